@@ -24,6 +24,7 @@ mod limits;
 mod memory;
 mod nested_loops;
 mod plans;
+mod range_joins;
 mod savepoints;
 mod seeds;
 mod seeks;

@@ -99,6 +99,31 @@ fn query(random: &mut SplitMix64) -> String {
         _ => "(SELECT *, b + s AS z FROM x) x",
     };
     let (one, other) = if random.below(2) == 0 { ("o", inner) } else { (inner, "o") };
+    match random.below(8) {
+        // Facts without a partner are shown, with a mark or once.
+        0 => {
+            return format!(
+                "SELECT COUNT(*), COUNT(x.i), SUM(x.b), MIN(x.z), SUM(o.b) FROM o LEFT JOIN {inner} ON {on} WHERE o.d = 11"
+            );
+        }
+        1 => {
+            return format!(
+                "SELECT o.i, o.b, x.i, x.z FROM o LEFT JOIN {inner} ON {on} WHERE o.d = 11 ORDER BY o.n, o.i, x.i"
+            );
+        }
+        2 => {
+            return format!(
+                "SELECT COUNT(*), SUM(o.b) FROM o WHERE o.d = 11 AND EXISTS (SELECT 1 FROM {inner} WHERE {on})"
+            );
+        }
+        3 => {
+            let not = pick(random, &["NOT ", "o.s < 20 OR "]);
+            return format!(
+                "SELECT COUNT(*), SUM(o.b) FROM o WHERE o.d = 11 AND ({not}EXISTS (SELECT 1 FROM {inner} WHERE {on}))"
+            );
+        }
+        _ => {}
+    }
     let from = format!("FROM {one} JOIN {other} ON {on}");
     let further = match random.below(3) {
         0 => " JOIN x y ON y.i = o.s",
@@ -125,7 +150,7 @@ fn loops_bring_what_a_hash_join_brings() {
             ok(&mut session, &batch);
         }
         let mut random = SplitMix64::new(seed);
-        for _ in 0..12 {
+        for _ in 0..16 {
             let query = query(&mut random);
             let by_loops = ok(&mut session, &query);
             // More rows than an adaptive join looks up: whoever did is the loops.

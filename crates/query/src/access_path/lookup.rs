@@ -5,6 +5,12 @@
 //!   ON b.x = a.x AND b.y = 3 AND b.z < 9, an index (x, y, z) of b
 //!       each value of a.x:   key(x) key(3)   then up to key(9)        one range of the index
 //! ```
+//! A join without an equation may give bounds of a column instead, which are those of each row (`joined_ends.rs`):
+//!
+//! ```text
+//!   ON b.x BETWEEN a.lo AND a.hi, an index (x) of b
+//!       each row of a:       from key(a.lo) to key(a.hi)              one range of the index
+//! ```
 //! What is found may be more than the join wants, and is never less: the join looks at all its conditions again. So
 //! only what has no partner for certain is left out: NULL, and values that the column's type does not have.
 
@@ -18,6 +24,7 @@ use hobt_catalog::{Index, IndexKind, IndexLeaf, Table, value_to_bytes};
 use hobt_functions::array_value;
 use hobt_types::{Collation, KeyColumn, SqlType, Value};
 
+use super::joined_ends::{JoinedBound, JoinedEnds};
 use super::predicate::{ColumnPredicate, Comparand, Test, is_wider_text};
 use super::{DESCENT_PAGES, Ends, LOOKUP_PAGES, SeekPath, covers, partitions_of, trees_of};
 use crate::source::HeapTable;
@@ -75,6 +82,15 @@ impl JoinedColumn {
     }
 }
 
+/// What a join says of columns of the inner table.
+#[derive(Clone, Copy)]
+pub(crate) struct JoinedBy<'j> {
+    /// Those that equal values of the other side.
+    pub(crate) equal: &'j [JoinedColumn],
+    /// Those that values of the other side bound.
+    pub(crate) bounded: &'j [JoinedBound],
+}
+
 /// Where the value of a column of an index's key comes from.
 #[derive(Clone, Debug)]
 enum Part {
@@ -95,13 +111,15 @@ pub(crate) struct Lookup {
     parts: Vec<Part>,
     /// What conditions say of the column behind them.
     ends: Option<Ends>,
+    /// What each row of the other side says of it.
+    joined_ends: Option<JoinedEnds>,
     /// Whether a range has one row at most in all trees together.
     is_unique: bool,
 }
 
 impl Lookup {
-    /// The best index of `table` to find rows of which these columns are known, if there is one that begins with them,
-    /// and which fulfil `predicates`; their columns `projection` are read.
+    /// The best index of `table` to find rows by what is `joined`, if there is one that begins with it, and which
+    /// fulfil `predicates`; their columns `projection` are read.
     ///
     /// # Errors
     /// An index that cannot be opened.
@@ -109,7 +127,7 @@ impl Lookup {
         table: &HeapTable,
         projection: &[usize],
         predicates: &[ColumnPredicate],
-        joined: &[JoinedColumn],
+        joined: JoinedBy<'_>,
     ) -> Result<Option<Lookup>, SqlError> {
         let mut best: Option<Lookup> = None;
         for (at, index) in table.table().indexes.iter().enumerate() {
@@ -125,8 +143,8 @@ impl Lookup {
     }
 
     /// What makes one lookup better than another, before values are known.
-    fn rank(&self) -> (bool, usize, bool, bool) {
-        (self.is_unique, self.parts.len(), self.covers, self.ends.is_some())
+    fn rank(&self) -> (bool, usize, usize, bool, bool) {
+        (self.is_unique, self.parts.len(), self.used_bounds().count(), self.covers, self.ends.is_some())
     }
 
     fn of_index(
@@ -135,19 +153,19 @@ impl Lookup {
         index: &Index,
         projection: &[usize],
         predicates: &[ColumnPredicate],
-        joined: &[JoinedColumn],
+        joined: JoinedBy<'_>,
     ) -> Result<Option<Lookup>, SqlError> {
         let definition = table.table();
         let Some(leaf) = definition.index_leaf(index) else { return Ok(None) };
-        let (mut parts, mut ends, mut known) = (Vec::new(), None, 1);
+        let (mut parts, mut ends, mut joined_ends, mut known) = (Vec::new(), None, None, 1);
         for (depth, part) in index.key.iter().enumerate() {
             let key = leaf.key.columns()[depth].key;
             let column = &definition.columns[part.column];
             let fits =
                 |collation: Option<Collation>| collation.is_none_or(|collation| Some(collation) == column.collation);
-            let equation = joined.iter().position(|joined| joined.column == part.column && fits(joined.collation));
-            if let Some(at) = equation {
-                let form = joined[at].form;
+            let is_here = |joined: &JoinedColumn| joined.column == part.column && fits(joined.collation);
+            if let Some(at) = joined.equal.iter().position(is_here) {
+                let form = joined.equal[at].form;
                 parts.push(Part::Joined { at, form, sql_type: column.sql_type, key });
                 continue;
             }
@@ -160,18 +178,19 @@ impl Lookup {
                 }
                 _ => {
                     ends = Ends::of(column.sql_type, &key, tests());
+                    joined_ends = JoinedEnds::of(column.sql_type, key, joined.bounded, is_here);
                     break;
                 }
             }
         }
-        if !parts.iter().any(|part| matches!(part, Part::Joined { .. })) {
+        if joined_ends.is_none() && !parts.iter().any(|part| matches!(part, Part::Joined { .. })) {
             return Ok(None);
         }
         let wanted = partitions_of(table.database(), index, predicates)?;
         let trees = trees_of(table, index, &wanted)?;
         let covers = covers(definition, index, &leaf, projection);
         let is_unique = index.options.is_unique && parts.len() == index.key.len() && known == 1;
-        Ok(Some(Lookup { index: at, leaf, trees, covers, parts, ends, is_unique }))
+        Ok(Some(Lookup { index: at, leaf, trees, covers, parts, ends, joined_ends, is_unique }))
     }
 
     /// The index's place in the table.
@@ -202,6 +221,22 @@ impl Lookup {
             Part::Joined { at, .. } => Some(*at),
             Part::Known(_) => None,
         })
+    }
+
+    /// Which of the bounds it uses, by their places in the list that it was made for.
+    pub(crate) fn used_bounds(&self) -> impl Iterator<Item = usize> + '_ {
+        self.joined_ends.iter().flat_map(JoinedEnds::used)
+    }
+
+    /// The table's column that bounds are used of.
+    pub(crate) fn bounded_column(&self, table: &Table) -> Option<usize> {
+        self.joined_ends.as_ref().map(|_| table.indexes[self.index].key[self.parts.len()].column)
+    }
+
+    /// What it costs to look `rows` rows of the other side up that find `found` in all, in pages.
+    pub(crate) fn pages_of(&self, rows: f64, found: f64) -> f64 {
+        let lookup = if self.covers { 0.0 } else { LOOKUP_PAGES };
+        rows * DESCENT_PAGES * self.trees.len().max(1) as f64 + found * lookup
     }
 
     /// How many rows of the other side may be looked up at the cost of so many pages.
@@ -254,18 +289,24 @@ impl Lookup {
         Ok(prefixes)
     }
 
-    /// The ranges of the index, apart from each other, that one row leads to; see [`Lookup::add_prefixes`].
+    /// The ranges of the index, apart from each other, that one row leads to. Behind the arrays of the equations (see
+    /// [`Lookup::add_prefixes`]) `values` has one for each bound in [`Lookup::used_bounds`].
     ///
     /// # Errors
-    /// Values of another type than the equation's.
+    /// Values of another type than what they are compared with.
     pub(crate) fn ranges_of_row(
         &self,
         values: &[ArrayRef],
         row: usize,
         nulls_are_equal: bool,
-    ) -> Result<impl Iterator<Item = KeyRange>, SqlError> {
+    ) -> Result<Vec<KeyRange>, SqlError> {
         let prefixes = self.prefixes_of(values, row, nulls_are_equal)?;
-        Ok(prefixes.into_iter().map(|prefix| self.range(&prefix)))
+        let Some(joined) = &self.joined_ends else {
+            return Ok(prefixes.iter().map(|prefix| self.range(prefix)).collect());
+        };
+        let bounds = &values[self.used().count()..];
+        let Some(ends) = joined.of_row(bounds, row, self.ends.as_ref())? else { return Ok(Vec::new()) };
+        Ok(prefixes.iter().map(|prefix| ends.behind(prefix)).collect())
     }
 
     /// The keys that go on behind a prefix as conditions say.
@@ -343,7 +384,7 @@ fn known_values(test: &Test, sql_type: SqlType, key: &KeyColumn) -> Option<Vec<V
 }
 
 /// Appends the normalised key of a value of the other side; `false` if no row has it.
-fn encode(
+pub(super) fn encode(
     form: KeyForm,
     sql_type: SqlType,
     key: &KeyColumn,

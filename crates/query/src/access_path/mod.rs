@@ -3,6 +3,7 @@
 //! A seek needs conditions on the first columns of an index's key. How many rows it would bring is estimated in the
 //! tree itself: where its bounds are among the entries of the pages above the leaves. So it is right after any load.
 
+mod joined_ends;
 mod key_filter;
 mod lookup;
 mod missing;
@@ -22,8 +23,9 @@ use hobt_types::{KeyColumn, SqlType, Value};
 
 use crate::cardinality::TableKnowledge;
 use crate::source::HeapTable;
+pub(crate) use joined_ends::JoinedBound;
 pub(crate) use key_filter::{number_keys, wanted_keys, wanted_partitions};
-pub(crate) use lookup::{JoinedColumn, KeyForm, Lookup};
+pub(crate) use lookup::{JoinedBy, JoinedColumn, KeyForm, Lookup};
 pub(crate) use missing::{Missing, missing_to};
 pub(crate) use predicate::{ColumnPredicate, Comparand, Limit, Test};
 

@@ -15,7 +15,7 @@ use crate::cardinality::{JoinOrderRule, fold_assumed};
 use crate::execute::OrderedScanRule;
 use crate::execute::{
     AggregateScanRule, ExtremeSeekRule, FencedMergeRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule,
-    JoinFilterRule, JoinWay,
+    JoinFilterRule, JoinWay, RangeJoinRule,
 };
 use crate::wrap::sql_error_of;
 
@@ -73,6 +73,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         .with_physical_optimizer_rule(Arc::new(AggregateScanRule))
         .with_physical_optimizer_rule(Arc::new(OrderedScanRule))
         .with_physical_optimizer_rule(Arc::new(indexes))
+        .with_physical_optimizer_rule(Arc::new(RangeJoinRule))
         .with_physical_optimizer_rule(Arc::new(JoinFilterRule))
         .build()
 }

@@ -31,6 +31,7 @@ use futures::{Stream, StreamExt};
 use hobt_base::SqlError;
 
 use super::inputs::{with_inputs, without_expressions};
+use super::range_join::RangeJoinExec;
 use super::statement::StatementRun;
 use crate::wrap::{external, sql_error_of};
 
@@ -59,6 +60,8 @@ pub(crate) fn cancellable(
                 None => Arc::clone(&node),
                 Some(filter) => Arc::new(join.builder().with_filter(Some(checked(filter, run))).build()?),
             }
+        } else if let Some(join) = node.downcast_ref::<RangeJoinExec>() {
+            Arc::new(join.stopping_with(run))
         } else if keeps_on(node.as_ref()) {
             Arc::clone(&node)
         } else {

@@ -232,6 +232,11 @@ impl SeekExec {
         self.limit.is_some()
     }
 
+    /// The same, not begun.
+    pub(super) fn again(&self) -> SeekExec {
+        SeekExec { filters: self.filters.clone(), ..self.unstarted() }
+    }
+
     /// The same, not begun, without filters of joins.
     fn unstarted(&self) -> SeekExec {
         SeekExec {

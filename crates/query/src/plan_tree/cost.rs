@@ -38,6 +38,7 @@ pub(super) fn price(node: &mut PlanNode) {
         Detail::NestedLoops { outer } if outer.is_empty() => inputs.iter().product::<f64>() * ROW_COMPARED,
         Detail::NestedLoops { .. } | Detail::MergeJoin { .. } => (taken + rows) * ROW_COMPARED,
         Detail::Sort { .. } => taken * taken.max(2.0).log2() * ROW_COMPARED,
+        Detail::Spool { seek } if !seek.is_empty() => taken * taken.max(2.0).log2() * ROW_COMPARED,
         Detail::Parallelism { .. } => EXCHANGE + taken * ROW_PASSED,
         Detail::Change { indexes } => taken * ROW_WRITTEN * (1.0 + indexes.len() as f64),
         Detail::StreamAggregate { .. } | Detail::Window { .. } | Detail::Filter => taken * ROW_COMPARED,

@@ -325,7 +325,10 @@ pub enum Detail {
     /// One input behind the other.
     Concatenation,
     /// Keeps rows for who reads them again.
-    Spool,
+    Spool {
+        /// What is sought in them each time; empty where all are read.
+        seek: Vec<SeekKey>,
+    },
     /// Several inputs, of which the last gives the rows.
     Sequence,
     /// What has no name of SQL Server's; the executor's own.

@@ -146,7 +146,8 @@ pub(super) fn operator_text(node: &PlanNode) -> String {
             | Detail::MergeJoin { .. }
             | Detail::HashAggregate { .. }
             | Detail::Parallelism { .. }
-    ) || (node.logical != node.physical && matches!(node.detail, Detail::Spool));
+    ) || (node.logical != node.physical
+        && matches!(&node.detail, Detail::Spool { seek } if seek.is_empty()));
     match (is_named, argument.is_empty()) {
         (false, true) => node.physical.to_owned(),
         (false, false) => format!("{}({argument})", node.physical),
@@ -177,6 +178,10 @@ fn order_by(by: &[OrderColumn]) -> String {
 pub(super) fn seek_text(key: &SeekKey) -> String {
     let one = |value: &super::PlanExpr| format!("{}{}{value}", key.column, key.op.sign());
     key.values.iter().map(one).collect::<Vec<_>>().join(" OR ")
+}
+
+fn sought(seek: &[SeekKey]) -> String {
+    format!("SEEK:({})", seek.iter().map(seek_text).collect::<Vec<_>>().join(" AND "))
 }
 
 /// What stands in parentheses behind an operator's name, without its logical operator.
@@ -237,6 +242,7 @@ pub fn argument(node: &PlanNode) -> String {
             parts.extend((!partition.is_empty()).then(|| format!("PARTITION BY:({})", joined(partition))));
             parts.push(define(node));
         }
+        Detail::Spool { seek } if !seek.is_empty() => parts.push(sought(seek)),
         Detail::ComputeScalar => parts.push(define(node)),
         Detail::Change { indexes } => parts.extend(indexes.iter().map(|index| format!("OBJECT:({index})"))),
         Detail::ConstantScan { rows } if *rows > 1 => parts.push(format!("VALUES:({rows} rows)")),
@@ -259,7 +265,7 @@ fn grouped(word: &str, groups: &[PlanColumn], define: String) -> String {
 /// The argument of an operator that reads a table, up to the order.
 fn read_argument(node: &PlanNode, mut parts: Vec<String>, seek: &[SeekKey]) -> String {
     if !seek.is_empty() {
-        parts.push(format!("SEEK:({})", seek.iter().map(seek_text).collect::<Vec<_>>().join(" AND ")));
+        parts.push(sought(seek));
     }
     parts.extend(node.condition().map(|condition| format!("WHERE:({condition})")));
     parts.join(", ")

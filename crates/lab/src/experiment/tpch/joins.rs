@@ -76,7 +76,8 @@ mod tests {
     #[test]
     fn joins_that_ran_are_found_with_the_rows_of_all_workers() {
         let hash = || Detail::HashJoin { build: Vec::new(), probe: Vec::new(), residual: None };
-        let below = vec![node(hash(), 10.0, Some(1_001), Vec::new()), node(Detail::Spool, 1.0, Some(900), Vec::new())];
+        let spool = Detail::Spool { seek: Vec::new() };
+        let below = vec![node(hash(), 10.0, Some(1_001), Vec::new()), node(spool, 1.0, Some(900), Vec::new())];
         let loops = Detail::NestedLoops { outer: Vec::new() };
         let tree = node(loops, 400.0, Some(100), vec![node(hash(), 7.0, None, below)]);
         let found: Vec<(u64, f64)> = joins_of(&tree).iter().map(|join| (join.actual, join.q_error)).collect();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::{JoinSide, JoinType};
+use datafusion::logical_expr::Operator;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
@@ -11,6 +12,7 @@ use hobt_access::Direction;
 use super::super::cancel::CancelExec;
 use super::super::index_join::{IndexJoinExec, RowLoopsExec, Sought, stands_for_outer};
 use super::super::join_filter::KeyTapExec;
+use super::super::range_join::{Bound, RangeJoinExec, ShownRanges, Way};
 use super::super::trace::is_exchange;
 use super::{Mapped, Mapper, actual, column_at, joins, looks_up};
 use crate::plan_tree::{CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
@@ -49,6 +51,9 @@ impl Mapper<'_> {
         }
         if let Some(loops) = plan.downcast_ref::<RowLoopsExec>() {
             return Some(self.row_loops(plan, loops));
+        }
+        if let Some(ranges) = plan.downcast_ref::<RangeJoinExec>().and_then(RangeJoinExec::shown) {
+            return Some(self.range_join(plan, &ranges));
         }
         if !joins(plan) {
             return None;
@@ -193,6 +198,7 @@ impl Mapper<'_> {
         }
         sought.predicate = place.predicate.take();
         sought.output = std::mem::take(&mut place.output);
+        sought.probes = std::mem::take(&mut place.probes);
         let profiles = shown.profiles.filter(|_| self.has_run);
         if let Some((_, seeks)) = profiles {
             let actual = actual::of_seeks(seeks);
@@ -200,16 +206,55 @@ impl Mapper<'_> {
             sought.actual = Some(actual);
         }
         *place = sought;
-        let column = |at: &ColumnIndex| match at.side == shown.inner_side {
-            true => column_at(&inner_columns, at.index),
-            false => column_at(&outer.columns, at.index),
+        let column = |at: &ColumnIndex| match at.side {
+            JoinSide::None => self.new_column(),
+            side if side == shown.inner_side => column_at(&inner_columns, at.index),
+            _ => column_at(&outer.columns, at.index),
         };
         let columns = shown.columns.iter().map(column).collect();
-        let keys = shown.sought.keys.iter().map(|(_, key)| self.column_of(key, &outer.columns)).collect();
-        let names = ("Nested Loops", logical(JoinType::Inner));
-        let mut node = self.node(plan, names, Detail::NestedLoops { outer: keys }, vec![outer.node, inner]);
+        let keys: Vec<PlanColumn> =
+            shown.sought.keys.iter().map(|(_, _, key)| self.column_of(key, &outer.columns)).collect();
+        let names = ("Nested Loops", logical(shown.join_type));
+        let detail = Detail::NestedLoops { outer: super::distinct(&keys) };
+        let mut node = self.node(plan, names, detail, vec![outer.node, inner]);
         node.actual = actual::of_profile(profiles.map(|(join, _)| join));
         self.mapped(node, columns)
+    }
+
+    /// A join by ranges: one side is sorted, and each row of the other seeks in it.
+    fn range_join(&self, plan: &Arc<dyn ExecutionPlan>, shown: &ShownRanges<'_>) -> Mapped {
+        let join = shown.join;
+        let (build, probe) = (self.map(join.left()), self.map(join.right()));
+        let key = |bound: &Bound, op: CompareOp| SeekKey {
+            column: self.column_of(&bound.key, &build.columns),
+            op,
+            values: vec![self.expression(&bound.value, &probe.columns)],
+        };
+        let seek = match shown.bounds[..] {
+            // Both bounds are one value.
+            [low, high] if low.key.eq(&high.key) && low.value.eq(&high.value) && low.includes && high.includes => {
+                vec![key(low, CompareOp::Equal)]
+            }
+            _ => shown.bounds.iter().map(|bound| key(bound, operator_of(bound))).collect(),
+        };
+        let detail = Detail::Spool { seek };
+        let rows = self.estimates.of(plan).rows;
+        let mut spool = self.node(join.left(), ("Index Spool", "Eager Spool"), detail, vec![build.node]);
+        spool.output.clone_from(&build.columns);
+        spool.estimate.rows = rows;
+        spool.estimate.executions = probe.node.estimate.rows.max(1.0);
+        spool.actual = None;
+        let outer: Vec<PlanColumn> =
+            shown.bounds.iter().map(|bound| self.column_of(&bound.value, &probe.columns)).collect();
+        let sides = (build.columns.as_slice(), probe.columns.as_slice());
+        let predicate = shown.residual.map(|residual| self.join_condition(residual, sides));
+        let kind = *join.join_type();
+        let columns = self.joined_columns(kind, sides);
+        let detail = Detail::NestedLoops { outer: super::distinct(&outer) };
+        let mut node = self.node(plan, ("Nested Loops", turned(logical(kind))), detail, vec![probe.node, spool]);
+        node.predicate = predicate;
+        let projection = join.projection().as_ref().map(|places| places.to_vec());
+        self.mapped(node, columns).projected(projection.as_deref())
     }
 
     /// The join of a plan in which something stands for the outer side.
@@ -229,14 +274,14 @@ impl Mapper<'_> {
 
     /// The seek for each row of the outer side.
     fn sought(&self, shown: &Sought<'_>, outer: &Mapped, rows: f64) -> PlanNode {
-        let key = |(column, expr): (PlanColumn, _)| SeekKey {
+        let key = |(column, op, expr): (PlanColumn, Operator, _)| SeekKey {
             column,
-            op: CompareOp::Equal,
+            op: compared_by(op),
             values: vec![self.expression(expr, &outer.columns)],
         };
         let name = super::changed_object(shown.table.database(), shown.table.table()).table;
         let named = |column: usize| super::table_column(&name, &shown.table.table().columns[column]);
-        let keys = shown.keys.iter().map(|(column, expr)| key((named(*column), *expr))).collect();
+        let keys = shown.keys.iter().map(|(column, op, expr)| key((named(*column), *op, *expr))).collect();
         let mut node =
             self.index_read(shown.table, shown.index, &shown.projection, (keys, Direction::Forward), shown.covers);
         let executions = outer.node.estimate.rows.max(1.0);
@@ -250,6 +295,27 @@ impl Mapper<'_> {
         reads.estimate.pages = executions;
         reads.estimate.rows_read = Some(rows);
         node
+    }
+}
+
+/// How a seek compares.
+fn compared_by(op: Operator) -> CompareOp {
+    match op {
+        Operator::Gt => CompareOp::Greater,
+        Operator::GtEq => CompareOp::GreaterOrEqual,
+        Operator::Lt => CompareOp::Less,
+        Operator::LtEq => CompareOp::LessOrEqual,
+        _ => CompareOp::Equal,
+    }
+}
+
+/// How a bound is written.
+fn operator_of(bound: &Bound) -> CompareOp {
+    match (bound.way, bound.includes) {
+        (Way::Above, true) => CompareOp::GreaterOrEqual,
+        (Way::Above, false) => CompareOp::Greater,
+        (Way::Below, true) => CompareOp::LessOrEqual,
+        (Way::Below, false) => CompareOp::Less,
     }
 }
 

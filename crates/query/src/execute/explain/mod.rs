@@ -424,7 +424,7 @@ impl Mapper<'_> {
         } else if plan.is::<PlaceholderRowExec>() {
             (("Constant Scan", "Constant Scan"), Detail::ConstantScan { rows: 1 })
         } else if plan.is::<WorkTableExec>() {
-            (("Table Spool", "Lazy Spool"), Detail::Spool)
+            (("Table Spool", "Lazy Spool"), Detail::Spool { seek: Vec::new() })
         } else if plan.is::<LazyMemoryExec>() || (plan.children().is_empty() && plan.name() == "DataSourceExec") {
             (("Table-valued function", "Table-valued function"), Detail::TableFunction)
         } else {

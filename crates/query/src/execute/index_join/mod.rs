@@ -26,6 +26,8 @@ mod forced;
 mod merge;
 mod merge_fence;
 mod outer;
+mod partners;
+mod range_loops;
 mod row_loops;
 mod rule;
 
@@ -40,6 +42,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -77,8 +80,10 @@ const PORTION_ROWS: usize = 1 << 16;
 struct Inner {
     table: Arc<HeapTable>,
     lookup: Lookup,
-    /// What of the outer side's rows is looked up, in the order in which the lookup uses it.
+    /// What of the outer side's rows is looked up, in the order in which the lookup uses it: equations, then bounds.
     keys: Vec<Arc<dyn PhysicalExpr>>,
+    /// How the index's next column is compared with the last of them.
+    bounds: Vec<Operator>,
     nulls_are_equal: bool,
     /// The most rows of the outer side that are looked up.
     rows_max: usize,
@@ -128,8 +133,8 @@ pub(super) struct Sought<'j> {
     pub(super) covers: bool,
     /// The columns of the table that are read.
     pub(super) projection: Vec<usize>,
-    /// The table's columns that are looked up, with what of the outer side they are.
-    pub(super) keys: Vec<(usize, &'j Arc<dyn PhysicalExpr>)>,
+    /// The table's columns that are looked up, with what of the outer side they are compared with, and how.
+    pub(super) keys: Vec<(usize, Operator, &'j Arc<dyn PhysicalExpr>)>,
 }
 
 impl Inner {
@@ -137,12 +142,15 @@ impl Inner {
     fn sought(&self, projection: Vec<usize>) -> Sought<'_> {
         let table = self.table.table();
         let index = self.lookup.index();
+        let equal = self.lookup.joined_columns(table).into_iter().map(|column| (column, Operator::Eq));
+        let bounded = self.lookup.bounded_column(table);
+        let bounded = bounded.into_iter().flat_map(|column| self.bounds.iter().map(move |bound| (column, *bound)));
         Sought {
             table: &self.table,
             index,
             covers: covers(table, &table.indexes[index], self.lookup.leaf(), &projection),
             projection,
-            keys: self.lookup.joined_columns(table).into_iter().zip(&self.keys).collect(),
+            keys: equal.chain(bounded).zip(&self.keys).map(|((column, op), key)| (column, op, key)).collect(),
         }
     }
 }

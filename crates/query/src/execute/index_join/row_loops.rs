@@ -7,11 +7,13 @@
 //!                                                    → the join's conditions, over both sides
 //! ```
 //! Nothing of either side is held but a batch, and nothing is decided anew while it runs: a plan for the few rows that
-//! somebody expects, good where they are few and slow where they are many. That is why only an estimate of the old
-//! kind leads to it (`rule.rs`); where statistics are kept, joins find out how many rows there are
-//! ([`IndexJoinExec`](super::IndexJoinExec)).
+//! somebody expects, good where they are few and slow where they are many. That is why of joins with equations only an
+//! estimate of the old kind leads to it (`rule.rs`); where statistics are kept, they find out how many rows there are
+//! ([`IndexJoinExec`](super::IndexJoinExec)). Joins without equations, whose conditions bound what an index begins
+//! with, have no hash table to fall back upon (`range_loops.rs`).
 //!
-//! Leaves to others: the ranges (`access_path::Lookup`), the seeks (`seek_exec::RowSeeks`).
+//! Leaves to others: the ranges (`access_path::Lookup`), the seeks (`seek_exec::RowSeeks`), which outer rows are shown
+//! that have partners or have none (`partners.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,13 +25,13 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOpti
 use arrow::compute::{filter, filter_record_batch, take};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinSide, Result, Statistics};
+use datafusion::common::{JoinSide, JoinType, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType, reset_plan_states};
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{
@@ -45,6 +47,7 @@ use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::{RowSeeks, SeekExec};
 use super::super::trace::is_exchange;
 use super::forced::all_conditions;
+use super::partners::{Partners, Shows};
 use super::{Inner, Sought};
 use crate::wrap::external;
 
@@ -119,10 +122,50 @@ fn kept_of(rows: &RecordBatch, of: &UInt32Array, kept: &BooleanArray) -> Result<
     Ok((filter_record_batch(rows, kept)?, of.as_primitive().clone()))
 }
 
+/// The join that loops take the place of.
+pub(super) struct Replaced<'j> {
+    plan: &'j dyn ExecutionPlan,
+    left: &'j Arc<dyn ExecutionPlan>,
+    right: &'j Arc<dyn ExecutionPlan>,
+    join_type: JoinType,
+    projection: Option<&'j [usize]>,
+    conditions: Option<JoinFilter>,
+}
+
+impl<'j> Replaced<'j> {
+    /// A join with equations.
+    ///
+    /// # Errors
+    /// An expression that cannot be made over both sides.
+    pub(super) fn hash(join: &'j HashJoinExec) -> Result<Replaced<'j>> {
+        Ok(Replaced {
+            plan: join,
+            left: join.left(),
+            right: join.right(),
+            join_type: *join.join_type(),
+            projection: join.projection.as_deref(),
+            conditions: all_conditions(join)?,
+        })
+    }
+
+    /// A join without.
+    pub(super) fn loops(join: &'j NestedLoopJoinExec) -> Replaced<'j> {
+        Replaced {
+            plan: join,
+            left: join.left(),
+            right: join.right(),
+            join_type: *join.join_type(),
+            projection: join.projection().as_deref(),
+            conditions: join.filter().cloned(),
+        }
+    }
+}
+
 /// What the loops do, whatever their outer side is.
 #[derive(Debug)]
 struct Loops {
     inner: Arc<Inner>,
+    shows: Shows,
     /// Which of the join's sides the inner one is.
     inner_side: JoinSide,
     /// The inner side without what spreads its rows, over `seek`.
@@ -159,6 +202,8 @@ pub(in crate::execute) struct ShownLoops<'j> {
     /// What is done with the rows of a seek.
     pub(in crate::execute) inner: &'j Arc<dyn ExecutionPlan>,
     pub(in crate::execute) inner_side: JoinSide,
+    /// The kind of join, its outer side being the left one.
+    pub(in crate::execute) join_type: JoinType,
     /// Where the output's columns come from.
     pub(in crate::execute) columns: &'j [ColumnIndex],
     pub(in crate::execute) sought: Sought<'j>,
@@ -167,44 +212,68 @@ pub(in crate::execute) struct ShownLoops<'j> {
 }
 
 impl RowLoopsExec {
-    /// The inner join `join` by loops, whose inner side reads its table by `leaf`; `None` if that side does more with
-    /// its rows than to choose among them and to compute with them.
+    /// `join` by loops over `outer`, whose inner side reads its table by `leaf`; `None` if that side does more with its
+    /// rows than to choose among them and to compute with them, or the join shows inner rows that have no partner.
     ///
     /// # Errors
     /// A plan cannot be made over another input.
     pub(super) fn of(
-        join: &HashJoinExec,
+        join: Replaced<'_>,
         inner_side: JoinSide,
-        leaf: &Arc<dyn ExecutionPlan>,
+        (leaf, outer): (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>),
         (inner, projection): (Inner, Vec<usize>),
     ) -> Result<Option<RowLoopsExec>> {
-        let (whole, outer) = match inner_side {
-            JoinSide::Left => (join.left(), join.right()),
-            _ => (join.right(), join.left()),
-        };
-        let Some(properties) = properties_of(join, outer, inner_side) else { return Ok(None) };
+        let whole = if inner_side == JoinSide::Left { join.left } else { join.right };
+        let Some(shows) = Shows::of(join.join_type, inner_side) else { return Ok(None) };
+        let Some(properties) = properties_of(&join, outer, inner_side) else { return Ok(None) };
         let path = Arc::new(inner.lookup.path_without_ranges());
         let seek = Arc::new(SeekExec::new(Arc::clone(&inner.table), path, projection, leaf.schema()));
         let Some(inner_plan) = over_seek(whole, leaf, &seek)? else { return Ok(None) };
         let Some(steps) = Step::all(&inner_plan) else { return Ok(None) };
-        let (_, mut columns) = build_join_schema(&join.left().schema(), &join.right().schema(), join.join_type());
-        if let Some(projection) = &join.projection {
+        let (_, mut columns) = build_join_schema(&join.left.schema(), &join.right.schema(), &join.join_type);
+        if let Some(projection) = join.projection {
             columns = projection.iter().map(|&place| columns[place].clone()).collect();
         }
-        let expected = StatisticsContext::new().compute(join, &StatisticsArgs::new())?;
+        let expected = StatisticsContext::new().compute(join.plan, &StatisticsArgs::new())?;
         let loops = Loops {
             inner: Arc::new(inner),
+            shows,
             inner_side,
             inner_plan,
             seek,
             steps,
-            conditions: all_conditions(join)?,
+            conditions: join.conditions,
             columns,
-            schema: join.schema(),
+            schema: join.plan.schema(),
             expected,
         };
         let (outer, loops, profiles) = (Arc::clone(outer), Arc::new(loops), OnceLock::new());
         Ok(Some(RowLoopsExec { outer, loops, properties, profiles }))
+    }
+
+    /// The same with another plan of its inner side, that differs in what its seek leaves out.
+    ///
+    /// # Errors
+    /// It differs in more.
+    pub(in crate::execute) fn with_inner(&self, inner_plan: Arc<dyn ExecutionPlan>) -> Result<RowLoopsExec> {
+        let loops = &self.loops;
+        let (Some(steps), Some(seek)) = (Step::all(&inner_plan), seek_below(&inner_plan)) else {
+            return internal_err!("loops over another inner side");
+        };
+        let loops = Arc::new(Loops {
+            inner: Arc::clone(&loops.inner),
+            shows: loops.shows,
+            inner_side: loops.inner_side,
+            seek: Arc::new(seek),
+            inner_plan,
+            steps,
+            conditions: loops.conditions.clone(),
+            columns: loops.columns.clone(),
+            schema: Arc::clone(&loops.schema),
+            expected: Arc::clone(&loops.expected),
+        });
+        let (outer, properties) = (Arc::clone(&self.outer), Arc::clone(&self.properties));
+        Ok(RowLoopsExec { outer, loops, properties, profiles: OnceLock::new() })
     }
 
     fn over(&self, outer: Arc<dyn ExecutionPlan>) -> RowLoopsExec {
@@ -218,6 +287,7 @@ impl RowLoopsExec {
             outer: &self.outer,
             inner: &self.loops.inner_plan,
             inner_side: self.loops.inner_side,
+            join_type: self.loops.shows.join_type(),
             columns: &self.loops.columns,
             sought: self.loops.inner.sought(self.loops.seek.projection().to_vec()),
             profiles: self.profiles.get().map(|profiles| (&profiles.join, &profiles.seek)),
@@ -251,13 +321,13 @@ fn is_chosen(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// What is promised of the rows of loops: their order is the outer side's. `None` if somebody may go by more than that.
 fn properties_of(
-    join: &HashJoinExec,
+    join: &Replaced<'_>,
     outer: &Arc<dyn ExecutionPlan>,
     inner_side: JoinSide,
 ) -> Option<Arc<PlanProperties>> {
-    let promised = join.properties();
-    if inner_side == JoinSide::Left {
-        // A hash join keeps the order and the partitions of its right side as well.
+    let promised = join.plan.properties();
+    if inner_side == JoinSide::Left && Arc::ptr_eq(outer, join.right) {
+        // Both kinds of joins keep the partitions of their right side, and a hash join its order, as well.
         return Some(Arc::clone(promised));
     }
     let (count, own) = (outer.output_partitioning().partition_count(), promised.output_partitioning());
@@ -266,9 +336,17 @@ fn properties_of(
         Partitioning::Hash(..) => return None,
         _ => Partitioning::UnknownPartitioning(count),
     };
-    let no_order = EquivalenceProperties::new(join.schema());
+    let no_order = EquivalenceProperties::new(join.plan.schema());
     let properties = PlanProperties::new(no_order, partitioning, EmissionType::Incremental, Boundedness::Bounded);
     Some(Arc::new(properties))
+}
+
+/// The seek of an inner side.
+fn seek_below(plan: &Arc<dyn ExecutionPlan>) -> Option<SeekExec> {
+    match plan.downcast_ref::<SeekExec>() {
+        Some(seek) => Some(seek.again()),
+        None => seek_below(plan.children().first()?),
+    }
 }
 
 /// An inner side over a seek in the place of its `leaf`, without what only spreads rows; `None` if there is no leaf.
@@ -309,6 +387,12 @@ impl ExecutionPlan for RowLoopsExec {
 
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![true]
+    }
+
+    /// What the seeks leave out for joins above is of one run.
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let inner = reset_plan_states(Arc::clone(&self.loops.inner_plan))?;
+        Ok(Arc::new(self.with_inner(inner)?))
     }
 
     fn apply_expressions(
@@ -364,6 +448,14 @@ struct OuterBatch {
     /// What is looked up of each row.
     keys: Vec<ArrayRef>,
     next: usize,
+    partners: Partners,
+}
+
+impl OuterBatch {
+    /// The row whose ranges are read: the one before the next.
+    fn row(&self) -> usize {
+        self.next.saturating_sub(1)
+    }
 }
 
 /// What one worker has done so far.
@@ -405,11 +497,13 @@ impl RowLoopsStream {
     fn seek(&mut self, of: &mut OuterBatch) -> Result<bool> {
         loop {
             let is_over = self.seeks.read(self.rows_max)?;
-            // The row that the range is of is the one before the next.
-            let row = u32::try_from(of.next.saturating_sub(1)).expect("a batch is not as long");
+            let row = u32::try_from(of.row()).expect("a batch is not as long");
             self.of.resize(self.seeks.rows(), row);
             if !is_over {
                 return Ok(false);
+            }
+            if self.loops.shows.needs_one() && of.partners.has(of.row()) {
+                self.ranges.clear();
             }
             if let Some(range) = self.ranges.pop_front() {
                 self.seeks.begin(&range);
@@ -426,33 +520,35 @@ impl RowLoopsStream {
         }
     }
 
-    /// Joins the rows that the seeks have brought with those of the outer side to which they belong.
-    fn joined(&mut self, outer: &RecordBatch) -> Result<RecordBatch> {
+    /// Joins the rows that the seeks have brought with those of the outer side to which they belong, the last of which
+    /// is through or goes on.
+    fn joined(&mut self, outer: &mut OuterBatch, is_through: bool) -> Result<RecordBatch> {
         let loops = Arc::clone(&self.loops);
         let of = UInt32Array::from(std::mem::take(&mut self.of));
         let taken = (self.seeks.take_batch()?, of);
         let (mut inner, mut of) = loops.steps.iter().try_fold(taken, |(rows, of), step| step.apply(rows, of))?;
         self.progress.found += inner.num_rows() as u64;
-        let column = |inner: &RecordBatch, of: &UInt32Array, at: &ColumnIndex| -> Result<ArrayRef> {
-            match at.side == loops.inner_side {
-                true => Ok(Arc::clone(inner.column(at.index))),
-                false => Ok(take(outer.column(at.index), of, None)?),
-            }
-        };
-        let batch_of = |schema: &SchemaRef, columns: &[ColumnIndex], inner: &RecordBatch, of: &UInt32Array| {
-            let arrays = columns.iter().map(|at| column(inner, of, at)).collect::<Result<Vec<ArrayRef>>>()?;
-            let options = RecordBatchOptions::new().with_row_count(Some(of.len()));
-            Ok::<_, datafusion::common::DataFusionError>(RecordBatch::try_new_with_options(
-                Arc::clone(schema),
-                arrays,
-                &options,
-            )?)
-        };
         if let Some(conditions) = &loops.conditions {
-            let both = batch_of(conditions.schema(), conditions.column_indices(), &inner, &of)?;
+            let column = |at: &ColumnIndex| match at.side == loops.inner_side {
+                true => Ok(Arc::clone(inner.column(at.index))),
+                false => take(outer.batch.column(at.index), &of, None),
+            };
+            let columns = conditions.column_indices().iter().map(column).collect::<Result<Vec<_>, _>>()?;
+            let options = RecordBatchOptions::new().with_row_count(Some(of.len()));
+            let both = RecordBatch::try_new_with_options(Arc::clone(conditions.schema()), columns, &options)?;
             (inner, of) = kept_of(&inner, &of, &mask(conditions.expression(), &both)?)?;
         }
-        let joined = batch_of(&loops.schema, &loops.columns, &inner, &of)?;
+        let complete = if is_through { outer.batch.num_rows() } else { outer.row() };
+        let shown = outer.partners.shown(loops.shows, &of, complete);
+        let column = |at: &ColumnIndex| match (at.side, &shown.inner) {
+            (JoinSide::None, _) => Ok(Arc::new(shown.marks.clone()) as ArrayRef),
+            (side, None) if side == loops.inner_side => Ok(Arc::clone(inner.column(at.index))),
+            (side, Some(rows)) if side == loops.inner_side => take(inner.column(at.index), rows, None),
+            _ => take(outer.batch.column(at.index), &shown.outer, None),
+        };
+        let columns = loops.columns.iter().map(column).collect::<Result<Vec<_>, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(shown.outer.len()));
+        let joined = RecordBatch::try_new_with_options(Arc::clone(&loops.schema), columns, &options)?;
         let joined = joined.slice(0, joined.num_rows().min(self.left));
         self.left -= joined.num_rows();
         self.progress.joined += joined.num_rows() as u64;
@@ -463,7 +559,7 @@ impl RowLoopsStream {
     fn next_joined(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(mut of) = self.rows.take() {
             let is_through = self.seek(&mut of)?;
-            let joined = self.joined(&of.batch)?;
+            let joined = self.joined(&mut of, is_through)?;
             self.progress.show(self.seeks.rows_read());
             if !is_through && self.left > 0 {
                 self.rows = Some(of);
@@ -478,7 +574,8 @@ impl RowLoopsStream {
     fn begin(&mut self, batch: RecordBatch) -> Result<()> {
         let evaluated = |key: &Arc<dyn PhysicalExpr>| key.evaluate(&batch)?.into_array(batch.num_rows());
         let keys = self.loops.inner.keys.iter().map(evaluated).collect::<Result<Vec<ArrayRef>>>()?;
-        self.rows = Some(OuterBatch { batch, keys, next: 0 });
+        let partners = Partners::new(batch.num_rows());
+        self.rows = Some(OuterBatch { batch, keys, next: 0, partners });
         Ok(())
     }
 }
@@ -502,6 +599,7 @@ impl Stream for RowLoopsStream {
                 Some(batch) => batch.and_then(|batch| this.begin(batch)),
                 None => {
                     this.progress.show(this.seeks.rows_read());
+                    this.seeks.publish();
                     return Poll::Ready(None);
                 }
             };

@@ -6,8 +6,10 @@
 //! module's page). Hints decide it beforehand: `LOOP` and `FORCESEEK` for it, `HASH` and `FORCESCAN` against it.
 //!
 //! Where the outer side's statistics are not kept (`HOBT_STATISTICS_MAINTENANCE = OFF`), the estimate decides it
-//! beforehand, too: an inner join of which no more rows are expected than looking up pays for is made of nested loops
-//! that believe it ([`RowLoopsExec`]).
+//! beforehand, too: a join of which no more rows are expected than looking up pays for is made of nested loops that
+//! believe it ([`RowLoopsExec`]).
+//!
+//! Leaves to others: joins without equations (`range_loops.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +22,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -33,8 +35,10 @@ use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::SeekExec;
 use super::super::trace::{Leaf, is_exchange, trace};
 use super::outer::OuterExec;
+use super::partners::Shows;
+use super::row_loops::Replaced;
 use super::{IndexJoinExec, Inner, InnerExec, RowLoopsExec};
-use crate::access_path::{AccessHint, JoinedColumn, Lookup, no_seek};
+use crate::access_path::{AccessHint, JoinedBy, JoinedColumn, Lookup, no_seek};
 use crate::source::HeapTable;
 use crate::wrap::external;
 
@@ -125,7 +129,7 @@ impl Candidate {
     /// Whether rows of the other side are looked up one by one, because few are expected and nobody has said how many
     /// came since the statistics were updated.
     fn believes_estimate(&self, join: &HashJoinExec) -> bool {
-        *join.join_type() == JoinType::Inner
+        Shows::of(*join.join_type(), self.side).is_some()
             && !self.is_forced
             && self.in_portions
             && self.outer_rows <= self.rows_max
@@ -164,6 +168,9 @@ impl IndexJoinRule {
         };
         if let Some(spread) = spread_seek(&plan, is_order_used)? {
             return Ok(spread);
+        }
+        if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+            return Ok(self.ranged(join, is_order_used)?.unwrap_or(plan));
         }
         let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(plan) };
         Ok(self.indexed(join, is_order_used)?.unwrap_or(plan))
@@ -218,7 +225,8 @@ impl IndexJoinRule {
         let joined = columns.into_iter().enumerate().filter_map(|(at, column)| Some((at, column?)));
         let joined: Vec<(usize, JoinedColumn)> = joined.collect();
         let columns: Vec<JoinedColumn> = joined.iter().map(|(_, column)| *column).collect();
-        let lookup = Lookup::choose(&leaf.table, &leaf.projection, &leaf.predicates, &columns).map_err(external)?;
+        let by = JoinedBy { equal: &columns, bounded: &[] };
+        let lookup = Lookup::choose(&leaf.table, &leaf.projection, &leaf.predicates, by).map_err(external)?;
         let goes_by_order = is_order_of_use(&leaf, is_order_used);
         let Some(lookup) = lookup.filter(|lookup| !goes_by_order || is_order_of(&leaf, lookup)) else {
             return Ok(None);
@@ -275,7 +283,7 @@ fn is_row_by_row(join_type: JoinType, inner: JoinSide) -> bool {
 }
 
 /// Whether somebody goes by an order of the rows of `leaf`.
-fn is_order_of_use(leaf: &Leaf, is_order_used: bool) -> bool {
+pub(super) fn is_order_of_use(leaf: &Leaf, is_order_used: bool) -> bool {
     let has_order = |seek: &SeekExec| !seek.properties().equivalence_properties().oeq_class().is_empty();
     leaf.plan.downcast_ref::<SeekExec>().is_some_and(has_order)
         && (leaf.is_order_used || (is_order_used && !leaf.is_sorted))
@@ -297,7 +305,7 @@ fn table_of(side: &Arc<dyn ExecutionPlan>) -> Option<Leaf> {
 }
 
 /// What reading a table as it is read costs, in pages.
-fn pages_of(leaf: &Leaf) -> Result<f64> {
+pub(super) fn pages_of(leaf: &Leaf) -> Result<f64> {
     if let Some(seek) = leaf.plan.downcast_ref::<SeekExec>() {
         return Ok(seek.path().pages);
     }
@@ -307,7 +315,7 @@ fn pages_of(leaf: &Leaf) -> Result<f64> {
 }
 
 /// The outer side without what spreads its rows for the join.
-fn outer_of(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+pub(super) fn outer_of(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     match side.children().first() {
         Some(below) if is_exchange(side) => outer_of(below),
         _ => Arc::clone(side),
@@ -340,6 +348,7 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         table: Arc::clone(&leaf.table),
         lookup,
         keys,
+        bounds: Vec::new(),
         nulls_are_equal: join.null_equality() == NullEquality::NullEqualsNull,
         rows_max,
         pages,
@@ -348,7 +357,12 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         fetch: join.fetch(),
     };
     if is_believed
-        && let Some(loops) = RowLoopsExec::of(join, side, &leaf.plan, (inner.clone(), leaf.projection.clone()))?
+        && let Some(loops) = RowLoopsExec::of(
+            Replaced::hash(join)?,
+            side,
+            (&leaf.plan, outer_side),
+            (inner.clone(), leaf.projection.clone()),
+        )?
     {
         return Ok(Arc::new(loops));
     }

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -30,7 +31,7 @@ use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 
 use super::tap::KeyTapExec;
 use super::{JoinFilter, LeafFilter};
-use crate::execute::index_join::{IndexJoinExec, InnerExec, OuterExec};
+use crate::execute::index_join::{IndexJoinExec, InnerExec, OuterExec, RowLoopsExec};
 use crate::execute::scan_exec::ScanExec;
 use crate::execute::seek_exec::SeekExec;
 use crate::execute::trace::{is_exchange, is_of_all_partitions, joined_column, substituted};
@@ -82,12 +83,20 @@ impl Pusher {
             return Ok(filter.map(|filter| Arc::new(scan.filtered(filter)) as Plan));
         }
         if let Some(seek) = plan.downcast_ref::<SeekExec>() {
-            // The estimate is of rows, a number of them at most.
-            let filter = leaf_filter(seek.table(), seek.projection(), seek.path().rows as u64, pushed);
+            // The estimate is of rows, a number of them at most. Of what is sought for each row of a loop there is
+            // none.
+            let rows = match seek.path().ranges.is_empty() {
+                true => seek.table().expected_rows(),
+                false => seek.path().rows as u64,
+            };
+            let filter = leaf_filter(seek.table(), seek.projection(), rows, pushed);
             return Ok(filter.filter(|_| !seek.has_limit()).map(|filter| Arc::new(seek.filtered(filter)) as Plan));
         }
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
             return self.push_through_join(plan, join, pushed);
+        }
+        if let Some(loops) = plan.downcast_ref::<RowLoopsExec>() {
+            return self.push_through_loops(plan, loops, pushed);
         }
         if plan.is::<IndexJoinExec>() {
             return self.beside_outer(plan, |pusher, join| pusher.push(join, pushed));
@@ -144,6 +153,22 @@ impl Pusher {
         }
         wanted.push((own, pushed.of(key)));
         self.push_to_children(plan, &wanted)
+    }
+
+    /// To the outer side of loops, or to what their seeks bring where no row is shown without a partner.
+    fn push_through_loops(&mut self, plan: &Plan, loops: &RowLoopsExec, pushed: &Pushed) -> Result<Option<Plan>> {
+        let shown = loops.shown();
+        let sides = (&shown.outer.schema(), &shown.inner.schema());
+        let schemas = if shown.inner_side == JoinSide::Left { (sides.1, sides.0) } else { sides };
+        let Some((side, key)) = side_among(shown.columns, schemas, &pushed.key) else { return Ok(None) };
+        if side != shown.inner_side {
+            return self.push_to_children(plan, &[(0, pushed.of(key))]);
+        }
+        if shown.join_type != JoinType::Inner {
+            return Ok(None);
+        }
+        let inner = self.push(shown.inner, &pushed.of(key))?;
+        inner.map(|inner| Ok(Arc::new(loops.with_inner(inner)?) as Plan)).transpose()
     }
 
     /// Does something in the join of a looked-up one, whose outer side may change by it.
@@ -219,20 +244,27 @@ fn below(plan: &Plan, key: &Expr) -> Option<Expr> {
     is_of_all_partitions(key, windows).then(same)?
 }
 
-fn column_at(schema: &arrow::datatypes::SchemaRef, at: usize) -> Expr {
+fn column_at(schema: &SchemaRef, at: usize) -> Expr {
     Arc::new(Column::new(schema.field(at).name(), at))
 }
 
 /// The side of a join that has all columns of an expression over its rows, and the expression over that side's.
 fn side_of(join: &HashJoinExec, key: &Expr) -> Option<(JoinSide, Expr)> {
     let (left, right) = (join.left().schema(), join.right().schema());
-    let (_, columns) = build_join_schema(&left, &right, join.join_type());
-    let at = |output: usize| -> Option<&ColumnIndex> {
-        match &join.projection {
-            Some(projection) => columns.get(*projection.get(output)?),
-            None => columns.get(output),
-        }
-    };
+    let (_, mut columns) = build_join_schema(&left, &right, join.join_type());
+    if let Some(projection) = &join.projection {
+        columns = projection.iter().map(|&place| columns[place].clone()).collect();
+    }
+    side_among(&columns, (&left, &right), key)
+}
+
+/// The same, where a join's columns come from these of its sides.
+fn side_among(
+    columns: &[ColumnIndex],
+    (left, right): (&SchemaRef, &SchemaRef),
+    key: &Expr,
+) -> Option<(JoinSide, Expr)> {
+    let at = |output: usize| columns.get(output);
     let side = at(collect_columns(key).iter().next()?.index())?.side;
     let schema = match side {
         JoinSide::Left => left,
@@ -240,7 +272,7 @@ fn side_of(join: &HashJoinExec, key: &Expr) -> Option<(JoinSide, Expr)> {
         JoinSide::None => return None,
     };
     let of_side =
-        |output| at(output).filter(|column| column.side == side).map(|column| column_at(&schema, column.index));
+        |output| at(output).filter(|column| column.side == side).map(|column| column_at(schema, column.index));
     Some((side, substituted(key, &of_side)?))
 }
 

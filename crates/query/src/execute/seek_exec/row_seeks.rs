@@ -87,6 +87,11 @@ impl RowSeeks {
         self.rows.read
     }
 
+    /// Shows others what filters have left out so far.
+    pub(in crate::execute) fn publish(&mut self) {
+        self.rows.publish();
+    }
+
     /// The rows since the last batch.
     ///
     /// # Errors

@@ -4,7 +4,9 @@ use super::super::text::lacks_join_predicate;
 use super::super::{Actual, Detail, Exchange, PlanColumn, PlanExpr, PlanNode, WorkerActual};
 use super::element::Element;
 use super::milliseconds;
-use super::scalar::{column, columns, expression, object, order_by, scalar, seek_predicates, some_columns};
+use super::scalar::{
+    column, columns, expression, object, order_by, scalar, seek_predicate, seek_predicates, some_columns,
+};
 
 /// An operator with all below it.
 pub(super) fn rel_op(node: &PlanNode) -> Element {
@@ -155,7 +157,7 @@ fn particular(node: &PlanNode) -> Element {
         }
         Detail::ComputeScalar => begun("ComputeScalar").children(below()),
         Detail::Concatenation => begun("Concat").children(below()),
-        Detail::Spool => begun("Spool").children(below()),
+        Detail::Spool { seek } => begun("Spool").children(seek_predicate(seek)).children(below()),
         Detail::Sequence => begun("Sequence").children(below()),
         Detail::Window { .. } => begun("WindowAggregate").children(below()),
         Detail::Generic(_) => begun("Generic").children(below()),

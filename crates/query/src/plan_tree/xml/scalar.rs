@@ -132,6 +132,11 @@ fn conditional(branches: &[(PlanExpr, PlanExpr)], otherwise: &PlanExpr) -> Eleme
 
 /// What a seek is told of its index's columns.
 pub(super) fn seek_predicates(keys: &[SeekKey]) -> Option<Element> {
+    seek_predicate(keys).map(|seek| Element::new("SeekPredicates").child(seek))
+}
+
+/// What is sought, if anything is, by itself.
+pub(super) fn seek_predicate(keys: &[SeekKey]) -> Option<Element> {
     if keys.is_empty() {
         return None;
     }
@@ -154,5 +159,5 @@ pub(super) fn seek_predicates(keys: &[SeekKey]) -> Option<Element> {
             seek = seek.child(range(name, first.op, &keys));
         }
     }
-    Some(Element::new("SeekPredicates").child(Element::new("SeekPredicateNew").child(seek)))
+    Some(Element::new("SeekPredicateNew").child(seek))
 }

@@ -1,0 +1,186 @@
+//! Joins by ranges and without equations: the same comes of them as of a product of both sides with the condition
+//! behind it, whether they look up, sort or compare each row with each.
+
+use hobt::Session;
+use hobt_base::SplitMix64;
+
+use crate::client::{answer, instance_with};
+
+fn rows(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>>, i32> {
+    let (rows, failed) = answer(session, batch);
+    match failed {
+        Some(error) => Err(error.number),
+        None => Ok(rows
+            .into_iter()
+            .map(|row| row.into_iter().map(|cell| cell.unwrap_or("NULL".to_owned())).collect())
+            .collect()),
+    }
+}
+
+fn ok(session: &mut Session, batch: &str) -> Vec<Vec<String>> {
+    rows(session, batch).unwrap_or_else(|error| panic!("error {error} of {batch}"))
+}
+
+fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
+    from[usize::try_from(random.below(from.len() as u64)).expect("few")]
+}
+
+/// Points with indexes, and intervals, some of them empty and some open.
+fn tables(seed: u64) -> Vec<String> {
+    let base = match seed % 4 {
+        0 => "CREATE CLUSTERED INDEX c ON p (i)",
+        1 => "CREATE CLUSTERED INDEX c ON p (i DESC, s) ON ps (i)",
+        2 => "CREATE INDEX ii ON p (i) INCLUDE (s, n)",
+        _ => "CREATE CLUSTERED INDEX c ON p (s, i)",
+    };
+    let points = if seed.is_multiple_of(2) { 6000 } else { 700 };
+    let lines = if seed % 3 == 0 { 40 } else { 300 };
+    vec![
+        "CREATE PARTITION FUNCTION pf (int) AS RANGE LEFT FOR VALUES (-100, 0, 300)".to_owned(),
+        "CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])".to_owned(),
+        "CREATE TABLE p (i int NULL, s smallint NOT NULL, n decimal(9, 2) NULL, t varchar(12) NULL, d datetime2(3) NULL,
+         filler char(40) NOT NULL)"
+            .to_owned(),
+        base.to_owned(),
+        format!(
+            "INSERT p SELECT CASE WHEN value % 19 <> 0 THEN CAST(value * 7919 % 2000 - 1000 AS int) END, value % 50,
+             CASE WHEN value % 23 <> 0 THEN value * 131 % 2000 / 3.0 END, 'k' + CAST(value % 900 AS varchar(9)),
+             DATEADD(hour, value % 500, '2020-01-01'), 'f' FROM GENERATE_SERIES(1, {points})"
+        ),
+        "CREATE INDEX ixn ON p (n) INCLUDE (s, i); CREATE INDEX ixt ON p (t, s); CREATE INDEX ixd ON p (d DESC)"
+            .to_owned(),
+        "CREATE TABLE l (lo int NULL, hi int NULL, b bigint NULL, c bigint NULL, m decimal(12, 4) NULL,
+         t nvarchar(20) NULL, d datetime2(3) NOT NULL, k int NOT NULL)"
+            .to_owned(),
+        format!(
+            "INSERT l SELECT CASE WHEN value % 17 <> 0 THEN value * 613 % 2100 - 1050 END,
+             CASE WHEN value % 13 <> 0 THEN value * 613 % 2100 - 1050 + value % 40 - 2 END,
+             CASE WHEN value % 29 = 0 THEN 5000000000 ELSE value * 77 % 2000 - 1000 END, value * 77 % 2000 - 990,
+             value * 10.0 / 7, N'K' + CAST(value * 3 AS nvarchar(9)) + N' ', DATEADD(hour, value * 3 % 480, '2020-01-01'),
+             value % 50 FROM GENERATE_SERIES(1, {lines})"
+        ),
+    ]
+}
+
+fn condition(random: &mut SplitMix64) -> &'static str {
+    pick(
+        random,
+        &[
+            "p.i BETWEEN l.lo AND l.hi",
+            "p.i >= l.lo AND p.i < l.hi",
+            "l.hi > p.i AND l.lo < p.i",
+            "p.i BETWEEN l.b AND l.c",
+            "p.n BETWEEN l.m AND l.m + 3",
+            "p.n > l.m AND p.n <= l.m + 2 AND p.s <> l.k",
+            "p.d >= l.d AND p.d < DATEADD(day, 1, l.d)",
+            "p.t >= l.t AND p.t <= l.t + 'z'",
+            "p.s = 7 AND p.i BETWEEN l.lo AND l.hi",
+            "p.i + p.s BETWEEN l.lo AND l.hi",
+            "p.i < l.lo AND l.k = 3 AND p.s = 4",
+            "p.i BETWEEN l.lo AND l.lo",
+            "l.lo <= p.i + 3 AND l.hi >= p.i - 3",
+        ],
+    )
+}
+
+#[test]
+fn ranges_bring_what_a_product_brings() {
+    let (mut plans, mut asked) = ([0; 2], 0);
+    for seed in 0..6 {
+        let (_folder, instance) = instance_with("");
+        let mut session = instance.session().expect("a session");
+        ok(&mut session, "USE d");
+        for batch in tables(seed) {
+            ok(&mut session, &batch);
+        }
+        let mut random = SplitMix64::new(seed);
+        for _ in 0..14 {
+            let on = condition(&mut random);
+            // No rule sees a bound in it.
+            let whole = format!("CASE WHEN {on} THEN 1 ELSE 0 END > l.k * 0");
+            let few = pick(&mut random, &["", " AND l.k < 3", " AND l.k = 7"]);
+            let (query, other) = match random.below(6) {
+                0 | 1 => {
+                    let of =
+                        |on: &str| format!("SELECT COUNT(*), SUM(p.i), SUM(l.k), MAX(p.n) FROM l JOIN p ON {on}{few}");
+                    (of(on), of(&whole))
+                }
+                2 => {
+                    let of = |on: &str| {
+                        format!(
+                            "SELECT l.k, COUNT(*), COUNT(p.s), SUM(p.i) FROM l LEFT JOIN p ON {on}{few} GROUP BY l.k ORDER BY l.k"
+                        )
+                    };
+                    (of(on), of(&whole))
+                }
+                3 => {
+                    let of = |on: &str| {
+                        format!(
+                            "SELECT p.s, COUNT(*), COUNT(l.k) FROM l FULL JOIN p ON {on}{few} GROUP BY p.s ORDER BY p.s"
+                        )
+                    };
+                    (of(on), of(&whole))
+                }
+                4 => {
+                    let of = |on: &str| {
+                        format!(
+                            "SELECT COUNT(*), SUM(k), SUM(lo) FROM l WHERE EXISTS (SELECT 1 FROM p WHERE {on}){few}"
+                        )
+                    };
+                    (of(on), of(&whole))
+                }
+                _ => {
+                    let of = |on: &str| {
+                        format!("SELECT COUNT(*), SUM(i) FROM p WHERE NOT EXISTS (SELECT 1 FROM l WHERE {on}{few})")
+                    };
+                    (of(on), of(&whole))
+                }
+            };
+            let hint = pick(&mut random, &["", " OPTION (LOOP JOIN)", " OPTION (MAXDOP 1)"]);
+            let expected = ok(&mut session, &other);
+            assert_eq!(ok(&mut session, &format!("{query}{hint}")), expected, "seed {seed}: {query}{hint}");
+            ok(&mut session, "SET SHOWPLAN_TEXT ON");
+            let plan: String = ok(&mut session, &format!("{query}{hint}")).concat().concat();
+            ok(&mut session, "SET SHOWPLAN_TEXT OFF");
+            asked += 1;
+            plans[0] += usize::from(plan.contains("Index Spool"));
+            plans[1] += usize::from(
+                plan.contains("OUTER REFERENCES") && plan.contains(".[p].[") && plan.contains("Index Seek"),
+            );
+        }
+    }
+    assert!(plans[0] * 4 > asked, "{} of {asked} are sorted", plans[0]);
+    assert!(plans[1] * 8 > asked, "{} of {asked} look up", plans[1]);
+}
+
+/// The script of the hash functions counts values by 65,536 ranges of integers: as many pairs as are compared in three
+/// thousand million steps, or found in some.
+#[test]
+fn values_are_counted_by_their_ranges() {
+    const VALUES: u32 = 50_000;
+    let (_folder, instance) = instance_with("");
+    let mut session = instance.session().expect("a session");
+    ok(&mut session, "USE d");
+    ok(&mut session, "CREATE TABLE buckets (id int NOT NULL, low int NOT NULL, high int NOT NULL)");
+    ok(
+        &mut session,
+        "INSERT buckets SELECT value, (value - 1 - 32768) * 65536, (value - 32768) * CAST(65536 AS bigint) - 1
+         FROM GENERATE_SERIES(1, 65536)",
+    );
+    ok(&mut session, "CREATE TABLE hashes (id int IDENTITY(1, 1), hash int)");
+    let spread = "CAST(value * CAST(2654435761 AS bigint) % 4294967296 - 2147483648 AS int)";
+    ok(&mut session, &format!("INSERT hashes (hash) SELECT {spread} FROM GENERATE_SERIES(1, {VALUES})"));
+    let count = "SELECT COUNT(*), SUM(observed), SUM(CASE WHEN observed = 0 THEN 1 ELSE 0 END), MAX(observed)
+                 FROM (SELECT b.id, COUNT(h.hash) AS observed FROM buckets b LEFT JOIN hashes h
+                       ON h.hash BETWEEN b.low AND b.high GROUP BY b.id) x";
+    let by_hand = "SELECT 65536, SUM(observed), 65536 - COUNT(*), MAX(observed)
+                   FROM (SELECT COUNT(*) AS observed FROM hashes
+                         GROUP BY (CAST(hash AS bigint) + 2147483648) / 65536) x";
+    let expected = ok(&mut session, by_hand);
+    assert_eq!(expected[0][1], VALUES.to_string());
+    assert_eq!(ok(&mut session, count), expected);
+    ok(&mut session, "CREATE CLUSTERED INDEX cix ON hashes (hash)");
+    for hint in ["", " OPTION (LOOP JOIN)", " OPTION (MAXDOP 1, LOOP JOIN)"] {
+        assert_eq!(ok(&mut session, &format!("{count}{hint}")), expected, "{hint}");
+    }
+}

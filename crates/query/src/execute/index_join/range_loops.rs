@@ -1,0 +1,175 @@
+//! Joins without equations that look their inner table up: `ON b.x BETWEEN a.lo AND a.hi`, an index of `b` that begins
+//! with `x`.
+//!
+//! For each row of the outer side a seek of its range ([`RowLoopsExec`]). That is done where a hint wants it, or where
+//! it is thought to cost less than to read all of the inner table and to sort a side of the join
+//! ([`RangeJoinExec`](super::super::range_join::RangeJoinExec)): the outer side has few rows, and both ends of its
+//! ranges are known. Where an estimate of few rows was wrong, each row more costs a seek, and no row is compared with
+//! all others.
+
+use std::sync::Arc;
+
+use datafusion::common::{JoinSide, Result};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+
+use super::super::range_join::{Bound, Way, bounds_of};
+use super::super::scan_exec::ScanExec;
+use super::super::trace::{Leaf, trace};
+use super::partners::Shows;
+use super::row_loops::Replaced;
+use super::rule::{IndexJoinRule, JoinWay, is_order_of_use, outer_of, pages_of};
+use super::{Inner, RowLoopsExec};
+use crate::access_path::{AccessHint, JoinedBound, JoinedBy, Lookup};
+use crate::wrap::external;
+
+/// What it costs to search a row's place among sorted ones, in pages that a scan reads one behind the other.
+const SEARCH_PAGES: f64 = 0.03;
+/// The part of a table that lies on one side of a value of which nothing is known, as SQL Server takes it.
+const OPEN_PART: f64 = 0.3;
+
+/// A side of a join whose ranges can be looked up.
+struct Ranged {
+    side: JoinSide,
+    leaf: Leaf,
+    lookup: Lookup,
+    /// The bounds that the look-up uses, in its order.
+    bounds: Vec<Bound>,
+    is_forced: bool,
+    /// What it costs less than the other ways, in pages.
+    saved: f64,
+    pages: f64,
+}
+
+impl IndexJoinRule {
+    /// `join` by a seek for each row of one side, if that is possible and wanted.
+    pub(super) fn ranged(
+        &self,
+        join: &NestedLoopJoinExec,
+        is_order_used: bool,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if matches!(self.way, JoinWay::Hash | JoinWay::Merge) {
+            return Ok(None);
+        }
+        let mut best: Option<Ranged> = None;
+        for side in [JoinSide::Right, JoinSide::Left] {
+            let Some(found) = self.ranged_side(join, side, is_order_used)? else { continue };
+            let rank = |ranged: &Ranged| (ranged.is_forced, ranged.saved);
+            if best.as_ref().is_none_or(|known| rank(&found) > rank(known)) {
+                best = Some(found);
+            }
+        }
+        match best.filter(|ranged| ranged.is_forced || ranged.saved > 0.0) {
+            Some(ranged) => ranged.loops(join),
+            None => Ok(None),
+        }
+    }
+
+    fn ranged_side(&self, join: &NestedLoopJoinExec, side: JoinSide, is_order_used: bool) -> Result<Option<Ranged>> {
+        let Some(filter) = join.filter().filter(|_| Shows::of(*join.join_type(), side).is_some()) else {
+            return Ok(None);
+        };
+        let schemas = (join.left().schema(), join.right().schema());
+        let (bounds, _) = bounds_of(filter, filter.expression(), side, (&schemas.0, &schemas.1))?;
+        let keys = bounds.iter().map(|bound| Some(Arc::clone(&bound.key))).collect();
+        let (inner, outer) = match side {
+            JoinSide::Left => (join.left(), join.right()),
+            _ => (join.right(), join.left()),
+        };
+        let Some((leaf, columns)) = trace(inner, keys) else { return Ok(None) };
+        let traced = bounds.into_iter().zip(columns).filter_map(|(bound, column)| Some((bound, column?)));
+        let (bounds, columns): (Vec<Bound>, Vec<_>) = traced.unzip();
+        let joined = |(bound, column): (&Bound, _)| JoinedBound {
+            column,
+            is_low: bound.way == Way::Above,
+            includes: bound.includes,
+        };
+        let bounded: Vec<JoinedBound> = bounds.iter().zip(columns).map(joined).collect();
+        let by = JoinedBy { equal: &[], bounded: &bounded };
+        let lookup = Lookup::choose(&leaf.table, &leaf.projection, &leaf.predicates, by).map_err(external)?;
+        let is_wanted = leaf.table.join_way() != JoinWay::Hash && !is_order_of_use(&leaf, is_order_used);
+        let Some(lookup) = lookup.filter(|_| is_wanted) else { return Ok(None) };
+        let used: Vec<usize> = lookup.used_bounds().collect();
+        let bounds: Vec<Bound> = used.iter().map(|at| bounds[*at].clone()).collect();
+        let pages = pages_of(&leaf)?;
+        let known = StatisticsContext::new().compute(outer_of(outer).as_ref(), &StatisticsArgs::new())?;
+        let outer_rows = known.num_rows.get_value().map_or(f64::INFINITY, |rows| *rows as f64);
+        let saved = saved(&lookup, bounds.len() > 1, outer_rows, (pages, rows_of(&leaf)));
+        let is_forced = self.way == JoinWay::Loop
+            || leaf.table.join_way() == JoinWay::Loop
+            || (leaf.table.hint() == AccessHint::Seek && leaf.plan.is::<ScanExec>());
+        Ok(Some(Ranged { side, leaf, lookup, bounds, is_forced, saved, pages }))
+    }
+}
+
+/// Rows that an inner side reads where nothing is looked up.
+fn rows_of(leaf: &Leaf) -> f64 {
+    let known = StatisticsContext::new().compute(leaf.plan.as_ref(), &StatisticsArgs::new());
+    let rows = known.ok().and_then(|known| known.num_rows.get_value().copied());
+    rows.map_or_else(|| leaf.table.expected_rows() as f64, |rows| rows as f64)
+}
+
+/// What seeks for `outer_rows` rows cost less than to read the inner table, of so many pages and rows, and to search
+/// each of its rows' place. Ranges with both ends are thought to lie side by side.
+fn saved(lookup: &Lookup, has_both_ends: bool, outer_rows: f64, (pages, rows): (f64, f64)) -> f64 {
+    if outer_rows.is_infinite() {
+        return f64::NEG_INFINITY;
+    }
+    let part = if has_both_ends { 1.0 } else { OPEN_PART * outer_rows };
+    pages + rows * SEARCH_PAGES - (lookup.pages_of(outer_rows, part * rows) + part * pages)
+}
+
+impl Ranged {
+    fn loops(self, join: &NestedLoopJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Ranged { side, leaf, lookup, bounds, is_forced, pages, .. } = self;
+        let promised = join.properties().output_partitioning();
+        let count = promised.partition_count();
+        let outer = match (side, promised) {
+            (JoinSide::Left, _) => Arc::clone(join.right()),
+            (_, Partitioning::RoundRobinBatch(_) | Partitioning::UnknownPartitioning(_)) => spread(join.left(), count)?,
+            _ if count == 1 => spread(join.left(), 1)?,
+            // Somebody may go by which rows are in which partition.
+            _ => return Ok(None),
+        };
+        let inner = Inner {
+            table: Arc::clone(&leaf.table),
+            lookup,
+            keys: bounds.iter().map(|bound| Arc::clone(&bound.value)).collect(),
+            bounds: bounds.iter().map(operator_of).collect(),
+            nulls_are_equal: false,
+            rows_max: usize::MAX,
+            pages,
+            is_forced,
+            in_portions: true,
+            fetch: None,
+        };
+        let sides = (&leaf.plan, &outer);
+        let loops = RowLoopsExec::of(Replaced::loops(join), side, sides, (inner, leaf.projection.clone()))?;
+        Ok(loops.map(|loops| Arc::new(loops) as Arc<dyn ExecutionPlan>))
+    }
+}
+
+/// The rows of a side that came to one stream, in as many as the other side has.
+fn spread(side: &Arc<dyn ExecutionPlan>, count: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let outer = outer_of(side);
+    if outer.output_partitioning().partition_count() == count {
+        return Ok(outer);
+    }
+    if count == 1 {
+        return Ok(Arc::clone(side));
+    }
+    Ok(Arc::new(RepartitionExec::try_new(outer, Partitioning::RoundRobinBatch(count))?))
+}
+
+/// How a bound is written.
+fn operator_of(bound: &Bound) -> Operator {
+    match (bound.way, bound.includes) {
+        (Way::Above, true) => Operator::GtEq,
+        (Way::Above, false) => Operator::Gt,
+        (Way::Below, true) => Operator::LtEq,
+        (Way::Below, false) => Operator::Lt,
+    }
+}

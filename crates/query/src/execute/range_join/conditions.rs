@@ -1,0 +1,209 @@
+//! What a join's condition says of one side's values beside the other's: by what the build side is sorted, between
+//! which values of a row of the other side its partners lie, and what is left to be asked of each pair.
+//!
+//! ```text
+//!   p.x >= b.lo AND p.x <= b.hi AND f(b, p)     sorted by b.lo: those up to p.x; of these b.hi from p.x on; f is left
+//!   b.x >= p.lo AND b.x < p.hi                  sorted by b.x: those between p.lo and p.hi
+//!   b.x < p.y                                   sorted by b.x: those below p.y
+//! ```
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{JoinSide, Result};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::utils::{collect_columns, conjunction, split_conjunction};
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+
+use super::super::trace::substituted;
+use super::keys::KeyForm;
+
+type Expr = Arc<dyn PhysicalExpr>;
+
+/// On which side of a bound values lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::execute) enum Way {
+    /// At it or above.
+    Above,
+    /// At it or below.
+    Below,
+}
+
+/// A bound of one side's values, of each row of the other.
+#[derive(Clone, Debug)]
+pub(in crate::execute) struct Bound {
+    /// The bounded value, over the columns of its side.
+    pub(in crate::execute) key: Expr,
+    pub(in crate::execute) way: Way,
+    /// The bound, over the columns of the other side.
+    pub(in crate::execute) value: Expr,
+    /// Whether the bound itself is within.
+    pub(in crate::execute) includes: bool,
+}
+
+/// How partners are found.
+#[derive(Clone, Debug)]
+pub(super) struct Ranges {
+    /// What the build side is sorted by.
+    pub(super) key: Expr,
+    /// Bounds of it, one at least.
+    pub(super) low: Option<Bound>,
+    pub(super) high: Option<Bound>,
+    /// A bound of another value of the build side.
+    pub(super) other: Option<Bound>,
+    /// What is left to be asked of a pair.
+    pub(super) residual: Option<JoinFilter>,
+}
+
+/// The bounds that a join's condition gives to values of its side `bounded`, and the parts of the condition that give
+/// none, over the columns of `filter`.
+///
+/// # Errors
+/// An expression that has no type.
+pub(in crate::execute) fn bounds_of(
+    filter: &JoinFilter,
+    expression: &Expr,
+    bounded: JoinSide,
+    (left, right): (&SchemaRef, &SchemaRef),
+) -> Result<(Vec<Bound>, Vec<Expr>)> {
+    let (mut bounds, mut rest) = (Vec::new(), Vec::new());
+    for part in split_conjunction(expression) {
+        let found = match comparison(filter, part, (left, right)) {
+            Some((one, op, other)) => match one.0 {
+                side if side == bounded => bounds_by(one.1, op, other.1),
+                _ => bounds_by(other.1, swapped(op), one.1),
+            },
+            None => Vec::new(),
+        };
+        let (own, their) = if bounded == JoinSide::Left { (left, right) } else { (right, left) };
+        let is_of_use = |bound: &Bound| -> Result<bool> {
+            let key_type = bound.key.data_type(own)?;
+            Ok(key_type == bound.value.data_type(their)? && KeyForm::of(&key_type).is_some())
+        };
+        match found.first().map(is_of_use).transpose()? {
+            Some(true) => bounds.extend(found),
+            _ => rest.push(Arc::clone(part)),
+        }
+    }
+    Ok((bounds, rest))
+}
+
+/// `key op value` as bounds of `key`.
+fn bounds_by(key: Expr, op: Operator, value: Expr) -> Vec<Bound> {
+    let bound = |way, includes| Bound { key: Arc::clone(&key), way, value: Arc::clone(&value), includes };
+    match op {
+        Operator::Gt => vec![bound(Way::Above, false)],
+        Operator::GtEq => vec![bound(Way::Above, true)],
+        Operator::Lt => vec![bound(Way::Below, false)],
+        Operator::LtEq => vec![bound(Way::Below, true)],
+        Operator::Eq => vec![bound(Way::Above, true), bound(Way::Below, true)],
+        _ => Vec::new(),
+    }
+}
+
+fn swapped(op: Operator) -> Operator {
+    op.swap().unwrap_or(op)
+}
+
+/// An expression over one side.
+type OfSide = (JoinSide, Expr);
+
+/// A comparison of a value of one side with one of the other.
+fn comparison(filter: &JoinFilter, part: &Expr, sides: (&SchemaRef, &SchemaRef)) -> Option<(OfSide, Operator, OfSide)> {
+    let compared = part.downcast_ref::<BinaryExpr>()?;
+    let is_order =
+        matches!(compared.op(), Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq | Operator::Eq);
+    let (one, other) = (of_side(filter, compared.left(), sides)?, of_side(filter, compared.right(), sides)?);
+    (is_order && one.0 != other.0).then_some((one, *compared.op(), other))
+}
+
+/// The side that has all columns of an expression over a filter's columns, and the expression over that side's.
+fn of_side(filter: &JoinFilter, expr: &Expr, (left, right): (&SchemaRef, &SchemaRef)) -> Option<OfSide> {
+    let indices = filter.column_indices();
+    let side = indices.get(collect_columns(expr).iter().next()?.index())?.side;
+    let schema = match side {
+        JoinSide::Left => left,
+        JoinSide::Right => right,
+        JoinSide::None => return None,
+    };
+    let column = |at: usize| {
+        let index = indices.get(at).filter(|index| index.side == side)?.index;
+        Some(Arc::new(Column::new(schema.field(index).name(), index)) as Expr)
+    };
+    Some((side, substituted(expr, &column)?))
+}
+
+impl Ranges {
+    /// How the partners of a row of the right side are found among the sorted rows of the left one; `None` if the
+    /// condition gives no bound.
+    ///
+    /// # Errors
+    /// As [`bounds_of`].
+    pub(super) fn of(join: &NestedLoopJoinExec) -> Result<Option<Ranges>> {
+        let Some(filter) = join.filter() else { return Ok(None) };
+        let schemas = (join.left().schema(), join.right().schema());
+        let sides = (&schemas.0, &schemas.1);
+        // Each part with its bounds, so that one that is used is gone from what is left.
+        let mut parts: Vec<(Option<Expr>, Vec<Bound>)> = Vec::new();
+        for part in split_conjunction(filter.expression()) {
+            let (bounds, _) = bounds_of(filter, part, JoinSide::Left, sides)?;
+            parts.push((Some(Arc::clone(part)), bounds));
+        }
+        let Some((key, low, high)) = best_key(&parts) else { return Ok(None) };
+        let mut taken = Taken { low, high, other: None };
+        for (part, bounds) in &mut parts {
+            if !bounds.is_empty() && taken.holds_all_of(bounds, &key) {
+                *part = None;
+            }
+        }
+        let left: Vec<Expr> = parts.into_iter().filter_map(|(part, _)| part).collect();
+        let residual = (!left.is_empty())
+            .then(|| JoinFilter::new(conjunction(left), filter.column_indices().to_vec(), Arc::clone(filter.schema())));
+        Ok(Some(Ranges { key, low: taken.low, high: taken.high, other: taken.other, residual }))
+    }
+}
+
+/// The value of the build side that is bounded best, from both sides if there is one, with its bounds.
+fn best_key(parts: &[(Option<Expr>, Vec<Bound>)]) -> Option<(Expr, Option<Bound>, Option<Bound>)> {
+    let all = || parts.iter().flat_map(|(_, bounds)| bounds);
+    let of_key = |key: &Expr, way: Way| all().find(|bound| bound.key.eq(key) && bound.way == way).cloned();
+    let with_bounds =
+        |bound: &Bound| (Arc::clone(&bound.key), of_key(&bound.key, Way::Above), of_key(&bound.key, Way::Below));
+    let both = all().map(with_bounds).find(|(_, low, high)| low.is_some() && high.is_some());
+    both.or_else(|| all().map(with_bounds).next())
+}
+
+/// The bounds that are gone by.
+struct Taken {
+    low: Option<Bound>,
+    high: Option<Bound>,
+    other: Option<Bound>,
+}
+
+impl Taken {
+    /// Whether all of a part's bounds are gone by; one of another value than `key` is taken up if none is yet, and it
+    /// stands alone.
+    fn holds_all_of(&mut self, bounds: &[Bound], key: &Expr) -> bool {
+        let is_same = |known: &Option<Bound>, bound: &Bound| {
+            known.as_ref().is_some_and(|known| known.value.eq(&bound.value) && known.includes == bound.includes)
+        };
+        if bounds.iter().all(|bound| bound.key.eq(key)) {
+            return bounds.iter().all(|bound| match bound.way {
+                Way::Above => is_same(&self.low, bound),
+                Way::Below => is_same(&self.high, bound),
+            });
+        }
+        // With both bounds of the key few rows are left.
+        let is_free = self.other.is_none() && !(self.low.is_some() && self.high.is_some());
+        match bounds {
+            [bound] if is_free => {
+                self.other = Some(bound.clone());
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Joins by a range and without an equation: `ON e.at BETWEEN i.start AND i.end`.
+//!
+//! ```text
+//!   RangeJoinExec ─┬─ build side    held, sorted by what is compared
+//!                  └─ probe side    each row: two searches in what is sorted, and the rows between
+//! ```
+//! The build side is the left one and comes to one stream, as that of DataFusion's nested loops, of which this operator
+//! takes the place; what is shown, and in which order nobody may rely, is the same. `n` rows and `m` take
+//! `(n + m) log n` steps and one for each pair, in the place of `n · m`.
+//!
+//! Two bounds of one value of the build side are a stretch of its order. A bound of another value (intervals that
+//! contain a point, or overlap) is asked of stretches by a tree of their greatest (`reach`), so that rows that are not
+//! within are passed over together. Whatever else is asked of a pair is asked of those that are left.
+//!
+//! What does not fit into memory is refused with error 701. Leaves to others: loops into an index (`index_join`).
+//! Why so: `docs/design/0032-range-joins.md`.
+
+mod build;
+mod conditions;
+mod keys;
+mod probe;
+mod reach;
+mod rule;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, JoinType, Result, Statistics, internal_datafusion_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::future::{BoxFuture, FutureExt, Shared};
+use hobt_base::SqlError;
+use parking_lot::Mutex;
+
+use super::statement::StatementRun;
+use crate::wrap::external;
+use build::{BuildSide, Builder};
+use conditions::Ranges;
+pub(super) use conditions::{Bound, Way, bounds_of};
+use keys::KeyForm;
+use probe::Probe;
+pub use rule::RangeJoinRule;
+
+/// Says whether a statement is over before its rows have come.
+#[derive(Clone)]
+struct Stop(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Stop {
+    fn check(&self) -> Result<()> {
+        if (self.0)() { Err(external(SqlError::cancelled())) } else { Ok(()) }
+    }
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Stop")
+    }
+}
+
+/// What all output partitions wait for.
+type Common = Shared<BoxFuture<'static, std::result::Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
+
+/// Joins by ranges; see the module.
+#[derive(Debug)]
+pub(super) struct RangeJoinExec {
+    /// The nested loops of which it takes the place.
+    join: Arc<dyn ExecutionPlan>,
+    ranges: Arc<Ranges>,
+    stop: Stop,
+    /// The build side, and how many output partitions have still to ask for it.
+    build: Mutex<Option<(Common, usize)>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// What there is to show of a join by ranges.
+pub(super) struct ShownRanges<'j> {
+    pub(super) join: &'j NestedLoopJoinExec,
+    /// What each row of the right side looks for among those of the left one, in its order.
+    pub(super) bounds: Vec<&'j Bound>,
+    pub(super) residual: Option<&'j JoinFilter>,
+}
+
+impl RangeJoinExec {
+    /// `join` by ranges, if its condition gives some.
+    ///
+    /// # Errors
+    /// An expression that has no type.
+    fn of(join: &Arc<dyn ExecutionPlan>) -> Result<Option<RangeJoinExec>> {
+        let Some(loops) = join.downcast_ref::<NestedLoopJoinExec>() else { return Ok(None) };
+        let Some(ranges) = Ranges::of(loops)? else { return Ok(None) };
+        Ok(Some(RangeJoinExec::new(Arc::clone(join), Arc::new(ranges), Stop(Arc::new(|| false)))))
+    }
+
+    fn new(join: Arc<dyn ExecutionPlan>, ranges: Arc<Ranges>, stop: Stop) -> RangeJoinExec {
+        RangeJoinExec { join, ranges, stop, build: Mutex::default(), metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// The same, which stops when `run` is cancelled.
+    pub(super) fn stopping_with(&self, run: &Arc<StatementRun>) -> RangeJoinExec {
+        let run = Arc::clone(run);
+        let stop = Stop(Arc::new(move || run.is_cancelled()));
+        RangeJoinExec::new(Arc::clone(&self.join), Arc::clone(&self.ranges), stop)
+    }
+
+    fn loops(&self) -> Result<&NestedLoopJoinExec> {
+        self.join.downcast_ref::<NestedLoopJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
+    }
+
+    /// What there is to show of it.
+    pub(super) fn shown(&self) -> Option<ShownRanges<'_>> {
+        let ranges = &self.ranges;
+        let bounds = ranges.low.iter().chain(&ranges.high).chain(&ranges.other).collect();
+        Some(ShownRanges { join: self.loops().ok()?, bounds, residual: ranges.residual.as_ref() })
+    }
+
+    /// The build side. It starts on the worker that asks first.
+    fn build(&self, context: &Arc<TaskContext>) -> Result<Common> {
+        let join = self.loops()?;
+        let workers = join.right().output_partitioning().partition_count();
+        let mut build = self.build.lock();
+        let (common, left) = match build.take() {
+            Some(known) => known,
+            None => {
+                let input = join.left().execute(0, Arc::clone(context))?;
+                let held = MemoryConsumer::new("RangeJoinBuild").register(context.memory_pool());
+                let (ranges, stop) = (Arc::clone(&self.ranges), self.stop.clone());
+                let marks = marks_build(*join.join_type());
+                let building = async move {
+                    let builder = Builder { ranges: &ranges, marks, workers, stop };
+                    builder.build(input, held).await.map(Arc::new).map_err(Arc::new)
+                };
+                (building.boxed().shared(), workers)
+            }
+        };
+        if left > 1 {
+            *build = Some((common.clone(), left - 1));
+        }
+        Ok(common)
+    }
+}
+
+/// How the values of an expression are compared.
+fn form_of(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<KeyForm> {
+    KeyForm::of(&expr.data_type(schema)?).ok_or_else(|| internal_datafusion_err!("values without an order"))
+}
+
+/// Whether it matters which rows of the build side have partners.
+fn marks_build(join_type: JoinType) -> bool {
+    matches!(join_type, JoinType::Left | JoinType::Full | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark)
+}
+
+/// Where the columns of a join's rows come from.
+fn columns_of(join: &NestedLoopJoinExec) -> Vec<ColumnIndex> {
+    let (_, columns) = build_join_schema(&join.left().schema(), &join.right().schema(), join.join_type());
+    match join.projection() {
+        Some(projection) => projection.iter().map(|&place| columns[place].clone()).collect(),
+        None => columns,
+    }
+}
+
+impl DisplayAs for RangeJoinExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RangeJoin: by {}", self.ranges.key)
+    }
+}
+
+impl ExecutionPlan for RangeJoinExec {
+    fn name(&self) -> &'static str {
+        "RangeJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.join.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.join.children()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.join.input_distribution_requirements()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false, false]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let join = Arc::clone(&self.join).replace_children(children, options)?;
+        Ok(Arc::new(RangeJoinExec::new(join, Arc::clone(&self.ranges), self.stop.clone())))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let (join, ranges) = (Arc::clone(&self.join), Arc::clone(&self.ranges));
+        Ok(Arc::new(RangeJoinExec::new(join, ranges, self.stop.clone())))
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.join.apply_expressions(visit)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let join = self.loops()?;
+        let build = self.build(&context)?;
+        let probe = Probe {
+            ranges: Arc::clone(&self.ranges),
+            join_type: *join.join_type(),
+            columns: columns_of(join),
+            schema: join.schema(),
+            left: join.left().schema(),
+            right: join.right().schema(),
+            stop: self.stop.clone(),
+            rows_max: context.session_config().batch_size().max(1),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        };
+        let reservation = MemoryConsumer::new("RangeJoinProbe").register(context.memory_pool());
+        let input = join.right().execute(partition, context)?;
+        let rows = probe.rows(build, input, reservation);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.join.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        self.join.statistics_from_inputs(inputs, args)
+    }
+}

@@ -1,0 +1,437 @@
+//! The rows of one output partition: for each row of the other side, those of the build side that are within its
+//! bounds.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
+use arrow::compute::{filter, take};
+use arrow::datatypes::{SchemaRef, UInt32Type};
+use datafusion::common::{DataFusionError, JoinSide, JoinType, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use futures::{Stream, TryStreamExt};
+
+use super::build::BuildSide;
+use super::conditions::{Bound, Ranges};
+use super::keys::Keys;
+use super::reach::Reach;
+use super::{Common, Stop, form_of, marks_build};
+
+/// What a worker needs to know of its join.
+pub(super) struct Probe {
+    pub(super) ranges: Arc<Ranges>,
+    pub(super) join_type: JoinType,
+    /// Where the output's columns come from.
+    pub(super) columns: Vec<ColumnIndex>,
+    pub(super) schema: SchemaRef,
+    pub(super) left: SchemaRef,
+    pub(super) right: SchemaRef,
+    pub(super) stop: Stop,
+    /// Rows of a batch.
+    pub(super) rows_max: usize,
+    pub(super) metrics: BaselineMetrics,
+}
+
+impl Probe {
+    fn shows_pairs(&self) -> bool {
+        matches!(self.join_type, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full)
+    }
+
+    /// Whether it matters which rows of the probe side have partners.
+    fn marks_probe(&self) -> bool {
+        matches!(
+            self.join_type,
+            JoinType::Right | JoinType::Full | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
+        )
+    }
+
+    /// Whether nothing comes of an empty build side.
+    fn needs_build(&self) -> bool {
+        !self.marks_probe() || self.join_type == JoinType::RightSemi
+    }
+
+    /// Whether each row of the probe side needs one partner, which is asked for nothing more.
+    fn needs_one(&self) -> bool {
+        !self.shows_pairs() && self.marks_probe() && self.ranges.residual.is_none()
+    }
+
+    /// Whether rows of the build side are marked by stretches, or each once, and no pair is made.
+    fn marks_alone(&self) -> bool {
+        !self.shows_pairs() && marks_build(self.join_type) && self.ranges.residual.is_none()
+    }
+
+    /// The rows of a partition.
+    pub(super) fn rows(
+        self,
+        build: Common,
+        input: SendableRecordBatchStream,
+        reservation: MemoryReservation,
+    ) -> impl Stream<Item = Result<RecordBatch>> + Send {
+        let worker = Worker {
+            probe: self,
+            input,
+            common: Some(build),
+            build: None,
+            reservation,
+            open: None,
+            own: Own::default(),
+            last: None,
+        };
+        futures::stream::try_unfold(worker, |mut worker| async move {
+            let batch = worker.next().await?;
+            Ok(batch.map(|batch| (batch, worker)))
+        })
+    }
+}
+
+/// Bounds of the rows of a batch.
+struct Limit {
+    values: Keys,
+    includes: bool,
+}
+
+impl Limit {
+    fn of(bound: &Option<Bound>, batch: &RecordBatch) -> Result<Option<Limit>> {
+        let Some(bound) = bound else { return Ok(None) };
+        let array: ArrayRef = bound.value.evaluate(batch)?.into_array(batch.num_rows())?;
+        let values = form_of(&bound.value, &batch.schema())?.keys(&array)?;
+        Ok(Some(Limit { values, includes: bound.includes }))
+    }
+}
+
+/// A batch of the probe side, and how far it is joined.
+struct OpenBatch {
+    batch: RecordBatch,
+    low: Option<Limit>,
+    high: Option<Limit>,
+    other: Option<Limit>,
+    /// Whether stretches begin with the first build row, and what reaches far is thought to lie at their ends.
+    is_below: bool,
+    /// The row that is joined.
+    row: usize,
+    /// What is left of its stretch of the sorted build rows, and its number in the other order.
+    stretch: Option<(Range<usize>, u32)>,
+    /// Which rows have had a partner.
+    marks: Vec<bool>,
+}
+
+impl OpenBatch {
+    /// The stretch of a row, with the least number that its partners have in the other order.
+    fn stretch_of(&self, build: &BuildSide, row: usize) -> (Range<usize>, u32) {
+        let limits = [&self.low, &self.high, &self.other];
+        if limits.into_iter().flatten().any(|limit| limit.values.is_null(row)) {
+            return (0..0, 0);
+        }
+        let sorted = &build.sorted;
+        let from = self.low.as_ref().map_or(0, |low| sorted.count_below(&low.values, row, !low.includes));
+        let all = sorted.rows().len();
+        let to = self.high.as_ref().map_or(all, |high| sorted.count_below(&high.values, row, high.includes));
+        let least = match (&build.other, &self.other) {
+            (Some(other), Some(limit)) => other.least(&limit.values, row),
+            _ => 0,
+        };
+        (from..to.max(from), least)
+    }
+}
+
+/// What a worker keeps of the build side's marks until its end.
+#[derive(Default)]
+struct Own {
+    /// How many more stretches cover a place of the order than the one before.
+    stretches: Vec<i64>,
+    /// The rows that it has not marked.
+    unmarked: Option<Reach>,
+}
+
+/// A worker's way through its part of the probe side.
+struct Worker {
+    probe: Probe,
+    input: SendableRecordBatchStream,
+    common: Option<Common>,
+    build: Option<Arc<BuildSide>>,
+    reservation: MemoryReservation,
+    open: Option<OpenBatch>,
+    own: Own,
+    /// Behind all others: the build rows that are still to be shown, from this place on.
+    last: Option<usize>,
+}
+
+impl Worker {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let build = match (&self.build, self.common.take()) {
+            (Some(build), _) => Arc::clone(build),
+            (None, Some(common)) => {
+                let build = common.await.map_err(DataFusionError::Shared)?;
+                self.begin(&build)?;
+                self.build = Some(Arc::clone(&build));
+                build
+            }
+            (None, None) => return Ok(None),
+        };
+        let made = self.joined(&build).await?;
+        if let Some(batch) = &made {
+            self.probe.metrics.record_output(batch.num_rows());
+        }
+        Ok(made)
+    }
+
+    /// Room for what the worker keeps by itself.
+    fn begin(&mut self, build: &BuildSide) -> Result<()> {
+        if !self.probe.marks_alone() {
+            return Ok(());
+        }
+        let count = build.sorted.rows().len();
+        match &build.other {
+            Some(other) => {
+                self.reservation.try_grow(Reach::bytes(count))?;
+                self.own.unmarked = Some(other.reach.clone());
+            }
+            None => {
+                self.reservation.try_grow((count + 1) * size_of::<i64>())?;
+                self.own.stretches = vec![0; count + 1];
+            }
+        }
+        Ok(())
+    }
+
+    async fn joined(&mut self, build: &BuildSide) -> Result<Option<RecordBatch>> {
+        loop {
+            self.probe.stop.check()?;
+            if let Some(from) = self.last {
+                let timer = self.probe.metrics.elapsed_compute().clone();
+                let _timed = timer.timer();
+                return self.rest_of_build(build, from);
+            }
+            if let Some(mut open) = self.open.take() {
+                let timer = self.probe.metrics.elapsed_compute().clone();
+                let _timed = timer.timer();
+                let made = self.pairs(build, &mut open)?;
+                if open.row < open.batch.num_rows() {
+                    self.open = Some(open);
+                    match made {
+                        Some(pairs) => return Ok(Some(pairs)),
+                        None => continue,
+                    }
+                }
+                let rest = self.rest_of_probe(&open)?;
+                let all = [made, rest].into_iter().flatten().collect::<Vec<_>>();
+                match all.as_slice() {
+                    [] => continue,
+                    [batch] => return Ok(Some(batch.clone())),
+                    both => return Ok(Some(arrow::compute::concat_batches(&self.probe.schema, both)?)),
+                }
+            }
+            let is_over = build.rows.num_rows() == 0 && self.probe.needs_build();
+            let next = if is_over { None } else { self.input.try_next().await? };
+            match next {
+                Some(batch) => self.open = Some(self.opened(batch)?),
+                None => self.last = Some(self.end(build)),
+            }
+        }
+    }
+
+    fn opened(&self, batch: RecordBatch) -> Result<OpenBatch> {
+        let ranges = &self.probe.ranges;
+        let marks = if self.probe.marks_probe() { vec![false; batch.num_rows()] } else { Vec::new() };
+        Ok(OpenBatch {
+            low: Limit::of(&ranges.low, &batch)?,
+            high: Limit::of(&ranges.high, &batch)?,
+            other: Limit::of(&ranges.other, &batch)?,
+            is_below: ranges.low.is_none(),
+            batch,
+            row: 0,
+            stretch: None,
+            marks,
+        })
+    }
+
+    /// The next pairs of a batch, as many as go into one or fewer; `None` if none is shown.
+    fn pairs(&mut self, build: &BuildSide, open: &mut OpenBatch) -> Result<Option<RecordBatch>> {
+        if self.probe.marks_alone() {
+            self.mark_build(build, open);
+            return Ok(None);
+        }
+        let (mut of_build, mut of_probe) = (Vec::new(), Vec::new());
+        let needs_one = self.probe.needs_one();
+        let rows = build.sorted.rows();
+        while of_build.len() < self.probe.rows_max && open.row < open.batch.num_rows() {
+            let row = open.row;
+            let (mut stretch, least) = open.stretch.take().unwrap_or_else(|| open.stretch_of(build, row));
+            let room = if needs_one { 1 } else { self.probe.rows_max - of_build.len() };
+            let before = of_build.len();
+            match &build.other {
+                None => {
+                    let taken = stretch.len().min(room);
+                    of_build.extend_from_slice(&rows[stretch.start..stretch.start + taken]);
+                    stretch.start += taken;
+                }
+                Some(other) => {
+                    while of_build.len() - before < room
+                        && let Some(place) = other.reach.take(&mut stretch, least, open.is_below)
+                    {
+                        of_build.push(rows[place]);
+                    }
+                }
+            }
+            of_probe.resize(of_build.len(), u32::try_from(row).expect("a batch is not as long"));
+            if stretch.is_empty() || (needs_one && of_build.len() > before) {
+                open.row += 1;
+            } else {
+                open.stretch = Some((stretch, least));
+            }
+        }
+        self.shown(build, open, (UInt32Array::from(of_build), UInt32Array::from(of_probe)))
+    }
+
+    /// Asks pairs what is left to be asked, notes who has had a partner, and shows them if pairs are shown.
+    fn shown(
+        &self,
+        build: &BuildSide,
+        open: &mut OpenBatch,
+        (mut of_build, mut of_probe): (UInt32Array, UInt32Array),
+    ) -> Result<Option<RecordBatch>> {
+        if let Some(residual) = self.probe.ranges.residual.as_ref().filter(|_| !of_build.is_empty()) {
+            let kept = kept(residual, (&build.rows, &of_build), (&open.batch, &of_probe))?;
+            of_build = filter(&of_build, &kept)?.as_primitive::<UInt32Type>().clone();
+            of_probe = filter(&of_probe, &kept)?.as_primitive::<UInt32Type>().clone();
+        }
+        if let Some(marks) = &build.marks {
+            of_build.values().iter().for_each(|row| marks.set(*row));
+        }
+        if self.probe.marks_probe() {
+            of_probe.values().iter().for_each(|row| open.marks[*row as usize] = true);
+        }
+        if of_build.is_empty() || !self.probe.shows_pairs() {
+            return Ok(None);
+        }
+        self.batch(Some((&build.rows, &of_build)), Some((&open.batch, &of_probe)), None).map(Some)
+    }
+
+    /// Marks the build rows that are within the bounds of a batch's rows.
+    fn mark_build(&mut self, build: &BuildSide, open: &mut OpenBatch) {
+        let rows = build.sorted.rows();
+        for row in open.row..open.batch.num_rows() {
+            let (mut stretch, least) = open.stretch_of(build, row);
+            let Some(unmarked) = &mut self.own.unmarked else {
+                if !stretch.is_empty() {
+                    self.own.stretches[stretch.start] += 1;
+                    self.own.stretches[stretch.end] -= 1;
+                }
+                continue;
+            };
+            while let Some(place) = unmarked.take(&mut stretch, least, open.is_below) {
+                build.marks.iter().for_each(|marks| marks.set(rows[place]));
+                unmarked.remove(place);
+            }
+        }
+        open.row = open.batch.num_rows();
+    }
+
+    /// The rows of a batch that are shown by whether they have had a partner.
+    fn rest_of_probe(&self, open: &OpenBatch) -> Result<Option<RecordBatch>> {
+        let wanted: fn(bool) -> bool = match self.probe.join_type {
+            JoinType::Right | JoinType::Full | JoinType::RightAnti => |has_partner| !has_partner,
+            JoinType::RightSemi => |has_partner| has_partner,
+            JoinType::RightMark => |_| true,
+            _ => return Ok(None),
+        };
+        let rows = (0..).zip(&open.marks).filter(|(_, mark)| wanted(**mark)).map(|(row, _)| row);
+        let rows: UInt32Array = rows.collect::<Vec<u32>>().into();
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mark = (self.probe.join_type == JoinType::RightMark).then(|| BooleanArray::from(open.marks.clone()));
+        self.batch(None, Some((&open.batch, &rows)), mark.as_ref()).map(Some)
+    }
+
+    /// The worker has read its part. The last one shows what is left of the build side: from which of its rows on.
+    fn end(&mut self, build: &BuildSide) -> usize {
+        if let Some(marks) = &build.marks {
+            marks.add_stretches(&std::mem::take(&mut self.own.stretches));
+        }
+        self.own.unmarked = None;
+        self.reservation.free();
+        let is_last = build.probing.fetch_sub(1, Ordering::AcqRel) == 1;
+        match (&build.marks, is_last) {
+            (Some(marks), true) => {
+                marks.mark_stretches(&build.sorted);
+                0
+            }
+            _ => build.rows.num_rows(),
+        }
+    }
+
+    /// The next rows of the build side that are shown by whether they have had a partner.
+    fn rest_of_build(&mut self, build: &BuildSide, from: usize) -> Result<Option<RecordBatch>> {
+        let wanted: fn(bool) -> bool = match self.probe.join_type {
+            JoinType::Left | JoinType::Full | JoinType::LeftAnti => |has_partner| !has_partner,
+            JoinType::LeftSemi => |has_partner| has_partner,
+            JoinType::LeftMark => |_| true,
+            _ => return Ok(None),
+        };
+        let Some(marks) = &build.marks else { return Ok(None) };
+        let count = build.rows.num_rows();
+        let mut rows: Vec<u32> = Vec::new();
+        let mut at = from;
+        while at < count && rows.len() < self.probe.rows_max {
+            let row = u32::try_from(at).expect("the build side has looked");
+            if wanted(marks.is_set(row)) {
+                rows.push(row);
+            }
+            at += 1;
+        }
+        self.last = Some(at);
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let mark = (self.probe.join_type == JoinType::LeftMark)
+            .then(|| rows.iter().map(|row| Some(marks.is_set(*row))).collect::<BooleanArray>());
+        self.batch(Some((&build.rows, &rows.into())), None, mark.as_ref()).map(Some)
+    }
+
+    /// Rows of the output: of both sides, or of one and NULL, and a mark if the join gives one.
+    fn batch(
+        &self,
+        build: Option<(&RecordBatch, &UInt32Array)>,
+        probe: Option<(&RecordBatch, &UInt32Array)>,
+        mark: Option<&BooleanArray>,
+    ) -> Result<RecordBatch> {
+        let count = build.or(probe).map_or(0, |(_, rows)| rows.len());
+        let taken = |side: Option<(&RecordBatch, &UInt32Array)>, schema: &SchemaRef, at: usize| match side {
+            Some((batch, rows)) => Ok(take(batch.column(at), rows, None)?),
+            None => Ok(new_null_array(schema.field(at).data_type(), count)),
+        };
+        let column = |index: &ColumnIndex| -> Result<ArrayRef> {
+            match (index.side, mark) {
+                (JoinSide::Left, _) => taken(build, &self.probe.left, index.index),
+                (JoinSide::Right, _) => taken(probe, &self.probe.right, index.index),
+                (JoinSide::None, Some(mark)) => Ok(Arc::new(mark.clone())),
+                (JoinSide::None, None) => Ok(new_null_array(&arrow::datatypes::DataType::Boolean, count)),
+            }
+        };
+        let columns = self.probe.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.probe.schema), columns, &options)?)
+    }
+}
+
+/// Which pairs fulfil a condition.
+fn kept(
+    condition: &JoinFilter,
+    (build, of_build): (&RecordBatch, &UInt32Array),
+    (probe, of_probe): (&RecordBatch, &UInt32Array),
+) -> Result<BooleanArray> {
+    let column = |index: &ColumnIndex| match index.side {
+        JoinSide::Left => take(build.column(index.index), of_build, None),
+        _ => take(probe.column(index.index), of_probe, None),
+    };
+    let columns = condition.column_indices().iter().map(column).collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(of_build.len()));
+    let pairs = RecordBatch::try_new_with_options(Arc::clone(condition.schema()), columns, &options)?;
+    let kept = condition.expression().evaluate(&pairs)?.into_array(pairs.num_rows())?;
+    Ok(kept.as_boolean().clone())
+}

@@ -1,0 +1,190 @@
+//! A join by ranges gives what comparing each row with each gives, whatever its kind and its condition.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{ArrayRef, BinaryViewArray, Float64Array, Int32Array, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::util::display::array_value_to_string;
+use datafusion::common::JoinSide;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{Partitioning, collect};
+use datafusion::prelude::SessionConfig;
+use hobt_base::SplitMix64;
+
+use super::*;
+use crate::interpreter::pool_of;
+
+const TYPES: [JoinType; 10] = [
+    JoinType::Inner,
+    JoinType::Left,
+    JoinType::Right,
+    JoinType::Full,
+    JoinType::LeftSemi,
+    JoinType::RightSemi,
+    JoinType::LeftAnti,
+    JoinType::RightAnti,
+    JoinType::LeftMark,
+    JoinType::RightMark,
+];
+
+/// Columns of either side: two integers, a float, a binary, and the row's number.
+const FIELDS: [&str; 5] = ["a", "b", "f", "t", "n"];
+
+fn rows(random: &mut SplitMix64, count: usize) -> (SchemaRef, Vec<RecordBatch>) {
+    let types = [DataType::Int32, DataType::Int32, DataType::Float64, DataType::BinaryView, DataType::Int64];
+    let fields = FIELDS.into_iter().zip(types).map(|(name, data_type)| Field::new(name, data_type, name != "n"));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let mut batches = Vec::new();
+    for first in (0..count).step_by(70) {
+        let rows = 70.min(count - first);
+        let mut value = || (random.below(15) > 0).then(|| random.below(60) as i32 - 30);
+        let a: Vec<Option<i32>> = (0..rows).map(|_| value()).collect();
+        let b: Vec<Option<i32>> = a.iter().map(|a| Some((*a)? + value().unwrap_or(0).abs() / 6)).collect();
+        let f: Float64Array = (0..rows).map(|_| value().map(|value| f64::from(value) / 8.0)).collect();
+        let t: Vec<Option<Vec<u8>>> =
+            (0..rows).map(|_| value().map(|value| vec![b'x'; value.unsigned_abs() as usize])).collect();
+        let arrays: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::from(a)),
+            Arc::new(Int32Array::from(b)),
+            Arc::new(f),
+            Arc::new(BinaryViewArray::from_iter(t)),
+            Arc::new(Int64Array::from_iter_values((first..first + rows).map(|number| number as i64))),
+        ];
+        batches.push(RecordBatch::try_new(Arc::clone(&schema), arrays).expect("rows"));
+    }
+    (schema, batches)
+}
+
+/// `left.<one> op right.<other>` for each of these, all of them.
+fn condition(schema: &SchemaRef, parts: &[(&str, Operator, &str)]) -> JoinFilter {
+    let both = schema.fields().iter().chain(schema.fields()).map(|field| field.as_ref().clone());
+    let both = Schema::new(both.collect::<Vec<_>>());
+    let side = |side| move |index| ColumnIndex { index, side };
+    let indices = (0..FIELDS.len()).map(side(JoinSide::Left)).chain((0..FIELDS.len()).map(side(JoinSide::Right)));
+    let column = |name: &str, first: usize| {
+        let at = FIELDS.iter().position(|field| *field == name).expect("a field");
+        Arc::new(Column::new(name, first + at)) as Arc<dyn PhysicalExpr>
+    };
+    let part = |(one, op, other): &(&str, Operator, &str)| {
+        let (one, other) = (column(one, 0), column(other, FIELDS.len()));
+        // Written the other way round now and then.
+        match op.swap().filter(|_| *op == Operator::Gt) {
+            Some(swapped) => Arc::new(BinaryExpr::new(other, swapped, one)) as Arc<dyn PhysicalExpr>,
+            None => Arc::new(BinaryExpr::new(one, *op, other)),
+        }
+    };
+    let all = parts.iter().map(part).reduce(|all, one| Arc::new(BinaryExpr::new(all, Operator::And, one)));
+    JoinFilter::new(all.expect("a part"), indices.collect(), Arc::new(both))
+}
+
+/// What comes of a plan with so much memory.
+fn run(plan: &Arc<dyn ExecutionPlan>, bytes: u64) -> Result<Vec<RecordBatch>> {
+    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool_of(bytes)).build_arc().expect("a runtime");
+    let config = SessionConfig::new().with_batch_size(50);
+    let context = Arc::new(TaskContext::default().with_session_config(config).with_runtime(runtime));
+    let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("workers");
+    workers.block_on(collect(Arc::clone(plan), context))
+}
+
+fn texts(batches: &[RecordBatch]) -> Vec<String> {
+    let cell = |batch: &RecordBatch, row, at| array_value_to_string(batch.column(at), row).expect("a text");
+    let row = |batch: &RecordBatch, row: usize| {
+        (0..batch.num_columns()).map(|at| cell(batch, row, at)).collect::<Vec<_>>().join("|")
+    };
+    let rows = |batch: &RecordBatch| (0..batch.num_rows()).map(|at| row(batch, at)).collect::<Vec<_>>();
+    let mut all: Vec<String> = batches.iter().flat_map(rows).collect();
+    all.sort_unstable();
+    all
+}
+
+fn loops(
+    (left, right): (usize, usize),
+    parts: &[(&str, Operator, &str)],
+    (join_type, partitions): (JoinType, usize),
+    seed: u64,
+) -> Arc<dyn ExecutionPlan> {
+    let mut random = SplitMix64::new(seed);
+    let source = |(schema, batches): (SchemaRef, Vec<RecordBatch>)| {
+        MemorySourceConfig::try_new_exec(&[batches], schema, None).expect("a plan") as Arc<dyn ExecutionPlan>
+    };
+    let (left, right) = (rows(&mut random, left), rows(&mut random, right));
+    let filter = condition(&left.0, parts);
+    let (left, right) = (source(left), source(right));
+    let right: Arc<dyn ExecutionPlan> = match partitions {
+        1 => right,
+        count => Arc::new(RepartitionExec::try_new(right, Partitioning::RoundRobinBatch(count)).expect("a plan")),
+    };
+    let projection = (seed % 3 == 1).then(|| vec![4, 0]);
+    let join = NestedLoopJoinExec::try_new(left, right, Some(filter), &join_type, projection);
+    Arc::new(join.expect("a join"))
+}
+
+const CONDITIONS: [&[(&str, Operator, &str)]; 9] = [
+    // between two values of the other side, either way round
+    &[("a", Operator::GtEq, "a"), ("a", Operator::LtEq, "b")],
+    &[("a", Operator::LtEq, "a"), ("b", Operator::Gt, "a")],
+    // intervals that overlap
+    &[("a", Operator::LtEq, "b"), ("b", Operator::GtEq, "a")],
+    // open to one side
+    &[("a", Operator::Lt, "b")],
+    &[("t", Operator::GtEq, "t")],
+    // what is left to be asked
+    &[("f", Operator::Gt, "f"), ("f", Operator::Lt, "f"), ("a", Operator::NotEq, "b")],
+    &[("a", Operator::Gt, "a"), ("t", Operator::Lt, "t"), ("n", Operator::NotEq, "n"), ("f", Operator::Lt, "f")],
+    // equal, as a hint has it
+    &[("a", Operator::Eq, "b"), ("t", Operator::LtEq, "t")],
+    &[("t", Operator::Eq, "t"), ("a", Operator::Eq, "a")],
+];
+
+#[test]
+fn ranges_give_what_loops_give() {
+    for (at, parts) in CONDITIONS.into_iter().enumerate() {
+        for (sizes, partitions) in [((60, 200), 1), ((200, 60), 3), ((0, 50), 2), ((50, 0), 2)] {
+            for join_type in TYPES {
+                let join = loops(sizes, parts, (join_type, partitions), at as u64);
+                let expected = texts(&run(&join, u64::MAX).expect("rows"));
+                let join = reset_plan_states(join).expect("a plan");
+                let ranges = RangeJoinExec::of(&join).expect("types").expect("a bound");
+                let ranges = Arc::new(ranges) as Arc<dyn ExecutionPlan>;
+                let given = texts(&run(&ranges, u64::MAX).expect("rows"));
+                assert_eq!(given, expected, "{join_type} of {sizes:?} by {parts:?}");
+                assert_eq!(ranges.metrics().and_then(|known| known.output_rows()), Some(given.len()));
+                let again = reset_plan_states(ranges).expect("a plan");
+                assert_eq!(texts(&run(&again, u64::MAX).expect("rows")), given, "{join_type} again");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_bound_is_no_range() {
+    for parts in [&[("a", Operator::NotEq, "a")][..], &[("a", Operator::IsDistinctFrom, "b")]] {
+        let join = loops((10, 10), parts, (JoinType::Inner, 1), 0);
+        assert!(RangeJoinExec::of(&join).expect("types").is_none());
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let join = loops((20_000, 10), CONDITIONS[2], (JoinType::Left, 2), 0);
+    let ranges = Arc::new(RangeJoinExec::of(&join).expect("types").expect("a bound")) as Arc<dyn ExecutionPlan>;
+    let error = run(&ranges, 300 << 10).expect_err("too little memory");
+    let number = crate::wrap::sql_error_of(error).number;
+    assert_eq!(number, hobt_base::number::OUT_OF_MEMORY);
+}
+
+#[test]
+fn a_statement_that_is_over_is_not_joined_on() {
+    let join = loops((3000, 3000), CONDITIONS[3], (JoinType::Inner, 1), 0);
+    let ranges = Ranges::of(join.downcast_ref().expect("loops")).expect("types").expect("a bound");
+    let is_over = Arc::new(AtomicBool::new(true));
+    let stop = Stop(Arc::new(move || is_over.load(Ordering::Relaxed)));
+    let ranges = Arc::new(RangeJoinExec::new(join, Arc::new(ranges), stop)) as Arc<dyn ExecutionPlan>;
+    let error = run(&ranges, u64::MAX).expect_err("it is over");
+    assert_eq!(crate::wrap::sql_error_of(error).number, hobt_base::number::CANCELED);
+}
