@@ -176,6 +176,7 @@ impl Mapper<'_> {
         node.actual = joined;
         if shown.is_forced {
             (node.physical, node.detail) = ("Nested Loops", Detail::NestedLoops { outer: build });
+            node.predicate = residual;
             node.children = vec![outer.node, sought];
         } else {
             let threshold = shown.rows_max as f64;
@@ -217,6 +218,11 @@ impl Mapper<'_> {
         let names = ("Nested Loops", logical(shown.join_type));
         let detail = Detail::NestedLoops { outer: super::distinct(&keys) };
         let mut node = self.node(plan, names, detail, vec![outer.node, inner]);
+        let sides = match shown.inner_side {
+            JoinSide::Left => (inner_columns.as_slice(), outer.columns.as_slice()),
+            _ => (outer.columns.as_slice(), inner_columns.as_slice()),
+        };
+        node.predicate = shown.residual.map(|residual| self.join_condition(residual, sides));
         node.actual = actual::of_profile(profiles.map(|(join, _)| join));
         self.mapped(node, columns)
     }

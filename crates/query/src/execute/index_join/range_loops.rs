@@ -11,14 +11,19 @@ use std::sync::Arc;
 
 use datafusion::common::{JoinSide, Result};
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::utils::{conjunction, split_conjunction};
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, ReplaceChildrenOptions};
 
 use super::super::range_join::{Bound, Way, bounds_of};
 use super::super::scan_exec::ScanExec;
-use super::super::trace::{Leaf, trace};
+use super::super::trace::{Leaf, is_exchange, trace};
 use super::partners::Shows;
 use super::row_loops::Replaced;
 use super::rule::{IndexJoinRule, JoinWay, is_order_of_use, outer_of, pages_of};
@@ -147,14 +152,28 @@ impl Ranged {
             fetch: None,
         };
         let sides = (&leaf.plan, &outer);
-        let loops = RowLoopsExec::of(Replaced::loops(join), side, sides, (inner, leaf.projection.clone()))?;
+        let replaced = Replaced::loops(join, residual(join, &bounds, side)?);
+        let loops = RowLoopsExec::of(replaced, side, sides, (inner, leaf.projection.clone()))?;
         Ok(loops.map(|loops| Arc::new(loops) as Arc<dyn ExecutionPlan>))
+    }
+}
+
+/// A side without what gathers its rows for a join.
+fn ungathered(side: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let passes = side.fetch().is_none() && (side.is::<ProjectionExec>() || side.is::<FilterExec>());
+    match side.children()[..] {
+        [below] if is_exchange(side) => ungathered(below),
+        [below] if passes => {
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Arc::clone(side).replace_children(vec![ungathered(below)?], options)
+        }
+        _ => Ok(Arc::clone(side)),
     }
 }
 
 /// The rows of a side that came to one stream, in as many as the other side has.
 fn spread(side: &Arc<dyn ExecutionPlan>, count: usize) -> Result<Arc<dyn ExecutionPlan>> {
-    let outer = outer_of(side);
+    let outer = ungathered(side)?;
     if outer.output_partitioning().partition_count() == count {
         return Ok(outer);
     }
@@ -162,6 +181,26 @@ fn spread(side: &Arc<dyn ExecutionPlan>, count: usize) -> Result<Arc<dyn Executi
         return Ok(Arc::clone(side));
     }
     Ok(Arc::new(RepartitionExec::try_new(outer, Partitioning::RoundRobinBatch(count))?))
+}
+
+/// What a join's condition says beside these bounds of one side.
+fn residual(join: &NestedLoopJoinExec, used: &[Bound], side: JoinSide) -> Result<Option<JoinFilter>> {
+    let Some(filter) = join.filter() else { return Ok(None) };
+    let schemas = (join.left().schema(), join.right().schema());
+    let is_used = |bound: &Bound| {
+        used.iter().any(|used| {
+            used.key.eq(&bound.key) && used.value.eq(&bound.value) && operator_of(used) == operator_of(bound)
+        })
+    };
+    let mut left = Vec::new();
+    for part in split_conjunction(filter.expression()) {
+        let (bounds, _) = bounds_of(filter, part, side, (&schemas.0, &schemas.1))?;
+        if bounds.is_empty() || !bounds.iter().all(is_used) {
+            left.push(Arc::clone(part));
+        }
+    }
+    let of = |all| JoinFilter::new(all, filter.column_indices().to_vec(), Arc::clone(filter.schema()));
+    Ok((!left.is_empty()).then(|| of(conjunction(left))))
 }
 
 /// How a bound is written.

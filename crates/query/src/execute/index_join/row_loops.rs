@@ -130,6 +130,8 @@ pub(super) struct Replaced<'j> {
     join_type: JoinType,
     projection: Option<&'j [usize]>,
     conditions: Option<JoinFilter>,
+    /// What is asked of pairs beside what is looked up, to be shown.
+    residual: Option<JoinFilter>,
 }
 
 impl<'j> Replaced<'j> {
@@ -145,11 +147,12 @@ impl<'j> Replaced<'j> {
             join_type: *join.join_type(),
             projection: join.projection.as_deref(),
             conditions: all_conditions(join)?,
+            residual: join.filter().cloned(),
         })
     }
 
-    /// A join without.
-    pub(super) fn loops(join: &'j NestedLoopJoinExec) -> Replaced<'j> {
+    /// A join without, of whose condition `residual` is not looked up.
+    pub(super) fn loops(join: &'j NestedLoopJoinExec, residual: Option<JoinFilter>) -> Replaced<'j> {
         Replaced {
             plan: join,
             left: join.left(),
@@ -157,6 +160,7 @@ impl<'j> Replaced<'j> {
             join_type: *join.join_type(),
             projection: join.projection().as_deref(),
             conditions: join.filter().cloned(),
+            residual,
         }
     }
 }
@@ -174,6 +178,7 @@ struct Loops {
     seek: Arc<SeekExec>,
     steps: Vec<Step>,
     conditions: Option<JoinFilter>,
+    residual: Option<JoinFilter>,
     /// Where the output's columns come from.
     columns: Vec<ColumnIndex>,
     schema: SchemaRef,
@@ -207,6 +212,8 @@ pub(in crate::execute) struct ShownLoops<'j> {
     /// Where the output's columns come from.
     pub(in crate::execute) columns: &'j [ColumnIndex],
     pub(in crate::execute) sought: Sought<'j>,
+    /// What is asked of pairs beside.
+    pub(in crate::execute) residual: Option<&'j JoinFilter>,
     /// What the join, and its seeks, have done.
     pub(in crate::execute) profiles: Option<(&'j Arc<OperatorProfile>, &'j Arc<OperatorProfile>)>,
 }
@@ -243,6 +250,7 @@ impl RowLoopsExec {
             seek,
             steps,
             conditions: join.conditions,
+            residual: join.residual,
             columns,
             schema: join.plan.schema(),
             expected,
@@ -268,6 +276,7 @@ impl RowLoopsExec {
             inner_plan,
             steps,
             conditions: loops.conditions.clone(),
+            residual: loops.residual.clone(),
             columns: loops.columns.clone(),
             schema: Arc::clone(&loops.schema),
             expected: Arc::clone(&loops.expected),
@@ -290,6 +299,7 @@ impl RowLoopsExec {
             join_type: self.loops.shows.join_type(),
             columns: &self.loops.columns,
             sought: self.loops.inner.sought(self.loops.seek.projection().to_vec()),
+            residual: self.loops.residual.as_ref(),
             profiles: self.profiles.get().map(|profiles| (&profiles.join, &profiles.seek)),
         }
     }

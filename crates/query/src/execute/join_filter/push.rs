@@ -19,8 +19,8 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -32,6 +32,7 @@ use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use super::tap::KeyTapExec;
 use super::{JoinFilter, LeafFilter};
 use crate::execute::index_join::{IndexJoinExec, InnerExec, OuterExec, RowLoopsExec};
+use crate::execute::range_join::RangeJoinExec;
 use crate::execute::scan_exec::ScanExec;
 use crate::execute::seek_exec::SeekExec;
 use crate::execute::trace::{is_exchange, is_of_all_partitions, joined_column, substituted};
@@ -98,6 +99,10 @@ impl Pusher {
         if let Some(loops) = plan.downcast_ref::<RowLoopsExec>() {
             return self.push_through_loops(plan, loops, pushed);
         }
+        let loops = plan.downcast_ref::<NestedLoopJoinExec>();
+        if let Some(loops) = loops.or_else(|| plan.downcast_ref::<RangeJoinExec>()?.loops()) {
+            return self.push_through_comparison(plan, loops, pushed);
+        }
         if plan.is::<IndexJoinExec>() {
             return self.beside_outer(plan, |pusher, join| pusher.push(join, pushed));
         }
@@ -153,6 +158,25 @@ impl Pusher {
         }
         wanted.push((own, pushed.of(key)));
         self.push_to_children(plan, &wanted)
+    }
+
+    /// To a side of a join without equations.
+    fn push_through_comparison(
+        &mut self,
+        plan: &Plan,
+        join: &NestedLoopJoinExec,
+        pushed: &Pushed,
+    ) -> Result<Option<Plan>> {
+        let (left, right) = (join.left().schema(), join.right().schema());
+        let (_, mut columns) = build_join_schema(&left, &right, join.join_type());
+        if let Some(projection) = join.projection() {
+            columns = projection.iter().map(|&place| columns[place].clone()).collect();
+        }
+        let Some((side, key)) = side_among(&columns, (&left, &right), &pushed.key) else { return Ok(None) };
+        if !shows_alone(*join.join_type(), side) {
+            return Ok(None);
+        }
+        self.push_to_children(plan, &[(usize::from(side == JoinSide::Right), pushed.of(key))])
     }
 
     /// To the outer side of loops, or to what their seeks bring where no row is shown without a partner.

@@ -114,10 +114,15 @@ type OfSide = (JoinSide, Expr);
 /// A comparison of a value of one side with one of the other.
 fn comparison(filter: &JoinFilter, part: &Expr, sides: (&SchemaRef, &SchemaRef)) -> Option<(OfSide, Operator, OfSide)> {
     let compared = part.downcast_ref::<BinaryExpr>()?;
-    let is_order =
-        matches!(compared.op(), Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq | Operator::Eq);
     let (one, other) = (of_side(filter, compared.left(), sides)?, of_side(filter, compared.right(), sides)?);
-    (is_order && one.0 != other.0).then_some((one, *compared.op(), other))
+    let is_known = |expr: &Expr| expr.nullable(filter.schema()).is_ok_and(|nullable| !nullable);
+    let op = match compared.op() {
+        // Where there is no NULL, that is an equation.
+        Operator::IsNotDistinctFrom if is_known(compared.left()) && is_known(compared.right()) => Operator::Eq,
+        op @ (Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq | Operator::Eq) => *op,
+        _ => return None,
+    };
+    (one.0 != other.0).then_some((one, op, other))
 }
 
 /// The side that has all columns of an expression over a filter's columns, and the expression over that side's.

@@ -117,20 +117,25 @@ impl RangeJoinExec {
         RangeJoinExec::new(Arc::clone(&self.join), Arc::clone(&self.ranges), stop)
     }
 
-    fn loops(&self) -> Result<&NestedLoopJoinExec> {
-        self.join.downcast_ref::<NestedLoopJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
+    /// The nested loops of which it takes the place.
+    pub(super) fn loops(&self) -> Option<&NestedLoopJoinExec> {
+        self.join.downcast_ref::<NestedLoopJoinExec>()
+    }
+
+    fn joined(&self) -> Result<&NestedLoopJoinExec> {
+        self.loops().ok_or_else(|| internal_datafusion_err!("a join that is none"))
     }
 
     /// What there is to show of it.
     pub(super) fn shown(&self) -> Option<ShownRanges<'_>> {
         let ranges = &self.ranges;
         let bounds = ranges.low.iter().chain(&ranges.high).chain(&ranges.other).collect();
-        Some(ShownRanges { join: self.loops().ok()?, bounds, residual: ranges.residual.as_ref() })
+        Some(ShownRanges { join: self.loops()?, bounds, residual: ranges.residual.as_ref() })
     }
 
     /// The build side. It starts on the worker that asks first.
     fn build(&self, context: &Arc<TaskContext>) -> Result<Common> {
-        let join = self.loops()?;
+        let join = self.joined()?;
         let workers = join.right().output_partitioning().partition_count();
         let mut build = self.build.lock();
         let (common, left) = match build.take() {
@@ -226,7 +231,7 @@ impl ExecutionPlan for RangeJoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let join = self.loops()?;
+        let join = self.joined()?;
         let build = self.build(&context)?;
         let probe = Probe {
             ranges: Arc::clone(&self.ranges),
