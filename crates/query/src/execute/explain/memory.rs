@@ -9,12 +9,15 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
+use super::super::range_join::RangeJoinExec;
 use super::estimate::{Estimates, Expected};
 
 /// What a row takes in a hash table beside itself, in bytes, about.
 const TABLE_BYTES: f64 = 40.0;
 /// The rows that a sort keeps are written out in order, which takes as much again.
 const SORT_COPIES: f64 = 2.0;
+/// A join by ranges puts the rows that it keeps together, which takes as much again.
+const RANGE_COPIES: f64 = 2.0;
 /// Those that can spill have a third of their statement's memory: the rest is for merging what was spilled.
 const OF_ALL: f64 = 3.0;
 
@@ -96,6 +99,9 @@ fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> Option<f64> {
     }
     if plan.is::<WindowAggExec>() {
         return Some(bytes(plan, 0.0));
+    }
+    if let Some(join) = plan.downcast_ref::<RangeJoinExec>().and_then(RangeJoinExec::loops) {
+        return Some(bytes(join.left(), TABLE_BYTES) * RANGE_COPIES);
     }
     if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
         return Some(bytes(join.left(), 0.0));
