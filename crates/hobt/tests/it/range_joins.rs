@@ -34,7 +34,7 @@ fn tables(seed: u64) -> Vec<String> {
         _ => "CREATE CLUSTERED INDEX c ON p (s, i)",
     };
     let points = if seed.is_multiple_of(2) { 6000 } else { 700 };
-    let lines = if seed % 3 == 0 { 40 } else { 300 };
+    let lines = if seed.is_multiple_of(3) { 40 } else { 300 };
     vec![
         "CREATE PARTITION FUNCTION pf (int) AS RANGE LEFT FOR VALUES (-100, 0, 300)".to_owned(),
         "CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])".to_owned(),

@@ -30,12 +30,13 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 use hobt_base::SqlError;
 
+use super::again::AgainExec;
 use super::inputs::{with_inputs, without_expressions};
 use super::range_join::RangeJoinExec;
 use super::statement::StatementRun;
 use crate::wrap::{external, sql_error_of};
 
-/// The plan with operators that stop when `run` is cancelled.
+/// The plan with operators that stop when `run` is cancelled. Loops get a left side that can be read twice.
 ///
 /// # Errors
 /// A join cannot be made again from its parts.
@@ -45,16 +46,13 @@ pub(crate) fn cancellable(
 ) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     let made = plan.transform_up(|node| {
         let inner: Arc<dyn ExecutionPlan> = if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
-            match join.filter() {
-                None => Arc::clone(&node),
-                Some(filter) => Arc::new(NestedLoopJoinExec::try_new(
-                    Arc::clone(join.left()),
-                    Arc::clone(join.right()),
-                    Some(checked(filter, run)),
-                    join.join_type(),
-                    join.projection().as_ref().map(|projection| projection.to_vec()),
-                )?),
-            }
+            Arc::new(NestedLoopJoinExec::try_new(
+                Arc::new(AgainExec::left_of(join)),
+                Arc::clone(join.right()),
+                join.filter().map(|filter| checked(filter, run)),
+                join.join_type(),
+                join.projection().as_ref().map(|projection| projection.to_vec()),
+            )?)
         } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
             match join.filter() {
                 None => Arc::clone(&node),

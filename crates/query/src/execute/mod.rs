@@ -6,6 +6,7 @@
 //!
 //! Leaves to others: what a statement means (`binder`), who may run it and when it commits (`interpreter`).
 
+mod again;
 mod aggregate_scan;
 mod assumptions;
 mod cancel;

@@ -42,6 +42,7 @@ use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
 use hobt_catalog::TableColumn;
 
+use super::again::AgainExec;
 use super::aggregate_scan::AggregateScanExec;
 use super::cancel::CancelExec;
 use super::index_join::{IndexJoinExec, InnerExec};
@@ -225,6 +226,7 @@ impl Mapper<'_> {
             || plan.is::<CooperativeExec>()
             || plan.is::<UnseenRowsExec>()
             || plan.is::<KeyTapExec>()
+            || plan.is::<AgainExec>()
         {
             return only();
         }

@@ -124,8 +124,11 @@ impl Partners {
 mod tests {
     use super::*;
 
+    /// Rows of the outer side, and of the inner one.
+    type Rows = (Vec<u32>, Option<Vec<Option<u32>>>);
+
     /// What comes of partners that come in two parts, row 2 having some in both.
-    fn both(shows: Shows) -> Vec<(Vec<u32>, Option<Vec<Option<u32>>>)> {
+    fn both(shows: Shows) -> Vec<Rows> {
         let mut partners = Partners::new(5);
         let parts = [(vec![1, 2], 2), (vec![2, 2, 4], 5)];
         let shown = parts.map(|(of, complete)| partners.shown(shows, &of.into(), complete));
