@@ -545,6 +545,14 @@ pub const KEY_COLUMN_TYPE: i32 = 1919;
 pub const PRIMARY_KEY_NULLABLE: i32 = 8111;
 /// Cannot specify included columns for a clustered index.
 pub const INCLUDED_IN_CLUSTERED: i32 = 10601;
+/// Filtered statistics '%s' cannot be created on table '%s' because the column '%s' in the filter expression is a
+/// computed column.
+pub const FILTER_COMPUTED: i32 = 10609;
+/// Filtered statistics '%s' cannot be created on table '%s' because the filter expression contains a comparison with a
+/// literal NULL value.
+pub const FILTER_NULL: i32 = 10620;
+/// Incorrect WHERE clause for filtered statistics '%s' on table '%s'.
+pub const FILTER_CLAUSE: i32 = 10735;
 /// An index was not created: its key is too long by its fixed-length columns alone.
 pub const KEY_TOO_LONG_DEFINITION: i32 = 1944;
 /// Warning: an index may have keys that are too long.

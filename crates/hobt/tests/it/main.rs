@@ -13,6 +13,7 @@ mod consistency;
 mod definitions;
 #[cfg(feature = "cli")]
 mod disks;
+mod estimates;
 mod files;
 mod hints;
 mod instruments;

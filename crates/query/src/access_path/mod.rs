@@ -27,7 +27,7 @@ pub(crate) use joined_ends::JoinedBound;
 pub(crate) use key_filter::{number_keys, wanted_keys, wanted_partitions};
 pub(crate) use lookup::{JoinedBy, JoinedColumn, KeyForm, Lookup};
 pub(crate) use missing::{Missing, missing_to};
-pub(crate) use predicate::{ColumnPredicate, Comparand, Limit, Test};
+pub(crate) use predicate::{ColumnPredicate, Comparand, Limit, Test, is_wider_text};
 
 /// The most ranges that lists of values make; more are read as one.
 const RANGES_MAX: usize = 1024;
@@ -119,7 +119,7 @@ pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Vec<ColumnPr
 pub(crate) fn read_predicates<'c>(table: &HeapTable, conditions: &'c [Expr]) -> (Vec<ColumnPredicate>, Vec<&'c Expr>) {
     let schema = datafusion::catalog::TableProvider::schema(table);
     let (mut all, mut unread) = (Vec::new(), Vec::new());
-    for condition in conditions.iter().flat_map(split_conjunction) {
+    for condition in conditions.iter().flat_map(conjuncts) {
         let found = predicate::assumed_predicates(table.table(), &schema, condition);
         if found.is_empty() {
             unread.push(condition);
@@ -127,6 +127,15 @@ pub(crate) fn read_predicates<'c>(table: &HeapTable, conditions: &'c [Expr]) -> 
         all.extend(found);
     }
     (all, unread)
+}
+
+/// The conditions that AND joins.
+fn conjuncts(condition: &Expr) -> Vec<&Expr> {
+    let parts = |each| match predicate::all_of(each) {
+        Some(parts) => parts.iter().flat_map(conjuncts).collect(),
+        None => vec![each],
+    };
+    split_conjunction(condition).into_iter().flat_map(parts).collect()
 }
 
 /// The column whose text an expression is, in its own type or a wider one.

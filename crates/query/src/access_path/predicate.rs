@@ -95,6 +95,13 @@ pub(crate) fn text_column(table: &Table, schema: &SchemaRef, expr: &Expr) -> Opt
     is_text.then_some(operand.column)
 }
 
+/// The conditions that one operation joins by AND; `None` where it is none.
+pub(super) fn all_of(condition: &Expr) -> Option<&[Expr]> {
+    let Expr::ScalarFunction(call) = condition else { return None };
+    let operation = call.func.inner().downcast_ref::<Kernel>()?.operation();
+    matches!(operation, Operation::Junction { all: true }).then_some(call.args.as_slice())
+}
+
 struct Reader<'t> {
     table: &'t Table,
     schema: &'t SchemaRef,
@@ -298,7 +305,7 @@ impl Reader<'_> {
 }
 
 /// Whether a text type holds every text of another.
-pub(super) fn is_wider_text(from: SqlType, to: SqlType) -> bool {
+pub(crate) fn is_wider_text(from: SqlType, to: SqlType) -> bool {
     let characters = |sql_type: SqlType| match sql_type.max_length_bytes() {
         -1 => i32::MAX,
         bytes if sql_type.is_national() => i32::from(bytes) / 2,

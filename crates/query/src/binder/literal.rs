@@ -12,7 +12,7 @@ use super::bound::{BoundExpr, Constant};
 ///
 /// # Errors
 /// 1007 for a number beyond 38 digits, 168 for a float beyond its type, 8115 for money beyond its own.
-pub(super) fn bind_literal(literal: &Literal, position: Position) -> Result<BoundExpr, SqlError> {
+pub(crate) fn bind_literal(literal: &Literal, position: Position) -> Result<BoundExpr, SqlError> {
     match literal {
         Literal::Null => BoundExpr::null(position),
         Literal::Integer(value) => {

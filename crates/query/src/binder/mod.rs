@@ -80,6 +80,7 @@ pub use extent::STACK_BYTES;
 pub use hints::{PermittedJoins, QueryHints};
 pub use insert::{InsertTarget, TargetColumn};
 pub use limit::RowLimit;
+pub(crate) use literal::bind_literal;
 pub use literal::convert_value;
 pub use merge::{BoundMerge, ChangeKind};
 pub use order::{column_order, has_sort_key};

@@ -138,6 +138,11 @@ fn is_constant(expr: &Expr) -> bool {
 
 /// What an expression over constants is if each is what estimates take it to be; `None` where they know nothing of one.
 fn assumed_value(expr: &Expr) -> Option<ScalarValue> {
+    evaluated(&estimated_constants(expr)?)
+}
+
+/// An expression with each constant as estimates take it to be; `None` where they know nothing of one.
+pub(super) fn estimated_constants(expr: &Expr) -> Option<Expr> {
     let mut is_known = true;
     let replaced = expr.clone().transform_up(|part| {
         Ok(match mark_of(&part) {
@@ -149,8 +154,7 @@ fn assumed_value(expr: &Expr) -> Option<ScalarValue> {
             None => Transformed::no(part),
         })
     });
-    let replaced = replaced.ok()?.data;
-    if is_known { evaluated(&replaced) } else { None }
+    replaced.ok().map(|replaced| replaced.data).filter(|_| is_known)
 }
 
 /// The value of an expression over constants; `None` where it has none, for then the error belongs to the run.

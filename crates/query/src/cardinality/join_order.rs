@@ -29,9 +29,10 @@ use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, JoinType, Log
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use parking_lot::Mutex;
 
-use super::Knowledge;
-use super::references::{Reference, references};
-use super::relation::{Equated, Relation, relation_of};
+use super::meeting::Meeting;
+use super::references::{Reference, ends_of, references_between};
+use super::relation::{Equated, Joining, Relation, relation_of};
+use super::share::Knowledge;
 use crate::execute::JoinWay;
 use crate::source::HeapTable;
 
@@ -140,6 +141,8 @@ struct Equation {
     right_set: u64,
     /// The foreign key that it is of.
     reference: Option<Reference>,
+    /// How the columns' values meet.
+    meeting: Option<Meeting>,
 }
 
 impl Equation {
@@ -148,11 +151,12 @@ impl Equation {
         let is_in = |part: u64, set: u64| part & !set == 0;
         let sources = self.left_set | self.right_set;
         if is_in(self.left_set, left) && is_in(self.right_set, right) {
-            return Some(Equated { left: &self.left, right: &self.right, reference: self.reference, sources });
+            let (reference, meeting) = (self.reference, self.meeting);
+            return Some(Equated { left: &self.left, right: &self.right, reference, meeting, sources });
         }
         let is_turned = is_in(self.left_set, right) && is_in(self.right_set, left);
-        let reference = self.reference.map(Reference::turned);
-        is_turned.then_some(Equated { left: &self.right, right: &self.left, reference, sources })
+        let (reference, meeting) = (self.reference.map(Reference::turned), self.meeting.map(Meeting::turned));
+        is_turned.then_some(Equated { left: &self.right, right: &self.left, reference, meeting, sources })
     }
 }
 
@@ -239,7 +243,7 @@ impl Graph {
                 return None;
             }
             match left_set.is_power_of_two() && right_set.is_power_of_two() {
-                true => known.push(Equation { left, right, left_set, right_set, reference: None }),
+                true => known.push(Equation { left, right, left_set, right_set, reference: None, meeting: None }),
                 // It joins wherever all that it needs comes together, which need not be where its sides meet.
                 false => conditions.push(left.eq(right)),
             }
@@ -266,7 +270,7 @@ impl Graph {
         Some(graph)
     }
 
-    /// Notes which equations are of foreign keys.
+    /// Notes which equations are of foreign keys, and how the values of the others meet.
     fn find_references(&mut self) {
         let source = |set: u64| &self.sources[set.trailing_zeros() as usize];
         let sets = |each: &Equation| (each.left_set.min(each.right_set), each.left_set.max(each.right_set));
@@ -281,14 +285,18 @@ impl Graph {
                 .filter_map(|place| self.equations[*place].between(left, right))
                 .map(|equated| (equated.left, equated.right))
                 .collect();
-            let references = references(&pairs, source(left), source(right));
-            for (place, reference) in places.into_iter().zip(references) {
+            let ends = ends_of(&pairs, source(left), source(right));
+            let known = references_between(&ends).into_iter().zip(Meeting::of_all(&ends));
+            for (place, (reference, meeting)) in places.into_iter().zip(known) {
                 let is_turned = self.equations[place].left_set != left;
-                found.extend(reference.map(|known| (place, if is_turned { known.turned() } else { known })));
+                found.push(match is_turned {
+                    true => (place, reference.map(Reference::turned), meeting.map(Meeting::turned)),
+                    false => (place, reference, meeting),
+                });
             }
         }
-        for (place, reference) in found {
-            self.equations[place].reference = Some(reference);
+        for (place, reference, meeting) in found {
+            (self.equations[place].reference, self.equations[place].meeting) = (reference, meeting);
         }
     }
 
@@ -378,8 +386,9 @@ impl Graph {
     /// Two sets joined, the first of which is kept.
     fn joined(&self, (kept_set, kept): (u64, &Way), (probing_set, probing): (u64, &Way)) -> Way {
         let equations: Vec<Equated<'_>> = self.between(kept_set, probing_set).collect();
-        let further = self.due(kept_set, probing_set).count();
-        let relation = kept.relation.joined(&probing.relation, JoinType::Inner, &equations, further);
+        let further: Vec<&Expr> = self.due(kept_set, probing_set).collect();
+        let joining = Joining { equations: &equations, further: &further, nulls_are_equal: false };
+        let relation = kept.relation.joined(&probing.relation, JoinType::Inner, joining);
         let (kept_rows, probing_rows) = (kept.relation.rows, probing.relation.rows);
         let mut portions = probing.portions.clone();
         if equations.is_empty() {
@@ -618,6 +627,7 @@ mod tests {
             left_set,
             right_set,
             reference: None,
+            meeting: None,
         };
         let graph = Graph {
             sources: ["facts", "all", "few"].map(|name| source(name, 1)).into(),

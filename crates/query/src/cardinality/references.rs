@@ -1,22 +1,23 @@
 //! Equations that follow a foreign key: each row of the referring side has one partner among all rows of the referenced
 //! table, however many columns the key has and whatever their histograms say of each.
 
-use datafusion::common::Column;
+use std::sync::Arc;
+
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use hobt_catalog::ForeignKey;
 
+use super::same_values::same_values;
 use super::table::TableKnowledge;
 use super::wanted::{WantedColumn, origin};
 use crate::source::HeapTable;
-use crate::wrap::{Kernel, Operation};
 
 /// That an equation is one of those of a foreign key.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Reference {
+pub(crate) struct Reference {
     /// The share of all pairs of rows that agree, NULLs apart: all of it at one of the key's equations, 1 at others.
-    pub(super) share: f64,
+    pub(crate) share: f64,
     /// Whether the side that refers is the left one.
-    pub(super) is_from_left: bool,
+    pub(crate) is_from_left: bool,
 }
 
 impl Reference {
@@ -26,21 +27,24 @@ impl Reference {
     }
 }
 
-/// Of each equation between two plans the foreign key that it is of; of a key all columns have to be compared, and
+/// The columns of tables that the two sides of an equation compare, where both do.
+pub(crate) type Ends = Option<(Arc<WantedColumn>, Arc<WantedColumn>)>;
+
+/// Of each equation between two plans the columns that it compares.
+pub(super) fn ends_of(equations: &[(&Expr, &Expr)], left: &LogicalPlan, right: &LogicalPlan) -> Vec<Ends> {
+    let of = |plan, expr| same_values(expr).and_then(|column| origin(plan, column, same_values)).map(Arc::new);
+    equations.iter().map(|(one, other)| of(left, one).zip(of(right, other))).collect()
+}
+
+/// Of each equation between two sides the foreign key that it is of; of a key all columns have to be compared, and
 /// rows that nobody has held against it may not be there.
-pub(super) fn references(
-    equations: &[(&Expr, &Expr)],
-    left: &LogicalPlan,
-    right: &LogicalPlan,
-) -> Vec<Option<Reference>> {
-    let of = |plan, expr| compared_column(expr).and_then(|column| origin(plan, column, compared_column));
-    let ends: Vec<Option<(WantedColumn, WantedColumn)>> =
-        equations.iter().map(|(one, other)| of(left, one).zip(of(right, other))).collect();
-    let mut found = vec![None; equations.len()];
+pub(crate) fn references_between(ends: &[Ends]) -> Vec<Option<Reference>> {
+    let mut found = vec![None; ends.len()];
     for is_from_left in [true, false] {
         let ends: Vec<Option<(&WantedColumn, &WantedColumn)>> = ends
             .iter()
-            .map(|ends| ends.as_ref().map(|(one, other)| if is_from_left { (one, other) } else { (other, one) }))
+            .map(|ends| ends.as_ref().map(|(one, other)| (&**one, &**other)))
+            .map(|ends| ends.map(|(one, other)| if is_from_left { (one, other) } else { (other, one) }))
             .collect();
         for (from, to) in ends.iter().flatten().filter_map(|(from, to)| Some((from.heap()?, to.heap()?))) {
             if from.database().id() != to.database().id() {
@@ -79,20 +83,4 @@ fn equations_of(
             .position(|ends| ends.is_some_and(|(one, other)| is_of(one, from, *own) && is_of(other, to, *referenced)))
     };
     key.columns.iter().zip(&key.referenced_columns).map(place).collect()
-}
-
-/// The column that an expression compares like.
-fn compared_column(expr: &Expr) -> Option<&Column> {
-    match expr {
-        Expr::Column(column) => Some(column),
-        Expr::Alias(alias) => compared_column(&alias.expr),
-        Expr::ScalarFunction(call) => {
-            let [argument] = call.args.as_slice() else { return None };
-            match call.func.inner().downcast_ref::<Kernel>()?.operation() {
-                Operation::SortKey(_) | Operation::BinaryKey | Operation::Nullable(_) => compared_column(argument),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
 }

@@ -1,48 +1,93 @@
 //! The rows of a logical plan, and what is known of its columns: from the tables at its leaves up to its root.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
-use datafusion::common::Column;
+use datafusion::common::{Column, NullEquality};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, TableScan};
 use hobt_types::Collation;
 
-use super::references::{Reference, references};
+use super::group_sizes::GroupSizes;
+use super::meeting::Meeting;
+use super::references::{Reference, ends_of, references_between};
+use super::same_values::same_values;
+use super::share::{Knowledge, only_column, share_by};
 use super::table::TableKnowledge;
-use super::{Knowledge, UNKNOWN_CONDITION, only_column, share_by, together};
+use super::together;
+use super::wanted::WantedColumn;
 use crate::access_path::{partitions_read, read_predicates};
 use crate::source::HeapTable;
+use crate::wrap::SqlAggregate;
 
 /// Rows of a source of which nothing is known.
 const UNKNOWN_ROWS: f64 = 1000.0;
 
 /// What is known of a column of some rows.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ColumnRows {
     /// Different values.
     pub(crate) distinct: f64,
     /// The share of rows that are NULL.
     pub(crate) null_share: f64,
+    /// The table's column that the values are of: where nothing else is known they are as frequent as there.
+    pub(crate) origin: Option<Arc<WantedColumn>>,
+    /// The rows of the groups that the values are the counts of.
+    pub(crate) counts: Option<Arc<GroupSizes>>,
+    /// Whether conditions on the column have left out some of the values that its table has.
+    pub(crate) is_cut: bool,
+}
+
+impl PartialEq for ColumnRows {
+    fn eq(&self, other: &ColumnRows) -> bool {
+        (self.distinct, self.null_share) == (other.distinct, other.null_share)
+    }
 }
 
 impl ColumnRows {
+    /// So many different values, and no table's column.
+    pub(crate) fn of(distinct: f64, null_share: f64) -> ColumnRows {
+        ColumnRows { distinct, null_share, origin: None, counts: None, is_cut: false }
+    }
+
     /// Of one of which nothing is known, in so many rows: as many values as the root, SQL Server's guess for an
     /// equation.
-    pub(super) fn guess(rows: f64) -> ColumnRows {
-        ColumnRows { distinct: rows.sqrt().max(1.0), null_share: 0.0 }
+    pub(crate) fn guess(rows: f64) -> ColumnRows {
+        ColumnRows::of(rows.sqrt().max(1.0), 0.0)
+    }
+
+    /// Of the counts of so many groups.
+    pub(crate) fn of_counts(sizes: Arc<GroupSizes>, groups: f64) -> ColumnRows {
+        ColumnRows { counts: Some(sizes), ..ColumnRows::guess(groups) }
+    }
+
+    /// The share of rows that are not NULL.
+    pub(crate) fn not_null(&self) -> f64 {
+        1.0 - self.null_share
     }
 }
 
 /// An equation between the rows of two relations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Equated<'e> {
-    pub(super) left: &'e Expr,
-    pub(super) right: &'e Expr,
-    pub(super) reference: Option<Reference>,
+pub(crate) struct Equated<'e> {
+    pub(crate) left: &'e Expr,
+    pub(crate) right: &'e Expr,
+    pub(crate) reference: Option<Reference>,
+    pub(crate) meeting: Option<Meeting>,
     /// The two sources that it joins, as a set; 0 where nobody knows. Equations of the same two may be parts of one
     /// key, those of others leave their shares each.
-    pub(super) sources: u64,
+    pub(crate) sources: u64,
+}
+
+/// What joins the rows of two relations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joining<'j> {
+    pub(crate) equations: &'j [Equated<'j>],
+    /// Other conditions.
+    pub(crate) further: &'j [&'j Expr],
+    /// Whether the equations hold where both sides are NULL, too.
+    pub(crate) nulls_are_equal: bool,
 }
 
 /// What is known of some rows.
@@ -59,14 +104,22 @@ impl Relation {
     /// So many rows, with so many different values in columns of these names.
     #[cfg(test)]
     pub(super) fn known(rows: f64, columns: &[(&str, f64)]) -> Relation {
-        let known = |(name, distinct): &(&str, f64)| {
-            (Column::from_name(*name), ColumnRows { distinct: *distinct, null_share: 0.0 })
-        };
+        let known = |(name, distinct): &(&str, f64)| (Column::from_name(*name), ColumnRows::of(*distinct, 0.0));
         Relation { rows, width: 8.0, columns: columns.iter().map(known).collect() }
+    }
+
+    /// So many rows, of these columns, each so wide.
+    pub(crate) fn new(rows: f64, width: f64, columns: HashMap<Column, ColumnRows>) -> Relation {
+        Relation { rows, width, columns }
     }
 
     fn of_rows(rows: f64, plan: &LogicalPlan) -> Relation {
         Relation { rows, width: width_of(plan), columns: HashMap::new() }
+    }
+
+    /// What is known of its columns.
+    pub(crate) fn columns(&self) -> &HashMap<Column, ColumnRows> {
+        &self.columns
     }
 
     /// The same, of whose columns no others are known any more.
@@ -76,7 +129,7 @@ impl Relation {
     }
 
     /// The same rows, of which only this share is left.
-    fn kept(mut self, share: f64) -> Relation {
+    pub(crate) fn kept(mut self, share: f64) -> Relation {
         let before = self.rows.max(1.0);
         self.rows = (self.rows * share).max(if share > 0.0 { 1.0_f64.min(self.rows) } else { 0.0 });
         for column in self.columns.values_mut() {
@@ -85,95 +138,239 @@ impl Relation {
         self
     }
 
-    /// The rows of two relations side by side where `equations` hold, and `further` conditions of which nothing is
-    /// known.
-    pub(super) fn joined(
-        &self,
-        other: &Relation,
-        join_type: JoinType,
-        equations: &[Equated<'_>],
-        further: usize,
-    ) -> Relation {
-        let pairs = self.rows * other.rows * self.share_of_pairs(other, equations, further);
-        let matched = |rows: f64, is_turned: bool, own: &Relation, others: &Relation| {
-            let share = equations.iter().map(|&Equated { left, right, reference, .. }| {
-                let (mine, theirs) = if is_turned { (right, left) } else { (left, right) };
-                let (mine, theirs) = (own.expression(mine), others.expression(theirs));
-                let found = match reference.filter(|reference| reference.is_from_left != is_turned) {
-                    Some(reference) => others.rows * reference.share,
-                    None => theirs.distinct / mine.distinct.max(1.0),
+    /// The same rows where conditions hold.
+    pub(crate) fn filtered<'c>(self, conditions: impl Iterator<Item = &'c Expr>) -> Relation {
+        let conditions: Vec<&Expr> = conditions.collect();
+        let shares = conditions.iter().map(|condition| share_by(condition, &self)).collect();
+        let mut left = self.kept(together(shares));
+        for condition in conditions {
+            left.narrow(condition);
+        }
+        left
+    }
+
+    /// Takes note of what a condition says of single columns of the rows that are left.
+    fn narrow(&mut self, condition: &Expr) {
+        let (column, distinct, is_null) = match condition {
+            Expr::IsNull(inner) => (same_values(inner), Some(1.0), 1.0),
+            Expr::IsNotNull(inner) => (same_values(inner), None, 0.0),
+            Expr::BinaryExpr(binary) if binary.op.supports_propagation() => {
+                let is_one = binary.op == datafusion::logical_expr::Operator::Eq;
+                let (column, constant) = match (same_values(&binary.left), same_values(&binary.right)) {
+                    (Some(column), None) => (column, &binary.right),
+                    (None, Some(column)) => (column, &binary.left),
+                    _ => return,
                 };
-                found.min(1.0) * (1.0 - mine.null_share)
-            });
-            rows * share.fold(1.0, f64::min) * UNKNOWN_CONDITION.powi(i32::try_from(further.min(4)).unwrap_or(4))
+                let is_constant = is_one && matches!(&**constant, Expr::Literal(..));
+                (Some(column), is_constant.then_some(1.0), 0.0)
+            }
+            _ => return,
         };
-        let left_matched = || matched(self.rows, false, self, other);
-        let right_matched = || matched(other.rows, true, other, self);
+        if let Some(known) = column.and_then(|column| self.columns.get_mut(column)) {
+            known.null_share = is_null;
+            known.is_cut = true;
+            known.distinct = distinct.map_or(known.distinct, |most: f64| most.min(known.distinct));
+        }
+    }
+
+    /// The groups of these expressions.
+    pub(crate) fn group_count(&self, groups: &[Expr]) -> f64 {
+        if groups.is_empty() {
+            return 1.0;
+        }
+        // Columns of one table have no more values together than it has rows.
+        let mut of_tables: Vec<(i32, f64, f64)> = Vec::new();
+        let mut others = 1.0;
+        for group in groups {
+            let known = self.expression(group);
+            let Some(heap) = known.origin.as_ref().and_then(|origin| origin.heap()) else {
+                others *= known.distinct;
+                continue;
+            };
+            let id = heap.table().id.0;
+            match of_tables.iter_mut().find(|(table, ..)| *table == id) {
+                Some((_, distinct, _)) => *distinct *= known.distinct,
+                None => of_tables.push((id, known.distinct, heap.expected_rows() as f64)),
+            }
+        }
+        let of_table = |(_, distinct, rows): &(i32, f64, f64)| distinct.min(rows.max(1.0));
+        (others * of_tables.iter().map(of_table).product::<f64>()).min(self.rows)
+    }
+
+    /// How many rows the groups of these expressions have.
+    pub(crate) fn group_sizes(&self, groups: &[Expr]) -> GroupSizes {
+        let of_one = || {
+            let [group] = groups else { return None };
+            let column = same_values(group).and_then(|column| self.columns.get(column))?;
+            column.origin.as_ref()?.group_sizes(self.rows)
+        };
+        of_one().unwrap_or_else(|| GroupSizes::of_average(self.rows / self.group_count(groups).max(1.0)))
+    }
+
+    /// The rows of two relations side by side, as they are joined.
+    pub(crate) fn joined(&self, other: &Relation, join_type: JoinType, joining: Joining<'_>) -> Relation {
+        let Matches { pairs, left: left_matched, right: right_matched } = self.matches(other, joining);
+        let (alone, others_alone) = ((self.rows - left_matched).max(0.0), (other.rows - right_matched).max(0.0));
         let (rows, has_left, has_right) = match join_type {
             JoinType::Inner => (pairs, true, true),
-            JoinType::Left => (pairs.max(self.rows), true, true),
-            JoinType::Right => (pairs.max(other.rows), true, true),
-            JoinType::Full => (pairs.max(self.rows).max(other.rows), true, true),
-            JoinType::LeftSemi => (left_matched(), true, false),
-            JoinType::RightSemi => (right_matched(), false, true),
-            JoinType::LeftAnti => ((self.rows - left_matched()).max(1.0), true, false),
-            JoinType::RightAnti => ((other.rows - right_matched()).max(1.0), false, true),
+            JoinType::Left => (pairs + alone, true, true),
+            JoinType::Right => (pairs + others_alone, true, true),
+            JoinType::Full => (pairs + alone + others_alone, true, true),
+            JoinType::LeftSemi => (left_matched, true, false),
+            JoinType::RightSemi => (right_matched, false, true),
+            JoinType::LeftAnti => (alone, true, false),
+            JoinType::RightAnti => (others_alone, false, true),
             JoinType::LeftMark => (self.rows, true, false),
             JoinType::RightMark => (other.rows, false, true),
         };
-        let rows = rows.max(1.0_f64.min(self.rows * other.rows));
+        let rows = rows.max(1.0_f64.min(if has_left { self.rows } else { other.rows }));
+        // What has no partner shows NULLs in its place.
+        let shown_null = |is_left: bool| match join_type {
+            JoinType::Left if !is_left => alone / rows.max(1.0),
+            JoinType::Right if is_left => others_alone / rows.max(1.0),
+            JoinType::Full => {
+                if is_left {
+                    others_alone / rows.max(1.0)
+                } else {
+                    alone / rows.max(1.0)
+                }
+            }
+            _ => 0.0,
+        };
         let (mut columns, mut width) = (HashMap::new(), 0.0);
-        for (has, side) in [(has_left, self), (has_right, other)] {
+        for (has, side, missing) in [(has_left, self, shown_null(true)), (has_right, other, shown_null(false))] {
             if has {
                 width += side.width;
-                let left = |known: &ColumnRows| {
-                    let distinct = distinct_left(known.distinct, side.rows.max(1.0), rows.min(side.rows));
-                    ColumnRows { distinct, ..*known }
+                let left = |known: &ColumnRows| ColumnRows {
+                    distinct: distinct_left(known.distinct, side.rows.max(1.0), rows.min(side.rows)),
+                    null_share: missing + (1.0 - missing) * known.null_share,
+                    ..known.clone()
                 };
                 columns.extend(side.columns.iter().map(|(column, known)| (column.clone(), left(known))));
             }
         }
         // An equation leaves the values that both sides have.
-        for &Equated { left, right, .. } in equations {
+        let leaves_equal = matches!(join_type, JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi);
+        for &Equated { left, right, .. } in joining.equations.iter().filter(|_| leaves_equal) {
             let fewest = self.expression(left).distinct.min(other.expression(right).distinct);
             for side in [left, right] {
-                if let Expr::Column(column) = side
-                    && let Some(known) = columns.get_mut(column)
-                {
+                if let Some(known) = same_values(side).and_then(|column| columns.get_mut(column)) {
                     known.distinct = known.distinct.min(fewest).max(1.0);
+                    known.null_share = if joining.nulls_are_equal { known.null_share } else { 0.0 };
                 }
             }
         }
         Relation { rows, width, columns }
     }
 
+    /// How many pairs there are, and how many rows of each side have a partner.
+    fn matches(&self, other: &Relation, joining: Joining<'_>) -> Matches {
+        let Joining { equations, further, nulls_are_equal } = joining;
+        let both = Both(self, other);
+        let further: Vec<f64> = further.iter().map(|condition| share_by(condition, &both)).collect();
+        let equal_pairs = self.rows * other.rows * self.share_of_pairs(other, equations, (&[], nulls_are_equal));
+        let pairs = self.rows * other.rows * self.share_of_pairs(other, equations, (&further, nulls_are_equal));
+        let matched = |is_turned: bool, own: &Relation, others: &Relation| {
+            if others.rows <= 0.0 {
+                return 0.0;
+            }
+            let share = equations.iter().map(|&Equated { left, right, reference, meeting, .. }| {
+                let (mine, theirs) = if is_turned { (right, left) } else { (left, right) };
+                let (mine, theirs) = (own.expression(mine), others.expression(theirs));
+                let found = match reference.filter(|reference| reference.is_from_left != is_turned) {
+                    Some(reference) => others.rows * reference.share,
+                    None => match meeting.filter(|_| !mine.is_cut && !theirs.is_cut) {
+                        Some(meeting) => meeting.found(is_turned, &theirs),
+                        None => theirs.distinct / mine.distinct.max(1.0),
+                    },
+                };
+                let is_value = if nulls_are_equal { 1.0 } else { mine.not_null() };
+                found.min(1.0) * is_value
+            });
+            let equal = own.rows * share.fold(1.0, f64::min);
+            if further.is_empty() {
+                return equal;
+            }
+            // One of its partners by the equations has to fulfil the rest.
+            let partners = (equal_pairs / equal.max(1.0)).max(1.0);
+            equal * (1.0 - (1.0 - together(further.clone())).powf(partners))
+        };
+        Matches { pairs, left: matched(false, self, other), right: matched(true, other, self) }
+    }
+
     /// The share of all pairs of rows of two relations that is left of them.
-    fn share_of_pairs(&self, other: &Relation, equations: &[Equated<'_>], further: usize) -> f64 {
+    fn share_of_pairs(
+        &self,
+        other: &Relation,
+        equations: &[Equated<'_>],
+        (further, nulls_are_equal): (&[f64], bool),
+    ) -> f64 {
         let mut shares: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         let mut referring = 1.0;
         for each in equations {
             let (left, right) = (self.expression(each.left), other.expression(each.right));
-            let not_null = (1.0 - left.null_share) * (1.0 - right.null_share);
+            let not_null = if nulls_are_equal { 1.0 } else { left.not_null() * right.not_null() };
             match each.reference {
                 Some(reference) => referring *= not_null * reference.share,
                 // Each value of the side with fewer of them has its like on the other.
                 None => {
-                    let share = not_null / left.distinct.max(right.distinct).max(1.0);
+                    let meeting = each.meeting.filter(|_| !left.is_cut && !right.is_cut);
+                    let pairs = meeting.map_or(1.0, Meeting::pairs);
+                    let share = pairs * not_null / left.distinct.max(right.distinct).max(1.0);
                     shares.entry(each.sources).or_default().push(share);
                 }
             }
         }
-        let unknown = std::iter::repeat_n(UNKNOWN_CONDITION, further);
-        shares.entry(equations.first().map_or(0, |each| each.sources)).or_default().extend(unknown);
+        shares.entry(equations.first().map_or(0, |each| each.sources)).or_default().extend(further);
         referring * shares.into_values().map(together).product::<f64>()
     }
 }
 
+/// How the rows of two relations find each other.
+struct Matches {
+    pairs: f64,
+    /// Rows of the left side that have a partner.
+    left: f64,
+    right: f64,
+}
+
+impl Relation {
+    /// What is known of an expression; `None` of one of whose columns nothing is.
+    fn of_expr(&self, expr: &Expr) -> Option<ColumnRows> {
+        if let Some(column) = same_values(expr) {
+            return self.columns.get(column).cloned();
+        }
+        if let Some(column) = only_column(expr) {
+            let known = self.columns.get(column)?;
+            let tried = known.origin.as_ref().and_then(|origin| origin.tried(expr));
+            return Some(match tried {
+                Some(tried) => ColumnRows {
+                    distinct: tried.distinct.min(known.distinct),
+                    null_share: if tried.null_share > 0.0 { known.null_share } else { 0.0 },
+                    ..tried
+                },
+                None => ColumnRows { origin: None, ..known.clone() },
+            });
+        }
+        None
+    }
+}
+
 impl Knowledge for Relation {
-    /// Of one column what is known of that.
     fn expression(&self, expr: &Expr) -> ColumnRows {
-        let known = only_column(expr).and_then(|only| self.columns.get(only)).copied();
-        known.unwrap_or_else(|| ColumnRows::guess(self.rows))
+        self.of_expr(expr).unwrap_or_else(|| made_of(expr, self.rows, &|column| self.columns.get(column).cloned()))
+    }
+
+    fn share_of(&self, condition: &Expr) -> Option<f64> {
+        let known = self.columns.get(only_column(condition)?)?;
+        let of_origin = known.origin.as_ref()?.share(condition, false)?;
+        Some(of_origin.in_rows(known.null_share))
+    }
+
+    fn share_tried(&self, condition: &Expr) -> Option<f64> {
+        let known = self.columns.get(only_column(condition)?)?;
+        let of_origin = known.origin.as_ref()?.share(condition, true)?;
+        Some(of_origin.in_rows(known.null_share))
     }
 
     fn share_of_text(&self, _: &Expr, _: &str, _: bool, _: Collation) -> Option<f64> {
@@ -181,8 +378,59 @@ impl Knowledge for Relation {
     }
 }
 
+/// The rows of two relations side by side.
+struct Both<'r>(&'r Relation, &'r Relation);
+
+impl Both<'_> {
+    fn side(&self, expr: &Expr) -> Option<&Relation> {
+        let is_of = |side: &&Relation| expr.column_refs().into_iter().all(|column| side.columns.contains_key(column));
+        [self.0, self.1].into_iter().find(is_of)
+    }
+}
+
+impl Knowledge for Both<'_> {
+    fn expression(&self, expr: &Expr) -> ColumnRows {
+        if matches!(expr, Expr::Literal(..)) {
+            return ColumnRows::of(1.0, 0.0);
+        }
+        self.side(expr).map_or_else(|| ColumnRows::guess(self.0.rows.max(self.1.rows)), |side| side.expression(expr))
+    }
+
+    fn share_of(&self, condition: &Expr) -> Option<f64> {
+        self.side(condition)?.share_of(condition)
+    }
+
+    fn share_tried(&self, condition: &Expr) -> Option<f64> {
+        self.side(condition)?.share_tried(condition)
+    }
+
+    fn share_of_text(&self, _: &Expr, _: &str, _: bool, _: Collation) -> Option<f64> {
+        None
+    }
+}
+
+/// What there may be of an expression over several columns in so many rows: the values of a choice are those of its
+/// branches, a text has one for each combination, a number about as many as its columns have together.
+pub(super) fn made_of(expr: &Expr, rows: f64, column: &dyn Fn(&Column) -> Option<ColumnRows>) -> ColumnRows {
+    match expr {
+        Expr::Literal(..) => return ColumnRows::of(1.0, 0.0),
+        Expr::Alias(alias) => return made_of(&alias.expr, rows, column),
+        Expr::Case(case) => {
+            let branches = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+            let distinct: f64 = branches.map(|branch| made_of(branch, rows, column).distinct).sum();
+            return ColumnRows::of(distinct.clamp(1.0, rows.max(1.0)), 0.0);
+        }
+        _ => {}
+    }
+    let known: Option<Vec<ColumnRows>> = expr.column_refs().into_iter().map(column).collect();
+    let Some(known) = known.filter(|known| !known.is_empty()) else { return ColumnRows::guess(rows) };
+    let not_null: f64 = known.iter().map(ColumnRows::not_null).product();
+    let distinct: f64 = known.iter().map(|each| each.distinct).sum();
+    ColumnRows::of(distinct.clamp(1.0, rows.max(1.0)), 1.0 - not_null)
+}
+
 /// Different values among `left` of `rows` rows that have `distinct` of them, spread evenly.
-pub(super) fn distinct_left(distinct: f64, rows: f64, left: f64) -> f64 {
+pub(crate) fn distinct_left(distinct: f64, rows: f64, left: f64) -> f64 {
     if left >= rows || distinct <= 1.0 {
         return distinct.min(left.max(1.0));
     }
@@ -206,12 +454,7 @@ pub(crate) fn relation_of(plan: &LogicalPlan) -> Relation {
                 LogicalPlan::TableScan(scan) => scan.filters.as_slice(),
                 _ => &[],
             };
-            let shares = split_conjunction(&filter.predicate)
-                .into_iter()
-                .filter(|condition| !known.contains(condition))
-                .map(|condition| share_by(condition, &below));
-            let share = together(shares.collect());
-            below.kept(share)
+            below.filtered(split_conjunction(&filter.predicate).into_iter().filter(|each| !known.contains(each)))
         }
         LogicalPlan::Projection(projection) => {
             let below = relation_of(&projection.input);
@@ -221,23 +464,27 @@ pub(crate) fn relation_of(plan: &LogicalPlan) -> Relation {
             let below = relation_of(&alias.input);
             let inner = alias.input.schema().columns();
             let outer = plan.schema().columns();
-            let known = |(from, to): (Column, Column)| Some((to, *below.columns.get(&from)?));
+            let known = |(from, to): (Column, Column)| Some((to, below.columns.get(&from)?.clone()));
             let columns = inner.into_iter().zip(outer).filter_map(known).collect();
             Relation { columns, ..below }
         }
         LogicalPlan::Join(join) => of_join(join),
         LogicalPlan::Aggregate(aggregate) => {
             let below = relation_of(&aggregate.input);
-            let distinct: f64 = aggregate.group_expr.iter().map(|expr| below.expression(expr).distinct).product();
-            let rows = if aggregate.group_expr.is_empty() { 1.0 } else { distinct.min(below.rows) };
+            let rows = below.group_count(&aggregate.group_expr);
             let mut grouped = renamed(&below, plan, &aggregate.group_expr);
+            let sizes = Arc::new(below.group_sizes(&aggregate.group_expr));
+            let made = plan.schema().columns().into_iter().skip(aggregate.group_expr.len());
+            for (name, _) in made.zip(&aggregate.aggr_expr).filter(|(_, expr)| counts_rows(expr)) {
+                grouped.columns.insert(name, ColumnRows::of_counts(Arc::clone(&sizes), rows));
+            }
             grouped.rows = rows;
             grouped
         }
         LogicalPlan::Distinct(_) => {
             let below = plan.inputs().first().map(|input| relation_of(input)).unwrap_or_default();
-            let distinct: f64 = below.columns.values().map(|column| column.distinct).product();
-            Relation { rows: if below.columns.is_empty() { below.rows } else { distinct.min(below.rows) }, ..below }
+            let columns: Vec<Expr> = below.columns.keys().cloned().map(Expr::Column).collect();
+            Relation { rows: if columns.is_empty() { below.rows } else { below.group_count(&columns) }, ..below }
         }
         LogicalPlan::Limit(limit) => {
             let below = relation_of(&limit.input);
@@ -264,27 +511,35 @@ pub(crate) fn relation_of(plan: &LogicalPlan) -> Relation {
     }
 }
 
+/// Whether an expression of an aggregate counts the rows of each group.
+fn counts_rows(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => counts_rows(&alias.expr),
+        Expr::AggregateFunction(call) => {
+            let aggregate = call.func.inner().downcast_ref::<SqlAggregate>();
+            !call.params.distinct && aggregate.is_some_and(SqlAggregate::is_count)
+        }
+        _ => false,
+    }
+}
+
 /// What is known of columns that a plan passes on, by the names that it gives them.
 fn renamed(below: &Relation, plan: &LogicalPlan, exprs: &[Expr]) -> Relation {
     let named = plan.schema().columns().into_iter().zip(exprs);
-    let columns = named.filter_map(|(name, expr)| {
-        let mut inner = expr;
-        while let Expr::Alias(alias) = inner {
-            inner = &alias.expr;
-        }
-        Some((name, *below.columns.get(only_column(inner)?)?))
-    });
-    Relation { rows: below.rows, width: width_of(plan), columns: columns.collect() }
+    let columns = named.filter_map(|(name, expr)| Some((name, below.of_expr(expr)?))).collect();
+    Relation { rows: below.rows, width: width_of(plan), columns }
 }
 
 fn of_join(join: &Join) -> Relation {
     let (left, right) = (relation_of(&join.left), relation_of(&join.right));
-    let further = join.filter.as_ref().map_or(0, |filter| split_conjunction(filter).len());
+    let further: Vec<&Expr> = join.filter.as_ref().map(split_conjunction).unwrap_or_default();
     let on: Vec<(&Expr, &Expr)> = join.on.iter().map(|(left, right)| (left, right)).collect();
-    let references = references(&on, &join.left, &join.right);
-    let equated = |((left, right), reference)| Equated { left, right, reference, sources: 0 };
-    let equations: Vec<Equated<'_>> = on.into_iter().zip(references).map(equated).collect();
-    left.joined(&right, join.join_type, &equations, further)
+    let ends = ends_of(&on, &join.left, &join.right);
+    let known = references_between(&ends).into_iter().zip(Meeting::of_all(&ends));
+    let equated = |((left, right), (reference, meeting))| Equated { left, right, reference, meeting, sources: 0 };
+    let equations: Vec<Equated<'_>> = on.into_iter().zip(known).map(equated).collect();
+    let nulls_are_equal = join.null_equality == NullEquality::NullEqualsNull;
+    left.joined(&right, join.join_type, Joining { equations: &equations, further: &further, nulls_are_equal })
 }
 
 fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
@@ -298,11 +553,10 @@ fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
     let rows = knowledge.rows_of(&predicates, &unread);
     let schema = datafusion::catalog::TableProvider::schema(heap);
     let mut columns = HashMap::new();
-    for column in plan.schema().columns() {
-        let Ok(place) = schema.index_of(&column.name) else { continue };
-        let known = knowledge.column(place);
-        let distinct = distinct_left(known.distinct, knowledge.rows.max(1.0), rows);
-        columns.insert(column, ColumnRows { distinct, null_share: known.null_share });
+    for (column, provider) in plan.schema().columns().into_iter().zip(std::iter::repeat_with(|| provider.clone())) {
+        let (Ok(place), Some(provider)) = (schema.index_of(&column.name), provider) else { continue };
+        let known = knowledge.left_of(place, rows, &predicates);
+        columns.insert(column, ColumnRows { origin: Some(Arc::new(WantedColumn::new(provider, place))), ..known });
     }
     Relation { rows, width: width_of(plan), columns }
 }
@@ -316,17 +570,21 @@ mod tests {
     }
 
     fn equated<'e>(left: &'e Expr, right: &'e Expr, reference: Option<Reference>) -> Equated<'e> {
-        Equated { left, right, reference, sources: 0 }
+        Equated { left, right, reference, meeting: None, sources: 0 }
     }
 
     fn column(name: &str) -> Expr {
         Expr::Column(Column::from_name(name))
     }
 
+    fn by<'j>(equations: &'j [Equated<'j>]) -> Joining<'j> {
+        Joining { equations, further: &[], nulls_are_equal: false }
+    }
+
     #[test]
     fn a_key_brings_each_row_of_the_other_side_once() {
         let (fact, dimension) = (relation(1e6, "f", 1e4), relation(1e4, "d", 1e4));
-        let joined = fact.joined(&dimension, JoinType::Inner, &[equated(&column("f"), &column("d"), None)], 0);
+        let joined = fact.joined(&dimension, JoinType::Inner, by(&[equated(&column("f"), &column("d"), None)]));
         assert_eq!(joined.rows, 1e6);
         assert_eq!(joined.width, 16.0);
     }
@@ -334,9 +592,9 @@ mod tests {
     #[test]
     fn a_filtered_dimension_brings_its_share() {
         let (fact, dimension) = (relation(1e6, "f", 1e4), relation(1e4, "d", 1e4).kept(0.01));
-        let joined = fact.joined(&dimension, JoinType::Inner, &[equated(&column("f"), &column("d"), None)], 0);
+        let joined = fact.joined(&dimension, JoinType::Inner, by(&[equated(&column("f"), &column("d"), None)]));
         assert!((joined.rows - 1e4).abs() < 1.0, "{}", joined.rows);
-        let semi = fact.joined(&dimension, JoinType::LeftSemi, &[equated(&column("f"), &column("d"), None)], 0);
+        let semi = fact.joined(&dimension, JoinType::LeftSemi, by(&[equated(&column("f"), &column("d"), None)]));
         assert!((semi.rows - 1e4).abs() < 1.0, "{}", semi.rows);
     }
 
@@ -349,11 +607,11 @@ mod tests {
                 true => [equated(&f, &d, of_key(1e-4)), equated(&g, &e, of_key(1.0))],
                 false => [equated(&d, &f, of_key(1e-4)), equated(&e, &g, of_key(1.0))],
             };
-            let of = |join_type| left.joined(right, join_type, &both, 0).rows;
+            let of = |join_type| left.joined(right, join_type, by(&both)).rows;
             (of(JoinType::Inner), of(JoinType::LeftSemi), of(JoinType::RightSemi))
         };
         // Two columns of 100 values each, of which each has 30 % of NULLs on the referring side.
-        let known = |null_share| ColumnRows { distinct: 100.0, null_share };
+        let known = |null_share| ColumnRows::of(100.0, null_share);
         let of = |rows, names: [&str; 2], null_share| {
             let columns = names.map(|name| (Column::from_name(name), known(null_share)));
             Relation { rows, width: 8.0, columns: HashMap::from(columns) }
@@ -372,7 +630,7 @@ mod tests {
         let rows = |sources: [u64; 2]| {
             let (a, b) = (column("a"), column("b"));
             let equations = sources.map(|sources| Equated { sources, ..equated(&a, &b, None) });
-            left.joined(&right, JoinType::Inner, &equations, 0).rows
+            left.joined(&right, JoinType::Inner, by(&equations)).rows
         };
         assert!((rows([0b011, 0b101]) - 1e3).abs() < 1e-6);
         assert!((rows([0b011, 0b011]) - 1e6 / 1e3_f64.sqrt()).abs() < 1e-6);

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
+use datafusion::catalog::TableProvider;
+use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
 use hobt_base::HobtId;
 use hobt_catalog::{IndexKind, Statistics, Table, value_to_bytes};
 use hobt_engine::{statistics_columns, statistics_type};
-use hobt_types::statistics::{Bound, Summary, histogram_key};
+use hobt_types::statistics::{Bound, HISTOGRAM_VALUE_BYTES_MAX, Step, Summary, histogram_key};
 use hobt_types::{Collation, KeyColumn, Value};
 
-use super::relation::{ColumnRows, distinct_left};
-use super::{Knowledge, LeafEstimate, UNKNOWN_CONDITION, only_column, share_by, together, together_by};
-use crate::access_path::{ColumnPredicate, Comparand, Limit, Test, text_column};
+use super::relation::{ColumnRows, distinct_left, made_of};
+use super::same_values::same_values;
+use super::share::{Knowledge, UNKNOWN_CONDITION, only_column, share_by};
+use super::{LeafEstimate, WantedColumn, together, together_by};
+use crate::access_path::{ColumnPredicate, Comparand, Limit, Test, read_predicates, text_column};
+use crate::execute::Correlation;
 use crate::source::HeapTable;
 
 /// Trace flag: what lies behind an ascending column's histogram is as frequent as its values are on average.
@@ -50,26 +55,37 @@ impl<'t> TableKnowledge<'t> {
     }
 
     /// Of all partitions of a table.
-    pub(super) fn whole(heap: &'t HeapTable) -> TableKnowledge<'t> {
+    pub(crate) fn whole(heap: &'t HeapTable) -> TableKnowledge<'t> {
         let all: Vec<usize> = (0..heap.table().base_index().partitions.len()).collect();
         TableKnowledge::of(heap, &all)
     }
 
-    fn table(&self) -> &Table {
+    pub(super) fn table(&self) -> &Table {
         self.heap.table()
     }
 
+    /// Its statistics objects.
+    pub(super) fn statistics(&self) -> impl Iterator<Item = &Arc<Statistics>> {
+        self.statistics.iter()
+    }
+
+    /// What one of them says of the partitions.
+    pub(super) fn summary_of(&self, statistics: &Statistics) -> Arc<Summary> {
+        self.heap.database().database().statistics_state(statistics, &self.hobts).summary
+    }
+
+    /// How conditions are taken to go together.
+    pub(super) fn correlation(&self) -> Correlation {
+        self.heap.run().assumptions().correlation
+    }
+
     /// What statistics whose first column this is say of the partitions: of several those that were updated last.
-    fn summary(&self, column: usize) -> Option<Arc<Summary>> {
+    pub(super) fn summary(&self, column: usize) -> Option<Arc<Summary>> {
         let id = self.table().columns.get(column)?.id;
         let is_of = |each: &&Arc<Statistics>| each.filter.is_none() && each.columns.first() == Some(&id);
         let mut found: Vec<&Arc<Statistics>> = self.statistics.iter().filter(is_of).collect();
         found.sort_by_key(|each| std::cmp::Reverse(each.updated));
-        let database = self.heap.database().database();
-        found.into_iter().find_map(|each| {
-            let summary = database.statistics_state(each, &self.hobts).summary;
-            (summary.rows > 0.0).then_some(summary)
-        })
+        found.into_iter().map(|each| self.summary_of(each)).find(|summary| summary.rows > 0.0)
     }
 
     /// What is known of a column; `None` if nothing is.
@@ -81,7 +97,7 @@ impl<'t> TableKnowledge<'t> {
             None => return None,
         };
         let null_share = summary.map_or(0.0, |summary| summary.histogram.nulls() / summary.rows);
-        Some(ColumnRows { distinct: distinct.max(1.0), null_share })
+        Some(ColumnRows::of(distinct.max(1.0), null_share))
     }
 
     /// The same, or a guess.
@@ -89,8 +105,28 @@ impl<'t> TableKnowledge<'t> {
         self.known(column).unwrap_or_else(|| ColumnRows::guess(self.rows))
     }
 
+    /// What is known of a column in the `rows` rows that conditions leave.
+    pub(super) fn left_of(&self, column: usize, rows: f64, predicates: &[ColumnPredicate]) -> ColumnRows {
+        let known = self.column(column);
+        let tests: Vec<&Test> = predicates.iter().filter(|each| each.column == column).map(|each| &each.test).collect();
+        if tests.is_empty() {
+            return ColumnRows { distinct: distinct_left(known.distinct, self.rows.max(1.0), rows), ..known };
+        }
+        // Its own conditions leave out values, those of others rows of each.
+        let share = self.selectivity(column, &tests);
+        let inside = values_asked(column, predicates).unwrap_or(known.distinct * share).clamp(1.0, known.distinct);
+        let is_null = tests.iter().any(|test| matches!(test, Test::Null));
+        let distinct = distinct_left(inside, (self.rows * share).max(1.0), rows);
+        ColumnRows { is_cut: true, ..ColumnRows::of(distinct, f64::from(u8::from(is_null))) }
+    }
+
     /// What is expected of the rows that conditions leave, of which the columns `projection` are read.
-    pub(crate) fn leaf(&self, predicates: &[ColumnPredicate], unread: &[&Expr], projection: &[usize]) -> LeafEstimate {
+    pub(crate) fn leaf(
+        &self,
+        predicates: &[ColumnPredicate],
+        unread: &[&Expr],
+        (projection, provider): (&[usize], &Arc<dyn TableProvider>),
+    ) -> LeafEstimate {
         let rows = self.rows_of(predicates, unread);
         let left = |known: ColumnRows| distinct_left(known.distinct, self.rows.max(1.0), rows);
         let distinct = |place: &usize| {
@@ -106,7 +142,12 @@ impl<'t> TableKnowledge<'t> {
             let asked = values_asked(*place, predicates);
             self.known(*place).map(left).into_iter().chain(asked).reduce(f64::min)
         };
-        LeafEstimate { rows, distinct: projection.iter().map(distinct).collect() }
+        let column = |place: &usize| ColumnRows {
+            origin: Some(Arc::new(WantedColumn::new(Arc::clone(provider), *place))),
+            ..self.left_of(*place, rows, predicates)
+        };
+        let columns = projection.iter().map(column).collect();
+        LeafEstimate { rows, distinct: projection.iter().map(distinct).collect(), columns }
     }
 
     /// Whether a unique index says that no two rows agree in these columns.
@@ -126,8 +167,7 @@ impl<'t> TableKnowledge<'t> {
             if covered < 2 {
                 return None;
             }
-            let database = self.heap.database().database();
-            let summary = database.statistics_state(statistics, &self.hobts).summary;
+            let summary = self.summary_of(statistics);
             (summary.rows > 0.0).then(|| (summary.density(covered), places[..covered].to_vec()))
         };
         self.statistics.iter().filter_map(of).max_by_key(|(_, columns)| columns.len())
@@ -139,6 +179,9 @@ impl<'t> TableKnowledge<'t> {
             return 0.0;
         }
         let mut selectivities: Vec<f64> = unread.iter().map(|condition| share_by(condition, self)).collect();
+        if let Some(rows) = self.rows_filtered(predicates, &selectivities) {
+            return rows.max(1.0).min(self.rows);
+        }
         let mut columns: Vec<usize> = predicates.iter().map(|predicate| predicate.column).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -161,15 +204,20 @@ impl<'t> TableKnowledge<'t> {
         if self.is_unique(&equated) && !equated.is_empty() {
             return together(selectivities.into_iter().filter(|each| *each <= 0.0).collect()).min(1.0);
         }
-        let rows = self.rows * together_by(self.heap.run().assumptions().correlation, selectivities);
+        let rows = self.rows * together_by(self.correlation(), selectivities);
         // Fewer than one is none at times and one at others: a plan that is made for one serves both.
         rows.max(1.0).min(self.rows)
     }
 
     /// The share of the rows that fulfil all tests of one column.
-    fn selectivity(&self, column: usize, tests: &[&Test]) -> f64 {
+    pub(super) fn selectivity(&self, column: usize, tests: &[&Test]) -> f64 {
+        self.selectivity_by(self.summary(column), column, tests)
+    }
+
+    /// The same of the rows that `summary` is of.
+    pub(super) fn selectivity_by(&self, summary: Option<Arc<Summary>>, column: usize, tests: &[&Test]) -> f64 {
         let Some(definition) = self.table().columns.get(column) else { return UNKNOWN_CONDITION };
-        let known = self.summary(column).zip(statistics_columns(self.table(), &[column]));
+        let known = summary.zip(statistics_columns(self.table(), &[column]));
         let Some((summary, keys)) = known else { return self.guess(column, tests) };
         let encoded =
             |comparand: &Comparand| encoded(comparand, statistics_type(definition.sql_type), &keys.columns()[0]);
@@ -185,7 +233,9 @@ impl<'t> TableKnowledge<'t> {
                         if *value == Comparand::Unknown {
                             return summary.rows * summary.density(1);
                         }
-                        let found = encoded(value).and_then(|key| histogram.rows_equal(&key));
+                        let Some(key) = encoded(value) else { return self.rows_outside(&summary) };
+                        let alike = || rows_alike(&summary, &key);
+                        let found = alike().or_else(|| histogram.rows_equal(&key));
                         found.unwrap_or_else(|| self.rows_outside(&summary))
                     };
                     shares.push(values.iter().map(rows_of).sum());
@@ -260,14 +310,56 @@ fn values_asked(column: usize, predicates: &[ColumnPredicate]) -> Option<f64> {
     values.reduce(f64::min)
 }
 
+/// Rows of a value whose beginning is all that a histogram knows of it: it has as many as a value has on average, and
+/// no more than all values have that begin so. `None` for a value that the histogram knows whole.
+fn rows_alike(summary: &Summary, key: &[u8]) -> Option<f64> {
+    /// What stands behind a value's bytes in its key.
+    const END_BYTES: usize = 1;
+    /// Bytes that a character at the cut may have lost.
+    const CHARACTER_BYTES: usize = 3;
+    if key.len() < HISTOGRAM_VALUE_BYTES_MAX / 4 {
+        return None;
+    }
+    let is_cut = |bytes: &Vec<u8>| bytes.len() + CHARACTER_BYTES >= HISTOGRAM_VALUE_BYTES_MAX;
+    let begins = |step: &&Step| {
+        let beginning = &step.key[..step.key.len().saturating_sub(END_BYTES)];
+        step.value.as_ref().is_some_and(is_cut) && key.starts_with(beginning)
+    };
+    let step = summary.histogram.steps().iter().find(begins)?;
+    Some((summary.rows * summary.density(1)).min(step.equal_rows))
+}
+
 impl Knowledge for TableKnowledge<'_> {
-    /// Of one over one column what is known of that.
     fn expression(&self, expr: &Expr) -> ColumnRows {
-        match only_column(expr).and_then(|column| self.table().column_named(&column.name)) {
-            Some(place) => self.column(place),
-            None if matches!(expr, Expr::Literal(..)) => ColumnRows { distinct: 1.0, null_share: 0.0 },
-            None => ColumnRows::guess(self.rows),
+        let place = |column: &Column| self.table().column_named(&column.name);
+        if let Some(place) = same_values(expr).and_then(place) {
+            return self.column(place);
         }
+        if let Some(place) = only_column(expr).and_then(place) {
+            return self.made_by(place, expr).unwrap_or_else(|| self.column(place));
+        }
+        made_of(expr, self.rows, &|column| place(column).map(|place| self.column(place)))
+    }
+
+    fn share_of(&self, condition: &Expr) -> Option<f64> {
+        let (predicates, unread) = read_predicates(self.heap, std::slice::from_ref(condition));
+        if predicates.is_empty() || !unread.is_empty() {
+            return None;
+        }
+        let mut columns: Vec<usize> = predicates.iter().map(|predicate| predicate.column).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let share = |column: usize| {
+            let of_column = predicates.iter().filter(|each| each.column == column);
+            self.selectivity(column, &of_column.map(|each| &each.test).collect::<Vec<&Test>>())
+        };
+        Some(together(columns.into_iter().map(share).collect()))
+    }
+
+    fn share_tried(&self, condition: &Expr) -> Option<f64> {
+        let place = self.table().column_named(&only_column(condition)?.name)?;
+        let tried = self.share_by_trying(place, condition)?;
+        Some(tried.in_rows(self.column(place).null_share))
     }
 
     fn share_of_text(&self, text: &Expr, beginning: &str, is_all: bool, collation: Collation) -> Option<f64> {
@@ -288,7 +380,7 @@ impl Knowledge for TableKnowledge<'_> {
 }
 
 /// The key by which a histogram knows a value.
-fn encoded(comparand: &Comparand, sql_type: hobt_types::SqlType, key: &KeyColumn) -> Option<Vec<u8>> {
+pub(super) fn encoded(comparand: &Comparand, sql_type: hobt_types::SqlType, key: &KeyColumn) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     match comparand {
         Comparand::Value(Value::Null) => histogram_key(key, None, &mut bytes).ok()?,

@@ -1,5 +1,6 @@
 //! Which columns an optimised plan would like to know: those of its conditions, equations and groups.
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
@@ -8,17 +9,30 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-use super::only_column;
+use super::share::only_column;
 use crate::source::HeapTable;
 
 /// A column of a table that a plan reads.
+#[derive(Clone)]
 pub(crate) struct WantedColumn {
     provider: Arc<dyn TableProvider>,
     /// Its place in the table.
     pub(crate) column: usize,
 }
 
+impl fmt::Debug for WantedColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.heap().map_or("", |heap| heap.table().name.as_str());
+        write!(f, "{name}, column {}", self.column)
+    }
+}
+
 impl WantedColumn {
+    /// The column at a place of a table.
+    pub(crate) fn new(provider: Arc<dyn TableProvider>, column: usize) -> WantedColumn {
+        WantedColumn { provider, column }
+    }
+
     /// The table.
     pub(crate) fn heap(&self) -> Option<&HeapTable> {
         self.provider.downcast_ref::<HeapTable>()
@@ -83,6 +97,10 @@ pub(super) fn origin(
             let sides = [&join.left, &join.right];
             let side = sides.into_iter().find(|side| side.schema().maybe_index_of_column(column).is_some())?;
             origin(side, column, column_of)
+        }
+        LogicalPlan::Aggregate(aggregate) => {
+            let at = plan.schema().maybe_index_of_column(column)?;
+            origin(&aggregate.input, column_of(aggregate.group_expr.get(at)?)?, column_of)
         }
         LogicalPlan::Filter(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
             origin(plan.inputs().first()?, column, column_of)

@@ -11,6 +11,7 @@ mod aggregate_scan;
 mod assumptions;
 mod cancel;
 mod change;
+mod expected;
 mod explain;
 mod extreme_seek;
 mod index_build;

@@ -301,7 +301,7 @@ impl ExecutionPlan for ScanExec {
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let parts = if args.partition().is_some() { self.run.degree() } else { 1 };
-        let all = || LeafEstimate { rows: self.table.expected_rows() as f64, distinct: Vec::new() };
+        let all = || LeafEstimate { rows: self.table.expected_rows() as f64, ..LeafEstimate::default() };
         let expected = self.estimated.as_deref().cloned().unwrap_or_else(all);
         Ok(Arc::new(expected.statistics(&self.schema, parts, self.table.row_width(&self.projection))))
     }

@@ -403,7 +403,7 @@ impl ExecutionPlan for SeekExec {
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
         let parts = if args.partition().is_some() { self.parts.len() } else { 1 };
-        let all = || LeafEstimate { rows: self.path.rows, distinct: Vec::new() };
+        let all = || LeafEstimate { rows: self.path.rows, ..LeafEstimate::default() };
         let expected = self.estimated.as_deref().cloned().unwrap_or_else(all);
         Ok(Arc::new(expected.statistics(&self.schema, parts, self.table.row_width(&self.projection))))
     }

@@ -433,7 +433,9 @@ fn expected(heap: &HeapTable, partitions: &[usize], wanted: &Conditions<'_>, pro
     // Which partitions are read is known of values that estimates do not know.
     let read = wanted.assumed.as_ref().map(|assumed| partitions_read(heap, assumed));
     let partitions = read.as_deref().unwrap_or(partitions);
-    let whole = TableKnowledge::of(heap, partitions).leaf(wanted.assumed(), &wanted.unread, projection);
+    let provider: Arc<dyn TableProvider> = heap.this.upgrade().expect("a provider in use is alive");
+    let knowledge = TableKnowledge::of(heap, partitions);
+    let whole = knowledge.leaf(wanted.assumed(), &wanted.unread, (projection, &provider));
     LeafEstimate { rows: whole.rows * share, ..whole }
 }
 

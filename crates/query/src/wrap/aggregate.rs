@@ -33,7 +33,8 @@ impl SqlAggregate {
         &self.aggregate
     }
 
-    fn is_count(&self) -> bool {
+    /// Whether it counts.
+    pub(crate) fn is_count(&self) -> bool {
         matches!(self.aggregate.kind, AggregateKind::Count | AggregateKind::CountBig)
     }
 }

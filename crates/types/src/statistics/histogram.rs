@@ -11,12 +11,14 @@
 
 mod builder;
 mod merge;
+mod overlap;
 
 use super::StatisticsDamage;
 
 pub use builder::HistogramBuilder;
 pub use merge::merged;
 pub(super) use merge::merged_of;
+pub use overlap::{Overlap, overlap};
 
 /// The most steps that a histogram has.
 pub const STEPS_MAX: usize = 200;

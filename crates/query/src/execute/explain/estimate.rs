@@ -1,7 +1,7 @@
 //! What is expected of an operator: the one place where anybody asks.
 //!
-//! The operators' own statistics answer, from those of the tables up. Where an operator says nothing, its input's rows
-//! are taken, as far as it cannot have more.
+//! Its rows are those that plans are chosen by (`execute::expected`); how wide they are the operators' own statistics
+//! say, or their columns' types.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -10,23 +10,17 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::stats::Precision;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use datafusion::physical_plan::union::UnionExec;
 
-use super::super::aggregate_scan::AggregateScanExec;
+use super::super::expected::Expectations;
 
-/// The part of rows that fulfil a condition of which nothing is known, as the executor takes it too.
-const UNKNOWN_PART: f64 = 0.2;
-/// Rows of what says nothing of itself: a function that makes them.
-const UNKNOWN_ROWS: f64 = 100.0;
 /// Bytes that a text of unknown length is taken for.
 const TEXT_BYTES: usize = 24;
 
 /// What is expected of the operators of one plan.
 #[derive(Default)]
 pub(super) struct Estimates {
+    rows: Expectations,
     context: StatisticsContext,
     /// What was found, by the addresses of operators: the plan is there as long as this is.
     known: RefCell<HashMap<usize, Expected>>,
@@ -62,24 +56,7 @@ impl Estimates {
             (Some(rows), Some(bytes)) if rows >= 1.0 && bytes > 0.0 => bytes / rows,
             _ => width_of(&plan.schema()) as f64,
         };
-        Expected { rows: rows.unwrap_or_else(|| self.guessed(plan)), row_bytes }
-    }
-
-    /// Rows of an operator that does not say.
-    fn guessed(&self, plan: &Arc<dyn ExecutionPlan>) -> f64 {
-        let aggregates_all = plan.downcast_ref::<AggregateExec>().is_some_and(|node| node.group_expr().is_empty());
-        if aggregates_all || plan.is::<AggregateScanExec>() {
-            return plan.properties().partitioning.partition_count() as f64;
-        }
-        let inputs: Vec<f64> = plan.children().into_iter().map(|input| self.of(input).rows).collect();
-        let most = inputs.iter().copied().fold(0.0, f64::max);
-        let rows = match plan {
-            _ if inputs.is_empty() => UNKNOWN_ROWS,
-            _ if plan.is::<UnionExec>() => inputs.iter().sum(),
-            _ if plan.is::<FilterExec>() => most * UNKNOWN_PART,
-            _ => most,
-        };
-        plan.fetch().map_or(rows, |fetch| rows.min(fetch as f64))
+        Expected { rows: self.rows.of(plan).rows, row_bytes }
     }
 }
 

@@ -138,6 +138,8 @@ impl Mapper<'_> {
     /// A join that looks its inner table up where that pays.
     fn index_join(&self, plan: &Arc<dyn ExecutionPlan>, join: &IndexJoinExec) -> Mapped {
         let shown = join.shown();
+        // What is expected of the join itself needs to know what comes from the outer side, which stands beside it.
+        let expected = self.estimates.of(plan);
         let outer = self.map(shown.outer);
         let planned = self.join_over(shown.join, &outer);
         let made = if self.has_run { shown.made.as_ref() } else { None };
@@ -152,7 +154,6 @@ impl Mapper<'_> {
         // The outer side is shown first, whichever side of the join it is.
         let is_turned = position(&hash) == Some(0);
         let Some(mut scanned) = inner_of(&mut hash) else { return Mapped { node: hash, columns } };
-        let expected = self.estimates.of(plan);
         let mut sought = self.sought(&shown.sought, &outer, expected.rows);
         let looked_up = ran.as_ref().map(|(_, looked_up)| *looked_up);
         let mut joined = None;

@@ -24,6 +24,7 @@ use std::task::{Context, Poll, ready};
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{filter, filter_record_batch, take};
 use arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinSide, JoinType, Result, Statistics, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -41,6 +42,7 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 use hobt_access::KeyRange;
 
+use super::super::expected::of_join;
 use super::super::inputs::with_inputs;
 use super::super::profile::OperatorProfile;
 use super::super::scan_exec::ScanExec;
@@ -49,6 +51,7 @@ use super::super::trace::is_exchange;
 use super::forced::all_conditions;
 use super::partners::{Partners, Shows};
 use super::{Inner, Sought};
+use crate::cardinality::Relation;
 use crate::wrap::external;
 
 /// The most rows that loops are thought to begin with whose plan has one worker. Each costs a few microseconds, and
@@ -182,7 +185,7 @@ struct Loops {
     /// Where the output's columns come from.
     columns: Vec<ColumnIndex>,
     schema: SchemaRef,
-    expected: Arc<Statistics>,
+    expected: Relation,
 }
 
 /// What an operator and its seeks have done.
@@ -241,7 +244,7 @@ impl RowLoopsExec {
         if let Some(projection) = join.projection {
             columns = projection.iter().map(|&place| columns[place].clone()).collect();
         }
-        let expected = StatisticsContext::new().compute(join.plan, &StatisticsArgs::new())?;
+        let Some(expected) = of_join(join.plan) else { return Ok(None) };
         let loops = Loops {
             inner: Arc::new(inner),
             shows,
@@ -288,6 +291,11 @@ impl RowLoopsExec {
     fn over(&self, outer: Arc<dyn ExecutionPlan>) -> RowLoopsExec {
         let (loops, properties) = (Arc::clone(&self.loops), Arc::clone(&self.properties));
         RowLoopsExec { outer, loops, properties, profiles: OnceLock::new() }
+    }
+
+    /// What is expected of its rows.
+    pub(in crate::execute) fn expected(&self) -> &Relation {
+        &self.loops.expected
     }
 
     /// What there is to show of it.
@@ -423,7 +431,7 @@ impl ExecutionPlan for RowLoopsExec {
             let index = table.table().indexes[loops.inner.lookup.index()].id;
             let join = OperatorProfile::new("Nested Loops", table, table.table().base_index().id, workers);
             let seek = OperatorProfile::new(loops.seek.operator(), table, index, workers);
-            let expected = loops.expected.num_rows.get_value().map(|rows| *rows as u64);
+            let expected = Some(loops.expected.rows.ceil() as u64);
             let estimated = |profile: OperatorProfile| match expected {
                 Some(rows) => Arc::new(profile.estimated(rows)),
                 None => Arc::new(profile),
@@ -448,7 +456,9 @@ impl ExecutionPlan for RowLoopsExec {
     }
 
     fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&self.loops.expected))
+        let mut statistics = Statistics::new_unknown(&self.loops.schema);
+        statistics.num_rows = Precision::Inexact(self.loops.expected.rows.ceil() as usize);
+        Ok(Arc::new(statistics))
     }
 }
 

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
@@ -26,10 +25,10 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, ReplaceChildrenOptions};
 use hobt_access::Direction;
 
+use super::super::expected::rows_of;
 use super::super::inputs::replaced;
 use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::SeekExec;
@@ -243,11 +242,7 @@ impl IndexJoinRule {
         if !is_forced && (rows_max == 0 || known_rows(&outer).is_some_and(|rows| rows > rows_max as u64)) {
             return Ok(None);
         }
-        let statistics = StatisticsContext::new().compute(outer.as_ref(), &StatisticsArgs::new())?;
-        let outer_rows = match statistics.num_rows {
-            Precision::Exact(rows) | Precision::Inexact(rows) => rows,
-            Precision::Absent => usize::MAX,
-        };
+        let outer_rows = rows_of(&outer).ceil() as usize;
         Ok(Some(Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, outer_rows }))
     }
 }

@@ -24,13 +24,13 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 
 use super::tap::KeyTapExec;
 use super::{JoinFilter, LeafFilter};
+use crate::execute::expected::Expectations;
 use crate::execute::index_join::{IndexJoinExec, InnerExec, OuterExec, RowLoopsExec};
 use crate::execute::range_join::RangeJoinExec;
 use crate::execute::scan_exec::ScanExec;
@@ -60,18 +60,13 @@ impl Pushed {
 #[derive(Default)]
 pub(super) struct Pusher {
     outers: Vec<(Plan, Plan)>,
-    /// What is known of the rows of plans, each looked at once.
-    statistics: StatisticsContext,
-    /// Whoever was asked for: they are known by where they lie, where nobody else may come to lie.
-    asked: Vec<Plan>,
+    expected: Expectations,
 }
 
 impl Pusher {
     /// How many rows a plan is thought to have.
-    pub(super) fn rows_of(&mut self, plan: &Plan) -> Result<Option<usize>> {
-        self.asked.push(Arc::clone(plan));
-        let known = self.statistics.compute(plan.as_ref(), &StatisticsArgs::new())?;
-        Ok(known.num_rows.get_value().copied())
+    pub(super) fn rows_of(&self, plan: &Plan) -> usize {
+        self.expected.of(plan).rows.ceil() as usize
     }
 
     /// The plan with the filter at its scans; `None` if it comes to none.

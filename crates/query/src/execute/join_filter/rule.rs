@@ -78,7 +78,7 @@ fn leaves_alone_out(join: &HashJoinExec) -> bool {
 fn with_filters(pusher: &mut Pusher, plan: &Plan, join: &HashJoinExec) -> Result<Plan> {
     let (mut left, mut right) = (Arc::clone(join.left()), Arc::clone(join.right()));
     let mut tapped = Vec::new();
-    let rows = pusher.rows_of(&left)?;
+    let rows = Some(pusher.rows_of(&left));
     for (build, probe) in join.on() {
         let key_type = build.data_type(&left.schema())?;
         if !has_number(&key_type) || probe.data_type(&right.schema())? != key_type {

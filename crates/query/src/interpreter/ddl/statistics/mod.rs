@@ -4,6 +4,7 @@
 //! `options`. Left to others: what changes of rows leave behind since (crate `engine`), who uses it (`cardinality`).
 
 mod columns;
+mod filter;
 mod gather;
 pub(in super::super) mod of_index;
 mod options;
@@ -21,6 +22,7 @@ use hobt_txn::StatementContext;
 use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, Value};
 
+use self::filter::check_filter;
 use self::gather::Gathering;
 use self::of_index::check_incremental;
 use self::options::{Kinds, Options, Reading, Sample, Verb};
@@ -345,12 +347,15 @@ impl Interpreter<'_> {
 /// What is to be made.
 ///
 /// # Errors
-/// 1911 a column that the table does not have, 40517 one that no row has, 9108.
+/// 1911 a column that the table does not have, 40517 one that no row has, 9108; those of a filter ([`check_filter`]).
 fn definition_of(
     create: &CreateStatistics,
     table: &Table,
     options: &Options,
 ) -> Result<StatisticsDefinition, SqlError> {
+    if let Some(condition) = &create.condition {
+        check_filter(create, condition, table)?;
+    }
     let mut columns = Vec::with_capacity(create.columns.len());
     for column in &create.columns {
         if table.virtual_column_named(&column.value).is_some() {
@@ -363,7 +368,7 @@ fn definition_of(
         })?;
         columns.push(found);
     }
-    // The query that gathers binds it: what it may not be is refused there.
+    // The query that gathers binds it: which values it may be compared with is seen there.
     let filter = create.condition.as_ref().map(super::constraint::condition_definition);
     let is_incremental = options.incremental.unwrap_or(false);
     if is_incremental {

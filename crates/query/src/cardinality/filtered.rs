@@ -1,0 +1,274 @@
+//! Statistics with a filter: what they say of a query whose conditions leave no row but those that they are of.
+//!
+//! ```text
+//!   CREATE STATISTICS s ON car (model) WHERE make = 'T'
+//!   WHERE make = 'T' AND model = 'C'      rows of s, and of them those of the model: no guess of how both go together
+//! ```
+//! A filter follows from conditions where each of its own conditions follows from those on the same column: the values
+//! that are asked are among its values, the range that is asked lies inside of its range.
+
+use std::sync::Arc;
+
+use hobt_catalog::{Statistics, Table};
+use hobt_engine::{statistics_columns, statistics_type};
+use hobt_tsql::ast::ComparisonOperator;
+use hobt_types::statistics::{Bound, Summary};
+
+use super::filter_text::{FilterPart, PartTest, constant_of, filter_parts};
+use super::table::{TableKnowledge, encoded};
+use super::together_by;
+use crate::access_path::{ColumnPredicate, Comparand, Test};
+
+/// An end of a range, as a key, and whether it is inside.
+type End = (Vec<u8>, bool);
+
+/// What conditions say of a column, by keys.
+#[derive(Clone, PartialEq, Debug)]
+enum Keys {
+    Values(Vec<Vec<u8>>),
+    Range(Option<End>, Option<End>),
+    Not(Vec<u8>),
+    Null,
+    NotNull,
+}
+
+impl Keys {
+    /// Whether a row that fulfils `self` fulfils `other`.
+    fn implies(&self, other: &Keys) -> bool {
+        let is_inside = |key: &Vec<u8>, other: &Keys| match other {
+            Keys::Values(values) => values.contains(key),
+            Keys::Range(low, high) => {
+                low.as_ref().is_none_or(|(end, is_in)| key > end || (*is_in && key == end))
+                    && high.as_ref().is_none_or(|(end, is_in)| key < end || (*is_in && key == end))
+            }
+            Keys::Not(not) => key != not,
+            Keys::Null => false,
+            Keys::NotNull => true,
+        };
+        match (self, other) {
+            (Keys::Null, other) => *other == Keys::Null,
+            (_, Keys::NotNull) => true,
+            (Keys::Values(values), other) => values.iter().all(|key| is_inside(key, other)),
+            (Keys::Range(low, high), Keys::Range(other_low, other_high)) => {
+                let is_above = |own: &Option<End>, other: &Option<End>| match (own, other) {
+                    (_, None) => true,
+                    (None, Some(_)) => false,
+                    (Some((own, own_in)), Some((other, other_in))) => {
+                        own > other || (own == other && (*other_in || !own_in))
+                    }
+                };
+                let is_below = |own: &Option<End>, other: &Option<End>| match (own, other) {
+                    (_, None) => true,
+                    (None, Some(_)) => false,
+                    (Some((own, own_in)), Some((other, other_in))) => {
+                        own < other || (own == other && (*other_in || !own_in))
+                    }
+                };
+                is_above(low, other_low) && is_below(high, other_high)
+            }
+            (Keys::Range(..), Keys::Not(not)) => !is_inside(not, self),
+            (own, other) => own == other,
+        }
+    }
+}
+
+/// A filter, read.
+struct Filter {
+    /// The columns' places in the table, and what is said of each.
+    parts: Vec<(usize, Keys)>,
+}
+
+impl Filter {
+    /// `None` for one of which not everything is understood.
+    fn of(table: &Table, text: &str) -> Option<Filter> {
+        let mut batch = hobt_tsql::parse_batch(&format!("IF {text} RETURN")).ok()?;
+        let hobt_tsql::ast::StatementKind::If { branches, .. } = batch.statements.pop()?.kind else { return None };
+        let refused = |position| hobt_base::SqlError::internal("a filter that is none").at(position);
+        let parts = filter_parts(&branches.first()?.condition, &refused, &refused).ok()?;
+        let parts = parts.iter().map(|part| keys_of_part(table, part)).collect::<Option<Vec<_>>>()?;
+        Some(Filter { parts })
+    }
+
+    /// Whether conditions leave no row that the filter does not.
+    fn follows(&self, asked: &[(usize, Keys)]) -> bool {
+        let follows = |(column, part): &(usize, Keys)| {
+            asked.iter().any(|(asked_column, keys)| asked_column == column && keys.implies(part))
+        };
+        self.parts.iter().all(follows)
+    }
+}
+
+fn keys_of_part(table: &Table, part: &FilterPart<'_>) -> Option<(usize, Keys)> {
+    let place = table.column_named(&part.column.name.value)?;
+    let sql_type = table.columns[place].sql_type;
+    let columns = statistics_columns(table, &[place])?;
+    let key = |expression| {
+        let value = Comparand::Value(constant_of(expression, sql_type)?);
+        encoded(&value, statistics_type(sql_type), &columns.columns()[0])
+    };
+    let keys = match part.test {
+        PartTest::Null { negated: false } => Keys::Null,
+        PartTest::Null { negated: true } => Keys::NotNull,
+        PartTest::In(items) => Keys::Values(items.iter().map(key).collect::<Option<_>>()?),
+        PartTest::Compared(operator, constant) => {
+            let key = key(constant)?;
+            match operator {
+                ComparisonOperator::Equal => Keys::Values(vec![key]),
+                ComparisonOperator::NotEqual => Keys::Not(key),
+                ComparisonOperator::Less => Keys::Range(None, Some((key, false))),
+                ComparisonOperator::LessOrEqual => Keys::Range(None, Some((key, true))),
+                ComparisonOperator::Greater => Keys::Range(Some((key, false)), None),
+                ComparisonOperator::GreaterOrEqual => Keys::Range(Some((key, true)), None),
+            }
+        }
+    };
+    Some((place, keys))
+}
+
+/// What conditions say of columns, as far as keys say it.
+fn keys_asked(table: &Table, predicates: &[ColumnPredicate]) -> Vec<(usize, Keys)> {
+    let mut found: Vec<(usize, Keys)> = Vec::new();
+    for predicate in predicates {
+        let of_column = statistics_columns(table, &[predicate.column]);
+        let (Some(columns), Some(definition)) = (of_column, table.columns.get(predicate.column)) else { continue };
+        if predicate.collation.is_some_and(|by| Some(by) != definition.collation) {
+            continue;
+        }
+        let key = |value: &Comparand| encoded(value, statistics_type(definition.sql_type), &columns.columns()[0]);
+        let end = |limit: &Option<(Comparand, bool)>| match limit {
+            None => Some(None),
+            Some((value, is_in)) => key(value).map(|key| Some((key, *is_in))),
+        };
+        let keys = match &predicate.test {
+            Test::Equal(values) => values.iter().map(key).collect::<Option<_>>().map(Keys::Values),
+            Test::Range { low, high } => end(low).zip(end(high)).map(|(low, high)| Keys::Range(low, high)),
+            Test::Null => Some(Keys::Null),
+            Test::Never => None,
+        };
+        // The ends of one range come one by one.
+        match (keys, found.iter_mut().find(|(column, _)| *column == predicate.column)) {
+            (Some(Keys::Range(low, high)), Some((_, Keys::Range(known_low, known_high)))) => {
+                *known_low = known_low.take().or(low);
+                *known_high = known_high.take().or(high);
+            }
+            (Some(keys), _) => found.push((predicate.column, keys)),
+            (None, _) => {}
+        }
+    }
+    found
+}
+
+impl TableKnowledge<'_> {
+    /// The rows that conditions leave by statistics whose filter follows from them; `None` if there are none such. Of
+    /// several those of fewest rows.
+    pub(super) fn rows_filtered(&self, predicates: &[ColumnPredicate], further: &[f64]) -> Option<f64> {
+        let filtered: Vec<&Arc<Statistics>> = self.statistics().filter(|each| each.filter.is_some()).collect();
+        if filtered.is_empty() {
+            return None;
+        }
+        let asked = keys_asked(self.table(), predicates);
+        let usable = |statistics: &&Arc<Statistics>| {
+            let filter = Filter::of(self.table(), statistics.filter.as_deref()?)?;
+            if !filter.follows(&asked) {
+                return None;
+            }
+            let summary = self.summary_of(statistics);
+            let then = statistics.unfiltered_rows.max(1) as f64;
+            // They are as old as their last update: the part of the rows is as it was.
+            (summary.rows > 0.0).then(|| (statistics.columns[0], filter, (summary.rows / then).min(1.0), summary))
+        };
+        let found = filtered.iter().filter_map(usable).min_by(|one, other| one.2.total_cmp(&other.2));
+        let (leading, filter, part, summary) = found?;
+        let shares = self.shares_inside(predicates, &asked, (leading, &filter, &summary));
+        let shares = shares.into_iter().chain(further.iter().copied()).collect();
+        Some(self.rows * part * together_by(self.correlation(), shares))
+    }
+
+    /// The shares that conditions leave of the rows of a filter.
+    fn shares_inside(
+        &self,
+        predicates: &[ColumnPredicate],
+        asked: &[(usize, Keys)],
+        (leading, filter, summary): (i32, &Filter, &Arc<Summary>),
+    ) -> Vec<f64> {
+        let mut columns: Vec<usize> = predicates.iter().map(|predicate| predicate.column).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let share = |column: usize| {
+            let own: Vec<&Test> =
+                predicates.iter().filter(|each| each.column == column).map(|each| &each.test).collect();
+            let is_leading = self.table().columns.get(column).is_some_and(|each| each.id == leading);
+            if is_leading {
+                return self.selectivity_by(Some(Arc::clone(summary)), column, &own);
+            }
+            let of_filter: Vec<&Keys> =
+                filter.parts.iter().filter(|(place, _)| *place == column).map(|(_, keys)| keys).collect();
+            let is_whole =
+                |(place, keys): &(usize, Keys)| *place != column || of_filter.iter().any(|part| part.implies(keys));
+            if of_filter.is_empty() {
+                return self.selectivity(column, &own);
+            }
+            // What the filter says is said; the rest is a part of it.
+            match asked.iter().all(is_whole) {
+                true => 1.0,
+                false => {
+                    let whole = self.share_of_keys(column, &of_filter);
+                    (self.selectivity(column, &own) / whole.max(f64::MIN_POSITIVE)).min(1.0)
+                }
+            }
+        };
+        columns.into_iter().map(share).collect()
+    }
+
+    /// The share of all rows whose value in a column fulfils conditions by keys.
+    fn share_of_keys(&self, column: usize, keys: &[&Keys]) -> f64 {
+        let Some(summary) = self.summary(column) else { return 1.0 };
+        let histogram = &summary.histogram;
+        let rows = keys.iter().map(|keys| match keys {
+            Keys::Values(values) => values.iter().filter_map(|key| histogram.rows_equal(key)).sum(),
+            Keys::Range(low, high) => {
+                fn bound(end: &Option<End>) -> Option<Bound<'_>> {
+                    end.as_ref().map(|(key, is_in)| (key.as_slice(), *is_in))
+                }
+                histogram.rows_between(bound(low), bound(high))
+            }
+            Keys::Not(key) => summary.rows - histogram.nulls() - histogram.rows_equal(key).unwrap_or(0.0),
+            Keys::Null => histogram.nulls(),
+            Keys::NotNull => summary.rows - histogram.nulls(),
+        });
+        (rows.fold(summary.rows, f64::min) / summary.rows).clamp(0.0, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(key: u8, is_in: bool) -> Option<End> {
+        Some((vec![key], is_in))
+    }
+
+    #[test]
+    fn a_filter_follows_from_what_asks_for_less() {
+        let values = |keys: &[u8]| Keys::Values(keys.iter().map(|key| vec![*key]).collect());
+        let range = Keys::Range(end(3, true), end(7, false));
+        for (asked, filter, follows) in [
+            (values(&[3]), values(&[3, 4]), true),
+            (values(&[3, 5]), values(&[3, 4]), false),
+            (values(&[3, 6]), range.clone(), true),
+            (values(&[7]), range.clone(), false),
+            (Keys::Range(end(3, true), end(6, true)), range.clone(), true),
+            (Keys::Range(end(3, false), end(7, false)), range.clone(), true),
+            (Keys::Range(end(3, true), end(7, true)), range.clone(), false),
+            (Keys::Range(end(3, true), None), range.clone(), false),
+            (range.clone(), Keys::NotNull, true),
+            (range.clone(), Keys::Not(vec![9]), true),
+            (range.clone(), Keys::Not(vec![4]), false),
+            (Keys::Null, Keys::NotNull, false),
+            (Keys::Null, Keys::Null, true),
+            (Keys::Not(vec![1]), Keys::Not(vec![1]), true),
+        ] {
+            assert_eq!(asked.implies(&filter), follows, "{asked:?} and {filter:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! How the values of two tables' columns meet, by their histograms: whether those of one are among those of the other,
+//! and how often the frequent ones meet.
+
+use std::sync::Arc;
+
+use hobt_engine::statistics_type;
+use hobt_types::statistics::overlap;
+
+use super::references::Ends;
+use super::relation::ColumnRows;
+use super::table::TableKnowledge;
+use super::wanted::WantedColumn;
+
+/// What an equation between two columns finds in the whole of their tables.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Meeting {
+    /// How many times as many pairs as there were if the side with fewer values had its like on the other, and all were
+    /// as frequent.
+    pairs: f64,
+    /// The share of the left side's values, by rows, that the right one has, and how many different ones the right
+    /// has.
+    left: (f64, f64),
+    /// The same of the right side's.
+    right: (f64, f64),
+}
+
+impl Meeting {
+    /// Of each equation between columns; `None` where nothing is known of one, or their keys do not compare.
+    pub(crate) fn of_all(ends: &[Ends]) -> Vec<Option<Meeting>> {
+        ends.iter().map(|ends| ends.as_ref().and_then(|(left, right)| Meeting::of(left, right))).collect()
+    }
+
+    fn of(left: &WantedColumn, right: &WantedColumn) -> Option<Meeting> {
+        let column = |end: &WantedColumn| {
+            let column = end.heap()?.table().columns.get(end.column)?;
+            Some((statistics_type(column.sql_type), column.collation))
+        };
+        let (left_type, left_collation) = column(left)?;
+        let (right_type, right_collation) = column(right)?;
+        let is_alike = left_type == right_type || (left_type.is_text() && right_type.is_text());
+        if !is_alike || left_collation != right_collation {
+            return None;
+        }
+        let known = |end: &WantedColumn| {
+            let knowledge = TableKnowledge::whole(end.heap()?);
+            let summary = knowledge.summary(end.column)?;
+            let rows = summary.rows - summary.histogram.nulls();
+            (rows > 0.0).then(|| (Arc::clone(&summary), rows, summary.distinct(1).max(1.0)))
+        };
+        let ((left, left_rows, left_values), (right, right_rows, right_values)) = (known(left)?, known(right)?);
+        let found = overlap(&left.histogram, &right.histogram);
+        let by_counts = left_rows * right_rows / left_values.max(right_values);
+        Some(Meeting {
+            pairs: found.pairs / by_counts.max(f64::MIN_POSITIVE),
+            left: ((found.left / left_rows).min(1.0), right_values),
+            right: ((found.right / right_rows).min(1.0), left_values),
+        })
+    }
+
+    /// The same of the equation the other way round.
+    pub(super) fn turned(self) -> Meeting {
+        Meeting { left: self.right, right: self.left, ..self }
+    }
+
+    /// How many times as many pairs there are as counts of values say.
+    pub(super) fn pairs(self) -> f64 {
+        self.pairs
+    }
+
+    /// The share of the rows of the left side, or with `is_turned` of the right one, whose value the other has, of which
+    /// so many different values are left.
+    pub(super) fn found(self, is_turned: bool, theirs: &ColumnRows) -> f64 {
+        let (share, whole) = if is_turned { self.right } else { self.left };
+        share * (theirs.distinct / whole).min(1.0)
+    }
+}

@@ -1,0 +1,521 @@
+//! What a condition or an expression over one column makes of the column's values, found by trying it on values that
+//! the histogram knows, and on numbers between them.
+//!
+//! ```text
+//!   histogram      1 ────── 100 ────── 200 ──── …      and NULL
+//!   tried          1  7  31  64  100  118  153  …      each for its share of the rows
+//! ```
+//! Where an expression rises or falls with its column (`YEAR(d)`, `CAST(t AS date)`, `c / 10 + 1`), its comparison
+//! with a constant is a range of the column. The ends are searched for, and the histogram says what lies between.
+//! So no function has to be known for what it does: that it rises is seen.
+//!
+//! Numbers between two steps are values of the column only where all numbers there are. Elsewhere (days as `20240131`,
+//! times that are all midnight) they may not behave as the values do; the steps decide then.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, Int16Array, Int32Array, Int64Array,
+    UInt8Array, new_null_array,
+};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use arrow::row::{RowConverter, SortField};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::physical_expr::create_physical_expr;
+use hobt_base::SplitMix64;
+use hobt_catalog::{value_from_bytes, value_to_bytes};
+use hobt_engine::{statistics_columns, statistics_type};
+use hobt_functions::{carrier, value_to_array};
+use hobt_types::statistics::{Summary, histogram_key};
+use hobt_types::{SqlType, Value};
+
+use super::assumed::estimated_constants;
+use super::group_sizes::GroupSizes;
+use super::relation::ColumnRows;
+use super::share::Knowledge;
+use super::table::TableKnowledge;
+use super::wanted::WantedColumn;
+use crate::wrap::{Kernel, Operation};
+
+/// About how many numbers between steps are tried.
+const TRIED: usize = 1024;
+/// How many numbers a round of the search for an end looks at.
+const SEARCHED: i128 = 32;
+/// Of the numbers between two steps at least this part must be values for all of them to be taken for such.
+const DENSE: f64 = 0.9;
+
+/// The column's name in what is tried.
+const NAME: &str = "c";
+
+/// The share of rows with a value for which a condition is true, and the share of those that are NULL (all or none).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct ShareOfValues {
+    pub(super) of_values: f64,
+    pub(super) of_null: f64,
+}
+
+impl ShareOfValues {
+    /// The share of rows of which so many are NULL.
+    pub(super) fn in_rows(self, null_share: f64) -> f64 {
+        (1.0 - null_share) * self.of_values + null_share * self.of_null
+    }
+}
+
+impl WantedColumn {
+    /// The share of the column's rows for which a condition over one column, taken for this one, is true: as values and
+    /// ranges of its histogram, or with `tries` by trying it.
+    pub(super) fn share(&self, condition: &Expr, tries: bool) -> Option<ShareOfValues> {
+        let heap = self.heap()?;
+        let knowledge = TableKnowledge::whole(heap);
+        let name = heap.table().columns.get(self.column)?.name.as_str();
+        let condition = renamed(condition, name)?;
+        match tries {
+            true => knowledge.share_by_trying(self.column, &condition),
+            false => knowledge.share_by_reading(self.column, &condition),
+        }
+    }
+
+    /// How many rows the groups of the column's values have, of which so many rows are there.
+    pub(super) fn group_sizes(&self, rows: f64) -> Option<GroupSizes> {
+        let knowledge = TableKnowledge::whole(self.heap()?);
+        GroupSizes::of_values(&knowledge.summary(self.column)?.histogram, (rows / knowledge.rows.max(1.0)).min(1.0))
+    }
+
+    /// What an expression over one column, taken for this one, makes of its values.
+    pub(super) fn tried(&self, expr: &Expr) -> Option<ColumnRows> {
+        TableKnowledge::whole(self.heap()?).made_by(self.column, expr)
+    }
+}
+
+/// The expression with another column in the place of its own.
+fn renamed(expr: &Expr, name: &str) -> Option<Expr> {
+    let done = expr.clone().transform(|part| {
+        Ok(match part {
+            Expr::Column(_) => Transformed::yes(Expr::Column(Column::from_name(name))),
+            other => Transformed::no(other),
+        })
+    });
+    done.ok().map(|done| done.data)
+}
+
+/// Whether an expression can be computed here, and is the same whenever it is.
+fn is_computable(expr: &Expr) -> bool {
+    let is_of_others = |part: &Expr| {
+        matches!(
+            part,
+            Expr::OuterReferenceColumn(..)
+                | Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+        )
+    };
+    !expr.exists(|part| Ok(is_of_others(part) || is_volatile(part))).unwrap_or(true)
+}
+
+fn is_volatile(part: &Expr) -> bool {
+    match part {
+        // It is the same value, whatever the optimiser is told of it.
+        Expr::ScalarFunction(call) => {
+            let operation = call.func.inner().downcast_ref::<Kernel>().map(Kernel::operation);
+            !matches!(operation, Some(Operation::Nullable(_))) && part.is_volatile_node()
+        }
+        other => other.is_volatile_node(),
+    }
+}
+
+/// Computes an expression over the one column on some of its values.
+fn computed(expr: &Expr, values: &ArrayRef) -> Option<ArrayRef> {
+    let schema = Schema::new(vec![Field::new(NAME, values.data_type().clone(), true)]);
+    let described = DFSchema::try_from(schema.clone()).ok()?;
+    let (properties, planning) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+    let physical = create_physical_expr(expr, &described, &properties, &planning).ok()?;
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::clone(values)]).ok()?;
+    physical.evaluate(&batch).ok()?.into_array(values.len()).ok()
+}
+
+/// For which of them a condition is true.
+fn truths(condition: &Expr, values: &ArrayRef) -> Option<Vec<bool>> {
+    let array = computed(condition, values)?;
+    let array: &BooleanArray = array.as_boolean_opt()?;
+    Some((0..array.len()).map(|row| !array.is_null(row) && array.value(row)).collect())
+}
+
+/// Numbers that order as the values do: what a number, a date or a time is inside.
+fn number_of(value: &Value) -> Option<i128> {
+    match value {
+        Value::Int(number) => Some(i128::from(*number)),
+        Value::Decimal(number) => Some(*number),
+        _ => None,
+    }
+}
+
+/// Such numbers as values of the type.
+fn values_of(numbers: &[i128], sql_type: SqlType) -> Option<ArrayRef> {
+    fn narrow<T: TryFrom<i128>>(numbers: &[i128]) -> Option<Vec<T>> {
+        numbers.iter().map(|number| T::try_from(*number).ok()).collect()
+    }
+    Some(match carrier(sql_type) {
+        DataType::UInt8 => Arc::new(UInt8Array::from(narrow::<u8>(numbers)?)),
+        DataType::Int16 => Arc::new(Int16Array::from(narrow::<i16>(numbers)?)),
+        DataType::Int32 => Arc::new(Int32Array::from(narrow::<i32>(numbers)?)),
+        DataType::Int64 => Arc::new(Int64Array::from(narrow::<i64>(numbers)?)),
+        DataType::Date32 => Arc::new(Date32Array::from(narrow::<i32>(numbers)?)),
+        DataType::Decimal128(precision, scale) => {
+            Arc::new(Decimal128Array::from(numbers.to_vec()).with_precision_and_scale(precision, scale).ok()?)
+        }
+        _ => return None,
+    })
+}
+
+fn joined(arrays: Vec<ArrayRef>) -> Option<ArrayRef> {
+    let parts: Vec<&dyn Array> = arrays.iter().map(|array| &**array as &dyn Array).collect();
+    concat(&parts).ok()
+}
+
+/// Values of a column in their order, NULL apart.
+struct Tried<'s> {
+    summary: &'s Summary,
+    sql_type: SqlType,
+    values: ArrayRef,
+    /// The same as numbers, where they are such.
+    numbers: Option<Vec<i128>>,
+    ranges: Vec<Range>,
+}
+
+/// A step, and the values below it down to the step before.
+struct Range {
+    /// The places of the values tried inside: none behind the first.
+    inside: std::ops::Range<usize>,
+    /// The place of the step itself.
+    step: usize,
+    range_rows: f64,
+    equal_rows: f64,
+    is_dense: bool,
+}
+
+impl<'s> Tried<'s> {
+    /// `None` for a histogram without values, or of a type whose values cannot be had from it.
+    fn of(summary: &'s Summary, sql_type: SqlType) -> Option<Tried<'s>> {
+        let steps: Vec<_> = summary.histogram.steps().iter().filter(|step| step.value.is_some()).collect();
+        let kept_as = statistics_type(sql_type);
+        let values: Vec<Value> = steps
+            .iter()
+            .map(|step| value_from_bytes(kept_as, step.value.as_deref()).ok())
+            .collect::<Option<Vec<Value>>>()?;
+        if values.is_empty() {
+            return None;
+        }
+        let numbers: Option<Vec<i128>> = values.iter().map(number_of).collect();
+        let each = (TRIED / values.len()).max(4);
+        let mut random = SplitMix64::new(values.len() as u64);
+        let (mut all, mut ranges) = (Vec::new(), Vec::with_capacity(steps.len()));
+        for (at, step) in steps.iter().enumerate() {
+            let before = all.len();
+            let mut is_dense = false;
+            if let Some(numbers) = numbers.as_ref().filter(|_| at > 0 && step.range_rows > 0.0) {
+                let (low, high) = (numbers[at - 1], numbers[at]);
+                let width = (high - low - 1).max(0);
+                is_dense = step.distinct_range_rows >= DENSE * width as f64;
+                all.extend(numbers_between(low, width, each, &mut random));
+            }
+            let inside = before..all.len();
+            all.push(numbers.as_ref().map_or(0, |numbers| numbers[at]));
+            let (range_rows, equal_rows) = (step.range_rows, step.equal_rows);
+            ranges.push(Range { inside, step: all.len() - 1, range_rows, equal_rows, is_dense });
+        }
+        let (values, numbers) = match numbers {
+            Some(_) => (values_of(&all, sql_type)?, Some(all)),
+            None => {
+                let arrays = values.iter().map(|value| value_to_array(value, sql_type).ok());
+                (joined(arrays.collect::<Option<Vec<ArrayRef>>>()?)?, None)
+            }
+        };
+        Some(Tried { summary, sql_type, values, numbers, ranges })
+    }
+
+    /// Whether every value of the column is among them.
+    fn is_all(&self) -> bool {
+        let is_all = |range: &Range| range.range_rows <= 0.0 || (range.is_dense && self.has_all_inside(range));
+        self.ranges.iter().all(is_all)
+    }
+
+    fn has_all_inside(&self, range: &Range) -> bool {
+        let Some(numbers) = &self.numbers else { return false };
+        let Some(before) = range.inside.start.checked_sub(1) else { return false };
+        (numbers[range.step] - numbers[before] - 1) as usize == range.inside.len()
+    }
+
+    /// Rows for which a condition is true that is so for these of the values.
+    fn rows_of(&self, truths: &[bool]) -> f64 {
+        let is_true = |at: usize| f64::from(u8::from(truths[at]));
+        let (mut rows, mut by_numbers, mut by_steps, mut open) = (0.0, 0.0, 0.0, 0.0);
+        for (at, range) in self.ranges.iter().enumerate() {
+            rows += range.equal_rows * is_true(range.step);
+            if range.range_rows <= 0.0 {
+                continue;
+            }
+            let before = at.checked_sub(1).map_or(range.step, |before| self.ranges[before].step);
+            let of_ends = range.range_rows * (is_true(before) + is_true(range.step)) / 2.0;
+            let count = range.inside.len() as f64;
+            let of_inside = range.range_rows * range.inside.clone().map(is_true).sum::<f64>() / count.max(1.0);
+            match (range.is_dense, range.inside.is_empty()) {
+                (true, false) => rows += of_inside,
+                (_, true) => rows += of_ends,
+                (false, false) => {
+                    open += range.range_rows;
+                    by_numbers += of_inside;
+                    by_steps += of_ends;
+                }
+            }
+        }
+        let is_alike = |numbers: f64, steps: f64| {
+            let count = self.ranges.len() as f64;
+            let by_chance = (numbers * (1.0 - numbers)).max(steps * (1.0 - steps)).max(0.0);
+            (numbers - steps).abs() <= 4.0 * (by_chance / count).sqrt() + 2.0 / count
+        };
+        rows + if open > 0.0 && is_alike(by_numbers / open, by_steps / open) { by_numbers } else { by_steps }
+    }
+
+    /// The share of all rows that a condition leaves.
+    fn share(&self, condition: &Expr) -> Option<ShareOfValues> {
+        let of_null = truths(condition, &new_null_array(self.values.data_type(), 1))?[0];
+        let values = (self.summary.rows - self.summary.histogram.nulls()).max(1.0);
+        let rows = match self.as_range(condition) {
+            Some(rows) => rows,
+            None => {
+                let truths = truths(condition, &self.values)?;
+                let rows = self.rows_of(&truths);
+                // What no value tried fulfils is rare, and is somewhere among those that were not tried.
+                let is_unseen = rows <= 0.0 && !self.is_all();
+                if is_unseen { self.least_rows().min(values) } else { rows }
+            }
+        };
+        Some(ShareOfValues { of_values: (rows / values).clamp(0.0, 1.0), of_null: f64::from(u8::from(of_null)) })
+    }
+
+    /// Rows of one value, or the half of what one of those tried stands for.
+    fn least_rows(&self) -> f64 {
+        let of_value = self.summary.rows * self.summary.density(1);
+        of_value.max(self.summary.rows / (4 * self.values.len().max(1)) as f64)
+    }
+
+    /// Rows of a comparison of something that rises or falls with the column, as of a range.
+    fn as_range(&self, condition: &Expr) -> Option<f64> {
+        match condition {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                let (expr, op, constant) = match (&**left, &**right) {
+                    (expr, Expr::Literal(..)) => (expr, *op, right),
+                    (Expr::Literal(..), expr) => (expr, op.swap()?, left),
+                    _ => return None,
+                };
+                self.compared(expr, &[(op, constant)])
+            }
+            Expr::InList(InList { expr, list, negated: false }) => {
+                let each: Vec<(Operator, &Expr)> = list.iter().map(|value| (Operator::Eq, value)).collect();
+                self.compared(expr, &each)
+            }
+            _ => None,
+        }
+    }
+
+    /// Rows for which one of these comparisons of an expression holds, which exclude each other.
+    fn compared(&self, expr: &Expr, comparisons: &[(Operator, &Expr)]) -> Option<f64> {
+        let numbers = self.numbers.as_ref()?;
+        let direction = self.direction(expr)?;
+        let (reached, passed) = match direction {
+            Direction::Rises => (Operator::GtEq, Operator::Gt),
+            Direction::Falls => (Operator::LtEq, Operator::Lt),
+        };
+        let mut rows = 0.0;
+        for (op, constant) in comparisons {
+            let end = |op: Operator| {
+                let condition = compare(expr, op, constant);
+                self.first(numbers, &condition)
+            };
+            let (first, behind) = (end(reached)?, end(passed)?);
+            let (low, high) = match (*op, direction) {
+                (Operator::Eq, _) => (first, behind),
+                (Operator::GtEq, Direction::Rises) | (Operator::LtEq, Direction::Falls) => (first, End::Beyond),
+                (Operator::Gt, Direction::Rises) | (Operator::Lt, Direction::Falls) => (behind, End::Beyond),
+                (Operator::Lt, Direction::Rises) | (Operator::Gt, Direction::Falls) => (End::First, first),
+                (Operator::LtEq, Direction::Rises) | (Operator::GtEq, Direction::Falls) => (End::First, behind),
+                _ => return None,
+            };
+            rows += self.rows_between(low, high)?;
+        }
+        Some(rows)
+    }
+
+    /// Whether an expression rises or falls with the column, as far as it was tried.
+    fn direction(&self, expr: &Expr) -> Option<Direction> {
+        let made = computed(expr, &self.values)?;
+        if made.null_count() > 0 {
+            return None;
+        }
+        let converter = RowConverter::new(vec![SortField::new(made.data_type().clone())]).ok()?;
+        let rows = converter.convert_columns(&[made]).ok()?;
+        let pairs = || (1..rows.num_rows()).map(|at| (rows.row(at - 1), rows.row(at)));
+        if pairs().all(|(before, after)| before <= after) {
+            return Some(Direction::Rises);
+        }
+        pairs().all(|(before, after)| before >= after).then_some(Direction::Falls)
+    }
+
+    /// The first number for which a condition holds that holds for all behind it.
+    fn first(&self, numbers: &[i128], condition: &Expr) -> Option<End> {
+        let holds = truths(condition, &self.values)?;
+        let at = holds.partition_point(|holds| !holds);
+        match at {
+            0 => return Some(End::First),
+            at if at == numbers.len() => return Some(End::Beyond),
+            _ => {}
+        }
+        let (mut below, mut first) = (numbers[at - 1], numbers[at]);
+        while first - below > 1 {
+            let stride = ((first - below) / SEARCHED).max(1);
+            let between: Vec<i128> = (1..SEARCHED).map(|at| below + at * stride).filter(|at| *at < first).collect();
+            let holds = truths(condition, &values_of(&between, self.sql_type)?)?;
+            let at = holds.partition_point(|holds| !holds);
+            below = if at > 0 { between[at - 1] } else { below };
+            first = between.get(at).copied().unwrap_or(first);
+        }
+        Some(End::At(first))
+    }
+
+    fn rows_between(&self, low: End, high: End) -> Option<f64> {
+        let key = |end: End| match end {
+            End::At(number) => self.key(number).map(Some),
+            End::First | End::Beyond => Some(None),
+        };
+        if low == End::Beyond || high == End::First {
+            return Some(0.0);
+        }
+        let (low, high) = (key(low)?, key(high)?);
+        let histogram = &self.summary.histogram;
+        Some(histogram.rows_between(low.as_deref().map(|key| (key, true)), high.as_deref().map(|key| (key, false))))
+    }
+
+    /// The key by which the histogram knows a number.
+    fn key(&self, number: i128) -> Option<Vec<u8>> {
+        let value = match self.sql_type {
+            SqlType::Decimal { .. } => Value::Decimal(number),
+            _ => Value::Int(i64::try_from(number).ok()?),
+        };
+        let stored = value_to_bytes(self.sql_type, &value).ok()?;
+        let column = hobt_types::KeyColumn::new(self.sql_type, hobt_types::Collation::default(), true, false)?;
+        let mut key = Vec::new();
+        histogram_key(&column, stored.as_deref(), &mut key).ok()?;
+        Some(key)
+    }
+
+    /// How many different values an expression has, and whether NULL makes NULL.
+    fn made_by(&self, expr: &Expr) -> Option<(f64, bool)> {
+        let of_null = computed(expr, &new_null_array(self.values.data_type(), 1))?;
+        let made = computed(expr, &self.values)?;
+        let converter = RowConverter::new(vec![SortField::new(made.data_type().clone())]).ok()?;
+        let rows = converter.convert_columns(&[made]).ok()?;
+        let count = |places: &mut dyn Iterator<Item = usize>| {
+            let mut seen = 0_usize;
+            let values: HashSet<_> = places.inspect(|_| seen += 1).map(|at| rows.row(at)).collect();
+            let different = values.len() as f64;
+            (different, seen as f64)
+        };
+        let (of_steps, steps) = count(&mut self.ranges.iter().map(|range| range.step));
+        let (of_all, all) = count(&mut (0..rows.num_rows()));
+        let is_sparse = self.ranges.iter().any(|range| !range.inside.is_empty() && !range.is_dense);
+        let (different, tried) = match is_sparse && of_steps * 4.0 <= steps {
+            true => (of_steps, steps),
+            false => (of_all, all),
+        };
+        let whole = self.summary.distinct(1).max(1.0);
+        // Where each few of those tried have one of their own, the others have, too.
+        let distinct = if different * 2.0 <= tried || self.is_all() { different } else { different / tried * whole };
+        Some((distinct.min(whole.max(different)), of_null.is_null(0)))
+    }
+}
+
+/// How an expression goes with its column.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Direction {
+    Rises,
+    Falls,
+}
+
+/// An end of a range of numbers.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum End {
+    /// In front of all that the histogram knows.
+    First,
+    At(i128),
+    /// Behind all of them.
+    Beyond,
+}
+
+fn compare(left: &Expr, op: Operator, right: &Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr { left: Box::new(left.clone()), op, right: Box::new(right.clone()) })
+}
+
+/// Some of the `width` numbers above `low`: all, or one of each part of equal size.
+fn numbers_between(low: i128, width: i128, count: usize, random: &mut SplitMix64) -> Vec<i128> {
+    let wanted = count as i128;
+    if width <= wanted {
+        return (1..=width).map(|at| low + at).collect();
+    }
+    let part = width / wanted;
+    (0..wanted).map(|at| low + 1 + at * part + i128::from(random.next_u64()) % part).collect()
+}
+
+impl TableKnowledge<'_> {
+    /// What is tried of a column, with the constants of an expression as estimates know them; `None` where it cannot be
+    /// computed, or nothing is known of the column.
+    fn with_tried<R>(&self, column: usize, expr: &Expr, act: impl FnOnce(&Tried<'_>, &Expr) -> Option<R>) -> Option<R> {
+        if !is_computable(expr) {
+            return None;
+        }
+        let expr = renamed(&estimated_constants(expr)?, NAME)?;
+        let sql_type = self.table().columns.get(column)?.sql_type;
+        let summary = self.summary(column)?;
+        let tried = Tried::of(&summary, sql_type)?;
+        debug_assert_eq!(tried.values.data_type(), &carrier(sql_type), "values are in their carriers");
+        act(&tried, &expr)
+    }
+
+    /// The share of the rows for which a condition over one column is true, by trying it.
+    pub(super) fn share_by_trying(&self, column: usize, condition: &Expr) -> Option<ShareOfValues> {
+        self.with_tried(column, condition, |tried, condition| tried.share(condition))
+    }
+
+    /// The same as values and ranges of the column's histogram.
+    pub(super) fn share_by_reading(&self, column: usize, condition: &Expr) -> Option<ShareOfValues> {
+        statistics_columns(self.table(), &[column])?;
+        let of_rows = self.share_of(condition)?;
+        let summary = self.summary(column)?;
+        let nulls = summary.histogram.nulls() / summary.rows;
+        let sql_type = self.table().columns.get(column)?.sql_type;
+        let null = new_null_array(&carrier(sql_type), 1);
+        let of_null = f64::from(u8::from(truths(&renamed(condition, NAME)?, &null)?[0]));
+        let of_values = if nulls < 1.0 { (of_rows - nulls * of_null) / (1.0 - nulls) } else { 0.0 };
+        Some(ShareOfValues { of_values: of_values.clamp(0.0, 1.0), of_null })
+    }
+
+    /// What an expression over one column makes of its values.
+    pub(super) fn made_by(&self, column: usize, expr: &Expr) -> Option<ColumnRows> {
+        let (distinct, keeps_null) = self.with_tried(column, expr, |tried, expr| tried.made_by(expr))?;
+        let nulls = self.column(column).null_share;
+        Some(ColumnRows::of(distinct.max(1.0), if keeps_null { nulls } else { 0.0 }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! The share of rows that a condition of any form leaves, by what is known of them.
+//!
+//! What is known better than from counts ([`Knowledge::share_of`]) is taken first. What else there is, is made of its
+//! parts; at the end stand SQL Server's guesses.
+
+use arrow::datatypes::DataType;
+use datafusion::common::{Column, ScalarValue};
+use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
+use hobt_functions::like::{Pattern, PatternRest, escape_character};
+use hobt_types::Collation;
+
+use super::assumed::{Mark, mark_of};
+use super::relation::ColumnRows;
+use super::together;
+use crate::wrap::{Kernel, Operation};
+
+/// What a condition leaves of which nothing is known.
+pub(crate) const UNKNOWN_CONDITION: f64 = 0.3;
+/// What a `LIKE` leaves of which no histogram says more: SQL Server's guess.
+const LIKE_CONDITION: f64 = 0.1;
+/// What a `BETWEEN` leaves of which nothing is known: SQL Server's guess.
+const BETWEEN_CONDITION: f64 = 0.09;
+
+/// The column that an expression is made of, if it is made of one.
+pub(super) fn only_column(expr: &Expr) -> Option<&Column> {
+    let mut columns = expr.column_refs().into_iter();
+    columns.next().filter(|_| columns.next().is_none())
+}
+
+/// What is known of some rows.
+pub(crate) trait Knowledge {
+    /// Of what an expression makes of them.
+    fn expression(&self, expr: &Expr) -> ColumnRows;
+
+    /// The share of them for which a condition is true, where histograms have it as values and ranges.
+    fn share_of(&self, condition: &Expr) -> Option<f64>;
+
+    /// The same of a condition over one column, by trying it on values that the column has.
+    fn share_tried(&self, condition: &Expr) -> Option<f64>;
+
+    /// The share of them of which a text begins with `beginning`, or is that alone, by a collation; `None` if nothing
+    /// is known of it.
+    fn share_of_text(&self, text: &Expr, beginning: &str, is_all: bool, collation: Collation) -> Option<f64>;
+}
+
+/// The share of rows for which a condition is true, by what `known` says of them.
+pub(crate) fn share_by(condition: &Expr, known: &dyn Knowledge) -> f64 {
+    let tried = || if has_parts(condition) { None } else { known.share_tried(condition) };
+    let share = known.share_of(condition).or_else(tried).unwrap_or_else(|| share_of_parts(condition, known));
+    share.clamp(0.0, 1.0)
+}
+
+/// Whether more is known of a condition's parts, or of its opposite, than trying it would tell.
+fn has_parts(condition: &Expr) -> bool {
+    match condition {
+        Expr::BinaryExpr(binary) => matches!(binary.op, Operator::And | Operator::NotEq),
+        Expr::ScalarFunction(call) => matches!(
+            call.func.inner().downcast_ref::<Kernel>().map(Kernel::operation),
+            Some(Operation::Junction { all: true } | Operation::Like(_))
+        ),
+        Expr::InList(list) => list.negated,
+        Expr::Column(_) | Expr::Not(_) | Expr::Literal(..) => true,
+        _ => false,
+    }
+}
+
+fn share_of_parts(condition: &Expr, known: &dyn Knowledge) -> f64 {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+            Operator::And => together(vec![share_by(left, known), share_by(right, known)]),
+            Operator::Or => either([share_by(left, known), share_by(right, known)].into_iter()),
+            _ => share_of_comparison(left, *op, right, known),
+        },
+        Expr::ScalarFunction(call) => match call.func.inner().downcast_ref::<Kernel>().map(Kernel::operation) {
+            Some(Operation::Junction { all: true }) => {
+                together(call.args.iter().map(|part| share_by(part, known)).collect())
+            }
+            Some(Operation::Junction { all: false }) => either(call.args.iter().map(|part| share_by(part, known))),
+            Some(Operation::Like(collation)) => share_by_like(condition, &call.args, *collation, known),
+            _ => UNKNOWN_CONDITION,
+        },
+        Expr::Not(inner) => share_not(inner, known),
+        Expr::IsTrue(inner) => share_by(inner, known),
+        Expr::IsNotTrue(inner) => 1.0 - share_by(inner, known),
+        Expr::IsFalse(inner) => share_not(inner, known),
+        Expr::IsNotFalse(inner) => 1.0 - share_not(inner, known),
+        Expr::IsUnknown(inner) => nulls_of(inner, known),
+        Expr::IsNotUnknown(inner) => 1.0 - nulls_of(inner, known),
+        Expr::Literal(ScalarValue::Boolean(Some(is_true)), _) => f64::from(u8::from(*is_true)),
+        Expr::Literal(value, _) if value.is_null() => 0.0,
+        Expr::IsNull(inner) => known.expression(inner).null_share,
+        Expr::IsNotNull(inner) => 1.0 - known.expression(inner).null_share,
+        Expr::InList(list) if list.negated => {
+            share_not(&Expr::InList(InList { negated: false, ..list.clone() }), known)
+        }
+        Expr::InList(list) => {
+            let operand = known.expression(&list.expr);
+            (list.list.len() as f64 / operand.distinct.max(1.0)).min(1.0) * (1.0 - operand.null_share)
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let bound = |op, end: &Expr| share_by(&binary(expr, op, end), known);
+            let (above, below) = (bound(Operator::GtEq, low), bound(Operator::LtEq, high));
+            let inside = match known.share_of(&binary(expr, Operator::GtEq, low)) {
+                Some(_) => above + below - (1.0 - known.expression(expr).null_share),
+                None => BETWEEN_CONDITION,
+            };
+            let inside = inside.max(0.0);
+            if *negated { 1.0 - known.expression(expr).null_share - inside } else { inside }
+        }
+        // Marks of joins.
+        Expr::Column(_) => 0.5,
+        _ => UNKNOWN_CONDITION,
+    }
+}
+
+fn binary(left: &Expr, op: Operator, right: &Expr) -> Expr {
+    Expr::BinaryExpr(BinaryExpr { left: Box::new(left.clone()), op, right: Box::new(right.clone()) })
+}
+
+/// At least one of conditions that know nothing of each other.
+fn either(shares: impl Iterator<Item = f64>) -> f64 {
+    1.0 - shares.map(|share| 1.0 - share).product::<f64>()
+}
+
+fn share_of_comparison(left: &Expr, op: Operator, right: &Expr, known: &dyn Knowledge) -> f64 {
+    let sides = || (known.expression(left), known.expression(right));
+    if let Some(share) = share_of_counts(left, op, right, known) {
+        return share;
+    }
+    match op {
+        Operator::Eq => {
+            let (left, right) = sides();
+            left.not_null() * right.not_null() / left.distinct.max(right.distinct).max(1.0)
+        }
+        // NULL is equal to NULL, and to nothing else.
+        Operator::IsNotDistinctFrom | Operator::IsDistinctFrom => {
+            let (left_known, right_known) = sides();
+            let both_null = left_known.null_share * right_known.null_share;
+            let same = share_by(&binary(left, Operator::Eq, right), known) + both_null;
+            if op == Operator::IsDistinctFrom { 1.0 - same } else { same }
+        }
+        Operator::NotEq => {
+            let (left_known, right_known) = sides();
+            let same = share_by(&binary(left, Operator::Eq, right), known);
+            (left_known.not_null() * right_known.not_null() - same).max(0.0)
+        }
+        _ => UNKNOWN_CONDITION,
+    }
+}
+
+/// What a comparison of a group's count with a constant leaves of the groups.
+fn share_of_counts(left: &Expr, op: Operator, right: &Expr, known: &dyn Knowledge) -> Option<f64> {
+    let (counted, op, constant) = match (left, right) {
+        (counted, Expr::Literal(value, _)) => (counted, op, value),
+        (Expr::Literal(value, _), counted) => (counted, op.swap()?, value),
+        _ => return None,
+    };
+    let sizes = known.expression(counted).counts?;
+    match constant.cast_to(&DataType::Float64) {
+        Ok(ScalarValue::Float64(Some(number))) => sizes.share(op, number),
+        _ => None,
+    }
+}
+
+/// What a condition leaves that is not to be true: neither where it is, nor where nobody knows.
+fn share_not(inner: &Expr, known: &dyn Knowledge) -> f64 {
+    if let Expr::Not(inner) = inner {
+        return share_by(inner, known);
+    }
+    (1.0 - nulls_of(inner, known) - share_by(inner, known)).max(0.0)
+}
+
+/// The share of rows of which a condition is neither true nor false.
+fn nulls_of(condition: &Expr, known: &dyn Knowledge) -> f64 {
+    match condition {
+        Expr::IsNull(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsTrue(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotUnknown(_) => 0.0,
+        other => {
+            let not_null = |column: &Column| known.expression(&Expr::Column(column.clone())).not_null();
+            1.0 - other.column_refs().into_iter().map(not_null).product::<f64>()
+        }
+    }
+}
+
+/// What `text LIKE pattern [ESCAPE character]` leaves: `condition`, of these arguments.
+fn share_by_like(condition: &Expr, args: &[Expr], collation: Collation, known: &dyn Knowledge) -> f64 {
+    let text_of = |value: &ScalarValue| value.try_as_str().flatten().map(str::to_owned);
+    let literal = |expr: &Expr| match (expr, mark_of(expr)) {
+        (_, Some(Mark::Unknown)) => None,
+        (_, Some(Mark::Value(assumed))) => text_of(&assumed),
+        (Expr::Literal(value, _), None) => text_of(value),
+        _ => None,
+    };
+    let [text, pattern, escape @ ..] = args else { return LIKE_CONDITION };
+    let Some(pattern) = literal(pattern) else { return LIKE_CONDITION };
+    let escape = escape.first().map(|escape| literal(escape).and_then(|escape| escape_character(&escape).ok()));
+    // Of an escape that is none nothing is known but that it fails.
+    let Some(escape) = escape.map_or(Some(None), |escape| escape.map(Some)) else { return LIKE_CONDITION };
+    let (beginning, rest) = Pattern::new(&pattern, escape, collation).prefix();
+    let begins = |is_all: bool| known.share_of_text(text, &beginning, is_all, collation);
+    match rest {
+        PatternRest::Nothing => begins(true).unwrap_or_else(|| 1.0 / known.expression(text).distinct.max(1.0)),
+        PatternRest::AnyText if beginning.is_empty() => 1.0 - known.expression(text).null_share,
+        PatternRest::AnyText => begins(false).unwrap_or(LIKE_CONDITION),
+        PatternRest::More if beginning.is_empty() => known.share_tried(condition).unwrap_or(LIKE_CONDITION),
+        PatternRest::More => together(begins(false).into_iter().chain([LIKE_CONDITION]).collect()),
+    }
+}

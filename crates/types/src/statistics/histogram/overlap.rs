@@ -1,0 +1,156 @@
+//! How the values of two columns meet: what an equation between them finds.
+//!
+//! ```text
+//!   left    1 ──── 10 ─────────── 50
+//!   right              20 ─── 30 ──────── 90
+//!   walked  1 ─ 10 ─ 20 ─ 30 ─ 50 ─ 90       within each part the side with fewer values has its like on the other
+//! ```
+//! A value that is a step of both is met by its rows exactly, so that frequent values count for what they are.
+
+use super::{Histogram, Step, position};
+
+/// What an equation between two columns finds, in rows.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Overlap {
+    /// Pairs of rows that are equal.
+    pub pairs: f64,
+    /// Rows of the left side that have a partner.
+    pub left: f64,
+    /// Rows of the right side that have one.
+    pub right: f64,
+}
+
+impl Overlap {
+    /// Counts rows and different values of both sides in one part.
+    fn add(&mut self, (left_rows, left_values): (f64, f64), (right_rows, right_values): (f64, f64)) {
+        if left_values <= 0.0 || right_values <= 0.0 {
+            return;
+        }
+        self.pairs += left_rows * right_rows / left_values.max(right_values);
+        self.left += left_rows * (right_values / left_values).min(1.0);
+        self.right += right_rows * (left_values / right_values).min(1.0);
+    }
+}
+
+/// A histogram with its sums up to each step.
+struct Sums<'h> {
+    steps: &'h [Step],
+    /// Rows and different values below each step and what lies in front of it.
+    before: Vec<(f64, f64)>,
+}
+
+impl<'h> Sums<'h> {
+    fn of(histogram: &'h Histogram) -> Sums<'h> {
+        let steps = histogram.values();
+        let mut sum = (0.0, 0.0);
+        let before = steps.iter().map(|step| {
+            let before = sum;
+            sum.0 += step.range_rows + step.equal_rows;
+            sum.1 += step.distinct_range_rows + f64::from(u8::from(step.equal_rows > 0.0));
+            before
+        });
+        let mut before: Vec<(f64, f64)> = before.collect();
+        before.push(sum);
+        Sums { steps, before }
+    }
+
+    fn step(&self, key: &[u8]) -> Option<&'h Step> {
+        let at = self.steps.partition_point(|step| step.key.as_slice() < key);
+        self.steps.get(at).filter(|step| step.key == key)
+    }
+
+    /// Rows and different values below a key, and at it if it is `inclusive`.
+    fn below(&self, key: &[u8], inclusive: bool) -> (f64, f64) {
+        let at = self.steps.partition_point(|step| step.key.as_slice() < key);
+        let (rows, values) = self.before[at];
+        let Some(step) = self.steps.get(at) else { return (rows, values) };
+        if step.key == key {
+            let own = if inclusive { step.equal_rows } else { 0.0 };
+            let is_own = f64::from(u8::from(own > 0.0));
+            return (rows + step.range_rows + own, values + step.distinct_range_rows + is_own);
+        }
+        if at == 0 || step.distinct_range_rows <= 0.0 {
+            return (rows, values);
+        }
+        let reached = step.values_below(position(&self.steps[at - 1].key, key, &step.key), inclusive);
+        (rows + step.range_rows * reached / step.distinct_range_rows, values + reached)
+    }
+
+    /// Rows and different values above one key and below another, or at it.
+    fn between(&self, low: Option<&[u8]>, high: &[u8], inclusive: bool) -> (f64, f64) {
+        let (rows, values) = self.below(high, inclusive);
+        let (rows_low, values_low) = low.map_or((0.0, 0.0), |low| self.below(low, true));
+        ((rows - rows_low).max(0.0), (values - values_low).max(0.0))
+    }
+}
+
+/// What an equation between two columns finds. Their keys must be made alike; NULLs find nothing.
+pub fn overlap(left: &Histogram, right: &Histogram) -> Overlap {
+    let (left, right) = (Sums::of(left), Sums::of(right));
+    let mut keys: Vec<&[u8]> = left.steps.iter().chain(right.steps).map(|step| step.key.as_slice()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let mut found = Overlap::default();
+    let mut low = None;
+    for key in keys {
+        let both = left.step(key).zip(right.step(key)).filter(|(one, other)| one.equal_rows * other.equal_rows > 0.0);
+        let inclusive = both.is_none();
+        found.add(left.between(low, key, inclusive), right.between(low, key, inclusive));
+        if let Some((one, other)) = both {
+            found.add((one.equal_rows, 1.0), (other.equal_rows, 1.0));
+        }
+        low = Some(key);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HistogramBuilder;
+    use super::*;
+
+    /// Numbers with the rows of each.
+    fn histogram(values: impl Iterator<Item = (u32, f64)>) -> Histogram {
+        let mut builder = HistogramBuilder::new();
+        for (value, rows) in values {
+            builder.push(&value.to_be_bytes(), Some(&value.to_be_bytes()), rows);
+        }
+        builder.finish()
+    }
+
+    fn is_about(thought: f64, there: f64) -> bool {
+        (thought - there).abs() <= 0.05 * there + 2.0
+    }
+
+    #[test]
+    fn a_key_meets_each_row_once() {
+        let (facts, keys) = (histogram((0..5000).map(|key| (key, 4.0))), histogram((0..5000).map(|key| (key, 1.0))));
+        let found = overlap(&facts, &keys);
+        assert!(is_about(found.pairs, 20_000.0) && is_about(found.left, 20_000.0), "{found:?}");
+        assert!(is_about(found.right, 5000.0), "{found:?}");
+    }
+
+    #[test]
+    fn values_that_the_other_side_has_not_meet_nothing() {
+        let (low, high) = (histogram((0..1000).map(|key| (key, 2.0))), histogram((900..3000).map(|key| (key, 1.0))));
+        let found = overlap(&low, &high);
+        assert!(is_about(found.pairs, 200.0) && is_about(found.left, 200.0), "{found:?}");
+        assert!(is_about(found.right, 100.0), "{found:?}");
+        let apart = histogram((5000..6000).map(|key| (key, 1.0)));
+        assert_eq!(overlap(&low, &apart), Overlap::default());
+    }
+
+    #[test]
+    fn frequent_values_count_for_what_they_are() {
+        let skewed = || histogram((0..1000).map(|key| (key, if key == 500 { 10_000.0 } else { 1.0 })));
+        let found = overlap(&skewed(), &skewed());
+        assert!(is_about(found.pairs, 1e8 + 999.0), "{found:?}");
+        let even = histogram((0..1000).map(|key| (key, 1.0)));
+        assert!(is_about(overlap(&skewed(), &even).pairs, 10_999.0));
+    }
+
+    #[test]
+    fn nothing_meets_nothing() {
+        assert_eq!(overlap(&Histogram::default(), &Histogram::default()), Overlap::default());
+    }
+}
