@@ -14,8 +14,7 @@ use super::wanted::WantedColumn;
 /// What an equation between two columns finds in the whole of their tables.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Meeting {
-    /// How many times as many pairs as there were if the side with fewer values had its like on the other, and all were
-    /// as frequent.
+    /// The share of all pairs of rows, NULLs apart, that are equal. Conditions on other columns leave it as it is.
     pairs: f64,
     /// The share of the left side's values, by rows, that the right one has, and how many different ones the right
     /// has.
@@ -49,9 +48,8 @@ impl Meeting {
         };
         let ((left, left_rows, left_values), (right, right_rows, right_values)) = (known(left)?, known(right)?);
         let found = overlap(&left.histogram, &right.histogram);
-        let by_counts = left_rows * right_rows / left_values.max(right_values);
         Some(Meeting {
-            pairs: found.pairs / by_counts.max(f64::MIN_POSITIVE),
+            pairs: found.pairs / (left_rows * right_rows),
             left: ((found.left / left_rows).min(1.0), right_values),
             right: ((found.right / right_rows).min(1.0), left_values),
         })
@@ -62,7 +60,7 @@ impl Meeting {
         Meeting { left: self.right, right: self.left, ..self }
     }
 
-    /// How many times as many pairs there are as counts of values say.
+    /// The share of all pairs of rows, NULLs apart, that are equal.
     pub(super) fn pairs(self) -> f64 {
         self.pairs
     }

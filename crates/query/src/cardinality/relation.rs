@@ -13,7 +13,7 @@ use super::group_sizes::GroupSizes;
 use super::meeting::Meeting;
 use super::references::{Reference, ends_of, references_between};
 use super::same_values::same_values;
-use super::share::{Knowledge, only_column, share_by};
+use super::share::{Knowledge, only_column, shares_by};
 use super::table::TableKnowledge;
 use super::together;
 use super::wanted::WantedColumn;
@@ -35,8 +35,8 @@ pub(crate) struct ColumnRows {
     pub(crate) origin: Option<Arc<WantedColumn>>,
     /// The rows of the groups that the values are the counts of.
     pub(crate) counts: Option<Arc<GroupSizes>>,
-    /// Whether conditions on the column have left out some of the values that its table has.
-    pub(crate) is_cut: bool,
+    /// The part of its table's different values that conditions on the column itself have left.
+    pub(crate) cut: f64,
 }
 
 impl PartialEq for ColumnRows {
@@ -48,7 +48,7 @@ impl PartialEq for ColumnRows {
 impl ColumnRows {
     /// So many different values, and no table's column.
     pub(crate) fn of(distinct: f64, null_share: f64) -> ColumnRows {
-        ColumnRows { distinct, null_share, origin: None, counts: None, is_cut: false }
+        ColumnRows { distinct, null_share, origin: None, counts: None, cut: 1.0 }
     }
 
     /// Of one of which nothing is known, in so many rows: as many values as the root, SQL Server's guess for an
@@ -60,6 +60,11 @@ impl ColumnRows {
     /// Of the counts of so many groups.
     pub(crate) fn of_counts(sizes: Arc<GroupSizes>, groups: f64) -> ColumnRows {
         ColumnRows { counts: Some(sizes), ..ColumnRows::guess(groups) }
+    }
+
+    /// Whether no condition has been on the column itself.
+    fn is_whole(&self) -> bool {
+        self.cut >= 1.0
     }
 
     /// The share of rows that are not NULL.
@@ -141,7 +146,7 @@ impl Relation {
     /// The same rows where conditions hold.
     pub(crate) fn filtered<'c>(self, conditions: impl Iterator<Item = &'c Expr>) -> Relation {
         let conditions: Vec<&Expr> = conditions.collect();
-        let shares = conditions.iter().map(|condition| share_by(condition, &self)).collect();
+        let shares = shares_by(&conditions, &self);
         let mut left = self.kept(together(shares));
         for condition in conditions {
             left.narrow(condition);
@@ -168,8 +173,10 @@ impl Relation {
         };
         if let Some(known) = column.and_then(|column| self.columns.get_mut(column)) {
             known.null_share = is_null;
-            known.is_cut = true;
-            known.distinct = distinct.map_or(known.distinct, |most: f64| most.min(known.distinct));
+            if let Some(most) = distinct.filter(|most| *most < known.distinct) {
+                known.cut *= most / known.distinct;
+                known.distinct = most;
+            }
         }
     }
 
@@ -267,7 +274,7 @@ impl Relation {
     fn matches(&self, other: &Relation, joining: Joining<'_>) -> Matches {
         let Joining { equations, further, nulls_are_equal } = joining;
         let both = Both(self, other);
-        let further: Vec<f64> = further.iter().map(|condition| share_by(condition, &both)).collect();
+        let further = shares_by(further, &both);
         let equal_pairs = self.rows * other.rows * self.share_of_pairs(other, equations, (&[], nulls_are_equal));
         let pairs = self.rows * other.rows * self.share_of_pairs(other, equations, (&further, nulls_are_equal));
         let matched = |is_turned: bool, own: &Relation, others: &Relation| {
@@ -278,8 +285,8 @@ impl Relation {
                 let (mine, theirs) = if is_turned { (right, left) } else { (left, right) };
                 let (mine, theirs) = (own.expression(mine), others.expression(theirs));
                 let found = match reference.filter(|reference| reference.is_from_left != is_turned) {
-                    Some(reference) => others.rows * reference.share,
-                    None => match meeting.filter(|_| !mine.is_cut && !theirs.is_cut) {
+                    Some(reference) => others.rows * reference.share / both_cut(&mine, &theirs),
+                    None => match meeting.filter(|_| mine.is_whole() && theirs.is_whole()) {
                         Some(meeting) => meeting.found(is_turned, &theirs),
                         None => theirs.distinct / mine.distinct.max(1.0),
                     },
@@ -311,12 +318,15 @@ impl Relation {
             let (left, right) = (self.expression(each.left), other.expression(each.right));
             let not_null = if nulls_are_equal { 1.0 } else { left.not_null() * right.not_null() };
             match each.reference {
-                Some(reference) => referring *= not_null * reference.share,
+                Some(reference) => {
+                    let cut = if reference.is_from_left { both_cut(&left, &right) } else { both_cut(&right, &left) };
+                    referring *= not_null * reference.share / cut;
+                }
                 // Each value of the side with fewer of them has its like on the other.
                 None => {
-                    let meeting = each.meeting.filter(|_| !left.is_cut && !right.is_cut);
-                    let pairs = meeting.map_or(1.0, Meeting::pairs);
-                    let share = pairs * not_null / left.distinct.max(right.distinct).max(1.0);
+                    let meeting = each.meeting.filter(|_| left.is_whole() && right.is_whole());
+                    let by_counts = || 1.0 / left.distinct.max(right.distinct).max(1.0);
+                    let share = not_null * meeting.map_or_else(by_counts, Meeting::pairs);
                     shares.entry(each.sources).or_default().push(share);
                 }
             }
@@ -324,6 +334,12 @@ impl Relation {
         shares.entry(equations.first().map_or(0, |each| each.sources)).or_default().extend(further);
         referring * shares.into_values().map(together).product::<f64>()
     }
+}
+
+/// The part that is left of what is referred to where the same conditions are on what refers: these leave out no
+/// partner.
+fn both_cut(referring: &ColumnRows, referred: &ColumnRows) -> f64 {
+    if referring.is_whole() { 1.0 } else { referred.cut.max(f64::MIN_POSITIVE) }
 }
 
 /// How the rows of two relations find each other.

@@ -6,6 +6,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::InList;
+use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Between, BinaryExpr, Expr, Operator};
 use hobt_functions::like::{Pattern, PatternRest, escape_character};
 use hobt_types::Collation;
@@ -51,6 +52,68 @@ pub(crate) fn share_by(condition: &Expr, known: &dyn Knowledge) -> f64 {
     share.clamp(0.0, 1.0)
 }
 
+/// The shares of rows for which conditions are true that all have to be. Those that compare one expression with
+/// constants count together: what is not one value, nor another; what lies between two.
+pub(crate) fn shares_by<'e>(conditions: &[&'e Expr], known: &dyn Knowledge) -> Vec<f64> {
+    let mut shares = Vec::with_capacity(conditions.len());
+    let mut compared: Vec<(&'e Expr, Compared)> = Vec::new();
+    for condition in conditions {
+        let share = share_by(condition, known);
+        let Some((expr, op)) = compared_expr(condition) else {
+            shares.push(share);
+            continue;
+        };
+        let at = compared.iter().position(|(other, _)| *other == expr).unwrap_or_else(|| {
+            compared.push((expr, Compared { above: 1.0, below: 1.0, left_out: 0.0 }));
+            compared.len() - 1
+        });
+        let not_null = known.expression(expr).not_null();
+        let one = &mut compared[at].1;
+        match op {
+            Operator::NotEq => one.left_out += (not_null - share).max(0.0),
+            Operator::Gt | Operator::GtEq => one.above = one.above.min(share),
+            _ => one.below = one.below.min(share),
+        }
+    }
+    let is_known = |expr: &Expr| {
+        let any = Expr::IsNotNull(Box::new(expr.clone()));
+        known.share_of(&any).or_else(|| known.share_tried(&any)).is_some()
+    };
+    let together = |(expr, Compared { above, below, left_out }): (&Expr, Compared)| {
+        let not_null = known.expression(expr).not_null();
+        let inside = match above < 1.0 && below < 1.0 {
+            // Of two guesses nobody knows how they go together.
+            true if is_known(expr) => (above + below - not_null).max(0.0),
+            true => above * below.sqrt(),
+            false => above.min(below).min(not_null),
+        };
+        (inside - left_out).max(0.0)
+    };
+    shares.extend(compared.into_iter().map(together));
+    shares
+}
+
+/// What comparisons of one expression leave.
+struct Compared {
+    /// The least share above a constant.
+    above: f64,
+    below: f64,
+    /// The share of values that it is not to be.
+    left_out: f64,
+}
+
+/// An expression that is compared with a constant by `<>` or for a range.
+fn compared_expr(condition: &Expr) -> Option<(&Expr, Operator)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
+    let (expr, op) = match (&**left, &**right) {
+        (expr, Expr::Literal(..)) => (expr, *op),
+        (Expr::Literal(..), expr) => (expr, op.swap()?),
+        _ => return None,
+    };
+    let is_of_kind = matches!(op, Operator::NotEq | Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq);
+    is_of_kind.then_some((expr, op))
+}
+
 /// Whether more is known of a condition's parts, or of its opposite, than trying it would tell.
 fn has_parts(condition: &Expr) -> bool {
     match condition {
@@ -68,13 +131,13 @@ fn has_parts(condition: &Expr) -> bool {
 fn share_of_parts(condition: &Expr, known: &dyn Knowledge) -> f64 {
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
-            Operator::And => together(vec![share_by(left, known), share_by(right, known)]),
+            Operator::And => together(shares_by(&split_conjunction(condition), known)),
             Operator::Or => either([share_by(left, known), share_by(right, known)].into_iter()),
             _ => share_of_comparison(left, *op, right, known),
         },
         Expr::ScalarFunction(call) => match call.func.inner().downcast_ref::<Kernel>().map(Kernel::operation) {
             Some(Operation::Junction { all: true }) => {
-                together(call.args.iter().map(|part| share_by(part, known)).collect())
+                together(shares_by(&call.args.iter().collect::<Vec<_>>(), known))
             }
             Some(Operation::Junction { all: false }) => either(call.args.iter().map(|part| share_by(part, known))),
             Some(Operation::Like(collation)) => share_by_like(condition, &call.args, *collation, known),

@@ -13,7 +13,7 @@ use hobt_types::{Collation, KeyColumn, Value};
 
 use super::relation::{ColumnRows, distinct_left, made_of};
 use super::same_values::same_values;
-use super::share::{Knowledge, UNKNOWN_CONDITION, only_column, share_by};
+use super::share::{Knowledge, UNKNOWN_CONDITION, only_column, shares_by};
 use super::{LeafEstimate, WantedColumn, together, together_by};
 use crate::access_path::{ColumnPredicate, Comparand, Limit, Test, read_predicates, text_column};
 use crate::execute::Correlation;
@@ -117,7 +117,8 @@ impl<'t> TableKnowledge<'t> {
         let inside = values_asked(column, predicates).unwrap_or(known.distinct * share).clamp(1.0, known.distinct);
         let is_null = tests.iter().any(|test| matches!(test, Test::Null));
         let distinct = distinct_left(inside, (self.rows * share).max(1.0), rows);
-        ColumnRows { is_cut: true, ..ColumnRows::of(distinct, f64::from(u8::from(is_null))) }
+        let cut = (inside / known.distinct).min(1.0 - f64::EPSILON);
+        ColumnRows { cut, ..ColumnRows::of(distinct, f64::from(u8::from(is_null))) }
     }
 
     /// What is expected of the rows that conditions leave, of which the columns `projection` are read.
@@ -178,7 +179,7 @@ impl<'t> TableKnowledge<'t> {
         if self.rows <= 0.0 {
             return 0.0;
         }
-        let mut selectivities: Vec<f64> = unread.iter().map(|condition| share_by(condition, self)).collect();
+        let mut selectivities: Vec<f64> = shares_by(unread, self);
         if let Some(rows) = self.rows_filtered(predicates, &selectivities) {
             return rows.max(1.0).min(self.rows);
         }
