@@ -222,6 +222,59 @@ fn joins_of_texts_and_rows_without_partners_are_estimated() {
     ]);
 }
 
+#[test]
+fn a_filter_that_follows_from_the_query_tells_what_goes_together() {
+    // Each model is of one make: the conditions are one condition.
+    let mut world = World::new(&[
+        "CREATE TABLE car (id int NOT NULL, make varchar(10) NOT NULL, model varchar(10) NOT NULL, year int NOT NULL)",
+        "INSERT INTO car SELECT value, 'm' + CAST(value % 10 AS varchar(5)),
+           CASE WHEN value % 10 = 3 AND value % 100 < 50 THEN 'often' ELSE 'x' + CAST(value % 500 AS varchar(5)) END,
+           2000 + value % 20 FROM GENERATE_SERIES(1, 20000)",
+        "CREATE STATISTICS of_make ON car (model) WHERE make = 'm3'",
+        "CREATE STATISTICS of_years ON car (make) WHERE year >= 2005 AND year < 2010",
+    ]);
+    world.are_within(&[
+        ("SELECT id FROM car WHERE make = 'm3' AND model = 'often'", 1.1),
+        ("SELECT id FROM car WHERE make IN ('m3') AND model <> 'often'", 1.1),
+        ("SELECT id FROM car WHERE make = 'm3'", 1.1),
+        ("SELECT id FROM car WHERE year BETWEEN 2005 AND 2009 AND make = 'm7'", 1.1),
+        // What does not follow is not used: there would be no rows of another make.
+        ("SELECT id FROM car WHERE make IN ('m3', 'm4')", 1.1),
+        ("SELECT id FROM car WHERE year >= 2005", 1.1),
+    ]);
+}
+
+#[test]
+fn values_that_are_alike_for_as_far_as_a_histogram_goes_are_rare_all_the_same() {
+    let mut world = World::new(&[
+        "CREATE TABLE long (id int NOT NULL, v varchar(900) NOT NULL)",
+        "INSERT INTO long SELECT value, REPLICATE('a', 500) + CAST(value % 4000 AS varchar(5)) FROM GENERATE_SERIES(1, 12000)",
+        "CREATE STATISTICS v ON long (v) WITH FULLSCAN",
+    ]);
+    world.are_within(&[
+        ("SELECT id FROM long WHERE v = REPLICATE('a', 500) + '77'", 1.1),
+        ("SELECT id FROM long WHERE v IN (REPLICATE('a', 500) + '77', REPLICATE('a', 500) + '78')", 1.1),
+        ("SELECT v, COUNT(*) FROM long GROUP BY v", 1.1),
+        ("SELECT a.id FROM long a JOIN long b ON a.v = b.v", 1.2),
+    ]);
+}
+
+/// A join that may look up is thought to give what its outer side finds, not all of the inner table.
+#[test]
+fn a_join_that_looks_up_is_estimated_by_what_comes_from_the_outer_side() {
+    let mut world = World::new(&[
+        "CREATE TABLE small (k int NOT NULL, kind int NOT NULL)",
+        "CREATE TABLE large (id int NOT NULL PRIMARY KEY, k int NOT NULL, pad char(100) NOT NULL)",
+        "CREATE INDEX ik ON large (k)",
+        "INSERT INTO small SELECT value, value % 100 FROM GENERATE_SERIES(1, 2000)",
+        "INSERT INTO large SELECT value, value % 2000 + 1, '' FROM GENERATE_SERIES(1, 20000)",
+    ]);
+    let query = "SELECT l.id FROM small s JOIN large l ON l.k = s.k WHERE s.kind = 7";
+    let all = world.operators(query);
+    assert!(all.iter().any(|operator| operator.rows == 200.0), "{all:?}");
+    world.are_within(&[(query, 1.2), ("SELECT l.pad FROM small s JOIN large l ON l.k = s.k WHERE s.kind < 3", 1.2)]);
+}
+
 /// A small generator, so that a failure can be had again.
 struct Random(u64);
 

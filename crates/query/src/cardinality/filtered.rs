@@ -9,12 +9,14 @@
 
 use std::sync::Arc;
 
+use datafusion::logical_expr::Expr;
 use hobt_catalog::{Statistics, Table};
 use hobt_engine::{statistics_columns, statistics_type};
 use hobt_tsql::ast::ComparisonOperator;
-use hobt_types::statistics::{Bound, Summary};
+use hobt_types::statistics::Bound;
 
 use super::filter_text::{FilterPart, PartTest, constant_of, filter_parts};
+use super::share::shares_by;
 use super::table::{TableKnowledge, encoded};
 use super::together_by;
 use crate::access_path::{ColumnPredicate, Comparand, Test};
@@ -85,8 +87,12 @@ impl Filter {
         let hobt_tsql::ast::StatementKind::If { branches, .. } = batch.statements.pop()?.kind else { return None };
         let refused = |position| hobt_base::SqlError::internal("a filter that is none").at(position);
         let parts = filter_parts(&branches.first()?.condition, &refused, &refused).ok()?;
-        let parts = parts.iter().map(|part| keys_of_part(table, part)).collect::<Option<Vec<_>>>()?;
-        Some(Filter { parts })
+        let mut found = Vec::new();
+        for part in &parts {
+            let (column, keys) = keys_of_part(table, part)?;
+            add_keys(&mut found, column, keys);
+        }
+        Some(Filter { parts: found })
     }
 
     /// Whether conditions leave no row that the filter does not.
@@ -145,23 +151,29 @@ fn keys_asked(table: &Table, predicates: &[ColumnPredicate]) -> Vec<(usize, Keys
             Test::Null => Some(Keys::Null),
             Test::Never => None,
         };
-        // The ends of one range come one by one.
-        match (keys, found.iter_mut().find(|(column, _)| *column == predicate.column)) {
-            (Some(Keys::Range(low, high)), Some((_, Keys::Range(known_low, known_high)))) => {
-                *known_low = known_low.take().or(low);
-                *known_high = known_high.take().or(high);
-            }
-            (Some(keys), _) => found.push((predicate.column, keys)),
-            (None, _) => {}
+        if let Some(keys) = keys {
+            add_keys(&mut found, predicate.column, keys);
         }
     }
     found
 }
 
+/// One condition more. The ends of one range come one by one.
+fn add_keys(found: &mut Vec<(usize, Keys)>, column: usize, keys: Keys) {
+    let is_range = |(known, keys): &&mut (usize, Keys)| *known == column && matches!(keys, Keys::Range(..));
+    match (keys, found.iter_mut().find(is_range)) {
+        (Keys::Range(low, high), Some((_, Keys::Range(known_low, known_high)))) => {
+            *known_low = known_low.take().or(low);
+            *known_high = known_high.take().or(high);
+        }
+        (keys, _) => found.push((column, keys)),
+    }
+}
+
 impl TableKnowledge<'_> {
     /// The rows that conditions leave by statistics whose filter follows from them; `None` if there are none such. Of
     /// several those of fewest rows.
-    pub(super) fn rows_filtered(&self, predicates: &[ColumnPredicate], further: &[f64]) -> Option<f64> {
+    pub(super) fn rows_filtered(&self, predicates: &[ColumnPredicate], unread: &[&Expr]) -> Option<f64> {
         let filtered: Vec<&Arc<Statistics>> = self.statistics().filter(|each| each.filter.is_some()).collect();
         if filtered.is_empty() {
             return None;
@@ -175,21 +187,23 @@ impl TableKnowledge<'_> {
             let summary = self.summary_of(statistics);
             let then = statistics.unfiltered_rows.max(1) as f64;
             // They are as old as their last update: the part of the rows is as it was.
-            (summary.rows > 0.0).then(|| (statistics.columns[0], filter, (summary.rows / then).min(1.0), summary))
+            let leading = *statistics.columns_in(self.table())?.first()?;
+            (summary.rows > 0.0).then(|| (leading, filter, (summary.rows / then).min(1.0), summary))
         };
         let found = filtered.iter().filter_map(usable).min_by(|one, other| one.2.total_cmp(&other.2));
         let (leading, filter, part, summary) = found?;
-        let shares = self.shares_inside(predicates, &asked, (leading, &filter, &summary));
-        let shares = shares.into_iter().chain(further.iter().copied()).collect();
+        let inside = self.given(leading, summary);
+        let mut shares = shares_by(unread, &inside);
+        shares.extend(inside.shares_inside(predicates, &asked, (leading, &filter)));
         Some(self.rows * part * together_by(self.correlation(), shares))
     }
 
-    /// The shares that conditions leave of the rows of a filter.
+    /// The shares that conditions leave of the rows of a filter, of whose leading column it is known what they are like.
     fn shares_inside(
         &self,
         predicates: &[ColumnPredicate],
         asked: &[(usize, Keys)],
-        (leading, filter, summary): (i32, &Filter, &Arc<Summary>),
+        (leading, filter): (usize, &Filter),
     ) -> Vec<f64> {
         let mut columns: Vec<usize> = predicates.iter().map(|predicate| predicate.column).collect();
         columns.sort_unstable();
@@ -197,15 +211,11 @@ impl TableKnowledge<'_> {
         let share = |column: usize| {
             let own: Vec<&Test> =
                 predicates.iter().filter(|each| each.column == column).map(|each| &each.test).collect();
-            let is_leading = self.table().columns.get(column).is_some_and(|each| each.id == leading);
-            if is_leading {
-                return self.selectivity_by(Some(Arc::clone(summary)), column, &own);
-            }
             let of_filter: Vec<&Keys> =
                 filter.parts.iter().filter(|(place, _)| *place == column).map(|(_, keys)| keys).collect();
             let is_whole =
                 |(place, keys): &(usize, Keys)| *place != column || of_filter.iter().any(|part| part.implies(keys));
-            if of_filter.is_empty() {
+            if of_filter.is_empty() || column == leading {
                 return self.selectivity(column, &own);
             }
             // What the filter says is said; the rest is a part of it.

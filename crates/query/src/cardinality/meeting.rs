@@ -8,7 +8,7 @@ use hobt_types::statistics::overlap;
 
 use super::references::Ends;
 use super::relation::ColumnRows;
-use super::table::TableKnowledge;
+use super::table::{TableKnowledge, is_cut};
 use super::wanted::WantedColumn;
 
 /// What an equation between two columns finds in the whole of their tables.
@@ -24,7 +24,8 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// Of each equation between columns; `None` where nothing is known of one, or their keys do not compare.
+    /// Of each equation between columns; `None` where nothing is known of one, or of the beginnings of its values
+    /// alone, or their keys do not compare.
     pub(crate) fn of_all(ends: &[Ends]) -> Vec<Option<Meeting>> {
         ends.iter().map(|ends| ends.as_ref().and_then(|(left, right)| Meeting::of(left, right))).collect()
     }
@@ -44,7 +45,8 @@ impl Meeting {
             let knowledge = TableKnowledge::whole(end.heap()?);
             let summary = knowledge.summary(end.column)?;
             let rows = summary.rows - summary.histogram.nulls();
-            (rows > 0.0).then(|| (Arc::clone(&summary), rows, summary.distinct(1).max(1.0)))
+            let is_whole = !summary.histogram.steps().iter().any(is_cut);
+            (rows > 0.0 && is_whole).then(|| (Arc::clone(&summary), rows, summary.distinct(1).max(1.0)))
         };
         let ((left, left_rows, left_values), (right, right_rows, right_values)) = (known(left)?, known(right)?);
         let found = overlap(&left.histogram, &right.histogram);

@@ -32,7 +32,7 @@ pub(crate) use join_order::JoinOrderRule;
 pub(crate) use meeting::Meeting;
 pub(crate) use references::references_between;
 pub(crate) use relation::{ColumnRows, Equated, Joining, Relation, distinct_left};
-pub(crate) use same_values::same_values;
+pub(crate) use same_values::same_value;
 pub(crate) use share::Knowledge;
 pub(crate) use table::TableKnowledge;
 pub(crate) use wanted::{WantedColumn, wanted_columns};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use hobt_catalog::ForeignKey;
 
-use super::same_values::same_values;
+use super::same_values::same_value;
 use super::table::TableKnowledge;
 use super::wanted::{WantedColumn, origin};
 use crate::source::HeapTable;
@@ -32,7 +32,7 @@ pub(crate) type Ends = Option<(Arc<WantedColumn>, Arc<WantedColumn>)>;
 
 /// Of each equation between two plans the columns that it compares.
 pub(super) fn ends_of(equations: &[(&Expr, &Expr)], left: &LogicalPlan, right: &LogicalPlan) -> Vec<Ends> {
-    let of = |plan, expr| same_values(expr).and_then(|column| origin(plan, column, same_values)).map(Arc::new);
+    let of = |plan, expr| same_value(expr).and_then(|column| origin(plan, column, same_value)).map(Arc::new);
     equations.iter().map(|(one, other)| of(left, one).zip(of(right, other))).collect()
 }
 

@@ -12,7 +12,7 @@ use hobt_types::Collation;
 use super::group_sizes::GroupSizes;
 use super::meeting::Meeting;
 use super::references::{Reference, ends_of, references_between};
-use super::same_values::same_values;
+use super::same_values::{same_value, same_values};
 use super::share::{Knowledge, only_column, shares_by};
 use super::table::TableKnowledge;
 use super::together;
@@ -208,7 +208,7 @@ impl Relation {
     pub(crate) fn group_sizes(&self, groups: &[Expr]) -> GroupSizes {
         let of_one = || {
             let [group] = groups else { return None };
-            let column = same_values(group).and_then(|column| self.columns.get(column))?;
+            let column = same_value(group).and_then(|column| self.columns.get(column))?;
             column.origin.as_ref()?.group_sizes(self.rows)
         };
         of_one().unwrap_or_else(|| GroupSizes::of_average(self.rows / self.group_count(groups).max(1.0)))
@@ -353,8 +353,11 @@ struct Matches {
 impl Relation {
     /// What is known of an expression; `None` of one of whose columns nothing is.
     fn of_expr(&self, expr: &Expr) -> Option<ColumnRows> {
-        if let Some(column) = same_values(expr) {
+        if let Some(column) = same_value(expr) {
             return self.columns.get(column).cloned();
+        }
+        if let Some(column) = same_values(expr) {
+            return self.columns.get(column).map(|known| ColumnRows { origin: None, counts: None, ..known.clone() });
         }
         if let Some(column) = only_column(expr) {
             let known = self.columns.get(column)?;

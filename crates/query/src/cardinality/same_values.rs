@@ -10,10 +10,31 @@ use hobt_types::SqlType;
 use crate::access_path::is_wider_text;
 use crate::wrap::{Kernel, Operation};
 
-/// The column whose different values are those of an expression.
-pub(crate) fn same_values(expr: &Expr) -> Option<&Column> {
+/// The column that an expression is, or that it compares like.
+pub(crate) fn same_value(expr: &Expr) -> Option<&Column> {
     match expr {
         Expr::Column(column) => Some(column),
+        Expr::Alias(alias) => same_value(&alias.expr),
+        Expr::ScalarFunction(call) => {
+            let [argument] = call.args.as_slice() else { return None };
+            let operation = call.func.inner().downcast_ref::<Kernel>()?.operation();
+            let is_same = match operation {
+                Operation::Cast { from, to, style: None, .. } => keeps_apart(*from, *to),
+                Operation::SortKey(_) | Operation::BinaryKey | Operation::Nullable(_) => true,
+                _ => false,
+            };
+            is_same.then(|| same_value(argument)).flatten()
+        }
+        _ => None,
+    }
+}
+
+/// The column that has as many different values as an expression.
+pub(crate) fn same_values(expr: &Expr) -> Option<&Column> {
+    if let Some(column) = same_value(expr) {
+        return Some(column);
+    }
+    match expr {
         Expr::Alias(alias) => same_values(&alias.expr),
         Expr::Negative(inner) => same_values(inner),
         Expr::ScalarFunction(call) => {

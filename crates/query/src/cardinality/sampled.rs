@@ -41,7 +41,7 @@ use super::assumed::estimated_constants;
 use super::group_sizes::GroupSizes;
 use super::relation::ColumnRows;
 use super::share::Knowledge;
-use super::table::TableKnowledge;
+use super::table::{TableKnowledge, is_cut};
 use super::wanted::WantedColumn;
 use crate::wrap::{Kernel, Operation};
 
@@ -86,7 +86,8 @@ impl WantedColumn {
     /// How many rows the groups of the column's values have, of which so many rows are there.
     pub(super) fn group_sizes(&self, rows: f64) -> Option<GroupSizes> {
         let knowledge = TableKnowledge::whole(self.heap()?);
-        GroupSizes::of_values(&knowledge.summary(self.column)?.histogram, (rows / knowledge.rows.max(1.0)).min(1.0))
+        let summary = knowledge.summary(self.column).filter(|known| !known.histogram.steps().iter().any(is_cut))?;
+        GroupSizes::of_values(&summary.histogram, (rows / knowledge.rows.max(1.0)).min(1.0))
     }
 
     /// What an expression over one column, taken for this one, makes of its values.

@@ -267,12 +267,13 @@ fn share_by_like(condition: &Expr, args: &[Expr], collation: Collation, known: &
     // Of an escape that is none nothing is known but that it fails.
     let Some(escape) = escape.map_or(Some(None), |escape| escape.map(Some)) else { return LIKE_CONDITION };
     let (beginning, rest) = Pattern::new(&pattern, escape, collation).prefix();
+    let tried = || known.share_tried(condition);
     let begins = |is_all: bool| known.share_of_text(text, &beginning, is_all, collation);
     match rest {
         PatternRest::Nothing => begins(true).unwrap_or_else(|| 1.0 / known.expression(text).distinct.max(1.0)),
         PatternRest::AnyText if beginning.is_empty() => 1.0 - known.expression(text).null_share,
-        PatternRest::AnyText => begins(false).unwrap_or(LIKE_CONDITION),
-        PatternRest::More if beginning.is_empty() => known.share_tried(condition).unwrap_or(LIKE_CONDITION),
+        PatternRest::AnyText => begins(false).or_else(tried).unwrap_or(LIKE_CONDITION),
+        PatternRest::More if beginning.is_empty() => tried().unwrap_or(LIKE_CONDITION),
         PatternRest::More => together(begins(false).into_iter().chain([LIKE_CONDITION]).collect()),
     }
 }

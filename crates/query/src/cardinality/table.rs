@@ -27,6 +27,7 @@ const UNKNOWN_FLAG: i32 = 2390;
 const ANY_FLAG: i32 = 4139;
 
 /// What is known of the partitions of a table that are read.
+#[derive(Clone)]
 pub(crate) struct TableKnowledge<'t> {
     heap: &'t HeapTable,
     statistics: Vec<Arc<Statistics>>,
@@ -34,6 +35,8 @@ pub(crate) struct TableKnowledge<'t> {
     /// Rows of these partitions.
     pub(crate) rows: f64,
     is_live: bool,
+    /// What is known of a column of the rows in question, in the place of what its statistics say.
+    given: Option<(usize, Arc<Summary>)>,
 }
 
 impl<'t> TableKnowledge<'t> {
@@ -51,7 +54,7 @@ impl<'t> TableKnowledge<'t> {
         let count = |hobt: &HobtId| database.store_to_read(*hobt).map_or(0, |store| database.expected_rows(&store));
         let rows = hobts.iter().map(|hobt| count(hobt) as f64).sum();
         let statistics = database.snapshot().statistics_of(table);
-        TableKnowledge { heap, statistics, hobts, rows, is_live }
+        TableKnowledge { heap, statistics, hobts, rows, is_live, given: None }
     }
 
     /// Of all partitions of a table.
@@ -81,6 +84,9 @@ impl<'t> TableKnowledge<'t> {
 
     /// What statistics whose first column this is say of the partitions: of several those that were updated last.
     pub(super) fn summary(&self, column: usize) -> Option<Arc<Summary>> {
+        if let Some((_, summary)) = self.given.as_ref().filter(|(given, _)| *given == column) {
+            return Some(Arc::clone(summary));
+        }
         let id = self.table().columns.get(column)?.id;
         let is_of = |each: &&Arc<Statistics>| each.filter.is_none() && each.columns.first() == Some(&id);
         let mut found: Vec<&Arc<Statistics>> = self.statistics.iter().filter(is_of).collect();
@@ -180,7 +186,7 @@ impl<'t> TableKnowledge<'t> {
             return 0.0;
         }
         let mut selectivities: Vec<f64> = shares_by(unread, self);
-        if let Some(rows) = self.rows_filtered(predicates, &selectivities) {
+        if let Some(rows) = self.rows_filtered(predicates, unread) {
             return rows.max(1.0).min(self.rows);
         }
         let mut columns: Vec<usize> = predicates.iter().map(|predicate| predicate.column).collect();
@@ -210,15 +216,15 @@ impl<'t> TableKnowledge<'t> {
         rows.max(1.0).min(self.rows)
     }
 
-    /// The share of the rows that fulfil all tests of one column.
-    pub(super) fn selectivity(&self, column: usize, tests: &[&Test]) -> f64 {
-        self.selectivity_by(self.summary(column), column, tests)
+    /// The same of rows of which this is known of a column.
+    pub(super) fn given(&self, column: usize, summary: Arc<Summary>) -> TableKnowledge<'t> {
+        TableKnowledge { given: Some((column, summary)), ..self.clone() }
     }
 
-    /// The same of the rows that `summary` is of.
-    pub(super) fn selectivity_by(&self, summary: Option<Arc<Summary>>, column: usize, tests: &[&Test]) -> f64 {
+    /// The share of the rows that fulfil all tests of one column.
+    pub(super) fn selectivity(&self, column: usize, tests: &[&Test]) -> f64 {
         let Some(definition) = self.table().columns.get(column) else { return UNKNOWN_CONDITION };
-        let known = summary.zip(statistics_columns(self.table(), &[column]));
+        let known = self.summary(column).zip(statistics_columns(self.table(), &[column]));
         let Some((summary, keys)) = known else { return self.guess(column, tests) };
         let encoded =
             |comparand: &Comparand| encoded(comparand, statistics_type(definition.sql_type), &keys.columns()[0]);
@@ -311,20 +317,24 @@ fn values_asked(column: usize, predicates: &[ColumnPredicate]) -> Option<f64> {
     values.reduce(f64::min)
 }
 
+/// Whether a step may be of several values that begin alike: a histogram knows no more of them.
+pub(super) fn is_cut(step: &Step) -> bool {
+    /// Bytes that a character at the cut may have lost.
+    const CHARACTER_BYTES: usize = 3;
+    step.value.as_ref().is_some_and(|bytes| bytes.len() + CHARACTER_BYTES >= HISTOGRAM_VALUE_BYTES_MAX)
+}
+
 /// Rows of a value whose beginning is all that a histogram knows of it: it has as many as a value has on average, and
 /// no more than all values have that begin so. `None` for a value that the histogram knows whole.
 fn rows_alike(summary: &Summary, key: &[u8]) -> Option<f64> {
     /// What stands behind a value's bytes in its key.
     const END_BYTES: usize = 1;
-    /// Bytes that a character at the cut may have lost.
-    const CHARACTER_BYTES: usize = 3;
     if key.len() < HISTOGRAM_VALUE_BYTES_MAX / 4 {
         return None;
     }
-    let is_cut = |bytes: &Vec<u8>| bytes.len() + CHARACTER_BYTES >= HISTOGRAM_VALUE_BYTES_MAX;
     let begins = |step: &&Step| {
         let beginning = &step.key[..step.key.len().saturating_sub(END_BYTES)];
-        step.value.as_ref().is_some_and(is_cut) && key.starts_with(beginning)
+        is_cut(step) && key.starts_with(beginning)
     };
     let step = summary.histogram.steps().iter().find(begins)?;
     Some((summary.rows * summary.density(1)).min(step.equal_rows))

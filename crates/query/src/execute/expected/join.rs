@@ -11,7 +11,7 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 
 use super::{Expectations, Plan, column, expression, projected};
-use crate::cardinality::{Equated, Joining, Meeting, Relation, references_between, same_values};
+use crate::cardinality::{Equated, Joining, Meeting, Relation, references_between, same_value};
 use crate::execute::index_join::{IndexJoinExec, RowLoopsExec};
 
 type Pair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
@@ -54,7 +54,7 @@ impl Expectations {
         let on: Vec<(Expr, Expr)> =
             join.on.iter().map(|(left, right)| (expression::logical(left), of_right(right))).collect();
         let origin = |side: &Relation, expr: &Expr| {
-            same_values(expr).and_then(|column| side.columns().get(column)).and_then(|known| known.origin.clone())
+            same_value(expr).and_then(|column| side.columns().get(column)).and_then(|known| known.origin.clone())
         };
         let ends: Vec<_> = on.iter().map(|(one, other)| origin(&left, one).zip(origin(&right, other))).collect();
         let known = references_between(&ends).into_iter().zip(Meeting::of_all(&ends));
