@@ -282,7 +282,7 @@ impl RowLoopsExec {
             residual: loops.residual.clone(),
             columns: loops.columns.clone(),
             schema: Arc::clone(&loops.schema),
-            expected: Arc::clone(&loops.expected),
+            expected: loops.expected.clone(),
         });
         let (outer, properties) = (Arc::clone(&self.outer), Arc::clone(&self.properties));
         Ok(RowLoopsExec { outer, loops, properties, profiles: OnceLock::new() })
