@@ -69,6 +69,9 @@ impl Step {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Histogram {
     steps: Vec<Step>,
+    /// Of each step's key the eight bytes behind the first, which says that it is not NULL: all of most keys. Who
+    /// merges many histograms waits for memory at each key that it looks at.
+    heads: Vec<u64>,
 }
 
 impl Histogram {
@@ -90,7 +93,12 @@ impl Histogram {
         if steps.iter().flat_map(numbers).any(|number| !(0.0..=ROWS_MAX).contains(&number)) {
             return Err(StatisticsDamage::Number);
         }
-        Ok(Histogram { steps })
+        Ok(Histogram::of(steps))
+    }
+
+    fn of(steps: Vec<Step>) -> Histogram {
+        let heads = steps.iter().map(|step| number_at(&step.key, 1)).collect();
+        Histogram { steps, heads }
     }
 
     /// The steps, NULL's first.
@@ -130,8 +138,23 @@ impl Histogram {
 
     /// The steps but NULL's.
     pub(super) fn values(&self) -> &[Step] {
-        let nulls = usize::from(self.steps.first().is_some_and(|step| step.value.is_none()));
-        &self.steps[nulls..]
+        &self.steps[self.null_steps()..]
+    }
+
+    /// The steps of NULL: one or none.
+    fn null_steps(&self) -> usize {
+        usize::from(self.steps.first().is_some_and(|step| step.value.is_none()))
+    }
+
+    /// Where the keys of the steps but NULL's lie: the eight bytes behind the first `common`, with which all begin.
+    fn places(&self, common: usize) -> impl Iterator<Item = u64> + '_ {
+        let heads = &self.heads[self.null_steps()..];
+        let shift = common.checked_sub(1).and_then(|bytes| u32::try_from(8 * bytes).ok());
+        self.values().iter().zip(heads).map(move |(step, head)| match shift {
+            // All of the key is in its head.
+            Some(shift) if step.key.len() <= 9 => head.checked_shl(shift).unwrap_or(0),
+            _ => number_at(&step.key, common),
+        })
     }
 
     /// Rows whose key is this one; `None` if it is below the first step or beyond the last. NULL's key has NULL's rows.
@@ -196,7 +219,7 @@ impl Histogram {
                 ..step.clone()
             }
         };
-        Histogram { steps: self.steps.iter().map(scale).collect() }
+        Histogram::of(self.steps.iter().map(scale).collect())
     }
 
     /// The same with so many rows more between the steps, evenly, of one value at least between each two. NULLs stay as
@@ -215,7 +238,7 @@ impl Histogram {
                 }
             }
         }
-        Histogram { steps }
+        Histogram::of(steps)
     }
 
     /// What is left when these rows are deleted. Steps of which nothing is left are gone.
@@ -239,7 +262,7 @@ impl Histogram {
             }
             before = step.value.is_some().then_some(step);
         }
-        Histogram { steps }
+        Histogram::of(steps)
     }
 
     /// The same with so many rows in all, of which NULL keeps its own.
@@ -256,7 +279,7 @@ impl Histogram {
             step.distinct_range_rows = step.distinct_range_rows.min(step.range_rows);
         }
         self.steps.retain(|step| step.equal_rows + step.range_rows > 0.0);
-        self
+        Histogram::of(self.steps)
     }
 
     /// The same with `distinct` different values in all, NULL among them, as far as ranges have rows for them: what

@@ -145,7 +145,7 @@ impl HistogramBuilder {
                 distinct_range_rows: held.range.distinct,
             }
         });
-        Histogram { steps: nulls.into_iter().chain(values).collect() }
+        Histogram::of(nulls.into_iter().chain(values).collect())
     }
 
     /// Lets the cheapest steps go until at most `count` are left.

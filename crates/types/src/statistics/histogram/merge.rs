@@ -22,9 +22,12 @@ use super::{Histogram, HistogramBuilder, STEPS_MAX, Step, number_at, position};
 /// So many steps go to the builder as they are; of more, so many parts of the rows are formed first.
 const CANDIDATES_MAX: usize = 8 * STEPS_MAX;
 /// Parts of the rows that are formed before sorting, where there are many histograms: finer than the whole can be.
-const SORTED_MAX: usize = 10 * CANDIDATES_MAX;
+const SORTED_MAX: usize = 4 * CANDIDATES_MAX;
 /// Where steps are left out, those stay that have such a share of their histogram's rows: 1 / so many.
 const FREQUENT: f64 = 800.0;
+
+/// Multiples of it, without their whole parts, are spread evenly however many they are.
+const GOLDEN: f64 = 0.618_033_988_749_895;
 
 /// One histogram of the rows of all of these.
 pub fn merged(histograms: &[&Histogram]) -> Histogram {
@@ -47,7 +50,7 @@ pub(in super::super) fn merged_of<'h>(histograms: impl Iterator<Item = (&'h Hist
     }
     let nulls = parts.iter().find_map(|part| part.steps.first().filter(|step| step.value.is_none()));
     let nulls = nulls.map(|step| Step { equal_rows: parts.iter().map(|part| part.nulls()).sum(), ..step.clone() });
-    Histogram { steps: nulls.into_iter().chain(targets.into_iter().map(Target::finish)).collect() }
+    Histogram::of(nulls.into_iter().chain(targets.into_iter().map(Target::finish)).collect())
 }
 
 /// A step without its key: the steps of many histograms are walked more than once, and this is a third of what they
@@ -101,20 +104,23 @@ impl Outline {
         let start = self.steps.len();
         let is_exact = part.values().iter().all(|step| step.key.len() == length);
         self.is_exact &= is_exact;
-        // A loop of its own, as each key is a wait for memory, and processors wait for several at once if little stands
-        // between them.
-        self.steps.extend(part.values().iter().map(|step| Flat {
-            place: number_at(&step.key, self.common),
+        // A loop of its own: processors wait for several places in memory at once if little stands between them.
+        self.steps.extend(part.values().iter().zip(part.places(self.common)).map(|(step, place)| Flat {
+            place,
             range_rows: step.range_rows,
             distinct_range_rows: step.distinct_range_rows,
             equal_rows: step.equal_rows,
         }));
         let mut range = Range::default();
+        // Histograms that are alike have different candidates, so that together they have them all.
+        let mut due = heavy * (f64::from(number) * GOLDEN).fract();
+        let mut reached = 0.0;
         for (at, step) in (0..).zip(&self.steps[start..]) {
             let Flat { place, range_rows, distinct_range_rows, equal_rows } = *step;
             range = range.with(Range::even(range_rows, distinct_range_rows));
+            reached += range_rows + equal_rows;
             let is_end = at == 0 || at as usize + 1 == part.values().len();
-            if is_end || range.rows + equal_rows >= heavy || equal_rows >= frequent {
+            if is_end || reached >= due || equal_rows >= frequent {
                 self.candidates.push(Candidate {
                     place,
                     part: number,
@@ -124,6 +130,9 @@ impl Outline {
                     equal_rows: equal_rows as f32,
                 });
                 range = Range::default();
+                if reached >= due && heavy > 0.0 {
+                    due += heavy * (((reached - due) / heavy).floor() + 1.0);
+                }
             } else {
                 range = range.with(Range::of_value(equal_rows));
             }

@@ -148,3 +148,13 @@ fn keys_that_differ_late_are_kept_apart() {
     let below = histogram.rows_between(None, Some((&text(1500), false)));
     assert!((below - 3000.0).abs() < 60.0, "{below}");
 }
+
+#[test]
+fn many_histograms_that_are_alike_merge_into_one_of_as_many_steps() {
+    let part: BTreeMap<u64, u64> = (0..10_000).map(|number| (number, 1)).collect();
+    for part_count in [100, 600] {
+        let (histogram, truth) = merge(&vec![part.clone(); part_count]);
+        assert!(histogram.steps().len() > 150, "{part_count}: {} steps", histogram.steps().len());
+        assert!(worst(&histogram, &truth) < 0.01, "{part_count}: {}", worst(&histogram, &truth));
+    }
+}
