@@ -216,3 +216,26 @@ fn a_hash_join_of_more_than_the_memory_goes_to_disk() {
     let skewed = "SELECT COUNT_BIG(*), COUNT_BIG(b.w) FROM (VALUES (5), (6)) a(k) LEFT JOIN one b ON a.k = b.k";
     assert_eq!(answers(skewed), [120_001, 120_000]);
 }
+
+#[test]
+fn a_join_by_ranges_of_more_than_the_memory_goes_to_disk() {
+    let (_folder, instance, mut session) = open(96);
+    make_wide_rows(&mut session, 250_000);
+    session
+        .run("SELECT id % 300000 + 7 AS id, CASE WHEN id % 10 = 0 THEN NULL ELSE id * 2 END AS k, w INTO m FROM n")
+        .expect("rows that fit");
+    let files = || instance.server().instance().spills().transfers().writes.bytes;
+    let before = files();
+    // As many pairs as there are equal values: see the hash join.
+    let show = "COUNT_BIG(*), COUNT_BIG(a.id), COUNT_BIG(b.id), SUM(CAST(LEN(a.w) + LEN(b.w) AS bigint))";
+    for (dop, kind, expected) in
+        [(2, "JOIN", [112_500, 112_500, 112_500]), (2, "FULL JOIN", [387_500, 250_000, 250_000])]
+    {
+        let query = format!("SELECT {show} FROM n a {kind} m b ON a.id BETWEEN b.k AND b.k OPTION (MAXDOP {dop})");
+        let (rows, failed) = answer(&mut session, &query);
+        assert!(failed.is_none(), "{failed:?}: {query}");
+        let found: Vec<u64> = rows.concat()[..3].iter().flatten().filter_map(|text| text.parse().ok()).collect();
+        assert_eq!(found, expected, "{query}");
+    }
+    assert!(files() - before > 50 << 20, "{} bytes were put on disk", files() - before);
+}

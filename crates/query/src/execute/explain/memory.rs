@@ -16,8 +16,8 @@ use super::estimate::{Estimates, Expected};
 const TABLE_BYTES: f64 = 40.0;
 /// The rows that a sort keeps are written out in order, which takes as much again.
 const SORT_COPIES: f64 = 2.0;
-/// A join by ranges puts the rows that it keeps together, which takes as much again.
-const RANGE_COPIES: f64 = 2.0;
+/// A join by ranges puts the rows that it keeps together and sorts what it compares of them.
+const RANGE_COPIES: f64 = 3.0;
 /// Those that can spill have a third of their statement's memory: the rest is for merging what was spilled.
 const OF_ALL: f64 = 3.0;
 

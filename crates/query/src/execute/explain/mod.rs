@@ -48,6 +48,7 @@ use super::cancel::CancelExec;
 use super::index_join::{IndexJoinExec, InnerExec};
 use super::join_filter::{JoinFilter, KeyTapExec, LeafFilter};
 use super::lock_rows::LockRowsExec;
+use super::range_join::RangeJoinExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
@@ -84,7 +85,7 @@ pub(crate) fn shape(plan: &Arc<dyn ExecutionPlan>) -> u64 {
 
 /// How often the operators of a plan that has run wrote to disk what they held.
 pub(crate) fn spills(plan: &Arc<dyn ExecutionPlan>) -> u64 {
-    let holds = plan.is::<SortExec>() || plan.is::<AggregateExec>() || joins(plan);
+    let holds = plan.is::<SortExec>() || plan.is::<AggregateExec>() || plan.is::<RangeJoinExec>() || joins(plan);
     let own = if holds { plan.metrics().and_then(|metrics| metrics.spill_count()).unwrap_or(0) } else { 0 };
     own as u64 + plan.children().into_iter().map(spills).sum::<u64>()
 }

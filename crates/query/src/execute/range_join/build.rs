@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::concat_batches;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -13,7 +14,7 @@ use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use super::conditions::{Ranges, Way};
-use super::keys::{KeyForm, Keys, SortedRows};
+use super::keys::{Keys, SortedRows};
 use super::reach::Reach;
 use super::{Stop, form_of};
 
@@ -123,69 +124,75 @@ pub(super) struct Builder<'r> {
     pub(super) stop: Stop,
 }
 
+/// What came of a build side.
+pub(super) enum Built {
+    /// It fits.
+    Whole(Arc<BuildSide>),
+    /// These rows, for all of which there was no memory, and the rest.
+    TooLarge(Vec<RecordBatch>, SendableRecordBatchStream),
+}
+
+/// What is asked for each batch: the rows, the same put together, and what compares them; and in each row what sorts
+/// them and says where they are.
+pub(super) fn weight(batch: &RecordBatch) -> usize {
+    const ROW_BYTES: usize = 2 * SortedRows::SORTING_BYTES + 6 * size_of::<u32>();
+    3 * batch.get_array_memory_size() + batch.num_rows() * ROW_BYTES
+}
+
 impl Builder<'_> {
-    /// Reads all rows and sorts them.
+    /// Reads all rows and sorts them, as far as there is memory for them.
     ///
     /// # Errors
-    /// The rows' own, "resources exhausted" where there is no memory for them, the cancellation of the statement.
-    pub(super) async fn build(
-        self,
-        mut input: SendableRecordBatchStream,
-        held: MemoryReservation,
-    ) -> Result<BuildSide> {
-        let (schema, mut batches, mut count) = (input.schema(), Vec::new(), 0);
+    /// The rows' own, the cancellation of the statement.
+    pub(super) async fn build(self, mut input: SendableRecordBatchStream, held: MemoryReservation) -> Result<Built> {
+        let (schema, mut batches) = (input.schema(), Vec::new());
         while let Some(batch) = input.try_next().await? {
-            held.try_grow(batch.get_array_memory_size())?;
-            count += batch.num_rows();
+            let has_room = held.try_grow(weight(&batch)).is_ok();
             batches.push(batch);
+            if !has_room {
+                return Ok(Built::TooLarge(batches, input));
+            }
         }
         drop(input);
+        self.sorted(&schema, &batches, held).map(|build| Built::Whole(Arc::new(build)))
+    }
+
+    /// Sorts rows whose [`weight`] is held.
+    ///
+    /// # Errors
+    /// A value that cannot be computed, "resources exhausted" where more is kept than was thought, the cancellation of
+    /// the statement.
+    pub(super) fn sorted(
+        self,
+        schema: &SchemaRef,
+        batches: &[RecordBatch],
+        held: MemoryReservation,
+    ) -> Result<BuildSide> {
+        let rows = concat_batches(schema, batches)?;
+        let count = rows.num_rows();
         if u32::try_from(count).is_err() {
-            let text = format!("a join of ranges holds {count} rows, and no more than {} fit", u32::MAX);
+            let text = format!("a join by ranges holds {count} rows, and no more than {} fit", u32::MAX);
             return Err(DataFusionError::ResourcesExhausted(text));
         }
         self.stop.check()?;
-        let apart = held.size();
-        held.try_grow(apart)?;
-        let rows = concat_batches(&schema, &batches)?;
-        drop(batches);
-        held.try_resize(rows.get_array_memory_size())?;
-        self.sorted(rows, held)
-    }
-
-    fn sorted(self, rows: RecordBatch, held: MemoryReservation) -> Result<BuildSide> {
-        let count = rows.num_rows();
-        let keys = |expr: &Arc<dyn PhysicalExpr>, held: &MemoryReservation| {
+        let mut kept = rows.get_array_memory_size();
+        let mut keys = |expr: &Arc<dyn PhysicalExpr>| {
             let array: ArrayRef = expr.evaluate(&rows)?.into_array(count)?;
-            // Of a type that compares by bytes these are about as many as the values'.
-            let bytes = array.get_array_memory_size() + count * SortedRows::SORTING_BYTES;
-            held.try_grow(bytes)?;
-            let form: KeyForm = form_of(expr, &rows.schema())?;
-            let keys = form.keys(&array)?;
-            let kept = keys.bytes() + count * SortedRows::SORTED_BYTES;
-            if kept > bytes {
-                held.try_grow(kept - bytes)?;
-            }
-            Ok::<_, DataFusionError>((keys, bytes.saturating_sub(kept)))
+            let keys = form_of(expr, &rows.schema())?.keys(&array)?;
+            kept += keys.bytes() + count * SortedRows::SORTED_BYTES;
+            Ok::<Keys, DataFusionError>(keys)
         };
-        let (first, spare) = keys(&self.ranges.key, &held)?;
-        let sorted = SortedRows::new(first);
-        held.shrink(spare);
+        let sorted = SortedRows::new(keys(&self.ranges.key)?);
         self.stop.check()?;
-        let other = match &self.ranges.other {
-            None => None,
-            Some(bound) => {
-                let (values, spare) = keys(&bound.key, &held)?;
-                held.try_grow(Reach::bytes(count) + 2 * count * size_of::<u32>())?;
-                let other = Other::new(values, bound.way, bound.includes, &sorted);
-                held.shrink(spare + 2 * count * size_of::<u32>());
-                Some(other)
-            }
-        };
-        if self.marks {
-            held.try_grow(Marks::bytes(count))?;
-        }
+        let other =
+            self.ranges.other.as_ref().map(|bound| {
+                Ok::<_, DataFusionError>(Other::new(keys(&bound.key)?, bound.way, bound.includes, &sorted))
+            });
+        let other = other.transpose()?;
+        kept += other.as_ref().map_or(0, |_| Reach::bytes(count));
         let marks = self.marks.then(|| Marks::new(count));
+        kept += marks.as_ref().map_or(0, |_| Marks::bytes(count));
+        held.try_resize(kept)?;
         let probing = AtomicUsize::new(self.workers);
         Ok(BuildSide { rows, sorted, other, marks, probing, _held: held })
     }

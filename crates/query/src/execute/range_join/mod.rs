@@ -12,12 +12,14 @@
 //! contain a point, or overlap) is asked of stretches by a tree of their greatest (`reach`), so that rows that are not
 //! within are passed over together. Whatever else is asked of a pair is asked of those that are left.
 //!
-//! What does not fit into memory is refused with error 701. Leaves to others: loops into an index (`index_join`).
+//! A build side that does not fit into memory goes into a file, as the other does, and is joined part after part
+//! (`parts.rs`). Leaves to others: loops into an index (`index_join`).
 //! Why so: `docs/design/0032-range-joins.md`.
 
 mod build;
 mod conditions;
 mod keys;
+mod parts;
 mod probe;
 mod reach;
 mod rule;
@@ -27,6 +29,7 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -34,9 +37,11 @@ use datafusion::common::{DataFusionError, JoinType, Result, Statistics, internal
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics};
+use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -44,25 +49,32 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::future::{BoxFuture, FutureExt, Shared};
+use futures::{StreamExt, TryStreamExt};
 use hobt_base::SqlError;
 use parking_lot::Mutex;
 
 use super::statement::StatementRun;
 use crate::wrap::external;
-use build::{BuildSide, Builder};
+use build::{BuildSide, Builder, Built};
 use conditions::Ranges;
 pub(super) use conditions::{Bound, Way, bounds_of};
 use keys::KeyForm;
+use parts::{Filed, Parts};
 use probe::Probe;
 pub use rule::RangeJoinRule;
 
-/// Says whether a statement is over before its rows have come.
+/// The statement, as far as a join knows it.
 #[derive(Clone)]
-struct Stop(Arc<dyn Fn() -> bool + Send + Sync>);
+struct Stop {
+    /// Whether it is over before its rows have come.
+    is_over: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// How often sides of joins were put into files.
+    splits: Arc<AtomicU64>,
+}
 
 impl Stop {
     fn check(&self) -> Result<()> {
-        if (self.0)() { Err(external(SqlError::cancelled())) } else { Ok(()) }
+        if (self.is_over)() { Err(external(SqlError::cancelled())) } else { Ok(()) }
     }
 }
 
@@ -73,7 +85,16 @@ impl fmt::Debug for Stop {
 }
 
 /// What all output partitions wait for.
-type Common = Shared<BoxFuture<'static, std::result::Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
+type Common = Shared<BoxFuture<'static, std::result::Result<Made, Arc<DataFusionError>>>>;
+
+/// What came of the build side.
+#[derive(Clone)]
+enum Made {
+    /// It is held.
+    Whole(Arc<BuildSide>),
+    /// It does not fit: both sides in files.
+    Parts(Arc<Parts>),
+}
 
 /// Joins by ranges; see the module.
 #[derive(Debug)]
@@ -103,7 +124,11 @@ impl RangeJoinExec {
     fn of(join: &Arc<dyn ExecutionPlan>) -> Result<Option<RangeJoinExec>> {
         let Some(loops) = join.downcast_ref::<NestedLoopJoinExec>() else { return Ok(None) };
         let Some(ranges) = Ranges::of(loops)? else { return Ok(None) };
-        Ok(Some(RangeJoinExec::new(Arc::clone(join), Arc::new(ranges), Stop(Arc::new(|| false)))))
+        Ok(Some(RangeJoinExec::new(
+            Arc::clone(join),
+            Arc::new(ranges),
+            Stop { is_over: Arc::new(|| false), splits: Arc::default() },
+        )))
     }
 
     fn new(join: Arc<dyn ExecutionPlan>, ranges: Arc<Ranges>, stop: Stop) -> RangeJoinExec {
@@ -112,8 +137,8 @@ impl RangeJoinExec {
 
     /// The same, which stops when `run` is cancelled.
     pub(super) fn stopping_with(&self, run: &Arc<StatementRun>) -> RangeJoinExec {
-        let run = Arc::clone(run);
-        let stop = Stop(Arc::new(move || run.is_cancelled()));
+        let (splits, run) = (Arc::clone(run.join_splits()), Arc::clone(run));
+        let stop = Stop { is_over: Arc::new(move || run.is_cancelled()), splits };
         RangeJoinExec::new(Arc::clone(&self.join), Arc::clone(&self.ranges), stop)
     }
 
@@ -145,11 +170,25 @@ impl RangeJoinExec {
                 let held = MemoryConsumer::new("RangeJoinBuild").register(context.memory_pool());
                 let (ranges, stop) = (Arc::clone(&self.ranges), self.stop.clone());
                 let marks = marks_build(*join.join_type());
-                let building = async move {
-                    let builder = Builder { ranges: &ranges, marks, workers, stop };
-                    builder.build(input, held).await.map(Arc::new).map_err(Arc::new)
+                let (right, context) = (Arc::clone(join.right()), Arc::clone(context));
+                let spills = |side: &Arc<dyn ExecutionPlan>| {
+                    let metrics = SpillMetrics::new(&self.metrics, 0);
+                    SpillManager::new(context.runtime_env(), metrics, side.schema())
                 };
-                (building.boxed().shared(), workers)
+                let (builds, probes) = (spills(join.left()), spills(join.right()));
+                let building = async move {
+                    let builder = Builder { ranges: &ranges, marks, workers, stop: stop.clone() };
+                    let (first, rest) = match builder.build(input, held).await? {
+                        Built::Whole(build) => return Ok(Made::Whole(build)),
+                        Built::TooLarge(first, rest) => (first, rest),
+                    };
+                    stop.splits.fetch_add(1, Ordering::Relaxed);
+                    let build = Filed::put(first, Some(rest), builds, &stop).await?;
+                    let right = CoalescePartitionsExec::new(right).execute(0, context)?;
+                    let probe = Filed::put(Vec::new(), Some(right), probes, &stop).await?;
+                    Ok(Made::Parts(Arc::new(Parts { build, probe })))
+                };
+                (building.map(|made: Result<Made>| made.map_err(Arc::new)).boxed().shared(), workers)
             }
         };
         if left > 1 {
@@ -244,9 +283,20 @@ impl ExecutionPlan for RangeJoinExec {
             rows_max: context.session_config().batch_size().max(1),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
-        let reservation = MemoryConsumer::new("RangeJoinProbe").register(context.memory_pool());
-        let input = join.right().execute(partition, context)?;
-        let rows = probe.rows(build, input, reservation);
+        let right = Arc::clone(join.right());
+        let opened = async move {
+            Ok::<_, DataFusionError>(match build.await.map_err(DataFusionError::Shared)? {
+                Made::Whole(build) => {
+                    let reservation = MemoryConsumer::new("RangeJoinProbe").register(context.memory_pool());
+                    let input = right.execute(partition, context)?;
+                    probe.joined_with(build, input, reservation, None).boxed()
+                }
+                // Each part meets all rows of the other side, so one worker does it.
+                Made::Parts(parts) if partition == 0 => probe.rows_of_parts(parts, context)?.boxed(),
+                Made::Parts(_) => futures::stream::empty().boxed(),
+            })
+        };
+        let rows = futures::stream::once(opened).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
 

@@ -8,20 +8,22 @@ use std::sync::atomic::Ordering;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use arrow::compute::{filter, take};
 use arrow::datatypes::{SchemaRef, UInt32Type};
-use datafusion::common::{DataFusionError, JoinSide, JoinType, Result};
+use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::{Stream, TryStreamExt};
+use parking_lot::Mutex;
 
 use super::build::BuildSide;
 use super::conditions::{Bound, Ranges};
 use super::keys::Keys;
 use super::reach::Reach;
-use super::{Common, Stop, form_of, marks_build};
+use super::{Stop, form_of, marks_build};
 
 /// What a worker needs to know of its join.
+#[derive(Clone)]
 pub(super) struct Probe {
     pub(super) ranges: Arc<Ranges>,
     pub(super) join_type: JoinType,
@@ -42,11 +44,16 @@ impl Probe {
     }
 
     /// Whether it matters which rows of the probe side have partners.
-    fn marks_probe(&self) -> bool {
+    pub(super) fn marks_probe(&self) -> bool {
         matches!(
             self.join_type,
             JoinType::Right | JoinType::Full | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
         )
+    }
+
+    /// Whether it matters which rows of the build side have partners.
+    pub(super) fn marks_build(&self) -> bool {
+        marks_build(self.join_type)
     }
 
     /// Whether nothing comes of an empty build side.
@@ -61,21 +68,23 @@ impl Probe {
 
     /// Whether rows of the build side are marked by stretches, or each once, and no pair is made.
     fn marks_alone(&self) -> bool {
-        !self.shows_pairs() && marks_build(self.join_type) && self.ranges.residual.is_none()
+        !self.shows_pairs() && self.marks_build() && self.ranges.residual.is_none()
     }
 
-    /// The rows of a partition.
-    pub(super) fn rows(
+    /// What comes of a build side and the rows of a partition, of which something may have been `seen` before.
+    pub(super) fn joined_with(
         self,
-        build: Common,
+        build: Arc<BuildSide>,
         input: SendableRecordBatchStream,
         reservation: MemoryReservation,
+        seen: Option<Seen>,
     ) -> impl Stream<Item = Result<RecordBatch>> + Send {
         let worker = Worker {
             probe: self,
             input,
-            common: Some(build),
-            build: None,
+            build,
+            has_begun: false,
+            seen,
             reservation,
             open: None,
             own: Own::default(),
@@ -85,6 +94,32 @@ impl Probe {
             let batch = worker.next().await?;
             Ok(batch.map(|batch| (batch, worker)))
         })
+    }
+}
+
+/// Which rows of the probe side, which comes again for each part of the build side, have had a partner.
+pub(super) struct Seen {
+    marks: Arc<Mutex<Vec<bool>>>,
+    /// Rows that have come.
+    count: usize,
+    /// Whether there is no part behind.
+    is_last: bool,
+}
+
+impl Seen {
+    pub(super) fn new(marks: Arc<Mutex<Vec<bool>>>, is_last: bool) -> Seen {
+        Seen { marks, count: 0, is_last }
+    }
+
+    /// What is known of the next rows.
+    fn next(&self, rows: usize) -> Vec<bool> {
+        self.marks.lock()[self.count..self.count + rows].to_vec()
+    }
+
+    /// What is known of them now.
+    fn put(&mut self, marks: &[bool]) {
+        self.marks.lock()[self.count..self.count + marks.len()].copy_from_slice(marks);
+        self.count += marks.len();
     }
 }
 
@@ -151,8 +186,9 @@ struct Own {
 struct Worker {
     probe: Probe,
     input: SendableRecordBatchStream,
-    common: Option<Common>,
-    build: Option<Arc<BuildSide>>,
+    build: Arc<BuildSide>,
+    has_begun: bool,
+    seen: Option<Seen>,
     reservation: MemoryReservation,
     open: Option<OpenBatch>,
     own: Own,
@@ -162,16 +198,10 @@ struct Worker {
 
 impl Worker {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        let build = match (&self.build, self.common.take()) {
-            (Some(build), _) => Arc::clone(build),
-            (None, Some(common)) => {
-                let build = common.await.map_err(DataFusionError::Shared)?;
-                self.begin(&build)?;
-                self.build = Some(Arc::clone(&build));
-                build
-            }
-            (None, None) => return Ok(None),
-        };
+        let build = Arc::clone(&self.build);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.begin(&build)?;
+        }
         let made = self.joined(&build).await?;
         if let Some(batch) = &made {
             self.probe.metrics.record_output(batch.num_rows());
@@ -217,7 +247,9 @@ impl Worker {
                         None => continue,
                     }
                 }
-                let rest = self.rest_of_probe(&open)?;
+                let is_shown = self.seen.as_ref().is_none_or(|seen| seen.is_last);
+                self.seen.iter_mut().for_each(|seen| seen.put(&open.marks));
+                let rest = if is_shown { self.rest_of_probe(&open)? } else { None };
                 let all = [made, rest].into_iter().flatten().collect::<Vec<_>>();
                 match all.as_slice() {
                     [] => continue,
@@ -225,7 +257,7 @@ impl Worker {
                     both => return Ok(Some(arrow::compute::concat_batches(&self.probe.schema, both)?)),
                 }
             }
-            let is_over = build.rows.num_rows() == 0 && self.probe.needs_build();
+            let is_over = build.rows.num_rows() == 0 && self.probe.needs_build() && self.seen.is_none();
             let next = if is_over { None } else { self.input.try_next().await? };
             match next {
                 Some(batch) => self.open = Some(self.opened(batch)?),
@@ -236,7 +268,11 @@ impl Worker {
 
     fn opened(&self, batch: RecordBatch) -> Result<OpenBatch> {
         let ranges = &self.probe.ranges;
-        let marks = if self.probe.marks_probe() { vec![false; batch.num_rows()] } else { Vec::new() };
+        let marks = match &self.seen {
+            Some(seen) => seen.next(batch.num_rows()),
+            None if self.probe.marks_probe() => vec![false; batch.num_rows()],
+            None => Vec::new(),
+        };
         Ok(OpenBatch {
             low: Limit::of(&ranges.low, &batch)?,
             high: Limit::of(&ranges.high, &batch)?,

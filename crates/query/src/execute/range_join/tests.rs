@@ -1,7 +1,5 @@
 //! A join by ranges gives what comparing each row with each gives, whatever its kind and its condition.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use arrow::array::{ArrayRef, BinaryViewArray, Float64Array, Int32Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::util::display::array_value_to_string;
@@ -170,20 +168,38 @@ fn no_bound_is_no_range() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
-    let join = loops((20_000, 10), CONDITIONS[2], (JoinType::Left, 2), 0);
+fn what_does_not_fit_is_joined_in_parts() {
+    const LITTLE: u64 = 100 << 10;
+    for (at, parts) in CONDITIONS.into_iter().enumerate() {
+        for (join_type, partitions) in TYPES.into_iter().zip([1, 2, 3].into_iter().cycle().skip(at)) {
+            let join = loops((2000, 40), parts, (join_type, partitions), at as u64);
+            let ranges = || {
+                let join = reset_plan_states(Arc::clone(&join)).expect("a plan");
+                Arc::new(RangeJoinExec::of(&join).expect("types").expect("a bound")) as Arc<dyn ExecutionPlan>
+            };
+            let (whole, in_parts) = (ranges(), ranges());
+            let expected = texts(&run(&whole, u64::MAX).expect("rows"));
+            let given = texts(&run(&in_parts, LITTLE).unwrap_or_else(|error| panic!("{join_type}: {error}")));
+            assert!(given == expected, "{join_type} by {parts:?}: {} rows of {}", given.len(), expected.len());
+            let spills = |plan: &Arc<dyn ExecutionPlan>| plan.metrics().and_then(|known| known.spill_count());
+            assert_eq!((spills(&whole), spills(&in_parts)), (Some(0), Some(2)), "{join_type}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_does_not_fit_is_refused() {
+    let join = loops((2000, 10), CONDITIONS[2], (JoinType::Left, 2), 0);
     let ranges = Arc::new(RangeJoinExec::of(&join).expect("types").expect("a bound")) as Arc<dyn ExecutionPlan>;
-    let error = run(&ranges, 300 << 10).expect_err("too little memory");
-    let number = crate::wrap::sql_error_of(error).number;
-    assert_eq!(number, hobt_base::number::OUT_OF_MEMORY);
+    let error = run(&ranges, 4 << 10).expect_err("too little memory");
+    assert_eq!(crate::wrap::sql_error_of(error).number, hobt_base::number::OUT_OF_MEMORY);
 }
 
 #[test]
 fn a_statement_that_is_over_is_not_joined_on() {
     let join = loops((3000, 3000), CONDITIONS[3], (JoinType::Inner, 1), 0);
     let ranges = Ranges::of(join.downcast_ref().expect("loops")).expect("types").expect("a bound");
-    let is_over = Arc::new(AtomicBool::new(true));
-    let stop = Stop(Arc::new(move || is_over.load(Ordering::Relaxed)));
+    let stop = Stop { is_over: Arc::new(|| true), splits: Arc::default() };
     let ranges = Arc::new(RangeJoinExec::new(join, Arc::new(ranges), stop)) as Arc<dyn ExecutionPlan>;
     let error = run(&ranges, u64::MAX).expect_err("it is over");
     assert_eq!(crate::wrap::sql_error_of(error).number, hobt_base::number::CANCELED);

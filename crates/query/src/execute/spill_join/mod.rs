@@ -48,6 +48,7 @@ use parking_lot::Mutex;
 use super::statement::StatementRun;
 use crate::wrap::{external, sql_error_of};
 use counted::Counted;
+pub(super) use split::compact;
 use work::{Made, Work};
 
 /// The plan whose hash joins spill.

@@ -71,13 +71,14 @@ pub(super) async fn split(
 ///
 /// # Errors
 /// The schema's columns are not the batch's.
-pub(super) fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
+pub(in crate::execute) fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
     let rows = UInt32Array::from_iter_values(0..u32::try_from(batch.num_rows()).unwrap_or(u32::MAX));
     let column = |array: &ArrayRef| -> Result<ArrayRef> {
-        Ok(match array.data_type() {
-            DataType::Utf8View => Arc::new(array.as_string_view().gc()),
-            DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
-            _ => take(array, &rows, None)?,
+        let taken = take(array, &rows, None)?;
+        Ok(match taken.data_type() {
+            DataType::Utf8View => Arc::new(taken.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(taken.as_binary_view().gc()),
+            _ => taken,
         })
     };
     let arrays = batch.columns().iter().map(column).collect::<Result<Vec<_>>>()?;

@@ -1,0 +1,163 @@
+//! What becomes of a join whose build side does not fit into memory: both sides are put into files, and as much of the
+//! build side as fits is joined with all of the other, part after part.
+//!
+//! One worker does it, because each part has to meet all rows of the other side. Which of these have had a partner in
+//! any part is known in memory; those that are shown by that are shown when the parts are through.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::spill_file::SpillFile;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::EmptyRecordBatchStream;
+use datafusion::physical_plan::spill::SpillManager;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+
+use super::super::spill_join::compact;
+use super::Stop;
+use super::build::{Builder, weight};
+use super::probe::{Probe, Seen};
+
+/// All rows of a side.
+pub(super) struct Filed {
+    spills: SpillManager,
+    /// `None` if there are no rows.
+    file: Option<Arc<dyn SpillFile>>,
+    count: usize,
+}
+
+impl Filed {
+    /// Puts the rows of a side into a file, those that have come first.
+    ///
+    /// # Errors
+    /// The rows' own, that of a file that cannot be written, the cancellation of the statement.
+    pub(super) async fn put(
+        first: Vec<RecordBatch>,
+        rest: Option<SendableRecordBatchStream>,
+        spills: SpillManager,
+        stop: &Stop,
+    ) -> Result<Filed> {
+        let mut file = spills.create_in_progress_file("RangeJoin")?;
+        let mut count = 0;
+        for batch in first {
+            count += batch.num_rows();
+            file.append_batch(&batch)?;
+        }
+        if let Some(mut rest) = rest {
+            while let Some(batch) = rest.try_next().await? {
+                stop.check()?;
+                count += batch.num_rows();
+                file.append_batch(&batch)?;
+            }
+        }
+        Ok(Filed { file: file.finish()?, spills, count })
+    }
+
+    fn rows(&self) -> Result<SendableRecordBatchStream> {
+        match &self.file {
+            Some(file) => self.spills.read_spill_as_stream_unbuffered(Arc::clone(file), None),
+            None => Ok(Box::pin(EmptyRecordBatchStream::new(Arc::clone(self.spills.schema())))),
+        }
+    }
+}
+
+/// Both sides.
+pub(super) struct Parts {
+    pub(super) build: Filed,
+    pub(super) probe: Filed,
+}
+
+/// The way through the parts.
+struct PartsWay {
+    parts: Arc<Parts>,
+    probe: Probe,
+    context: Arc<TaskContext>,
+    /// What is left of the build side, and a batch that did not fit into the part before.
+    rest: SendableRecordBatchStream,
+    next: Option<RecordBatch>,
+    /// Which rows of the other side have had a partner, where that matters.
+    seen: Option<(Arc<Mutex<Vec<bool>>>, MemoryReservation)>,
+    joins: Option<BoxStream<'static, Result<RecordBatch>>>,
+    is_through: bool,
+}
+
+impl Probe {
+    /// The rows of a join of what is in files.
+    ///
+    /// # Errors
+    /// A file that cannot be read, no memory for what is to be known of each row of the other side.
+    pub(super) fn rows_of_parts(
+        self,
+        parts: Arc<Parts>,
+        context: Arc<TaskContext>,
+    ) -> Result<impl Stream<Item = Result<RecordBatch>> + Send> {
+        let seen = match self.marks_probe() {
+            false => None,
+            true => {
+                let held = MemoryConsumer::new("RangeJoinSeen").register(context.memory_pool());
+                held.try_grow(parts.probe.count)?;
+                Some((Arc::new(Mutex::new(vec![false; parts.probe.count])), held))
+            }
+        };
+        let rest = parts.build.rows()?;
+        let way = PartsWay { parts, probe: self, context, rest, next: None, seen, joins: None, is_through: false };
+        Ok(futures::stream::try_unfold(way, |mut way| async move {
+            let batch = way.next().await?;
+            Ok(batch.map(|batch| (batch, way)))
+        }))
+    }
+}
+
+impl PartsWay {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(joins) = &mut self.joins {
+                if let Some(batch) = joins.try_next().await? {
+                    return Ok(Some(batch));
+                }
+                self.joins = None;
+            }
+            if self.is_through {
+                return Ok(None);
+            }
+            let (batches, held) = self.part().await?;
+            self.is_through = batches.is_empty();
+            if self.is_through && self.seen.is_none() {
+                return Ok(None);
+            }
+            let probe = &self.probe;
+            let marks = probe.marks_build();
+            let builder = Builder { ranges: &probe.ranges, marks, workers: 1, stop: probe.stop.clone() };
+            let build = Arc::new(builder.sorted(&probe.left, &batches, held)?);
+            let reservation = MemoryConsumer::new("RangeJoinProbe").register(self.context.memory_pool());
+            let seen = self.seen.as_ref().map(|(marks, _)| Seen::new(Arc::clone(marks), self.is_through));
+            let input = self.parts.probe.rows()?;
+            self.joins = Some(probe.clone().joined_with(build, input, reservation, seen).boxed());
+        }
+    }
+
+    /// The next rows of the build side that there is memory for, one batch at least; none behind the last.
+    async fn part(&mut self) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
+        let held = MemoryConsumer::new("RangeJoinBuild").register(self.context.memory_pool());
+        let mut batches = Vec::new();
+        while let Some(batch) = match self.next.take() {
+            Some(batch) => Some(batch),
+            None => self.rest.try_next().await?.as_ref().map(compact).transpose()?,
+        } {
+            self.probe.stop.check()?;
+            match held.try_grow(weight(&batch)) {
+                Ok(()) => batches.push(batch),
+                Err(error) if batches.is_empty() => return Err(error),
+                Err(_) => {
+                    self.next = Some(batch);
+                    break;
+                }
+            }
+        }
+        Ok((batches, held))
+    }
+}
