@@ -22,6 +22,6 @@ mod summary;
 pub use codec::{StatisticsDamage, decode, encode};
 pub use distinct::{DistinctSketch, hash_key};
 pub use gather::{GatherColumns, Gatherer, HISTOGRAM_VALUE_BYTES_MAX, histogram_key, histogram_value};
-pub use histogram::{Bound, Histogram, HistogramBuilder, Overlap, STEPS_MAX, Step, merged, overlap};
+pub use histogram::{Bound, Histogram, HistogramBuilder, Overlap, STEPS_MAX, Step, merged, overlap, pairs_below};
 pub use sorted::SortedGatherer;
 pub use summary::{Prefix, Summary};

@@ -259,6 +259,23 @@ fn values_that_are_alike_for_as_far_as_a_histogram_goes_are_rare_all_the_same() 
     ]);
 }
 
+#[test]
+fn pairs_in_order_are_estimated_by_how_the_values_lie() {
+    let mut world = World::new(&[
+        "CREATE TABLE span (id int NOT NULL, low int NOT NULL, high int NOT NULL)",
+        "CREATE TABLE event (id int NOT NULL, at int NULL)",
+        "INSERT INTO span SELECT value, value * 10, value * 10 + 40 FROM GENERATE_SERIES(1, 1000)",
+        "INSERT INTO event SELECT value, CASE WHEN value % 5 = 0 THEN NULL ELSE value * 5 END FROM GENERATE_SERIES(1, 2000)",
+        "CREATE STATISTICS a ON span (low); CREATE STATISTICS b ON span (high); CREATE STATISTICS c ON event (at)",
+    ]);
+    world.are_within(&[
+        ("SELECT e.id FROM event e JOIN span s ON e.at >= s.low AND e.at < s.high", 1.3),
+        ("SELECT e.id FROM event e JOIN span s ON e.at BETWEEN s.low AND s.high", 1.4),
+        ("SELECT e.id FROM event e JOIN span s ON e.at < s.low", 1.1),
+        ("SELECT e.id FROM event e JOIN span s ON e.at > s.high AND s.id % 10 = 3", 1.2),
+    ]);
+}
+
 /// A join that may look up is thought to give what its outer side finds, not all of the inner table.
 #[test]
 fn a_join_that_looks_up_is_estimated_by_what_comes_from_the_outer_side() {

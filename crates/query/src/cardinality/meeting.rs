@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use hobt_engine::statistics_type;
-use hobt_types::statistics::overlap;
+use hobt_types::statistics::{Summary, overlap, pairs_below};
 
 use super::references::Ends;
 use super::relation::ColumnRows;
@@ -31,29 +31,14 @@ impl Meeting {
     }
 
     fn of(left: &WantedColumn, right: &WantedColumn) -> Option<Meeting> {
-        let column = |end: &WantedColumn| {
-            let column = end.heap()?.table().columns.get(end.column)?;
-            Some((statistics_type(column.sql_type), column.collation))
-        };
-        let (left_type, left_collation) = column(left)?;
-        let (right_type, right_collation) = column(right)?;
-        let is_alike = left_type == right_type || (left_type.is_text() && right_type.is_text());
-        if !is_alike || left_collation != right_collation {
-            return None;
-        }
-        let known = |end: &WantedColumn| {
-            let knowledge = TableKnowledge::whole(end.heap()?);
-            let summary = knowledge.summary(end.column)?;
-            let rows = summary.rows - summary.histogram.nulls();
-            let is_whole = !summary.histogram.steps().iter().any(is_cut);
-            (rows > 0.0 && is_whole).then(|| (Arc::clone(&summary), rows, summary.distinct(1).max(1.0)))
-        };
-        let ((left, left_rows, left_values), (right, right_rows, right_values)) = (known(left)?, known(right)?);
-        let found = overlap(&left.histogram, &right.histogram);
+        let heap = left.heap()?;
+        let ((left, left_rows), (right, right_rows)) = histograms_of(left, right)?;
+        let compute = || overlap(&left.histogram, &right.histogram);
+        let found = heap.remembered().overlap(&left, &right, compute);
         Some(Meeting {
             pairs: found.pairs / (left_rows * right_rows),
-            left: ((found.left / left_rows).min(1.0), right_values),
-            right: ((found.right / right_rows).min(1.0), left_values),
+            left: ((found.left / left_rows).min(1.0), right.distinct(1).max(1.0)),
+            right: ((found.right / right_rows).min(1.0), left.distinct(1).max(1.0)),
         })
     }
 
@@ -73,4 +58,34 @@ impl Meeting {
         let (share, whole) = if is_turned { self.right } else { self.left };
         share * (theirs.distinct / whole).min(1.0)
     }
+}
+
+/// The share of all pairs of rows, NULLs apart, whose left value is below the right one, or with `inclusive` equal to
+/// it.
+pub(super) fn share_below(left: &WantedColumn, right: &WantedColumn, inclusive: bool) -> Option<f64> {
+    let ((left, left_rows), (right, right_rows)) = histograms_of(left, right)?;
+    Some((pairs_below(&left.histogram, &right.histogram, inclusive) / (left_rows * right_rows)).clamp(0.0, 1.0))
+}
+
+/// What is known of one column, and its rows that are not NULL.
+type Known = (Arc<Summary>, f64);
+
+/// What is known of two columns whose keys compare.
+fn histograms_of(left: &WantedColumn, right: &WantedColumn) -> Option<(Known, Known)> {
+    let column = |end: &WantedColumn| {
+        let column = end.heap()?.table().columns.get(end.column)?;
+        Some((statistics_type(column.sql_type), column.collation))
+    };
+    let ((left_type, left_collation), (right_type, right_collation)) = (column(left)?, column(right)?);
+    let is_alike = left_type == right_type || (left_type.is_text() && right_type.is_text());
+    if !is_alike || left_collation != right_collation {
+        return None;
+    }
+    let known = |end: &WantedColumn| {
+        let summary = TableKnowledge::whole(end.heap()?).summary(end.column)?;
+        let rows = summary.rows - summary.histogram.nulls();
+        let is_whole = !summary.histogram.steps().iter().any(is_cut);
+        (rows > 0.0 && is_whole).then_some((summary, rows))
+    };
+    Some((known(left)?, known(right)?))
 }

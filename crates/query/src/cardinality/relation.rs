@@ -6,11 +6,11 @@ use std::sync::Arc;
 use datafusion::common::{Column, NullEquality};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, TableScan};
+use datafusion::logical_expr::{BinaryExpr, Expr, Join, JoinType, LogicalPlan, Operator, TableScan};
 use hobt_types::Collation;
 
 use super::group_sizes::GroupSizes;
-use super::meeting::Meeting;
+use super::meeting::{Meeting, share_below};
 use super::references::{Reference, ends_of, references_between};
 use super::same_values::{same_value, same_values};
 use super::share::{Knowledge, only_column, shares_by};
@@ -160,7 +160,7 @@ impl Relation {
             Expr::IsNull(inner) => (same_values(inner), Some(1.0), 1.0),
             Expr::IsNotNull(inner) => (same_values(inner), None, 0.0),
             Expr::BinaryExpr(binary) if binary.op.supports_propagation() => {
-                let is_one = binary.op == datafusion::logical_expr::Operator::Eq;
+                let is_one = binary.op == Operator::Eq;
                 let (column, constant) = match (same_values(&binary.left), same_values(&binary.right)) {
                     (Some(column), None) => (column, &binary.right),
                     (None, Some(column)) => (column, &binary.left),
@@ -407,6 +407,27 @@ impl Both<'_> {
     }
 }
 
+impl Both<'_> {
+    /// What a comparison of a column of one side with one of the other leaves of all pairs.
+    fn share_in_order(&self, condition: &Expr) -> Option<f64> {
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
+        let (low, high, inclusive) = match op {
+            Operator::Lt => (left, right, false),
+            Operator::LtEq => (left, right, true),
+            Operator::Gt => (right, left, false),
+            Operator::GtEq => (right, left, true),
+            _ => return None,
+        };
+        let known = |expr: &Expr| {
+            let column = same_value(expr)?;
+            let known = self.0.columns.get(column).or_else(|| self.1.columns.get(column))?;
+            Some((known, known.origin.as_deref().filter(|_| known.is_whole())?))
+        };
+        let ((low, low_origin), (high, high_origin)) = (known(low)?, known(high)?);
+        Some(share_below(low_origin, high_origin, inclusive)? * low.not_null() * high.not_null())
+    }
+}
+
 impl Knowledge for Both<'_> {
     fn expression(&self, expr: &Expr) -> ColumnRows {
         if matches!(expr, Expr::Literal(..)) {
@@ -416,7 +437,10 @@ impl Knowledge for Both<'_> {
     }
 
     fn share_of(&self, condition: &Expr) -> Option<f64> {
-        self.side(condition)?.share_of(condition)
+        match self.side(condition) {
+            Some(side) => side.share_of(condition),
+            None => self.share_in_order(condition),
+        }
     }
 
     fn share_tried(&self, condition: &Expr) -> Option<f64> {

@@ -494,7 +494,9 @@ impl TableKnowledge<'_> {
 
     /// The share of the rows for which a condition over one column is true, by trying it.
     pub(super) fn share_by_trying(&self, column: usize, condition: &Expr) -> Option<ShareOfValues> {
-        self.with_tried(column, condition, |tried, condition| tried.share(condition))
+        let summary = self.summary(column)?;
+        let compute = || self.with_tried(column, condition, |tried, condition| tried.share(condition));
+        self.heap().remembered().share((&summary, condition), compute)
     }
 
     /// The same as values and ranges of the column's histogram.
@@ -512,9 +514,12 @@ impl TableKnowledge<'_> {
 
     /// What an expression over one column makes of its values.
     pub(super) fn made_by(&self, column: usize, expr: &Expr) -> Option<ColumnRows> {
-        let (distinct, keeps_null) = self.with_tried(column, expr, |tried, expr| tried.made_by(expr))?;
-        let nulls = self.column(column).null_share;
-        Some(ColumnRows::of(distinct.max(1.0), if keeps_null { nulls } else { 0.0 }))
+        let compute = || {
+            let (distinct, keeps_null) = self.with_tried(column, expr, |tried, expr| tried.made_by(expr))?;
+            let nulls = self.column(column).null_share;
+            Some(ColumnRows::of(distinct.max(1.0), if keeps_null { nulls } else { 0.0 }))
+        };
+        self.heap().remembered().made((&self.summary(column)?, expr), compute)
     }
 }
 

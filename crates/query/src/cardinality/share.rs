@@ -59,33 +59,35 @@ pub(crate) fn shares_by<'e>(conditions: &[&'e Expr], known: &dyn Knowledge) -> V
     let mut compared: Vec<(&'e Expr, Compared)> = Vec::new();
     for condition in conditions {
         let share = share_by(condition, known);
-        let Some((expr, op)) = compared_expr(condition) else {
-            shares.push(share);
-            continue;
+        let candidates = compared_exprs(condition);
+        let same = |expr: &Expr| compared.iter().position(|(other, _)| *other == expr);
+        let known_one = candidates.iter().find_map(|(expr, op)| Some((same(expr)?, *op)));
+        let (at, op) = match (known_one, candidates.first()) {
+            (Some(found), _) => found,
+            (None, Some((expr, op))) => {
+                compared.push((expr, Compared { above: None, below: None, left_out: 0.0 }));
+                (compared.len() - 1, *op)
+            }
+            (None, None) => {
+                shares.push(share);
+                continue;
+            }
         };
-        let at = compared.iter().position(|(other, _)| *other == expr).unwrap_or_else(|| {
-            compared.push((expr, Compared { above: 1.0, below: 1.0, left_out: 0.0 }));
-            compared.len() - 1
-        });
-        let not_null = known.expression(expr).not_null();
-        let one = &mut compared[at].1;
+        let (expr, one) = &mut compared[at];
+        let least = |known: Option<f64>| Some(known.map_or(share, |known| known.min(share)));
         match op {
-            Operator::NotEq => one.left_out += (not_null - share).max(0.0),
-            Operator::Gt | Operator::GtEq => one.above = one.above.min(share),
-            _ => one.below = one.below.min(share),
+            Operator::NotEq => one.left_out += (known.expression(expr).not_null() - share).max(0.0),
+            Operator::Gt | Operator::GtEq => one.above = least(one.above),
+            _ => one.below = least(one.below),
         }
     }
-    let is_known = |expr: &Expr| {
-        let any = Expr::IsNotNull(Box::new(expr.clone()));
-        known.share_of(&any).or_else(|| known.share_tried(&any)).is_some()
-    };
     let together = |(expr, Compared { above, below, left_out }): (&Expr, Compared)| {
         let not_null = known.expression(expr).not_null();
-        let inside = match above < 1.0 && below < 1.0 {
-            // Of two guesses nobody knows how they go together.
-            true if is_known(expr) => (above + below - not_null).max(0.0),
-            true => above * below.sqrt(),
-            false => above.min(below).min(not_null),
+        let inside = match (above, below) {
+            // What is above the one and below the other. Of two guesses nobody knows how they go together.
+            (Some(above), Some(below)) if above != below || above != UNKNOWN_CONDITION => above + below - not_null,
+            (Some(above), Some(below)) => above * below.sqrt(),
+            (one, other) => one.or(other).unwrap_or(not_null).min(not_null),
         };
         (inside - left_out).max(0.0)
     };
@@ -95,23 +97,24 @@ pub(crate) fn shares_by<'e>(conditions: &[&'e Expr], known: &dyn Knowledge) -> V
 
 /// What comparisons of one expression leave.
 struct Compared {
-    /// The least share above a constant.
-    above: f64,
-    below: f64,
+    /// The least share above something.
+    above: Option<f64>,
+    below: Option<f64>,
     /// The share of values that it is not to be.
     left_out: f64,
 }
 
-/// An expression that is compared with a constant by `<>` or for a range.
-fn compared_expr(condition: &Expr) -> Option<(&Expr, Operator)> {
-    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
-    let (expr, op) = match (&**left, &**right) {
-        (expr, Expr::Literal(..)) => (expr, *op),
-        (Expr::Literal(..), expr) => (expr, op.swap()?),
-        _ => return None,
-    };
-    let is_of_kind = matches!(op, Operator::NotEq | Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq);
-    is_of_kind.then_some((expr, op))
+/// What is compared, by `<>` with a constant or for a range with anything: either side of the comparison.
+fn compared_exprs(condition: &Expr) -> Vec<(&Expr, Operator)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return Vec::new() };
+    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(..));
+    let is_range = matches!(op, Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq);
+    let is_other = *op == Operator::NotEq && (is_constant(left) || is_constant(right));
+    if !is_range && !is_other {
+        return Vec::new();
+    }
+    let sides = [(&**left, Some(*op)), (&**right, op.swap())];
+    sides.into_iter().filter(|(expr, _)| !is_constant(expr)).filter_map(|(expr, op)| Some((expr, op?))).collect()
 }
 
 /// Whether more is known of a condition's parts, or of its opposite, than trying it would tell.

@@ -63,6 +63,10 @@ impl<'t> TableKnowledge<'t> {
         TableKnowledge::of(heap, &all)
     }
 
+    pub(super) fn heap(&self) -> &HeapTable {
+        self.heap
+    }
+
     pub(super) fn table(&self) -> &Table {
         self.heap.table()
     }

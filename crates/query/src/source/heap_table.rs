@@ -27,7 +27,7 @@ use crate::access_path::{
     read_predicates,
 };
 use crate::binder::ScanSample;
-use crate::cardinality::{LeafEstimate, TableKnowledge, is_marked};
+use crate::cardinality::{LeafEstimate, Remembered, TableKnowledge, is_marked};
 use crate::execute::{JoinWay, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
 use crate::execute::{UnseenRows, UnseenRowsExec, UnseenUse};
 use crate::wrap::external;
@@ -49,6 +49,8 @@ pub struct HeapTable {
     unseen: Option<Arc<UnseenRows>>,
     /// The part of its pages that is read; all if absent.
     sample: Option<PageSample>,
+    /// What estimates have computed of its columns.
+    remembered: Arc<Remembered>,
 }
 
 /// How a scan locks the rows that it shows.
@@ -151,6 +153,7 @@ impl HeapTable {
             join_way: JoinWay::Free,
             unseen: None,
             sample: None,
+            remembered: Arc::default(),
         })
     }
 
@@ -197,6 +200,7 @@ impl HeapTable {
                 row_reading: self.row_reading,
                 unseen: self.unseen.clone(),
                 sample: self.sample,
+                remembered: Arc::clone(&self.remembered),
             })
         })
     }
@@ -227,6 +231,11 @@ impl HeapTable {
     /// The access that a hint asks for.
     pub(crate) fn hint(&self) -> AccessHint {
         self.hint
+    }
+
+    /// What estimates have computed of its columns.
+    pub(crate) fn remembered(&self) -> &Remembered {
+        &self.remembered
     }
 
     /// The statement that reads.

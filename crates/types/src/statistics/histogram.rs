@@ -18,7 +18,7 @@ use super::StatisticsDamage;
 pub use builder::HistogramBuilder;
 pub use merge::merged;
 pub(super) use merge::merged_of;
-pub use overlap::{Overlap, overlap};
+pub use overlap::{Overlap, overlap, pairs_below};
 
 /// The most steps that a histogram has.
 pub const STEPS_MAX: usize = 200;

@@ -15,6 +15,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_plan::PhysicalExpr;
 
+use crate::execute::cancel::CancelExpr;
+
 /// The same expression; what has no logical form becomes a placeholder, of which nobody knows anything.
 pub(super) fn logical(expr: &Arc<dyn PhysicalExpr>) -> Expr {
     known(expr).unwrap_or_else(|| {
@@ -32,6 +34,9 @@ fn known(expr: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
     }
     if let Some(literal) = expr.downcast_ref::<Literal>() {
         return Some(literal_of(expr, literal.value()));
+    }
+    if let Some(checked) = expr.downcast_ref::<CancelExpr>() {
+        return known(checked.inner());
     }
     if let Some(binary) = expr.downcast_ref::<PhysicalBinary>() {
         let (left, right) = (boxed(binary.left()), boxed(binary.right()));

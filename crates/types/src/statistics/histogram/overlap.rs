@@ -116,6 +116,20 @@ pub fn overlap(left: &Histogram, right: &Histogram) -> Overlap {
     found
 }
 
+/// Pairs of rows of two columns of which the left value is below the right one, or with `inclusive` equal to it. Their
+/// keys must be made alike.
+pub fn pairs_below(left: &Histogram, right: &Histogram, inclusive: bool) -> f64 {
+    let (left, right) = (Sums::of(left), Sums::of(right));
+    let (mut pairs, mut before) = (0.0, 0.0);
+    for step in right.steps {
+        let below = left.below(&step.key, false).0;
+        let up_to = left.below(&step.key, true).0;
+        pairs += step.range_rows * (before + below) / 2.0 + step.equal_rows * if inclusive { up_to } else { below };
+        before = up_to;
+    }
+    pairs
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::HistogramBuilder;
@@ -159,6 +173,20 @@ mod tests {
         assert!(is_about(found.pairs, 1e8 + 999.0), "{found:?}");
         let even = histogram((0..1000).map(|key| (key, 1.0)));
         assert!(is_about(overlap(&skewed(), &even).pairs, 10_999.0));
+    }
+
+    #[test]
+    fn half_of_all_pairs_are_in_order() {
+        let even = || histogram((0..2000).map(|key| (key, 3.0)));
+        let all = 6000.0 * 6000.0;
+        assert!((pairs_below(&even(), &even(), false) / all - 0.5).abs() < 0.01);
+        let later = histogram((100..2100).map(|key| (key, 1.0)));
+        let width = pairs_below(&even(), &later, false)
+            - pairs_below(&even(), &histogram((0..2000).map(|key| (key, 1.0))), false);
+        // Of 2,000 ranges of 100 values each value is in 100, but for those at the ends.
+        assert!((width / (6000.0 * 100.0) - 1.0).abs() < 0.1, "{width}");
+        assert_eq!(pairs_below(&even(), &histogram(std::iter::once((0, 1.0))), false), 0.0);
+        assert_eq!(pairs_below(&even(), &histogram(std::iter::once((0, 1.0))), true), 3.0);
     }
 
     #[test]
