@@ -73,12 +73,34 @@ pub fn run_query(
     task: Arc<TaskContext>,
     on_batch: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
 ) -> Result<u64, SqlError> {
+    run_for(Reader::Client, (run, pool), (plan, task), on_batch)
+}
+
+/// Who takes the rows of a query, and so whom its workers wait for where they are faster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reader {
+    /// Whoever sent the statement: `ASYNC_NETWORK_IO`.
+    Client,
+    /// The statement itself, which does something with them: `CXPACKET`.
+    Statement,
+}
+
+/// [`run_query`] for this reader.
+///
+/// # Errors
+/// As there.
+pub(super) fn run_for(
+    reader: Reader,
+    (run, pool): (&Arc<StatementRun>, &WorkerPool),
+    (plan, task): (Arc<dyn ExecutionPlan>, Arc<TaskContext>),
+    on_batch: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
+) -> Result<u64, SqlError> {
     let plan = gathered(plan);
     let partitions = plan.output_partitioning().partition_count();
     let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
         let (sender, receiver) = channel();
         let permits = Arc::new(Semaphore::new(BATCHES_AHEAD));
-        let pump = Pump { run: Arc::clone(run), permits: Arc::clone(&permits), sender };
+        let pump = Pump { run: Arc::clone(run), reader, permits: Arc::clone(&permits), sender };
         let job = handle.spawn(pump.pump(plan, partitions, task));
         let mut rows = 0;
         let taken = drain(run, &receiver, &mut |batch| {
@@ -113,6 +135,7 @@ fn is_concatenation(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// Runs the plan's partitions, one after the other, and sends their batches.
 struct Pump {
     run: Arc<StatementRun>,
+    reader: Reader,
     permits: Arc<Semaphore>,
     sender: Sender<Result<RecordBatch, SqlError>>,
 }
@@ -138,8 +161,7 @@ impl Pump {
         while let Some(batch) = stream.next().await {
             let failed = batch.is_err();
             if self.permits.available_permits() == 0 {
-                self.run.pending.client(true);
-                let _waiting = ClientWait(&self.run);
+                let _waiting = (self.reader == Reader::Client).then(|| ClientWait::new(&self.run));
                 if let Ok(permit) = self.permits.acquire().await {
                     permit.forget();
                 }
@@ -156,6 +178,13 @@ impl Pump {
 
 /// Ends the wait for the client, also when the task is dropped meanwhile.
 struct ClientWait<'a>(&'a StatementRun);
+
+impl<'a> ClientWait<'a> {
+    fn new(run: &'a StatementRun) -> ClientWait<'a> {
+        run.pending.client(true);
+        ClientWait(run)
+    }
+}
 
 impl Drop for ClientWait<'_> {
     fn drop(&mut self) {

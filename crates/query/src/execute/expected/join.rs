@@ -6,9 +6,9 @@ use std::sync::Arc;
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 
 use super::{Expectations, Plan, column, expression, projected};
