@@ -198,7 +198,7 @@ impl TableKnowledge<'_> {
         Some(self.rows * part * together_by(self.correlation(), shares))
     }
 
-    /// The shares that conditions leave of the rows of a filter, of whose leading column it is known what they are like.
+    /// The shares that conditions leave of the rows of a filter, whose leading column is known.
     fn shares_inside(
         &self,
         predicates: &[ColumnPredicate],

@@ -52,8 +52,8 @@ impl Meeting {
         self.pairs
     }
 
-    /// The share of the rows of the left side, or with `is_turned` of the right one, whose value the other has, of which
-    /// so many different values are left.
+    /// The share of the rows of the left side, or with `is_turned` of the right one, whose value the other side has, of
+    /// whose different values so many are left.
     pub(super) fn found(self, is_turned: bool, theirs: &ColumnRows) -> f64 {
         let (share, whole) = if is_turned { self.right } else { self.left };
         share * (theirs.distinct / whole).min(1.0)

@@ -1,7 +1,7 @@
 //! How many rows there will be: of a table behind its conditions (`table`; `share` for conditions of any form,
-//! `sampled` for expressions over one column, `filtered` for statistics with a filter), of plans made of such tables (`relation`, with the foreign keys between them,
-//! `references`); and the order of joins that follows from it (`join_order`). The rows of physical operators come from
-//! the same (`execute::expected`).
+//! `sampled` for expressions over one column, `filtered` for statistics with a filter), of plans made of such tables
+//! (`relation`, with the foreign keys between them, `references`, and how values meet, `meeting`); and the order of
+//! joins that follows from it (`join_order`). The rows of physical operators come from the same (`execute::expected`).
 //!
 //! Estimates come from the tables' statistics (crate `engine`), which inserts and deletes keep. Where a column has
 //! none, SQL Server's guesses are taken (Microsoft: "Cardinality estimation"): the more conditions are joined by AND,

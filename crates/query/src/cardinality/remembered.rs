@@ -13,12 +13,15 @@ use super::sampled::ShareOfValues;
 /// Answers by what was known of a column, and what was asked of it.
 type Answers<T> = Mutex<Vec<(Arc<Summary>, Expr, Option<T>)>>;
 
+/// How the values of two columns meet, by what was known of them.
+type Overlaps = Mutex<Vec<(Arc<Summary>, Arc<Summary>, Overlap)>>;
+
 /// What was computed of a table's columns.
 #[derive(Default)]
 pub(crate) struct Remembered {
     shares: Answers<ShareOfValues>,
     made: Answers<ColumnRows>,
-    overlaps: Mutex<Vec<(Arc<Summary>, Arc<Summary>, Overlap)>>,
+    overlaps: Overlaps,
 }
 
 impl fmt::Debug for Remembered {

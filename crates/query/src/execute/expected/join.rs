@@ -6,14 +6,14 @@ use std::sync::Arc;
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::PhysicalExpr;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
 use super::{Expectations, Plan, column, expression, projected};
 use crate::cardinality::{Equated, Joining, Meeting, Relation, references_between, same_value};
 use crate::execute::index_join::{IndexJoinExec, RowLoopsExec};
+use crate::execute::range_join::RangeJoinExec;
 
 type Pair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
@@ -116,7 +116,9 @@ fn join_of(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
             projection: None,
         });
     }
-    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
+    // A join by ranges stands in the place of nested loops.
+    let ranges = plan.downcast_ref::<RangeJoinExec>().and_then(RangeJoinExec::loops);
+    if let Some(join) = ranges.or_else(|| plan.downcast_ref::<NestedLoopJoinExec>()) {
         return Some(Join {
             left: join.left(),
             right: join.right(),

@@ -35,6 +35,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PhysicalExpr};
 
+use super::again::AgainExec;
 use super::aggregate_scan::AggregateScanExec;
 use super::cancel::CancelExec;
 use super::index_join::{IndexJoinExec, InnerExec};
@@ -251,6 +252,7 @@ fn passed_on(plan: &Plan) -> Option<&Plan> {
         || plan.is::<UnseenRowsExec>()
         || plan.is::<KeyTapExec>()
         || plan.is::<InnerExec>()
+        || plan.is::<AgainExec>()
         || plan.is::<ScalarSubqueryExec>();
     plan.children().first().copied().filter(|_| passes)
 }
