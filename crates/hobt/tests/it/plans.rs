@@ -487,7 +487,12 @@ const SHAPES: &[Shape] = &[
     ("Else", &[("Statements|ScalarOperator", Once)], &[]),
     ("StoredProc", &[("Statements", Once)], &["ProcName"]),
     ("StatementSetOptions", &[], &["ANSI_NULLS", "QUOTED_IDENTIFIER"]),
-    ("QueryPlan", &[("WaitStats", Maybe), ("QueryTimeStats", Maybe), ("RelOp", Once)], &["DegreeOfParallelism"]),
+    ("MemoryGrantInfo", &[], &["SerialRequiredMemory", "SerialDesiredMemory"]),
+    (
+        "QueryPlan",
+        &[("MemoryGrantInfo", Maybe), ("WaitStats", Maybe), ("QueryTimeStats", Maybe), ("RelOp", Once)],
+        &["DegreeOfParallelism"],
+    ),
     ("WaitStats", &[("Wait", Any)], &[]),
     ("Wait", &[], &["WaitType", "WaitTimeMs", "WaitCount"]),
     ("QueryTimeStats", &[], &["CpuTime", "ElapsedTime"]),
