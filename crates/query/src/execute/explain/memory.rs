@@ -30,8 +30,8 @@ pub(crate) struct MemoryWish {
     pub(crate) sorts: usize,
     /// Bytes that would be enough for all they keep.
     pub(crate) bytes: u64,
-    /// Bytes of the columns of fixed length of a row, and of its texts, where it is widest: keys that texts are compared
-    /// by are columns too.
+    /// Bytes of the columns of fixed length of a row, and of its texts, where it is widest: keys that texts are
+    /// compared by are columns too.
     pub(crate) row_bytes: (usize, usize),
     /// Whether rows change hands: a batch of texts then holds the buffers of all batches that its rows come from.
     pub(crate) has_exchange: bool,

@@ -5,8 +5,8 @@
 //!
 //! Columns are followed by their places from the tables up, since names in plans are the binder's own.
 //!
-//! Leaves to others: what was expected of an operator (`estimate`), what it will keep (`memory`), what it did (`actual`), joins (`join`), tables
-//! (`table`), expressions (`expression`), how it looks (`plan_tree`).
+//! Leaves to others: what was expected of an operator (`estimate`), what it will keep (`memory`), what it did
+//! (`actual`), joins (`join`), tables (`table`), expressions (`expression`), how it looks (`plan_tree`).
 
 mod actual;
 mod estimate;

@@ -5,9 +5,9 @@
 //!                                                                   └─ a grant ─► StatementPool ─► operators
 //! ```
 //! Sorts, hash tables and windows reserve what they keep from their statement's [`StatementPool`], which draws on the
-//! instance's budget; what is refused there is spilled, or ends the statement with error 701. The grant is certain. More
-//! than the grant is lent as long as nobody else was promised it, so that an estimate that was too low costs a spill
-//! only where others want the memory (docs/design/0033).
+//! instance's budget; what is refused there is spilled, or ends the statement with error 701. The grant is certain.
+//! More than the grant is lent as long as nobody else was promised it, so that an estimate that was too low costs a
+//! spill only where others want the memory (docs/design/0033).
 //!
 //! Leaves to others: what a plan wants (`execute/explain/memory.rs`), the files (`spill`).
 

@@ -15,8 +15,8 @@ use crate::execute::MemoryFigures;
 
 /// A statement's operators share what it was granted, and what is lent beyond.
 ///
-/// Those that can spill share a third evenly. A sort that spills merges what it holds first, and for that it takes up to
-/// twice as much again without being able to spill: were all in the hands of those that can, none could begin to. A
+/// Those that can spill share a third evenly. A sort that spills merges what it holds first, and for that it takes up
+/// to twice as much again without being able to spill: were all in the hands of those that can, none could begin to. A
 /// merge of what was spilled reads as many files at once as it gets memory for, so the merges share another half: what
 /// is over is for whoever reads the sorted rows.
 pub(super) struct StatementPool {

@@ -24,9 +24,9 @@ impl Sizes {
         (self.third / (8 * self.parts)).clamp(LEAST, MOST) as usize
     }
 
-    /// Rows of a batch between operators, `most` where memory is no matter; `width` is the bytes of a row. A merge keeps
-    /// a batch of each of its inputs, and a batch of merged texts keeps all the inputs that they come from, so that
-    /// little memory wants short batches.
+    /// Rows of a batch between operators, `most` where memory is no matter; `width` is the bytes of a row. A merge
+    /// keeps a batch of each of its inputs, and a batch of merged texts keeps all the inputs that they come from, so
+    /// that little memory wants short batches.
     pub(in crate::interpreter) fn batch_rows(self, width: usize, most: usize) -> usize {
         const LEAST: usize = 16;
         const BATCHES: u64 = 32;
@@ -34,8 +34,8 @@ impl Sizes {
         usize::try_from(rows).unwrap_or(usize::MAX).clamp(LEAST.min(most), most)
     }
 
-    /// How many rows of `width` bytes each part of a sort may keep in memory. Each may keep the batch alive that it came
-    /// in, so that they take a multiple of their own bytes.
+    /// How many rows of `width` bytes each part of a sort may keep in memory. Each may keep the batch alive that it
+    /// came in, so that they take a multiple of their own bytes.
     pub(in crate::interpreter) fn top_rows(self, width: usize) -> usize {
         const KEPT_FOR_ROW: u64 = 20;
         let rows = self.third / self.parts / KEPT_FOR_ROW.saturating_mul(width.max(1) as u64);
@@ -43,8 +43,9 @@ impl Sizes {
     }
 
     /// The least with which a plan's operators get on, in bytes: each part of each holds a few batches, and of a sort
-    /// what it merges with. `width` is what a row of the tables is thought to have. A third of it is for rows, and a sort counts a batch twice. One of texts may be three times
-    /// as large as its rows, since its buffers have room, and holds those of several where rows change hands.
+    /// what it merges with. `width` is what a row of the tables is thought to have. A third of it is for rows, and a
+    /// sort counts a batch twice. One of texts may be three times as large as its rows, since its buffers have room,
+    /// and holds those of several where rows change hands.
     pub(in crate::interpreter) fn least_bytes(self, wish: &MemoryWish, batch_rows: usize, width: usize) -> u64 {
         const BATCHES: u64 = 12;
         const ROOM: u64 = 3;
