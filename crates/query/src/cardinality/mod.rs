@@ -31,7 +31,7 @@ pub(crate) use assumed::{Mark, fold_assumed, is_marked, mark_of, marked};
 pub(crate) use filter_text::filter_parts;
 pub(crate) use join_order::JoinOrderRule;
 pub(crate) use meeting::Meeting;
-pub(crate) use references::references_between;
+pub(crate) use references::{references_between, sources_of};
 pub(crate) use relation::{ColumnRows, Equated, Joining, Relation, distinct_left};
 pub(crate) use remembered::Remembered;
 pub(crate) use same_values::same_value;

@@ -36,6 +36,12 @@ pub(super) fn ends_of(equations: &[(&Expr, &Expr)], left: &LogicalPlan, right: &
     equations.iter().map(|(one, other)| of(left, one).zip(of(right, other))).collect()
 }
 
+/// Of each equation a number for the two tables whose columns it compares; 0 where nobody knows them.
+pub(crate) fn sources_of(ends: &[Ends]) -> Vec<u64> {
+    let id = |end: &WantedColumn| end.heap().map_or(0, |heap| u64::from(heap.table().id.0.cast_unsigned()));
+    ends.iter().map(|ends| ends.as_ref().map_or(0, |(left, right)| id(left) << 32 | id(right))).collect()
+}
+
 /// Of each equation between two sides the foreign key that it is of; of a key all columns have to be compared, and
 /// rows that nobody has held against it may not be there.
 pub(crate) fn references_between(ends: &[Ends]) -> Vec<Option<Reference>> {

@@ -11,7 +11,7 @@ use hobt_types::Collation;
 
 use super::group_sizes::GroupSizes;
 use super::meeting::{Meeting, share_below};
-use super::references::{Reference, ends_of, references_between};
+use super::references::{Reference, ends_of, references_between, sources_of};
 use super::same_values::{same_value, same_values};
 use super::share::{Knowledge, only_column, shares_by};
 use super::table::TableKnowledge;
@@ -80,7 +80,7 @@ pub(crate) struct Equated<'e> {
     pub(crate) right: &'e Expr,
     pub(crate) reference: Option<Reference>,
     pub(crate) meeting: Option<Meeting>,
-    /// The two sources that it joins, as a set; 0 where nobody knows. Equations of the same two may be parts of one
+    /// The two sources that it joins, as a number of its own for each two; 0 where nobody knows. Equations of the same two may be parts of one
     /// key, those of others leave their shares each.
     pub(crate) sources: u64,
 }
@@ -578,8 +578,9 @@ fn of_join(join: &Join) -> Relation {
     let further: Vec<&Expr> = join.filter.as_ref().map(split_conjunction).unwrap_or_default();
     let on: Vec<(&Expr, &Expr)> = join.on.iter().map(|(left, right)| (left, right)).collect();
     let ends = ends_of(&on, &join.left, &join.right);
-    let known = references_between(&ends).into_iter().zip(Meeting::of_all(&ends));
-    let equated = |((left, right), (reference, meeting))| Equated { left, right, reference, meeting, sources: 0 };
+    let known = references_between(&ends).into_iter().zip(Meeting::of_all(&ends)).zip(sources_of(&ends));
+    let equated =
+        |((left, right), ((reference, meeting), sources))| Equated { left, right, reference, meeting, sources };
     let equations: Vec<Equated<'_>> = on.into_iter().zip(known).map(equated).collect();
     let nulls_are_equal = join.null_equality == NullEquality::NullEqualsNull;
     left.joined(&right, join.join_type, Joining { equations: &equations, further: &further, nulls_are_equal })

@@ -11,7 +11,7 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
 use super::{Expectations, Plan, column, expression, projected};
-use crate::cardinality::{Equated, Joining, Meeting, Relation, references_between, same_value};
+use crate::cardinality::{Equated, Joining, Meeting, Relation, references_between, same_value, sources_of};
 use crate::execute::index_join::{IndexJoinExec, RowLoopsExec};
 use crate::execute::range_join::RangeJoinExec;
 
@@ -58,8 +58,9 @@ impl Expectations {
             same_value(expr).and_then(|column| side.columns().get(column)).and_then(|known| known.origin.clone())
         };
         let ends: Vec<_> = on.iter().map(|(one, other)| origin(&left, one).zip(origin(&right, other))).collect();
-        let known = references_between(&ends).into_iter().zip(Meeting::of_all(&ends));
-        let equated = |((left, right), (reference, meeting))| Equated { left, right, reference, meeting, sources: 0 };
+        let known = references_between(&ends).into_iter().zip(Meeting::of_all(&ends)).zip(sources_of(&ends));
+        let equated =
+            |((left, right), ((reference, meeting), sources))| Equated { left, right, reference, meeting, sources };
         let equations: Vec<Equated<'_>> =
             on.iter().map(|(left, right)| (left, right)).zip(known).map(equated).collect();
         let filter = join.filter.map(|filter| filter_of(filter, left_count));
