@@ -214,7 +214,14 @@ impl ExecutionPlan for SpillJoinExec {
         let opened = match join.partition_mode() {
             PartitionMode::CollectLeft => {
                 let common = self.common(&work, &context)?;
-                async move { work.part(common.await.map_err(DataFusionError::Shared)?, partition) }.boxed()
+                async move {
+                    let made = common.await.map_err(DataFusionError::Shared)?;
+                    // Who made it has woken the others, onto its own worker: were it to go on at once, they would wait
+                    // there until it has read all that there is.
+                    tokio::task::yield_now().await;
+                    work.part(made, partition)
+                }
+                .boxed()
             }
             _ => {
                 let build = join.left().execute(partition, Arc::clone(&context))?;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::execution::memory_pool::MemoryPool;
 use hobt_sync::{Wait, WaitType};
@@ -17,6 +17,9 @@ use crate::execute::{MemoryFigures, PendingReasons};
 
 /// How often a waiting statement looks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
+/// How long the first in the line waits before it is let in with the least that it asks for, whatever is left: who has
+/// the memory may wait for a lock that the waiting statement's transaction holds.
+const FORCED_AFTER: Duration = Duration::from_secs(30);
 /// The part of an instance's memory that is left to what nobody reserves.
 const UNCOUNTED: u64 = 8;
 /// The part of the operators' memory that is lent to nobody, so that who comes next finds something.
@@ -30,6 +33,7 @@ pub(in crate::interpreter) struct OperatorMemory {
     claimed: AtomicU64,
     line: Mutex<Line>,
     came_back: Condvar,
+    forced_after: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -74,7 +78,8 @@ impl OperatorMemory {
         let left = budget.limit().saturating_sub(budget.used());
         let total = left - left / UNCOUNTED;
         let (claimed, line, came_back) = (AtomicU64::new(0), Mutex::default(), Condvar::new());
-        Arc::new(OperatorMemory { budget: Arc::clone(budget), total, claimed, line, came_back })
+        let forced_after = FORCED_AFTER;
+        Arc::new(OperatorMemory { budget: Arc::clone(budget), total, claimed, line, came_back, forced_after })
     }
 
     /// All of it, in bytes.
@@ -140,10 +145,11 @@ impl OperatorMemory {
         line.last_ticket += 1;
         let ticket = line.last_ticket;
         line.waiting.push_back(ticket);
-        let mut waits = None;
+        let (mut waits, began) = (None, Instant::now());
         loop {
             let is_first = line.waiting.front() == Some(&ticket);
-            if let Some(granted) = if is_first { self.granted(least, ideal, line.inside == 0) } else { None } {
+            let is_forced = line.inside == 0 || began.elapsed() >= self.forced_after;
+            if let Some(granted) = if is_first { self.granted(least, ideal, is_forced) } else { None } {
                 line.waiting.pop_front();
                 line.inside += 1;
                 // There may be room for the next one too.
@@ -163,14 +169,14 @@ impl OperatorMemory {
     }
 
     /// Claims between `least` and `ideal`, no more than half of what there is beyond the least; `None` if there is not
-    /// that. Who is alone gets in.
-    fn granted(&self, least: u64, ideal: u64, is_alone: bool) -> Option<u64> {
+    /// that. Who `is_forced` gets in.
+    fn granted(&self, least: u64, ideal: u64, is_forced: bool) -> Option<u64> {
         let left = self.total.saturating_sub(self.claimed.load(Ordering::Relaxed));
         let granted = ideal.clamp(least, least.max(left / 2));
         if self.claim(granted, self.total) {
             return Some(granted);
         }
-        if is_alone {
+        if is_forced {
             self.claim_anyway(least);
             return Some(least);
         }
@@ -281,6 +287,17 @@ mod tests {
         let asked = AtomicUsize::new(0);
         let third = enter(&memory, all, &|| asked.fetch_add(1, Ordering::Relaxed) > 2);
         assert_eq!(third.map(drop), Err(CancelledAtGate));
+    }
+
+    #[test]
+    fn who_has_waited_for_long_gets_in_with_the_least() {
+        let mut memory = Arc::into_inner(memory()).expect("nobody else has it");
+        memory.forced_after = Duration::from_millis(1);
+        let memory = Arc::new(memory);
+        let most = MemoryRequest { least: 400, ideal: 800, most: u64::MAX };
+        let _held = [(); 2].map(|()| enter(&memory, most, &|| false).expect("room"));
+        let (_third, figures) = enter(&memory, most, &|| false).expect("it does not wait for ever");
+        assert_eq!(figures.shown().granted, 400);
     }
 
     #[test]
