@@ -27,6 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, Statistics, internal_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -133,7 +134,8 @@ impl SpillJoinExec {
         self.join.downcast_ref::<HashJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
     }
 
-    /// What came of the one build side. It starts on the worker that asks first.
+    /// What came of the one build side. A task of its own makes it and wakes all that wait for it: one of them would wake
+    /// the others behind itself, onto its own worker, and they would wait there until it has read all that there is.
     fn common(&self, work: &Arc<Work>, context: &Arc<TaskContext>) -> Result<Common> {
         let join = self.hash_join()?;
         let mut common = self.common.lock();
@@ -141,7 +143,11 @@ impl SpillJoinExec {
             Some(known) => known,
             None => {
                 let build = join.left().execute(0, Arc::clone(context))?;
-                let making = Arc::clone(work).made(build).map(|made| made.map_err(Arc::new));
+                let making = Arc::clone(work).made(build);
+                let making = async move {
+                    let made = SpawnedTask::spawn(making).join_unwind().await;
+                    made.map_err(|_cancelled| external(SqlError::cancelled())).flatten().map_err(Arc::new)
+                };
                 (making.boxed().shared(), join.right().output_partitioning().partition_count())
             }
         };
@@ -214,14 +220,7 @@ impl ExecutionPlan for SpillJoinExec {
         let opened = match join.partition_mode() {
             PartitionMode::CollectLeft => {
                 let common = self.common(&work, &context)?;
-                async move {
-                    let made = common.await.map_err(DataFusionError::Shared)?;
-                    // Who made it has woken the others, onto its own worker: were it to go on at once, they would wait
-                    // there until it has read all that there is.
-                    tokio::task::yield_now().await;
-                    work.part(made, partition)
-                }
-                .boxed()
+                async move { work.part(common.await.map_err(DataFusionError::Shared)?, partition) }.boxed()
             }
             _ => {
                 let build = join.left().execute(partition, Arc::clone(&context))?;
