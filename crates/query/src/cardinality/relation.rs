@@ -80,8 +80,8 @@ pub(crate) struct Equated<'e> {
     pub(crate) right: &'e Expr,
     pub(crate) reference: Option<Reference>,
     pub(crate) meeting: Option<Meeting>,
-    /// The two sources that it joins, as a number of its own for each two; 0 where nobody knows. Equations of the same two may be parts of one
-    /// key, those of others leave their shares each.
+    /// The two sources that it joins, as a number of its own for each two; 0 where nobody knows. Equations of the same
+    /// two may be parts of one key, those of others leave their shares each.
     pub(crate) sources: u64,
 }
 

@@ -134,8 +134,9 @@ impl SpillJoinExec {
         self.join.downcast_ref::<HashJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
     }
 
-    /// What came of the one build side. A task of its own makes it and wakes all that wait for it: one of them would wake
-    /// the others behind itself, onto its own worker, and they would wait there until it has read all that there is.
+    /// What came of the one build side. A task of its own makes it and wakes all that wait for it: one of them would
+    /// wake the others behind itself, onto its own worker, and they would wait there until it has read all that there
+    /// is.
     fn common(&self, work: &Arc<Work>, context: &Arc<TaskContext>) -> Result<Common> {
         let join = self.hash_join()?;
         let mut common = self.common.lock();
