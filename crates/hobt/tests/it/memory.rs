@@ -151,6 +151,20 @@ fn operators_get_on_with_the_least_that_they_ask_for() {
 }
 
 #[test]
+fn who_is_alone_may_have_all_of_a_small_memory() {
+    let (_folder, _instance, mut session) = open(96);
+    make_wide_rows(&mut session, 120_000);
+    for query in ["SELECT w, id, COUNT(*) c FROM n GROUP BY w, id", "SELECT DISTINCT w, id FROM n"] {
+        let counted = format!("SELECT COUNT(*) FROM ({query}) x");
+        let all = answer(&mut session, "SELECT COUNT(*) FROM n");
+        for dop in [1, 2] {
+            let counted = format!("{counted} OPTION (MAXDOP {dop})");
+            assert_eq!(answer(&mut session, &counted), all, "{counted}");
+        }
+    }
+}
+
+#[test]
 fn a_long_text_function_ends_when_it_is_cancelled() {
     let (_folder, _instance, mut session) = open(512);
     // Each row takes about a second: 2,000 characters of the pattern at each of a million places. No operator of this

@@ -232,9 +232,10 @@ fn number_of(value: i64, name: &str) -> Result<u32, SqlError> {
 
 /// A share of the memory, in per cent.
 fn percent_of(value: &Expression, name: &str) -> Result<f64, SqlError> {
-    let percent = match constant(value)?.value {
+    let TypedValue { sql_type, value: given } = constant(value)?;
+    let percent = match given {
         Value::Int(number) => Some(number as f64),
-        Value::Decimal(number) => number.to_string().parse().ok(),
+        Value::Decimal(number) => Some(number as f64 / 10_f64.powi(i32::from(sql_type.scale()))),
         Value::Float(number) => Some(number),
         _ => None,
     };

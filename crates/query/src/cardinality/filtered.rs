@@ -158,13 +158,24 @@ fn keys_asked(table: &Table, predicates: &[ColumnPredicate]) -> Vec<(usize, Keys
     found
 }
 
+/// The end of two that leaves less; `is_closer` tells keys.
+fn tighter(one: Option<End>, other: Option<End>, is_closer: fn(&[u8], &[u8]) -> bool) -> Option<End> {
+    match (one, other) {
+        (Some(one), Some(other)) => {
+            let takes_other = is_closer(&other.0, &one.0) || (other.0 == one.0 && !other.1);
+            Some(if takes_other { other } else { one })
+        }
+        (one, other) => one.or(other),
+    }
+}
+
 /// One condition more. The ends of one range come one by one.
 fn add_keys(found: &mut Vec<(usize, Keys)>, column: usize, keys: Keys) {
     let is_range = |(known, keys): &&mut (usize, Keys)| *known == column && matches!(keys, Keys::Range(..));
     match (keys, found.iter_mut().find(is_range)) {
         (Keys::Range(low, high), Some((_, Keys::Range(known_low, known_high)))) => {
-            *known_low = known_low.take().or(low);
-            *known_high = known_high.take().or(high);
+            *known_low = tighter(known_low.take(), low, |one, other| one > other);
+            *known_high = tighter(known_high.take(), high, |one, other| one < other);
         }
         (keys, _) => found.push((column, keys)),
     }
@@ -280,5 +291,15 @@ mod tests {
         ] {
             assert_eq!(asked.implies(&filter), follows, "{asked:?} and {filter:?}");
         }
+    }
+
+    #[test]
+    fn of_two_ends_the_one_counts_that_leaves_less() {
+        let mut found = Vec::new();
+        for (low, high) in [(end(5, false), None), (end(9, true), end(20, true)), (end(9, false), end(30, true))] {
+            add_keys(&mut found, 0, Keys::Range(low, high));
+        }
+        let [(0, Keys::Range(low, high))] = &found[..] else { panic!("one range: {found:?}") };
+        assert_eq!((low, high), (&end(9, false), &end(20, true)));
     }
 }

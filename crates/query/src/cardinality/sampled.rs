@@ -226,7 +226,7 @@ impl<'s> Tried<'s> {
             let mut is_dense = false;
             if let Some(numbers) = numbers.as_ref().filter(|_| at > 0 && step.range_rows > 0.0) {
                 let (low, high) = (numbers[at - 1], numbers[at]);
-                let width = (high - low - 1).max(0);
+                let width = high.saturating_sub(low).saturating_sub(1).max(0);
                 is_dense = step.distinct_range_rows >= DENSE * width as f64;
                 all.extend(numbers_between(low, width, each, &mut random));
             }
@@ -254,7 +254,8 @@ impl<'s> Tried<'s> {
     fn has_all_inside(&self, range: &Range) -> bool {
         let Some(numbers) = &self.numbers else { return false };
         let Some(before) = range.inside.start.checked_sub(1) else { return false };
-        (numbers[range.step] - numbers[before] - 1) as usize == range.inside.len()
+        let width = numbers[range.step].saturating_sub(numbers[before]).saturating_sub(1);
+        usize::try_from(width) == Ok(range.inside.len())
     }
 
     /// Rows for which a condition is true that is so for these of the values.
@@ -383,8 +384,8 @@ impl<'s> Tried<'s> {
             _ => {}
         }
         let (mut below, mut first) = (numbers[at - 1], numbers[at]);
-        while first - below > 1 {
-            let stride = ((first - below) / SEARCHED).max(1);
+        while first.saturating_sub(below) > 1 {
+            let stride = (first.saturating_sub(below) / SEARCHED).max(1);
             let between: Vec<i128> = (1..SEARCHED).map(|at| below + at * stride).filter(|at| *at < first).collect();
             let holds = truths(condition, &values_of(&between, self.sql_type)?)?;
             let at = holds.partition_point(|holds| !holds);

@@ -1,7 +1,7 @@
 //! What a statement's operators asked for, were granted and hold, as others see it while it runs.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hobt_engine::time_of_day;
 
@@ -12,6 +12,7 @@ pub struct MemoryFigures {
     granted: OnceLock<(u64, i64)>,
     held: AtomicU64,
     held_most: AtomicU64,
+    is_over: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,16 @@ impl MemoryFigures {
     /// Notes what is granted, in bytes.
     pub(crate) fn gets(&self, granted: u64) {
         self.granted.get_or_init(|| (granted, time_of_day()));
+    }
+
+    /// Notes that the grant was given back.
+    pub(crate) fn gives_back(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the grant was given back.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 
     /// Notes what is held now, in bytes.

@@ -22,6 +22,7 @@ mod join_filter;
 mod large_top;
 mod lock_rows;
 mod memory_figures;
+mod once;
 mod ordered_scan;
 mod path_rows;
 mod places;

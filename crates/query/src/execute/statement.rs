@@ -186,10 +186,10 @@ impl StatementRun {
         *self.memory.lock() = Some(Arc::clone(figures));
     }
 
-    /// What its operators asked for, were granted and hold; `None` if they keep nothing to speak of. May be asked from
-    /// any thread.
+    /// What its operators asked for, were granted and hold; `None` if they keep nothing to speak of, or are done. May
+    /// be asked from any thread.
     pub fn memory(&self) -> Option<MemoryShown> {
-        self.memory.lock().as_ref().map(|figures| figures.shown())
+        self.memory.lock().as_ref().filter(|figures| !figures.is_over()).map(|figures| figures.shown())
     }
 
     /// Counts the rows that scans show as steps of its progress.

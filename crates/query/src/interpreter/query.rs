@@ -229,7 +229,7 @@ impl Interpreter<'_> {
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
     ) -> Result<Option<Planned>, Failure> {
         let query = self.bind_and_lock(run, options, bind)?;
-        let sizes = self.environment.executor.memory.sizes(run.degree());
+        let mut sizes = self.environment.executor.memory.sizes(run.degree());
         let planner = self.planner(run, options, sizes);
         let limit = usize::try_from(self.state.options.row_count).unwrap_or(usize::MAX);
         let plan = match limit {
@@ -248,6 +248,7 @@ impl Interpreter<'_> {
         let (mut plan, mut planner) = self.physical(run, options, sizes, &query, &logical)?;
         if run.degree() > 1 && believes_few_rows(&plan) {
             run.make_serial();
+            sizes = self.environment.executor.memory.sizes(run.degree());
             (plan, planner) = self.physical(run, options, sizes, &query, &logical)?;
         }
         if run.takes_whole() {

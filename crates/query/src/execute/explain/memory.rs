@@ -94,6 +94,10 @@ fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> Option<f64> {
         return Some(bytes(join.left(), TABLE_BYTES) * OF_ALL / 2.0);
     }
     if let Some(grouping) = plan.downcast_ref::<AggregateExec>() {
+        // Different values are kept one by one, as groups are.
+        if grouping.aggr_expr().iter().any(|aggregate| aggregate.is_distinct()) {
+            return Some(bytes(grouping.input(), TABLE_BYTES) * OF_ALL);
+        }
         let keeps = !grouping.group_expr().is_empty() && *grouping.input_order_mode() != InputOrderMode::Sorted;
         return keeps.then(|| bytes(plan, TABLE_BYTES) * OF_ALL);
     }

@@ -71,10 +71,11 @@ impl KeyForm {
     }
 }
 
-/// Numbers in the order of the values. Those of floats are in the order in which Arrow compares them.
+/// Numbers in the order of the values.
 fn numbers(array: &ArrayRef) -> Result<Vec<i64>> {
     let of_float = |value: f64| {
-        let bits = value.to_bits().cast_signed();
+        // Both zeros are one number: the sum of theirs is the positive one.
+        let bits = (value + 0.0).to_bits().cast_signed();
         bits ^ (((bits >> 63).cast_unsigned()) >> 1).cast_signed()
     };
     Ok(match array.data_type() {

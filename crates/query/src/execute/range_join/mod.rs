@@ -48,11 +48,11 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
     InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
 };
-use futures::future::{BoxFuture, FutureExt, Shared};
 use futures::{StreamExt, TryStreamExt};
 use hobt_base::SqlError;
 use parking_lot::Mutex;
 
+use super::once::{Once, once};
 use super::statement::StatementRun;
 use crate::wrap::external;
 use build::{BuildSide, Builder, Built};
@@ -85,7 +85,7 @@ impl fmt::Debug for Stop {
 }
 
 /// What all output partitions wait for.
-type Common = Shared<BoxFuture<'static, std::result::Result<Made, Arc<DataFusionError>>>>;
+type Common = Once<Made>;
 
 /// What came of the build side.
 #[derive(Clone)]
@@ -188,7 +188,7 @@ impl RangeJoinExec {
                     let probe = Filed::put(Vec::new(), Some(right), probes, &stop).await?;
                     Ok(Made::Parts(Arc::new(Parts { build, probe })))
                 };
-                (building.map(|made: Result<Made>| made.map_err(Arc::new)).boxed().shared(), workers)
+                (once(building), workers)
             }
         };
         if left > 1 {

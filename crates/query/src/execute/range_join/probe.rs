@@ -244,7 +244,11 @@ impl Worker {
                     self.open = Some(open);
                     match made {
                         Some(pairs) => return Ok(Some(pairs)),
-                        None => continue,
+                        // Pairs that all fail what is asked of them take time, and give nothing to stop at.
+                        None => {
+                            tokio::task::yield_now().await;
+                            continue;
+                        }
                     }
                 }
                 let is_shown = self.seen.as_ref().is_none_or(|seen| seen.is_last);

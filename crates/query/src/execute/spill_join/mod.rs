@@ -27,7 +27,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, Statistics, internal_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -42,10 +41,11 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 use futures::TryStreamExt;
-use futures::future::{BoxFuture, FutureExt, Shared};
+use futures::future::FutureExt;
 use hobt_base::SqlError;
 use parking_lot::Mutex;
 
+use super::once::{Once, once};
 use super::statement::StatementRun;
 use crate::wrap::{external, sql_error_of};
 use counted::Counted;
@@ -112,7 +112,7 @@ impl fmt::Debug for Stop {
 }
 
 /// What all output partitions of a join with one build side wait for.
-type Common = Shared<BoxFuture<'static, std::result::Result<Made, Arc<DataFusionError>>>>;
+type Common = Once<Made>;
 
 /// A hash join that spills; for who looks at the plan, a [`HashJoinExec`].
 #[derive(Debug)]
@@ -134,9 +134,7 @@ impl SpillJoinExec {
         self.join.downcast_ref::<HashJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
     }
 
-    /// What came of the one build side. A task of its own makes it and wakes all that wait for it: one of them would
-    /// wake the others behind itself, onto its own worker, and they would wait there until it has read all that there
-    /// is.
+    /// What came of the one build side.
     fn common(&self, work: &Arc<Work>, context: &Arc<TaskContext>) -> Result<Common> {
         let join = self.hash_join()?;
         let mut common = self.common.lock();
@@ -145,11 +143,7 @@ impl SpillJoinExec {
             None => {
                 let build = join.left().execute(0, Arc::clone(context))?;
                 let making = Arc::clone(work).made(build);
-                let making = async move {
-                    let made = SpawnedTask::spawn(making).join_unwind().await;
-                    made.map_err(|_cancelled| external(SqlError::cancelled())).flatten().map_err(Arc::new)
-                };
-                (making.boxed().shared(), join.right().output_partitioning().partition_count())
+                (once(making), join.right().output_partitioning().partition_count())
             }
         };
         if left > 1 {

@@ -17,11 +17,11 @@ use crate::execute::{MemoryFigures, PendingReasons};
 
 /// How often a waiting statement looks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
-/// How long the first in the line waits before it is let in with the least that it asks for, whatever is left: who has
-/// the memory may wait for a lock that the waiting statement's transaction holds.
+/// How long a statement is the first in the line before it is let in with the least that it asks for, whatever is left:
+/// who has the memory may wait for a lock that the waiting statement's transaction holds.
 const FORCED_AFTER: Duration = Duration::from_secs(30);
 /// The part of an instance's memory that is left to what nobody reserves.
-const UNCOUNTED: u64 = 8;
+const UNCOUNTED: u64 = 16;
 /// The part of the operators' memory that is lent to nobody, so that who comes next finds something.
 const KEPT_BACK: u64 = 8;
 
@@ -63,7 +63,7 @@ pub(in crate::interpreter) struct MemoryGrant {
 
 /// The statement was cancelled while it waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::interpreter) struct CancelledAtGate;
+pub(in crate::interpreter) struct Cancelled;
 
 impl fmt::Debug for OperatorMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,19 +136,22 @@ impl OperatorMemory {
         figures: &Arc<MemoryFigures>,
         pending: &PendingReasons,
         is_cancelled: &dyn Fn() -> bool,
-    ) -> Result<MemoryGrant, CancelledAtGate> {
-        // Two are to get in, however little there is.
-        let least = wanted.least.min(self.total / 2);
+    ) -> Result<MemoryGrant, Cancelled> {
+        let least = wanted.least.min(self.total);
         let ideal = wanted.ideal.max(least);
         figures.asks(least, ideal);
         let mut line = self.line.lock();
         line.last_ticket += 1;
         let ticket = line.last_ticket;
         line.waiting.push_back(ticket);
-        let (mut waits, began) = (None, Instant::now());
+        let (mut waits, mut first_since) = (None, None);
         loop {
             let is_first = line.waiting.front() == Some(&ticket);
-            let is_forced = line.inside == 0 || began.elapsed() >= self.forced_after;
+            if is_first && first_since.is_none() {
+                first_since = Some(Instant::now());
+            }
+            let is_forced =
+                line.inside == 0 || first_since.is_some_and(|since: Instant| since.elapsed() >= self.forced_after);
             if let Some(granted) = if is_first { self.granted(least, ideal, is_forced) } else { None } {
                 line.waiting.pop_front();
                 line.inside += 1;
@@ -161,9 +164,9 @@ impl OperatorMemory {
             if is_cancelled() {
                 line.waiting.retain(|waiting| *waiting != ticket);
                 self.came_back.notify_all();
-                return Err(CancelledAtGate);
+                return Err(Cancelled);
             }
-            waits.get_or_insert_with(|| (Wait::begin(WaitType::ResourceSemaphore), AtGate::new(pending)));
+            waits.get_or_insert_with(|| (Wait::begin(WaitType::ResourceSemaphore), Waiting::new(pending)));
             self.came_back.wait_for(&mut line, CANCEL_CHECK);
         }
     }
@@ -185,16 +188,16 @@ impl OperatorMemory {
 }
 
 /// A statement that waits for its memory, as others see it.
-struct AtGate<'p>(&'p PendingReasons);
+struct Waiting<'p>(&'p PendingReasons);
 
-impl<'p> AtGate<'p> {
-    fn new(pending: &'p PendingReasons) -> AtGate<'p> {
+impl<'p> Waiting<'p> {
+    fn new(pending: &'p PendingReasons) -> Waiting<'p> {
         pending.memory(true);
-        AtGate(pending)
+        Waiting(pending)
     }
 }
 
-impl Drop for AtGate<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.memory(false);
     }
@@ -225,7 +228,7 @@ mod tests {
         memory: &Arc<OperatorMemory>,
         wanted: MemoryRequest,
         is_cancelled: &dyn Fn() -> bool,
-    ) -> Result<(MemoryGrant, Arc<MemoryFigures>), CancelledAtGate> {
+    ) -> Result<(MemoryGrant, Arc<MemoryFigures>), Cancelled> {
         let figures = Arc::new(MemoryFigures::default());
         let grant = memory.enter(wanted, &figures, &PendingReasons::default(), is_cancelled)?;
         Ok((grant, figures))
@@ -286,7 +289,7 @@ mod tests {
         let (_second, _) = enter(&memory, all, &|| false).expect("the other half");
         let asked = AtomicUsize::new(0);
         let third = enter(&memory, all, &|| asked.fetch_add(1, Ordering::Relaxed) > 2);
-        assert_eq!(third.map(drop), Err(CancelledAtGate));
+        assert_eq!(third.map(drop), Err(Cancelled));
     }
 
     #[test]
@@ -314,7 +317,7 @@ mod tests {
             }
             let third = scope.spawn(|| enter(&memory, half, &|| false).map(drop));
             cancelled.store(true, Ordering::SeqCst);
-            assert_eq!(second.join().expect("no panic"), Err(CancelledAtGate));
+            assert_eq!(second.join().expect("no panic"), Err(Cancelled));
             drop((first, other));
             assert_eq!(third.join().expect("no panic"), Ok(()));
         });

@@ -57,6 +57,8 @@ enum Kind {
     Merge,
     /// Reads a build side, to see whether it fits (`execute/spill_join`).
     BuildSide,
+    /// Reads a side that goes to files if it does not fit (`execute/range_join`).
+    Side,
     /// Makes a hash table of rows that were found to fit.
     HashTable,
     /// Any other that can spill.
@@ -75,6 +77,7 @@ impl Kind {
             _ if begins("RepartitionExec") => Kind::Exchange,
             _ if begins("ExternalSorterMerge") => Kind::Merge,
             _ if begins("HashJoinBuild") => Kind::BuildSide,
+            _ if begins("RangeJoinBuild") => Kind::Side,
             _ if begins("HashJoinInput") => Kind::HashTable,
             true => Kind::Spiller,
             false => Kind::Keeper,
@@ -100,6 +103,7 @@ impl StatementPool {
         let mut state = self.state.lock();
         self.memory.unclaim(state.granted.saturating_sub(state.held));
         state.granted = 0;
+        self.figures.gives_back();
     }
 
     /// All that the statement may hold now.
@@ -252,7 +256,7 @@ impl MemoryPool for StatementPool {
                 }
                 most = self.memory.lent_max();
             }
-            Kind::BuildSide => most = self.memory.lent_max(),
+            Kind::BuildSide | Kind::Side => most = self.memory.lent_max(),
             Kind::HashTable | Kind::Keeper => {}
         }
         self.take(&mut state, more, most)
