@@ -197,6 +197,7 @@ impl Interpreter<'_> {
     fn let_in(&mut self, run: &Arc<StatementRun>, least: u64, ideal: u64) -> Result<MemoryGrant, Failure> {
         let figures = Arc::new(MemoryFigures::default());
         run.show_memory(&figures);
+        figures.asks(least, ideal);
         let memory = &self.environment.executor.memory;
         let (from, to) = run.grant_range(memory.total());
         let most = to.max(least);

@@ -222,6 +222,28 @@ impl Histogram {
         Histogram::of(self.steps.iter().map(scale).collect())
     }
 
+    /// The histogram of `factor` times as many rows, of which these are a random sample. A value that was seen once has
+    /// `rare` rows of them, and `factor` more for each further time. The rest belongs to values that nobody saw, and
+    /// lies between the steps. NULL was seen, however often.
+    pub(super) fn of_sample(&self, factor: f64, rare: f64) -> Histogram {
+        let mut whole = self.scaled(factor);
+        let nulls = self.steps.len() - self.values().len();
+        let rest = |seen: f64| if seen < 1.0 { 0.0 } else { (factor - rare).max(0.0) };
+        let unseen: Vec<f64> = self.values().iter().map(|step| rest(step.equal_rows)).collect();
+        // Nothing is known of what is below the first value.
+        if let [first, behind @ ..] = &mut whole.steps[nulls..]
+            && !behind.is_empty()
+        {
+            first.equal_rows -= unseen[0];
+            behind[0].range_rows += unseen[0];
+            for (step, unseen) in behind.iter_mut().zip(&unseen[1..]) {
+                step.equal_rows -= unseen;
+                step.range_rows += unseen;
+            }
+        }
+        Histogram::of(whole.steps)
+    }
+
     /// The same with so many rows more between the steps, evenly, of one value at least between each two. NULLs stay as
     /// many.
     pub(super) fn with_rows_between(&self, rows: f64) -> Histogram {

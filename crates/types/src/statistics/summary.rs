@@ -129,7 +129,8 @@ impl Summary {
             return self.clone();
         }
         let factor = rows / self.rows;
-        let mut whole = Summary { rows, histogram: self.histogram.scaled(factor), ..self.clone() };
+        let histogram = self.histogram.of_sample(factor, self.rows_of_rare(rows));
+        let mut whole = Summary { rows, histogram, ..self.clone() };
         for prefix in &mut whole.prefixes {
             prefix.bytes *= factor;
             if prefix.seen_distinct > 0.0 {
@@ -138,6 +139,16 @@ impl Summary {
         }
         whole.agree();
         whole
+    }
+
+    /// How many of `rows` rows, of which this is a random sample, a value has that was seen once: as many times more
+    /// than in the sample as values have on average.
+    fn rows_of_rare(&self, rows: f64) -> f64 {
+        let factor = rows / self.rows;
+        let Some(first) = self.prefixes.first().filter(|first| first.seen_distinct > 0.0) else { return factor };
+        let seen = first.counted_distinct.max(1.0);
+        let rare = rows / first.counted_rows.max(1.0) * seen / first.estimate_in(rows).max(seen);
+        rare.clamp(factor.min(1.0), factor.max(1.0))
     }
 
     /// What is to be expected where there are said to be `rows` rows, and a sample's pages show fewer. Nobody has seen

@@ -139,7 +139,6 @@ impl OperatorMemory {
     ) -> Result<MemoryGrant, Cancelled> {
         let least = wanted.least.min(self.total);
         let ideal = wanted.ideal.max(least);
-        figures.asks(least, ideal);
         let mut line = self.line.lock();
         line.last_ticket += 1;
         let ticket = line.last_ticket;

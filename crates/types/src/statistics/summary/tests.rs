@@ -70,7 +70,10 @@ fn a_sample_tells_of_the_whole() {
         taken += 1 + random.below(99) as i64;
         (taken, 0)
     }));
-    near(sample.scaled_to(rows as f64).distinct(1), rows as f64, 0.05);
+    let whole = sample.scaled_to(rows as f64);
+    near(whole.distinct(1), rows as f64, 0.05);
+    near(whole.histogram.rows(), rows as f64, 1e-6);
+    assert!(whole.histogram.steps().iter().all(|step| step.equal_rows < 1.2), "no value has many rows");
     // Samples of partitions, scaled, then merged.
     let parts: Vec<Summary> = (0..20)
         .map(|part| gathered((0..2_000).map(|row| (part * 1_000_000 + row * 31, 0))).scaled_to(50_000.0))
