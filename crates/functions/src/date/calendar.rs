@@ -91,6 +91,17 @@ pub(crate) fn datetime_in_range(ticks: i64, sql_type: SqlType) -> bool {
     }
 }
 
+/// Whether a column of a type of dates or times may hold a number as its value: days or 100 ns since 1970-01-01, 100 ns
+/// since midnight for `time`. Any number for other types.
+pub fn holds_moment(sql_type: SqlType, number: i64) -> bool {
+    match sql_type {
+        SqlType::Date => day_in_range(number),
+        SqlType::Time { .. } => (0..TICKS_PER_DAY).contains(&number),
+        _ if sql_type.is_temporal() => datetime_in_range(number, sql_type),
+        _ => true,
+    }
+}
+
 /// 100 ns units in the last digit of a second of `scale` digits.
 pub(crate) fn tick_unit(scale: u8) -> i64 {
     10_i64.pow(7 - u32::from(scale.min(7)))

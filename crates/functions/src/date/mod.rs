@@ -12,6 +12,7 @@ mod parse;
 mod part;
 mod style;
 
+pub use calendar::holds_moment;
 pub(crate) use calendar::{
     BASE_DAY, BASE_TICKS, TICKS_PER_DAY, TICKS_PER_SECOND, datetime_in_range, round_to_datetime, split,
 };

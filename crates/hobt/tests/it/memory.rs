@@ -165,6 +165,19 @@ fn who_is_alone_may_have_all_of_a_small_memory() {
 }
 
 #[test]
+fn a_sort_above_a_join_by_ranges_goes_to_disk() {
+    let (_folder, _instance, mut session) = open(64);
+    let tables =
+        "SELECT CAST(value AS int) id, REPLICATE('f', 200 + value % 20) f INTO l FROM GENERATE_SERIES(1, 30000);
+        SELECT CAST(value AS int) x, REPLICATE('g', 200 + value % 20) f INTO p FROM GENERATE_SERIES(1, 30000)";
+    session.run(tables).expect(tables);
+    let sorted =
+        "SELECT l.id, l.f lf, p.f pf INTO made FROM l JOIN p ON p.x BETWEEN l.id AND l.id + 0 ORDER BY l.f, p.f";
+    session.run(sorted).expect(sorted);
+    assert_eq!(answer(&mut session, "SELECT COUNT(*) FROM made"), answer(&mut session, "SELECT 30000"));
+}
+
+#[test]
 fn a_long_text_function_ends_when_it_is_cancelled() {
     let (_folder, _instance, mut session) = open(512);
     // Each row takes about a second: 2,000 characters of the pattern at each of a million places. No operator of this

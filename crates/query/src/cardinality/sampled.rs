@@ -33,6 +33,7 @@ use datafusion::physical_expr::create_physical_expr;
 use hobt_base::SplitMix64;
 use hobt_catalog::{value_from_bytes, value_to_bytes};
 use hobt_engine::{statistics_columns, statistics_type};
+use hobt_functions::date::holds_moment;
 use hobt_functions::{carrier, value_to_array};
 use hobt_types::statistics::{Summary, histogram_key};
 use hobt_types::{SqlType, Value};
@@ -214,7 +215,9 @@ impl<'s> Tried<'s> {
             .iter()
             .map(|step| value_from_bytes(kept_as, step.value.as_deref()).ok())
             .collect::<Option<Vec<Value>>>()?;
-        if values.is_empty() {
+        // A stream may bring what no table could hold, and functions need not stand.
+        let is_held = |value: &Value| !matches!(value, Value::Int(number) if !holds_moment(sql_type, *number));
+        if values.is_empty() || !values.iter().all(is_held) {
             return None;
         }
         let numbers: Option<Vec<i128>> = values.iter().map(number_of).collect();

@@ -354,7 +354,9 @@ fn properties_of(
         Partitioning::Hash(..) => return None,
         _ => Partitioning::UnknownPartitioning(count),
     };
-    let no_order = EquivalenceProperties::new(join.plan.schema());
+    // What is equal, and what has one value, stays so in any order: sorts above rely on it.
+    let mut no_order = EquivalenceProperties::new(join.plan.schema());
+    no_order.add_equivalence_group(promised.equivalence_properties().eq_group().clone()).ok()?;
     let properties = PlanProperties::new(no_order, partitioning, EmissionType::Incremental, Boundedness::Bounded);
     Some(Arc::new(properties))
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array};
 use arrow::compute::{filter, take};
-use arrow::datatypes::{SchemaRef, UInt32Type};
+use arrow::datatypes::{DataType, SchemaRef, UInt32Type};
 use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -442,7 +442,7 @@ impl Worker {
     ) -> Result<RecordBatch> {
         let count = build.or(probe).map_or(0, |(_, rows)| rows.len());
         let taken = |side: Option<(&RecordBatch, &UInt32Array)>, schema: &SchemaRef, at: usize| match side {
-            Some((batch, rows)) => Ok(take(batch.column(at), rows, None)?),
+            Some((batch, rows)) => Ok(own_buffers(take(batch.column(at), rows, None)?)),
             None => Ok(new_null_array(schema.field(at).data_type(), count)),
         };
         let column = |index: &ColumnIndex| -> Result<ArrayRef> {
@@ -456,6 +456,15 @@ impl Worker {
         let columns = self.probe.columns.iter().map(column).collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.probe.schema), columns, &options)?)
+    }
+}
+
+/// The same values in memory of their own: texts that are taken keep all of the side that they come from.
+fn own_buffers(array: ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        _ => array,
     }
 }
 

@@ -54,7 +54,8 @@ impl Sizes {
             (wish.row_bytes.0 as u64, wish.row_bytes.1.max(width - width.min(wish.row_bytes.0)) as u64);
         let sources = if wish.has_exchange { self.parts.min(SOURCES) } else { 1 };
         let batch = (batch_rows as u64).saturating_mul(fixed.saturating_add(texts.saturating_mul(ROOM * sources)));
-        let merges = wish.sorts as u64 * self.merge_bytes() as u64;
+        // Merges have half of the statement's memory.
+        let merges = 2 * wish.sorts as u64 * self.merge_bytes() as u64;
         let batches = (wish.operators as u64).saturating_mul(BATCHES.saturating_mul(batch));
         self.parts.saturating_mul(merges.saturating_add(batches))
     }
