@@ -292,7 +292,7 @@ mod tests {
 
     /// The budget, its operators' memory of 801 bytes, and the pool of a statement that was granted so much of it.
     fn pool(granted: u64) -> (Arc<MemoryBudget>, Arc<OperatorMemory>, Arc<dyn MemoryPool>) {
-        let budget = MemoryBudget::new(915);
+        let budget = MemoryBudget::new(854);
         let memory = OperatorMemory::new(&budget);
         assert!(memory.claim(granted, memory.total()));
         let pool = Arc::new(StatementPool::new(&memory, granted, u64::MAX, Arc::default()));
@@ -303,13 +303,13 @@ mod tests {
     fn operators_get_no_more_than_the_budget_and_give_it_back() {
         let (budget, memory, pool) = pool(0);
         let loader = MemoryAccount::new(&budget, "loader");
-        loader.grow(800).expect("free");
+        loader.grow(739).expect("free");
         let join = consumer("join", false).register(&pool);
         join.try_grow(115).expect("what the loader leaves");
         let error = join.try_grow(1).expect_err("nothing is left");
         assert_eq!(sql_error_of(error).number, number::OUT_OF_MEMORY);
         join.grow(50);
-        assert_eq!(budget.used(), 965, "what cannot be refused is counted");
+        assert_eq!(budget.used(), 904, "what cannot be refused is counted");
         drop((join, loader, pool));
         assert_eq!((budget.used(), memory.free()), (0, memory.lent_max()));
     }
