@@ -1,3 +1,6 @@
+//! What trying expressions on values of a histogram tells, against what the rows have. The rows are made here; how a
+//! condition comes to be tried is for the tests of tables.
+
 use datafusion::logical_expr::lit;
 use hobt_types::statistics::{GatherColumns, SortedGatherer};
 use hobt_types::{Collation, KeyColumn};
