@@ -14,9 +14,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties};
 
-use super::inputs::{with_inputs, without_expressions};
+use super::inputs::{passes_on, without_expressions};
 
 /// Passes rows on, each time all of them; see the module.
 #[derive(Debug)]
@@ -53,20 +53,8 @@ impl ExecutionPlan for AgainExec {
         "AgainExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    with_inputs!(input);
+    passes_on!(input);
     without_expressions!();
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         if !self.has_begun.swap(true, Ordering::Relaxed) {

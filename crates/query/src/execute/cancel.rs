@@ -25,13 +25,13 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, RecordBatchStream, SendableRecordBatchStream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, RecordBatchStream, SendableRecordBatchStream,
 };
 use futures::{Stream, StreamExt};
 use hobt_base::SqlError;
 
 use super::again::AgainExec;
-use super::inputs::{with_inputs, without_expressions};
+use super::inputs::{passes_on, without_expressions};
 use super::range_join::RangeJoinExec;
 use super::statement::StatementRun;
 use crate::wrap::{external, sql_error_of};
@@ -112,20 +112,8 @@ impl ExecutionPlan for CancelExec {
         "CancelExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
-    }
-
-    with_inputs!(inner);
+    passes_on!(inner);
     without_expressions!();
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let inner = self.inner.execute(partition, task)?;

@@ -73,6 +73,26 @@ macro_rules! with_inputs {
     };
 }
 
+/// The methods of an operator that passes the rows of its one input on as they come, and that has a method `over` that
+/// gives the same operator over another.
+macro_rules! passes_on {
+    ($input:ident) => {
+        fn properties(&self) -> &std::sync::Arc<datafusion::physical_plan::PlanProperties> {
+            self.$input.properties()
+        }
+
+        crate::execute::inputs::with_inputs!($input);
+
+        fn maintains_input_order(&self) -> Vec<bool> {
+            vec![true]
+        }
+
+        fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+            vec![false]
+        }
+    };
+}
+
 /// What an operator asks to know of its inputs that has statistics of its own from theirs: of the same partition, or of
 /// all where an input has others. Who asks nothing is told nothing.
 pub(super) fn statistics_of(inputs: &[&Arc<dyn ExecutionPlan>], partition: Option<usize>) -> Vec<ChildStats> {
@@ -119,4 +139,4 @@ pub(super) fn replaced(
     replaced.data()
 }
 
-pub(super) use {with_inputs, without_expressions, without_inputs};
+pub(super) use {passes_on, with_inputs, without_expressions, without_inputs};

@@ -19,6 +19,8 @@ mod index_join;
 mod inputs;
 mod insert;
 mod join_filter;
+#[cfg(test)]
+mod join_types;
 mod large_top;
 mod lock_rows;
 mod memory_figures;
@@ -36,6 +38,7 @@ mod scan_exec;
 mod seek_exec;
 mod spill_join;
 mod statement;
+mod stop;
 mod trace;
 mod unseen_rows;
 mod workers;

@@ -14,9 +14,9 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::SortMergeJoinExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 
-use super::super::inputs::{with_inputs, without_expressions};
+use super::super::inputs::{passes_on, without_expressions};
 
 /// A rule that may push projections down, for plans with merge joins too.
 #[derive(Debug)]
@@ -80,20 +80,8 @@ impl ExecutionPlan for FenceExec {
         "FenceExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.join.properties()
-    }
-
-    with_inputs!(join);
+    passes_on!(join);
     without_expressions!();
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.join.execute(partition, context)

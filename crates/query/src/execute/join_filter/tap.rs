@@ -14,13 +14,13 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, RecordBatchStream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, RecordBatchStream,
 };
 use futures::{Stream, StreamExt};
 
 use super::JoinFilter;
 use super::keys::{Collected, KEYS_MAX};
-use crate::execute::inputs::with_inputs;
+use crate::execute::inputs::passes_on;
 
 /// A key of the rows, and whose it is.
 #[derive(Clone, Debug)]
@@ -63,11 +63,7 @@ impl ExecutionPlan for KeyTapExec {
         "KeyTapExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    with_inputs!(input);
+    passes_on!(input);
 
     fn apply_expressions(
         &self,
@@ -75,14 +71,6 @@ impl ExecutionPlan for KeyTapExec {
     ) -> Result<TreeNodeRecursion> {
         let mut keys = self.tapped.iter().map(|tapped| &tapped.key);
         keys.try_fold(TreeNodeRecursion::Continue, |recursion, key| recursion.visit_sibling(|| visit(key)))
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
     }
 
     /// Filters are of one run: a scan that is made ready for another forgets them too.

@@ -14,9 +14,10 @@ use futures::TryStreamExt;
 use parking_lot::Mutex;
 
 use super::conditions::{Ranges, Way};
+use super::form_of;
 use super::keys::{Keys, SortedRows};
 use super::reach::Reach;
-use super::{Stop, form_of};
+use crate::execute::stop::Stop;
 
 /// Rows that are held, ready to be searched.
 pub(super) struct BuildSide {

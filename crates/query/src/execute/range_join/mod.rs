@@ -29,7 +29,6 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -49,12 +48,10 @@ use datafusion::physical_plan::{
     InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::{StreamExt, TryStreamExt};
-use hobt_base::SqlError;
-use parking_lot::Mutex;
 
-use super::once::{Once, once};
+use super::once::{Common, Once};
 use super::statement::StatementRun;
-use crate::wrap::external;
+use super::stop::Stop;
 use build::{BuildSide, Builder, Built};
 use conditions::Ranges;
 pub(super) use conditions::{Bound, Way, bounds_of};
@@ -62,30 +59,6 @@ use keys::KeyForm;
 use parts::{Filed, Parts};
 use probe::Probe;
 pub use rule::RangeJoinRule;
-
-/// The statement, as far as a join knows it.
-#[derive(Clone)]
-struct Stop {
-    /// Whether it is over before its rows have come.
-    is_over: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// How often sides of joins were put into files.
-    splits: Arc<AtomicU64>,
-}
-
-impl Stop {
-    fn check(&self) -> Result<()> {
-        if (self.is_over)() { Err(external(SqlError::cancelled())) } else { Ok(()) }
-    }
-}
-
-impl fmt::Debug for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Stop")
-    }
-}
-
-/// What all output partitions wait for.
-type Common = Once<Made>;
 
 /// What came of the build side.
 #[derive(Clone)]
@@ -103,8 +76,7 @@ pub(super) struct RangeJoinExec {
     join: Arc<dyn ExecutionPlan>,
     ranges: Arc<Ranges>,
     stop: Stop,
-    /// The build side, and how many output partitions have still to ask for it.
-    build: Mutex<Option<(Common, usize)>>,
+    build: Common<Made>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -124,22 +96,16 @@ impl RangeJoinExec {
     fn of(join: &Arc<dyn ExecutionPlan>) -> Result<Option<RangeJoinExec>> {
         let Some(loops) = join.downcast_ref::<NestedLoopJoinExec>() else { return Ok(None) };
         let Some(ranges) = Ranges::of(loops)? else { return Ok(None) };
-        Ok(Some(RangeJoinExec::new(
-            Arc::clone(join),
-            Arc::new(ranges),
-            Stop { is_over: Arc::new(|| false), splits: Arc::default() },
-        )))
+        Ok(Some(RangeJoinExec::new(Arc::clone(join), Arc::new(ranges), Stop::never())))
     }
 
     fn new(join: Arc<dyn ExecutionPlan>, ranges: Arc<Ranges>, stop: Stop) -> RangeJoinExec {
-        RangeJoinExec { join, ranges, stop, build: Mutex::default(), metrics: ExecutionPlanMetricsSet::new() }
+        RangeJoinExec { join, ranges, stop, build: Common::default(), metrics: ExecutionPlanMetricsSet::new() }
     }
 
     /// The same, which stops when `run` is cancelled.
     pub(super) fn stopping_with(&self, run: &Arc<StatementRun>) -> RangeJoinExec {
-        let (splits, run) = (Arc::clone(run.join_splits()), Arc::clone(run));
-        let stop = Stop { is_over: Arc::new(move || run.is_cancelled()), splits };
-        RangeJoinExec::new(Arc::clone(&self.join), Arc::clone(&self.ranges), stop)
+        RangeJoinExec::new(Arc::clone(&self.join), Arc::clone(&self.ranges), Stop::of(run))
     }
 
     /// The nested loops of which it takes the place.
@@ -158,43 +124,34 @@ impl RangeJoinExec {
         Some(ShownRanges { join: self.loops()?, bounds, residual: ranges.residual.as_ref() })
     }
 
-    /// The build side. It starts on the worker that asks first.
-    fn build(&self, context: &Arc<TaskContext>) -> Result<Common> {
+    /// The build side.
+    fn build(&self, context: &Arc<TaskContext>) -> Result<Once<Made>> {
         let join = self.joined()?;
         let workers = join.right().output_partitioning().partition_count();
-        let mut build = self.build.lock();
-        let (common, left) = match build.take() {
-            Some(known) => known,
-            None => {
-                let input = join.left().execute(0, Arc::clone(context))?;
-                let held = MemoryConsumer::new("RangeJoinBuild").register(context.memory_pool());
-                let (ranges, stop) = (Arc::clone(&self.ranges), self.stop.clone());
-                let marks = marks_build(*join.join_type());
-                let (right, context) = (Arc::clone(join.right()), Arc::clone(context));
-                let spills = |side: &Arc<dyn ExecutionPlan>| {
-                    let metrics = SpillMetrics::new(&self.metrics, 0);
-                    SpillManager::new(context.runtime_env(), metrics, side.schema())
+        self.build.get(workers, || {
+            let input = join.left().execute(0, Arc::clone(context))?;
+            let held = MemoryConsumer::new("RangeJoinBuild").register(context.memory_pool());
+            let (ranges, stop) = (Arc::clone(&self.ranges), self.stop.clone());
+            let marks = marks_build(*join.join_type());
+            let (right, context) = (Arc::clone(join.right()), Arc::clone(context));
+            let spills = |side: &Arc<dyn ExecutionPlan>| {
+                let metrics = SpillMetrics::new(&self.metrics, 0);
+                SpillManager::new(context.runtime_env(), metrics, side.schema())
+            };
+            let (builds, probes) = (spills(join.left()), spills(join.right()));
+            Ok(async move {
+                let builder = Builder { ranges: &ranges, marks, workers, stop: stop.clone() };
+                let (first, rest) = match builder.build(input, held).await? {
+                    Built::Whole(build) => return Ok(Made::Whole(build)),
+                    Built::TooLarge(first, rest) => (first, rest),
                 };
-                let (builds, probes) = (spills(join.left()), spills(join.right()));
-                let building = async move {
-                    let builder = Builder { ranges: &ranges, marks, workers, stop: stop.clone() };
-                    let (first, rest) = match builder.build(input, held).await? {
-                        Built::Whole(build) => return Ok(Made::Whole(build)),
-                        Built::TooLarge(first, rest) => (first, rest),
-                    };
-                    stop.splits.fetch_add(1, Ordering::Relaxed);
-                    let build = Filed::put(first, Some(rest), builds, &stop).await?;
-                    let right = CoalescePartitionsExec::new(right).execute(0, context)?;
-                    let probe = Filed::put(Vec::new(), Some(right), probes, &stop).await?;
-                    Ok(Made::Parts(Arc::new(Parts { build, probe })))
-                };
-                (once(building), workers)
-            }
-        };
-        if left > 1 {
-            *build = Some((common.clone(), left - 1));
-        }
-        Ok(common)
+                stop.count_split();
+                let build = Filed::put(first, Some(rest), builds, &stop).await?;
+                let right = CoalescePartitionsExec::new(right).execute(0, context)?;
+                let probe = Filed::put(Vec::new(), Some(right), probes, &stop).await?;
+                Ok(Made::Parts(Arc::new(Parts { build, probe })))
+            })
+        })
     }
 }
 

@@ -18,9 +18,9 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::super::spill_join::compact;
-use super::Stop;
 use super::build::{Builder, weight};
 use super::probe::{Probe, Seen};
+use crate::execute::stop::Stop;
 
 /// All rows of a side.
 pub(super) struct Filed {

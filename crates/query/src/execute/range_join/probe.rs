@@ -20,7 +20,8 @@ use super::build::BuildSide;
 use super::conditions::{Bound, Ranges};
 use super::keys::Keys;
 use super::reach::Reach;
-use super::{Stop, form_of, marks_build};
+use super::{form_of, marks_build};
+use crate::execute::stop::Stop;
 
 /// What a worker needs to know of its join.
 #[derive(Clone)]

@@ -15,20 +15,8 @@ use datafusion::prelude::SessionConfig;
 use hobt_base::SplitMix64;
 
 use super::*;
+use crate::execute::join_types::JOIN_TYPES;
 use crate::interpreter::pool_of;
-
-const TYPES: [JoinType; 10] = [
-    JoinType::Inner,
-    JoinType::Left,
-    JoinType::Right,
-    JoinType::Full,
-    JoinType::LeftSemi,
-    JoinType::RightSemi,
-    JoinType::LeftAnti,
-    JoinType::RightAnti,
-    JoinType::LeftMark,
-    JoinType::RightMark,
-];
 
 /// Columns of either side: two integers, a float, a binary, and the row's number.
 const FIELDS: [&str; 5] = ["a", "b", "f", "t", "n"];
@@ -143,7 +131,7 @@ const CONDITIONS: [&[(&str, Operator, &str)]; 9] = [
 fn ranges_give_what_loops_give() {
     for (at, parts) in CONDITIONS.into_iter().enumerate() {
         for (sizes, partitions) in [((60, 200), 1), ((200, 60), 3), ((0, 50), 2), ((50, 0), 2)] {
-            for join_type in TYPES {
+            for join_type in JOIN_TYPES {
                 let join = loops(sizes, parts, (join_type, partitions), at as u64);
                 let expected = texts(&run(&join, u64::MAX).expect("rows"));
                 let join = reset_plan_states(join).expect("a plan");
@@ -171,7 +159,7 @@ fn no_bound_is_no_range() {
 fn what_does_not_fit_is_joined_in_parts() {
     const LITTLE: u64 = 100 << 10;
     for (at, parts) in CONDITIONS.into_iter().enumerate() {
-        for (join_type, partitions) in TYPES.into_iter().zip([1, 2, 3].into_iter().cycle().skip(at)) {
+        for (join_type, partitions) in JOIN_TYPES.into_iter().zip([1, 2, 3].into_iter().cycle().skip(at)) {
             let join = loops((2000, 40), parts, (join_type, partitions), at as u64);
             let ranges = || {
                 let join = reset_plan_states(Arc::clone(&join)).expect("a plan");
@@ -199,7 +187,7 @@ fn a_batch_that_does_not_fit_is_refused() {
 fn a_statement_that_is_over_is_not_joined_on() {
     let join = loops((3000, 3000), CONDITIONS[3], (JoinType::Inner, 1), 0);
     let ranges = Ranges::of(join.downcast_ref().expect("loops")).expect("types").expect("a bound");
-    let stop = Stop { is_over: Arc::new(|| true), splits: Arc::default() };
+    let stop = Stop::when(Arc::default(), || true);
     let ranges = Arc::new(RangeJoinExec::new(join, Arc::new(ranges), stop)) as Arc<dyn ExecutionPlan>;
     let error = run(&ranges, u64::MAX).expect_err("it is over");
     assert_eq!(crate::wrap::sql_error_of(error).number, hobt_base::number::CANCELED);

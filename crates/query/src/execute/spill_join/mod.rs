@@ -25,7 +25,6 @@ mod tests;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, Statistics, internal_datafusion_err};
@@ -43,11 +42,11 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use futures::future::FutureExt;
 use hobt_base::SqlError;
-use parking_lot::Mutex;
 
-use super::once::{Once, once};
+use super::once::{Common, Once};
 use super::statement::StatementRun;
-use crate::wrap::{external, sql_error_of};
+use super::stop::Stop;
+use crate::wrap::sql_error_of;
 use counted::Counted;
 pub(super) use split::compact;
 use work::{Made, Work};
@@ -85,49 +84,20 @@ fn can_spill(join: &HashJoinExec) -> bool {
     !join.null_aware && *join.partition_mode() != PartitionMode::Auto && orders <= 1 && keeps_promise
 }
 
-/// The statement, as far as a join knows it.
-#[derive(Clone)]
-struct Stop {
-    /// Whether it is over before its rows have come.
-    is_over: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// How often sides of joins were put into files.
-    splits: Arc<AtomicU64>,
-}
-
-impl Stop {
-    fn of(run: &Arc<StatementRun>) -> Stop {
-        let (splits, run) = (Arc::clone(run.join_splits()), Arc::clone(run));
-        Stop { is_over: Arc::new(move || run.is_cancelled()), splits }
-    }
-
-    fn check(&self) -> Result<()> {
-        if (self.is_over)() { Err(external(SqlError::cancelled())) } else { Ok(()) }
-    }
-}
-
-impl fmt::Debug for Stop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Stop")
-    }
-}
-
-/// What all output partitions of a join with one build side wait for.
-type Common = Once<Made>;
-
 /// A hash join that spills; for who looks at the plan, a [`HashJoinExec`].
 #[derive(Debug)]
 struct SpillJoinExec {
     /// The join over the two sides.
     join: Arc<dyn ExecutionPlan>,
     stop: Stop,
-    /// With one build side for all: what came of it, and how many output partitions have still to ask.
-    common: Mutex<Option<(Common, usize)>>,
+    /// With one build side for all: what came of it.
+    common: Common<Made>,
     counted: Counted,
 }
 
 impl SpillJoinExec {
     fn new(join: Arc<dyn ExecutionPlan>, stop: Stop) -> SpillJoinExec {
-        SpillJoinExec { join, stop, common: Mutex::default(), counted: Counted::default() }
+        SpillJoinExec { join, stop, common: Common::default(), counted: Counted::default() }
     }
 
     fn hash_join(&self) -> Result<&HashJoinExec> {
@@ -135,21 +105,10 @@ impl SpillJoinExec {
     }
 
     /// What came of the one build side.
-    fn common(&self, work: &Arc<Work>, context: &Arc<TaskContext>) -> Result<Common> {
+    fn common(&self, work: &Arc<Work>, context: &Arc<TaskContext>) -> Result<Once<Made>> {
         let join = self.hash_join()?;
-        let mut common = self.common.lock();
-        let (made, left) = match common.take() {
-            Some(known) => known,
-            None => {
-                let build = join.left().execute(0, Arc::clone(context))?;
-                let making = Arc::clone(work).made(build);
-                (once(making), join.right().output_partitioning().partition_count())
-            }
-        };
-        if left > 1 {
-            *common = Some((made.clone(), left - 1));
-        }
-        Ok(made)
+        let making = || Ok(Arc::clone(work).made(join.left().execute(0, Arc::clone(context))?));
+        self.common.get(join.right().output_partitioning().partition_count(), making)
     }
 }
 

@@ -13,7 +13,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::spill::SpillManager;
 use futures::TryStreamExt;
 
-use super::Stop;
+use crate::execute::stop::Stop;
 
 /// Files that the rows of a side are put into.
 pub(super) const FILES: usize = 16;

@@ -1,7 +1,7 @@
 //! A join that spills gives what one in memory gives, whatever its kind.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef};
@@ -22,6 +22,7 @@ use datafusion::prelude::SessionConfig;
 use hobt_base::SplitMix64;
 
 use super::*;
+use crate::execute::join_types::JOIN_TYPES;
 use crate::interpreter::pool_of;
 
 /// Rows `k1, k2, v`, the second a text or a number; some keys are NULL, and with `spread` 1 the others are one key.
@@ -60,19 +61,6 @@ fn filter(schema: &SchemaRef) -> JoinFilter {
     JoinFilter::new(Arc::new(BinaryExpr::new(at(0), Operator::Lt, at(1))), indices.to_vec(), Arc::new(both))
 }
 
-const TYPES: [JoinType; 10] = [
-    JoinType::Inner,
-    JoinType::Left,
-    JoinType::Right,
-    JoinType::Full,
-    JoinType::LeftSemi,
-    JoinType::RightSemi,
-    JoinType::LeftAnti,
-    JoinType::RightAnti,
-    JoinType::LeftMark,
-    JoinType::RightMark,
-];
-
 /// What comes of a plan with so much memory, and whether anything was put on disk.
 fn run(plan: &Arc<dyn ExecutionPlan>, bytes: u64) -> Vec<RecordBatch> {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool_of(bytes)).build_arc().expect("a runtime");
@@ -98,7 +86,7 @@ fn spilled(join: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
 
 /// The same, which counts how often it put rows into files.
 fn spilled_counting(join: Arc<dyn ExecutionPlan>, splits: &Arc<AtomicU64>) -> Arc<dyn ExecutionPlan> {
-    let stop = Stop { is_over: Arc::new(|| false), splits: Arc::clone(splits) };
+    let stop = Stop::when(Arc::clone(splits), || false);
     Arc::new(SpillJoinExec::new(join, stop))
 }
 
@@ -119,7 +107,7 @@ fn a_join_that_spills_gives_what_one_in_memory_gives() {
             source.expect("a plan") as Arc<dyn ExecutionPlan>
         };
         let (left, right) = (source(left), source(right));
-        for (at, join_type) in TYPES.into_iter().enumerate() {
+        for (at, join_type) in JOIN_TYPES.into_iter().enumerate() {
             for case in (0..4).filter(|case| (at + case + spread as usize).is_multiple_of(2)) {
                 let keys: Vec<_> =
                     ["k1", "k2"][..1 + (at + case) % 2].iter().map(|name| column(&schema, name)).collect();

@@ -1,7 +1,6 @@
 //! The work of one output partition of a join that may spill.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
@@ -24,11 +23,11 @@ use futures::future::{BoxFuture, FutureExt};
 use futures::{StreamExt, TryStreamExt};
 
 use super::super::index_join::of_nullable;
-use super::Stop;
 use super::build::{Build, Held};
 use super::counted::Counted;
 use super::once_stream::OnceStreamExec;
 use super::split::{Part, compact, split};
+use crate::execute::stop::Stop;
 
 /// How often rows are split before those of one file are sorted: each time there are a sixteenth as many.
 const LEVELS_MAX: usize = 4;
@@ -170,7 +169,7 @@ impl Work {
         probe: SendableRecordBatchStream,
         level: usize,
     ) -> Result<Vec<Pair>> {
-        self.stop.splits.fetch_add(1, Ordering::Relaxed);
+        self.stop.count_split();
         let batch = self.context.session_config().batch_size();
         let builds = split(build, &self.left.keys, level, batch, &self.left.spills, &self.stop).await?;
         let probes = split(probe, &self.right.keys, level, batch, &self.right.spills, &self.stop).await?;
