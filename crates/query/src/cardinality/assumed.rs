@@ -119,20 +119,22 @@ fn is_condition(expr: &Expr) -> bool {
     ) || matches!(expr, Expr::BinaryExpr(binary) if binary.op.is_logic_operator() || binary.op.negate().is_some())
 }
 
+/// Whether a value is made of other rows than the one that is looked at.
+pub(super) fn is_of_others(part: &Expr) -> bool {
+    matches!(
+        part,
+        Expr::OuterReferenceColumn(..)
+            | Expr::ScalarSubquery(_)
+            | Expr::Exists(_)
+            | Expr::InSubquery(_)
+            | Expr::SetComparison(_)
+            | Expr::AggregateFunction(_)
+            | Expr::WindowFunction(_)
+    )
+}
+
 fn is_constant(expr: &Expr) -> bool {
-    let is_open = |part: &Expr| {
-        matches!(
-            part,
-            Expr::Column(_)
-                | Expr::OuterReferenceColumn(..)
-                | Expr::ScalarSubquery(_)
-                | Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::SetComparison(_)
-                | Expr::AggregateFunction(_)
-                | Expr::WindowFunction(_)
-        )
-    };
+    let is_open = |part: &Expr| matches!(part, Expr::Column(_)) || is_of_others(part);
     !expr.is_volatile() && !expr.exists(|part| Ok(is_open(part))).unwrap_or(true)
 }
 

@@ -5,6 +5,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::Expr;
 use hobt_functions::BinaryOperator;
+use hobt_functions::type_rules::as_decimal;
 use hobt_types::SqlType;
 
 use crate::access_path::is_wider_text;
@@ -80,17 +81,7 @@ fn is_integer(sql_type: SqlType) -> bool {
 
 /// Whole digits and decimals of an exact number.
 fn digits(sql_type: SqlType) -> Option<(u8, u8)> {
-    Some(match sql_type {
-        SqlType::Bit => (1, 0),
-        SqlType::TinyInt => (3, 0),
-        SqlType::SmallInt => (5, 0),
-        SqlType::Int => (10, 0),
-        SqlType::BigInt => (19, 0),
-        SqlType::Decimal { precision, scale } => (precision.saturating_sub(scale), scale),
-        SqlType::SmallMoney => (6, 4),
-        SqlType::Money => (15, 4),
-        _ => return None,
-    })
+    as_decimal(sql_type).map(|(precision, scale)| (precision.saturating_sub(scale), scale))
 }
 
 /// Whether a conversion gives different values for different values.

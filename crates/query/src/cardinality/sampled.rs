@@ -38,7 +38,7 @@ use hobt_functions::{carrier, value_to_array};
 use hobt_types::statistics::{Summary, histogram_key};
 use hobt_types::{SqlType, Value};
 
-use super::assumed::estimated_constants;
+use super::assumed::{estimated_constants, is_of_others};
 use super::group_sizes::GroupSizes;
 use super::relation::ColumnRows;
 use super::share::Knowledge;
@@ -110,18 +110,6 @@ fn renamed(expr: &Expr, name: &str) -> Option<Expr> {
 
 /// Whether an expression can be computed here, and is the same whenever it is.
 fn is_computable(expr: &Expr) -> bool {
-    let is_of_others = |part: &Expr| {
-        matches!(
-            part,
-            Expr::OuterReferenceColumn(..)
-                | Expr::ScalarSubquery(_)
-                | Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::SetComparison(_)
-                | Expr::AggregateFunction(_)
-                | Expr::WindowFunction(_)
-        )
-    };
     !expr.exists(|part| Ok(is_of_others(part) || is_volatile(part))).unwrap_or(true)
 }
 

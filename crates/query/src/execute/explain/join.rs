@@ -12,7 +12,7 @@ use hobt_access::Direction;
 use super::super::cancel::CancelExec;
 use super::super::index_join::{IndexJoinExec, RowLoopsExec, Sought, stands_for_outer};
 use super::super::join_filter::KeyTapExec;
-use super::super::range_join::{Bound, RangeJoinExec, ShownRanges, Way};
+use super::super::range_join::{Bound, RangeJoinExec, ShownRanges};
 use super::super::trace::is_exchange;
 use super::{Mapped, Mapper, actual, column_at, joins, looks_up};
 use crate::plan_tree::{CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
@@ -242,7 +242,7 @@ impl Mapper<'_> {
             [low, high] if low.key.eq(&high.key) && low.value.eq(&high.value) && low.includes && high.includes => {
                 vec![key(low, CompareOp::Equal)]
             }
-            _ => shown.bounds.iter().map(|bound| key(bound, operator_of(bound))).collect(),
+            _ => shown.bounds.iter().map(|bound| key(bound, compared_by(bound.operator()))).collect(),
         };
         let detail = Detail::Spool { seek };
         let rows = self.estimates.of(plan).rows;
@@ -313,16 +313,6 @@ fn compared_by(op: Operator) -> CompareOp {
         Operator::Lt => CompareOp::Less,
         Operator::LtEq => CompareOp::LessOrEqual,
         _ => CompareOp::Equal,
-    }
-}
-
-/// How a bound is written.
-fn operator_of(bound: &Bound) -> CompareOp {
-    match (bound.way, bound.includes) {
-        (Way::Above, true) => CompareOp::GreaterOrEqual,
-        (Way::Above, false) => CompareOp::Greater,
-        (Way::Below, true) => CompareOp::LessOrEqual,
-        (Way::Below, false) => CompareOp::Less,
     }
 }
 

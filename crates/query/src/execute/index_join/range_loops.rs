@@ -10,7 +10,6 @@
 use std::sync::Arc;
 
 use datafusion::common::{JoinSide, Result};
-use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::filter::FilterExec;
@@ -18,9 +17,9 @@ use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, ReplaceChildrenOptions};
 
+use super::super::expected::rows_of;
 use super::super::range_join::{Bound, Way, bounds_of};
 use super::super::scan_exec::ScanExec;
 use super::super::trace::{Leaf, is_exchange, trace};
@@ -100,9 +99,8 @@ impl IndexJoinRule {
         let used: Vec<usize> = lookup.used_bounds().collect();
         let bounds: Vec<Bound> = used.iter().map(|at| bounds[*at].clone()).collect();
         let pages = pages_of(&leaf)?;
-        let known = StatisticsContext::new().compute(outer_of(outer).as_ref(), &StatisticsArgs::new())?;
-        let outer_rows = known.num_rows.get_value().map_or(f64::INFINITY, |rows| *rows as f64);
-        let saved = saved(&lookup, bounds.len() > 1, outer_rows, (pages, rows_of(&leaf)));
+        let (outer_rows, rows) = (rows_of(&outer_of(outer)), rows_of(&leaf.plan));
+        let saved = saved(&lookup, bounds.len() > 1, outer_rows, (pages, rows));
         let is_forced = self.way == JoinWay::Loop
             || leaf.table.join_way() == JoinWay::Loop
             || (leaf.table.hint() == AccessHint::Seek && leaf.plan.is::<ScanExec>());
@@ -110,19 +108,9 @@ impl IndexJoinRule {
     }
 }
 
-/// Rows that an inner side reads where nothing is looked up.
-fn rows_of(leaf: &Leaf) -> f64 {
-    let known = StatisticsContext::new().compute(leaf.plan.as_ref(), &StatisticsArgs::new());
-    let rows = known.ok().and_then(|known| known.num_rows.get_value().copied());
-    rows.map_or_else(|| leaf.table.expected_rows() as f64, |rows| rows as f64)
-}
-
 /// What seeks for `outer_rows` rows cost less than to read the inner table, of so many pages and rows, and to search
 /// each of its rows' place. Ranges with both ends are thought to lie side by side.
 fn saved(lookup: &Lookup, has_both_ends: bool, outer_rows: f64, (pages, rows): (f64, f64)) -> f64 {
-    if outer_rows.is_infinite() {
-        return f64::NEG_INFINITY;
-    }
     let part = if has_both_ends { 1.0 } else { OPEN_PART * outer_rows };
     pages + rows * SEARCH_PAGES - (lookup.pages_of(outer_rows, part * rows) + part * pages)
 }
@@ -143,7 +131,7 @@ impl Ranged {
             table: Arc::clone(&leaf.table),
             lookup,
             keys: bounds.iter().map(|bound| Arc::clone(&bound.value)).collect(),
-            bounds: bounds.iter().map(operator_of).collect(),
+            bounds: bounds.iter().map(Bound::operator).collect(),
             nulls_are_equal: false,
             rows_max: usize::MAX,
             pages,
@@ -188,9 +176,8 @@ fn residual(join: &NestedLoopJoinExec, used: &[Bound], side: JoinSide) -> Result
     let Some(filter) = join.filter() else { return Ok(None) };
     let schemas = (join.left().schema(), join.right().schema());
     let is_used = |bound: &Bound| {
-        used.iter().any(|used| {
-            used.key.eq(&bound.key) && used.value.eq(&bound.value) && operator_of(used) == operator_of(bound)
-        })
+        used.iter()
+            .any(|used| used.key.eq(&bound.key) && used.value.eq(&bound.value) && used.operator() == bound.operator())
     };
     let mut left = Vec::new();
     for part in split_conjunction(filter.expression()) {
@@ -201,14 +188,4 @@ fn residual(join: &NestedLoopJoinExec, used: &[Bound], side: JoinSide) -> Result
     }
     let of = |all| JoinFilter::new(all, filter.column_indices().to_vec(), Arc::clone(filter.schema()));
     Ok((!left.is_empty()).then(|| of(conjunction(left))))
-}
-
-/// How a bound is written.
-fn operator_of(bound: &Bound) -> Operator {
-    match (bound.way, bound.includes) {
-        (Way::Above, true) => Operator::GtEq,
-        (Way::Above, false) => Operator::Gt,
-        (Way::Below, true) => Operator::LtEq,
-        (Way::Below, false) => Operator::Lt,
-    }
 }

@@ -34,7 +34,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     RecordBatchStream, ReplaceChildrenOptions,
@@ -42,7 +42,7 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 use hobt_access::KeyRange;
 
-use super::super::expected::of_join;
+use super::super::expected::{of_join, rows_of};
 use super::super::inputs::with_inputs;
 use super::super::profile::OperatorProfile;
 use super::super::scan_exec::ScanExec;
@@ -56,7 +56,7 @@ use crate::wrap::external;
 
 /// The most rows that loops are thought to begin with whose plan has one worker. Each costs a few microseconds, and
 /// waking another worker some hundred.
-const SERIAL_ROWS: usize = 1000;
+const SERIAL_ROWS: f64 = 1000.0;
 
 /// What an inner side does with the rows of its table.
 #[derive(Debug)]
@@ -324,9 +324,7 @@ pub(crate) fn believes_few_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
         if !inputs.is_empty() {
             return inputs.into_iter().all(is_small);
         }
-        let expected = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
-        let rows = expected.ok().and_then(|expected| expected.num_rows.get_value().copied());
-        is_chosen(plan) && rows.is_some_and(|rows| rows <= SERIAL_ROWS)
+        is_chosen(plan) && rows_of(plan) <= SERIAL_ROWS
     }
     has_loops(plan) && is_small(plan)
 }

@@ -44,6 +44,18 @@ pub(in crate::execute) struct Bound {
     pub(in crate::execute) includes: bool,
 }
 
+impl Bound {
+    /// How the bounded value is compared with the bound.
+    pub(in crate::execute) fn operator(&self) -> Operator {
+        match (self.way, self.includes) {
+            (Way::Above, true) => Operator::GtEq,
+            (Way::Above, false) => Operator::Gt,
+            (Way::Below, true) => Operator::LtEq,
+            (Way::Below, false) => Operator::Lt,
+        }
+    }
+}
+
 /// How partners are found.
 #[derive(Clone, Debug)]
 pub(super) struct Ranges {
