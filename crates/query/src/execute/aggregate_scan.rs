@@ -44,6 +44,7 @@ use super::inputs::without_inputs;
 use super::profile::{OperatorProfile, WorkerClock};
 use super::scan_exec::{ScanExec, Started};
 use super::trace::substituted;
+use super::turn::{self, Turn};
 use crate::access_path::AccessHint;
 use crate::wrap::{Kernel, Operation, SqlAggregate, external};
 
@@ -328,6 +329,7 @@ impl ExecutionPlan for AggregateScanExec {
             schema: self.schema(),
             work,
             waiting: false,
+            turn: Turn::new(self.properties.output_partitioning().partition_count(), turn::RANGES),
             done: false,
         }))
     }
@@ -391,9 +393,6 @@ fn overflow(width: IntegerWidth) -> SqlError {
     SqlError::new(number::OVERFLOW, text).with_state(2)
 }
 
-/// After how many ranges at most a worker says how far it is. A warm range may take two microseconds.
-const RANGES_BETWEEN_REPORTS: u64 = 128;
-
 struct AggregateStream {
     worker: ScanWorker,
     source: Arc<dyn ExecutionPlan>,
@@ -406,6 +405,7 @@ struct AggregateStream {
     schema: SchemaRef,
     work: Work,
     waiting: bool,
+    turn: Turn,
     done: bool,
 }
 
@@ -475,17 +475,25 @@ impl Drop for AggregateStream {
 }
 
 impl AggregateStream {
+    fn report(&mut self) {
+        self.profile.set_scanned(self.partition, &self.worker);
+        self.clock.lap();
+    }
+
     fn poll_row(&mut self, task: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
-        for range in 1_u64.. {
+        loop {
+            // There is no row before the end. Who looks on shall see how far it is.
+            if self.turn.is_over(task) {
+                self.report();
+                return Poll::Pending;
+            }
             let polled = match &mut self.work {
                 Work::Counts(counts) => self.worker.poll_counts(task, counts),
                 Work::Pages(aggregator) => self.worker.poll_range(task, &mut **aggregator),
             };
             self.set_waiting(polled.is_pending());
-            // There is no row before the end. Who looks on shall see how far it is.
-            if range.is_multiple_of(RANGES_BETWEEN_REPORTS) || !matches!(polled, Poll::Ready(Some(Ok(())))) {
-                self.profile.set_scanned(self.partition, &self.worker);
-                self.clock.lap();
+            if !matches!(polled, Poll::Ready(Some(Ok(())))) {
+                self.report();
             }
             match polled {
                 Poll::Pending => return Poll::Pending,
@@ -501,7 +509,6 @@ impl AggregateStream {
                 }
             }
         }
-        unreachable!("a scan has fewer ranges than there are numbers")
     }
 }
 

@@ -40,6 +40,7 @@ mod spill_join;
 mod statement;
 mod stop;
 mod trace;
+mod turn;
 mod unseen_rows;
 mod workers;
 

@@ -3,13 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use futures::future::{BoxFuture, FutureExt, Shared};
-use hobt_base::SqlError;
 use parking_lot::Mutex;
-
-use crate::wrap::external;
 
 /// What all who wait for it get.
 pub(super) type Once<T> = Shared<BoxFuture<'static, std::result::Result<T, Arc<DataFusionError>>>>;
@@ -35,9 +31,6 @@ impl<T> fmt::Debug for Common<T> {
 impl<T: Clone + Send + Sync + 'static> Common<T> {
     /// What so many partitions wait for; `making` begins it.
     ///
-    /// A task of its own makes it and wakes all that wait: one of them would wake the others behind itself, onto its
-    /// own worker, and they would wait there until it has read all that there is.
-    ///
     /// # Errors
     /// That of `making`.
     pub(super) fn get<F>(&self, partitions: usize, making: impl FnOnce() -> Result<F>) -> Result<Once<T>>
@@ -47,14 +40,7 @@ impl<T: Clone + Send + Sync + 'static> Common<T> {
         let mut begun = self.begun.lock();
         let (once, left) = match begun.take() {
             Some(known) => known,
-            None => {
-                let making = making()?;
-                let made = async move {
-                    let made = SpawnedTask::spawn(making).join_unwind().await;
-                    made.map_err(|_cancelled| external(SqlError::cancelled())).flatten().map_err(Arc::new)
-                };
-                (made.boxed().shared(), partitions)
-            }
+            None => (making()?.map(|made| made.map_err(Arc::new)).boxed().shared(), partitions),
         };
         if left > 1 {
             *begun = Some((once.clone(), left - 1));

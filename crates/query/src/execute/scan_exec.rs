@@ -36,6 +36,7 @@ use super::join_filter::{Kept, LeafFilter, Sieve};
 use super::places::PlaceBuilder;
 use super::profile::{OperatorProfile, WorkerClock};
 use super::statement::StatementRun;
+use super::turn::{self, Turn};
 use crate::access_path::{ColumnPredicate, Missing};
 use crate::cardinality::LeafEstimate;
 use crate::source::HeapTable;
@@ -43,11 +44,6 @@ use crate::wrap::external;
 
 /// Bytes of texts and binaries after which a batch ends, whatever its rows, where memory is no matter.
 const BATCH_VALUE_BYTES: usize = 16 << 20;
-/// Page ranges that a worker looks at before others of its thread have their turn.
-const RANGES_AT_ONCE: usize = 64;
-/// The same where filters leave rows out. The task that it woke last waits in its thread for that, and no idle thread
-/// can take it.
-const FILTERED_RANGES_AT_ONCE: usize = 2;
 /// How many batches one worker's part of the operators' memory should hold.
 const BATCHES_IN_PART: usize = 16;
 
@@ -295,6 +291,7 @@ impl ExecutionPlan for ScanExec {
             given: 0,
             read: 0,
             waiting: false,
+            turn: Turn::new(self.properties.output_partitioning().partition_count(), turn::RANGES),
             done: false,
         }))
     }
@@ -448,6 +445,7 @@ struct ScanStream {
     given: u64,
     read: u64,
     waiting: bool,
+    turn: Turn,
     done: bool,
 }
 
@@ -501,8 +499,11 @@ impl Stream for ScanStream {
         if this.done {
             return Poll::Ready(None);
         }
-        let is_filtered = this.batch.sieve.is_some();
-        for _ in 0..if is_filtered { FILTERED_RANGES_AT_ONCE } else { RANGES_AT_ONCE } {
+        loop {
+            if this.turn.is_over(task) {
+                this.note_progress();
+                return Poll::Pending;
+            }
             this.clock.begin();
             if let Some(sieve) = &mut this.batch.sieve {
                 sieve.refresh(&mut this.worker);
@@ -533,10 +534,6 @@ impl Stream for ScanStream {
                 }
             }
         }
-        // Where few rows are wanted a scan may be long without one: others of its worker have their turn.
-        this.note_progress();
-        task.waker().wake_by_ref();
-        Poll::Pending
     }
 }
 

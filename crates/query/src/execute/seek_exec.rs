@@ -42,6 +42,7 @@ use super::inputs::without_inputs;
 use super::join_filter::LeafFilter;
 use super::profile::OperatorProfile;
 use super::statement::StatementRun;
+use super::turn::{self, Turn};
 use crate::access_path::{ColumnPredicate, SeekPath};
 use crate::binder::has_sort_key;
 use crate::cardinality::LeafEstimate;
@@ -398,6 +399,7 @@ impl ExecutionPlan for SeekExec {
             produced: 0,
             left: self.limit.unwrap_or(usize::MAX),
             rows_max: context.session_config().batch_size(),
+            turn: Turn::new(self.parts.len(), turn::LEAVES),
         }))
     }
 
@@ -426,6 +428,7 @@ struct SeekStream {
     /// How many rows are still wanted.
     left: usize,
     rows_max: usize,
+    turn: Turn,
 }
 
 impl SeekStream {
@@ -450,9 +453,12 @@ impl SeekStream {
 impl Stream for SeekStream {
     type Item = Result<RecordBatch>;
 
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
         while this.left > 0 && (this.seek.is_some() || this.begin()) {
+            if this.turn.is_over(task) {
+                return Poll::Pending;
+            }
             let Some((partition, seek)) = &mut this.seek else { break };
             let step = seek.advance().and_then(|is_there| {
                 if is_there {
