@@ -152,8 +152,8 @@ impl<'a> IndexPage<'a> {
     /// # Panics
     /// If there are no more than `index` entries.
     pub fn entry(&self, index: usize) -> Result<(&'a [u8], PageId), PageDamage> {
-        let (offset, _) = self.place(index)?;
-        Ok((self.key(index)?, page_id_at(self.bytes, offset)))
+        let (offset, length) = self.place(index)?;
+        Ok((&self.bytes[offset + CHILD..offset + CHILD + length], page_id_at(self.bytes, offset)))
     }
 
     /// A child, counted from the leftmost, 0.

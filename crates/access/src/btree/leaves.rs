@@ -8,10 +8,11 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hobt_base::PageId;
+use hobt_base::{FileId, PageId};
 use hobt_buffer::ReadCounts;
 use hobt_txn::{IoCounts, StatementContext};
 use parking_lot::Mutex;
@@ -23,6 +24,10 @@ use crate::read_ahead::{ReadAhead, add_reads};
 
 /// Pages of level 1 that are read before they are asked for.
 const AHEAD_PAGES: usize = 64;
+/// Slots for each leaf, at most, to put them into order. A tree's pages are neighbours, or others' lie between them.
+const SLOTS_OF_LEAF: usize = 8;
+/// What the slot of a page has that is no leaf.
+const NO_RANK: u32 = u32::MAX;
 
 /// Which leaves were split while somebody watches.
 #[derive(Default)]
@@ -182,12 +187,30 @@ impl LeafList {
             context: Arc::clone(context),
             held_bytes: 0,
         };
+        list.make_room()?;
         let reads = ReadCounts::default();
         let read = list.read_levels(&reads, counts, reads_ahead);
         add_reads(counts, &reads);
         read?;
-        list.leaves.sort_unstable_by_key(|leaf| leaf.page);
+        list.leaves = by_address(std::mem::take(&mut list.leaves));
         Ok(list)
+    }
+
+    /// Makes room for as many leaves as the tree has pages, so that a long list is not moved again and again.
+    fn make_room(&mut self) -> Result<(), AccessError> {
+        let pages = self.watch.tree.hobt.data_pages();
+        self.hold(pages * (size_of::<Leaf>() + size_of::<usize>()) as u64)?;
+        let pages = usize::try_from(pages).expect("fewer pages than bytes of memory");
+        self.leaves.reserve(pages);
+        self.ends.reserve(pages);
+        Ok(())
+    }
+
+    /// Books bytes to the statement's memory account.
+    fn hold(&mut self, bytes: u64) -> Result<(), AccessError> {
+        self.context.memory().grow(bytes)?;
+        self.held_bytes += bytes;
+        Ok(())
     }
 
     fn read_levels(&mut self, reads: &ReadCounts, counts: &IoCounts, reads_ahead: bool) -> Result<(), AccessError> {
@@ -249,14 +272,13 @@ impl LeafList {
         let page = tree.index(id, &bytes)?;
         let damaged = |damage| tree.hobt.damaged(id, damage);
         let first = page.child_index(low).map_err(damaged)?;
-        let mut bytes = 0;
-        for index in first..=page.len() {
-            let separator = if index == first { low } else { page.key(index - 1).map_err(damaged)? };
-            self.push(separator, page.child(index).map_err(damaged)?);
-            bytes += separator.len() + size_of::<Leaf>() + size_of::<usize>();
+        let before = self.separators.len();
+        self.push(low, page.child(first).map_err(damaged)?);
+        for index in first..page.len() {
+            let (separator, child) = page.entry(index).map_err(damaged)?;
+            self.push(separator, child);
         }
-        self.context.memory().grow(bytes as u64)?;
-        self.held_bytes += bytes as u64;
+        self.hold((self.separators.len() - before) as u64)?;
         Ok(fences.high)
     }
 
@@ -297,6 +319,36 @@ impl LeafList {
     }
 }
 
+/// Leaves in the order of their addresses: by a slot for each page where they lie close together, as those of one tree
+/// do, else by comparing them.
+fn by_address(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
+    let mut spans: Vec<(FileId, Range<u32>)> = Vec::new();
+    for Leaf { page, .. } in &leaves {
+        match spans.iter_mut().find(|(file, _)| *file == page.file) {
+            Some((_, pages)) => *pages = pages.start.min(page.number)..pages.end.max(page.number.saturating_add(1)),
+            None => spans.push((page.file, page.number..page.number.saturating_add(1))),
+        }
+    }
+    spans.sort_unstable_by_key(|(file, _)| *file);
+    if spans.iter().map(|(_, pages)| pages.len()).sum::<usize>() <= SLOTS_OF_LEAF * leaves.len() {
+        let mut sorted = Vec::with_capacity(leaves.len());
+        for (file, pages) in spans {
+            let mut ranks = vec![NO_RANK; pages.len()];
+            for Leaf { page, rank } in leaves.iter().filter(|leaf| leaf.page.file == file) {
+                ranks[(page.number - pages.start) as usize] = *rank;
+            }
+            let there = pages.zip(ranks).filter(|(_, rank)| *rank != NO_RANK);
+            sorted.extend(there.map(|(number, rank)| Leaf { page: PageId::new(file, number), rank }));
+        }
+        // A page that is there twice makes a broken tree, which is not mended here.
+        if sorted.len() == leaves.len() {
+            return sorted;
+        }
+    }
+    leaves.sort_unstable_by_key(|leaf| leaf.page);
+    leaves
+}
+
 impl BTree {
     /// How many leaves it has; reads the pages above them.
     ///
@@ -312,6 +364,35 @@ impl BTree {
                 Some(high) => low = high,
                 None => return Ok(leaves),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_come_in_the_order_of_their_addresses() {
+        let orders: [&[(u16, u32)]; 7] = [
+            &[],
+            &[(1, 7)],
+            &[(1, 1), (1, 2), (1, 3), (1, 4)],
+            &[(1, 16), (2, 17), (2, 18), (1, 9), (2, 16), (1, 8)],
+            // Far from each other.
+            &[(1, 1 << 30), (2, 4), (1, 1), (2, 1 << 31), (1, u32::MAX)],
+            &[(1, 9), (1, 8), (1, 7), (1, 3)],
+            // One is there twice.
+            &[(1, 5), (1, 6), (1, 5), (1, 7)],
+        ];
+        for order in orders {
+            let pages: Vec<PageId> = order.iter().map(|(file, number)| PageId::new(FileId(*file), *number)).collect();
+            let leaf = |(rank, page): (usize, &PageId)| Leaf { page: *page, rank: rank as u32 };
+            let leaves = by_address(pages.iter().enumerate().map(leaf).collect());
+            let mut sorted = pages.clone();
+            sorted.sort_unstable();
+            assert_eq!(leaves.iter().map(|leaf| leaf.page).collect::<Vec<_>>(), sorted);
+            assert!(leaves.iter().all(|leaf| pages[leaf.rank as usize] == leaf.page), "{pages:?}");
         }
     }
 }
