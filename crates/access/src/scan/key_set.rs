@@ -12,8 +12,9 @@
 const BITS_MAX: u64 = 1 << 25;
 /// A bit a number is worth it up to so many numbers for each key.
 const NUMBERS_A_KEY: u64 = 256;
-/// So few bits are worth it for any keys.
-const BITS_LEAST: u64 = 1 << 16;
+/// So few bits are worth it for any keys: 128 KiB, which a core's second cache holds. A bit costs less to look at than
+/// the places in a Bloom filter cost to compute, and no key passes that is not in the set.
+const BITS_LEAST: u64 = 1 << 20;
 /// Bits of a Bloom filter for each key: about one key in fifty passes that is not in the set.
 const BLOOM_BITS_A_KEY: usize = 16;
 /// So many keys are remembered one by one.
