@@ -44,7 +44,7 @@ pub use hobt_engine::InstanceSettings;
 pub use hobt_query::interpreter::{cell_text, output_batch};
 pub use hobt_session::{
     CancelHandle, DoneKind, Event, EventSink, Flow, Message, ResultColumn, STACK_BYTES, SessionOptions,
-    StatementStatistics, TableReads,
+    StatementStatistics, TableReads, ThreadTime,
 };
 pub use hobt_tsql::{BatchText, split_batches};
 pub use hobt_types::SqlType;

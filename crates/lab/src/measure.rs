@@ -20,8 +20,8 @@ const STOLEN: &str = "HOBT_STOLEN";
 pub(crate) struct Measured {
     pub(crate) elapsed_s: f64,
     pub(crate) cpu_s: f64,
-    /// Of the elapsed time, what it took to bind and plan the statement, which one thread does.
-    pub(crate) compile_s: f64,
+    /// Time of all threads: the statement's own without what it waited for its workers, and the workers'.
+    pub(crate) threads_s: f64,
     pub(crate) workers: usize,
     pub(crate) waits_ms: BTreeMap<String, f64>,
     pub(crate) latch_waits: BTreeMap<String, u64>,
@@ -50,19 +50,14 @@ impl Measured {
         self.physical_pages + self.read_ahead_pages == 0
     }
 
-    /// What is left of workers × elapsed after CPU and named waits, in percent; below zero when they overlap.
+    /// What is left of the threads' time after CPU and named waits, in percent; below zero when they overlap.
     pub(crate) fn unexplained_percent(&self) -> f64 {
-        let whole = self.whole_s();
-        if whole > 0.0 { self.unexplained_s() / whole * 100.0 } else { 0.0 }
+        if self.threads_s > 0.0 { self.unexplained_s() / self.threads_s * 100.0 } else { 0.0 }
     }
 
-    /// Workers × elapsed. There is one worker while the statement is planned.
-    fn whole_s(&self) -> f64 {
-        self.compile_s + self.workers.max(1) as f64 * (self.elapsed_s - self.compile_s)
-    }
-
-    fn unexplained_s(&self) -> f64 {
-        self.whole_s() - self.cpu_s - self.waits_ms.values().sum::<f64>() / 1e3
+    /// The same in seconds.
+    pub(crate) fn unexplained_s(&self) -> f64 {
+        self.threads_s - self.cpu_s - self.waits_ms.values().sum::<f64>() / 1e3
     }
 
     /// Counts time that the hypervisor gave to others as a wait of its own. A thread that is not run for that reason
@@ -139,8 +134,8 @@ fn of_statistics(statistics: &StatementStatistics) -> Measured {
     Measured {
         elapsed_s: statistics.elapsed.as_secs_f64(),
         cpu_s: statistics.cpu.as_secs_f64(),
-        compile_s: statistics.compile.as_secs_f64(),
-        workers: statistics.degree_of_parallelism,
+        threads_s: statistics.threads.total().as_secs_f64(),
+        workers: statistics.threads.workers.max(1),
         waits_ms: statistics.waits.iter().map(|(name, _, time)| ((*name).to_owned(), milliseconds(*time))).collect(),
         rows_per_worker: statistics.rows_per_worker.clone(),
         logical_pages: pages(|reads| reads.logical),
@@ -178,7 +173,7 @@ mod tests {
     fn stolen_time_explains_no_more_than_what_is_left() {
         let measured = |stolen_ms| {
             let waits_ms = BTreeMap::from([("PAGEIOLATCH_SH".to_owned(), 500.0)]);
-            let mut measured = Measured { elapsed_s: 1.0, cpu_s: 1.2, workers: 2, waits_ms, ..Measured::default() };
+            let mut measured = Measured { threads_s: 2.0, cpu_s: 1.2, waits_ms, ..Measured::default() };
             measured.count_stolen(Duration::from_millis(stolen_ms));
             measured
         };

@@ -317,7 +317,7 @@ impl Log {
         let mut copied = self.ring.copied();
         if !self.ring.has_room(place, copied) {
             self.ring_waits.fetch_add(1, Ordering::Relaxed);
-            let _wait = Wait::begin(WaitType::LogBuffer);
+            let _wait = Wait::begin_working(WaitType::LogBuffer);
             // What lies before is published, or is by somebody who waits here too and comes first. Whoever moves
             // `copied` on makes what lies before it durable.
             while !self.ring.has_room(place, copied) {
@@ -347,7 +347,7 @@ impl Log {
         if lsn >= end {
             return Err(LogError::NotThere { lsn, end });
         }
-        let _wait = Wait::begin(WaitType::WriteLog);
+        let _wait = Wait::begin_working(WaitType::WriteLog);
         while self.durable() <= lsn {
             self.flush_or_wait(lsn)?;
         }

@@ -14,7 +14,7 @@ mod views;
 
 pub use hobt_query::binder::STACK_BYTES;
 pub use hobt_query::interpreter::{
-    DoneKind, Event, EventSink, Flow, Message, ResultColumn, SessionState, StatementStatistics, TableReads,
+    DoneKind, Event, EventSink, Flow, Message, ResultColumn, SessionState, StatementStatistics, TableReads, ThreadTime,
 };
 pub use registry::stop_all_sessions;
 pub use server::Server;

@@ -63,11 +63,22 @@ pub fn record(wait_type: WaitType, wait: Duration, signal: Duration) {
     }
 }
 
+/// The same of a wait of another thread, for which this one keeps the account: [`of_this_thread`] leaves it out.
+pub fn record_of_other(wait_type: WaitType, wait: Duration, signal: Duration) {
+    if slots::accounting() {
+        add(wait_type, nanoseconds(wait), nanoseconds(signal));
+    }
+}
+
 fn book(wait_type: WaitType, wait: Duration, signal: Duration) {
-    let (wait_ns, signal_ns) = (nanoseconds(wait), nanoseconds(signal));
+    let wait_ns = nanoseconds(wait);
+    WAITED_NS.set(WAITED_NS.get().saturating_add(wait_ns));
+    add(wait_type, wait_ns, nanoseconds(signal));
+}
+
+fn add(wait_type: WaitType, wait_ns: u64, signal_ns: u64) {
     let bucket = bucket_of(wait_ns / 1_000);
     slots::with_slot(|slot| slot.waits[wait_type.index()].add(wait_ns, signal_ns, bucket));
-    WAITED_NS.set(WAITED_NS.get().saturating_add(wait_ns));
     // Not reachable while the thread's locals are destroyed; by then no statement runs on it.
     let _ = STATEMENT.try_with(|statement| {
         if let Some(counters) = &*statement.borrow() {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use hobt_base::SqlError;
 use hobt_lab::Grid;
-use hobt_session::{Event, Flow, StatementStatistics};
+use hobt_session::{Event, Flow, StatementStatistics, ThreadTime};
 
 use super::interrupt::{Interrupts, Source};
 use super::open::{InstanceArguments, OpenError};
@@ -57,7 +57,9 @@ fn explain(arguments: &Arguments, instance: &Instance, session: &mut Session) ->
         session.run("CHECKPOINT; DBCC DROPCLEANBUFFERS WITH NO_INFOMSGS")?;
     }
     let before = reads_by_size(instance)?;
+    let begun = Instant::now();
     let (rows, statements) = measure(session, &arguments.query)?;
+    let whole = begun.elapsed();
     let mut reads = reads_by_size(instance)?;
     for (size, (count, bytes)) in &mut reads {
         let (old_count, old_bytes) = before.get(size).copied().unwrap_or_default();
@@ -71,8 +73,14 @@ fn explain(arguments: &Arguments, instance: &Instance, session: &mut Session) ->
         }
         print_cost(cost);
     }
+    let elapsed = statements.iter().map(|cost| cost.elapsed).sum();
+    let outside = milliseconds(whole.saturating_sub(elapsed));
+    println!(
+        "The batch took {} ms, {outside} of them outside: it was parsed, and plans were drawn",
+        milliseconds(whole)
+    );
     println!("Rows sent: {rows}");
-    print_reads(&reads, statements.iter().map(|cost| cost.elapsed).sum());
+    print_reads(&reads, elapsed);
     Ok(())
 }
 
@@ -124,31 +132,36 @@ fn size_text(bytes: u64) -> String {
     }
 }
 
-/// Time of a statement's workers: what they computed, what they waited for, what is left unexplained.
+/// Whose time the parts of a statement's time are parts of.
+fn threads_text(threads: ThreadTime) -> String {
+    let own = milliseconds(threads.own);
+    match threads.workers {
+        0 => format!("Time of its thread: {own} ms"),
+        workers => {
+            let noun = if workers == 1 { "worker" } else { "workers" };
+            let (whole, working) = (milliseconds(threads.total()), milliseconds(threads.working));
+            format!("Time of its threads: {whole} ms, {own} of its own and {working} of {workers} {noun}")
+        }
+    }
+}
+
+/// Time of a statement's threads: what they computed, what they waited for, what is left unexplained.
 fn print_cost(cost: &StatementStatistics) {
-    let workers = cost.degree_of_parallelism.max(1);
-    // One thread compiles; all workers run.
-    let running = cost.elapsed.saturating_sub(cost.compile);
-    let capacity = running * u32::try_from(workers).unwrap_or(u32::MAX) + cost.compile;
-    let share = |part: Duration| match capacity.is_zero() {
+    let whole = cost.threads.total();
+    let share = |part: Duration| match whole.is_zero() {
         true => "-".to_owned(),
-        false => format!("{:.1}", 100.0 * part.as_secs_f64() / capacity.as_secs_f64()),
+        false => format!("{:.1}", 100.0 * part.as_secs_f64() / whole.as_secs_f64()),
     };
-    println!(
-        "Elapsed {} ms, of which {} compiling, with {workers} worker(s)",
-        milliseconds(cost.elapsed),
-        milliseconds(cost.compile)
-    );
-    let mut times = Grid::new("", &["where", "times", "ms", "% of workers × time"]);
+    println!("Elapsed {} ms, of which {} compiling", milliseconds(cost.elapsed), milliseconds(cost.compile));
+    println!("{}", threads_text(cost.threads));
+    let mut times = Grid::new("", &["where", "times", "ms", "% of threads' time"]);
     times.rows.push(vec!["CPU".to_owned(), String::new(), milliseconds(cost.cpu), share(cost.cpu)]);
     let mut waits = cost.waits.clone();
     waits.sort_by_key(|(_, _, time)| std::cmp::Reverse(*time));
-    let mut explained = cost.cpu;
     for (name, count, time) in waits {
-        explained += time;
         times.rows.push(vec![name.to_owned(), count.to_string(), milliseconds(time), share(time)]);
     }
-    let rest = capacity.saturating_sub(explained);
+    let rest = cost.unexplained();
     times.rows.push(vec!["unexplained".to_owned(), String::new(), milliseconds(rest), share(rest)]);
     print!("{}", times.to_text());
     if !cost.reads.is_empty() {

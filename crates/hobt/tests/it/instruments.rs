@@ -297,3 +297,42 @@ fn worker_masks() -> Vec<String> {
     }
     masks
 }
+
+#[test]
+fn what_a_statement_cost_is_the_time_of_its_threads() {
+    let (_folder, instance) = reopened(TABLES);
+    let mut session = session(&instance);
+    session.run("CREATE TABLE h (id int NOT NULL, s varchar(500) NOT NULL)").expect("a heap");
+    let statements = [
+        ("SELECT 1", 1),
+        ("SELECT COUNT(id), MAX(s) FROM t", 64),
+        // Statistics of the column are made first, by a statement within.
+        ("SELECT COUNT(*) FROM t WHERE s < 'C'", 64),
+        ("SELECT COUNT(id), MAX(s) FROM t OPTION (MAXDOP 1)", 1),
+        ("SELECT id, s FROM t", 64),
+        ("INSERT INTO h WITH (TABLOCK) SELECT id, s FROM t", 64),
+        ("INSERT INTO h SELECT id, s FROM t", 64),
+        ("INSERT INTO c SELECT id + 100000, s FROM t", 64),
+        ("UPDATE h SET id = id + 1", 64),
+        ("UPDATE c SET s = REVERSE(s) WHERE id < 10000", 64),
+        ("DELETE FROM h WHERE id % 3 > 0", 64),
+    ];
+    let (mut all, mut explained) = (0.0, 0.0);
+    for (statement, most) in statements {
+        let cost = cost(&mut session, statement);
+        let threads = cost.threads;
+        assert!((1..=most).contains(&threads.workers), "{statement}: {threads:?}");
+        assert!(threads.own <= cost.elapsed, "{statement}: {cost:?}");
+        // While it has no time of its own, workers have.
+        assert!(threads.total() >= cost.elapsed, "{statement}: {cost:?}");
+        let workers = u32::try_from(threads.workers).expect("few");
+        assert!(threads.working <= cost.elapsed * workers, "{statement}: {cost:?}");
+        let waits: f64 = cost.waits.iter().map(|(_, _, time)| time.as_secs_f64()).sum();
+        let (whole, parts) = (threads.total().as_secs_f64(), cost.cpu.as_secs_f64() + waits);
+        // A wait that begins by spinning is processor time as well, and clocks are read one after the other.
+        assert!(parts <= 1.2 * whole + 0.003, "{statement}: {parts} of {whole}: {cost:?}");
+        (all, explained) = (all + whole, explained + parts.min(whole));
+    }
+    // What a hypervisor takes away nobody explains.
+    assert!(explained >= 0.5 * all, "{explained} of {all} seconds");
+}

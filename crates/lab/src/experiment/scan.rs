@@ -329,7 +329,7 @@ pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     let overdrawn = cases.iter().map(|case| {
         // Which of its runs it was is not known.
         let too_small = [cold, warm].into_iter().any(|condition| case.is_too_small(condition));
-        at_most("CPU over workers x elapsed", case.cpu_over_capacity(), 1.0, Some(case.name.clone()), too_small)
+        at_most("CPU over the time of the threads", case.cpu_over_capacity(), 1.0, Some(case.name.clone()), too_small)
     });
     marks.extend(worst(overdrawn));
     marks

@@ -36,6 +36,9 @@ pub(crate) struct Runs {
     pub(crate) elapsed_s: Vec<f64>,
     pub(crate) cpu_s: Vec<f64>,
     pub(crate) unexplained_percent: Vec<f64>,
+    /// Of all threads.
+    threads_s: Vec<f64>,
+    unexplained_s: Vec<f64>,
     pub(crate) physical_pages: Vec<f64>,
     /// Sums over the repetitions.
     waits_ms: BTreeMap<String, f64>,
@@ -49,6 +52,8 @@ impl Runs {
         self.elapsed_s.push(measured.elapsed_s);
         self.cpu_s.push(measured.cpu_s);
         self.unexplained_percent.push(measured.unexplained_percent());
+        self.threads_s.push(measured.threads_s);
+        self.unexplained_s.push(measured.unexplained_s());
         self.physical_pages.push((measured.physical_pages + measured.read_ahead_pages) as f64);
         for (name, time) in &measured.waits_ms {
             *self.waits_ms.entry(name.clone()).or_default() += time;
@@ -68,11 +73,37 @@ impl Runs {
         self.latch_waits.get(class).copied().unwrap_or(0) as f64
     }
 
+    /// Seconds of all threads in one repetition, on the average.
+    pub(crate) fn mean_threads_s(&self) -> Option<f64> {
+        mean(&self.threads_s)
+    }
+
+    /// Processor time of one repetition, on the average.
+    pub(crate) fn mean_cpu_s(&self) -> Option<f64> {
+        mean(&self.cpu_s)
+    }
+
+    /// What CPU and waits leave unexplained of the threads' time of all repetitions, in percent.
+    pub(crate) fn unexplained(&self) -> Option<f64> {
+        let whole = self.threads_s.iter().sum::<f64>();
+        (whole > 0.0).then(|| self.unexplained_s.iter().sum::<f64>() / whole * 100.0)
+    }
+
+    /// The largest CPU time of a run over the time of its threads; above 1 is impossible.
+    fn cpu_over_threads(&self) -> f64 {
+        let share = |(cpu, threads): (&f64, &f64)| if *threads > 0.0 { cpu / threads } else { 0.0 };
+        self.cpu_s.iter().zip(&self.threads_s).map(share).fold(0.0, f64::max)
+    }
+
     /// Milliseconds of each wait type in one repetition, on the average.
     pub(crate) fn mean_waits_ms(&self) -> BTreeMap<String, f64> {
         let count = self.count().max(1) as f64;
         self.waits_ms.iter().map(|(name, time)| (name.clone(), time / count)).collect()
     }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// One case.
@@ -173,11 +204,11 @@ impl Case {
         self.main().mean_waits_ms().into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, time)| *time >= 0.5)
     }
 
-    /// The medians of the time that CPU and named waits leave unexplained, in percent.
+    /// The time that CPU and named waits leave unexplained, in percent.
     pub(crate) fn unexplained(&self) -> impl Iterator<Item = (Condition, f64)> {
         [(Condition::Cold, &self.cold), (Condition::Warm, &self.warm)]
             .into_iter()
-            .filter_map(|(condition, runs)| Some((condition, median(&runs.unexplained_percent)?)))
+            .filter_map(|(condition, runs)| Some((condition, runs.unexplained()?)))
     }
 
     /// Whether the runs under this condition are too small to judge anything by.
@@ -189,15 +220,9 @@ impl Case {
         self.bytes < SMALL_BYTES || median(&runs.elapsed_s).is_some_and(|seconds| seconds < SHORT_S)
     }
 
-    /// The largest CPU time of a run over its workers × elapsed; above 1 is impossible.
+    /// The largest CPU time of a run over the time of its threads; above 1 is impossible.
     pub(crate) fn cpu_over_capacity(&self) -> f64 {
-        [&self.cold, &self.warm]
-            .into_iter()
-            .flat_map(|runs| {
-                let workers = runs.last.workers.max(1) as f64;
-                runs.cpu_s.iter().zip(&runs.elapsed_s).map(move |(cpu, elapsed)| cpu / (workers * elapsed.max(1e-9)))
-            })
-            .fold(0.0, f64::max)
+        self.cold.cpu_over_threads().max(self.warm.cpu_over_threads())
     }
 
     /// The case as an object of the report.
@@ -221,13 +246,13 @@ impl Case {
         list("unexplained_percent_repetitions", &self.main().unexplained_percent);
         list("warm_physical_reads", &self.warm.physical_pages);
         let main = self.main();
-        object.insert("unexplained_percent".to_owned(), json!(median(&main.unexplained_percent)));
+        object.insert("unexplained_percent".to_owned(), json!(main.unexplained()));
         object.insert("waits_ms".to_owned(), json!(main.mean_waits_ms()));
         object.insert("latch_waits".to_owned(), json!(main.latch_waits));
         if self.cold.count() > 0 && self.warm.count() > 0 {
             object.insert("warm_waits_ms".to_owned(), json!(self.warm.mean_waits_ms()));
             object.insert("warm_latch_waits".to_owned(), json!(self.warm.latch_waits));
-            object.insert("warm_unexplained_percent".to_owned(), json!(median(&self.warm.unexplained_percent)));
+            object.insert("warm_unexplained_percent".to_owned(), json!(self.warm.unexplained()));
         }
         object.insert("rows_per_worker".to_owned(), json!(main.last.rows_per_worker));
         let sizes: Map<String, Value> =
@@ -247,6 +272,7 @@ mod tests {
     fn measured(elapsed_s: f64, read_ahead_pages: u64) -> Measured {
         Measured {
             elapsed_s,
+            threads_s: 2.0 * elapsed_s,
             cpu_s: elapsed_s,
             workers: 2,
             logical_pages: 100,

@@ -124,9 +124,9 @@ fn charts(report: &Report) -> Vec<Chart> {
             svg: warm_throughput(report),
         },
         Chart {
-            title: "Where the workers' time went",
-            says: "Seconds of all workers together in one run (the cold one where there is one): processor time, named \
-                   waits, and what neither explains.",
+            title: "Where the threads' time went",
+            says: "Seconds of all threads together in a run, on the average (cold runs where there are any): processor \
+                   time, named waits, and what neither explains.",
             svg: time_split(&report.cases),
         },
         Chart {
@@ -162,24 +162,25 @@ fn warm_throughput(report: &Report) -> String {
 fn time_split(cases: &[Case]) -> String {
     /// A wait that is less than this part of a case's time everywhere is not worth a colour.
     const SHOWN: f64 = 0.005;
-    let timed: Vec<&Case> = cases.iter().filter(|case| case.main().count() > 0).collect();
-    let whole = |case: &Case| case.main().last.workers.max(1) as f64 * case.main().last.elapsed_s;
+    let whole = |case: &Case| case.main().mean_threads_s().filter(|whole| *whole > 0.0);
+    let timed: Vec<(&Case, f64)> = cases.iter().filter_map(|case| Some((case, whole(case)?))).collect();
     let mut waits = BTreeSet::new();
-    for case in &timed {
-        let shown = |time: f64| time / 1e3 >= SHOWN * whole(case);
-        waits.extend(case.main().last.waits_ms.iter().filter(|(_, time)| shown(**time)).map(|(name, _)| name.clone()));
+    for (case, whole) in &timed {
+        let shown = |time: f64| time / 1e3 >= SHOWN * whole;
+        waits.extend(case.main().mean_waits_ms().into_iter().filter(|(_, time)| shown(*time)).map(|(name, _)| name));
     }
-    let bars = timed.iter().map(|case| {
-        let last = &case.main().last;
-        let wait = |name: &String| last.waits_ms.get(name).copied().unwrap_or(0.0) / 1e3;
-        let mut pieces = vec![last.cpu_s];
+    let bars = timed.iter().map(|(case, whole)| {
+        let of_case = case.main().mean_waits_ms();
+        let wait = |name: &String| of_case.get(name).copied().unwrap_or(0.0) / 1e3;
+        let mut pieces = vec![case.main().mean_cpu_s().unwrap_or(0.0)];
         pieces.extend(waits.iter().map(wait));
-        pieces.push((whole(case) - pieces.iter().sum::<f64>()).max(0.0));
+        pieces.push(of_case.iter().filter(|(name, _)| !waits.contains(*name)).map(|(_, time)| time / 1e3).sum());
+        pieces.push((case.main().unexplained().unwrap_or(0.0) / 100.0 * whole).max(0.0));
         Bar { label: case.name.clone(), pieces }
     });
     let mut legend = vec!["CPU".to_owned()];
     legend.extend(waits.iter().cloned());
-    legend.push("unexplained".to_owned());
+    legend.extend(["other waits".to_owned(), "unexplained".to_owned()]);
     BarChart { bars: bars.collect(), legend, limit: None, unit: "s" }.to_svg()
 }
 

@@ -177,7 +177,7 @@ impl Report {
         for case in self.cases.iter().filter(|case| case.main().count() > 0) {
             let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
             let warm_gb_s = case.median("warm_s").map(|warm| case.bytes() as f64 / 1e9 / warm.max(1e-9));
-            let unexplained = crate::figures::median(&case.main().unexplained_percent);
+            let unexplained = case.main().unexplained();
             grid.rows.push(vec![
                 case.name.clone(),
                 thousands(case.rows),

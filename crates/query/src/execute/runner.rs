@@ -20,6 +20,7 @@ use hobt_base::SqlError;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use super::own_thread::{for_client, for_workers};
 use super::statement::StatementRun;
 use super::workers::WorkerPool;
 use crate::wrap::sql_error_of;
@@ -61,35 +62,21 @@ fn wait_for<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Runs a query and hands its batches to `on_batch`, which may stop it by an error. Blocks until the last worker has
-/// let go of the plan. Returns the number of rows.
-///
-/// # Errors
-/// The first error of the plan or of `on_batch`; the cancellation of the statement.
-pub fn run_query(
-    run: &Arc<StatementRun>,
-    pool: &WorkerPool,
-    plan: Arc<dyn ExecutionPlan>,
-    task: Arc<TaskContext>,
-    on_batch: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
-) -> Result<u64, SqlError> {
-    run_for(Reader::Client, (run, pool), (plan, task), on_batch)
-}
-
 /// Who takes the rows of a query, and so whom its workers wait for where they are faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reader {
+pub enum Reader {
     /// Whoever sent the statement: `ASYNC_NETWORK_IO`.
     Client,
     /// The statement itself, which does something with them: `CXPACKET`.
     Statement,
 }
 
-/// [`run_query`] for this reader.
+/// Runs a query and hands its batches to `on_batch`, which may stop it by an error. Blocks until the last worker has
+/// let go of the plan. Returns the number of rows.
 ///
 /// # Errors
-/// As there.
-pub(super) fn run_for(
+/// The first error of the plan or of `on_batch`; the cancellation of the statement.
+pub fn run_query(
     reader: Reader,
     (run, pool): (&Arc<StatementRun>, &WorkerPool),
     (plan, task): (Arc<dyn ExecutionPlan>, Arc<TaskContext>),
@@ -105,7 +92,10 @@ pub(super) fn run_for(
         let mut rows = 0;
         let taken = drain(run, &receiver, &mut |batch| {
             rows += batch.num_rows() as u64;
-            on_batch(batch)?;
+            match reader {
+                Reader::Client => for_client(|| on_batch(batch)),
+                Reader::Statement => on_batch(batch),
+            }?;
             permits.add_permits(1);
             Ok(())
         });
@@ -119,6 +109,12 @@ pub(super) fn run_for(
 pub(crate) fn gathered(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let is_one = plan.output_partitioning().partition_count() == 1 || is_concatenation(&plan);
     if is_one { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) }
+}
+
+/// Whether the plan is one operator upon the other with one stream between: a second worker would only look on.
+pub(crate) fn is_one_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let inputs = plan.children();
+    plan.output_partitioning().partition_count() == 1 && inputs.len() <= 1 && inputs.into_iter().all(is_one_stream)
 }
 
 /// Whether the plan's partitions are the branches of a `UNION ALL`, none of which has workers of its own. They are run
@@ -199,7 +195,7 @@ pub(super) fn drain<T>(
     take: &mut dyn FnMut(T) -> Result<(), SqlError>,
 ) -> Result<(), SqlError> {
     loop {
-        match receiver.recv_timeout(CANCEL_CHECK) {
+        match for_workers(|| receiver.recv_timeout(CANCEL_CHECK)) {
             Ok(Ok(item)) => take(item)?,
             Ok(Err(error)) => return Err(error),
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -219,7 +215,7 @@ pub(super) fn finish(jobs: Vec<JoinHandle<()>>, outcome: Result<(), SqlError>) -
         jobs.iter().for_each(JoinHandle::abort);
     }
     for job in jobs {
-        match wait_for(job) {
+        match for_workers(|| wait_for(job)) {
             Err(error) if error.is_panic() && result.is_ok() => {
                 result = Err(SqlError::internal("A worker of the statement stopped at a broken invariant."));
             }

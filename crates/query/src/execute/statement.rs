@@ -1,7 +1,7 @@
 //! A running statement as its operators see it: context, settings, counters.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, PAGE_SIZE, SessionId, SqlError};
 use hobt_catalog::{Index, IndexUse, IndexUser};
 use hobt_engine::{Database, DatabaseUse, Instance};
-use hobt_sync::WaitCounters;
+use hobt_sync::{WaitCounters, nanoseconds};
 use hobt_tsql::ast::Span;
 use hobt_txn::locks::HeldLock;
 use hobt_txn::{IoCounts, Progress, StatementContext, Transaction};
@@ -52,6 +52,9 @@ pub struct StatementRun {
     scans: Mutex<Vec<Arc<Scan>>>,
     profiles: Mutex<Vec<Arc<OperatorProfile>>>,
     worker_cpu_ns: AtomicU64,
+    worker_time_ns: AtomicU64,
+    /// Of the plan that had most.
+    workers: AtomicUsize,
     databases: Mutex<Vec<DatabaseUse>>,
     left_out: AtomicBool,
     /// Tables that it reads all of under `SERIALIZABLE`, and whether they are locked as such.
@@ -278,6 +281,8 @@ impl StatementRun {
             scans: Mutex::default(),
             profiles: Mutex::default(),
             worker_cpu_ns: AtomicU64::new(0),
+            worker_time_ns: AtomicU64::new(0),
+            workers: AtomicUsize::new(0),
             databases: Mutex::default(),
             left_out: AtomicBool::new(false),
             whole: Mutex::default(),
@@ -406,8 +411,28 @@ impl StatementRun {
 
     /// Adds what a plan's workers did.
     pub(crate) fn add_report(&self, report: &WorkerReport) {
-        let cpu_ns = u64::try_from(report.cpu_total().as_nanos()).unwrap_or(u64::MAX);
-        self.worker_cpu_ns.fetch_add(cpu_ns, Ordering::Relaxed);
+        self.worker_cpu_ns.fetch_add(nanoseconds(report.cpu_total()), Ordering::Relaxed);
+        self.worker_time_ns.fetch_add(nanoseconds(report.time_total()), Ordering::Relaxed);
+        self.workers.fetch_max(report.workers(), Ordering::Relaxed);
+    }
+
+    /// Adds what the workers and the waits were of a statement that ran for this one, on its thread: that read rows for
+    /// statistics, or for `INSERT … EXEC`.
+    pub(crate) fn add_inner(&self, inner: &StatementRun) {
+        self.waits.absorb(&inner.waits);
+        self.worker_cpu_ns.fetch_add(nanoseconds(inner.worker_cpu()), Ordering::Relaxed);
+        self.worker_time_ns.fetch_add(nanoseconds(inner.worker_time()), Ordering::Relaxed);
+        self.workers.fetch_max(inner.workers(), Ordering::Relaxed);
+    }
+
+    /// Time of the workers of the statement's plans so far: their number × elapsed, of each.
+    pub fn worker_time(&self) -> Duration {
+        Duration::from_nanos(self.worker_time_ns.load(Ordering::Relaxed))
+    }
+
+    /// Workers of the plan that had most of them so far; 0 if none has run.
+    pub fn workers(&self) -> usize {
+        self.workers.load(Ordering::Relaxed)
     }
 
     /// Processor time of the workers of the statement's plans so far.

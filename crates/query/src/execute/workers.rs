@@ -23,10 +23,12 @@ use std::time::{Duration, Instant};
 use hobt_base::SqlError;
 use hobt_functions::watch::{Watch, WatchGuard, current, set_watch};
 use hobt_sync::processor::{self, RunQueueClock};
-use hobt_sync::waits::{self, StatementCountersGuard};
+use hobt_sync::waits::{self, StatementCountersGuard, Wait};
 use hobt_sync::{WaitCounters, WaitType};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::runtime::{Builder, Runtime};
+
+use super::own_thread::for_workers;
 
 thread_local! {
     static WORKER: RefCell<Option<(Weak<Group>, usize)>> = const { RefCell::new(None) };
@@ -50,6 +52,16 @@ impl WorkerReport {
     /// Processor time of all workers.
     pub fn cpu_total(&self) -> Duration {
         self.times.iter().map(|time| time.cpu).sum()
+    }
+
+    /// How many workers there were.
+    pub fn workers(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Workers × elapsed: what processor time and waits of the workers are parts of.
+    pub fn time_total(&self) -> Duration {
+        self.elapsed * u32::try_from(self.times.len()).unwrap_or(u32::MAX)
     }
 
     /// What processor time, waits and the run queue leave of workers × elapsed.
@@ -223,8 +235,12 @@ impl Group {
         if let Some(wait_type) = self.reason() {
             let waited = now.saturating_sub(since.max(self.started_ns.load(Ordering::Acquire)));
             worker.parked_ns.fetch_add(waited, Ordering::Relaxed);
-            waits::record(wait_type, Duration::from_nanos(waited), Duration::ZERO);
+            waits::record_of_other(wait_type, Duration::from_nanos(waited), Duration::ZERO);
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.idle.lock().parked == self.workers.len()
     }
 
     /// Waits until every worker is parked. While the guard is held, none can say that it is awake again: one that the
@@ -345,7 +361,11 @@ impl WorkerPool {
         };
         let group = &team.group;
         let _booked_here = waits::set_statement_counters(Some(Arc::clone(counters)));
-        let idle = group.wait_until_idle();
+        let idle = {
+            // A new group's threads begin by parking.
+            let _starting = (!group.is_idle()).then(|| Wait::begin_working(WaitType::ThreadPool));
+            group.wait_until_idle()
+        };
         let before = readings(group);
         for worker in &group.workers {
             worker.parked_ns.store(0, Ordering::Relaxed);
@@ -358,7 +378,7 @@ impl WorkerPool {
         group.generation.fetch_add(1, Ordering::Release);
         drop(idle);
         let result = drive(team.runtime.handle());
-        let idle = group.wait_until_idle();
+        let idle = for_workers(|| group.wait_until_idle());
         let ended = group.now_ns();
         for worker in &group.workers {
             group.end_park(worker, worker.parked_since.load(Ordering::Acquire), ended);
@@ -367,12 +387,12 @@ impl WorkerPool {
         drop(idle);
         let report = report(group, &before, Duration::from_nanos(ended - started));
         for delay in report.times.iter().map(|time| time.run_queue).filter(|delay| !delay.is_zero()) {
-            waits::record(WaitType::SosSchedulerYield, delay, delay);
+            waits::record_of_other(WaitType::SosSchedulerYield, delay, delay);
         }
         {
             // For the whole instance only: in a statement's own figures it is what the named waits leave.
             let _not_the_statement = waits::set_statement_counters(None);
-            waits::record(WaitType::Unexplained, report.unexplained(), Duration::ZERO);
+            waits::record_of_other(WaitType::Unexplained, report.unexplained(), Duration::ZERO);
         }
         let mut idle = self.idle.lock();
         let teams = idle.entry(key).or_default();
@@ -445,7 +465,9 @@ mod tests {
                 assert!(time.parked <= report.elapsed && time.run_queue <= report.elapsed, "{report:?}");
             }
             let rows = counters.rows();
-            let booked = Duration::from_nanos(rows.iter().map(|row| row.wait_time_ns).sum());
+            // The first statement's own thread waits until the group's threads are there.
+            let of_workers = rows.iter().filter(|row| row.wait_type != WaitType::ThreadPool);
+            let booked = Duration::from_nanos(of_workers.map(|row| row.wait_time_ns).sum());
             let named: Duration = report.times.iter().map(|time| time.parked + time.run_queue).sum();
             assert_eq!(booked, named, "{report:?}");
             // Each worker was parked at the end at least, for want of work.

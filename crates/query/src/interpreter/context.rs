@@ -12,18 +12,18 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hobt_base::SqlError;
-use hobt_sync::{WaitCounters, processor, waits};
+use hobt_sync::{WaitCounters, waits};
 use hobt_txn::StatementContext;
 
-use super::event::{StatementStatistics, TableReads};
+use super::event::{StatementStatistics, TableReads, ThreadTime};
 use super::failure::Failure;
 use super::run::Interpreter;
 use super::transaction::OpenTransaction;
 use crate::binder::QueryHints;
-use crate::execute::{Assumptions, OperatorProfile, StatementRun};
+use crate::execute::{Assumptions, OperatorProfile, OwnThread, OwnTime, StatementRun};
 
 /// Trace flag 652: no read-ahead.
 const NO_READ_AHEAD: i32 = 652;
@@ -100,22 +100,37 @@ impl Interpreter<'_> {
         body: impl FnOnce(&mut Self) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         self.note_direct_cost();
-        let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
+        let started = OwnThread::begin();
         let session = self.state.id;
         self.environment.sessions.statement_runs(session, Arc::downgrade(run));
         self.run_begins(run);
+        self.runs.push(Arc::clone(run));
         let result = self.as_statement(&run.context, &run.waits, body, |this, result| {
             if let (Some(open), true) = (&this.state.transaction, run.context.is_in_transaction()) {
                 run.databases().iter().for_each(|database| open.uses_database(database));
             }
             run.end(result.is_ok())
         });
-        self.run_ends(run, result.is_ok(), started.elapsed());
-        let cpu = processor::thread_cpu_time().saturating_sub(cpu);
+        self.runs.pop();
+        let time = {
+            let _booked_here = waits::set_statement_counters(Some(Arc::clone(&run.waits)));
+            started.end()
+        };
+        self.run_ends(run, result.is_ok(), time.elapsed);
         let (compile, compile_cpu) = std::mem::take(&mut self.compiled);
-        let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, started.elapsed(), cpu) };
-        self.state.waits.absorb(&run.waits);
-        self.environment.sessions.statement_ends(session, &cost, run.profiles());
+        let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, time) };
+        match self.runs.last() {
+            // What the session has used is noted with the outer statement.
+            Some(outer) => {
+                outer.add_inner(run);
+                let noted = StatementStatistics { elapsed: Duration::ZERO, cpu: Duration::ZERO, ..cost.clone() };
+                self.environment.sessions.statement_ends(session, &noted, run.profiles());
+            }
+            None => {
+                self.state.waits.absorb(&run.waits);
+                self.environment.sessions.statement_ends(session, &cost, run.profiles());
+            }
+        }
         self.cost = Some(Box::new(cost));
         result
     }
@@ -171,8 +186,8 @@ impl Interpreter<'_> {
     }
 }
 
-/// What a finished statement cost; `cpu` is that of the session's own thread.
-fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementStatistics {
+/// What a finished statement cost; `time` is that of the session's own thread.
+fn cost_of(run: &StatementRun, time: OwnTime) -> StatementStatistics {
     let waits = run
         .waits
         .rows()
@@ -187,9 +202,10 @@ fn cost_of(run: &StatementRun, elapsed: Duration, cpu: Duration) -> StatementSta
         profile.filters().into_iter().map(of_table).collect::<Vec<_>>()
     });
     StatementStatistics {
-        elapsed,
-        cpu: cpu + run.worker_cpu(),
+        elapsed: time.elapsed,
+        cpu: time.cpu + run.worker_cpu(),
         degree_of_parallelism: run.degree(),
+        threads: ThreadTime { own: time.own, workers: run.workers(), working: run.worker_time() },
         reads: TableReads::of(run),
         waits: waits.collect(),
         rows_per_worker: widest.unwrap_or_default(),

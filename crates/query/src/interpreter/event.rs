@@ -114,6 +114,25 @@ impl TableReads {
     }
 }
 
+/// Time of a statement's threads: what its processor time and its waits are parts of.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ThreadTime {
+    /// Of the thread that runs it: that binds, plans, changes rows, sends them and commits. Without what it waited for
+    /// its workers.
+    pub own: Duration,
+    /// Workers of the plan that had most of them; 0 of a statement that ran none.
+    pub workers: usize,
+    /// Of all workers, from the first to the last moment of each plan.
+    pub working: Duration,
+}
+
+impl ThreadTime {
+    /// Of all threads.
+    pub fn total(&self) -> Duration {
+        self.own + self.working
+    }
+}
+
 /// What a statement cost.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct StatementStatistics {
@@ -127,6 +146,8 @@ pub struct StatementStatistics {
     pub compile_cpu: Duration,
     /// Workers that it was allowed.
     pub degree_of_parallelism: usize,
+    /// Time of its threads.
+    pub threads: ThreadTime,
     /// The tables read.
     pub reads: Vec<TableReads>,
     /// Its waits by type: name, number of waits, time.
@@ -139,6 +160,14 @@ pub struct StatementStatistics {
     pub filters: Vec<(String, FilterProfile)>,
     /// How often both sides of a join were put on disk, because the build side did not fit into memory.
     pub join_splits: u64,
+}
+
+impl StatementStatistics {
+    /// What processor time and waits leave of the time of its threads.
+    pub fn unexplained(&self) -> Duration {
+        let waited: Duration = self.waits.iter().map(|(_, _, time)| *time).sum();
+        self.threads.total().saturating_sub(self.cpu + waited)
+    }
 }
 
 /// One thing that a running batch sends.

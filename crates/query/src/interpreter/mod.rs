@@ -61,7 +61,7 @@ mod watch;
 pub use configuration::{OPTIONS, ServerOption};
 pub(crate) use ddl::written_table_name;
 pub use environment::{Environment, SessionDirectory};
-pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads};
+pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads, ThreadTime};
 pub use hobt_txn::Progress;
 #[cfg(test)]
 pub(crate) use memory::pool_of;

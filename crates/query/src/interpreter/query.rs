@@ -30,8 +30,8 @@ use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
 use crate::execute::{
-    JoinWay, MemoryFigures, MemoryWish, StatementRun, WriteTarget, believes_few_rows, cancellable, gathered,
-    insert_plan, insert_select, memory_wish, physical_plan, run_query, sort_large_tops, spilling,
+    JoinWay, MemoryFigures, MemoryWish, Reader, StatementRun, WriteTarget, believes_few_rows, cancellable, gathered,
+    insert_plan, insert_select, is_one_stream, memory_wish, physical_plan, run_query, sort_large_tops, spilling,
 };
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
@@ -76,7 +76,7 @@ impl Interpreter<'_> {
         let options = bind_options(&hints);
         let mut captured: Option<Vec<ResultColumn>> = None;
         let rows = self.run_bound_with(
-            &run,
+            (&run, Reader::Client),
             options,
             |binder| binder.bind_query(&select.query),
             |this, query| {
@@ -103,7 +103,7 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::Select, rows))
     }
 
-    /// Binds and runs a query in its statement; `begin` learns its columns before the first row.
+    /// Binds and runs a query for the statement itself; `begin` learns its columns before the first row.
     pub(super) fn run_bound(
         &mut self,
         run: &Arc<StatementRun>,
@@ -111,12 +111,12 @@ impl Interpreter<'_> {
         begin: impl FnOnce(&mut Self, &BoundQuery) -> Result<(), Failure>,
         on_batch: impl FnMut(&mut Self, RecordBatch) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
-        self.run_bound_with(run, BindOptions::default(), bind, begin, on_batch)
+        self.run_bound_with((run, Reader::Statement), BindOptions::default(), bind, begin, on_batch)
     }
 
     fn run_bound_with(
         &mut self,
-        run: &Arc<StatementRun>,
+        (run, reader): (&Arc<StatementRun>, Reader),
         options: BindOptions,
         bind: impl Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
         begin: impl FnOnce(&mut Self, &BoundQuery) -> Result<(), Failure>,
@@ -127,7 +127,8 @@ impl Interpreter<'_> {
             begin(this, &prepared.query)?;
             let executor = Arc::clone(&this.environment.executor);
             let mut failed = None;
-            let rows = run_query(run, &executor.workers, prepared.plan, prepared.task, &mut |batch| {
+            let plan = (prepared.plan, prepared.task);
+            let rows = run_query(reader, (run, &executor.workers), plan, &mut |batch| {
                 on_batch(this, batch).map_err(|failure| {
                     let error = failure.error.clone();
                     failed = Some(failure);
@@ -252,6 +253,9 @@ impl Interpreter<'_> {
             sizes = self.environment.executor.memory.sizes(run.degree());
             (plan, planner) = self.physical(run, options, sizes, &query, &logical)?;
         }
+        if is_one_stream(&plan) {
+            run.make_serial();
+        }
         if run.takes_whole() {
             run.context.look_again();
             return Ok(None);
@@ -366,7 +370,7 @@ impl Interpreter<'_> {
         take: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
         let workers = &self.environment.executor.workers;
-        run_query(run, workers, prepared.plan, prepared.task, take).map(|_rows| ())
+        run_query(Reader::Statement, (run, workers), (prepared.plan, prepared.task), take).map(|_rows| ())
     }
 
     /// Binds a view, so that a definition which names what is not there, or cannot be used, is refused at once.
@@ -386,7 +390,7 @@ impl Interpreter<'_> {
             Ok(query)
         };
         let rows = self.run_bound_with(
-            &run,
+            (&run, Reader::Statement),
             bind_options(hints),
             bind,
             |_, _| Ok(()),

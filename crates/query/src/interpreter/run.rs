@@ -24,6 +24,7 @@ use super::state::SessionState;
 use super::statement_kind;
 use super::statistics;
 use super::watch::BatchWatch;
+use crate::execute::StatementRun;
 
 /// How deep procedures and `EXEC (…)` may call each other.
 const MAX_NESTING: usize = 32;
@@ -99,6 +100,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) cost: Option<Box<StatementStatistics>>,
     /// Time and processor time that binding and planning the statement took.
     pub(super) compiled: (Duration, Duration),
+    /// The statements with operators that run, each within the one before.
+    pub(super) runs: Vec<Arc<StatementRun>>,
     /// What the list of sessions shows of the statement that runs.
     pub(super) noted: Option<(&'static str, DatabaseId)>,
     /// The statements that run without being bound.
@@ -136,6 +139,7 @@ pub fn run_batch(
         changes_variable: false,
         cost: None,
         compiled: (Duration::ZERO, Duration::ZERO),
+        runs: Vec::new(),
         noted: None,
         statements: Statements::default(),
         plans: Plans::default(),

@@ -26,7 +26,7 @@ use hobt_functions::array_value;
 
 use super::super::change::HeldBatches;
 use super::super::index_build::IndexBuild;
-use super::super::runner::{Reader, drain, finish, run_for};
+use super::super::runner::{Reader, drain, finish, run_query};
 use super::super::statement::StatementRun;
 use super::super::workers::WorkerPool;
 use super::{WriteTarget, column, insert_one_by_one};
@@ -129,13 +129,13 @@ fn insert_sorted(
         let function = target.partitioning.clone();
         let build = IndexBuild::new(run, target, &target.database, table, 0, &partitions, function)?;
         let mut build = build.of_insert();
-        run_for(Reader::Statement, (run, pool), (plan, Arc::clone(task)), &mut |batch| {
+        run_query(Reader::Statement, (run, pool), (plan, Arc::clone(task)), &mut |batch| {
             build.append(&target.completed_batch(&batch)?)
         })?;
         return build.finish(None);
     }
     let mut written = 0;
-    run_for(Reader::Statement, (run, pool), (plan, Arc::clone(task)), &mut |batch| {
+    run_query(Reader::Statement, (run, pool), (plan, Arc::clone(task)), &mut |batch| {
         written += insert_one_by_one(run, target, &[batch])?;
         Ok(())
     })?;

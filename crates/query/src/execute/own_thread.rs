@@ -1,0 +1,150 @@
+//! The account of the thread that runs a statement: it binds, plans, changes rows, sends them and commits. What its
+//! workers do is theirs (`workers`); while it waits for them it has no time of its own.
+
+use std::cell::{Cell, OnceCell};
+use std::time::{Duration, Instant};
+
+use hobt_sync::processor::{self, RunQueueClock};
+use hobt_sync::{WaitType, waits};
+
+/// Time without the processor in which the client's code took rows: below that it was no wait.
+const SHORTEST_WAIT: Duration = Duration::from_micros(20);
+
+thread_local! {
+    /// What this thread has waited for workers since it began, and how much of its delay on the run queue lies there.
+    static FOR_WORKERS: Cell<(Duration, Duration)> = const { Cell::new((Duration::ZERO, Duration::ZERO)) };
+    static RUN_QUEUE: OnceCell<Option<RunQueueClock>> = const { OnceCell::new() };
+}
+
+/// Waits by `wait` for workers to do something. Blocks as that does.
+pub(super) fn for_workers<T>(wait: impl FnOnce() -> T) -> T {
+    let before = Clocks::read();
+    let result = wait();
+    let passed = before.passed();
+    let (waited, queue) = FOR_WORKERS.get();
+    FOR_WORKERS.set((waited + passed.elapsed.saturating_sub(passed.cpu), queue + passed.run_queue));
+    result
+}
+
+/// Hands something to the client by `send`, whose code may run on this thread: what it computes is processor time of
+/// the statement, and while it does not, it does not take rows. Blocks as that does.
+pub(super) fn for_client<T>(send: impl FnOnce() -> T) -> T {
+    let before = Clocks::read();
+    let result = send();
+    let Passed { elapsed, cpu, run_queue } = before.passed();
+    let blocked = elapsed.saturating_sub(cpu + run_queue);
+    if blocked >= SHORTEST_WAIT {
+        waits::record(WaitType::AsyncNetworkIo, blocked, Duration::ZERO);
+    }
+    result
+}
+
+/// The clocks of this thread at one moment.
+#[derive(Debug)]
+struct Clocks {
+    since: Instant,
+    cpu: Duration,
+    run_queue: Duration,
+}
+
+/// What they show of the time since.
+struct Passed {
+    elapsed: Duration,
+    cpu: Duration,
+    run_queue: Duration,
+}
+
+impl Clocks {
+    fn read() -> Clocks {
+        Clocks { since: Instant::now(), cpu: processor::thread_cpu_time(), run_queue: run_queue() }
+    }
+
+    fn passed(&self) -> Passed {
+        let cpu = processor::thread_cpu_time().saturating_sub(self.cpu);
+        let run_queue = run_queue().saturating_sub(self.run_queue);
+        Passed { elapsed: self.since.elapsed(), cpu, run_queue }
+    }
+}
+
+fn run_queue() -> Duration {
+    RUN_QUEUE.with(|clock| {
+        let clock = clock.get_or_init(RunQueueClock::of_this_thread);
+        clock.as_ref().and_then(RunQueueClock::read).unwrap_or_default()
+    })
+}
+
+/// The clocks of this thread when a statement began.
+#[derive(Debug)]
+pub(crate) struct OwnThread {
+    clocks: Clocks,
+    waited: Duration,
+    for_workers: (Duration, Duration),
+}
+
+/// What a thread did for a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct OwnTime {
+    /// By the wall clock.
+    pub(crate) elapsed: Duration,
+    /// Of that, what it did not wait for its workers.
+    pub(crate) own: Duration,
+    /// Processor time.
+    pub(crate) cpu: Duration,
+}
+
+impl OwnThread {
+    /// A statement begins on this thread.
+    pub(crate) fn begin() -> OwnThread {
+        OwnThread { clocks: Clocks::read(), waited: waits::of_this_thread(), for_workers: FOR_WORKERS.get() }
+    }
+
+    /// It ends, on the same thread. What the thread was ready to run and did not is booked as `SOS_SCHEDULER_YIELD`,
+    /// also to the statement's counters if they are still set.
+    pub(crate) fn end(&self) -> OwnTime {
+        let Passed { elapsed, cpu, run_queue } = self.clocks.passed();
+        let (for_workers, queue_there) = FOR_WORKERS.get();
+        let own = elapsed.saturating_sub(for_workers.saturating_sub(self.for_workers.0));
+        let waited = waits::of_this_thread().saturating_sub(self.waited);
+        let left = own.saturating_sub(cpu + waited);
+        // The delay behind a wake-up is part of the wait already.
+        let queue = run_queue.saturating_sub(queue_there.saturating_sub(self.for_workers.1)).min(left);
+        if !queue.is_zero() {
+            waits::record(WaitType::SosSchedulerYield, queue, queue);
+        }
+        // For the whole instance only: in a statement's own figures it is what the named waits leave.
+        let _not_the_statement = waits::set_statement_counters(None);
+        waits::record(WaitType::Unexplained, left - queue, Duration::ZERO);
+        OwnTime { elapsed, own, cpu }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_workers_are_waited_for_is_no_time_of_the_thread() {
+        let long = Duration::from_millis(30);
+        let clock = OwnThread::begin();
+        for_workers(|| std::thread::sleep(long));
+        let time = clock.end();
+        assert!(time.elapsed >= long && time.own <= time.elapsed - long + time.cpu, "{time:?}");
+        let clock = OwnThread::begin();
+        std::thread::sleep(long);
+        let time = clock.end();
+        assert!(time.own >= long, "{time:?}");
+        assert!(time.cpu <= time.own, "{time:?}");
+    }
+
+    #[test]
+    fn a_statement_within_another_leaves_the_outer_its_own_time() {
+        let long = Duration::from_millis(10);
+        let outer = OwnThread::begin();
+        let inner = OwnThread::begin();
+        for_workers(|| std::thread::sleep(long));
+        let inner = inner.end();
+        let outer = outer.end();
+        assert!(outer.elapsed >= inner.elapsed && outer.own >= inner.own, "{outer:?} around {inner:?}");
+        assert!(outer.own <= outer.elapsed - long + outer.cpu, "{outer:?}");
+    }
+}
