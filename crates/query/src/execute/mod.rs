@@ -76,6 +76,7 @@ pub use scan_exec::ScanExec;
 pub use seek_exec::SeekExec;
 pub(crate) use spill_join::spilling;
 pub use statement::StatementRun;
+pub(crate) use statement::Writing;
 pub(crate) use unseen_rows::UnseenRowsExec;
 pub use unseen_rows::{UnseenRows, UnseenUse};
 pub use workers::{PendingReasons, WORKER_THREAD, WorkerPool, WorkerReport};

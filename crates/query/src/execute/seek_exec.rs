@@ -40,7 +40,7 @@ use hobt_txn::IoCounts;
 
 use super::inputs::without_inputs;
 use super::join_filter::LeafFilter;
-use super::profile::OperatorProfile;
+use super::profile::{OperatorProfile, WorkerClock};
 use super::statement::StatementRun;
 use super::turn::{self, Turn};
 use crate::access_path::{ColumnPredicate, SeekPath};
@@ -394,6 +394,7 @@ impl ExecutionPlan for SeekExec {
             shares: self.parts[partition].iter().cloned().collect(),
             seek: None,
             rows,
+            clock: WorkerClock::new(profile, partition),
             profile: Arc::clone(profile),
             partition,
             produced: 0,
@@ -423,6 +424,7 @@ struct SeekStream {
     seek: Option<(usize, TreeSeek)>,
     rows: RowBuilder,
     profile: Arc<OperatorProfile>,
+    clock: WorkerClock,
     partition: usize,
     produced: u64,
     /// How many rows are still wanted.
@@ -448,44 +450,47 @@ impl SeekStream {
         self.seek = Some((*place, TreeSeek::new(Arc::clone(tree), ranges, self.direction, settings, context, counts)));
         true
     }
+
+    /// The next rows; `None` behind the last. Blocks on reads and latches.
+    fn poll_batch(&mut self, task: &Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        while self.left > 0 && (self.seek.is_some() || self.begin()) {
+            if self.turn.is_over(task) {
+                return Poll::Pending;
+            }
+            let Some((partition, seek)) = &mut self.seek else { break };
+            let step = seek.advance().and_then(|is_there| {
+                if is_there {
+                    self.rows.take_leaf(*partition, seek, self.left - self.rows.rows)?;
+                }
+                Ok(is_there)
+            });
+            match step {
+                Ok(true) if self.rows.rows < (self.rows_max / 2).min(self.left) => {}
+                Ok(true) => break,
+                Ok(false) => self.seek = None,
+                Err(error) => {
+                    (self.seek, self.shares) = (None, VecDeque::new());
+                    return Poll::Ready(Some(Err(external(self.table.sql_error(error)))));
+                }
+            }
+        }
+        let rows = self.rows.rows;
+        self.produced += rows as u64;
+        self.left = self.left.saturating_sub(rows);
+        self.profile.set_read(self.partition, (self.produced, self.rows.read), 1);
+        self.rows.publish();
+        Poll::Ready((rows > 0).then(|| self.rows.take_batch(&self.table, &self.schema)))
+    }
 }
 
 impl Stream for SeekStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
-        while this.left > 0 && (this.seek.is_some() || this.begin()) {
-            if this.turn.is_over(task) {
-                return Poll::Pending;
-            }
-            let Some((partition, seek)) = &mut this.seek else { break };
-            let step = seek.advance().and_then(|is_there| {
-                if is_there {
-                    this.rows.take_leaf(*partition, seek, this.left - this.rows.rows)?;
-                }
-                Ok(is_there)
-            });
-            match step {
-                Ok(true) if this.rows.rows < (this.rows_max / 2).min(this.left) => {}
-                Ok(true) => break,
-                Ok(false) => this.seek = None,
-                Err(error) => {
-                    (this.seek, this.shares) = (None, VecDeque::new());
-                    return Poll::Ready(Some(Err(external(this.table.sql_error(error)))));
-                }
-            }
-        }
-        if this.rows.rows == 0 {
-            this.profile.set_read(this.partition, (this.produced, this.rows.read), 1);
-            this.rows.publish();
-            return Poll::Ready(None);
-        }
-        this.produced += this.rows.rows as u64;
-        this.left = this.left.saturating_sub(this.rows.rows);
-        this.profile.set_read(this.partition, (this.produced, this.rows.read), 1);
-        this.rows.publish();
-        Poll::Ready(Some(this.rows.take_batch(&this.table, &this.schema)))
+        self.clock.begin();
+        let next = self.poll_batch(task);
+        self.clock.end();
+        next
     }
 }
 

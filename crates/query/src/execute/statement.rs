@@ -1,6 +1,6 @@
 //! A running statement as its operators see it: context, settings, counters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -33,6 +33,14 @@ struct Running {
     kind: &'static str,
 }
 
+/// What a worker has written into a table.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Writing {
+    pub(crate) rows: u64,
+    /// Processor time.
+    pub(crate) cpu: Duration,
+}
+
 /// What the operators of one statement share.
 pub struct StatementRun {
     /// Cancellation, memory, undo.
@@ -55,6 +63,8 @@ pub struct StatementRun {
     worker_time_ns: AtomicU64,
     /// Of the plan that had most.
     workers: AtomicUsize,
+    /// What workers wrote into tables, by worker.
+    written: Mutex<BTreeMap<usize, Writing>>,
     databases: Mutex<Vec<DatabaseUse>>,
     left_out: AtomicBool,
     /// Tables that it reads all of under `SERIALIZABLE`, and whether they are locked as such.
@@ -283,6 +293,7 @@ impl StatementRun {
             worker_cpu_ns: AtomicU64::new(0),
             worker_time_ns: AtomicU64::new(0),
             workers: AtomicUsize::new(0),
+            written: Mutex::default(),
             databases: Mutex::default(),
             left_out: AtomicBool::new(false),
             whole: Mutex::default(),
@@ -414,6 +425,19 @@ impl StatementRun {
         self.worker_cpu_ns.fetch_add(nanoseconds(report.cpu_total()), Ordering::Relaxed);
         self.worker_time_ns.fetch_add(nanoseconds(report.time_total()), Ordering::Relaxed);
         self.workers.fetch_max(report.workers(), Ordering::Relaxed);
+    }
+
+    /// Adds what a worker wrote into a table, and the processor time that it took.
+    pub(crate) fn add_written(&self, worker: usize, rows: u64, cpu: Duration) {
+        let mut written = self.written.lock();
+        let of_worker = written.entry(worker).or_default();
+        of_worker.rows += rows;
+        of_worker.cpu += cpu;
+    }
+
+    /// What workers have written into tables, in the order of their numbers.
+    pub(crate) fn written(&self) -> Vec<Writing> {
+        self.written.lock().values().copied().collect()
     }
 
     /// Adds what the workers and the waits were of a statement that ran for this one, on its thread: that read rows for

@@ -116,8 +116,8 @@ impl Interpreter<'_> {
             let _booked_here = waits::set_statement_counters(Some(Arc::clone(&run.waits)));
             started.end()
         };
-        self.run_ends(run, result.is_ok(), time.elapsed);
         let (compile, compile_cpu) = std::mem::take(&mut self.compiled);
+        self.run_ends(run, result.is_ok(), (time.elapsed, time.cpu.saturating_sub(compile_cpu)));
         let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, time) };
         match self.runs.last() {
             // What the session has used is noted with the outer statement.

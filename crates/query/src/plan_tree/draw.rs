@@ -6,8 +6,8 @@ use super::text::{operator_text, seek_text};
 use super::worst::{error_of, worst_estimate};
 use super::{Actual, Detail, PlanNode, ShownStatement};
 
-/// How wide an operator's text may be before it is cut.
-const TEXT_CHARS: usize = 100;
+/// What is left of a text however deep it stands.
+const TEXT_CHARS_MIN: usize = 30;
 /// Up to so many workers, the rows of each are shown.
 const WORKERS_SHOWN: usize = 16;
 
@@ -16,6 +16,8 @@ const WORKERS_SHOWN: usize = 16;
 pub struct Drawing {
     /// Whether colours may be used.
     pub has_colours: bool,
+    /// How many characters a line of the tree may have before it is cut; `None` where that does not matter.
+    pub width: Option<usize>,
 }
 
 /// The tree of a statement, a line an operator, each with a line end. Empty for a statement without a plan.
@@ -35,14 +37,29 @@ pub fn draw(statement: &ShownStatement, drawing: Drawing) -> String {
             figures.waits.iter().map(|(name, count, time)| format!("{name} {} ms ({count})", ms(*time))).collect();
         let waits = if waits.is_empty() { String::new() } else { format!("; waits: {}", waits.join(", ")) };
         drawn.text.push_str(&format!(
-            "elapsed {} ms, CPU {} ms, compiled in {} ms, {} worker(s){waits}\n",
+            "elapsed {} ms, CPU {} ms, compiled in {} ms, {}{waits}\n",
             ms(figures.elapsed),
             ms(figures.cpu),
             ms(statement.compile.0),
-            statement.degree
+            counted(statement.degree as u64, "worker"),
         ));
     }
+    if let Some(memory) = memory_text(statement) {
+        drawn.text.push_str(&format!("memory: {memory}\n"));
+    }
     drawn.text
+}
+
+/// What memory the operators of a statement that has run were granted; `None` if they keep no rows.
+pub fn memory_text(statement: &ShownStatement) -> Option<String> {
+    let memory = statement.memory.as_ref()?;
+    let kilobytes = |bytes: u64| count(bytes.div_ceil(1024));
+    Some(format!(
+        "granted {} KB, of which at most {} KB were used; by the estimates {} KB are kept",
+        kilobytes(memory.granted),
+        kilobytes(memory.held_most),
+        kilobytes(memory.ideal)
+    ))
 }
 
 struct Drawn {
@@ -61,7 +78,7 @@ impl Drawn {
         };
         let below = format!("{indent}{below}");
         let is_worst = self.worst == Some(node.id);
-        let head = cut(&operator_text(node));
+        let head = self.cut(&operator_text(node), indent.chars().count() + branch.chars().count());
         let head = match (is_worst && self.drawing.has_colours, self.drawing.has_colours) {
             (true, _) => format!("\u{1b}[1;31m{head}\u{1b}[0m"),
             (_, true) => format!("\u{1b}[1m{head}\u{1b}[0m"),
@@ -70,17 +87,27 @@ impl Drawn {
         self.text.push_str(&format!("{indent}{branch}{head}\n"));
         let under = if node.children.is_empty() { "   " } else { "│  " };
         for line in lines(node, is_worst) {
+            let line = self.cut(&line, below.chars().count() + under.chars().count());
             self.text.push_str(&format!("{below}{under}{line}\n"));
         }
         for (at, child) in node.children.iter().enumerate() {
             self.node(child, &below, Some(at + 1 == node.children.len()));
         }
     }
+
+    /// A text as far as it has room behind so many characters.
+    fn cut(&self, text: &str, indent: usize) -> String {
+        let room = self.drawing.width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(TEXT_CHARS_MIN));
+        if text.chars().nth(room).is_none() {
+            return text.to_owned();
+        }
+        text.chars().take(room - 1).chain(['…']).collect()
+    }
 }
 
 /// What is said of an operator, a line each.
 fn lines(node: &PlanNode, is_worst: bool) -> Vec<String> {
-    let estimated = format!("estimated {} rows", count(node.estimate.rows.round() as u64));
+    let estimated = format!("estimated {}", counted(node.estimate.rows.round() as u64, "row"));
     let Some(actual) = &node.actual else {
         return vec![format!("{estimated}, cost {:.4}", node.estimate.subtree)];
     };
@@ -102,7 +129,8 @@ fn lines(node: &PlanNode, is_worst: bool) -> Vec<String> {
         lines.push(format!("rows by worker: {}", rows.join(" | ")));
     }
     if actual.spills > 0 {
-        lines.push(format!("spilled {} times, {} KB", actual.spills, count(actual.spilled_bytes / 1024)));
+        let kilobytes = count(actual.spilled_bytes.div_ceil(1024));
+        lines.push(format!("spilled {}, {kilobytes} KB", counted(actual.spills, "time")));
     }
     lines
 }
@@ -118,7 +146,7 @@ pub fn removed(node: &PlanNode) -> Option<String> {
         if let (false, Some(table)) = (seek.is_empty(), node.estimate.table_rows) {
             let left_out = (table.max(0.0) as u64).saturating_sub(actual.rows_read());
             let keys: Vec<String> = seek.iter().map(seek_text).collect();
-            said.push(format!("{} rows left out by the seek of {}", count(left_out), cut(&keys.join(" AND "))));
+            said.push(format!("{} left out by the seek of {}", counted(left_out, "row"), keys.join(" AND ")));
         }
     }
     let by = match (node.predicate.is_some(), node.probes.is_empty()) {
@@ -129,7 +157,7 @@ pub fn removed(node: &PlanNode) -> Option<String> {
     };
     if let Some(by) = by.filter(|_| actual.rows_read() > actual.rows()) {
         let (read, left_out) = (actual.rows_read(), actual.rows_read() - actual.rows());
-        said.push(format!("{} of {} rows removed by {by}", count(left_out), count(read)));
+        said.push(format!("{} of {} removed by {by}", count(left_out), counted(read, "row")));
     }
     (!said.is_empty()).then(|| said.join("; "))
 }
@@ -141,20 +169,19 @@ fn work(actual: &Actual) -> Option<String> {
         said.push(format!("CPU {} ms", ms(actual.cpu())));
     }
     if let Some((logical, physical)) = actual.reads() {
-        said.push(format!("{} pages, {} from disk", count(logical), count(physical)));
+        said.push(format!("{}, {} from disk", counted(logical, "page"), count(physical)));
     }
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(TEXT_CHARS) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
-}
-
 fn ms(time: Duration) -> String {
     format!("{:.1}", time.as_secs_f64() * 1e3)
+}
+
+/// A number of things that are called so: `1 row`, `2,000 rows`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
 }
 
 /// A number with commas.
@@ -183,9 +210,23 @@ mod tests {
         let drawn = draw(&statement, Drawing::default());
         assert_eq!(drawn.matches("<<<").count(), 1, "{drawn}");
         assert!(
-            drawn.contains("├─ Filter\n│     estimated 1 rows, got 1,234,567  <<< wrong by 1,234,567 times"),
+            drawn.contains("├─ Filter\n│     estimated 1 row, got 1,234,567  <<< wrong by 1,234,567 times"),
             "{drawn}"
         );
         assert!(drawn.contains("└─ Filter\n      estimated 5 rows, got 5\n"), "{drawn}");
+    }
+
+    #[test]
+    fn lines_are_cut_at_the_width_and_nowhere_else() {
+        let mut root = node(1.0, 1, vec![node(1.0, 1, vec![])]);
+        root.finish();
+        root.children[0].predicate = Some(PlanExpr::Constant("x".repeat(300)));
+        let statement = ShownStatement { root: Some(root), ..ShownStatement::plain("SELECT 1", "SELECT") };
+        let longest = |width| {
+            let drawn = draw(&statement, Drawing { width, ..Drawing::default() });
+            drawn.lines().map(|line| line.chars().count()).max()
+        };
+        assert_eq!(longest(Some(80)), Some(80));
+        assert!(longest(None) > Some(300));
     }
 }

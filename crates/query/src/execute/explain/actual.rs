@@ -7,6 +7,7 @@ use std::time::Duration;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use super::super::index_join::PortionsCpu;
 use super::super::profile::OperatorProfile;
 use crate::plan_tree::{Actual, WorkerActual};
 
@@ -78,6 +79,32 @@ pub(super) fn of_seeks(profile: &Arc<OperatorProfile>) -> Actual {
     let mut actual = of_profile(Some(profile)).unwrap_or_default();
     for (worker, done) in actual.workers.iter_mut().zip(profile.workers()) {
         (worker.executions, worker.rows_read) = (done.grants, Some(done.rows_read));
+    }
+    actual
+}
+
+/// What a join that looks up did in all portions of its outer side's rows: `first` is what the plan of the first one
+/// counted, `loops` what all gave, `sought_cpu` what is shown of the first one's seeks. Seeks of later portions count
+/// with the join.
+pub(super) fn of_portions(
+    first: Actual,
+    loops: Option<&Arc<OperatorProfile>>,
+    cpu: PortionsCpu,
+    sought_cpu: Duration,
+    looked_up: Option<bool>,
+) -> Actual {
+    let mut actual = first;
+    if let Some(of_all) = of_profile(loops) {
+        for (worker, all) in actual.workers.iter_mut().zip(of_all.workers) {
+            worker.rows = all.rows;
+        }
+    }
+    let later = cpu.running.saturating_sub(sought_cpu + actual.cpu());
+    if let Some(worker) = actual.workers.first_mut() {
+        worker.cpu += cpu.making;
+        if looked_up == Some(true) {
+            worker.cpu += later;
+        }
     }
     actual
 }

@@ -15,7 +15,7 @@ use super::super::join_filter::KeyTapExec;
 use super::super::range_join::{Bound, RangeJoinExec, ShownRanges};
 use super::super::trace::is_exchange;
 use super::{Mapped, Mapper, actual, column_at, joins, looks_up};
-use crate::plan_tree::{CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
+use crate::plan_tree::{Actual, CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
 
 /// SQL Server's name of a kind of join.
 fn logical(join: JoinType) -> &'static str {
@@ -174,7 +174,9 @@ impl Mapper<'_> {
         node.logical = if is_turned { turned(node.logical) } else { node.logical };
         node.estimate.rows = expected.rows;
         node.estimate.row_bytes = expected.row_bytes;
-        node.actual = joined;
+        let sought_cpu = sought.all().into_iter().filter_map(|node| node.actual.as_ref()).map(Actual::cpu).sum();
+        let loops = shown.loops.filter(|_| shown.is_forced);
+        node.actual = joined.map(|joined| actual::of_portions(joined, loops, shown.cpu, sought_cpu, looked_up));
         if shown.is_forced {
             (node.physical, node.detail) = ("Nested Loops", Detail::NestedLoops { outer: build });
             node.predicate = residual;

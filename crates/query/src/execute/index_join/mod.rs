@@ -33,8 +33,10 @@ mod rule;
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
@@ -51,6 +53,7 @@ use datafusion::physical_plan::{
 };
 use futures::future::{BoxFuture, FutureExt, Shared};
 use futures::{Stream, StreamExt};
+use hobt_sync::{nanoseconds, processor};
 use parking_lot::Mutex;
 
 pub use forced::ForcedLoopRule;
@@ -110,8 +113,37 @@ pub(super) struct IndexJoinExec {
     made: Arc<FirstMade>,
 }
 
-/// The first plan that was made, and whether it looks up; kept where the plan is to be shown behind its run.
-type FirstMade = OnceLock<(Arc<dyn ExecutionPlan>, bool)>;
+/// What is kept where the plan is to be shown behind its run.
+#[derive(Debug, Default)]
+struct FirstMade {
+    /// The first plan that was made, and whether it looks up.
+    plan: OnceLock<(Arc<dyn ExecutionPlan>, bool)>,
+    /// That of the loops, once there are some.
+    loops: OnceLock<Arc<OperatorProfile>>,
+    /// Processor time of making plans: of finding where the rows lead.
+    making_ns: AtomicU64,
+    /// That of all plans in the output partitions' streams, their seeks included.
+    running_ns: AtomicU64,
+}
+
+/// What all plans took that were made for portions of the outer side's rows.
+#[derive(Clone, Copy)]
+pub(super) struct PortionsCpu {
+    pub(super) making: Duration,
+    /// With what is below the join.
+    pub(super) running: Duration,
+}
+
+impl FirstMade {
+    /// Adds the processor time of `run`.
+    fn running<T>(&self, run: impl FnOnce() -> T) -> T {
+        let before = processor::thread_cpu_time();
+        let result = run();
+        let cpu = processor::thread_cpu_time().saturating_sub(before);
+        self.running_ns.fetch_add(nanoseconds(cpu), Ordering::Relaxed);
+        result
+    }
+}
 
 /// What there is to show of a join that looks up.
 pub(super) struct Shown<'j> {
@@ -119,6 +151,9 @@ pub(super) struct Shown<'j> {
     pub(super) join: &'j Arc<dyn ExecutionPlan>,
     /// What ran in the place of the join, and whether it looked up.
     pub(super) made: Option<(Arc<dyn ExecutionPlan>, bool)>,
+    /// What the loops of all portions have given.
+    pub(super) loops: Option<&'j Arc<OperatorProfile>>,
+    pub(super) cpu: PortionsCpu,
     pub(super) sought: Sought<'j>,
     /// The most rows of the outer side that are looked up.
     pub(super) rows_max: usize,
@@ -198,7 +233,12 @@ impl IndexJoinExec {
         Shown {
             outer: &self.outer,
             join: &self.join,
-            made: self.made.get().cloned(),
+            made: self.made.plan.get().cloned(),
+            loops: self.made.loops.get(),
+            cpu: PortionsCpu {
+                making: Duration::from_nanos(self.made.making_ns.load(Ordering::Relaxed)),
+                running: Duration::from_nanos(self.made.running_ns.load(Ordering::Relaxed)),
+            },
             sought: inner.sought(projection),
             rows_max: inner.rows_max,
             is_forced: inner.is_forced,
@@ -265,6 +305,7 @@ impl ExecutionPlan for IndexJoinExec {
             state: State::Waits(self.first(&context)),
             partition,
             profile: None,
+            made: Arc::clone(&self.made),
             produced: 0,
             left: self.inner.fetch.unwrap_or(usize::MAX),
             context,
@@ -320,7 +361,15 @@ impl Maker {
         let reservation = MemoryConsumer::new("IndexJoinOuter").register(self.context.memory_pool());
         let read = read_outer(streams, rows_max, reservation).await?;
         let goes_on = inner.is_forced && inner.in_portions;
-        let path = if read.is_all() || goes_on { self.path(&read)? } else { None };
+        let path = if read.is_all() || goes_on {
+            let before = processor::thread_cpu_time();
+            let path = self.path(&read);
+            let cpu = processor::thread_cpu_time().saturating_sub(before);
+            self.made.making_ns.fetch_add(nanoseconds(cpu), Ordering::Relaxed);
+            path?
+        } else {
+            None
+        };
         let Some(path) = path else {
             let plan = plan_of(&self.join, inner, Arc::new(read), None)?;
             self.keep(&plan, false);
@@ -331,6 +380,7 @@ impl Maker {
             let profile = OperatorProfile::new("Nested Loops", &inner.table, index, self.partitions);
             let profile = Arc::new(profile);
             inner.table.run().add_profile(&profile);
+            self.made.loops.get_or_init(|| Arc::clone(&profile));
             profile
         }));
         let (now, rest) = read.split();
@@ -343,7 +393,7 @@ impl Maker {
     /// Keeps the first plan that is made, if somebody wants to see what became of it. Its rows stay with it.
     fn keep(&self, plan: &Arc<dyn ExecutionPlan>, looks_up: bool) {
         if self.inner.table.run().keeps_plan() {
-            self.made.get_or_init(|| (Arc::clone(plan), looks_up));
+            self.made.plan.get_or_init(|| (Arc::clone(plan), looks_up));
         }
     }
 
@@ -471,6 +521,7 @@ struct IndexJoinStream {
     state: State,
     partition: usize,
     profile: Option<Arc<OperatorProfile>>,
+    made: Arc<FirstMade>,
     produced: u64,
     /// How many rows are still wanted.
     left: usize,
@@ -499,7 +550,7 @@ impl Stream for IndexJoinStream {
                         }
                     }
                 }
-                State::Reads(stream, next) => match ready!(stream.poll_next_unpin(task)) {
+                State::Reads(stream, next) => match ready!(this.made.running(|| stream.poll_next_unpin(task))) {
                     Some(Ok(batch)) => {
                         let batch = batch.slice(0, batch.num_rows().min(this.left));
                         this.left -= batch.num_rows();

@@ -44,7 +44,7 @@ use hobt_access::KeyRange;
 
 use super::super::expected::{of_join, rows_of};
 use super::super::inputs::with_inputs;
-use super::super::profile::OperatorProfile;
+use super::super::profile::{OperatorProfile, WorkerClock};
 use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::{RowSeeks, SeekExec};
 use super::super::trace::is_exchange;
@@ -448,7 +448,7 @@ impl ExecutionPlan for RowLoopsExec {
             seeks,
             ranges: VecDeque::new(),
             of: Vec::new(),
-            progress: Progress { profiles: Arc::clone(profiles), partition, sought: 0, found: 0, joined: 0 },
+            progress: Progress::new(profiles, partition),
             left: loops.inner.fetch.unwrap_or(usize::MAX),
             rows_max: (context.session_config().batch_size() / 2).max(1),
             loops: Arc::clone(loops),
@@ -481,6 +481,9 @@ impl OuterBatch {
 /// What one worker has done so far.
 struct Progress {
     profiles: Arc<Profiles>,
+    /// Its time in the join, and in the seeks.
+    join_clock: WorkerClock,
+    seek_clock: WorkerClock,
     partition: usize,
     /// Rows of the outer side, each with a seek.
     sought: u64,
@@ -490,6 +493,18 @@ struct Progress {
 }
 
 impl Progress {
+    fn new(profiles: &Arc<Profiles>, partition: usize) -> Progress {
+        Progress {
+            profiles: Arc::clone(profiles),
+            join_clock: WorkerClock::new(&profiles.join, partition),
+            seek_clock: WorkerClock::new(&profiles.seek, partition),
+            partition,
+            sought: 0,
+            found: 0,
+            joined: 0,
+        }
+    }
+
     fn show(&self, read: u64) {
         self.profiles.seek.set_read(self.partition, (self.found, read), self.sought);
         self.profiles.join.set(self.partition, self.joined, 1);
@@ -578,8 +593,14 @@ impl RowLoopsStream {
     /// The next rows of the outer batch at hand; `None` where there are none left, or none is wanted.
     fn next_joined(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(mut of) = self.rows.take() {
-            let is_through = self.seek(&mut of)?;
-            let joined = self.joined(&mut of, is_through)?;
+            self.progress.seek_clock.begin();
+            let sought = self.seek(&mut of);
+            self.progress.seek_clock.end();
+            let is_through = sought?;
+            self.progress.join_clock.begin();
+            let joined = self.joined(&mut of, is_through);
+            self.progress.join_clock.end();
+            let joined = joined?;
             self.progress.show(self.seeks.rows_read());
             if !is_through && self.left > 0 {
                 self.rows = Some(of);

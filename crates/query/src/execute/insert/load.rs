@@ -23,6 +23,7 @@ use hobt_base::SqlError;
 use hobt_catalog::IndexKeyColumn;
 use hobt_engine::{RowChangeNotes, RowChanges};
 use hobt_functions::array_value;
+use hobt_sync::processor;
 
 use super::super::change::HeldBatches;
 use super::super::index_build::IndexBuild;
@@ -240,7 +241,7 @@ impl Job {
             if ended {
                 // What a scan in it still loads must not be waited for by the insert itself.
                 drop(stream);
-                return self.insert_few(&held);
+                return self.insert_few(partition, &held);
             }
             if !self.target.may_load(&self.run) {
                 // All of them first: the query may read the table, and would meet what is inserted.
@@ -250,19 +251,30 @@ impl Job {
                     all.keep(batch.map_err(sql_error_of)?)?;
                 }
                 drop(stream);
-                return self.insert_few(all.batches());
+                return self.insert_few(partition, all.batches());
             }
-            held.iter().try_for_each(|batch| writer.append(batch))?;
+            held.iter().try_for_each(|batch| self.writing(partition, batch.num_rows(), || writer.append(batch)))?;
         }
         while let Some(batch) = stream.next().await {
-            writer.append(&batch.map_err(sql_error_of)?)?;
+            let batch = batch.map_err(sql_error_of)?;
+            self.writing(partition, batch.num_rows(), || writer.append(&batch))?;
         }
-        writer.finish()
+        self.writing(partition, 0, || writer.finish())
     }
 
-    fn insert_few(&self, held: &[RecordBatch]) -> Result<Written, SqlError> {
-        let few_rows = insert_one_by_one(&self.run, &self.target, held)?;
+    fn insert_few(&self, partition: usize, held: &[RecordBatch]) -> Result<Written, SqlError> {
+        let rows = held.iter().map(RecordBatch::num_rows).sum();
+        let few_rows = self.writing(partition, rows, || insert_one_by_one(&self.run, &self.target, held))?;
         Ok(Written { few_rows, ..Written::default() })
+    }
+
+    /// Writes rows by `write`, and notes what that took.
+    fn writing<T>(&self, worker: usize, rows: usize, write: impl FnOnce() -> T) -> T {
+        let before = processor::thread_cpu_time();
+        let written = write();
+        let cpu = processor::thread_cpu_time().saturating_sub(before);
+        self.run.add_written(worker, rows as u64, cpu);
+        written
     }
 }
 

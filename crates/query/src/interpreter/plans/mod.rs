@@ -26,8 +26,8 @@ use super::event::StatementStatistics;
 use super::failure::Failure;
 use super::run::Interpreter;
 use super::statement_kind;
-use crate::execute::{MemoryFigures, StatementRun, Texts, changes, explain, shape, spills};
-use crate::plan_tree::{Body, Detail, Figures, PlanNode, ShownStatement};
+use crate::execute::{MemoryFigures, StatementRun, Texts, Writing, changes, explain, shape, spills};
+use crate::plan_tree::{Actual, Body, Detail, Figures, PlanNode, ShownStatement, WorkerActual};
 
 pub(super) use show::{check_alone, is_showplan_alone};
 pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
@@ -187,8 +187,14 @@ impl Interpreter<'_> {
         }
     }
 
-    /// It has ended. Its plan holds tables and memory, and does not outlive it.
-    pub(super) fn run_ends(&mut self, run: &Arc<StatementRun>, succeeded: bool, elapsed: Duration) {
+    /// It has ended, after so long, and with so much processor time of its own thread behind its plan's making. Its plan
+    /// holds tables and memory, and does not outlive it.
+    pub(super) fn run_ends(
+        &mut self,
+        run: &Arc<StatementRun>,
+        succeeded: bool,
+        (elapsed, own_cpu): (Duration, Duration),
+    ) {
         self.plans.depth -= 1;
         let current = &mut self.plans.current;
         let is_plans = current.plan().is_some_and(|(of, _)| Arc::ptr_eq(of, run));
@@ -205,7 +211,7 @@ impl Interpreter<'_> {
         kept.spills = plan.as_ref().map_or(0, spills);
         self.note_entry(run, plan.as_ref(), elapsed);
         if self.shows_runs() {
-            let tree = self.tree(plan.as_ref(), true, run.degree());
+            let tree = self.tree(plan.as_ref(), Some(own_cpu), run);
             self.plans.current.kept().shown = self.shown_statement(tree, run.degree());
         }
         self.plans.current.kept().change = None;
@@ -255,7 +261,7 @@ impl Interpreter<'_> {
         let looks = known.is_some() || elapsed >= LOOKED_INTO;
         let entry = known.or_else(|| store.insert(key, &self.text, span));
         if let Some(entry) = entry.as_ref().filter(|entry| looks && !entry.has_plan()) {
-            let tree = self.tree(plan, false, run.degree());
+            let tree = self.tree(plan, None, run);
             self.shown_statement(tree, run.degree()).into_iter().for_each(|shown| store.fill(entry, shown));
         }
         self.plans.current.kept().entry = entry;
@@ -279,9 +285,10 @@ impl Interpreter<'_> {
         hash
     }
 
-    /// The tree of the statement's plan; of rows of values where there is none.
-    fn tree(&self, plan: Option<&Arc<dyn ExecutionPlan>>, has_run: bool, degree: usize) -> PlanNode {
-        let current = &self.plans.current;
+    /// The tree of the statement's plan; of rows of values where there is none. `ran` is the processor time of the own
+    /// thread of a statement that has run.
+    fn tree(&self, plan: Option<&Arc<dyn ExecutionPlan>>, ran: Option<Duration>, run: &StatementRun) -> PlanNode {
+        let (current, has_run, degree) = (&self.plans.current, ran.is_some(), run.degree());
         let mut node = match plan {
             Some(plan) => explain(plan, &self.statement_texts(), has_run, degree),
             None => {
@@ -291,7 +298,8 @@ impl Interpreter<'_> {
         };
         if let (Some(change), Some((_, kind))) = (current.change(), current.statement) {
             node = changes(kind, &change.database, &change.table, change.columns.as_deref(), node);
-            node.actual = node.children[0].actual.clone().filter(|_| has_run);
+            let rows = node.children[0].actual.as_ref().map_or(0, Actual::rows);
+            node.actual = ran.map(|own_cpu| changed(run, rows, own_cpu));
         }
         node.finish();
         node
@@ -329,13 +337,33 @@ impl Interpreter<'_> {
     }
 }
 
+/// What an operator did that changes a table: what workers wrote, and the statement's own thread, which took `rows`.
+fn changed(run: &StatementRun, rows: u64, own_cpu: Duration) -> Actual {
+    let written = run.written();
+    let is_parallel = written.len() > 1;
+    let worker = |(at, of): (usize, &Writing)| WorkerActual {
+        worker: if is_parallel { at + 1 } else { 0 },
+        rows: of.rows,
+        executions: 1,
+        cpu: of.cpu,
+        ..WorkerActual::default()
+    };
+    let mut workers: Vec<WorkerActual> = written.iter().enumerate().map(worker).collect();
+    if workers.is_empty() {
+        workers.push(WorkerActual { rows, executions: 1, ..WorkerActual::default() });
+    }
+    // It publishes what workers wrote, and commits.
+    workers[0].cpu += own_cpu;
+    Actual { workers, ..Actual::default() }
+}
+
 /// The operator of rows that a statement has written down.
 fn constant_rows(rows: u64, has_run: bool) -> PlanNode {
     let mut node = PlanNode::new("Constant Scan", "Constant Scan", Detail::ConstantScan { rows });
     node.estimate.rows = rows as f64;
     if has_run {
-        let worker = crate::plan_tree::WorkerActual { rows, executions: 1, ..Default::default() };
-        node.actual = Some(crate::plan_tree::Actual { workers: vec![worker], ..Default::default() });
+        let worker = WorkerActual { rows, executions: 1, ..WorkerActual::default() };
+        node.actual = Some(Actual { workers: vec![worker], ..Actual::default() });
     }
     node
 }
