@@ -37,7 +37,7 @@ pub use folder::DataFolder;
 pub use laboratory::{Build, DATABASE, Laboratory, RunOptions};
 pub use machine::Machine;
 pub use progress::Progress;
-pub use report::{Case, Grid, Mark, Report, compare};
+pub use report::{Case, Grid, Mark, Report, compare, terminal_width};
 pub use run::{DEFAULT_FOLDER, RunPlaces, run_experiment};
 pub use size::{PartSize, PathPart, SizeAnswer, SizePlan, core_rate_from_report, measure_rates};
 

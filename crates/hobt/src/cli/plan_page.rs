@@ -1,12 +1,13 @@
 //! Plans as one page of HTML that needs nothing else: its style sheet is inside, there are no scripts. Or as one
 //! document of XML.
 
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hobt_query::plan_tree::{
-    Actual, PlanNode, ShownStatement, argument, count, error_of, removed, to_xml, worst_estimate,
+    Actual, PlanNode, ShownStatement, argument, count, counted, error_of, memory_text, removed, to_xml, worst_estimate,
 };
 use minijinja::{Environment, Value, context};
 
@@ -22,6 +23,21 @@ pub(super) fn file(path: &Path, statements: &[Arc<ShownStatement>]) -> String {
         return page(statements);
     }
     to_xml(&statements.iter().map(|statement| ShownStatement::clone(statement)).collect::<Vec<_>>())
+}
+
+/// Whether a file can be written, as it will be when statements have run; one that is there stays as it is.
+///
+/// # Errors
+/// Why not, with its name.
+pub(super) fn check(path: &Path) -> Result<(), String> {
+    let is_there = path.exists();
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    if !is_there {
+        // Nothing has been written: a page of no statement says less than none.
+        let _not_removed = std::fs::remove_file(path);
+    }
+    Ok(())
 }
 
 /// The page of these statements.
@@ -53,11 +69,11 @@ fn shown(statement: &ShownStatement) -> Option<Value> {
     let verdict = worst.map(|(node, error)| {
         let rows = node.actual.as_ref().map_or(0, Actual::rows);
         format!(
-            "The estimate of operator {} ({}) was most wrong: expected {}, got {} rows, {} times as {}.",
+            "The estimate of operator {} ({}) was most wrong: expected {}, got {}, {} times as {}.",
             node.id,
             node.physical,
             count(node.estimate.rows.round() as u64),
-            count(rows),
+            counted(rows, "row"),
             count(error.round() as u64),
             if node.estimate.rows > rows as f64 { "few" } else { "many" }
         )
@@ -70,11 +86,12 @@ fn shown(statement: &ShownStatement) -> Option<Value> {
     Some(context! {
         text => statement.text,
         kind => statement.kind,
-        degree => statement.degree,
+        workers => counted(statement.degree as u64, "worker"),
+        memory => memory_text(statement),
         compile => ms(statement.compile.0),
         elapsed => figures.map(|figures| ms(figures.elapsed)),
         cpu => figures.map(|figures| ms(figures.cpu)),
-        rows_sent => figures.map(|figures| count(figures.rows)),
+        rows_sent => figures.map(|figures| counted(figures.rows, "row")),
         verdict,
         waits,
         rows,
@@ -125,7 +142,9 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
         pages => reads.map(|(logical, _)| count(logical)),
         from_disk => reads.map(|(_, physical)| count(physical)),
         removed => removed(node),
-        spilled => actual.filter(|actual| actual.spills > 0).map(|actual| count(actual.spilled_bytes / 1024)),
+        spilled => actual.filter(|actual| actual.spills > 0).map(|actual| {
+            format!("{} KB, {}", count(actual.spilled_bytes.div_ceil(1024)), counted(actual.spills, "time"))
+        }),
         output => node.output.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         workers,
     });
@@ -135,6 +154,7 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hobt_query::execute::MemoryShown;
     use hobt_query::plan_tree::{Detail, WorkerActual};
 
     #[test]
@@ -148,5 +168,18 @@ mod tests {
         assert_eq!(page.matches("class=\"operator worst").count(), 1, "{page}");
         assert!(page.contains("SELECT a &lt; &#x27;b&#x27;"), "{page}");
         assert!(page.contains("expected 2, got 500 rows, 250 times as many"), "{page}");
+    }
+
+    #[test]
+    fn spills_and_memory_are_on_the_page() {
+        let mut node = PlanNode::new("Sort", "Sort", Detail::Filter);
+        let worker = WorkerActual { rows: 1, executions: 1, ..WorkerActual::default() };
+        node.actual = Some(Actual { workers: vec![worker], spills: 1, spilled_bytes: 5000, ..Actual::default() });
+        let memory = MemoryShown { ideal: 1 << 30, granted: 1 << 20, held_most: 1 << 19, ..MemoryShown::default() };
+        let statement =
+            ShownStatement { root: Some(node), memory: Some(memory), ..ShownStatement::plain("x", "SELECT") };
+        let page = page(&[Arc::new(statement)]);
+        assert!(page.contains("spilled 5 KB, 1 time<"), "{page}");
+        assert!(page.contains("granted 1,024 KB, of which at most 512 KB were used"), "{page}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use hobt_base::SqlError;
-use hobt_lab::Grid;
+use hobt_lab::{Grid, terminal_width};
 use hobt_session::{Event, Flow, StatementStatistics, ThreadTime};
 
 use super::interrupt::{Interrupts, Source};
@@ -173,7 +173,7 @@ fn print_cost(cost: &StatementStatistics) {
         print!("{}", pages.to_text());
     }
     if let Some(plan) = &cost.plan {
-        print!("{}", plan::draw(plan, Drawing { has_colours: io::stdout().is_terminal() }));
+        print!("{}", plan::draw(plan, Drawing { has_colours: io::stdout().is_terminal(), width: terminal_width() }));
     }
     if !cost.filters.is_empty() {
         let headers = ["filter on", "by", "rows left out", "pages left out", "pages not read"];

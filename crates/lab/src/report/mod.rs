@@ -14,7 +14,7 @@ use crate::machine::Machine;
 pub use case::Case;
 pub(crate) use case::{Condition, SHORT_S};
 pub use compare::compare;
-pub use table::Grid;
+pub use table::{Grid, terminal_width};
 
 /// A figure that was aimed at.
 #[derive(Clone, Debug, PartialEq)]

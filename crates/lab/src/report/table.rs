@@ -35,9 +35,7 @@ impl Grid {
     /// The table with its title, for the terminal that the standard output is, and as wide as it likes where that is
     /// none.
     pub fn to_text(&self) -> String {
-        // A terminal that does not know its width says 0.
-        let width = Table::new().width().filter(|width| *width > 0);
-        self.to_text_within(width.map_or(usize::MAX, usize::from))
+        self.to_text_within(terminal_width().unwrap_or(usize::MAX))
     }
 
     /// The same for a width in characters.
@@ -112,6 +110,12 @@ impl Grid {
         }
         table
     }
+}
+
+/// Characters of a line of the terminal that the standard output is; `None` where that is none, or does not know.
+pub fn terminal_width() -> Option<usize> {
+    // A terminal that does not know its width says 0.
+    Table::new().width().filter(|width| *width > 0).map(usize::from)
 }
 
 fn length(text: &str) -> usize {

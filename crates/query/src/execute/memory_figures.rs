@@ -23,7 +23,7 @@ struct Asked {
 }
 
 /// The same at one moment, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MemoryShown {
     /// Less would have been of no use.
     pub least: u64,

@@ -199,6 +199,7 @@ pub fn count(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::PlanExpr;
     use super::super::worst::tests::node;
     use super::*;
 

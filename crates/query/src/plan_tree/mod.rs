@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use hobt_access::scan::WorkerReads;
 
-pub use draw::{Drawing, count, draw, removed};
+pub use draw::{Drawing, count, counted, draw, memory_text, removed};
 pub use expression::{CompareOp, PlanColumn, PlanExpr, TableName};
 pub(crate) use statement::Fnv;
 pub use statement::{Body, Figures, ShownStatement};

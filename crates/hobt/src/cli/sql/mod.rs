@@ -156,7 +156,9 @@ impl Runner<'_> {
             },
             Command::OnError { exits } => self.exits_on_error = exits,
             Command::Plan(wanted) => {
-                self.output.want_plans(wanted);
+                if let Err(text) = self.output.want_plans(wanted) {
+                    return Ok(self.complain(&text));
+                }
                 self.session.collect_plans(self.output.wants_plans());
             }
             Command::Reset => drop(self.splitter.rest()),
@@ -297,6 +299,11 @@ pub(super) fn run(arguments: &Arguments, interrupts: Interrupts) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // Nor is a script to run whose plans have no place to go.
+    if let Some(Err(text)) = arguments.plan_page.as_deref().map(super::plan_page::check) {
+        eprintln!("hobt: {text}");
+        return ExitCode::FAILURE;
+    }
     let (instance, mut session) = match arguments.instance.open("hobt sql") {
         Ok(opened) => opened,
         Err(error) => {

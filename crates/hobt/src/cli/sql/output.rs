@@ -35,6 +35,8 @@ pub(super) struct Output {
     server: String,
     /// Whether counts and messages go among the rows; other formats keep them apart.
     is_table: bool,
+    /// Whether somebody looks on while it is written.
+    is_terminal: bool,
     /// Whether a result set has begun and not ended.
     in_rows: bool,
     failed: bool,
@@ -69,6 +71,7 @@ impl Output {
             columns: Vec::new(),
             server: server.to_owned(),
             is_table: arguments.format == Format::Table,
+            is_terminal: arguments.output.is_none() && io::stdout().is_terminal(),
             in_rows: false,
             failed: false,
             error: None,
@@ -77,12 +80,19 @@ impl Output {
     }
 
     /// Says where plans go from now on, beside where they went.
-    pub(super) fn want_plans(&mut self, wanted: WantedPlans) {
+    ///
+    /// # Errors
+    /// A file that cannot be written, with its name.
+    pub(super) fn want_plans(&mut self, wanted: WantedPlans) -> Result<(), String> {
         match wanted {
             WantedPlans::None => self.plans = Plans::default(),
             WantedPlans::Drawn => self.plans.are_drawn = true,
-            WantedPlans::Page(path) => self.plans.page = Some(path),
+            WantedPlans::Page(path) => {
+                plan_page::check(&path)?;
+                self.plans.page = Some(path);
+            }
         }
+        Ok(())
     }
 
     /// Whether anybody wants plans.
@@ -142,8 +152,9 @@ impl Output {
 
     fn plan(&mut self, plan: Arc<ShownStatement>) -> io::Result<()> {
         if self.plans.are_drawn {
-            let has_colours = self.is_table && io::stdout().is_terminal();
-            let tree = plan::draw(&plan, Drawing { has_colours });
+            let has_colours = self.is_table && self.is_terminal;
+            let width = if self.is_terminal { hobt_lab::terminal_width() } else { None };
+            let tree = plan::draw(&plan, Drawing { has_colours, width });
             if self.is_table { writeln!(self.out, "\n{tree}")? } else { writeln!(io::stderr(), "{tree}")? }
         }
         if self.plans.page.is_some() && self.plans.shown.len() < plan_page::PLANS_MAX {
