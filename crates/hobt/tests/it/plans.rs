@@ -459,6 +459,112 @@ fn the_plan_of_a_running_statement_can_be_seen() {
     assert!(sets(&mut viewer, "SELECT * FROM sys.hobt_running_plans").remove(0).1.is_empty(), "nothing runs any more");
 }
 
+/// The operators of a document: each one's number and name, and the rows that were expected of it.
+fn operators_of(document: &str) -> HashMap<u64, (String, f64)> {
+    let attribute = |element: &str, name: &str| {
+        let from = element.find(&format!(" {name}=\"")).expect("it has it") + name.len() + 3;
+        element[from..].split('"').next().expect("a value").to_owned()
+    };
+    let elements = document.split("<RelOp ").skip(1).map(|rest| format!(" {}", rest.split('>').next().unwrap_or("")));
+    let read = |element: String| {
+        let number = attribute(&element, "NodeId").parse().expect("a number");
+        let rows = attribute(&element, "EstimateRows").parse().expect("a number");
+        (number, (attribute(&element, "PhysicalOp"), rows))
+    };
+    elements.map(read).collect()
+}
+
+/// Each operator that counts is in the plan under the number that the views give it: of a statement that has ended,
+/// and of one that runs.
+#[test]
+fn views_of_operators_have_the_numbers_of_the_plan() {
+    let (_folder, instance, mut session) = world();
+    let mut viewer = instance.session().expect("a session");
+    session.run("CREATE TABLE t2 (id int NOT NULL PRIMARY KEY, a int)").expect("a table");
+    let spid = sets(&mut session, "SELECT @@SPID").remove(0).1[0][0].clone().expect("a number");
+    let view = format!(
+        "SELECT DISTINCT node_id, physical_operator_name FROM sys.dm_exec_query_profiles WHERE session_id = {spid}"
+    );
+    let filters =
+        format!("SELECT node_id, table_name, filter_source FROM sys.hobt_query_filters WHERE session_id = {spid}");
+    let mut found = std::collections::BTreeSet::new();
+    for query in [
+        "SELECT COUNT(*) FROM h AS a JOIN h AS b ON a.x = b.x JOIN t ON t.id = b.y WHERE a.y < 3 AND b.x < 1000",
+        "SELECT t.b FROM h JOIN t ON t.id = h.x WHERE h.z = 'z7'",
+        "SELECT t.b FROM h JOIN t ON t.id = h.x WHERE h.x < 1500 ORDER BY t.b OPTION (LOOP JOIN)",
+        "SELECT TOP (3) t.b FROM h JOIN t WITH (INDEX (ia)) ON t.a = h.x AND t.b = 'n' WHERE h.x < 5",
+        "SELECT COUNT(*) FROM h LEFT JOIN t ON t.id > h.x AND t.id <= h.y OPTION (LOOP JOIN)",
+        "SELECT x, (SELECT MAX(b) FROM t) FROM h WHERE x IN (SELECT a FROM t WHERE id > 17)",
+        "INSERT INTO t2 SELECT id, a FROM t WHERE a = 7 AND id NOT IN (SELECT id FROM t2)",
+        "UPDATE t2 SET a = 3 FROM t2 JOIN t ON t.id = t2.id WHERE t.a = 7",
+        "SELECT COUNT(*), MIN(a) FROM t WHERE id + 0 > 3",
+        "SELECT COUNT(*) FROM t",
+        "DELETE FROM t2 WHERE id = 7",
+    ] {
+        for workers in [1, 2] {
+            let query = match query.split_once(" OPTION (") {
+                Some((query, hint)) => format!("{query} OPTION (MAXDOP {workers}, {hint}"),
+                None => format!("{query} OPTION (MAXDOP {workers})"),
+            };
+            session.run("SET SHOWPLAN_XML ON").expect("an option");
+            let plan = operators_of(&documents(&mut session, &query)[0]);
+            session.run("SET SHOWPLAN_XML OFF").expect("an option");
+            session.run(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
+            let counted = sets(&mut viewer, &view).remove(0).1;
+            let of = |row: &Vec<Option<String>>| row[0].as_deref().map(|node| node.parse::<u64>().expect("a number"));
+            for row in counted.iter().chain(&sets(&mut viewer, &filters).remove(0).1) {
+                let node = of(row).unwrap_or_else(|| panic!("{query}: {row:?}"));
+                assert!(plan.contains_key(&node), "{query}: {row:?} of {plan:?}");
+            }
+            for row in &counted {
+                let name = row[1].as_deref().expect("a name");
+                assert_eq!(plan[&of(row).expect("a number")].0, name, "{query}: {row:?} of {plan:?}");
+                found.insert(name.to_owned());
+            }
+            assert!(!counted.is_empty(), "{query}");
+        }
+    }
+    let wanted =
+        ["Adaptive Join", "Clustered Index Scan", "Clustered Index Seek", "Index Seek", "Nested Loops", "Table Scan"];
+    assert!(wanted.iter().all(|name| found.contains(*name)), "{found:?}");
+    // Conditions leave rows out too, and say so.
+    let sources = |session: &mut Session, viewer: &mut Session, query: &str| -> Vec<String> {
+        sets(session, query);
+        let rows = sets(viewer, &filters).remove(0).1;
+        rows.into_iter()
+            .map(|row| format!("{} {}", row[1].as_deref().unwrap_or(""), row[2].as_deref().unwrap_or("")))
+            .collect()
+    };
+    let query = "SELECT h.y FROM t JOIN h ON h.x = t.id WHERE t.a = 7 AND h.y < 9 OPTION (HASH JOIN, MAXDOP 1)";
+    let mut both = sources(&mut session, &mut viewer, query);
+    both.retain(|source| source.starts_with("h "));
+    both.sort();
+    assert_eq!(both, ["h condition", "h join"]);
+    // While it runs, what was expected is the plan's, too.
+    let running = format!(
+        "SELECT node_id, physical_operator_name, SUM(estimate_row_count) FROM sys.dm_exec_query_profiles
+         WHERE session_id = {spid} GROUP BY node_id, physical_operator_name"
+    );
+    let query = "SELECT h.x, z FROM h JOIN t ON t.id = h.x WHERE h.y < 9 ORDER BY z OPTION (HASH JOIN, MAXDOP 1)";
+    session.run("SET SHOWPLAN_XML ON").expect("an option");
+    let plan = operators_of(&documents(&mut session, query)[0]);
+    session.run("SET SHOWPLAN_XML OFF").expect("an option");
+    let mut seen = Vec::new();
+    session.execute(query, &mut |event: Event| {
+        if let (Event::Rows(_), true) = (&event, seen.is_empty()) {
+            let found = std::thread::scope(|scope| scope.spawn(|| sets(&mut viewer, &running).remove(0).1).join());
+            seen = found.expect("no panic");
+        }
+        Flow::Continue
+    });
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    for row in &seen {
+        let [node, name, rows] = [0, 1, 2].map(|at| row[at].as_deref().expect("a value"));
+        let (operator, expected) = &plan[&node.parse::<u64>().expect("a number")];
+        assert_eq!((operator.as_str(), format!("{expected:.0}").as_str()), (name, rows));
+    }
+}
+
 /// How often a child stands in its parent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Occurs {

@@ -10,6 +10,7 @@ use hobt_sync::{nanoseconds, processor};
 use parking_lot::Mutex;
 
 use super::join_filter::FilterCounts;
+use crate::plan_tree::NodeMark;
 use crate::source::HeapTable;
 
 /// One operator of a running or finished statement.
@@ -27,6 +28,8 @@ pub struct OperatorProfile {
     pub index_id: IndexId,
     /// Rows that were expected of all workers together, if anybody knew.
     pub estimated_rows: Option<u64>,
+    /// What its plan says of it.
+    pub mark: NodeMark,
     /// Whether its workers count their reads.
     counts_reads: bool,
     workers: Vec<Counters>,
@@ -55,6 +58,8 @@ pub struct WorkerProfile {
 pub struct FilterProfile {
     /// What it compares: a column's name.
     pub name: String,
+    /// Whether a join above made it; else it is a condition of the statement.
+    pub is_of_join: bool,
     /// How it tells what is wanted: `range`, `bitmap`, `Bloom`, `empty`; `None` if its keys never came.
     pub kind: Option<&'static str>,
     /// Rows that it has left out, of pages that were read.
@@ -88,6 +93,7 @@ impl OperatorProfile {
             table: table.table().name.clone(),
             index_id,
             estimated_rows: None,
+            mark: NodeMark::default(),
             counts_reads: false,
             workers: (0..workers).map(|_| Counters::default()).collect(),
             filters: Mutex::default(),
@@ -106,11 +112,18 @@ impl OperatorProfile {
         OperatorProfile { estimated_rows: Some(rows), ..self }
     }
 
-    /// The counters of the filter at this place, which compares what is called so.
-    pub(super) fn filter(&self, place: usize, name: &str) -> Arc<FilterCounts> {
+    /// The same, of which its plan speaks by this mark.
+    #[must_use]
+    pub(crate) fn marked(self, mark: &NodeMark) -> OperatorProfile {
+        OperatorProfile { mark: mark.clone(), ..self }
+    }
+
+    /// The counters of the filter at this place, a join's or a condition's, which compares what is called so.
+    pub(super) fn filter(&self, place: usize, name: &str, is_of_join: bool) -> Arc<FilterCounts> {
         let mut filters = self.filters.lock();
         while filters.len() <= place {
-            filters.push(Arc::new(FilterCounts { name: name.to_owned(), ..FilterCounts::default() }));
+            let name = name.to_owned();
+            filters.push(Arc::new(FilterCounts { name, is_of_join, ..FilterCounts::default() }));
         }
         Arc::clone(&filters[place])
     }
@@ -119,6 +132,7 @@ impl OperatorProfile {
     pub fn filters(&self) -> Vec<FilterProfile> {
         let of = |counts: &Arc<FilterCounts>| FilterProfile {
             name: counts.name.clone(),
+            is_of_join: counts.is_of_join,
             kind: counts.kind.get().copied(),
             rows: counts.rows.load(Ordering::Relaxed),
             pages: counts.pages.load(Ordering::Relaxed),

@@ -39,6 +39,7 @@ use super::statement::StatementRun;
 use super::turn::{self, Turn};
 use crate::access_path::{ColumnPredicate, Missing};
 use crate::cardinality::LeafEstimate;
+use crate::plan_tree::NodeMark;
 use crate::source::HeapTable;
 use crate::wrap::external;
 
@@ -67,6 +68,8 @@ pub struct ScanExec {
     sifts: bool,
     /// The filters of joins above.
     filters: Vec<LeafFilter>,
+    /// Where its plan speaks of it.
+    mark: NodeMark,
 }
 
 /// The scan that the partitions share, made when the first of them starts.
@@ -109,6 +112,7 @@ impl ScanExec {
             sifts,
             filters,
             estimated: None,
+            mark: NodeMark::default(),
         }
     }
 
@@ -146,7 +150,8 @@ impl ScanExec {
         let (table, run, schema) = (Arc::clone(&self.table), Arc::clone(&self.run), Arc::clone(&self.schema));
         let fresh = ScanExec::new(table, run, self.projection.clone(), schema);
         let fresh = fresh.of_partitions(self.partitions.to_vec()).missing(self.missing.clone());
-        ScanExec { sifts: self.sifts, estimated: self.estimated.clone(), ..fresh.knowing(Arc::clone(&self.predicates)) }
+        let (estimated, mark) = (self.estimated.clone(), self.mark.clone());
+        ScanExec { sifts: self.sifts, estimated, mark, ..fresh.knowing(Arc::clone(&self.predicates)) }
     }
 
     /// The filters of joins above.
@@ -190,6 +195,11 @@ impl ScanExec {
         &self.projection
     }
 
+    /// Where its plan speaks of it.
+    pub(super) fn mark(&self) -> &NodeMark {
+        &self.mark
+    }
+
     /// What its workers have done; `None` before it has begun.
     pub(super) fn profile(&self) -> Option<Arc<OperatorProfile>> {
         self.started.lock().as_ref().map(|started| Arc::clone(&started.profile))
@@ -224,7 +234,7 @@ impl ScanExec {
         run.add_scan(&scan);
         let index = self.table.table().base_index().id;
         let profile = OperatorProfile::new(self.table.scan_name(), &self.table, index, run.degree());
-        let profile = Arc::new(profile.counting_reads().estimated(self.table.expected_rows()));
+        let profile = Arc::new(profile.counting_reads().estimated(self.table.expected_rows()).marked(&self.mark));
         run.add_profile(&profile);
         let made = Started { scan, profile };
         *started = Some(made.clone());

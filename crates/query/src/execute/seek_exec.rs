@@ -46,6 +46,7 @@ use super::turn::{self, Turn};
 use crate::access_path::{ColumnPredicate, SeekPath};
 use crate::binder::has_sort_key;
 use crate::cardinality::LeafEstimate;
+use crate::plan_tree::NodeMark;
 use crate::source::HeapTable;
 use crate::wrap::external;
 pub(super) use row_seeks::RowSeeks;
@@ -74,6 +75,8 @@ pub struct SeekExec {
     limit: Option<usize>,
     /// The filters of joins above.
     filters: Vec<LeafFilter>,
+    /// Where its plan speaks of it.
+    mark: NodeMark,
     profile: OnceLock<Arc<OperatorProfile>>,
 }
 
@@ -205,7 +208,7 @@ impl SeekExec {
         )
         .with_scheduling_type(SchedulingType::Cooperative);
         let (properties, parts, profile) = (Arc::new(properties), parts.into(), OnceLock::new());
-        let (estimated, limit, filters) = (None, None, Vec::new());
+        let (estimated, limit, filters, mark) = (None, None, Vec::new(), NodeMark::default());
         SeekExec {
             table,
             path,
@@ -218,6 +221,7 @@ impl SeekExec {
             estimated,
             limit,
             filters,
+            mark,
             profile,
         }
     }
@@ -252,6 +256,7 @@ impl SeekExec {
             estimated: self.estimated.clone(),
             limit: self.limit,
             filters: Vec::new(),
+            mark: self.mark.clone(),
             profile: OnceLock::new(),
         }
     }
@@ -284,6 +289,17 @@ impl SeekExec {
     /// Which way the index is read.
     pub(crate) fn direction(&self) -> Direction {
         self.direction
+    }
+
+    /// Where its plan speaks of it.
+    pub(super) fn mark(&self) -> &NodeMark {
+        &self.mark
+    }
+
+    /// The same, of which its plan speaks there.
+    #[must_use]
+    pub(super) fn marked(self, mark: &NodeMark) -> SeekExec {
+        SeekExec { mark: mark.clone(), ..self }
     }
 
     /// What its workers have done; `None` before it has begun.
@@ -380,7 +396,7 @@ impl ExecutionPlan for SeekExec {
         let profile = self.profile.get_or_init(|| {
             let index = self.table.table().indexes[self.path.index].id;
             let profile = OperatorProfile::new(self.operator(), &self.table, index, self.parts.len());
-            let profile = Arc::new(profile.estimated(self.path.rows.ceil() as u64));
+            let profile = Arc::new(profile.estimated(self.path.rows.ceil() as u64).marked(&self.mark));
             run.add_profile(&profile);
             profile
         });

@@ -8,7 +8,7 @@ use std::time::Duration;
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, PAGE_SIZE, SessionId, SqlError};
-use hobt_catalog::{Index, IndexUse, IndexUser};
+use hobt_catalog::{Index, IndexUse, IndexUser, Table};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_sync::{WaitCounters, nanoseconds};
 use hobt_tsql::ast::Span;
@@ -17,7 +17,7 @@ use hobt_txn::{IoCounts, Progress, StatementContext, Transaction};
 use parking_lot::Mutex;
 
 use super::assumptions::Assumptions;
-use super::explain::{Texts, explain};
+use super::explain::{Texts, changes, explain};
 use super::memory_figures::{MemoryFigures, MemoryShown};
 use super::profile::OperatorProfile;
 use super::workers::{PendingReasons, WorkerReport};
@@ -31,6 +31,8 @@ struct Running {
     text: Arc<str>,
     span: Span,
     kind: &'static str,
+    /// The table that the rows go to, and the columns that an `UPDATE` changes.
+    change: Option<(DatabaseUse, Arc<Table>, Option<Vec<usize>>)>,
 }
 
 /// What a worker has written into a table.
@@ -165,8 +167,15 @@ impl StatementRun {
 
     /// Lets others see the plan that it runs, as long as that is there.
     pub(crate) fn show_plan(&self, plan: &Arc<dyn ExecutionPlan>, text: &Arc<str>, (span, kind): (Span, &'static str)) {
-        let running = Running { plan: Arc::downgrade(plan), text: Arc::clone(text), span, kind };
+        let running = Running { plan: Arc::downgrade(plan), text: Arc::clone(text), span, kind, change: None };
         *self.running.lock() = Some(running);
+    }
+
+    /// Says what is done with the rows of the plan that it shows.
+    pub(crate) fn show_change(&self, database: &DatabaseUse, table: &Arc<Table>, columns: Option<&[usize]>) {
+        if let Some(running) = self.running.lock().as_mut() {
+            running.change = Some((database.clone(), Arc::clone(table), columns.map(<[usize]>::to_vec)));
+        }
     }
 
     /// The statement that runs with its plan, and what the operators have done so far; `None` if it runs none. May be
@@ -178,6 +187,10 @@ impl StatementRun {
         let text = running.text.get(start as usize..end as usize).unwrap_or_default();
         let degree = self.degree();
         let mut root = explain(&plan, &Texts::new(hobt_tsql::text_constants(text)), true, degree);
+        if let Some((database, table, columns)) = &running.change {
+            root = changes(running.kind, database, table, columns.as_deref(), root);
+            root.actual.clone_from(&root.children[0].actual);
+        }
         root.finish();
         Some(ShownStatement { root: Some(root), degree, ..ShownStatement::plain(text, running.kind) })
     }
@@ -413,6 +426,11 @@ impl StatementRun {
     /// Remembers an operator's rows by worker.
     pub(crate) fn add_profile(&self, profile: &Arc<OperatorProfile>) {
         self.profiles.lock().push(Arc::clone(profile));
+    }
+
+    /// Whether any operator has counted its rows.
+    pub(crate) fn has_profiles(&self) -> bool {
+        !self.profiles.lock().is_empty()
     }
 
     /// The operators' rows by worker.

@@ -137,12 +137,6 @@ impl Interpreter<'_> {
             }
         };
         note_update(run, &bound, &target);
-        self.note_change(|| ChangeShown {
-            database: target.database().clone(),
-            table: Arc::clone(target.table()),
-            columns: bound.values.as_ref().map(|values| values.columns().collect()),
-            rows: 0,
-        });
         let rows = new_rows(held, &mut bound, &target)?;
         apply(run, &target, &bound, &rows)?;
         self.check_new_keys(run, &target)?;
@@ -200,6 +194,13 @@ impl Interpreter<'_> {
         })?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
         let target = self.ruled(run, change_store(change, &bound)?)?;
+        // Before it runs: who looks at its plan meanwhile sees it whole.
+        self.note_change(|| ChangeShown {
+            database: target.database().clone(),
+            table: Arc::clone(target.table()),
+            columns: bound.values.as_ref().map(|values| values.columns().collect()),
+            rows: 0,
+        });
         let mut rows = ChangedRows::new(run, &target, bound.repeats, bound.limit);
         let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(batch));
         let has_ended = Self::query_ended(ended, bound.table()?.unseen())?;

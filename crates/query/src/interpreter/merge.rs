@@ -58,12 +58,6 @@ impl Interpreter<'_> {
                 }
             };
             store.note_update(&run.instance, None);
-            this.note_change(|| ChangeShown {
-                database: store.database().clone(),
-                table: Arc::clone(store.table()),
-                columns: None,
-                rows: 0,
-            });
             let after = this.merged_columns(&run, &bound, &store, &mut rows)?;
             let pieces = rows.pieces().zip(after).map(|((kind, rows), after)| Piece { kind, rows, after });
             let pieces: Vec<Piece<'_>> = pieces.collect();
@@ -106,6 +100,12 @@ impl Interpreter<'_> {
         })?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
         let store = self.ruled(run, merge_store(merge, &bound)?)?;
+        self.note_change(|| ChangeShown {
+            database: store.database().clone(),
+            table: Arc::clone(store.table()),
+            columns: None,
+            rows: 0,
+        });
         let unseen = bound.table()?.unseen();
         let mut rows = MergedRows::new(run, &store, bound.actions.clone(), unseen);
         let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(&batch));

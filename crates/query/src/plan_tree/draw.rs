@@ -23,10 +23,14 @@ pub struct Drawing {
 /// The tree of a statement, a line an operator, each with a line end. Empty for a statement without a plan.
 ///
 /// ```text
-/// Hash Match (Inner Join)  HASH:([a].[x])=([b].[x])     est 100   act 99,000   ×990 ◀ worst estimate
-/// ├─ Table Scan [d].[dbo].[a]                           est 100   act 100
-/// └─ Table Scan [d].[dbo].[b]                           est 100000   act 100,000 …
+/// 0 Hash Match(Inner Join, HASH:([a].[x])=([b].[x]))
+/// │     estimated 100 rows, got 99,000  <<< wrong by 990 times: the worst estimate
+/// ├─ 1 Table Scan(OBJECT:([d].[dbo].[a]))
+/// │        estimated 100 rows, got 100
+/// └─ 2 Table Scan(OBJECT:([d].[dbo].[b]))
+///          estimated 100,000 rows, got 100,000
 /// ```
+/// The numbers are those of `NodeId` and `node_id` in documents and views.
 pub fn draw(statement: &ShownStatement, drawing: Drawing) -> String {
     let Some(root) = &statement.root else { return String::new() };
     let worst = worst_estimate(root).map(|(node, _)| node.id);
@@ -84,7 +88,7 @@ impl Drawn {
             (_, true) => format!("\u{1b}[1m{head}\u{1b}[0m"),
             _ => head,
         };
-        self.text.push_str(&format!("{indent}{branch}{head}\n"));
+        self.text.push_str(&format!("{indent}{branch}{} {head}\n", node.id));
         let under = if node.children.is_empty() { "   " } else { "│  " };
         for line in lines(node, is_worst) {
             let line = self.cut(&line, below.chars().count() + under.chars().count());
@@ -210,11 +214,12 @@ mod tests {
         let statement = ShownStatement { root: Some(root), ..ShownStatement::plain("SELECT 1", "SELECT") };
         let drawn = draw(&statement, Drawing::default());
         assert_eq!(drawn.matches("<<<").count(), 1, "{drawn}");
+        assert!(drawn.starts_with("0 Filter\n"), "{drawn}");
         assert!(
-            drawn.contains("├─ Filter\n│     estimated 1 row, got 1,234,567  <<< wrong by 1,234,567 times"),
+            drawn.contains("├─ 1 Filter\n│     estimated 1 row, got 1,234,567  <<< wrong by 1,234,567 times"),
             "{drawn}"
         );
-        assert!(drawn.contains("└─ Filter\n      estimated 5 rows, got 5\n"), "{drawn}");
+        assert!(drawn.contains("└─ 2 Filter\n      estimated 5 rows, got 5\n"), "{drawn}");
     }
 
     #[test]

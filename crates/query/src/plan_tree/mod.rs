@@ -14,6 +14,7 @@
 mod cost;
 mod draw;
 mod expression;
+mod mark;
 mod statement;
 mod text;
 mod worst;
@@ -27,6 +28,7 @@ use hobt_access::scan::WorkerReads;
 
 pub use draw::{Drawing, count, counted, draw, memory_text, removed};
 pub use expression::{CompareOp, PlanColumn, PlanExpr, TableName};
+pub use mark::NodeMark;
 pub(crate) use statement::Fnv;
 pub use statement::{Body, Figures, ShownStatement};
 pub use text::{PlanRow, argument, plan_rows};
@@ -62,6 +64,8 @@ pub struct PlanNode {
     pub actual: Option<Actual>,
     /// The operators whose rows it takes.
     pub children: Vec<PlanNode>,
+    /// Who is told its number, of an operator that counts what it does.
+    pub mark: Option<NodeMark>,
 }
 
 /// What an operator was thought to do.
@@ -352,6 +356,7 @@ impl PlanNode {
             estimate: Estimate { executions: 1.0, ..Estimate::default() },
             actual: None,
             children: Vec::new(),
+            mark: None,
         }
     }
 
@@ -377,15 +382,22 @@ impl PlanNode {
 
     /// Numbers the operators, and adds up what they cost. For the root, when the tree is whole.
     pub(crate) fn finish(&mut self) {
-        let mut next = 0;
-        self.number(&mut next);
+        self.number();
         cost::price(self);
     }
 
-    fn number(&mut self, next: &mut usize) {
+    /// Numbers the operators, and tells those who count what they do. For the root, when the tree is whole.
+    pub(crate) fn number(&mut self) {
+        self.number_from(&mut 0);
+    }
+
+    fn number_from(&mut self, next: &mut usize) {
         self.id = *next;
         *next += 1;
-        self.children.iter_mut().for_each(|child| child.number(next));
+        if let Some(mark) = &self.mark {
+            mark.tell(self.id, (self.estimate.rows, self.estimate.rows_read));
+        }
+        self.children.iter_mut().for_each(|child| child.number_from(next));
     }
 
     /// A number that plans of one shape have in common: the operators, and what they read.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
 use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
-use hobt_query::execute::{OperatorProfile, WORKER_THREAD};
+use hobt_query::execute::{OperatorProfile, StatementRun, WORKER_THREAD};
 use hobt_query::interpreter::{TableReads, ViewContext, sql_handle};
 use hobt_sync::processor;
 use hobt_tsql::ast::{IsolationLevel, SwitchOption};
@@ -71,8 +71,8 @@ pub(super) static VIEWS: &[Definition] = &[
     ),
     Definition::sys(
         "hobt_query_filters",
-        "session_id smallint!, node_id int!, physical_operator_name nvarchar(256)!, table_name nvarchar(128)!, \
-         filter_name nvarchar(128)!, filter_kind nvarchar(60), rows_removed bigint!, pages_removed bigint!, \
+        "session_id smallint!, node_id int, physical_operator_name nvarchar(256)!, table_name nvarchar(128)!, \
+         filter_name nvarchar(128)!, filter_source nvarchar(60)!, filter_kind nvarchar(60), rows_removed bigint!, pages_removed bigint!, \
          pages_skipped bigint!",
         query_filters,
     ),
@@ -315,9 +315,9 @@ fn query_profiles(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let request = session.request.as_ref();
         let (operators, is_running) = operators_of(&session);
         let handle = || request.filter(|_| is_running).map(|request| text_handle(&request.text));
-        for (operator, node) in operators.iter().zip(0..) {
-            let workers = operator.workers();
-            let estimated_rows = operator.estimated_rows.map(|rows| rows / (workers.len() as u64).max(1));
+        for operator in &operators {
+            let (workers, node) = (operator.workers(), operator.mark.number());
+            let (estimated_rows, estimated_reads) = expected_of(operator, workers.len() as u64);
             for (worker, thread) in workers.iter().zip(1..) {
                 let reads = worker.reads;
                 let mut row = row![session.id.0, 0, handle(), NULL, operator.operator, node, thread, NULL, worker.rows];
@@ -336,7 +336,7 @@ fn query_profiles(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
                     reads.map(|reads| reads.read_ahead),
                     0
                 ]);
-                row.extend(row![0, 0, 0, 0, 0, worker.rows_read, estimated_rows, 0]);
+                row.extend(row![0, 0, 0, 0, 0, worker.rows_read, estimated_reads, 0]);
                 row.extend(row![&operator.table, worker.grants, is_running]);
                 rows.push(row);
             }
@@ -345,17 +345,27 @@ fn query_profiles(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
+/// What was expected of each worker of an operator: rows that it gives, and rows that it looks at for them. The plan's
+/// figures, where somebody has looked at that; the operator's own where not.
+fn expected_of(operator: &OperatorProfile, workers: u64) -> (Option<u64>, Option<u64>) {
+    let (rows, reads) = operator.mark.expected();
+    let of_worker = |rows: f64| (rows / workers.max(1) as f64).round() as u64;
+    let own = operator.estimated_rows.map(|rows| rows / workers.max(1));
+    (rows.map(of_worker).or(own), reads.map(of_worker).or(own))
+}
+
 fn query_filters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = Vec::new();
     for session in sources.registry.all() {
-        for (operator, node) in operators_of(&session).0.iter().zip(0..) {
+        for operator in &operators_of(&session).0 {
             for filter in operator.filters() {
                 rows.push(row![
                     session.id.0,
-                    node,
+                    operator.mark.number(),
                     operator.operator,
                     &operator.table,
                     &filter.name,
+                    if filter.is_of_join { "join" } else { "condition" },
                     filter.kind,
                     filter.rows,
                     filter.pages,
@@ -370,7 +380,12 @@ fn query_filters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
 /// The operators of the statement that a session runs, or of its last one; and whether it runs.
 fn operators_of(session: &Connected) -> (Vec<Arc<OperatorProfile>>, bool) {
     let running = session.request.as_ref().and_then(|request| request.run.upgrade());
-    let running = running.map(|run| run.profiles()).filter(|operators| !operators.is_empty());
+    let counted = |run: Arc<StatementRun>| {
+        // Their numbers, and what is expected of them, are those of the plan.
+        drop(run.running_plan());
+        run.profiles()
+    };
+    let running = running.map(counted).filter(|operators| !operators.is_empty());
     let is_running = running.is_some();
     (running.unwrap_or_else(|| session.operators.clone()), is_running)
 }

@@ -46,11 +46,10 @@ pub(super) fn of_metrics(plan: &Arc<dyn ExecutionPlan>) -> Option<Actual> {
     Some(Actual { workers: workers.into_values().collect(), spills, spilled_bytes, ..Actual::default() })
 }
 
-/// What an operator that reads a table counted, and what its last `joins` filters left out, those of joins. `page_rows`
-/// are the rows of a page.
-pub(super) fn of_reads(profile: Option<&Arc<OperatorProfile>>, joins: usize, page_rows: f64) -> Option<Actual> {
-    let filters = profile?.filters();
-    let filters = &filters[filters.len().saturating_sub(joins)..];
+/// What an operator that reads a table counted, and what filters of joins left out. `page_rows` are the rows of a page.
+pub(super) fn of_reads(profile: Option<&Arc<OperatorProfile>>, page_rows: f64) -> Option<Actual> {
+    let mut filters = profile?.filters();
+    filters.retain(|filter| filter.is_of_join);
     let pages: u64 = filters.iter().map(|filter| filter.skipped_pages).sum();
     let filtered = filters.iter().map(|filter| filter.rows).sum();
     let actual = of_profile(profile)?;

@@ -177,6 +177,7 @@ impl Mapper<'_> {
         let sought_cpu = sought.all().into_iter().filter_map(|node| node.actual.as_ref()).map(Actual::cpu).sum();
         let loops = shown.loops.filter(|_| shown.is_forced);
         node.actual = joined.map(|joined| actual::of_portions(joined, loops, shown.cpu, sought_cpu, looked_up));
+        node.mark = Some(shown.mark.clone());
         if shown.is_forced {
             (node.physical, node.detail) = ("Nested Loops", Detail::NestedLoops { outer: build });
             node.predicate = residual;
@@ -227,6 +228,7 @@ impl Mapper<'_> {
         };
         node.predicate = shown.residual.map(|residual| self.join_condition(residual, sides));
         node.actual = actual::of_profile(profiles.map(|(join, _)| join));
+        node.mark = Some(shown.mark.clone());
         self.mapped(node, columns)
     }
 
@@ -302,6 +304,7 @@ impl Mapper<'_> {
         node.children.iter_mut().for_each(fill);
         let reads = if shown.covers { &mut node } else { &mut node.children[0] };
         reads.estimate.pages = executions;
+        reads.mark = Some(shown.mark.clone());
         reads.estimate.rows_read = Some(rows);
         node
     }

@@ -62,7 +62,22 @@ pub use table::{changed_object, changes};
 /// A plan as people see it. `texts` are the statement's constants. `has_run`: whether what the operators counted is
 /// shown. `degree` are the workers that it runs on.
 pub(crate) fn explain(plan: &Arc<dyn ExecutionPlan>, texts: &Texts, has_run: bool, degree: usize) -> PlanNode {
-    let (estimates, subqueries, bitmaps) = (Estimates::default(), RefCell::default(), RefCell::default());
+    explain_with(plan, Estimates::default(), texts, has_run, degree)
+}
+
+/// The tree alone: the same operators, of which nothing is expected. For who wants their numbers.
+pub(crate) fn outline(plan: &Arc<dyn ExecutionPlan>, degree: usize) -> PlanNode {
+    explain_with(plan, Estimates::idle(), &Texts::default(), false, degree)
+}
+
+fn explain_with(
+    plan: &Arc<dyn ExecutionPlan>,
+    estimates: Estimates,
+    texts: &Texts,
+    has_run: bool,
+    degree: usize,
+) -> PlanNode {
+    let (subqueries, bitmaps) = (RefCell::default(), RefCell::default());
     let mapper = Mapper { estimates, made: Cell::new(1000), texts, has_run, subqueries, bitmaps };
     let node = mapper.map(plan).node;
     if degree > 1 { node } else { serial::on_one_worker(node) }

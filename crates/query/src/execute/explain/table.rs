@@ -124,12 +124,13 @@ impl Mapper<'_> {
         let operator = table.scan_name();
         let mut node = self.node(plan, (operator, operator), detail, Vec::new());
         node.object = Some(object_of(&name, base));
+        node.mark = Some(scan.mark().clone());
         node.estimate.table_rows = Some(table.expected_rows() as f64);
         // Of a table that cannot be opened nothing is known.
         node.estimate.rows_read = table.rows_read_of(scan.partitions()).ok().map(|rows| rows.max(node.estimate.rows));
         node.estimate.pages = table.data_pages().unwrap_or(0.0) * read as f64 / all.max(1) as f64;
         node.actual = match self.has_run {
-            true => actual::of_reads(scan.profile().as_ref(), scan.filters().len(), page_rows(table)),
+            true => actual::of_reads(scan.profile().as_ref(), page_rows(table)),
             false => None,
         };
         let columns = self.read_columns(&name, table, scan.projection());
@@ -155,9 +156,10 @@ impl Mapper<'_> {
         let reads = if seek.path().covers { &mut node } else { &mut node.children[0] };
         reads.estimate.pages = seek.path().pages;
         reads.estimate.rows_read = Some(seek.path().rows);
+        reads.mark = Some(seek.mark().clone());
         let rows = self.estimates.of(plan).rows;
         let ran = match self.has_run {
-            true => actual::of_reads(seek.profile(), seek.filters().len(), page_rows(table)),
+            true => actual::of_reads(seek.profile(), page_rows(table)),
             false => None,
         };
         let fill = |node: &mut PlanNode| {

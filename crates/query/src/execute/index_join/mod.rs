@@ -68,6 +68,7 @@ use super::profile::OperatorProfile;
 use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
 use crate::access_path::{AccessPath, Lookup, SeekPath, covers};
+use crate::plan_tree::NodeMark;
 use crate::source::HeapTable;
 use crate::wrap::external;
 pub(super) use outer::OuterExec;
@@ -99,6 +100,14 @@ struct Inner {
     in_portions: bool,
     /// The most rows that each output partition gives.
     fetch: Option<usize>,
+    marks: Marks,
+}
+
+/// Where the plan speaks of a join, and of what it seeks in its inner table.
+#[derive(Clone, Default, Debug)]
+struct Marks {
+    join: NodeMark,
+    seek: NodeMark,
 }
 
 /// Joins by looking up, or by what is below it; see the module.
@@ -158,6 +167,8 @@ pub(super) struct Shown<'j> {
     /// The most rows of the outer side that are looked up.
     pub(super) rows_max: usize,
     pub(super) is_forced: bool,
+    /// Where its plan speaks of it.
+    pub(super) mark: &'j NodeMark,
 }
 
 /// What there is to show of how an inner table is looked up.
@@ -170,6 +181,8 @@ pub(super) struct Sought<'j> {
     pub(super) projection: Vec<usize>,
     /// The table's columns that are looked up, with what of the outer side they are compared with, and how.
     pub(super) keys: Vec<(usize, Operator, &'j Arc<dyn PhysicalExpr>)>,
+    /// Where the plan speaks of it.
+    pub(super) mark: &'j NodeMark,
 }
 
 impl Inner {
@@ -186,6 +199,7 @@ impl Inner {
             covers: covers(table, &table.indexes[index], self.lookup.leaf(), &projection),
             projection,
             keys: equal.chain(bounded).zip(&self.keys).map(|((column, op), key)| (column, op, key)).collect(),
+            mark: &self.marks.seek,
         }
     }
 }
@@ -242,6 +256,7 @@ impl IndexJoinExec {
             sought: inner.sought(projection),
             rows_max: inner.rows_max,
             is_forced: inner.is_forced,
+            mark: &inner.marks.join,
         }
     }
 
@@ -377,8 +392,9 @@ impl Maker {
         };
         let profile = Arc::clone(self.profile.lock().get_or_insert_with(|| {
             let index = inner.table.table().base_index().id;
-            let profile = OperatorProfile::new("Nested Loops", &inner.table, index, self.partitions);
-            let profile = Arc::new(profile);
+            let operator = if inner.is_forced { "Nested Loops" } else { "Adaptive Join" };
+            let profile = OperatorProfile::new(operator, &inner.table, index, self.partitions);
+            let profile = Arc::new(profile.marked(&inner.marks.join));
             inner.table.run().add_profile(&profile);
             self.made.loops.get_or_init(|| Arc::clone(&profile));
             profile
@@ -472,13 +488,14 @@ impl InnerExec {
     /// A seek that has the scan's place.
     fn seek(&self, path: &Arc<SeekPath>) -> Result<Arc<dyn ExecutionPlan>> {
         let table = Arc::clone(&self.inner.table);
+        let mark = &self.inner.marks.seek;
         let seek = SeekExec::new(table, Arc::clone(path), self.projection.clone(), self.scan.schema());
         if self.is_ordered {
-            return Ok(Arc::new(seek));
+            return Ok(Arc::new(seek.marked(mark)));
         }
         let parts = self.scan.output_partitioning().partition_count();
         let spread = seek.spread(parts).map_err(external)?;
-        Ok(Arc::new(spread.unwrap_or_else(|| seek.in_parts(parts))))
+        Ok(Arc::new(spread.unwrap_or_else(|| seek.in_parts(parts)).marked(mark)))
     }
 }
 

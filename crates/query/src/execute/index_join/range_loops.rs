@@ -26,7 +26,7 @@ use super::super::trace::{Leaf, is_exchange, trace};
 use super::partners::Shows;
 use super::row_loops::Replaced;
 use super::rule::{IndexJoinRule, JoinWay, is_order_of_use, outer_of, pages_of};
-use super::{Inner, RowLoopsExec};
+use super::{Inner, Marks, RowLoopsExec};
 use crate::access_path::{AccessHint, JoinedBound, JoinedBy, Lookup};
 use crate::wrap::external;
 
@@ -138,6 +138,7 @@ impl Ranged {
             is_forced,
             in_portions: true,
             fetch: None,
+            marks: Marks::default(),
         };
         let sides = (&leaf.plan, &outer);
         let replaced = Replaced::loops(join, residual(join, &bounds, side)?);

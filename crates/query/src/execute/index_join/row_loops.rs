@@ -52,6 +52,7 @@ use super::forced::all_conditions;
 use super::partners::{Partners, Shows};
 use super::{Inner, Sought};
 use crate::cardinality::Relation;
+use crate::plan_tree::NodeMark;
 use crate::wrap::external;
 
 /// The most rows that loops are thought to begin with whose plan has one worker. Each costs a few microseconds, and
@@ -219,6 +220,8 @@ pub(in crate::execute) struct ShownLoops<'j> {
     pub(in crate::execute) residual: Option<&'j JoinFilter>,
     /// What the join, and its seeks, have done.
     pub(in crate::execute) profiles: Option<(&'j Arc<OperatorProfile>, &'j Arc<OperatorProfile>)>,
+    /// Where its plan speaks of it.
+    pub(in crate::execute) mark: &'j NodeMark,
 }
 
 impl RowLoopsExec {
@@ -309,6 +312,7 @@ impl RowLoopsExec {
             sought: self.loops.inner.sought(self.loops.seek.projection().to_vec()),
             residual: self.loops.residual.as_ref(),
             profiles: self.profiles.get().map(|profiles| (&profiles.join, &profiles.seek)),
+            mark: &self.loops.inner.marks.join,
         }
     }
 }
@@ -436,7 +440,9 @@ impl ExecutionPlan for RowLoopsExec {
                 Some(rows) => Arc::new(profile.estimated(rows)),
                 None => Arc::new(profile),
             };
-            let profiles = Profiles { join: estimated(join), seek: estimated(seek) };
+            let marks = &loops.inner.marks;
+            let profiles =
+                Profiles { join: estimated(join.marked(&marks.join)), seek: estimated(seek.marked(&marks.seek)) };
             table.run().add_profile(&profiles.join);
             table.run().add_profile(&profiles.seek);
             Arc::new(profiles)

@@ -36,7 +36,7 @@ use super::super::trace::{Leaf, is_exchange, trace};
 use super::outer::OuterExec;
 use super::partners::Shows;
 use super::row_loops::Replaced;
-use super::{IndexJoinExec, Inner, InnerExec, RowLoopsExec};
+use super::{IndexJoinExec, Inner, InnerExec, Marks, RowLoopsExec};
 use crate::access_path::{AccessHint, JoinedBy, JoinedColumn, Lookup, no_seek};
 use crate::source::HeapTable;
 use crate::wrap::external;
@@ -350,6 +350,7 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         is_forced,
         in_portions,
         fetch: join.fetch(),
+        marks: Marks::default(),
     };
     if is_believed
         && let Some(loops) = RowLoopsExec::of(

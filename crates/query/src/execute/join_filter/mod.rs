@@ -152,6 +152,8 @@ impl LeafFilter {
 pub(super) struct FilterCounts {
     /// What it compares.
     pub(super) name: String,
+    /// Whether a join made it.
+    pub(super) is_of_join: bool,
     /// How it tells.
     pub(super) kind: OnceLock<&'static str>,
     pub(super) rows: AtomicU64,

@@ -108,13 +108,13 @@ impl Sieve {
         let mut tests = Vec::new();
         for (column, keys) in known {
             if let Some(filter) = ColumnFilter::new(scan.row_layout(), column, Arc::clone(&keys), false) {
-                let counts = profile.filter(tests.len(), &name(column));
+                let counts = profile.filter(tests.len(), &name(column), false);
                 tests.push(Test::new(How::Column(filter), &keys, counts));
             }
         }
         let places = tests.len()..;
         let counted = |(filter, place): (&LeafFilter, usize)| {
-            (filter.clone(), profile.filter(place, &name(filter.column.column)))
+            (filter.clone(), profile.filter(place, &name(filter.column.column), true))
         };
         let waiting = filters.iter().zip(places).map(counted);
         Some(Sieve {
@@ -278,7 +278,7 @@ impl SeekSieve {
         let mut waiting = Vec::new();
         for leaf in filters.iter().filter(|leaf| compares_numbers(table, leaf)) {
             let Some(at) = place(leaf.column.column) else { continue };
-            let counts = profile.filter(waiting.len(), &table.table().columns[leaf.column.column].name);
+            let counts = profile.filter(waiting.len(), &table.table().columns[leaf.column.column].name, true);
             waiting.push((at, leaf.clone(), counts));
         }
         (!waiting.is_empty()).then_some(SeekSieve { waiting, tests: Vec::new() })

@@ -26,7 +26,7 @@ use super::event::StatementStatistics;
 use super::failure::Failure;
 use super::run::Interpreter;
 use super::statement_kind;
-use crate::execute::{MemoryFigures, StatementRun, Texts, Writing, changes, explain, shape, spills};
+use crate::execute::{MemoryFigures, StatementRun, Texts, Writing, changes, explain, outline, shape, spills};
 use crate::plan_tree::{Actual, Body, Detail, Figures, PlanNode, ShownStatement, WorkerActual};
 
 pub(super) use show::{check_alone, is_showplan_alone};
@@ -98,6 +98,17 @@ impl PlanOfStatement {
 
     fn change(&self) -> Option<&ChangeShown> {
         self.kept.as_ref()?.change.as_ref()
+    }
+
+    /// Tells the operators that have counted which numbers they have in the plan: who looks at the counters afterwards
+    /// has no plan any more.
+    fn tell_numbers(&self) {
+        let Some((run, plan)) = self.plan().filter(|(run, _)| run.has_profiles()) else { return };
+        let mut root = outline(plan, run.degree());
+        if let (Some(change), Some((_, kind))) = (self.change(), self.statement) {
+            root = changes(kind, &change.database, &change.table, change.columns.as_deref(), root);
+        }
+        root.number();
     }
 }
 
@@ -202,6 +213,7 @@ impl Interpreter<'_> {
         if !is_plans && !is_values {
             return;
         }
+        current.tell_numbers();
         let kept = current.kept();
         let plan = kept.plan.take().map(|(_, plan)| plan);
         if !succeeded {
@@ -226,6 +238,9 @@ impl Interpreter<'_> {
             return;
         };
         run.show_plan(plan, &self.text, statement);
+        if let Some(change) = current.change() {
+            run.show_change(&change.database, &change.table, change.columns.as_deref());
+        }
         current.kept().plan = Some((Arc::clone(run), Arc::clone(plan)));
     }
 
@@ -241,6 +256,7 @@ impl Interpreter<'_> {
 
     /// The statement's plan is made anew.
     pub(super) fn forget_plan(&mut self) {
+        self.plans.current.tell_numbers();
         self.plans.current.kept.iter_mut().for_each(|kept| kept.plan = None);
     }
 
@@ -248,7 +264,11 @@ impl Interpreter<'_> {
     pub(super) fn note_change(&mut self, change: impl FnOnce() -> ChangeShown) {
         let current = &mut self.plans.current;
         if self.plans.depth == 1 && current.statement.is_some() && current.change().is_none() {
-            current.kept().change = Some(change());
+            let change = change();
+            if let Some((run, _)) = current.plan() {
+                run.show_change(&change.database, &change.table, change.columns.as_deref());
+            }
+            current.kept().change = Some(change);
         }
     }
 
