@@ -34,8 +34,8 @@ pub mod disk {
 /// Plans, as [`StatementStatistics`] has them of a session that collects them.
 pub mod plan {
     pub use hobt_query::plan_tree::{
-        Actual, Body, Detail, Drawing, Estimate, Figures, PlanColumn, PlanExpr, PlanNode, PlanObject, ShownStatement,
-        WorkerActual, draw, error_of, removed, to_xml, worst_estimate,
+        Actual, Body, Detail, Drawing, Estimate, Figures, Judged, PlanColumn, PlanExpr, PlanNode, PlanObject,
+        ShownStatement, WorkerActual, draw, error_of, judge, removed, to_xml, worst_estimate,
     };
 }
 

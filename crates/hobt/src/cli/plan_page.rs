@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hobt_query::plan_tree::{
-    Actual, PlanNode, ShownStatement, argument, count, counted, error_of, memory_text, removed, to_xml, worst_estimate,
+    Actual, Judged, PlanNode, ShownStatement, argument, count, counted, judge, memory_text, removed, to_xml,
+    worst_estimate,
 };
 use minijinja::{Environment, Value, context};
 
@@ -64,18 +65,18 @@ fn shown(statement: &ShownStatement) -> Option<Value> {
     let worst = worst_estimate(root);
     let mut rows = Vec::new();
     let cpu = root.all().into_iter().filter_map(|node| node.actual.as_ref()).map(Actual::cpu).max().unwrap_or_default();
-    let whole = Whole { worst: worst.map(|(node, _)| node.id), subtree: root.estimate.subtree, cpu };
+    let (worst_id, judged) = (worst.map(|(node, _)| node.id), judge(root));
+    let whole = Whole { worst: worst_id, judged, subtree: root.estimate.subtree, cpu };
     add(root, &whole, 0, &mut rows);
-    let verdict = worst.map(|(node, error)| {
-        let rows = node.actual.as_ref().map_or(0, Actual::rows);
+    let verdict = worst.map(|(node, judged)| {
         format!(
             "The estimate of operator {} ({}) was most wrong: expected {}, got {}, {} times as {}.",
             node.id,
             node.physical,
-            count(node.estimate.rows.round() as u64),
-            counted(rows, "row"),
-            count(error.round() as u64),
-            if node.estimate.rows > rows as f64 { "few" } else { "many" }
+            count(judged.expected.round() as u64),
+            counted(judged.rows.round() as u64, "row"),
+            count(judged.times.round() as u64),
+            if judged.expected > judged.rows { "few" } else { "many" }
         )
     });
     let figures = statement.figures.as_ref();
@@ -101,6 +102,8 @@ fn shown(statement: &ShownStatement) -> Option<Value> {
 /// What the parts of a plan are compared with.
 struct Whole {
     worst: Option<usize>,
+    /// By number.
+    judged: Vec<Option<Judged>>,
     subtree: f64,
     cpu: Duration,
 }
@@ -120,7 +123,8 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
         };
         actual.workers.iter().map(worker).collect()
     });
-    let error = error_of(node).filter(|error| *error >= 2.0);
+    let error = whole.judged.get(node.id).copied().flatten();
+    let error = error.map(|judged| judged.times).filter(|error| *error >= 2.0);
     let reads = actual.and_then(Actual::reads);
     let cpu = actual.map(Actual::cpu).unwrap_or_default();
     rows.push(context! {

@@ -129,6 +129,10 @@ fn statistics_profile_counts_what_operators_did() {
         sets(&mut session, "UPDATE h SET y = 1 WHERE x <= 7 OPTION (MAXDOP 1); INSERT INTO h (x) VALUES (1), (2)");
     let first = |set: &ResultSet| set.1.iter().map(|row| row[0].clone().unwrap_or_default()).collect::<Vec<_>>();
     assert_eq!(shown.iter().map(first).collect::<Vec<_>>(), [vec!["7"; 4], vec!["2"; 3]]);
+    // The rows of a view are there before its plan; its operators ran all the same.
+    let shown = sets(&mut session, "SELECT name FROM sys.schemas WHERE schema_id = 1");
+    assert!(shown[1].1.iter().all(|row| row[1].as_deref() == Some("1")), "{shown:?}");
+    assert_eq!(shown[1].1.iter().map(|row| row[0].as_deref()).next(), Some(Some("1")));
     // A procedure's statements each have theirs; the call has none.
     assert_eq!(sets(&mut session, "EXEC p 5").len(), 2);
 }
@@ -562,6 +566,81 @@ fn views_of_operators_have_the_numbers_of_the_plan() {
         let [node, name, rows] = [0, 1, 2].map(|at| row[at].as_deref().expect("a value"));
         let (operator, expected) = &plan[&node.parse::<u64>().expect("a number")];
         assert_eq!((operator.as_str(), format!("{expected:.0}").as_str()), (name, rows));
+    }
+}
+
+/// What adaptive joins of a document say of themselves does not contradict their inputs.
+fn check_adaptive(document: &str) -> usize {
+    let attribute = |element: &str, name: &str| {
+        let from = element.find(&format!(" {name}=\""))? + name.len() + 3;
+        element[from..].split('"').next().map(str::to_owned)
+    };
+    let (mut open, mut found) = (Vec::<(String, Vec<String>)>::new(), 0);
+    for part in document.split('<').skip(1) {
+        if part.starts_with("RelOp ") {
+            let tag = part.split('>').next().unwrap_or("").to_owned();
+            if let Some((_, inputs)) = open.last_mut() {
+                inputs.push(tag.clone());
+            }
+            open.push((tag, Vec::new()));
+        } else if part.starts_with("/RelOp>") {
+            let (tag, inputs) = open.pop().expect("one is open");
+            if attribute(&tag, "PhysicalOp").as_deref() != Some("Adaptive Join") {
+                continue;
+            }
+            found += 1;
+            let number = |tag: &str, name: &str| attribute(tag, name).and_then(|text| text.parse::<f64>().ok());
+            let [outer, hashed, sought] = &inputs[..] else { panic!("three inputs: {document}") };
+            let is_small = number(outer, "EstimateRows") <= number(&tag, "AdaptiveThresholdRows");
+            let thought = attribute(&tag, "EstimatedJoinType");
+            assert_eq!(
+                thought.as_deref(),
+                Some(if is_small { "Nested Loops" } else { "Hash Match" }),
+                "{tag}\n{outer}"
+            );
+            let cost = |tag: &str| number(tag, "EstimatedTotalSubtreeCost").expect("a cost");
+            let chosen = if is_small { sought } else { hashed };
+            let own = number(&tag, "EstimateCPU").unwrap_or(0.0) + number(&tag, "EstimateIO").unwrap_or(0.0);
+            let sum = own + cost(outer) + cost(chosen);
+            assert!((cost(&tag) - sum).abs() < 1e-9 * sum, "{tag}\n{inputs:?}");
+        }
+    }
+    found
+}
+
+#[test]
+fn adaptive_joins_do_not_contradict_themselves() {
+    let (_folder, _instance, mut session) = world();
+    let queries = [
+        ("SELECT t.b FROM h JOIN t ON t.id = h.x WHERE h.z = 'z7'", "Nested Loops"),
+        ("SELECT t.b FROM t JOIN h ON t.id = h.x WHERE h.y < 5", "Hash Match"),
+        ("SELECT t.b FROM h LEFT JOIN t ON t.id = h.x WHERE h.y < 2", "Hash Match"),
+        ("SELECT t.b FROM t RIGHT JOIN h ON t.id = h.x WHERE h.z = 'z7'", "Nested Loops"),
+    ];
+    for (query, joined) in queries {
+        for workers in [1, 2] {
+            let query = format!("{query} OPTION (MAXDOP {workers})");
+            session.run("SET SHOWPLAN_XML ON").expect("an option");
+            let estimated = documents(&mut session, &query).remove(0);
+            session.run("SET SHOWPLAN_XML OFF").expect("an option");
+            session.run("SET STATISTICS XML ON").expect("an option");
+            let actual = documents(&mut session, &query).remove(0);
+            session.run("SET STATISTICS XML OFF").expect("an option");
+            for document in [&estimated, &actual] {
+                check(document);
+                assert_eq!(check_adaptive(document), 1, "{query}: {document}");
+                // Who has made the bitmap that a scan probes says so.
+                let creates = document.contains("<AdaptiveJoin BitmapCreator=\"true\"");
+                assert_eq!(creates, document.contains("PROBE([Bitmap1001]"), "{document}");
+                assert!(document.contains(&format!("EstimatedJoinType=\"{joined}\"")), "{query}: {document}");
+            }
+            let types: Vec<&str> = actual.split("ActualJoinType=\"").skip(1).collect();
+            assert!(!types.is_empty() && types.iter().all(|rest| rest.starts_with(joined)), "{query}: {actual}");
+            for counters in actual.split("<RunTimeCountersPerThread ").skip(1) {
+                let counters = counters.split('>').next().unwrap_or("");
+                assert!(counters.contains("ActualRows=\"0\"") || !counters.contains("Batches=\"0\""), "{counters}");
+            }
+        }
     }
 }
 

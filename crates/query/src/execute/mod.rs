@@ -50,7 +50,7 @@ pub(crate) use assumptions::Assumptions;
 pub use assumptions::Correlation;
 pub(crate) use cancel::cancellable;
 pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_columns, update_rows};
-pub(crate) use explain::{MemoryWish, Texts, explain, fills_new, memory_wish, outline, shape, spills};
+pub(crate) use explain::{MemoryWish, Texts, explain, fills_new, memory_wish, outline, shape, spilled_bytes};
 pub use explain::{changed_object, changes};
 pub use extreme_seek::ExtremeSeekRule;
 pub use index_build::IndexBuild;

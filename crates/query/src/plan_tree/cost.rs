@@ -22,7 +22,14 @@ const EXCHANGE: f64 = 0.028_5;
 /// Sets the costs of an operator and of all below it.
 pub(super) fn price(node: &mut PlanNode) {
     node.children.iter_mut().for_each(price);
-    let inputs: Vec<f64> = node.children.iter().map(|child| child.estimate.rows).collect();
+    // Of an adaptive join one of the two ways is gone.
+    let looks_up = node.is_thought_to_look_up();
+    let inputs: Vec<&PlanNode> = match (looks_up, node.children.as_slice()) {
+        (Some(looks_up), [outer, hashed, looked_up]) => vec![outer, if looks_up { looked_up } else { hashed }],
+        (_, children) => children.iter().collect(),
+    };
+    let below: f64 = inputs.iter().map(|input| input.estimate.subtree).sum();
+    let inputs: Vec<f64> = inputs.into_iter().map(|input| input.estimate.rows).collect();
     let taken: f64 = inputs.iter().sum();
     let rows = node.estimate.rows;
     let filter = if node.predicate.is_some() { ROW_COMPARED } else { 0.0 };
@@ -32,6 +39,7 @@ pub(super) fn price(node: &mut PlanNode) {
     };
     node.estimate.cpu = match &node.detail {
         Detail::Read { .. } => node.estimate.rows_read.unwrap_or(rows) * (ROW_READ + filter),
+        Detail::AdaptiveJoin { .. } if looks_up == Some(true) => (taken + rows) * ROW_COMPARED,
         Detail::HashJoin { .. } | Detail::AdaptiveJoin { .. } | Detail::HashAggregate { .. } => {
             (taken + rows) * ROW_HASHED
         }
@@ -44,13 +52,6 @@ pub(super) fn price(node: &mut PlanNode) {
         Detail::StreamAggregate { .. } | Detail::Window { .. } | Detail::Filter => taken * ROW_COMPARED,
         Detail::ConstantScan { .. } | Detail::TableFunction => rows * ROW_READ,
         _ => taken * ROW_COMPUTED,
-    };
-    // Of an adaptive join one of the two ways is gone, and nobody knows yet which.
-    let below = match (&node.detail, node.children.as_slice()) {
-        (Detail::AdaptiveJoin { .. }, [outer, hash, looked_up]) => {
-            outer.estimate.subtree + hash.estimate.subtree.min(looked_up.estimate.subtree)
-        }
-        (_, children) => children.iter().map(|child| child.estimate.subtree).sum(),
     };
     node.estimate.subtree = node.estimate.io + node.estimate.cpu + below;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::text::{operator_text, seek_text};
-use super::worst::{error_of, worst_estimate};
+use super::worst::{Judged, judge, worst_estimate};
 use super::{Actual, Detail, PlanNode, ShownStatement};
 
 /// What is left of a text however deep it stands.
@@ -34,7 +34,7 @@ pub struct Drawing {
 pub fn draw(statement: &ShownStatement, drawing: Drawing) -> String {
     let Some(root) = &statement.root else { return String::new() };
     let worst = worst_estimate(root).map(|(node, _)| node.id);
-    let mut drawn = Drawn { text: String::new(), worst, drawing };
+    let mut drawn = Drawn { text: String::new(), worst, judged: judge(root), drawing };
     drawn.node(root, "", None);
     if let Some(figures) = &statement.figures {
         let waits: Vec<String> =
@@ -69,6 +69,8 @@ pub fn memory_text(statement: &ShownStatement) -> Option<String> {
 struct Drawn {
     text: String,
     worst: Option<usize>,
+    /// By number.
+    judged: Vec<Option<Judged>>,
     drawing: Drawing,
 }
 
@@ -90,7 +92,8 @@ impl Drawn {
         };
         self.text.push_str(&format!("{indent}{branch}{} {head}\n", node.id));
         let under = if node.children.is_empty() { "   " } else { "│  " };
-        for line in lines(node, is_worst) {
+        let error = self.judged.get(node.id).copied().flatten().map(|judged| judged.times);
+        for line in lines(node, error, is_worst) {
             let line = self.cut(&line, below.chars().count() + under.chars().count());
             self.text.push_str(&format!("{below}{under}{line}\n"));
         }
@@ -110,12 +113,12 @@ impl Drawn {
 }
 
 /// What is said of an operator, a line each.
-fn lines(node: &PlanNode, is_worst: bool) -> Vec<String> {
+fn lines(node: &PlanNode, error: Option<f64>, is_worst: bool) -> Vec<String> {
     let estimated = format!("estimated {}", counted(node.estimate.rows.round() as u64, "row"));
     let Some(actual) = &node.actual else {
         return vec![format!("{estimated}, cost {:.4}", node.estimate.subtree)];
     };
-    let wrong = match error_of(node) {
+    let wrong = match error {
         Some(error) if is_worst => format!("  <<< wrong by {} times: the worst estimate", count(error.round() as u64)),
         Some(error) if error >= 100.0 => format!("  (wrong by {} times)", count(error.round() as u64)),
         Some(error) if error >= 2.0 => format!("  (wrong by {error:.1} times)"),

@@ -32,7 +32,7 @@ pub use mark::NodeMark;
 pub(crate) use statement::Fnv;
 pub use statement::{Body, Figures, ShownStatement};
 pub use text::{PlanRow, argument, plan_rows};
-pub use worst::{error_of, worst_estimate};
+pub use worst::{Judged, error_of, judge, worst_estimate};
 pub use xml::{NAMESPACE, to_xml};
 
 /// An operator of a plan.
@@ -100,6 +100,10 @@ pub struct Actual {
     pub spills: u64,
     /// Bytes so written.
     pub spilled_bytes: u64,
+    /// How many workers did that.
+    pub spilled_workers: u64,
+    /// How often rows were put on disk anew before they fitted: 1 where they did at once.
+    pub spill_level: u64,
     /// Rows that filters of joins above left out, of pages that were read, and those that they let pass.
     pub filtered: u64,
     /// See `filtered`.
@@ -119,8 +123,8 @@ pub struct WorkerActual {
     pub rows_read: Option<u64>,
     /// Rows that went into an aggregate on their page, and no further.
     pub rows_aggregated: Option<u64>,
-    /// Batches given; 0 where nobody counts.
-    pub batches: u64,
+    /// Batches given, where somebody counts.
+    pub batches: Option<u64>,
     /// How often it began.
     pub executions: u64,
     /// Processor time.
@@ -129,6 +133,13 @@ pub struct WorkerActual {
     pub elapsed: Option<Duration>,
     /// Pages read, if they are counted for the worker.
     pub reads: Option<WorkerReads>,
+}
+
+impl Estimate {
+    /// Rows that it gives each time that it runs.
+    pub fn rows_at_once(&self) -> f64 {
+        self.rows / self.executions.max(1.0)
+    }
 }
 
 impl Actual {
@@ -247,10 +258,12 @@ pub enum Detail {
     /// Looks its second input up where that pays, and hashes the first where it does not. Children: the outer side,
     /// what is read if it hashes, what is read if it looks up.
     AdaptiveJoin {
-        /// The keys of the outer side.
+        /// The keys of the side that is hashed first, if it hashes.
         build: Vec<PlanColumn>,
         /// The keys of the other.
         probe: Vec<PlanColumn>,
+        /// Those of the outer side.
+        outer: Vec<PlanColumn>,
         /// What else joined rows fulfil.
         residual: Option<PlanExpr>,
         /// Rows of the outer side up to which it looks up.
@@ -398,6 +411,14 @@ impl PlanNode {
             mark.tell(self.id, (self.estimate.rows, self.estimate.rows_read));
         }
         self.children.iter_mut().for_each(|child| child.number_from(next));
+    }
+
+    /// Whether an adaptive join was thought to look up; `None` of other operators.
+    pub fn is_thought_to_look_up(&self) -> Option<bool> {
+        match (&self.detail, self.children.first()) {
+            (Detail::AdaptiveJoin { threshold, .. }, Some(outer)) => Some(outer.estimate.rows <= *threshold),
+            _ => None,
+        }
     }
 
     /// A number that plans of one shape have in common: the operators, and what they read.

@@ -105,7 +105,7 @@ impl Printer {
             logical: Some(node.logical),
             argument: some(argument(node)),
             defined: some(defined_values(node)),
-            rows: Some(estimate.rows),
+            rows: Some(estimate.rows_at_once()),
             io: Some(estimate.io),
             cpu: Some(estimate.cpu),
             row_bytes: Some(estimate.row_bytes),

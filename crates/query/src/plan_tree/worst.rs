@@ -1,34 +1,141 @@
 //! The operator whose estimate was most wrong.
 //!
 //! An estimate is of the rows that an operator gives without filters that joins above push down to it. So what these
-//! left out is counted in, up to the join that made the filter.
+//! left out is counted in, up to the join that made the filter. And it is of an operator that comes to its end, as
+//! often as was thought: what was begun more often is expected to give more, and one that nobody asked for the rest is
+//! not wrong for having given less.
+
+use std::collections::BTreeSet;
 
 use super::{Detail, PlanColumn, PlanExpr, PlanNode};
 
 /// How wrong an estimate may be before anybody is shown it.
 const NOTABLE: f64 = 2.0;
 
-/// The operator whose rows were most wrongly estimated, and how many times as many or as few there were; `None` if none
-/// was off by a factor of two. Of several alike it is the one furthest down, where the error begins.
-pub fn worst_estimate(root: &PlanNode) -> Option<(&PlanNode, f64)> {
-    let mut worst: Option<(&PlanNode, f64)> = None;
-    for node in root.all() {
-        let Some(error) = error_of(node) else { continue };
+/// An operator that has run, beside what was thought of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Judged {
+    /// Rows that were expected of it, as often as it was begun.
+    pub expected: f64,
+    /// Rows that it gave, or would have given without filters of joins above.
+    pub rows: f64,
+    /// How many times as many there were, or as few; 1 or more.
+    pub times: f64,
+}
+
+impl Judged {
+    /// With any number of rows from `expected.0` to `expected.1` being right.
+    fn of(expected: (f64, f64), rows: f64) -> Judged {
+        // Less than one row cannot be told from one.
+        let (low, high, given) = (expected.0.max(1.0), expected.1.max(1.0), rows.max(1.0));
+        let expected = rows.max(expected.0).min(expected.1);
+        Judged { expected, rows, times: (low / given).max(given / high).max(1.0) }
+    }
+}
+
+/// The operator whose rows were most wrongly estimated, and how wrongly; `None` if none was off by a factor of two. Of
+/// several alike it is the one furthest down, where the error begins.
+pub fn worst_estimate(root: &PlanNode) -> Option<(&PlanNode, Judged)> {
+    let mut worst: Option<(&PlanNode, Judged)> = None;
+    for (node, judged) in root.all().into_iter().zip(judge(root)) {
+        let Some(judged) = judged.filter(|judged| judged.times >= NOTABLE) else { continue };
         // What comes later is further down, or beside.
-        if error >= NOTABLE && worst.is_none_or(|(_, known)| error >= known * 0.999) {
-            worst = Some((node, error));
+        if worst.is_none_or(|(_, known)| judged.times >= known.times * 0.999) {
+            worst = Some((node, judged));
         }
     }
     worst
 }
 
-/// How many times as many rows there were as was thought, or as few; `None` if it has not run, or if joins' filters
-/// left so much out that nobody knows.
+/// How wrong the estimate of each operator was, in the order of their numbers; `None` of one that has not run, or of
+/// which nobody knows what it would have given.
+pub fn judge(root: &PlanNode) -> Vec<Option<Judged>> {
+    let mut judged = Vec::new();
+    judge_below(root, Place::default(), &mut judged);
+    judged
+}
+
+/// How many times as many rows an operator gave as was thought, or as few, wherever it stands; `None` if it has not
+/// run, or if joins' filters left so much out that nobody knows.
 pub fn error_of(node: &PlanNode) -> Option<f64> {
-    node.actual.as_ref().filter(|actual| actual.executions() > 0)?;
-    // Less than one row cannot be told from one.
-    let (estimated, rows) = (node.estimate.rows.max(1.0), unfiltered(node)?.max(1.0));
-    Some((estimated / rows).max(rows / estimated))
+    judged(node, Place::default()).map(|judged| judged.times)
+}
+
+/// What stands above an operator.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// Whether nobody may have asked for all of its rows.
+    may_stop: bool,
+    /// Rows of the outer side for each of which it was begun, where it is the inner one.
+    outer_rows: Option<u64>,
+}
+
+fn judge_below(node: &PlanNode, place: Place, all: &mut Vec<Option<Judged>>) {
+    all.push(judged(node, place));
+    for (at, child) in node.children.iter().enumerate() {
+        judge_below(child, place.of_child(node, at), all);
+    }
+}
+
+impl Place {
+    fn of_child(self, node: &PlanNode, at: usize) -> Place {
+        let rows =
+            |child: usize| node.children.get(child).and_then(|child| child.actual.as_ref()).map(|done| done.rows());
+        let same = |may_stop| Place { may_stop, ..self };
+        match &node.detail {
+            Detail::Top { .. } => same(true),
+            // They read all before they give any.
+            Detail::Sort { .. } | Detail::HashAggregate { .. } | Detail::Change { .. } => same(false),
+            Detail::StreamAggregate { groups } if groups.is_empty() => same(false),
+            Detail::Sequence if at + 1 < node.children.len() => same(false),
+            Detail::HashJoin { .. } | Detail::AdaptiveJoin { .. } if at == 0 => same(false),
+            // Nothing joins with no rows.
+            Detail::HashJoin { .. } | Detail::AdaptiveJoin { .. } => same(self.may_stop || rows(0) == Some(0)),
+            // It ends with the side that ends first, unless it shows rows without partners.
+            Detail::MergeJoin { .. } => same(match (node.logical, at) {
+                ("Left Outer Join" | "Left Anti Semi Join", 0) | ("Right Outer Join" | "Right Anti Semi Join", 1) => {
+                    self.may_stop
+                }
+                ("Full Outer Join", _) => self.may_stop,
+                _ => true,
+            }),
+            Detail::NestedLoops { outer } if at == 1 && !outer.is_empty() => Place {
+                // Of the others an outer row's first partner is enough, or rows without any are expected too.
+                may_stop: self.may_stop || node.logical != "Inner Join",
+                outer_rows: Some(rows(0).unwrap_or(0)),
+            },
+            _ => self,
+        }
+    }
+}
+
+fn judged(node: &PlanNode, place: Place) -> Option<Judged> {
+    let executions = node.actual.as_ref().map(super::Actual::executions).filter(|executions| *executions > 0)?;
+    let mut times_begun = 1.0;
+    if let Some(outer_rows) = place.outer_rows {
+        // What is looked up for all rows together is expected to give what the join gives, which is judged there.
+        if executions != outer_rows {
+            return None;
+        }
+        times_begun = executions as f64 / node.estimate.executions.max(1.0);
+    }
+    let (fewest, most) = given_by_workers(node);
+    let expected = node.estimate.rows * times_begun;
+    let judged = Judged::of((expected * fewest, expected * most), unfiltered(node)?);
+    (!place.may_stop || judged.rows >= judged.expected.max(1.0)).then_some(judged)
+}
+
+/// What an estimate is multiplied by for the fewest and the most rows that all workers together give: each gives the
+/// first rows of its own, or the groups that it meets.
+fn given_by_workers(node: &PlanNode) -> (f64, f64) {
+    let workers = node.actual.as_ref().map_or(1, |actual| actual.workers.len().max(1)) as f64;
+    match (&node.detail, node.children.as_slice()) {
+        (Detail::Top { .. } | Detail::Sort { top: Some(_), .. }, _) => (1.0, workers),
+        (Detail::HashAggregate { .. }, _) if node.logical == "Partial Aggregate" => (1.0 / workers, 1.0),
+        // They give what they take.
+        (Detail::Parallelism { .. } | Detail::ComputeScalar | Detail::Sort { .. }, [input]) => given_by_workers(input),
+        _ => (1.0, 1.0),
+    }
 }
 
 /// Rows that an operator would have given if joins above had pushed no filter down to it or below it; `None` if that
@@ -46,7 +153,7 @@ fn unfiltered(node: &PlanNode) -> Option<f64> {
         let kept = |passed: f64| rows + filtered * rows / passed;
         return (passed > 0.0 && read > 0.0).then(|| kept(passed) * (1.0 + skipped / read));
     }
-    if !is_filtered(node) {
+    if open_bitmaps(node).is_empty() {
         return Some(rows);
     }
     let times = |input: &PlanNode| {
@@ -54,21 +161,34 @@ fn unfiltered(node: &PlanNode) -> Option<f64> {
         let all = unfiltered(input)?;
         if all == given { Some(1.0) } else { (given > 0.0).then(|| all / given) }
     };
-    node.children.iter().map(times).try_fold(rows, |rows, times| Some(rows * times?))
+    match (node.logical, node.children.as_slice()) {
+        // Rows of the other side that are left out make none of these fewer.
+        ("Left Outer Join" | "Left Semi Join" | "Left Anti Semi Join", [shown, ..])
+        | ("Right Outer Join" | "Right Semi Join" | "Right Anti Semi Join", [_, shown]) => Some(rows * times(shown)?),
+        // What one filter leaves out of both sides would have joined with each other.
+        (_, [left, right]) if !open_bitmaps(left).is_disjoint(&open_bitmaps(right)) => {
+            Some(rows * times(left)?.max(times(right)?))
+        }
+        (_, inputs) => inputs.iter().map(times).try_fold(rows, |rows, times| Some(rows * times?)),
+    }
 }
 
-/// Whether rows below an operator were left out by a filter of a join above it.
-fn is_filtered(node: &PlanNode) -> bool {
+/// The filters of joins above an operator by which rows were left out below it, or by itself.
+fn open_bitmaps(node: &PlanNode) -> BTreeSet<&str> {
     let all = node.all();
     let is_made = |bitmap: &PlanColumn| all.iter().any(|node| node.defined.iter().any(|(made, _)| made == bitmap));
-    let is_open = |probe: &PlanExpr| match probe {
-        PlanExpr::Function { arguments, .. } => {
-            matches!(arguments.first(), Some(PlanExpr::Column(bitmap)) if !is_made(bitmap))
-        }
-        _ => false,
-    };
     let leaves_out = |node: &&&PlanNode| node.actual.as_ref().is_some_and(|done| done.filtered + done.skipped > 0);
-    all.iter().filter(leaves_out).any(|node| node.probes.iter().any(is_open))
+    let probed = all.iter().filter(leaves_out).flat_map(|node| node.probes.iter()).filter_map(bitmap_of);
+    probed.filter(|bitmap| !is_made(bitmap)).map(|bitmap| bitmap.name.as_str()).collect()
+}
+
+/// The bitmap that is probed.
+fn bitmap_of(probe: &PlanExpr) -> Option<&PlanColumn> {
+    let PlanExpr::Function { arguments, .. } = probe else { return None };
+    match arguments.first() {
+        Some(PlanExpr::Column(bitmap)) => Some(bitmap),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -90,8 +210,8 @@ pub(super) mod tests {
     fn the_worst_is_found_where_the_error_begins() {
         let mut tree = node(10.0, 1000, vec![node(10.0, 1000, vec![node(500.0, 1000, vec![])]), node(7.0, 0, vec![])]);
         tree.finish();
-        let (worst, error) = worst_estimate(&tree).expect("one is wrong");
-        assert_eq!((worst.id, error), (1, 100.0));
+        let (worst, judged) = worst_estimate(&tree).expect("one is wrong");
+        assert_eq!((worst.id, judged), (1, Judged { expected: 10.0, rows: 1000.0, times: 100.0 }));
     }
 
     /// A scan of whose rows a join's filter has left some out.
@@ -115,7 +235,7 @@ pub(super) mod tests {
         assert_eq!(worst_estimate(&join), None);
         // The join's own rows are what its estimate is of.
         join.estimate.rows = 4460.0;
-        assert_eq!(worst_estimate(&join).map(|(node, error)| (node.children.len(), error)), Some((2, 10.0)));
+        assert_eq!(worst_estimate(&join).map(|(node, judged)| (node.children.len(), judged.times)), Some((2, 10.0)));
         // What is wrong without the filter stays so.
         assert_eq!(error_of(&scan(5000.0, 446, 54)), Some(10.0));
         // Of 1,000 rows that the filter let pass 100 fulfilled the condition, so of all 10,000 there would be 1,000.
@@ -135,5 +255,95 @@ pub(super) mod tests {
         let mut never_run = node(1.0, 900, vec![]);
         never_run.actual = None;
         assert_eq!(worst_estimate(&never_run), None);
+    }
+
+    /// An operator whose rows each of its workers has given a part of.
+    fn with(
+        detail: Detail,
+        logical: &'static str,
+        (estimated, rows): (f64, &[u64]),
+        children: Vec<PlanNode>,
+    ) -> PlanNode {
+        let mut node = node(estimated, 0, children);
+        (node.detail, node.logical) = (detail, logical);
+        let worker = |&rows: &u64| WorkerActual { rows, executions: 1, ..WorkerActual::default() };
+        node.actual = Some(Actual { workers: rows.iter().map(worker).collect(), ..Actual::default() });
+        node
+    }
+
+    #[test]
+    fn what_each_worker_gives_is_not_what_one_was_expected_to() {
+        let top = |rows: &[u64]| with(Detail::Top { rows: Some(5), offset: 0 }, "Top", (5.0, rows), vec![]);
+        let sort = |rows: &[u64]| with(Detail::Sort { by: Vec::new(), top: Some(5) }, "TopN Sort", (5.0, rows), vec![]);
+        assert_eq!(worst_estimate(&top(&[5, 5, 5, 5])), None);
+        assert_eq!(worst_estimate(&sort(&[5, 5, 1, 5])), None);
+        assert_eq!(error_of(&sort(&[10, 10, 10, 10])), Some(2.0));
+        assert_eq!(error_of(&sort(&[1, 0, 0, 0])), Some(5.0));
+        let groups = |rows: &[u64]| {
+            with(Detail::HashAggregate { groups: Vec::new() }, "Partial Aggregate", (20.0, rows), vec![])
+        };
+        let exchange =
+            Detail::Parallelism { exchange: crate::plan_tree::Exchange::Hash, keys: Vec::new(), by: Vec::new() };
+        let spread = |rows: &[u64]| with(exchange.clone(), "Repartition Streams", (20.0, rows), vec![groups(rows)]);
+        assert_eq!(worst_estimate(&spread(&[10, 0])), None);
+        assert_eq!(worst_estimate(&spread(&[10, 10])), None);
+        assert_eq!(
+            worst_estimate(&spread(&[40, 40])).map(|(node, judged)| (node.logical, judged.times)),
+            Some(("Partial Aggregate", 4.0))
+        );
+    }
+
+    #[test]
+    fn what_was_begun_more_often_is_expected_to_give_more() {
+        let loops = |logical, outer: u64, given: u64, begun: u64| {
+            let outer_refs = Detail::NestedLoops { outer: vec![PlanColumn::made("a")] };
+            let mut seek = node(40.0, given, vec![]);
+            seek.estimate.executions = 10.0;
+            seek.actual.as_mut().expect("it has run").workers[0].executions = begun;
+            with(outer_refs, logical, (given as f64, &[given]), vec![node(10.0, outer, vec![]), seek])
+        };
+        // Four for each of 1,000 rows: the error is the outer side's.
+        let wrong = |tree: &PlanNode| worst_estimate(tree).map(|(node, judged)| (node.estimate.rows, judged.times));
+        assert_eq!(wrong(&loops("Inner Join", 1000, 4000, 1000)), Some((10.0, 100.0)));
+        assert_eq!(wrong(&loops("Inner Join", 10, 4000, 10)), Some((40.0, 100.0)));
+        assert_eq!(wrong(&loops("Inner Join", 10, 4, 10)), Some((40.0, 10.0)));
+        // An outer join is expected to give rows that have no partner.
+        assert_eq!(wrong(&loops("Left Outer Join", 10, 0, 10)), None);
+        // All were looked up together: what is there twice was read once.
+        assert_eq!(wrong(&loops("Inner Join", 10, 4, 1)), None);
+    }
+
+    #[test]
+    fn who_was_not_asked_for_the_rest_is_not_wrong() {
+        let top = |input: PlanNode| with(Detail::Top { rows: Some(5), offset: 0 }, "Top", (5.0, &[5]), vec![input]);
+        assert_eq!(worst_estimate(&top(node(5000.0, 5, vec![]))), None);
+        let sort =
+            |input: PlanNode| with(Detail::Sort { by: Vec::new(), top: None }, "Sort", (5000.0, &[5]), vec![input]);
+        let read_whole = top(sort(node(5000.0, 50, vec![])));
+        assert_eq!(
+            worst_estimate(&read_whole).map(|(node, judged)| (node.logical, judged.times)),
+            Some(("Filter", 100.0))
+        );
+        assert!(worst_estimate(&top(node(5.0, 500, vec![]))).is_some(), "more than was thought is wrong all the same");
+        let (build, probe, residual) = (Vec::new(), Vec::new(), None);
+        let hash = Detail::HashJoin { build, probe, residual };
+        let join = with(hash, "Inner Join", (0.0, &[0]), vec![node(1.0, 0, vec![]), node(5000.0, 0, vec![])]);
+        assert_eq!(worst_estimate(&join), None);
+    }
+
+    #[test]
+    fn what_a_filter_leaves_out_of_a_side_counts_as_the_join_shows_it() {
+        let hash = || Detail::HashJoin { build: Vec::new(), probe: Vec::new(), residual: None };
+        // A tenth of both sides is left.
+        let sides = || vec![scan(1000.0, 100, 900), scan(1000.0, 100, 900)];
+        let inner = with(hash(), "Inner Join", (1000.0, &[100]), sides());
+        assert_eq!(worst_estimate(&inner), None);
+        let outer = with(
+            hash(),
+            "Left Outer Join",
+            (1000.0, &[1000]),
+            vec![node(1000.0, 1000, vec![]), scan(1000.0, 100, 900)],
+        );
+        assert_eq!(worst_estimate(&outer), None);
     }
 }

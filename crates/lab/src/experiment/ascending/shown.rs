@@ -6,7 +6,7 @@ pub(super) struct Operator {
     /// SQL Server's name of it.
     pub(super) physical: String,
     logical: String,
-    /// Rows that were expected.
+    /// Rows that were expected, as often as it was thought to begin.
     pub(super) estimated_rows: f64,
     /// How an adaptive join joined.
     joined_by: Option<String>,
@@ -50,12 +50,13 @@ fn operator(text: &str) -> Option<Operator> {
     let (tag, own) = text.split_once('>')?;
     let of_tag = |name| attribute(tag, name);
     let inner = |name: &str| own.split_once(name).and_then(|(_, rest)| rest.split_once('>')).map(|(tag, _)| tag);
+    let number = |name| of_tag(name)?.parse::<f64>().ok();
     let joined_by = inner("<RunTimeCountersPerThread ").and_then(|tag| attribute(tag, "ActualJoinType"));
     let table = inner("<Object ").and_then(|tag| attribute(tag, "Table"));
     Some(Operator {
         physical: of_tag("PhysicalOp")?.to_owned(),
         logical: of_tag("LogicalOp")?.to_owned(),
-        estimated_rows: of_tag("EstimateRows")?.parse().ok()?,
+        estimated_rows: number("EstimateRows")? * (number("EstimateRebinds").unwrap_or(0.0) + 1.0),
         joined_by: joined_by.map(str::to_owned),
         table: table.map(|name| name.trim_matches(['[', ']']).to_owned()),
     })

@@ -1,6 +1,6 @@
 //! What operators did: from the counters that they kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::super::index_join::PortionsCpu;
 use super::super::profile::OperatorProfile;
+use super::super::spill_join::SPILL_LEVEL;
 use crate::plan_tree::{Actual, WorkerActual};
 
 /// What an operator of DataFusion counted; `None` if it counts nothing.
@@ -16,16 +17,23 @@ pub(super) fn of_metrics(plan: &Arc<dyn ExecutionPlan>) -> Option<Actual> {
     let metrics = plan.metrics()?;
     let partitions = plan.output_partitioning().partition_count();
     let mut workers: BTreeMap<usize, WorkerActual> = BTreeMap::new();
-    let (mut spills, mut spilled_bytes) = (0, 0);
+    let (mut spills, mut spilled_bytes, mut spill_level) = (0, 0, 0);
+    let mut spilling = BTreeSet::new();
     let mut times: BTreeMap<usize, (Option<i64>, Option<i64>)> = BTreeMap::new();
     for metric in metrics.iter() {
         let partition = metric.partition().unwrap_or(0).min(partitions.saturating_sub(1));
         let worker = workers.entry(partition).or_default();
         match metric.value() {
             MetricValue::OutputRows(rows) => worker.rows += rows.value() as u64,
-            MetricValue::OutputBatches(batches) => worker.batches += batches.value() as u64,
+            MetricValue::OutputBatches(batches) => *worker.batches.get_or_insert(0) += batches.value() as u64,
             MetricValue::ElapsedCompute(time) => worker.cpu += Duration::from_nanos(time.value() as u64),
-            MetricValue::SpillCount(count) => spills += count.value() as u64,
+            MetricValue::SpillCount(count) => {
+                spills += count.value() as u64;
+                spilling.extend((count.value() > 0).then_some(partition));
+            }
+            MetricValue::Gauge { name, gauge } if name == SPILL_LEVEL => {
+                spill_level = spill_level.max(gauge.value() as u64);
+            }
             MetricValue::SpilledBytes(bytes) => spilled_bytes += bytes.value() as u64,
             MetricValue::StartTimestamp(time) => {
                 times.entry(partition).or_default().0 = time.value().and_then(|time| time.timestamp_nanos_opt());
@@ -43,7 +51,15 @@ pub(super) fn of_metrics(plan: &Arc<dyn ExecutionPlan>) -> Option<Actual> {
             worker.elapsed = Some(Duration::from_nanos(end.saturating_sub(*start).max(0).unsigned_abs()));
         }
     }
-    Some(Actual { workers: workers.into_values().collect(), spills, spilled_bytes, ..Actual::default() })
+    Some(Actual {
+        workers: workers.into_values().collect(),
+        spills,
+        spilled_bytes,
+        spilled_workers: spilling.len() as u64,
+        // What has no levels puts its rows on disk once.
+        spill_level: spill_level.max(u64::from(spills > 0)),
+        ..Actual::default()
+    })
 }
 
 /// What an operator that reads a table counted, and what filters of joins left out. `page_rows` are the rows of a page.
@@ -136,7 +152,7 @@ pub(super) fn keep_of(read: &mut Actual, kept: &Actual) {
         let same = kept.workers.iter().find(|kept| kept.worker == worker.worker);
         worker.rows = same.map_or(0, |kept| kept.rows);
         worker.cpu += same.map_or(Duration::ZERO, |kept| kept.cpu);
-        worker.batches = same.map_or(0, |kept| kept.batches);
+        worker.batches = same.and_then(|kept| kept.batches);
     }
     let known = |worker: usize| read.workers.iter().any(|read| read.worker == worker);
     let strays: u64 = kept.workers.iter().filter(|kept| !known(kept.worker)).map(|kept| kept.rows).sum();

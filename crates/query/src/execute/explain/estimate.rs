@@ -70,6 +70,15 @@ impl Estimates {
     }
 }
 
+/// Rows that an operator has before it runs; `None` if nobody knows.
+pub(super) fn rows_there(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    let known = StatisticsContext::default().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
+    match known.num_rows {
+        Precision::Exact(rows) => Some(rows as u64),
+        _ => None,
+    }
+}
+
 /// Bytes of a row by its columns' types.
 fn width_of(schema: &Schema) -> usize {
     let width = |data_type: &DataType| data_type.primitive_width().unwrap_or(TEXT_BYTES);

@@ -154,7 +154,9 @@ impl Mapper<'_> {
         // The outer side is shown first, whichever side of the join it is.
         let is_turned = position(&hash) == Some(0);
         let Some(mut scanned) = inner_of(&mut hash) else { return Mapped { node: hash, columns } };
-        let mut sought = self.sought(&shown.sought, &outer, expected.rows);
+        // All are looked up together.
+        let mut sought = self.sought(&shown.sought, &outer, (expected.rows, 1.0));
+        sought.estimate.row_bytes = scanned.estimate.row_bytes;
         let looked_up = ran.as_ref().map(|(_, looked_up)| *looked_up);
         let mut joined = None;
         if let Some((Mapped { node: mut ran, .. }, looked_up)) = ran {
@@ -169,7 +171,7 @@ impl Mapper<'_> {
         let Detail::HashJoin { build, probe, residual } = std::mem::replace(&mut hash.detail, Detail::Filter) else {
             return Mapped { node: hash, columns };
         };
-        let (build, probe) = if is_turned { (probe, build) } else { (build, probe) };
+        let outer_keys = if is_turned { probe.clone() } else { build.clone() };
         let mut node = hash;
         node.logical = if is_turned { turned(node.logical) } else { node.logical };
         node.estimate.rows = expected.rows;
@@ -179,13 +181,13 @@ impl Mapper<'_> {
         node.actual = joined.map(|joined| actual::of_portions(joined, loops, shown.cpu, sought_cpu, looked_up));
         node.mark = Some(shown.mark.clone());
         if shown.is_forced {
-            (node.physical, node.detail) = ("Nested Loops", Detail::NestedLoops { outer: build });
+            (node.physical, node.detail) = ("Nested Loops", Detail::NestedLoops { outer: outer_keys });
             node.predicate = residual;
             node.children = vec![outer.node, sought];
         } else {
             let threshold = shown.rows_max as f64;
             node.physical = "Adaptive Join";
-            node.detail = Detail::AdaptiveJoin { build, probe, residual, threshold, looked_up };
+            node.detail = Detail::AdaptiveJoin { build, probe, outer: outer_keys, residual, threshold, looked_up };
             node.children = vec![outer.node, scanned, sought];
         }
         Mapped { node, columns }
@@ -195,7 +197,9 @@ impl Mapper<'_> {
     fn row_loops(&self, plan: &Arc<dyn ExecutionPlan>, join: &RowLoopsExec) -> Mapped {
         let shown = join.shown();
         let (outer, inner) = (self.map(shown.outer), self.map(shown.inner));
-        let mut sought = self.sought(&shown.sought, &outer, self.estimates.of(plan).rows);
+        let executions = outer.node.estimate.rows.max(1.0);
+        let mut sought = self.sought(&shown.sought, &outer, (self.estimates.of(plan).rows, executions));
+        sought.estimate.row_bytes = inner.node.estimate.row_bytes;
         let Mapped { node: mut inner, columns: inner_columns } = inner;
         let mut place = &mut inner;
         while !matches!(place.detail, Detail::Read { .. } | Detail::NestedLoops { .. }) && !place.children.is_empty() {
@@ -283,8 +287,8 @@ impl Mapper<'_> {
         }
     }
 
-    /// The seek for each row of the outer side.
-    fn sought(&self, shown: &Sought<'_>, outer: &Mapped, rows: f64) -> PlanNode {
+    /// The seek of what the outer side has, begun so often.
+    fn sought(&self, shown: &Sought<'_>, outer: &Mapped, (rows, executions): (f64, f64)) -> PlanNode {
         let key = |(column, op, expr): (PlanColumn, Operator, _)| SeekKey {
             column,
             op: compared_by(op),
@@ -295,7 +299,6 @@ impl Mapper<'_> {
         let keys = shown.keys.iter().map(|(column, op, expr)| key((named(*column), *op, *expr))).collect();
         let mut node =
             self.index_read(shown.table, shown.index, &shown.projection, (keys, Direction::Forward), shown.covers);
-        let executions = outer.node.estimate.rows.max(1.0);
         let fill = |node: &mut PlanNode| {
             node.estimate.rows = rows;
             node.estimate.executions = executions;
@@ -303,7 +306,7 @@ impl Mapper<'_> {
         fill(&mut node);
         node.children.iter_mut().for_each(fill);
         let reads = if shown.covers { &mut node } else { &mut node.children[0] };
-        reads.estimate.pages = executions;
+        reads.estimate.pages = outer.node.estimate.rows.max(1.0);
         reads.mark = Some(shown.mark.clone());
         reads.estimate.rows_read = Some(rows);
         node

@@ -98,11 +98,11 @@ pub(crate) fn shape(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     hash.value() | 1
 }
 
-/// How often the operators of a plan that has run wrote to disk what they held.
-pub(crate) fn spills(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+/// Bytes that the operators of a plan that has run wrote to disk because memory was short.
+pub(crate) fn spilled_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     let holds = plan.is::<SortExec>() || plan.is::<AggregateExec>() || plan.is::<RangeJoinExec>() || joins(plan);
-    let own = if holds { plan.metrics().and_then(|metrics| metrics.spill_count()).unwrap_or(0) } else { 0 };
-    own as u64 + plan.children().into_iter().map(spills).sum::<u64>()
+    let own = if holds { plan.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0) } else { 0 };
+    own as u64 + plan.children().into_iter().map(spilled_bytes).sum::<u64>()
 }
 
 /// Makes the tree of one plan.
@@ -449,11 +449,16 @@ impl Mapper<'_> {
             return None;
         };
         let columns = plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect();
+        // The rows of a view are there before its plan, and nobody counts them.
+        let is_function = matches!(detail, Detail::TableFunction);
         let constant = if let Detail::ConstantScan { rows } = detail { Some(rows) } else { None };
         let mut node = self.node(plan, names, detail, Vec::new());
         if let (Some(rows), true) = (constant, self.has_run) {
             node.estimate.rows = rows as f64;
             node.actual = Some(actual::constant(rows));
+        }
+        if is_function && node.actual.as_ref().is_some_and(|actual| actual.workers.is_empty()) {
+            node.actual = estimate::rows_there(plan).map(actual::constant);
         }
         Some(self.mapped(node, columns))
     }
@@ -480,6 +485,10 @@ impl Mapper<'_> {
             _ => plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect(),
         };
         let mut children: Vec<PlanNode> = inputs.into_iter().map(|input| input.node).collect();
+        if let (true, Some(again)) = (plan.is::<RecursiveQueryExec>(), children.get_mut(1)) {
+            // Each round runs a copy of it, which counts for itself.
+            forget_runs(again);
+        }
         let is_union = plan.is::<UnionExec>() || plan.is::<InterleaveExec>() || plan.is::<RecursiveQueryExec>();
         let node = match (is_union, children.len()) {
             (true, 2..) => {
@@ -500,6 +509,12 @@ impl Mapper<'_> {
             made => PlanColumn::made(made.to_string()),
         }
     }
+}
+
+/// Says of an operator and all below it that nobody knows what they did.
+fn forget_runs(node: &mut PlanNode) {
+    node.actual = None;
+    node.children.iter_mut().for_each(forget_runs);
 }
 
 /// The operators that only this module has a use for, so that their imports stand in one place.

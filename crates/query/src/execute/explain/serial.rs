@@ -24,7 +24,7 @@ fn together(actual: Actual) -> Actual {
         rows: all.rows + one.rows,
         rows_read: sum(all.rows_read, one.rows_read),
         rows_aggregated: sum(all.rows_aggregated, one.rows_aggregated),
-        batches: all.batches + one.batches,
+        batches: sum(all.batches, one.batches),
         // A partition of what begins once is no execution more.
         executions: if one.executions > 1 {
             all.executions + one.executions
@@ -36,7 +36,8 @@ fn together(actual: Actual) -> Actual {
         reads: read_by_both(all.reads, one.reads),
     });
     let one = |worker: WorkerActual| WorkerActual { worker: 0, ..worker };
-    Actual { workers: workers.map(one).into_iter().collect(), ..actual }
+    let spilled_workers = actual.spilled_workers.min(1);
+    Actual { workers: workers.map(one).into_iter().collect(), spilled_workers, ..actual }
 }
 
 fn read_by_both(one: Option<WorkerReads>, other: Option<WorkerReads>) -> Option<WorkerReads> {

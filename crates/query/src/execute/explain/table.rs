@@ -306,7 +306,7 @@ impl Mapper<'_> {
             let worker = |worker: &WorkerActual| WorkerActual {
                 worker: worker.worker,
                 rows: 1,
-                batches: 1,
+                batches: Some(1),
                 executions: worker.executions,
                 ..WorkerActual::default()
             };

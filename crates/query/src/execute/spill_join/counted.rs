@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, Metric, MetricsSet};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, Metric, MetricBuilder, MetricsSet};
+
+/// The counter of how often rows were put on disk anew before they fitted.
+pub(in crate::execute) const SPILL_LEVEL: &str = "spill_level";
 
 /// The counters of a join that may spill. Clones are the same counters.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +20,11 @@ impl Counted {
         for counter in counters.iter().flat_map(MetricsSet::iter).filter(|counter| counter.partition() == Some(from)) {
             self.0.register(Arc::new(Metric::new(counter.value().clone(), Some(partition))));
         }
+    }
+
+    /// Both sides were put on disk for the time of this number, from 1.
+    pub(super) fn note_level(&self, level: usize, partition: usize) {
+        MetricBuilder::new(&self.0).gauge(SPILL_LEVEL, partition).set_max(level);
     }
 
     /// For who counts by itself.

@@ -48,6 +48,7 @@ use super::statement::StatementRun;
 use super::stop::Stop;
 use crate::wrap::sql_error_of;
 use counted::Counted;
+pub(super) use counted::SPILL_LEVEL;
 pub(super) use split::compact;
 use work::{Made, Work};
 

@@ -170,6 +170,7 @@ impl Work {
         level: usize,
     ) -> Result<Vec<Pair>> {
         self.stop.count_split();
+        self.counted.note_level(level + 1, self.partition);
         let batch = self.context.session_config().batch_size();
         let builds = split(build, &self.left.keys, level, batch, &self.left.spills, &self.stop).await?;
         let probes = split(probe, &self.right.keys, level, batch, &self.right.spills, &self.stop).await?;

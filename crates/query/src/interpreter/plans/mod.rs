@@ -26,7 +26,7 @@ use super::event::StatementStatistics;
 use super::failure::Failure;
 use super::run::Interpreter;
 use super::statement_kind;
-use crate::execute::{MemoryFigures, StatementRun, Texts, Writing, changes, explain, outline, shape, spills};
+use crate::execute::{MemoryFigures, StatementRun, Texts, Writing, changes, explain, outline, shape, spilled_bytes};
 use crate::plan_tree::{Actual, Body, Detail, Figures, PlanNode, ShownStatement, WorkerActual};
 
 pub(super) use show::{check_alone, is_showplan_alone};
@@ -82,7 +82,7 @@ struct Kept {
     entry: Option<Arc<PlanEntry>>,
     /// The plan as it is shown, when the run is over.
     shown: Option<ShownStatement>,
-    spills: u64,
+    spilled_bytes: u64,
     /// What its operators asked for, were granted and held, of each plan that it ran.
     memory: Vec<Arc<MemoryFigures>>,
 }
@@ -154,7 +154,7 @@ impl Interpreter<'_> {
         let Some(outer) = outer else { return Ok(()) };
         let Some(ended) = std::mem::replace(&mut self.plans.current, outer).kept else { return Ok(()) };
         if let (Some(entry), Some(cost)) = (&ended.entry, &cost) {
-            entry.record(&Measure { spills: ended.spills, ..Measure::of(cost, rows).with_memory(&ended.memory) });
+            entry.record(&Measure::of(cost, rows).with_memory(&ended.memory, ended.spilled_bytes));
         }
         let Some(mut shown) = ended.shown else { return Ok(()) };
         if let Some(cost) = &cost {
@@ -220,7 +220,7 @@ impl Interpreter<'_> {
             kept.change = None;
             return;
         }
-        kept.spills = plan.as_ref().map_or(0, spills);
+        kept.spilled_bytes = plan.as_ref().map_or(0, spilled_bytes);
         self.note_entry(run, plan.as_ref(), elapsed);
         if self.shows_runs() {
             let tree = self.tree(plan.as_ref(), Some(own_cpu), run);

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hobt_base::DatabaseId;
+use hobt_base::{DatabaseId, PAGE_SIZE};
 use hobt_engine::time_of_day;
 use hobt_tsql::ast::Span;
 use hobt_txn::{MemoryAccount, MemoryBudget};
@@ -129,7 +129,7 @@ pub struct Measure {
     pub rows: u64,
     /// Workers.
     pub dop: u64,
-    /// How often operators wrote to disk what they held.
+    /// Pages that operators wrote to disk because memory was short.
     pub spills: u64,
     /// Memory that it was let in with, in KB.
     pub grant_kb: u64,
@@ -154,11 +154,12 @@ impl Measure {
         }
     }
 
-    /// The same with what its operators were granted.
-    pub(super) fn with_memory(self, figures: &[Arc<MemoryFigures>]) -> Measure {
+    /// The same with what its operators were granted, and what they put on disk.
+    pub(super) fn with_memory(self, figures: &[Arc<MemoryFigures>], spilled_bytes: u64) -> Measure {
         let shown: Vec<MemoryShown> = figures.iter().map(|figures| figures.shown()).collect();
         let kilobytes = |of: fn(&MemoryShown) -> u64| shown.iter().map(|one| of(one).div_ceil(1024)).sum();
         Measure {
+            spills: spilled_bytes.div_ceil(PAGE_SIZE as u64),
             grant_kb: kilobytes(|one| one.granted),
             used_grant_kb: kilobytes(|one| one.held_most),
             ideal_grant_kb: kilobytes(|one| one.ideal),

@@ -109,14 +109,15 @@ fn query_plan(shown: &ShownStatement, root: &PlanNode) -> Element {
 /// What the operators asked for and got; the schema's figures of a serial plan are those of this one.
 fn memory_grant(memory: &MemoryShown) -> Element {
     let kilobytes = |bytes: u64| bytes.div_ceil(1024);
+    let ideal = memory.ideal.max(memory.least);
     const SECOND: i64 = 10_000_000;
     let waited = memory.granted_at.map_or(0, |at| (at - memory.asked_at).max(0) / SECOND);
     Element::new("MemoryGrantInfo")
         .attribute("SerialRequiredMemory", kilobytes(memory.least))
-        .attribute("SerialDesiredMemory", kilobytes(memory.ideal))
+        .attribute("SerialDesiredMemory", kilobytes(ideal))
         .attribute("RequiredMemory", kilobytes(memory.least))
-        .attribute("DesiredMemory", kilobytes(memory.ideal))
-        .attribute("RequestedMemory", kilobytes(memory.ideal))
+        .attribute("DesiredMemory", kilobytes(ideal))
+        .attribute("RequestedMemory", kilobytes(ideal))
         .attribute("GrantWaitTime", waited)
         .attribute("GrantedMemory", kilobytes(memory.granted))
         .attribute("MaxUsedMemory", kilobytes(memory.held_most))

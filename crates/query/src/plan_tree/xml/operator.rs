@@ -16,11 +16,11 @@ pub(super) fn rel_op(node: &PlanNode) -> Element {
         .attribute("AvgRowSize", estimate.row_bytes.round())
         .attribute("EstimateCPU", estimate.cpu)
         .attribute("EstimateIO", estimate.io)
-        .attribute("EstimateRebinds", 0)
+        .attribute("EstimateRebinds", (estimate.executions - 1.0).max(0.0))
         .attribute("EstimateRewinds", 0)
         .attribute("EstimatedExecutionMode", mode)
-        .attribute("EstimateRows", estimate.rows)
-        .optional("EstimatedRowsRead", estimate.rows_read)
+        .attribute("EstimateRows", estimate.rows_at_once())
+        .optional("EstimatedRowsRead", estimate.rows_read.map(|rows| rows / estimate.executions.max(1.0)))
         .attribute("LogicalOp", node.logical)
         .attribute("NodeId", node.id)
         .attribute("Parallel", node.is_parallel)
@@ -30,7 +30,7 @@ pub(super) fn rel_op(node: &PlanNode) -> Element {
         .optional("AdaptiveThresholdRows", threshold(node))
         .attribute("EstimatedTotalSubtreeCost", estimate.subtree)
         .optional("TableCardinality", estimate.table_rows)
-        .optional("EstimatedJoinType", is_adaptive(node).then_some("Nested Loops"));
+        .optional("EstimatedJoinType", node.is_thought_to_look_up().map(join_type));
     element
         .child(columns("OutputList", &node.output))
         .children(warnings(node))
@@ -44,6 +44,11 @@ fn is_partitioned(node: &PlanNode) -> bool {
 
 fn is_adaptive(node: &PlanNode) -> bool {
     matches!(node.detail, Detail::AdaptiveJoin { .. })
+}
+
+/// SQL Server's name of what an adaptive join becomes.
+fn join_type(looks_up: bool) -> &'static str {
+    if looks_up { "Nested Loops" } else { "Hash Match" }
 }
 
 fn threshold(node: &PlanNode) -> Option<f64> {
@@ -61,8 +66,8 @@ fn warnings(node: &PlanNode) -> Option<Element> {
     }
     let pages = |actual: &Actual| actual.spilled_bytes.div_ceil(8192);
     let spill = actual.map(|actual| {
-        let threads = actual.workers.len().max(1);
-        Element::new("SpillToTempDb").attribute("SpillLevel", actual.spills).attribute("SpilledThreadCount", threads)
+        let element = Element::new("SpillToTempDb").attribute("SpillLevel", actual.spill_level);
+        element.attribute("SpilledThreadCount", actual.spilled_workers)
     });
     let name = match node.detail {
         Detail::Sort { .. } => "SortSpillDetails",
@@ -81,9 +86,7 @@ fn warnings(node: &PlanNode) -> Option<Element> {
 
 fn run_time(node: &PlanNode, actual: &Actual, mode: &'static str) -> Option<Element> {
     let joined = match node.detail {
-        Detail::AdaptiveJoin { looked_up: Some(looked_up), .. } => {
-            Some(if looked_up { "Nested Loops" } else { "Hash Match" })
-        }
+        Detail::AdaptiveJoin { looked_up: Some(looked_up), .. } => Some(join_type(looked_up)),
         _ => None,
     };
     let of_worker = |worker: &WorkerActual| {
@@ -92,7 +95,7 @@ fn run_time(node: &PlanNode, actual: &Actual, mode: &'static str) -> Option<Elem
             .attribute("Thread", worker.worker)
             .attribute("ActualRows", worker.rows)
             .optional("ActualRowsRead", worker.rows_read)
-            .attribute("Batches", worker.batches)
+            .optional("Batches", worker.batches)
             .attribute("ActualEndOfScans", worker.executions)
             .attribute("ActualExecutions", worker.executions)
             .attribute("ActualExecutionMode", mode)
@@ -174,12 +177,13 @@ fn join(node: &PlanNode) -> Element {
             .children(some_columns("HashKeysBuild", build))
             .children(some_columns("HashKeysProbe", probe))
             .children(rest(residual, "ProbeResidual")),
-        Detail::AdaptiveJoin { build, probe, residual, .. } => begun("AdaptiveJoin")
+        Detail::AdaptiveJoin { build, probe, outer, residual, .. } => begun("AdaptiveJoin")
+            .optional("BitmapCreator", (!node.defined.is_empty()).then_some(true))
             .attribute("Optimized", false)
             .children(some_columns("HashKeysBuild", build))
             .children(some_columns("HashKeysProbe", probe))
             .children(rest(residual, "ProbeResidual"))
-            .children(some_columns("OuterReferences", build)),
+            .children(some_columns("OuterReferences", outer)),
         Detail::MergeJoin { left, right, residual } => begun("Merge")
             .attribute("ManyToMany", true)
             .child(columns("InnerSideJoinColumns", right))
