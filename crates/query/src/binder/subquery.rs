@@ -66,6 +66,13 @@ fn as_outer(expr: Expr, sql_type_of: &dyn Fn(&Column) -> Option<SqlType>) -> Res
     .map_err(sql_error_of)
 }
 
+/// Whether `NOT IN` can be a join by nothing but the equation of both values. DataFusion's join that knows what NULL
+/// does has room for one equation of columns; it takes it for any whose columns, those that correlate too, may be NULL.
+fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), top: bool) -> bool {
+    let knows_null = top && !left.column_refs().is_empty() && !left.contains_outer();
+    !is_correlated(plan) && (nullable == (false, false) || knows_null)
+}
+
 /// Whether a subquery's condition can stand here: where DataFusion turns it into a join.
 fn joins_here(site: Site<'_>) -> bool {
     matches!(site.clause, Clause::Where | Clause::Having | Clause::On)
@@ -177,11 +184,8 @@ impl Binder<'_> {
         let (left, right) = comparable(operand, column, "equal to").map_err(|error| error.at(position))?;
         let (plan, right) = self.project_one(body.plan, right)?;
         // Inside of other conditions DataFusion takes a column twice that the subquery both selects and correlates.
-        let simple = joins_here(site)
-            && !is_beyond_engine(&plan, true)
-            && (top || !is_correlated(&plan))
-            && (!negated || nullable == (false, false) || (top && !is_correlated(&plan)));
-        if simple {
+        let can_join = joins_here(site) && !is_beyond_engine(&plan, true) && (top || !is_correlated(&plan));
+        if can_join && (!negated || is_one_equation(&left, &plan, nullable, top)) {
             return Ok(Expr::InSubquery(InSubquery::new(Box::new(left), subquery_of(plan), negated)));
         }
         // The rows that keep `NOT IN` from being true: equal ones, and NULL on either side.
