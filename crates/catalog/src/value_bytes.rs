@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use hobt_page::RowImage;
-use hobt_types::{Collation, PhysicalType, SqlType, Value};
+use hobt_types::{Collation, PhysicalType, SqlType, Value, one_zero};
 
 /// Bytes that are no value of the type that they were read as, or a value that is none of the type it is written as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,8 +38,8 @@ pub fn value_to_bytes(sql_type: SqlType, value: &Value) -> Result<Option<Vec<u8>
             _ => unscaled.to_le_bytes().to_vec(),
         },
         // The cast is the declared precision of `real`.
-        (SqlType::Real, Value::Float(float)) => (*float as f32).to_le_bytes().to_vec(),
-        (SqlType::Float, Value::Float(float)) => float.to_le_bytes().to_vec(),
+        (SqlType::Real, Value::Float(float)) => (one_zero((*float as f32).into()) as f32).to_le_bytes().to_vec(),
+        (SqlType::Float, Value::Float(float)) => one_zero(*float).to_le_bytes().to_vec(),
         (SqlType::UniqueIdentifier, Value::Guid(guid)) => guid.to_vec(),
         (_, Value::Text(text)) if sql_type.is_text() => text.as_bytes().to_vec(),
         (_, Value::Binary(bytes)) if sql_type.is_binary() => bytes.clone(),
@@ -72,8 +72,8 @@ pub fn value_from_bytes(sql_type: SqlType, bytes: Option<&[u8]>) -> Result<Value
             PhysicalType::Fixed8 => i128::from(i64::from_le_bytes(array(sql_type, bytes)?)),
             _ => i128::from_le_bytes(array(sql_type, bytes)?),
         }),
-        SqlType::Real => Value::Float(f64::from(f32::from_le_bytes(array(sql_type, bytes)?))),
-        SqlType::Float => Value::Float(f64::from_le_bytes(array(sql_type, bytes)?)),
+        SqlType::Real => Value::Float(one_zero(f32::from_le_bytes(array(sql_type, bytes)?).into())),
+        SqlType::Float => Value::Float(one_zero(f64::from_le_bytes(array(sql_type, bytes)?))),
         SqlType::UniqueIdentifier => Value::Guid(array(sql_type, bytes)?),
         _ if sql_type.is_text() => {
             Value::Text(std::str::from_utf8(bytes).map_err(|_| MalformedValue { sql_type })?.to_owned())
@@ -151,6 +151,21 @@ mod tests {
         for (sql_type, value) in cases {
             let bytes = value_to_bytes(sql_type, &value).expect("a value of the type");
             assert_eq!(value_from_bytes(sql_type, bytes.as_deref()), Ok(value), "{sql_type}");
+        }
+    }
+
+    #[test]
+    fn a_zero_has_no_sign_whoever_wrote_it() {
+        for (sql_type, written) in
+            [(SqlType::Float, (-0.0f64).to_le_bytes().to_vec()), (SqlType::Real, (-0.0f32).to_le_bytes().to_vec())]
+        {
+            let read = value_from_bytes(sql_type, Some(&written)).expect("a value of the type");
+            assert!(matches!(read, Value::Float(zero) if zero.to_bits() == 0), "{sql_type}");
+            // The second one is too small for a `real`.
+            for zero in [-0.0, if sql_type == SqlType::Real { -1e-300 } else { 0.0 }] {
+                let bytes = value_to_bytes(sql_type, &Value::Float(zero)).expect("a value of the type");
+                assert_eq!(bytes, Some(vec![0; written.len()]), "{sql_type}");
+            }
         }
     }
 

@@ -29,7 +29,7 @@ use arrow::datatypes::{
     UInt8Type,
 };
 use hobt_base::SqlError;
-use hobt_types::{SqlType, Value};
+use hobt_types::{SqlType, Value, one_zero};
 
 /// The Arrow type of `sql_type`'s values inside plans, see the module.
 pub const fn carrier(sql_type: SqlType) -> DataType {
@@ -126,8 +126,8 @@ pub fn value_to_array(value: &Value, sql_type: SqlType) -> Result<ArrayRef, SqlE
         (Value::Int(v), DataType::Int64) => Arc::new(Int64Array::from(vec![*v])),
         (Value::Int(v), DataType::Decimal128(precision, scale)) => decimal_array(i128::from(*v), precision, scale)?,
         (Value::Decimal(v), DataType::Decimal128(precision, scale)) => decimal_array(*v, precision, scale)?,
-        (Value::Float(v), DataType::Float32) => Arc::new(Float32Array::from(vec![*v as f32])),
-        (Value::Float(v), DataType::Float64) => Arc::new(Float64Array::from(vec![*v])),
+        (Value::Float(v), DataType::Float32) => Arc::new(Float32Array::from(vec![one_zero((*v as f32).into()) as f32])),
+        (Value::Float(v), DataType::Float64) => Arc::new(Float64Array::from(vec![one_zero(*v)])),
         (Value::Text(v), DataType::Utf8View) => Arc::new(StringViewArray::from_iter_values([v])),
         (Value::Binary(v), DataType::BinaryView) => Arc::new(BinaryViewArray::from_iter_values([v])),
         (Value::Guid(v), DataType::FixedSizeBinary(_)) => {

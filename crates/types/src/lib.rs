@@ -18,4 +18,4 @@ mod value;
 pub use collation::{Collation, CollationKey};
 pub use key::{KeyColumn, KeyError, shortest_separator};
 pub use sql_type::{MAX_BYTES_IN_ROW, MaxLength, PhysicalType, SqlType};
-pub use value::{TypedValue, Value};
+pub use value::{TypedValue, Value, one_zero};

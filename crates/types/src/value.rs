@@ -15,7 +15,7 @@ pub enum Value {
     Int(i64),
     /// `decimal`: the unscaled integer.
     Decimal(i128),
-    /// `real` and `float`.
+    /// `real` and `float`; see [`one_zero`].
     Float(f64),
     /// Text, without regard to `char` padding.
     Text(String),
@@ -30,6 +30,13 @@ impl Value {
     pub const fn is_null(&self) -> bool {
         matches!(self, Value::Null)
     }
+}
+
+/// The value with the one zero that `real` and `float` have in T-SQL: `-0` is `0`, so that what is equal has the same
+/// bits wherever it is hashed, sorted or compared as bytes. Whatever makes or reads a value sees to it.
+pub const fn one_zero(value: f64) -> f64 {
+    // The sum of both zeros is the positive one.
+    value + 0.0
 }
 
 /// A value with its type.

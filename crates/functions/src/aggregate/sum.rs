@@ -12,7 +12,7 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type};
 use hobt_base::SqlError;
-use hobt_types::SqlType;
+use hobt_types::{SqlType, one_zero};
 
 use super::groups::Groups;
 use super::{Aggregate, AggregateKind, Emit, GroupsAccumulator, argument, each_row};
@@ -328,7 +328,8 @@ impl GroupsAccumulator for FloatSum {
         let mut sums = self.sums.take(emit);
         let counts = self.counts.take(emit);
         if self.aggregate.kind == AggregateKind::Avg {
-            sums.iter_mut().zip(&counts).for_each(|(sum, count)| *sum /= (*count).max(1) as f64);
+            let mean = |sum: f64, count: i64| one_zero(sum / count.max(1) as f64);
+            sums.iter_mut().zip(&counts).for_each(|(sum, count)| *sum = mean(*sum, *count));
         }
         if sums.iter().any(|sum| !sum.is_finite()) {
             return Err(overflow(self.aggregate.result));

@@ -11,6 +11,7 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, Date32Type, SchemaRef};
+use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryLimit;
@@ -575,6 +576,11 @@ fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBu
     PrimitiveArray::new(ScalarBuffer::from(values), nulls)
 }
 
+/// Numbers with the one zero of T-SQL; files from elsewhere may hold `-0`.
+fn one_zero<T: ArrowPrimitiveType>(values: PrimitiveArray<T>) -> ArrayRef {
+    normalize_float_zero(&(Arc::new(values) as ArrayRef))
+}
+
 /// The Arrow array of a column, its carrier's type; the vector's memory is taken over, not copied.
 pub(super) fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<ArrayRef, SqlError> {
     let rows = vector.rows();
@@ -588,11 +594,11 @@ pub(super) fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<Array
         VectorData::I16(values) => Arc::new(Int16Array::new(values.into(), nulls)),
         VectorData::I32(values) => match sql_type {
             SqlType::Date => Arc::new(primitive::<Date32Type>(values, nulls)),
-            SqlType::Real => Arc::new(Float32Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls)),
+            SqlType::Real => one_zero(Float32Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls)),
             _ => Arc::new(Int32Array::new(values.into(), nulls)),
         },
         VectorData::I64(values) => match sql_type {
-            SqlType::Float => Arc::new(Float64Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls)),
+            SqlType::Float => one_zero(Float64Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls)),
             _ => Arc::new(Int64Array::new(values.into(), nulls)),
         },
         VectorData::I128(values) => {

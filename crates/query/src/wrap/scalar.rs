@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, UInt8Array, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -423,6 +424,16 @@ impl Kernel {
     /// Computes `rows` values. With `now` functions take the time and what is random from it, and not from where they
     /// were bound.
     pub(crate) fn evaluate(
+        &self,
+        columns: Vec<Column>,
+        rows: usize,
+        now: Option<&FunctionContext>,
+    ) -> Result<ArrayRef, SqlError> {
+        // What hashes and sorts takes `-0` and `0` for two values.
+        self.computed(columns, rows, now).map(|array| normalize_float_zero(&array))
+    }
+
+    fn computed(
         &self,
         mut columns: Vec<Column>,
         rows: usize,

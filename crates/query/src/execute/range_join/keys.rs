@@ -7,6 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int64Type};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::Result;
+use hobt_types::one_zero;
 
 /// How values of a type are compared.
 #[derive(Debug)]
@@ -74,8 +75,7 @@ impl KeyForm {
 /// Numbers in the order of the values.
 fn numbers(array: &ArrayRef) -> Result<Vec<i64>> {
     let of_float = |value: f64| {
-        // Both zeros are one number: the sum of theirs is the positive one.
-        let bits = (value + 0.0).to_bits().cast_signed();
+        let bits = one_zero(value).to_bits().cast_signed();
         bits ^ (((bits >> 63).cast_unsigned()) >> 1).cast_signed()
     };
     Ok(match array.data_type() {
