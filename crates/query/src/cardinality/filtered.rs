@@ -75,7 +75,7 @@ impl Keys {
 }
 
 /// A filter, read.
-struct Filter {
+pub(super) struct Filter {
     /// The columns' places in the table, and what is said of each.
     parts: Vec<(usize, Keys)>,
 }
@@ -191,7 +191,8 @@ impl TableKnowledge<'_> {
         }
         let asked = keys_asked(self.table(), predicates);
         let usable = |statistics: &&Arc<Statistics>| {
-            let filter = Filter::of(self.table(), statistics.filter.as_deref()?)?;
+            let text = statistics.filter.as_deref()?;
+            let filter = self.heap().remembered().filter(statistics, || Filter::of(self.table(), text))?;
             if !filter.follows(&asked) {
                 return None;
             }

@@ -1,12 +1,15 @@
 //! What was computed for the estimates of one statement: the optimiser asks the same several times over.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::logical_expr::Expr;
+use hobt_catalog::Statistics;
 use hobt_types::statistics::{Overlap, Summary};
 use parking_lot::Mutex;
 
+use super::filtered::Filter;
 use super::relation::ColumnRows;
 use super::sampled::ShareOfValues;
 
@@ -16,12 +19,16 @@ type Answers<T> = Mutex<Vec<(Arc<Summary>, Expr, Option<T>)>>;
 /// How the values of two columns meet, by what was known of them.
 type Overlaps = Mutex<Vec<(Arc<Summary>, Arc<Summary>, Overlap)>>;
 
+/// The filters of statistics objects, by their ids; `None` for one that cannot be read.
+type Filters = Mutex<HashMap<i32, (Arc<Statistics>, Option<Arc<Filter>>)>>;
+
 /// What was computed of a table's columns.
 #[derive(Default)]
 pub(crate) struct Remembered {
     shares: Answers<ShareOfValues>,
     made: Answers<ColumnRows>,
     overlaps: Overlaps,
+    filters: Filters,
 }
 
 impl fmt::Debug for Remembered {
@@ -61,6 +68,22 @@ impl Remembered {
         compute: impl FnOnce() -> Option<ColumnRows>,
     ) -> Option<ColumnRows> {
         answer(&self.made, asked, compute)
+    }
+
+    /// The filter of a statistics object. Another object of the same id, made in between, has its own.
+    pub(super) fn filter(
+        &self,
+        statistics: &Arc<Statistics>,
+        read: impl FnOnce() -> Option<Filter>,
+    ) -> Option<Arc<Filter>> {
+        let mut filters = self.filters.lock();
+        let known = filters.get(&statistics.id).filter(|(known, _)| Arc::ptr_eq(known, statistics));
+        if let Some((_, filter)) = known {
+            return filter.clone();
+        }
+        let filter = read().map(Arc::new);
+        filters.insert(statistics.id, (Arc::clone(statistics), filter.clone()));
+        filter
     }
 
     /// How the values of two columns meet.

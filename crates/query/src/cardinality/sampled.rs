@@ -50,6 +50,10 @@ use crate::wrap::{Kernel, Operation};
 const TRIED: usize = 1024;
 /// How many numbers a round of the search for an end looks at.
 const SEARCHED: i128 = 32;
+/// Of how many constants of a list the ends are searched for. A condition on more is tried as a whole.
+const LISTED_MAX: usize = 16;
+/// How many values are computed at once, so that who cancels a statement waits for no more.
+const AT_ONCE: usize = 128;
 /// Of the numbers between two steps at least this part must be values for all of them to be taken for such.
 const DENSE: f64 = 0.9;
 
@@ -134,10 +138,9 @@ fn computed(expr: &Expr, values: &ArrayRef) -> Option<ArrayRef> {
     physical.evaluate(&batch).ok()?.into_array(values.len()).ok()
 }
 
-/// For which of them a condition is true.
-fn truths(condition: &Expr, values: &ArrayRef) -> Option<Vec<bool>> {
-    let array = computed(condition, values)?;
-    let array: &BooleanArray = array.as_boolean_opt()?;
+/// For which values a condition is true, of what it makes of them.
+fn truths(made: &ArrayRef) -> Option<Vec<bool>> {
+    let array: &BooleanArray = made.as_boolean_opt()?;
     Some((0..array.len()).map(|row| !array.is_null(row) && array.value(row)).collect())
 }
 
@@ -175,6 +178,8 @@ fn joined(arrays: Vec<ArrayRef>) -> Option<ArrayRef> {
 
 /// Values of a column in their order, NULL apart.
 struct Tried<'s> {
+    /// Whether so many values more may be computed.
+    may_try: &'s dyn Fn(usize) -> bool,
     summary: &'s Summary,
     sql_type: SqlType,
     values: ArrayRef,
@@ -196,7 +201,7 @@ struct Range {
 
 impl<'s> Tried<'s> {
     /// `None` for a histogram without values, or of a type whose values cannot be had from it.
-    fn of(summary: &'s Summary, sql_type: SqlType) -> Option<Tried<'s>> {
+    fn of(summary: &'s Summary, sql_type: SqlType, may_try: &'s dyn Fn(usize) -> bool) -> Option<Tried<'s>> {
         let steps: Vec<_> = summary.histogram.steps().iter().filter(|step| step.value.is_some()).collect();
         let kept_as = statistics_type(sql_type);
         let values: Vec<Value> = steps
@@ -233,7 +238,21 @@ impl<'s> Tried<'s> {
                 (joined(arrays.collect::<Option<Vec<ArrayRef>>>()?)?, None)
             }
         };
-        Some(Tried { summary, sql_type, values, numbers, ranges })
+        Some(Tried { may_try, summary, sql_type, values, numbers, ranges })
+    }
+
+    /// What an expression makes of values.
+    fn computed(&self, expr: &Expr, values: &ArrayRef) -> Option<ArrayRef> {
+        let parts = (0..values.len()).step_by(AT_ONCE).map(|from| {
+            let part = values.slice(from, AT_ONCE.min(values.len() - from));
+            (self.may_try)(part.len()).then(|| computed(expr, &part))?
+        });
+        joined(parts.collect::<Option<Vec<ArrayRef>>>()?)
+    }
+
+    /// For which of them a condition is true.
+    fn truths(&self, condition: &Expr, values: &ArrayRef) -> Option<Vec<bool>> {
+        truths(&self.computed(condition, values)?)
     }
 
     /// Whether every value of the column is among them.
@@ -282,12 +301,12 @@ impl<'s> Tried<'s> {
 
     /// The share of all rows that a condition leaves.
     fn share(&self, condition: &Expr) -> Option<ShareOfValues> {
-        let of_null = truths(condition, &new_null_array(self.values.data_type(), 1))?[0];
+        let of_null = self.truths(condition, &new_null_array(self.values.data_type(), 1))?[0];
         let values = (self.summary.rows - self.summary.histogram.nulls()).max(1.0);
         let rows = match self.as_range(condition) {
             Some(rows) => rows,
             None => {
-                let truths = truths(condition, &self.values)?;
+                let truths = self.truths(condition, &self.values)?;
                 let rows = self.rows_of(&truths);
                 // What no value tried fulfils is rare, and is somewhere among those that were not tried.
                 let is_unseen = rows <= 0.0 && !self.is_all();
@@ -314,7 +333,7 @@ impl<'s> Tried<'s> {
                 };
                 self.compared(expr, &[(op, constant)])
             }
-            Expr::InList(InList { expr, list, negated: false }) => {
+            Expr::InList(InList { expr, list, negated: false }) if list.len() <= LISTED_MAX => {
                 let each: Vec<(Operator, &Expr)> = list.iter().map(|value| (Operator::Eq, value)).collect();
                 self.compared(expr, &each)
             }
@@ -352,7 +371,7 @@ impl<'s> Tried<'s> {
 
     /// Whether an expression rises or falls with the column, as far as it was tried.
     fn direction(&self, expr: &Expr) -> Option<Direction> {
-        let made = computed(expr, &self.values)?;
+        let made = self.computed(expr, &self.values)?;
         if made.null_count() > 0 {
             return None;
         }
@@ -367,7 +386,7 @@ impl<'s> Tried<'s> {
 
     /// The first number for which a condition holds that holds for all behind it.
     fn first(&self, numbers: &[i128], condition: &Expr) -> Option<End> {
-        let holds = truths(condition, &self.values)?;
+        let holds = self.truths(condition, &self.values)?;
         let at = holds.partition_point(|holds| !holds);
         match at {
             0 => return Some(End::First),
@@ -378,7 +397,7 @@ impl<'s> Tried<'s> {
         while first.saturating_sub(below) > 1 {
             let stride = (first.saturating_sub(below) / SEARCHED).max(1);
             let between: Vec<i128> = (1..SEARCHED).map(|at| below + at * stride).filter(|at| *at < first).collect();
-            let holds = truths(condition, &values_of(&between, self.sql_type)?)?;
+            let holds = self.truths(condition, &values_of(&between, self.sql_type)?)?;
             let at = holds.partition_point(|holds| !holds);
             below = if at > 0 { between[at - 1] } else { below };
             first = between.get(at).copied().unwrap_or(first);
@@ -414,8 +433,8 @@ impl<'s> Tried<'s> {
 
     /// How many different values an expression has, and whether NULL makes NULL.
     fn made_by(&self, expr: &Expr) -> Option<(f64, bool)> {
-        let of_null = computed(expr, &new_null_array(self.values.data_type(), 1))?;
-        let made = computed(expr, &self.values)?;
+        let of_null = self.computed(expr, &new_null_array(self.values.data_type(), 1))?;
+        let made = self.computed(expr, &self.values)?;
         let converter = RowConverter::new(vec![SortField::new(made.data_type().clone())]).ok()?;
         let rows = converter.convert_columns(&[made]).ok()?;
         let count = |places: &mut dyn Iterator<Item = usize>| {
@@ -479,7 +498,8 @@ impl TableKnowledge<'_> {
         let expr = renamed(&estimated_constants(expr)?, NAME)?;
         let sql_type = self.table().columns.get(column)?.sql_type;
         let summary = self.summary(column)?;
-        let tried = Tried::of(&summary, sql_type)?;
+        let may_try = |values| self.heap().run().may_try(values);
+        let tried = Tried::of(&summary, sql_type, &may_try)?;
         debug_assert_eq!(tried.values.data_type(), &carrier(sql_type), "values are in their carriers");
         act(&tried, &expr)
     }
@@ -499,7 +519,7 @@ impl TableKnowledge<'_> {
         let nulls = summary.histogram.nulls() / summary.rows;
         let sql_type = self.table().columns.get(column)?.sql_type;
         let null = new_null_array(&carrier(sql_type), 1);
-        let of_null = f64::from(u8::from(truths(&renamed(condition, NAME)?, &null)?[0]));
+        let of_null = f64::from(u8::from(truths(&computed(&renamed(condition, NAME)?, &null)?)?[0]));
         let of_values = if nulls < 1.0 { (of_rows - nulls * of_null) / (1.0 - nulls) } else { 0.0 };
         Some(ShareOfValues { of_values: of_values.clamp(0.0, 1.0), of_null })
     }

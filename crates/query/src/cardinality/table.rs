@@ -189,10 +189,10 @@ impl<'t> TableKnowledge<'t> {
         if self.rows <= 0.0 {
             return 0.0;
         }
-        let mut selectivities: Vec<f64> = shares_by(unread, self);
         if let Some(rows) = self.rows_filtered(predicates, unread) {
             return rows.max(1.0).min(self.rows);
         }
+        let mut selectivities: Vec<f64> = shares_by(unread, self);
         let mut columns: Vec<usize> = predicates.iter().map(|predicate| predicate.column).collect();
         columns.sort_unstable();
         columns.dedup();

@@ -23,6 +23,10 @@ use super::profile::OperatorProfile;
 use super::workers::{PendingReasons, WorkerReport};
 use crate::plan_tree::ShownStatement;
 
+/// On how many values the estimates of one statement try expressions: on a few thousand for each, in some ten
+/// milliseconds for all.
+const TRIED_VALUES_MAX: u64 = 1 << 19;
+
 /// The plan of a statement that runs.
 #[derive(Clone)]
 struct Running {
@@ -93,6 +97,8 @@ pub struct StatementRun {
     trace_flags: OnceLock<BTreeSet<i32>>,
     /// What estimates take for granted.
     assumptions: OnceLock<Assumptions>,
+    /// On how many values estimates may still try expressions.
+    untried: AtomicU64,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -120,6 +126,13 @@ impl StatementRun {
     /// What its estimates take for granted.
     pub(crate) fn assumptions(&self) -> &Assumptions {
         self.assumptions.get_or_init(Assumptions::default)
+    }
+
+    /// Whether estimates may try an expression on so many values more; if so, these are counted. Not when the statement
+    /// was cancelled.
+    pub(crate) fn may_try(&self, values: usize) -> bool {
+        let rest = |left: u64| left.checked_sub(values as u64);
+        !self.is_cancelled() && self.untried.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok()
     }
 
     /// Counts that the statement uses an index. Blocks nobody.
@@ -322,6 +335,7 @@ impl StatementRun {
             memory: Mutex::default(),
             trace_flags: OnceLock::new(),
             assumptions: OnceLock::new(),
+            untried: AtomicU64::new(TRIED_VALUES_MAX),
         }))
     }
 

@@ -1,6 +1,8 @@
 //! What trying expressions on values of a histogram tells, against what the rows have. The rows are made here; how a
 //! condition comes to be tried is for the tests of tables.
 
+use std::cell::Cell;
+
 use datafusion::logical_expr::lit;
 use hobt_types::statistics::{GatherColumns, SortedGatherer};
 use hobt_types::{Collation, KeyColumn};
@@ -26,7 +28,7 @@ fn c() -> Expr {
 
 /// The rows for which a condition is thought to be true.
 fn rows(summary: &Summary, condition: &Expr) -> f64 {
-    let tried = Tried::of(summary, SqlType::Int).expect("it has values");
+    let tried = Tried::of(summary, SqlType::Int, &|_| true).expect("it has values");
     tried.share(condition).expect("it can be computed").in_rows(summary.histogram.nulls() / summary.rows) * summary.rows
 }
 
@@ -74,6 +76,28 @@ fn what_rises_or_falls_is_a_range_to_the_last_row() {
 }
 
 #[test]
+fn no_more_values_are_tried_than_may_be() {
+    let summary = known((0..100_000).map(|value| (value, 1.0)), 0.0);
+    let condition = (c() / lit(10)).eq(lit(777));
+    let left = Cell::new(usize::MAX);
+    let may_try = |values: usize| left.get().checked_sub(values).inspect(|rest| left.set(*rest)).is_some();
+    let tried = Tried::of(&summary, SqlType::Int, &may_try).expect("it has values");
+    let whole = tried.share(&condition).expect("it can be computed");
+    let needed = usize::MAX - left.get();
+    assert!((1024..8192).contains(&needed), "{needed}");
+    left.set(needed);
+    assert_eq!(tried.share(&condition), Some(whole));
+    assert_eq!(left.get(), 0);
+    left.set(needed - 1);
+    assert_eq!(tried.share(&condition), None);
+    // A list costs no more for having many constants.
+    left.set(usize::MAX);
+    let list = (0..5000).map(|value| lit(value * 3)).collect();
+    assert!(tried.share(&(c() / lit(10)).in_list(list, false)).is_some());
+    assert!(usize::MAX - left.get() < 8192);
+}
+
+#[test]
 fn where_numbers_between_the_steps_are_no_values_the_steps_decide() {
     // Days as numbers: none is divided by 100 with a rest above 28.
     let days =
@@ -96,7 +120,7 @@ fn what_no_value_tried_fulfils_is_a_few_rows() {
 #[test]
 fn an_expression_has_as_many_values_as_are_seen_of_it() {
     let summary = known((0..100_000).map(|value| (value, 1.0)), 10.0);
-    let tried = Tried::of(&summary, SqlType::Int).expect("it has values");
+    let tried = Tried::of(&summary, SqlType::Int, &|_| true).expect("it has values");
     let made = |expr: Expr| tried.made_by(&expr).expect("it can be computed");
     assert_eq!(made(c() % lit(10)), (10.0, true));
     assert_eq!(made(c().is_null()).0, 1.0);
