@@ -70,8 +70,14 @@ impl Other {
 /// Which rows of the build side have had a partner.
 pub(super) struct Marks {
     bits: Vec<AtomicU64>,
-    /// How many more stretches of the sorted rows cover a place than the one before, where whole stretches are marked.
-    stretches: Mutex<Vec<i64>>,
+    /// What all workers have found so far, where whole stretches are marked.
+    stretches: Mutex<Option<Stretches>>,
+}
+
+/// How many more stretches of the sorted rows cover a place than the one before, and what that takes.
+pub(super) struct Stretches {
+    pub(super) changes: Vec<i64>,
+    pub(super) _held: MemoryReservation,
 }
 
 impl Marks {
@@ -96,19 +102,19 @@ impl Marks {
     }
 
     /// Adds the stretches of one worker.
-    pub(super) fn add_stretches(&self, changes: &[i64]) {
+    pub(super) fn add_stretches(&self, own: Stretches) {
         let mut all = self.stretches.lock();
-        if all.len() < changes.len() {
-            all.resize(changes.len(), 0);
+        match &mut *all {
+            Some(all) => all.changes.iter_mut().zip(own.changes).for_each(|(all, change)| *all += change),
+            None => *all = Some(own),
         }
-        all.iter_mut().zip(changes).for_each(|(all, change)| *all += change);
     }
 
     /// Marks the rows that stretches cover.
     pub(super) fn mark_stretches(&self, sorted: &SortedRows) {
-        let all = std::mem::take(&mut *self.stretches.lock());
+        let Some(all) = self.stretches.lock().take() else { return };
         let mut depth = 0;
-        for (row, change) in sorted.rows().iter().zip(all) {
+        for (row, change) in sorted.rows().iter().zip(all.changes) {
             depth += change;
             if depth > 0 {
                 self.set(*row);
@@ -129,8 +135,34 @@ pub(super) struct Builder<'r> {
 pub(super) enum Built {
     /// It fits.
     Whole(Arc<BuildSide>),
-    /// These rows, for all of which there was no memory, and the rest.
-    TooLarge(Vec<RecordBatch>, SendableRecordBatchStream),
+    /// These rows, for the sorting of which there was no memory, and the rest.
+    TooLarge(HeldRows, SendableRecordBatchStream),
+}
+
+/// Rows that are in memory until they are in a file.
+pub(super) struct HeldRows {
+    batches: Vec<RecordBatch>,
+    held: MemoryReservation,
+}
+
+impl HeldRows {
+    /// `held` is for them alone from now on. They are there, be there room or not.
+    pub(super) fn new(batches: Vec<RecordBatch>, held: MemoryReservation) -> HeldRows {
+        held.resize(batches.iter().map(RecordBatch::get_array_memory_size).sum());
+        HeldRows { batches, held }
+    }
+
+    /// Gives each away, and what it took when that is done.
+    ///
+    /// # Errors
+    /// That of `give`.
+    pub(super) fn give(self, mut give: impl FnMut(&RecordBatch) -> Result<()>) -> Result<()> {
+        for batch in self.batches {
+            give(&batch)?;
+            self.held.shrink(batch.get_array_memory_size());
+        }
+        Ok(())
+    }
 }
 
 /// What is asked for each batch: the rows, the same put together, and what compares them; and in each row what sorts
@@ -151,7 +183,7 @@ impl Builder<'_> {
             let has_room = held.try_grow(weight(&batch)).is_ok();
             batches.push(batch);
             if !has_room {
-                return Ok(Built::TooLarge(batches, input));
+                return Ok(Built::TooLarge(HeldRows::new(batches, held), input));
             }
         }
         drop(input);

@@ -146,9 +146,9 @@ impl RangeJoinExec {
                     Built::TooLarge(first, rest) => (first, rest),
                 };
                 stop.count_split();
-                let build = Filed::put(first, Some(rest), builds, &stop).await?;
+                let build = Filed::put(Some(first), rest, builds, &stop).await?;
                 let right = CoalescePartitionsExec::new(right).execute(0, context)?;
-                let probe = Filed::put(Vec::new(), Some(right), probes, &stop).await?;
+                let probe = Filed::put(None, right, probes, &stop).await?;
                 Ok(Made::Parts(Arc::new(Parts { build, probe })))
             })
         })

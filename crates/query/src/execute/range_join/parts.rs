@@ -18,7 +18,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
 use super::super::spill_join::compact;
-use super::build::{Builder, weight};
+use super::build::{Builder, HeldRows, weight};
 use super::probe::{Probe, Seen};
 use crate::execute::stop::Stop;
 
@@ -36,23 +36,23 @@ impl Filed {
     /// # Errors
     /// The rows' own, that of a file that cannot be written, the cancellation of the statement.
     pub(super) async fn put(
-        first: Vec<RecordBatch>,
-        rest: Option<SendableRecordBatchStream>,
+        first: Option<HeldRows>,
+        mut rest: SendableRecordBatchStream,
         spills: SpillManager,
         stop: &Stop,
     ) -> Result<Filed> {
         let mut file = spills.create_in_progress_file("RangeJoin")?;
         let mut count = 0;
-        for batch in first {
+        let mut put = |batch: &RecordBatch| {
+            stop.check()?;
             count += batch.num_rows();
-            file.append_batch(&batch)?;
+            file.append_batch(batch).map(drop)
+        };
+        if let Some(first) = first {
+            first.give(&mut put)?;
         }
-        if let Some(mut rest) = rest {
-            while let Some(batch) = rest.try_next().await? {
-                stop.check()?;
-                count += batch.num_rows();
-                file.append_batch(&batch)?;
-            }
+        while let Some(batch) = rest.try_next().await? {
+            put(&batch)?;
         }
         Ok(Filed { file: file.finish()?, spills, count })
     }
@@ -76,9 +76,9 @@ struct PartsWay {
     parts: Arc<Parts>,
     probe: Probe,
     context: Arc<TaskContext>,
-    /// What is left of the build side, and a batch that did not fit into the part before.
+    /// What is left of the build side, and a batch that did not fit into the part before, with what it takes.
     rest: SendableRecordBatchStream,
-    next: Option<RecordBatch>,
+    next: Option<(RecordBatch, MemoryReservation)>,
     /// Which rows of the other side have had a partner, where that matters.
     seen: Option<(Arc<Mutex<Vec<bool>>>, MemoryReservation)>,
     joins: Option<BoxStream<'static, Result<RecordBatch>>>,
@@ -145,7 +145,7 @@ impl PartsWay {
         let held = MemoryConsumer::new("RangeJoinBuild").register(self.context.memory_pool());
         let mut batches = Vec::new();
         while let Some(batch) = match self.next.take() {
-            Some(batch) => Some(batch),
+            Some((batch, _held)) => Some(batch),
             None => self.rest.try_next().await?.as_ref().map(compact).transpose()?,
         } {
             self.probe.stop.check()?;
@@ -153,7 +153,9 @@ impl PartsWay {
                 Ok(()) => batches.push(batch),
                 Err(error) if batches.is_empty() => return Err(error),
                 Err(_) => {
-                    self.next = Some(batch);
+                    let waiting = held.new_empty();
+                    waiting.grow(batch.get_array_memory_size());
+                    self.next = Some((batch, waiting));
                     break;
                 }
             }

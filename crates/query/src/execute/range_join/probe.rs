@@ -16,7 +16,7 @@ use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::{Stream, TryStreamExt};
 use parking_lot::Mutex;
 
-use super::build::BuildSide;
+use super::build::{BuildSide, Stretches};
 use super::conditions::{Bound, Ranges};
 use super::keys::Keys;
 use super::reach::Reach;
@@ -391,8 +391,9 @@ impl Worker {
 
     /// The worker has read its part. The last one shows what is left of the build side: from which of its rows on.
     fn end(&mut self, build: &BuildSide) -> usize {
-        if let Some(marks) = &build.marks {
-            marks.add_stretches(&std::mem::take(&mut self.own.stretches));
+        let changes = std::mem::take(&mut self.own.stretches);
+        if let Some(marks) = build.marks.as_ref().filter(|_| !changes.is_empty()) {
+            marks.add_stretches(Stretches { changes, _held: self.reservation.take() });
         }
         self.own.unmarked = None;
         self.reservation.free();

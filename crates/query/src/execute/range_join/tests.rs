@@ -176,6 +176,29 @@ fn what_does_not_fit_is_joined_in_parts() {
 }
 
 #[test]
+fn rows_that_wait_for_their_file_are_counted() {
+    let join = loops((2000, 10), CONDITIONS[2], (JoinType::Left, 1), 0);
+    let loops: &NestedLoopJoinExec = join.downcast_ref().expect("loops");
+    let ranges = Ranges::of(loops).expect("types").expect("a bound");
+    let pool = pool_of(100 << 10);
+    let held = MemoryConsumer::new("RangeJoinBuild").register(&pool);
+    let input = loops.left().execute(0, Arc::default()).expect("rows");
+    let builder = Builder { ranges: &ranges, marks: true, workers: 1, stop: Stop::never() };
+    let built = futures::executor::block_on(builder.build(input, held)).expect("rows");
+    let Built::TooLarge(first, _rest) = built else { panic!("all rows fit") };
+    let (mut rows, mut last) = (0, pool.reserved());
+    let give = first.give(|batch| {
+        rows += batch.num_rows();
+        assert!(pool.reserved() >= batch.get_array_memory_size() && pool.reserved() <= last, "{}", pool.reserved());
+        last = pool.reserved() - batch.get_array_memory_size();
+        Ok(())
+    });
+    give.expect("nothing fails");
+    assert!(rows > 100 && last == 0, "{rows} rows, {last} bytes");
+    assert_eq!(pool.reserved(), 0);
+}
+
+#[test]
 fn a_batch_that_does_not_fit_is_refused() {
     let join = loops((2000, 10), CONDITIONS[2], (JoinType::Left, 2), 0);
     let ranges = Arc::new(RangeJoinExec::of(&join).expect("types").expect("a bound")) as Arc<dyn ExecutionPlan>;
