@@ -25,6 +25,7 @@ mod sampled;
 mod share;
 mod table;
 mod wanted;
+mod width;
 
 use crate::execute::Correlation;
 pub(crate) use assumed::{Mark, fold_assumed, is_marked, mark_of, marked};
@@ -38,9 +39,14 @@ pub(crate) use same_values::same_value;
 pub(crate) use share::Knowledge;
 pub(crate) use table::TableKnowledge;
 pub(crate) use wanted::{WantedColumn, wanted_columns};
+pub(crate) use width::RowWidth;
+
+/// Rows of what says nothing of itself, as a function that makes them: SQL Server's guess for functions of several
+/// statements since its version of 2014.
+pub(crate) const UNKNOWN_ROWS: f64 = 100.0;
 
 /// What is expected of a table's rows that are left behind conditions.
-#[derive(Clone, PartialEq, Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct LeafEstimate {
     /// How many there are.
     pub(crate) rows: f64,

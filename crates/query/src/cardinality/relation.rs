@@ -15,14 +15,12 @@ use super::references::{Reference, ends_of, references_between, sources_of};
 use super::same_values::{same_value, same_values};
 use super::share::{Knowledge, only_column, shares_by};
 use super::table::TableKnowledge;
-use super::together;
 use super::wanted::WantedColumn;
+use super::width::RowWidth;
+use super::{UNKNOWN_ROWS, together};
 use crate::access_path::{partitions_read, read_predicates};
 use crate::source::HeapTable;
 use crate::wrap::SqlAggregate;
-
-/// Rows of a source of which nothing is known.
-const UNKNOWN_ROWS: f64 = 1000.0;
 
 /// What is known of a column of some rows.
 #[derive(Clone, Debug)]
@@ -37,12 +35,6 @@ pub(crate) struct ColumnRows {
     pub(crate) counts: Option<Arc<GroupSizes>>,
     /// The part of its table's different values that conditions on the column itself have left.
     pub(crate) cut: f64,
-}
-
-impl PartialEq for ColumnRows {
-    fn eq(&self, other: &ColumnRows) -> bool {
-        (self.distinct, self.null_share) == (other.distinct, other.null_share)
-    }
 }
 
 impl ColumnRows {
@@ -113,9 +105,14 @@ impl Relation {
         Relation { rows, width: 8.0, columns: columns.iter().map(known).collect() }
     }
 
-    /// So many rows, of these columns, each so wide.
-    pub(crate) fn new(rows: f64, width: f64, columns: HashMap<Column, ColumnRows>) -> Relation {
-        Relation { rows, width, columns }
+    /// So many rows, of these columns; how wide they are is said by [`Relation::of_width`].
+    pub(crate) fn new(rows: f64, columns: HashMap<Column, ColumnRows>) -> Relation {
+        Relation { rows, width: 0.0, columns }
+    }
+
+    /// The same, so wide.
+    pub(crate) fn of_width(self, width: RowWidth) -> Relation {
+        Relation { width: width.bytes(), ..self }
     }
 
     fn of_rows(rows: f64, plan: &LogicalPlan) -> Relation {
@@ -405,9 +402,7 @@ impl Both<'_> {
         let is_of = |side: &&Relation| expr.column_refs().into_iter().all(|column| side.columns.contains_key(column));
         [self.0, self.1].into_iter().find(is_of)
     }
-}
 
-impl Both<'_> {
     /// What a comparison of a column of one side with one of the other leaves of all pairs.
     fn share_in_order(&self, condition: &Expr) -> Option<f64> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
@@ -483,8 +478,7 @@ pub(crate) fn distinct_left(distinct: f64, rows: f64, left: f64) -> f64 {
 }
 
 fn width_of(plan: &LogicalPlan) -> f64 {
-    let field_bytes = |data_type: &arrow::datatypes::DataType| data_type.primitive_width().unwrap_or(32) as f64;
-    plan.schema().fields().iter().map(|field| field_bytes(field.data_type())).sum()
+    RowWidth::of(plan.schema().fields()).bytes()
 }
 
 /// What is known of a plan's rows.

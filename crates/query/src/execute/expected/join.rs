@@ -148,7 +148,7 @@ fn moved(relation: &Relation, to: impl Fn(usize) -> Option<usize>) -> Relation {
     let known = relation.columns().iter();
     let columns: HashMap<_, _> =
         known.filter_map(|(name, known)| Some((column(place(&name.name)?), known.clone()))).collect();
-    Relation::new(relation.rows, relation.width, columns)
+    Relation::new(relation.rows, columns)
 }
 
 /// An expression over columns that stand so many places further on.

@@ -44,18 +44,15 @@ use super::lock_rows::LockRowsExec;
 use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
-use crate::cardinality::{ColumnRows, Knowledge, LeafEstimate, Relation, TableKnowledge, WantedColumn, distinct_left};
+use crate::cardinality::{
+    ColumnRows, Knowledge, LeafEstimate, Relation, RowWidth, TableKnowledge, UNKNOWN_ROWS, WantedColumn, distinct_left,
+};
 use crate::source::HeapTable;
 use crate::wrap::SqlAggregate;
 
 pub(super) use join::of_join;
 
 type Plan = Arc<dyn ExecutionPlan>;
-
-/// Rows of what says nothing of itself: a function that makes them.
-const UNKNOWN_ROWS: f64 = 100.0;
-/// Bytes of a row, which nothing here is decided by.
-const ROW_BYTES: f64 = 8.0;
 
 /// What is expected of the operators of one plan. Each is looked at once.
 #[derive(Default)]
@@ -89,7 +86,7 @@ impl Expectations {
 
     fn find(&self, plan: &Plan) -> Relation {
         let found = self.leaf(plan).or_else(|| self.row_by_row(plan)).or_else(|| self.join(plan));
-        let found = found.unwrap_or_else(|| self.other(plan));
+        let found = found.unwrap_or_else(|| self.other(plan)).of_width(RowWidth::of(plan.schema().fields()));
         match plan.fetch() {
             Some(fetch) if (fetch as f64) < found.rows => {
                 let share = fetch as f64 / found.rows;
@@ -215,7 +212,7 @@ impl Expectations {
         for place in places {
             columns.insert(column(place), ColumnRows::of_counts(Arc::clone(&sizes), groups.rows));
         }
-        Relation::new(groups.rows, groups.width, columns)
+        Relation::new(groups.rows, columns)
     }
 
     fn other(&self, plan: &Plan) -> Relation {
@@ -271,7 +268,7 @@ fn column(place: usize) -> Column {
 }
 
 fn of_rows(rows: f64) -> Relation {
-    Relation::new(rows, ROW_BYTES, HashMap::new())
+    Relation::new(rows, HashMap::new())
 }
 
 fn of_table(
@@ -282,7 +279,7 @@ fn of_table(
 ) -> Relation {
     if let Some(estimated) = estimated.filter(|estimated| estimated.columns.len() == projection.len()) {
         let columns = estimated.columns.iter().enumerate().map(|(at, known)| (column(at), known.clone()));
-        return Relation::new(estimated.rows, ROW_BYTES, columns.collect());
+        return Relation::new(estimated.rows, columns.collect());
     }
     let rows = estimated.map_or_else(rows, |estimated| estimated.rows);
     let knowledge = TableKnowledge::whole(table);
@@ -296,19 +293,19 @@ fn of_table(
         }
     };
     let columns = projection.iter().enumerate().map(|(at, place)| (column(at), known(place)));
-    Relation::new(rows, ROW_BYTES, columns.collect())
+    Relation::new(rows, columns.collect())
 }
 
 /// So many rows of what expressions make of those below.
 fn of_exprs<'e>(below: &Relation, exprs: impl Iterator<Item = &'e Arc<dyn PhysicalExpr>>, rows: f64) -> Relation {
     let known = exprs.map(|expr| below.expression(&expression::logical(expr)));
-    Relation::new(rows, ROW_BYTES, known.enumerate().map(|(at, known)| (column(at), known)).collect())
+    Relation::new(rows, known.enumerate().map(|(at, known)| (column(at), known)).collect())
 }
 
 /// Some of the columns.
 fn projected(below: &Relation, places: &[usize]) -> Relation {
     let known = |(at, place): (usize, &usize)| Some((column(at), below.columns().get(&column(*place))?.clone()));
-    Relation::new(below.rows, ROW_BYTES, places.iter().enumerate().filter_map(known).collect())
+    Relation::new(below.rows, places.iter().enumerate().filter_map(known).collect())
 }
 
 /// The rows of all inputs: they may have the same values, or others.
@@ -324,5 +321,5 @@ fn united(inputs: &[Arc<Relation>]) -> Relation {
         }
     }
     columns.retain(|name, _| inputs.iter().all(|input| input.columns().contains_key(name)));
-    Relation::new(rows, ROW_BYTES, columns)
+    Relation::new(rows, columns)
 }

@@ -1,21 +1,17 @@
 //! What is expected of an operator: the one place where anybody asks.
 //!
 //! Its rows are those that plans are chosen by (`execute::expected`); how wide they are the operators' own statistics
-//! say, or their columns' types.
+//! say, or their columns' types tell.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
 use datafusion::common::stats::Precision;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 use super::super::expected::Expectations;
-
-/// Bytes that a text of unknown length is taken for.
-const TEXT_BYTES: usize = 24;
 
 /// What is expected of the operators of one plan.
 #[derive(Default)]
@@ -62,11 +58,12 @@ impl Estimates {
         let number = |value: &Precision<usize>| value.get_value().map(|value| *value as f64);
         let rows = known.as_ref().and_then(|known| number(&known.num_rows));
         let bytes = known.as_ref().and_then(|known| number(&known.total_byte_size));
+        let expected = self.rows.of(plan);
         let row_bytes = match (rows, bytes) {
             (Some(rows), Some(bytes)) if rows >= 1.0 && bytes > 0.0 => bytes / rows,
-            _ => width_of(&plan.schema()) as f64,
+            _ => expected.width,
         };
-        Expected { rows: self.rows.of(plan).rows, row_bytes }
+        Expected { rows: expected.rows, row_bytes }
     }
 }
 
@@ -77,10 +74,4 @@ pub(super) fn rows_there(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
         Precision::Exact(rows) => Some(rows as u64),
         _ => None,
     }
-}
-
-/// Bytes of a row by its columns' types.
-fn width_of(schema: &Schema) -> usize {
-    let width = |data_type: &DataType| data_type.primitive_width().unwrap_or(TEXT_BYTES);
-    schema.fields().iter().map(|field| width(field.data_type())).sum()
 }

@@ -11,6 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use super::super::range_join::RangeJoinExec;
 use super::estimate::{Estimates, Expected};
+use crate::cardinality::RowWidth;
 
 /// What a row takes in a hash table beside itself, in bytes, about.
 const TABLE_BYTES: f64 = 40.0;
@@ -53,22 +54,17 @@ fn text_bytes(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> usize {
     if !inputs.is_empty() {
         return inputs.into_iter().map(|input| text_bytes(input, estimates)).max().unwrap_or(0);
     }
-    let schema = plan.schema();
-    let fixed = schema.fields().iter().filter_map(|field| field.data_type().primitive_width());
-    let (count, fixed) = (fixed.clone().count(), fixed.sum::<usize>());
-    let texts = schema.fields().len() - count;
+    let RowWidth { fixed, texts } = RowWidth::of(plan.schema().fields());
     (estimates.of(plan).row_bytes as usize).saturating_sub(fixed).checked_div(texts).unwrap_or(0)
 }
 
 /// Bytes of a row's columns of fixed length and of its texts where it is widest, with texts of `text_bytes`.
 fn widest(plan: &Arc<dyn ExecutionPlan>, text_bytes: usize) -> (usize, usize) {
-    let schema = plan.schema();
-    let own = schema.fields().iter().fold((0, 0), |(fixed, texts), field| match field.data_type().primitive_width() {
-        Some(width) => (fixed + width, texts),
-        None => (fixed, texts + text_bytes),
-    });
+    let own = RowWidth::of(plan.schema().fields());
     let inputs = plan.children().into_iter().map(|input| widest(input, text_bytes));
-    inputs.fold(own, |(fixed, texts), of_input| (fixed.max(of_input.0), texts.max(of_input.1)))
+    inputs.fold((own.fixed, own.texts * text_bytes), |(fixed, texts), of_input| {
+        (fixed.max(of_input.0), texts.max(of_input.1))
+    })
 }
 
 fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates, wish: &mut MemoryWish) {
