@@ -31,6 +31,12 @@ pub(crate) fn fits(value: i128, precision: u8) -> bool {
 
 /// `value / divisor`, rounded half away from zero; `divisor` is positive.
 pub(crate) fn divide_round(value: i128, divisor: i128) -> i128 {
+    // To divide 128 bits takes several times as long.
+    if let (Ok(value), Ok(divisor)) = (i64::try_from(value), i64::try_from(divisor)) {
+        let (quotient, remainder) = (value / divisor, value % divisor);
+        let up = remainder.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2);
+        return i128::from(quotient) + i128::from(if up { value.signum() } else { 0 });
+    }
     let (quotient, remainder) = (value / divisor, value % divisor);
     if remainder.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2) { quotient + value.signum() } else { quotient }
 }
@@ -40,8 +46,15 @@ pub(crate) fn rescale(value: i128, from: u8, to: u8) -> Option<i128> {
     if to >= from { value.checked_mul(power(to - from)) } else { Some(divide_round(value, power(from - to))) }
 }
 
-/// `left × right / 10^down`, rounded, through 256 bits; `None` beyond 128 bits.
+/// `left × right / 10^down`, rounded, through 256 bits where 128 are too few; `None` where the result has more.
 pub(crate) fn multiply_wide(left: i128, right: i128, down: u8) -> Option<i128> {
+    match left.checked_mul(right) {
+        Some(product) if usize::from(down) < POWERS.len() => Some(divide_round(product, power(down))),
+        _ => multiply_in_256_bits(left, right, down),
+    }
+}
+
+fn multiply_in_256_bits(left: i128, right: i128, down: u8) -> Option<i128> {
     let product = i256::from_i128(left).checked_mul(i256::from_i128(right))?;
     let mut rest = down;
     let mut value = product;
@@ -60,6 +73,11 @@ pub(crate) fn multiply_wide(left: i128, right: i128, down: u8) -> Option<i128> {
 
 /// `left × 10^up / right`, cut off; `None` beyond 128 bits. `right` is not 0.
 pub(crate) fn divide_wide(left: i128, right: i128, up: u8) -> Option<i128> {
+    let shifted = POWERS.get(usize::from(up)).and_then(|power| left.checked_mul(*power));
+    shifted.map_or_else(|| divide_in_256_bits(left, right, up), |shifted| shifted.checked_div(right))
+}
+
+fn divide_in_256_bits(left: i128, right: i128, up: u8) -> Option<i128> {
     let mut shifted = i256::from_i128(left);
     let mut rest = up;
     while rest > 0 {
@@ -163,5 +181,32 @@ mod tests {
         assert_eq!(divide_wide(2, 3, 6), Some(666_666));
         assert_eq!(divide_round(-25, 10), -3);
         assert_eq!(divide_round(24, 10), 2);
+    }
+    #[test]
+    fn short_ways_give_what_256_bits_give() {
+        let mut random = hobt_base::SplitMix64::new(11);
+        let mut value = || {
+            let digits = random.next_u64() % 39;
+            let bits = i128::from(random.next_u64().cast_signed()) << 64 | i128::from(random.next_u64());
+            bits % power(digits as u8)
+        };
+        for round in 0..200_000_u32 {
+            let (left, right, places) = (value(), value(), (round % 50) as u8);
+            assert_eq!(
+                multiply_wide(left, right, places),
+                multiply_in_256_bits(left, right, places),
+                "{left} {right} {places}"
+            );
+            if right != 0 {
+                assert_eq!(
+                    divide_wide(left, right, places),
+                    divide_in_256_bits(left, right, places),
+                    "{left} / {right}, {places}"
+                );
+            }
+            let divisor = power(places % 39);
+            let wide = multiply_in_256_bits(left, 1, places % 39);
+            assert_eq!(Some(divide_round(left, divisor)), wide, "{left} / {divisor}");
+        }
     }
 }
