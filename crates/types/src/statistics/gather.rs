@@ -108,7 +108,24 @@ impl Gatherer {
     /// When there are fewer values than columns.
     #[inline]
     pub fn add(&mut self, values: &[Option<&[u8]>]) -> Result<(), KeyError> {
-        if self.number.is_some() { self.add_number(values[0]) } else { self.add_row(values) }
+        match self.number {
+            Some(column) => self.add_number(column, values[0]),
+            None => self.add_row(values),
+        }
+    }
+
+    /// Sees many rows of one column; what is no value of it is left out.
+    ///
+    /// # Panics
+    /// When there are more columns.
+    pub fn add_column<'v>(&mut self, values: impl Iterator<Item = Option<&'v [u8]>>) {
+        assert_eq!(self.prefixes.len(), 1, "one column");
+        match self.number {
+            Some(column) => self.add_numbers(column, values),
+            None => values.for_each(|value| {
+                let _left_out = self.add_row(&[value]);
+            }),
+        }
     }
 
     fn add_row(&mut self, values: &[Option<&[u8]>]) -> Result<(), KeyError> {

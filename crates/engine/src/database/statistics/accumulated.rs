@@ -36,6 +36,14 @@ impl Accumulated {
         }
     }
 
+    /// Sees many rows of one column, in the same way.
+    pub(super) fn add_column<'v>(&mut self, columns: &GatherColumns, values: impl Iterator<Item = Option<&'v [u8]>>) {
+        let recent = self.recent.get_or_insert_with(|| Gatherer::with_sample(columns.clone(), SAMPLE_ROWS));
+        if recent.columns() == columns {
+            recent.add_column(values);
+        }
+    }
+
     /// Takes in what another has seen. Rows of other columns are left out: a statement that began before the statistics
     /// were dropped may find others under their number, or a column of another type.
     pub(super) fn merge(&mut self, later: Accumulated) {

@@ -177,7 +177,7 @@ impl RowChanges {
             part.modifications += rows as u64;
             let Some(columns) = &object.columns else { continue };
             if let [one] = *object.places {
-                (0..rows).for_each(|row| part.note(true, Some(columns), &[value(row, one)]));
+                part.inserted.add_column(columns, (0..rows).map(|row| value(row, one)));
                 continue;
             }
             let mut values = Vec::with_capacity(object.places.len());

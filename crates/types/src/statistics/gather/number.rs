@@ -60,12 +60,27 @@ impl NumberColumn {
 
 impl Gatherer {
     #[inline]
-    pub(super) fn add_number(&mut self, value: Option<&[u8]>) -> Result<(), KeyError> {
-        let Some(column) = &mut self.number else { return self.add_row(&[value]) };
+    pub(super) fn add_number(&mut self, mut column: NumberColumn, value: Option<&[u8]>) -> Result<(), KeyError> {
         let turned = value.map(|value| column.turned(value)).transpose()?;
+        self.see(&mut column, turned, value);
+        self.number = Some(column);
+        Ok(())
+    }
+
+    /// The same of many rows, but for values that are none of the column.
+    pub(super) fn add_numbers<'v>(&mut self, mut column: NumberColumn, values: impl Iterator<Item = Option<&'v [u8]>>) {
+        for value in values {
+            if let Ok(turned) = value.map(|value| column.turned(value)).transpose() {
+                self.see(&mut column, turned, value);
+            }
+        }
+        self.number = Some(column);
+    }
+
+    #[inline(always)]
+    fn see(&mut self, column: &mut NumberColumn, turned: Option<u64>, value: Option<&[u8]>) {
         let is_new = column.last != turned || !column.is_last_known;
         (column.last, column.is_last_known) = (turned, true);
-        let column = *column;
         self.rows += 1;
         self.prefixes[0].bytes += value.map_or(0, |_| column.length);
         self.nulls += u64::from(value.is_none());
@@ -83,6 +98,5 @@ impl Gatherer {
             let (key, length) = column.key(turned);
             self.sample.add(&key[..length], value, &self.last.hashes);
         }
-        Ok(())
     }
 }
