@@ -119,6 +119,7 @@ fn measure(lab: &mut Laboratory, options: &DemoOptions) -> Result<Report> {
         notes.push("this is a debug build: its times say nothing about hobt".to_owned());
     }
     Ok(Report {
+        compares_rates: true,
         experiment: "demo".to_owned(),
         question: "What does a scan reach on this machine, and where does the time go?".to_owned(),
         machine: lab.machine(),

@@ -181,9 +181,11 @@ fn make_fixtures(arguments: &FixtureArguments) -> Result<(), LabError> {
 }
 
 fn list() -> String {
+    let experiments = hobt_lab::experiments();
+    let widest = experiments.iter().map(|experiment| experiment.name().len()).max().unwrap_or(0);
     let mut text = String::new();
-    for experiment in hobt_lab::experiments() {
-        text.push_str(&format!("{:<8} {}\n", experiment.name(), experiment.question()));
+    for experiment in experiments {
+        text.push_str(&format!("{:<widest$}  {}\n", experiment.name(), experiment.question()));
     }
     text.push_str("\nhobt lab run NAME runs one; hobt lab run FILE.toml runs one of your own.\n");
     text

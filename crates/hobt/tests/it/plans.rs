@@ -404,6 +404,71 @@ fn loops_say_how_often_they_sought_and_hash_joins_what_they_joined() {
 }
 
 #[test]
+fn operators_used_no_more_than_their_statement_and_most_of_it() {
+    let (_folder, _instance, mut session) = world();
+    session.run("CREATE TABLE n (id int NOT NULL PRIMARY KEY, s varchar(50) NOT NULL)").expect("a table");
+    session.collect_plans(true);
+    let statements = [
+        "INSERT INTO n SELECT value, CONCAT('row ', value) FROM GENERATE_SERIES(1, 20000)",
+        "UPDATE n SET s = REVERSE(s) WHERE id <= 15000",
+        "SELECT COUNT(*), MAX(n.s) FROM t INNER LOOP JOIN n ON n.id = t.id",
+        "SELECT MAX(n.s) FROM t INNER LOOP JOIN n ON n.id = t.a OPTION (MAXDOP 1)",
+        "SELECT TOP (5) s FROM n ORDER BY s DESC",
+        "SELECT id, s INTO m FROM n",
+        "DELETE FROM n WHERE id % 3 > 0",
+    ];
+    let (mut all, mut used) = (0.0, 0.0);
+    for statement in statements {
+        let mut costs = Vec::new();
+        session.execute(statement, &mut |event: Event| {
+            match event {
+                Event::Statistics(cost) => costs.push(*cost),
+                Event::Error(error) => panic!("{statement}: {error}"),
+                _ => {}
+            }
+            Flow::Continue
+        });
+        let cost = costs.pop().expect("a cost");
+        let root = cost.plan.as_ref().and_then(|plan| plan.root.as_ref()).expect("a plan");
+        let operators: f64 = root.all().into_iter().filter_map(|node| node.actual.as_ref()).map(cpu_of).sum();
+        let running = cost.cpu.saturating_sub(cost.compile_cpu).as_secs_f64();
+        // Operators of DataFusion count by the wall clock what they do at a stretch.
+        assert!(operators <= 2.0 * running + 0.05, "{statement}: {operators} of {running}: {root:?}");
+        let change = root.actual.as_ref().filter(|_| statement.starts_with(['I', 'U', 'D'])).map(cpu_of);
+        assert!(change.is_none_or(|change| change >= 0.3 * running), "{statement}: {change:?} of {running}");
+        (all, used) = (all + running, used + operators.min(running));
+    }
+    assert!(used >= 0.4 * all, "{used} of {all} seconds");
+}
+
+fn cpu_of(actual: &hobt::plan::Actual) -> f64 {
+    actual.cpu().as_secs_f64()
+}
+
+#[test]
+fn the_page_of_plans_must_have_a_place_before_anything_runs() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let sql = |batch: &str, page: &str| {
+        let page = folder.path().join(page);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
+        command.args(["sql", "--data"]).arg(folder.path().join("data")).args(["-Q", batch, "--plan", "--plan-page"]);
+        command.arg(&page).output().expect("hobt runs")
+    };
+    let refused = sql("CREATE DATABASE d", "none/plans.html");
+    assert!(!refused.status.success());
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("plans.html cannot be written"), "{said}");
+    // Nothing has run, or the database would be there.
+    let long = "x".repeat(300);
+    let written =
+        sql(&format!("CREATE DATABASE d; SELECT * FROM (VALUES (1), (2)) v(a) WHERE '{long}' + STR(a) > ''"), "p.html");
+    let text = String::from_utf8_lossy(&written.stdout).into_owned();
+    assert!(written.status.success(), "{text}");
+    assert!(!text.contains('…') && text.contains(&format!("'{long}'+")), "{text}");
+    assert!(folder.path().join("p.html").exists());
+}
+
+#[test]
 fn plans_and_their_cost_are_kept_until_they_are_freed() {
     let (_folder, _instance, mut session) = world();
     let text = "SELECT x FROM h WHERE y = 4 OPTION (MAXDOP 1)";

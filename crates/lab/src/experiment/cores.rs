@@ -42,6 +42,10 @@ impl Experiment for CoresExperiment {
          ones at once?"
     }
 
+    fn compares_rates(&self) -> bool {
+        true
+    }
+
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let rows = lab.rows_for(WANTED_ROWS, test_guid::ROW_BYTES, 1)?;
         let processors = hobt_sync::processor::processor_count();
@@ -146,7 +150,7 @@ fn memory_ratios(bytes: u64, processors: usize, repeat: usize) -> Vec<f64> {
 fn marks(cases: &[Case], serial: &Case, memory: &[f64], processors: usize) -> Vec<Mark> {
     let case = |name: String| cases.iter().find(|case| case.name == name);
     let warm = |case: Option<&Case>| case.map_or(Vec::new(), |case| case.values("warm_s").to_vec());
-    let too_small = |case: Option<&Case>| case.is_some_and(|case| case.is_too_small(Condition::Warm));
+    let too_small = |case: Option<&Case>| case.and_then(|case| case.too_small(Condition::Warm));
     let mut marks = Vec::new();
     let Some(memory) = median(memory) else { return marks };
     for prefix in ["dop", "count_dop"] {
@@ -159,7 +163,7 @@ fn marks(cases: &[Case], serial: &Case, memory: &[f64], processors: usize) -> Ve
             aim: 0.95,
             at_least: true,
             of: None,
-            too_small: too_small(one) || too_small(all),
+            too_small: too_small(one).or_else(|| too_small(all)),
             interval: median_interval(&ratios),
         }));
     }

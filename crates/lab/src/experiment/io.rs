@@ -54,6 +54,10 @@ impl Experiment for IoExperiment {
          and on other devices?"
     }
 
+    fn compares_rates(&self) -> bool {
+        true
+    }
+
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let wanted = lab.rows_for(WANTED_ROWS, ROW_BYTES, 5)?;
         let plans = plans(big_data::rows_for(wanted));

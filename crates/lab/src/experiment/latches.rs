@@ -18,7 +18,7 @@ use crate::error::{LabError, Result};
 use crate::figures::{amount, median, thousands};
 use crate::laboratory::Laboratory;
 use crate::limits::LimitSettings;
-use crate::report::{Case, Grid, Mark, Report};
+use crate::report::{Case, Grid, Mark, Report, too_short};
 
 pub(super) struct LatchesExperiment;
 
@@ -210,7 +210,7 @@ fn marks(cases: &[Case], of_latches: f64, of_waits: f64, additions: u64) -> Vec<
             aim: 1.0,
             at_least: false,
             of: None,
-            too_small: of_waits < 10.0,
+            too_small: too_short(of_waits / 1e3, 0.01),
             interval: None,
         });
     }
@@ -223,7 +223,7 @@ fn marks(cases: &[Case], of_latches: f64, of_waits: f64, additions: u64) -> Vec<
             aim: 5.0,
             at_least: false,
             of: None,
-            too_small: additions < 100_000,
+            too_small: (additions < 100_000).then(|| format!("{} operations, needs 100,000", thousands(additions))),
             interval: None,
         }));
     }

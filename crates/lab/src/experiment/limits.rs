@@ -54,6 +54,7 @@ impl Experiment for LimitsExperiment {
             );
         }
         Ok(Report {
+            compares_rates: true,
             experiment: self.name().to_owned(),
             question: self.question().to_owned(),
             machine: lab.machine(),

@@ -42,6 +42,12 @@ pub trait Experiment: Sync {
     /// The data cannot be made, a statement failed, a result contradicts itself.
     fn run(&self, lab: &mut Laboratory) -> Result<Report>;
 
+    /// Whether its cases are measured by the bytes that they read in a second: all look at whole tables. A case that
+    /// gets by with fewer would be the worse one.
+    fn compares_rates(&self) -> bool {
+        false
+    }
+
     /// A report of it in which nothing stands yet but where it ran.
     fn report(&self, lab: &Laboratory, limits: Limits, settings: Map<String, Value>) -> Report {
         Report {
@@ -50,6 +56,7 @@ pub trait Experiment: Sync {
             machine: lab.machine(),
             limits,
             settings,
+            compares_rates: self.compares_rates(),
             cases: Vec::new(),
             marks: Vec::new(),
             tables: Vec::new(),

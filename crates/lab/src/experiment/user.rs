@@ -314,6 +314,10 @@ impl Experiment for UserExperiment {
         &self.file.question
     }
 
+    fn compares_rates(&self) -> bool {
+        true
+    }
+
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let repeat = lab.options().repeat;
         let plans = self.plans()?;

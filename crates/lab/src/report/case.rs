@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::figures::median;
+use crate::figures::{amount, median};
 use crate::measure::Measured;
 
 /// Bytes of a table below which a scan says little about the machine: starting and planning it weigh too much.
@@ -211,13 +211,17 @@ impl Case {
             .filter_map(|(condition, runs)| Some((condition, runs.unexplained()?)))
     }
 
-    /// Whether the runs under this condition are too small to judge anything by.
-    pub(crate) fn is_too_small(&self, condition: Condition) -> bool {
+    /// Why the runs under this condition are too small to judge anything by, if they are.
+    pub(crate) fn too_small(&self, condition: Condition) -> Option<String> {
         let runs = match condition {
             Condition::Cold => &self.cold,
             Condition::Warm => &self.warm,
         };
-        self.bytes < SMALL_BYTES || median(&runs.elapsed_s).is_some_and(|seconds| seconds < SHORT_S)
+        if self.bytes < SMALL_BYTES {
+            let megabytes = |bytes: u64| amount(bytes as f64 / 1e6);
+            return Some(format!("{} MB, needs {}", megabytes(self.bytes), megabytes(SMALL_BYTES)));
+        }
+        super::too_short(median(&runs.elapsed_s)?, SHORT_S)
     }
 
     /// The largest CPU time of a run over the time of its threads; above 1 is impossible.

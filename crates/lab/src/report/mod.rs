@@ -16,6 +16,16 @@ pub(crate) use case::{Condition, SHORT_S};
 pub use compare::compare;
 pub use table::{Grid, terminal_width};
 
+/// Why a mark is not judged whose experiment has fewer rows than it takes.
+pub(crate) fn too_few_rows(rows: u64, needed: u64) -> Option<String> {
+    (rows < needed).then(|| format!("{} rows, needs {}", thousands(rows), thousands(needed)))
+}
+
+/// The same of runs that took less time than it takes to tell anything by them.
+pub(crate) fn too_short(taken_s: f64, needed_s: f64) -> Option<String> {
+    (taken_s < needed_s).then(|| format!("runs of {}, needs {}", seconds(taken_s), seconds(needed_s)))
+}
+
 /// A figure that was aimed at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
@@ -29,8 +39,8 @@ pub struct Mark {
     pub at_least: bool,
     /// Where the value is one of many: which case and run it is of.
     pub of: Option<String>,
-    /// Whether it was measured on too little to say that it was missed.
-    pub too_small: bool,
+    /// Why it is not judged, where it was measured on too little: what that was, and what it takes.
+    pub too_small: Option<String>,
     /// Where the value is a median: how many measurements it is of, and between which two the true median lies with a
     /// confidence of 95 %.
     pub interval: Option<MedianInterval>,
@@ -42,11 +52,11 @@ impl Mark {
         if self.at_least { self.value >= self.aim } else { self.value <= self.aim }
     }
 
-    /// Whether it is met; `None` where that cannot be said: it is missed on too little, or the aim lies inside the
+    /// Whether it is met; `None` where that cannot be said: it was measured on too little, or the aim lies inside the
     /// interval that the true median is in.
     pub fn is_met(&self) -> Option<bool> {
         match self.is_reached() {
-            false if self.too_small => None,
+            _ if self.too_small.is_some() => None,
             _ if self.interval.is_some_and(|interval| interval.low < self.aim && self.aim < interval.high) => None,
             reached => Some(reached),
         }
@@ -66,6 +76,8 @@ pub struct Report {
     pub limits: Limits,
     /// With which settings.
     pub settings: Map<String, Value>,
+    /// Whether its cases are measured by bytes a second, rather than by the time that they take.
+    pub compares_rates: bool,
     /// The cases.
     pub cases: Vec<Case>,
     /// What was aimed at.
@@ -87,6 +99,9 @@ impl Report {
                 let mut object = json!({ "name": mark.name, "value": mark.value, aim: mark.aim, "met": mark.is_met() });
                 if let Some(of) = &mark.of {
                     object["of"] = json!(of);
+                }
+                if let Some(why) = &mark.too_small {
+                    object["not_judged"] = json!(why);
                 }
                 if let Some(interval) = mark.interval {
                     object["measurements"] = json!(interval.count);
@@ -176,7 +191,8 @@ impl Report {
             least_wanted.iter().filter_map(|name| headers.iter().position(|header| header == name)).collect();
         for case in self.cases.iter().filter(|case| case.main().count() > 0) {
             let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-            let warm_gb_s = case.median("warm_s").map(|warm| case.bytes() as f64 / 1e9 / warm.max(1e-9));
+            let warm_s = case.median("warm_s").filter(|_| self.compares_rates);
+            let warm_gb_s = warm_s.map(|warm| case.bytes() as f64 / 1e9 / warm.max(1e-9));
             let unexplained = case.main().unexplained();
             grid.rows.push(vec![
                 case.name.clone(),
@@ -219,12 +235,12 @@ fn tenths(figure: f64) -> f64 {
 /// A mark in one line, without its end.
 fn mark_text(mark: &Mark) -> String {
     let relation = if mark.at_least { "at least" } else { "at most" };
-    let verdict = match mark.is_met() {
-        Some(true) => "met",
-        Some(false) => "NOT MET",
-        None if mark.too_small && !mark.is_reached() => "too small to judge",
-        None if mark.is_reached() => "met by the median, not decided",
-        None => "missed by the median, not decided",
+    let verdict = match (mark.is_met(), &mark.too_small) {
+        (Some(true), _) => "met".to_owned(),
+        (Some(false), _) => "NOT MET".to_owned(),
+        (None, Some(why)) => format!("not judged: {why}"),
+        (None, None) if mark.is_reached() => "met by the median, not decided".to_owned(),
+        (None, None) => "missed by the median, not decided".to_owned(),
     };
     let of = mark.of.as_ref().map_or_else(String::new, |of| format!(" ({of})"));
     let interval = mark.interval.map_or_else(String::new, |interval| {

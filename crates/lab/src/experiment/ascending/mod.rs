@@ -13,7 +13,7 @@ use crate::figures::{amount, median, median_interval, seconds, thousands};
 use crate::laboratory::Laboratory;
 use crate::limits::LimitSettings;
 use crate::measure::measure;
-use crate::report::{Case, Grid, Mark, Report, SHORT_S};
+use crate::report::{Case, Grid, Mark, Report, SHORT_S, too_few_rows, too_short};
 use cases::{FRESH, OWN_CASE, STALE};
 use tables::{CUSTOMERS, DAYS, FREE_DAY, FREE_PARTITION, OLD, OWN, Years, build, build_implant, load};
 
@@ -23,6 +23,8 @@ pub(super) struct AscendingExperiment;
 const WANTED_ROWS: u64 = 524_790;
 /// Rows of a day below which starting and planning a query weigh more than its joins.
 const ROWS_MIN: u64 = 100_000;
+/// Seconds of a load below which its end weighs more than its rows.
+const LOAD_S_MIN: f64 = 0.1;
 /// Bytes of a row of the fact table on its page, about.
 const ROW_BYTES: u64 = 120;
 /// Days on disk for each that a query reads: two tables in each of two databases.
@@ -188,8 +190,10 @@ fn marks(cases: &[Case]) -> Vec<Mark> {
     for years in Years::BOTH {
         let (fresh, stale, own) = (years.case(FRESH), years.case(STALE), years.case(OWN_CASE));
         let (Some(of_fresh), Some(of_own)) = (case_of(cases, &fresh), case_of(cases, &own)) else { continue };
-        let is_short = of_fresh.rows < ROWS_MIN || of_fresh.median("warm_s").is_none_or(|warm| warm < SHORT_S);
-        let mut add = |name: String, values: &[f64], (aim, at_least, too_small): (f64, bool, bool)| {
+        let few = too_few_rows(of_fresh.rows, ROWS_MIN);
+        let short = few.clone().or_else(|| too_short(of_fresh.median("warm_s")?, SHORT_S));
+        let mut add = |name: String, values: &[f64], (aim, at_least, too_small): (f64, bool, &Option<String>)| {
+            let too_small = too_small.clone();
             marks.extend(median(values).map(|value| {
                 let interval = median_interval(values);
                 Mark { name, value, aim, at_least, of: None, too_small, interval }
@@ -198,13 +202,13 @@ fn marks(cases: &[Case]) -> Vec<Mark> {
         let estimate = figure(of_own, "estimated_rows").zip(figure(of_own, "actual_rows"));
         let off = estimate.map(|(expected, actual)| (expected / actual).max(actual / expected));
         let off: Vec<f64> = off.into_iter().collect();
-        add(format!("{own}: estimate over truth, or the other way"), &off, (ESTIMATE_OFF, false, false));
+        add(format!("{own}: estimate over truth, or the other way"), &off, (ESTIMATE_OFF, false, &few));
         let is_same = plan(of_own).is_some() && plan(of_own) == plan(of_fresh);
-        add(format!("{own} has the plan of {fresh}"), &[f64::from(u8::from(is_same))], (1.0, true, false));
+        add(format!("{own} has the plan of {fresh}"), &[f64::from(u8::from(is_same))], (1.0, true, &few));
         let times = ratios(cases, (&own, &fresh), "warm_of_round_s");
-        add(format!("{own} over {fresh}"), &times, (OWN_OVER_FRESH, false, is_short));
+        add(format!("{own} over {fresh}"), &times, (OWN_OVER_FRESH, false, &short));
         let times = ratios(cases, (&stale, &fresh), "warm_of_round_s");
-        add(format!("{stale} over {fresh}"), &times, (STALE_OVER_FRESH, true, is_short));
+        add(format!("{stale} over {fresh}"), &times, (STALE_OVER_FRESH, true, &short));
     }
     let loads = ratios(cases, (LOAD_OWN, LOAD_OLD), "load_cpu_s");
     marks.extend(median(&loads).map(|value| Mark {
@@ -213,7 +217,9 @@ fn marks(cases: &[Case]) -> Vec<Mark> {
         aim: LOAD_COST,
         at_least: false,
         of: None,
-        too_small: case_of(cases, LOAD_OLD).is_none_or(|case| case.median("warm_s").is_none_or(|time| time < 0.1)),
+        too_small: case_of(cases, LOAD_OLD).and_then(|case| {
+            too_few_rows(case.rows, ROWS_MIN).or_else(|| too_short(case.median("warm_s")?, LOAD_S_MIN))
+        }),
         interval: median_interval(&loads),
     }));
     marks

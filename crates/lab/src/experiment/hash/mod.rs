@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::figures::{median, median_interval};
 use crate::laboratory::Laboratory;
 use crate::limits::LimitSettings;
-use crate::report::{Case, Grid, Mark, Report, SHORT_S};
+use crate::report::{Case, Grid, Mark, Report, SHORT_S, too_few_rows, too_short};
 
 pub(super) struct HashExperiment;
 
@@ -139,13 +139,13 @@ fn ratio_mark(cases: &[Case], settings: &mut Map<String, serde_json::Value>) -> 
         aim: 0.25,
         at_least: false,
         of: None,
-        too_small: query_s < SHORT_S,
+        too_small: too_short(query_s, SHORT_S),
         interval: median_interval(&ratios.beyond_no_hash),
     })
 }
 
 fn spread_marks(cases: &[Case], random: f64, rows: u64) -> Vec<Mark> {
-    let too_small = rows < SPREAD_ROWS;
+    let too_small = too_few_rows(rows, SPREAD_ROWS);
     let chi_square = |case: &Case| case.figures.get("chi_square").and_then(serde_json::Value::as_f64);
     let named = |name: &str| cases.iter().find(|case| case.name == name).and_then(chi_square);
     let mark = |name: &str, value: f64, aim: f64, at_least: bool, of: Option<String>| Mark {
@@ -154,7 +154,7 @@ fn spread_marks(cases: &[Case], random: f64, rows: u64) -> Vec<Mark> {
         aim,
         at_least,
         of,
-        too_small,
+        too_small: too_small.clone(),
         interval: None,
     };
     let mut marks = Vec::new();

@@ -25,7 +25,7 @@ use crate::error::{LabError, Result};
 use crate::figures::{median, median_interval, thousands};
 use crate::laboratory::Laboratory;
 use crate::limits::LimitSettings;
-use crate::report::{Case, Grid, Mark, Report};
+use crate::report::{Case, Grid, Mark, Report, too_few_rows};
 
 pub(super) struct InsertsExperiment;
 
@@ -218,7 +218,7 @@ fn durable_writes_per_s(lab: &Laboratory) -> Result<f64> {
 fn marks(cases: &[Case], durable: &[f64], rows: u64) -> Vec<Mark> {
     let case = |name: &str| cases.iter().find(|case| case.name == name);
     // A few seconds of inserts say something.
-    let too_small = rows < 20_000;
+    let too_small = too_few_rows(rows, 20_000);
     let mut marks = Vec::new();
     if let Some(one) = case(OF_PAIRS) {
         let ratios: Vec<f64> =
@@ -229,7 +229,7 @@ fn marks(cases: &[Case], durable: &[f64], rows: u64) -> Vec<Mark> {
             aim: 0.95,
             at_least: true,
             of: None,
-            too_small,
+            too_small: too_small.clone(),
             interval: median_interval(&ratios),
         }));
     }
@@ -241,7 +241,7 @@ fn marks(cases: &[Case], durable: &[f64], rows: u64) -> Vec<Mark> {
             aim: 0.1,
             at_least: false,
             of: Some(name.clone()),
-            too_small,
+            too_small: too_small.clone(),
             interval: None,
         }));
     }

@@ -141,9 +141,9 @@ fn gains(cases: &[Case], part: &str) -> Vec<f64> {
     values(false).iter().zip(values(true)).map(|(without, with)| without / with.max(1e-9)).collect()
 }
 
-/// Whether a case's runs are too small to judge anything by.
-fn is_too_small(cases: &[Case], name: &str) -> bool {
-    cases.iter().filter(|case| case.name == name).any(|case| case.is_too_small(Condition::Warm))
+/// Why a case's runs are too small to judge anything by, if they are.
+fn too_small(cases: &[Case], name: &str) -> Option<String> {
+    cases.iter().find(|case| case.name == name)?.too_small(Condition::Warm)
 }
 
 fn by_part(cases: &[Case]) -> Grid {
@@ -163,7 +163,7 @@ fn by_part(cases: &[Case]) -> Grid {
 }
 
 fn marks(cases: &[Case]) -> Vec<Mark> {
-    let is_small = |part: &str| [true, false].iter().any(|filter| is_too_small(cases, &case_name(part, *filter)));
+    let small = |part: &str| [true, false].iter().find_map(|filter| too_small(cases, &case_name(part, *filter)));
     let mark = |name: &str, part: &str, values: &[f64], aim: f64, at_least: bool| {
         median(values).map(|value| Mark {
             name: name.to_owned(),
@@ -171,7 +171,7 @@ fn marks(cases: &[Case]) -> Vec<Mark> {
             aim,
             at_least,
             of: None,
-            too_small: is_small(part),
+            too_small: small(part),
             interval: median_interval(values),
         })
     };

@@ -148,7 +148,7 @@ pub(super) fn grid(cases: &[Case]) -> Grid {
 
 pub(super) fn marks(cases: &[Case]) -> Vec<Mark> {
     let mark = |has_filter: bool| {
-        let small = |place| super::is_too_small(cases, &case_name(place, has_filter));
+        let small = |place| super::too_small(cases, &case_name(place, has_filter));
         Some(Mark {
             name: format!(
                 "random join orders{}, slowest over fastest",
@@ -158,7 +158,7 @@ pub(super) fn marks(cases: &[Case]) -> Vec<Mark> {
             aim: SPREAD,
             at_least: false,
             of: None,
-            too_small: (0..ORDERS).any(small),
+            too_small: (0..ORDERS).find_map(small),
             interval: None,
         })
     };

@@ -17,7 +17,7 @@ use crate::figures::{amount, float_percentile, median, median_interval};
 use crate::laboratory::{Laboratory, TPCH_STEPS};
 use crate::limits::LimitSettings;
 use crate::machine;
-use crate::report::{Case, Grid, Mark, Report, SHORT_S};
+use crate::report::{Case, Grid, Mark, Report, SHORT_S, too_short};
 use joins::{JoinRows, joins_of};
 
 pub(super) struct TpchExperiment;
@@ -232,7 +232,7 @@ fn mark(queries: &[Query], cases: &[Case]) -> Option<Mark> {
         aim: 1.0,
         at_least: false,
         of: Some(query.name.clone()),
-        too_small: times.fold(f64::INFINITY, f64::min) < SHORT_S,
+        too_small: too_short(times.fold(f64::INFINITY, f64::min), SHORT_S),
         interval,
     })
 }

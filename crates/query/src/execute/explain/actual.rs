@@ -145,6 +145,16 @@ fn number(partition: usize, partitions: usize) -> usize {
     if partitions > 1 { partition + 1 } else { 0 }
 }
 
+/// Adds the processor time of an operator that is not shown, to the one below it.
+pub(super) fn add_cpu(below: &mut Actual, own: &Actual) {
+    for worker in &own.workers {
+        let same = below.workers.iter().position(|known| known.worker == worker.worker).unwrap_or(0);
+        if let Some(known) = below.workers.get_mut(same) {
+            known.cpu += worker.cpu;
+        }
+    }
+}
+
 /// Puts a condition's rows into the operator whose rows it looked at.
 pub(super) fn keep_of(read: &mut Actual, kept: &Actual) {
     for worker in &mut read.workers {

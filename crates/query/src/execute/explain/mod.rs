@@ -297,7 +297,12 @@ impl Mapper<'_> {
             });
         }
         if defined.is_empty() {
-            return Mapped { node: input.node, columns };
+            // What it computes stands for columns of its input: the form in which texts are sorted.
+            let mut node = input.node;
+            if let (Some(actual), Some(own)) = (&mut node.actual, actual::of_metrics(plan).filter(|_| self.has_run)) {
+                actual::add_cpu(actual, &own);
+            }
+            return Mapped { node, columns };
         }
         let node = self.node(plan, ("Compute Scalar", "Compute Scalar"), Detail::ComputeScalar, vec![input.node]);
         self.mapped(PlanNode { defined, ..node }, columns)
