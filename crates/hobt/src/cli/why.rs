@@ -9,6 +9,7 @@ use clap::Args;
 use hobt_base::SqlError;
 use hobt_lab::{Grid, terminal_width};
 use hobt_session::{Event, Flow, StatementStatistics, ThreadTime};
+use hobt_sync::processor::steal_time;
 
 use super::interrupt::{Interrupts, Source};
 use super::open::{InstanceArguments, OpenError};
@@ -57,9 +58,10 @@ fn explain(arguments: &Arguments, instance: &Instance, session: &mut Session) ->
         session.run("CHECKPOINT; DBCC DROPCLEANBUFFERS WITH NO_INFOMSGS")?;
     }
     let before = reads_by_size(instance)?;
-    let begun = Instant::now();
+    let (begun, stolen) = (Instant::now(), steal_time());
     let (rows, statements) = measure(session, &arguments.query)?;
     let whole = begun.elapsed();
+    let stolen = steal_time().zip(stolen).map_or(Duration::ZERO, |(after, before)| after.saturating_sub(before));
     let mut reads = reads_by_size(instance)?;
     for (size, (count, bytes)) in &mut reads {
         let (old_count, old_bytes) = before.get(size).copied().unwrap_or_default();
@@ -79,6 +81,12 @@ fn explain(arguments: &Arguments, instance: &Instance, session: &mut Session) ->
         "The batch took {} ms, {outside} of them outside: it was parsed, and plans were drawn",
         milliseconds(whole)
     );
+    if !stolen.is_zero() {
+        let stolen = milliseconds(stolen);
+        println!(
+            "The hypervisor gave {stolen} ms of this machine's processors to others meanwhile: nobody explains that"
+        );
+    }
     println!("Rows sent: {rows}");
     print_reads(&reads, elapsed);
     Ok(())

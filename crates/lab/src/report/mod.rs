@@ -185,10 +185,6 @@ impl Report {
             "unexplained",
         ];
         let mut grid = Grid::new("", &headers);
-        let least_wanted =
-            ["longest wait", "MB", "rows", "CPU", "warm GB/s", "unexplained", "cold MB/s", "of the disk"];
-        grid.least_wanted =
-            least_wanted.iter().filter_map(|name| headers.iter().position(|header| header == name)).collect();
         for case in self.cases.iter().filter(|case| case.main().count() > 0) {
             let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
             let warm_s = case.median("warm_s").filter(|_| self.compares_rates);
@@ -208,6 +204,11 @@ impl Report {
                 or_dash(unexplained.map(|percent| format!("{:.1} %", tenths(percent)))),
             ]);
         }
+        grid.leave_out_where(|cell| cell == "-");
+        let least_wanted =
+            ["longest wait", "MB", "rows", "CPU", "warm GB/s", "unexplained", "cold MB/s", "of the disk"];
+        grid.least_wanted =
+            least_wanted.iter().filter_map(|name| grid.headers.iter().position(|header| header == name)).collect();
         grid
     }
 

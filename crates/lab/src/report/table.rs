@@ -32,6 +32,16 @@ impl Grid {
         }
     }
 
+    /// Leaves out the columns all of whose cells say nothing. Places of columns are given behind this.
+    pub(crate) fn leave_out_where(&mut self, says_nothing: impl Fn(&str) -> bool) {
+        for column in (0..self.headers.len()).rev() {
+            if self.rows.iter().all(|row| row.get(column).is_none_or(|cell| says_nothing(cell))) {
+                self.headers.remove(column);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(column)));
+            }
+        }
+    }
+
     /// The table with its title, for the terminal that the standard output is, and as wide as it likes where that is
     /// none.
     pub fn to_text(&self) -> String {
