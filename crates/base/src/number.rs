@@ -479,8 +479,14 @@ pub const NO_INDEX_ID: i32 = 307;
 pub const NO_INDEX_NAME: i32 = 308;
 /// Index '%s' on table '%s' (specified in the FROM clause) is disabled.
 pub const HINTED_INDEX_DISABLED: i32 = 315;
-/// Conflicting JOIN optimizer hints specified.
-pub const CONFLICTING_JOIN_HINTS: i32 = 1042;
+/// The name '%s' in the FORCESEEK hint on table or view '%s' did not match the key column names of the index '%s'.
+pub const NO_SEEK_COLUMN: i32 = 362;
+/// The FORCESEEK hint on table or view '%s' specified more seek columns than the number of key columns in index '%s'.
+pub const TOO_MANY_SEEK_COLUMNS: i32 = 365;
+/// The value %d specified for the MAXRECURSION option exceeds the allowed maximum of 32767.
+pub const MAX_RECURSION_RANGE: i32 = 310;
+/// Conflicting %s optimizer hints specified.
+pub const CONFLICTING_HINTS: i32 = 1042;
 /// Conflicting locking hints specified.
 pub const CONFLICTING_LOCK_HINTS: i32 = 1047;
 /// The increment for sequence object '%s' cannot be zero.

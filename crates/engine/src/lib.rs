@@ -83,10 +83,10 @@ mod spill;
 pub use clock::time_of_day;
 pub use database::{
     CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
-    LockTable, RowAt, RowChangeNotes, RowChanges, RowUpdate, SaidCounts, SequenceAlteration, SequenceDefinition,
-    SequenceRange, SequenceState, StatisticsDefinition, StatisticsState, SwitchSide, TableChange, TableWriter,
-    WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_in,
-    partitions_named, statistics_columns, statistics_type, uniqueifier_of_key, whole_row,
+    LockTable, RowAt, RowChangeNotes, RowChanges, RowUpdate, SAID_MAX, SaidCounts, SequenceAlteration,
+    SequenceDefinition, SequenceRange, SequenceState, StatisticsDefinition, StatisticsState, SwitchSide, TableChange,
+    TableWriter, WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes,
+    partitions_in, partitions_named, statistics_columns, statistics_type, uniqueifier_of_key, whole_row,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

@@ -69,7 +69,8 @@ pub use foreign_key::ForeignKeyDefinition;
 pub use index::{key_bytes_max, key_value_bytes, may_exceed_key_bytes};
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
 pub use statistics::{
-    RowChangeNotes, RowChanges, SaidCounts, StatisticsDefinition, StatisticsState, statistics_columns, statistics_type,
+    RowChangeNotes, RowChanges, SAID_MAX, SaidCounts, StatisticsDefinition, StatisticsState, statistics_columns,
+    statistics_type,
 };
 pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};

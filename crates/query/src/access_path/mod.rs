@@ -46,16 +46,16 @@ pub enum AccessHint {
     Scan,
     /// `INDEX(n)`: the index at this place of the table.
     Index(usize),
-    /// `FORCESEEK`.
-    Seek,
+    /// `FORCESEEK`: some index, or the one at this place of the table.
+    Seek(Option<usize>),
 }
 
 impl AccessHint {
     /// Whether ranges of the index at this place of the table may be read.
     fn lets_seek(self, at: usize) -> bool {
         match self {
-            AccessHint::Free | AccessHint::Seek => true,
-            AccessHint::Index(asked) => asked == at,
+            AccessHint::Free | AccessHint::Seek(None) => true,
+            AccessHint::Index(asked) | AccessHint::Seek(Some(asked)) => asked == at,
             AccessHint::Scan => false,
         }
     }
@@ -65,8 +65,13 @@ impl AccessHint {
         match self {
             AccessHint::Free => true,
             AccessHint::Index(asked) => asked == at,
-            AccessHint::Scan | AccessHint::Seek => false,
+            AccessHint::Scan | AccessHint::Seek(_) => false,
         }
+    }
+
+    /// Whether a seek is asked for.
+    pub(crate) fn forces_seek(self) -> bool {
+        matches!(self, AccessHint::Seek(_))
     }
 }
 
@@ -207,16 +212,38 @@ fn choose_with(
         }
     }
     let Some(path) = best else { return Ok(scan) };
-    let is_forced = matches!(table.hint(), AccessHint::Seek | AccessHint::Index(_))
+    let is_forced = matches!(table.hint(), AccessHint::Seek(_) | AccessHint::Index(_))
         || (locks_ranges && path.rows < f64::from(FIRST_ATTEMPT));
     Ok(if is_forced || path.pages < scanned { AccessPath::Seek(Arc::new(path)) } else { scan })
 }
 
-/// 8622.
-pub(crate) fn no_seek() -> SqlError {
-    let text = "Query processor could not produce a query plan because of the hints defined in this query. Resubmit the query \
-                without specifying any hints and without using SET FORCEPLAN.";
+/// 8622, and which hint to take away, or what else to do.
+pub(crate) fn no_plan_for_hints(way_out: &str) -> SqlError {
+    let text = format!(
+        "Query processor could not produce a query plan because of the hints defined in this query. Resubmit the query \
+         without specifying any hints and without using SET FORCEPLAN. {way_out}"
+    );
     SqlError::new(number::NO_PLAN_FOR_HINTS, text)
+}
+
+/// 8622 of a table whose rows nothing leads to.
+pub(crate) fn no_seek(table: &HeapTable) -> SqlError {
+    let definition = table.table();
+    let sought = |index: &Index| {
+        let column = &definition.columns[index.key.first()?.column];
+        Some(format!("[{}] of index [{}]", column.name, index.name.as_deref().unwrap_or("")))
+    };
+    let usable = |(at, index): &(usize, &Index)| !index.options.is_disabled && table.hint().lets_seek(*at);
+    let columns: Vec<String> =
+        definition.indexes.iter().enumerate().filter(usable).filter_map(|(_, i)| sought(i)).collect();
+    let name = &definition.name;
+    no_plan_for_hints(&match columns.is_empty() {
+        true => format!("Take FORCESEEK away from table '{name}': it has no index to seek in."),
+        false => format!(
+            "Take FORCESEEK away from table '{name}', or compare a column by which it can be sought: {}.",
+            columns.join(", ")
+        ),
+    })
 }
 
 /// The partitions of an index that may have rows which fulfil the conditions.

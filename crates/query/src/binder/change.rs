@@ -25,7 +25,7 @@ use hobt_tsql::ast::{
 use super::bound::{BoundExpr, BoundQuery, ResultColumn};
 use super::change_output::{BoundOutput, OutputColumn, OutputTable};
 use super::change_values::{BoundValues, NewValues};
-use super::hash_join::{all_join_by_hash, no_plan};
+use super::hash_join::{all_join_by_hash, no_equations};
 use super::insert::InsertTarget;
 use super::limit::RowLimit;
 use super::row_by_row::is_row_by_row;
@@ -270,7 +270,7 @@ impl Binder<'_> {
         let site = Site { scope: &scope, names: &names, clause: Clause::Where, collector: None };
         let predicate = clauses.condition.map(|condition| self.condition(condition, site)).transpose()?;
         if self.options.wants_equations && !all_join_by_hash(&plan, predicate.as_ref()) {
-            return Err(no_plan().at(position));
+            return Err(no_equations().at(position));
         }
         if let Some(predicate) = predicate {
             plan = self.filter(plan, predicate)?;

@@ -12,13 +12,14 @@ use hobt_types::{SqlType, TypedValue, Value};
 
 use super::bound::ExprCollation;
 use super::extent::{check_list, check_plan};
-use super::hash_join::{joins_by_hash, no_plan};
+use super::hash_join::joins_by_hash;
 use super::hints::join_way;
 use super::query::{Body, QueryUse};
 use super::resolver::{Resolved, ScanHints, ScanSample, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, convert_value, shared};
+use crate::access_path::no_plan_for_hints;
 use crate::execute::JoinWay;
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
@@ -355,7 +356,8 @@ impl Binder<'_> {
         let site = Site { scope: &scope, names, clause: Clause::On, collector: None };
         let on = step.on.as_ref().map(|on| self.condition(on, site)).transpose()?;
         if matches!(step.hint, Some(JoinHint::Hash | JoinHint::Merge)) && !joins_by_hash(&left, &right, on.as_ref()) {
-            return Err(no_plan().at(position));
+            let way_out = "Take HASH or MERGE away before JOIN, or give its ON an equation between the two sides.";
+            return Err(no_plan_for_hints(way_out).at(position));
         }
         let plan = match on {
             Some(on) if join_type == JoinType::Inner && (super::subquery::has_subquery(&on) || on.contains_outer()) => {
@@ -387,7 +389,9 @@ impl Binder<'_> {
 /// where the source is no single table.
 fn joined_by(source: LogicalPlan, way: JoinWay, step: &JoinStep) -> Result<LogicalPlan, SqlError> {
     if way == JoinWay::Loop && matches!(step.kind, JoinKind::Right | JoinKind::Full) {
-        return Err(no_plan().at(step.span.position));
+        let way_out =
+            "Take LOOP away before JOIN, or write it as a LEFT JOIN: loops look up rows for those of the left side.";
+        return Err(no_plan_for_hints(way_out).at(step.span.position));
     }
     let (mut is_table, mut is_single) = (false, true);
     let marked = source.transform_down(|node| {

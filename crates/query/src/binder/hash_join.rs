@@ -12,7 +12,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use datafusion::common::{Column, DFSchema, JoinType};
 use datafusion::logical_expr::{BinaryExpr, EmptyRelation, Expr, LogicalPlan, Operator};
-use hobt_base::{SqlError, number};
+use hobt_base::SqlError;
+
+use crate::access_path::no_plan_for_hints;
 
 /// Stands for the rows of the queries around.
 const OUTER: usize = usize::MAX;
@@ -20,12 +22,10 @@ const OUTER: usize = usize::MAX;
 /// The sources on the two sides of an equation, the lesser first.
 type Equation = (BTreeSet<usize>, BTreeSet<usize>);
 
-/// 8622.
-pub(super) fn no_plan() -> SqlError {
-    SqlError::new(
-        number::NO_PLAN_FOR_HINTS,
-        "Query processor could not produce a query plan because of the hints defined in this query. Resubmit the query \
-         without specifying any hints and without using SET FORCEPLAN.",
+/// 8622 of a query whose `OPTION` asks for hash or merge joins.
+pub(super) fn no_equations() -> SqlError {
+    no_plan_for_hints(
+        "Take HASH JOIN or MERGE JOIN out of OPTION, add LOOP JOIN to it, or give each join an equation between its sides.",
     )
 }
 

@@ -89,7 +89,7 @@ impl PermittedJoins {
         }
         let text = "Conflicting JOIN optimizer hints specified. Name the way of the join in OPTION as well, or in one of \
                     both places alone.";
-        Err(SqlError::new(number::CONFLICTING_JOIN_HINTS, text))
+        Err(SqlError::new(number::CONFLICTING_HINTS, text))
     }
 }
 
@@ -150,8 +150,9 @@ impl QueryHints {
     /// Reads the hints of a statement.
     ///
     /// # Errors
-    /// 1020 for a value out of range, 10715 for a name in `USE HINT` that is none, 102 for a value in `OPTIMIZE FOR`
-    /// that is no constant, "not supported" for a plan that cannot be forced.
+    /// 1020, 310 for a value out of range, 1042 for two values of one hint or a share that is none, 10715 for a name in
+    /// `USE HINT` that is none, 102 for a value in `OPTIMIZE FOR` that is no constant, "not supported" for a plan that
+    /// cannot be forced.
     pub fn read(options: &[QueryHint]) -> Result<QueryHints, SqlError> {
         let mut hints = QueryHints::default();
         for option in options {
@@ -171,8 +172,8 @@ impl QueryHints {
     fn take(&mut self, option: &QueryHint) -> Result<(), SqlError> {
         use hobt_tsql::ast::QueryHintKind as Kind;
         match &option.kind {
-            Kind::MaxDop(value) => self.maxdop = Some(number_of(*value, "MAXDOP")?),
-            Kind::MaxRecursion(value) => self.max_recursion = Some(number_of(*value, "MAXRECURSION")?),
+            Kind::MaxDop(value) => set(&mut self.maxdop, number_of(*value, "MAXDOP")?, "MAXDOP")?,
+            Kind::MaxRecursion(value) => set(&mut self.max_recursion, recursion_of(*value)?, "MAXRECURSION")?,
             Kind::Recompile => self.recompile = true,
             Kind::ForceOrder => self.force_order = true,
             Kind::Join(hint) => match join_way(*hint)? {
@@ -185,8 +186,14 @@ impl QueryHints {
             Kind::UsePlan(_) => return Err(unforced("USE PLAN")),
             Kind::Label(label) => self.label = Some(label.clone()),
             Kind::QueryTraceOn(flag) => self.trace_flags.push(*flag),
-            Kind::MinGrantPercent(value) => self.grant_percent.0 = Some(percent_of(value, "MIN_GRANT_PERCENT")?),
-            Kind::MaxGrantPercent(value) => self.grant_percent.1 = Some(percent_of(value, "MAX_GRANT_PERCENT")?),
+            Kind::MinGrantPercent(value) => {
+                const NAME: &str = "MIN_GRANT_PERCENT";
+                set(&mut self.grant_percent.0, percent_of(value, NAME)?, NAME)?;
+            }
+            Kind::MaxGrantPercent(value) => {
+                const NAME: &str = "MAX_GRANT_PERCENT";
+                set(&mut self.grant_percent.1, percent_of(value, NAME)?, NAME)?;
+            }
             Kind::OptimizeForUnknown => self.optimize_for_unknown = true,
             Kind::OptimizeFor(values) => {
                 for (name, value) in values {
@@ -221,6 +228,33 @@ impl QueryHints {
     }
 }
 
+/// Sets what a hint asks for.
+///
+/// # Errors
+/// 1042: it stands there twice and asks for two things.
+fn set<T: PartialEq>(hint: &mut Option<T>, value: T, name: &str) -> Result<(), SqlError> {
+    match hint.replace(value) {
+        Some(before) if hint.as_ref() != Some(&before) => {
+            let text = format!("Conflicting {name} optimizer hints specified. Leave one of them in OPTION.");
+            Err(SqlError::new(number::CONFLICTING_HINTS, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn recursion_of(value: i64) -> Result<u32, SqlError> {
+    let text = || {
+        format!(
+            "The value {value} specified for the MAXRECURSION option exceeds the allowed maximum of 32767. Use 0 for no \
+             limit."
+        )
+    };
+    number_of(value, "MAXRECURSION").map_err(|error| match value > 0 {
+        true => SqlError::new(number::MAX_RECURSION_RANGE, text()),
+        false => error,
+    })
+}
+
 fn number_of(value: i64, name: &str) -> Result<u32, SqlError> {
     const MOST: i64 = 32_767;
     if (0..=MOST).contains(&value) {
@@ -240,8 +274,8 @@ fn percent_of(value: &Expression, name: &str) -> Result<f64, SqlError> {
         _ => None,
     };
     percent.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| {
-        let text = format!("The value {value} of the query hint {name} is out of range: use 0 to 100.");
-        SqlError::new(number::INVALID_OPTION_VALUE, text)
+        let text = format!("Conflicting {name} optimizer hints specified. {value} is out of range: use 0 to 100.");
+        SqlError::new(number::CONFLICTING_HINTS, text)
     })
 }
 

@@ -16,7 +16,7 @@ use super::bound::{BoundExpr, Constant};
 use super::comparison::{has_key, key};
 use super::condition::balanced;
 use super::convert::implicit;
-use super::hash_join::{all_join_by_hash, no_plan};
+use super::hash_join::{all_join_by_hash, no_equations};
 use super::next_value::Wrapped;
 use super::query::{Body, BodyColumn, QueryUse, empty_row, output_place};
 use super::scope::{Names, Scope};
@@ -75,7 +75,7 @@ impl Binder<'_> {
         let site = Site { scope: &scope, names, clause: Clause::Where, collector: None };
         let predicate = select.condition.as_ref().map(|condition| self.condition(condition, site)).transpose()?;
         if self.options.wants_equations && !all_join_by_hash(&plan, predicate.as_ref()) {
-            return Err(no_plan().at(select.span.position));
+            return Err(no_equations().at(select.span.position));
         }
         if let Some(predicate) = predicate {
             plan = self.filter(plan, predicate)?;

@@ -45,7 +45,6 @@ use super::profile::{OperatorProfile, WorkerClock};
 use super::scan_exec::{ScanExec, Started};
 use super::trace::substituted;
 use super::turn::{self, Turn};
-use crate::access_path::AccessHint;
 use crate::wrap::{Kernel, Operation, SqlAggregate, external};
 
 /// Puts aggregates into the scan below them.
@@ -85,7 +84,7 @@ fn fuse(node: &Arc<dyn ExecutionPlan>) -> Option<AggregateScanExec> {
         return None;
     }
     let (scan, columns) = scan_below(aggregate.input())?;
-    let source = scan.downcast_ref::<ScanExec>().filter(|source| source.table().hint() != AccessHint::Seek)?;
+    let source = scan.downcast_ref::<ScanExec>().filter(|source| !source.table().hint().forces_seek())?;
     let mut kinds = Vec::new();
     let mut definitions = Vec::new();
     for expr in aggregate.aggr_expr() {

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hobt_base::{SqlError, number};
-use hobt_catalog::{ModuleKind, PartitionFunction, Table};
+use hobt_catalog::{Index, IndexKind, ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
-use hobt_tsql::ast::{Identifier, IndexReference, IsolationLevel, ObjectName, TableHint, VariableName};
+use hobt_tsql::ast::{ForceSeek, Identifier, IndexReference, IsolationLevel, ObjectName, TableHint, VariableName};
 use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
@@ -354,19 +354,51 @@ fn access_hint(table: &Table, hints: &[TableHint]) -> AccessHint {
             IndexReference::Name(name) => index.name.as_ref().is_some_and(|known| name.is(known)),
         })
     };
+    let mut indexes = hints.iter().filter_map(|hint| if let TableHint::Index(all) = hint { all.first() } else { None });
+    let index = indexes.next();
     for hint in hints {
         match hint {
             TableHint::ForceScan => return AccessHint::Scan,
-            TableHint::ForceSeek(_) => return AccessHint::Seek,
-            TableHint::Index(all) => match all.first() {
-                Some(IndexReference::Number(0)) => return AccessHint::Scan,
-                Some(reference) => return place(reference).map_or(AccessHint::Free, AccessHint::Index),
-                None => {}
-            },
+            TableHint::ForceSeek(Some(seek)) => return AccessHint::Seek(place(&seek.index)),
+            TableHint::ForceSeek(None) => return AccessHint::Seek(index.and_then(place)),
             _ => {}
         }
     }
-    AccessHint::Free
+    match index {
+        Some(IndexReference::Number(0)) => AccessHint::Scan,
+        Some(reference) => place(reference).map_or(AccessHint::Free, AccessHint::Index),
+        None => AccessHint::Free,
+    }
+}
+
+/// The columns that `FORCESEEK` names must be the first ones of its index's key, in their order.
+fn check_seek_columns(table: &Table, index: &Index, seek: &ForceSeek) -> Result<(), SqlError> {
+    let key: Vec<&str> = index.key.iter().map(|part| table.columns[part.column].name.as_str()).collect();
+    let (name, shown) = (&table.name, shown_index(&seek.index));
+    let way_out = format!("Its key is ({}).", key.join(", "));
+    if seek.columns.len() > key.len() {
+        let text = format!(
+            "The query processor could not produce a query plan because the FORCESEEK hint on table or view '{name}' \
+             specified more seek columns than the number of key columns in index {shown}. {way_out}"
+        );
+        return Err(SqlError::new(number::TOO_MANY_SEEK_COLUMNS, text));
+    }
+    let Some((column, _)) = seek.columns.iter().zip(&key).find(|(column, known)| !column.is(known)) else {
+        return Ok(());
+    };
+    let text = format!(
+        "The query processor could not produce a query plan because the name '{}' in the FORCESEEK hint on table or view \
+         '{name}' did not match the key column names of the index {shown}. {way_out}",
+        column.value
+    );
+    Err(SqlError::new(number::NO_SEEK_COLUMN, text).at(column.position))
+}
+
+fn shown_index(reference: &IndexReference) -> String {
+    match reference {
+        IndexReference::Number(id) => format!("ID {id}"),
+        IndexReference::Name(name) => format!("'{}'", name.value),
+    }
 }
 
 /// Two hints must not ask for different isolation levels.
@@ -388,21 +420,24 @@ fn check_level_hints(hints: &[TableHint]) -> Result<(), SqlError> {
 
 /// An index that a hint names must be there and in use; 0 is the heap, or a scan of whatever the table is.
 fn check_index_hints(table: &Table, hints: &[TableHint]) -> Result<(), SqlError> {
-    for reference in
-        hints.iter().filter_map(|hint| if let TableHint::Index(all) = hint { Some(all) } else { None }).flatten()
-    {
-        let (number, shown, found) = match reference {
-            IndexReference::Number(0) => continue,
+    let named = hints.iter().flat_map(|hint| match hint {
+        TableHint::Index(all) => all.iter().map(|index| (index, None)).collect(),
+        TableHint::ForceSeek(Some(seek)) => vec![(&seek.index, Some(seek))],
+        _ => Vec::new(),
+    });
+    for (reference, seek) in named {
+        let (number, found) = match reference {
+            IndexReference::Number(0) if seek.is_none() => continue,
             IndexReference::Number(id) => {
-                let found = table.indexes.iter().find(|index| i64::from(index.id.0) == *id);
-                (number::NO_INDEX_ID, format!("ID {id}"), found)
+                let is_it = |index: &&Index| i64::from(index.id.0) == *id && index.kind != IndexKind::Heap;
+                (number::NO_INDEX_ID, table.indexes.iter().find(is_it))
             }
             IndexReference::Name(name) => {
                 let named = |known: &Option<String>| known.as_ref().is_some_and(|known| name.is(known));
-                let found = table.indexes.iter().find(|index| named(&index.name));
-                (number::NO_INDEX_NAME, format!("'{}'", name.value), found)
+                (number::NO_INDEX_NAME, table.indexes.iter().find(|index| named(&index.name)))
             }
         };
+        let shown = shown_index(reference);
         match found {
             Some(index) if index.options.is_disabled => {
                 let text = format!(
@@ -412,7 +447,7 @@ fn check_index_hints(table: &Table, hints: &[TableHint]) -> Result<(), SqlError>
                 );
                 return Err(SqlError::new(number::HINTED_INDEX_DISABLED, text));
             }
-            Some(_) => {}
+            Some(index) => seek.iter().try_for_each(|seek| check_seek_columns(table, index, seek))?,
             None => {
                 let text =
                     format!("Index {shown} on table '{}' (specified in the FROM clause) does not exist.", table.name);

@@ -30,7 +30,7 @@ pub(crate) use carry::Gathered;
 pub use changes::{RowChangeNotes, RowChanges, statistics_columns, statistics_type};
 pub(crate) use live::LiveStatistics;
 pub use live::StatisticsState;
-pub use shown_counts::SaidCounts;
+pub use shown_counts::{SAID_MAX, SaidCounts};
 
 /// The most columns of a statistics object.
 const COLUMNS_MAX: usize = 64;

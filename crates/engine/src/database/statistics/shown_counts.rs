@@ -14,7 +14,7 @@ use super::super::Database;
 use crate::error::Result;
 
 /// The most rows or pages that can be said: sums of them, and their bytes, are still numbers.
-const SAID_MAX: u64 = 1_000_000_000_000_000;
+pub const SAID_MAX: u64 = 1_000_000_000_000_000;
 
 /// What a user says of a table, in the place of what is there.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -16,7 +16,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use super::rule::IndexJoinRule;
-use crate::access_path::no_seek;
+use crate::access_path::no_plan_for_hints;
 use crate::wrap::external;
 
 /// Takes the hash table from joins that a hint has merged. It runs before the rows of a join's sides are spread and
@@ -41,7 +41,9 @@ impl PhysicalOptimizerRule for ForcedMergeRule {
             };
             // `NOT IN` with NULLs looks at all rows of the other side at once.
             if join.null_aware {
-                return Err(external(no_seek()));
+                let way_out = "Take MERGE JOIN away, or write NOT EXISTS in the place of NOT IN: NULLs on either side are compared \
+                               with all rows of the other.";
+                return Err(external(no_plan_for_hints(way_out)));
             }
             merged(join).map(Transformed::yes)
         })

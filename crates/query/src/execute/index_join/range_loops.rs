@@ -27,7 +27,7 @@ use super::partners::Shows;
 use super::row_loops::Replaced;
 use super::rule::{IndexJoinRule, JoinWay, is_order_of_use, outer_of, pages_of};
 use super::{Inner, Marks, RowLoopsExec};
-use crate::access_path::{AccessHint, JoinedBound, JoinedBy, Lookup};
+use crate::access_path::{JoinedBound, JoinedBy, Lookup};
 use crate::wrap::external;
 
 /// What it costs to search a row's place among sorted ones, in pages that a scan reads one behind the other.
@@ -103,7 +103,7 @@ impl IndexJoinRule {
         let saved = saved(&lookup, bounds.len() > 1, outer_rows, (pages, rows));
         let is_forced = self.way == JoinWay::Loop
             || leaf.table.join_way() == JoinWay::Loop
-            || (leaf.table.hint() == AccessHint::Seek && leaf.plan.is::<ScanExec>());
+            || (leaf.table.hint().forces_seek() && leaf.plan.is::<ScanExec>());
         Ok(Some(Ranged { side, leaf, lookup, bounds, is_forced, saved, pages }))
     }
 }

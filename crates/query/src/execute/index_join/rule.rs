@@ -37,7 +37,7 @@ use super::outer::OuterExec;
 use super::partners::Shows;
 use super::row_loops::Replaced;
 use super::{IndexJoinExec, Inner, InnerExec, Marks, RowLoopsExec};
-use crate::access_path::{AccessHint, JoinedBy, JoinedColumn, Lookup, no_seek};
+use crate::access_path::{JoinedBy, JoinedColumn, Lookup, no_seek};
 use crate::source::HeapTable;
 use crate::wrap::external;
 
@@ -102,7 +102,7 @@ fn check_forced_seeks(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
             return Ok(TreeNodeRecursion::Jump);
         }
         match node.downcast_ref::<ScanExec>() {
-            Some(scan) if scan.table().hint() == AccessHint::Seek => Err(external(no_seek())),
+            Some(scan) if scan.table().hint().forces_seek() => Err(external(no_seek(scan.table()))),
             _ => Ok(TreeNodeRecursion::Continue),
         }
     })?;
@@ -236,7 +236,7 @@ impl IndexJoinRule {
         let is_scan = leaf.plan.is::<ScanExec>();
         let is_forced = self.way == JoinWay::Loop
             || leaf.table.join_way() == JoinWay::Loop
-            || (leaf.table.hint() == AccessHint::Seek && is_scan);
+            || (leaf.table.hint().forces_seek() && is_scan);
         let rows_max = lookup.rows_within(pages).min(ROWS_MAX);
         let outer = outer_of(side_of(join, other(side)));
         if !is_forced && (rows_max == 0 || known_rows(&outer).is_some_and(|rows| rows > rows_max as u64)) {

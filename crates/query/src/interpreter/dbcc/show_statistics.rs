@@ -52,7 +52,9 @@ impl Interpreter<'_> {
         let named = known.iter().find(|each| name_equals(&each.name, target));
         let of_column = || {
             let column = table.column_named(target).map(|place| table.columns[place].id);
-            known.iter().find(|each| column.is_some() && each.columns.first().copied() == column)
+            let begins = |each: &&Arc<Statistics>| column.is_some() && each.columns.first().copied() == column;
+            // Those of some rows are looked at by name; without others they are better than none.
+            known.iter().filter(begins).min_by_key(|each| each.filter.is_some())
         };
         let Some(statistics) = named.or_else(of_column).cloned() else {
             return Err(no_such_statistics(target).at(position).into());

@@ -1,6 +1,7 @@
 //! What is written behind `WITH` of `CREATE STATISTICS` and `UPDATE STATISTICS`.
 
 use hobt_base::{SqlError, number};
+use hobt_engine::SAID_MAX;
 use hobt_tsql::ast::{Literal, OptionItem, OptionValue};
 
 /// How much of a table is read.
@@ -111,6 +112,21 @@ fn whole_number(item: &OptionItem) -> Result<u64, SqlError> {
     }
 }
 
+/// A number of rows or pages that a table is said to have.
+fn said_count(item: &OptionItem) -> Result<u64, SqlError> {
+    // An integer that has no type of its own is a decimal.
+    let is_great = match &item.value {
+        OptionValue::Literal(Literal::Integer(number)) => u64::try_from(*number).is_ok_and(|number| number > SAID_MAX),
+        OptionValue::Literal(Literal::Decimal(digits)) => digits.bytes().all(|byte| byte.is_ascii_digit()),
+        _ => false,
+    };
+    if is_great {
+        let text = format!("The value of {} is out of range: use 0 to {SAID_MAX}.", item.name);
+        return Err(SqlError::new(number::INVALID_OPTION_VALUE, text).at(item.span.position));
+    }
+    whole_number(item)
+}
+
 fn switch(item: &OptionItem) -> Result<bool, SqlError> {
     match &item.value {
         OptionValue::On => Ok(true),
@@ -173,8 +189,8 @@ impl Options {
                 "INCREMENTAL" => options.incremental = Some(switch(item)?),
                 "AUTO_DROP" => options.auto_drop = Some(switch(item)?),
                 "MAXDOP" => options.max_dop = Some(u32::try_from(whole_number(item)?).map_err(|_| wrong_value(item))?),
-                "ROWCOUNT" => options.row_count = Some(whole_number(item)?),
-                "PAGECOUNT" => options.page_count = Some(whole_number(item)?),
+                "ROWCOUNT" => options.row_count = Some(said_count(item)?),
+                "PAGECOUNT" => options.page_count = Some(said_count(item)?),
                 "STATS_STREAM" => match &item.value {
                     OptionValue::Literal(Literal::Binary(bytes)) => options.stream = Some(bytes.to_vec()),
                     _ => return Err(wrong_value(item)),
