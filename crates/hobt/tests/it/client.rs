@@ -1,6 +1,7 @@
 //! What tests ask of a session, and how they read its answers.
 
 use hobt::{Event, Flow, Instance, Session, SqlError};
+use hobt_base::SplitMix64;
 
 /// A new instance with a database `d`, in which `statements` have run.
 pub(crate) fn instance_with(statements: &str) -> (tempfile::TempDir, Instance) {
@@ -10,6 +11,18 @@ pub(crate) fn instance_with(statements: &str) -> (tempfile::TempDir, Instance) {
     session.run("CREATE DATABASE d").expect("a database");
     session.run(&format!("USE d; {statements}")).expect("what the tests need");
     (folder, instance)
+}
+
+/// A session in a database.
+pub(crate) fn session_in(instance: &Instance, database: &str) -> Session {
+    let mut session = instance.session().expect("a session");
+    session.run(&format!("USE {database}")).expect("the database");
+    session
+}
+
+/// A session in the database of [`instance_with`].
+pub(crate) fn used(instance: &Instance) -> Session {
+    session_in(instance, "d")
 }
 
 /// All rows that a batch sends, as texts, and the first error.
@@ -32,10 +45,49 @@ pub(crate) fn answer(session: &mut Session, batch: &str) -> (Vec<Vec<Option<Stri
     (rows, failed)
 }
 
+/// All rows that a batch sends, as texts with `NULL` for none, or the first error.
+pub(crate) fn rows(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>>, SqlError> {
+    let (rows, failed) = answer(session, batch);
+    let text = |cell: Option<String>| cell.unwrap_or("NULL".to_owned());
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect()),
+    }
+}
+
+/// The same of a batch that is to fail at nothing.
+pub(crate) fn ok(session: &mut Session, batch: &str) -> Vec<Vec<String>> {
+    rows(session, batch).unwrap_or_else(|error| panic!("{}: {}\n{batch}", error.number, error.message))
+}
+
+/// The number of the first error of a batch that is to fail.
+pub(crate) fn error(session: &mut Session, batch: &str) -> i32 {
+    answer(session, batch).1.unwrap_or_else(|| panic!("no error of {batch}")).number
+}
+
 /// The number in the first column of the last row that a query sends, which is to fail at nothing.
 pub(crate) fn number(session: &mut Session, query: &str) -> i64 {
     let (rows, failed) = answer(session, query);
     assert_eq!(failed, None, "{query}");
     let first = rows.last().and_then(|row| row[0].as_deref()).expect("a row, and no NULL");
     first.parse().expect("a number")
+}
+
+/// Rows that a statistics object of a table is known to be of.
+pub(crate) fn statistics_rows(session: &mut Session, table: &str, name: &str) -> i64 {
+    let query = format!(
+        "SELECT p.rows FROM sys.stats AS s CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) AS p
+         WHERE s.object_id = OBJECT_ID('{table}') AND s.name = '{name}'"
+    );
+    number(session, &query)
+}
+
+/// One of these texts.
+pub(crate) fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
+    from[usize::try_from(random.below(from.len() as u64)).expect("few")]
+}
+
+/// The number that a variable of the environment holds: of seeds, or of the first of them.
+pub(crate) fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -2,7 +2,7 @@
 
 use hobt::{Instance, Session};
 
-use crate::client::{answer, instance_with};
+use crate::client::{answer, instance_with, session_in};
 
 const WORLD: &str = "
     CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (20, 40, 60);
@@ -30,12 +30,6 @@ const QUERIES: [&str; 9] = [
     "SELECT w, COUNT(*) FROM heap GROUP BY w",
 ];
 
-fn used(instance: &Instance, database: &str) -> Session {
-    let mut session = instance.session().expect("a session");
-    session.run(&format!("USE {database}")).expect("a database");
-    session
-}
-
 /// Operator, and expected rows, of each operator of a query's plan.
 fn operators(session: &mut Session, query: &str) -> Vec<(String, f64)> {
     session.run("SET SHOWPLAN_ALL ON").expect("an option");
@@ -48,14 +42,14 @@ fn operators(session: &mut Session, query: &str) -> Vec<(String, f64)> {
 #[test]
 fn plans_and_estimates_of_a_clone_are_those_of_its_source() {
     let (folder, instance) = instance_with(WORLD);
-    let mut session = used(&instance, "d");
+    let mut session = session_in(&instance, "d");
     // What queries make of statistics is there before.
     let first: Vec<_> = QUERIES.iter().map(|query| operators(&mut session, query)).collect();
     let before: Vec<_> = QUERIES.iter().map(|query| operators(&mut session, query)).collect();
     assert_eq!(first.len(), before.len());
     session.run("DBCC CLONEDATABASE (d, c)").expect("a clone");
     let check = |instance: &Instance| {
-        let mut clone = used(instance, "c");
+        let mut clone = session_in(instance, "c");
         for (query, expected) in QUERIES.iter().zip(&before) {
             let found = operators(&mut clone, query);
             // Of ranges of an index the source asks the tree as well, which in the clone is empty.
@@ -80,17 +74,19 @@ fn plans_and_estimates_of_a_clone_are_those_of_its_source() {
         let text =
             "SELECT SUM(CASE index_id WHEN 1 THEN rows ELSE 0 END), SUM(CASE index_id WHEN 2 THEN rows ELSE 0 END)
                     FROM sys.partitions WHERE object_id = OBJECT_ID('fact')";
-        let (rows, failed) = answer(&mut used(instance, "c"), text);
+        let (rows, failed) = answer(&mut session_in(instance, "c"), text);
         assert_eq!(failed, None);
         rows.concat().into_iter().map(|count| count.expect("a count")).collect::<Vec<String>>()
     };
     assert_eq!(counts(&instance), ["16000", "16000"]);
-    used(&instance, "c").run("ALTER DATABASE c SET READ_WRITE; ALTER INDEX iv ON fact REBUILD").expect("an index");
+    session_in(&instance, "c")
+        .run("ALTER DATABASE c SET READ_WRITE; ALTER INDEX iv ON fact REBUILD")
+        .expect("an index");
     assert_eq!(counts(&instance), ["16000", "0"]);
     instance.close().expect("it closes");
     let instance = Instance::open(folder.path()).expect("it opens again");
     assert_eq!(counts(&instance), ["16000", "0"]);
-    let mut session = used(&instance, "master");
+    let mut session = session_in(&instance, "master");
     session.run("DROP DATABASE c").expect("a clone goes");
     let left = std::fs::read_dir(folder.path()).expect("a folder").filter_map(|entry| entry.ok());
     let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();

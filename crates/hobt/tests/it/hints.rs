@@ -4,7 +4,7 @@
 use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
-use crate::client::{answer, instance_with};
+use crate::client::{answer, instance_with, pick};
 
 /// 10,000 rows: `v` is 0 in 9,000 of them and one of 1,000 other values in one each.
 const SKEWED: &str = "
@@ -166,7 +166,7 @@ const MERGED: &str = "
 
 /// A query that joins two of them, up to the `OPTION`.
 fn merged(random: &mut SplitMix64) -> String {
-    let mut pick = |from: &[&str]| from[usize::try_from(random.below(from.len() as u64)).expect("few")].to_owned();
+    let mut pick = |from: &[&str]| pick(random, from).to_owned();
     let (left, right) = (pick(&["m0", "m1", "m2", "m3"]), pick(&["m0", "m1", "m2", "m3"]));
     let equal = pick(&["a.k = b.k", "a.k = b.k", "a.k = b.x", "a.k = b.b", "a.k = b.k AND a.s = b.s", "a.s = b.s"]);
     let residuals = ["a.x < b.x", "a.b <> b.b", "a.x + b.b > 30", "a.s <= b.s", "a.k < b.b AND a.s <> b.s", "b.x > 9"];

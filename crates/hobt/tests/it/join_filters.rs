@@ -3,22 +3,13 @@
 use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
-use crate::client::answer;
+use crate::client::{number, pick, rows, setting};
 
 /// The rows that a batch sends, in an order of their own, or the first error.
-fn rows(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>>, String> {
-    let (rows, failed) = answer(session, batch);
-    if let Some(error) = failed {
-        return Err(format!("{}: {}", error.number, error.message));
-    }
-    let cells = |row: Vec<Option<String>>| row.into_iter().map(|cell| cell.unwrap_or("NULL".to_owned())).collect();
-    let mut rows: Vec<Vec<String>> = rows.into_iter().map(cells).collect();
+fn sorted(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>>, String> {
+    let mut rows = rows(session, batch).map_err(|error| format!("{}: {}", error.number, error.message))?;
     rows.sort_unstable();
     Ok(rows)
-}
-
-fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
-    from[usize::try_from(random.below(from.len() as u64)).expect("few")]
 }
 
 /// The tables: `f` has rows of some pages, `g` and `h` few; all have the columns `i s b t n d u`, and no key.
@@ -157,9 +148,7 @@ fn query(random: &mut SplitMix64) -> String {
 /// As many seeds as `HOBT_FILTER_SEEDS` says, from `HOBT_SEED` on.
 #[test]
 fn a_join_gives_the_same_with_and_without_its_filter() {
-    let number =
-        |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (first, count) = (number("HOBT_SEED", 0), number("HOBT_FILTER_SEEDS", 4));
+    let (first, count) = (setting("HOBT_SEED", 0), setting("HOBT_FILTER_SEEDS", 4));
     let (mut removed, mut answered) = (0, 0);
     for seed in first..first + count {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -173,12 +162,12 @@ fn a_join_gives_the_same_with_and_without_its_filter() {
         for _ in 0..60 {
             let query = query(&mut random);
             let dop = 1 + random.below(2);
-            let with = rows(&mut session, &format!("{query} OPTION (MAXDOP {dop})"));
+            let with = sorted(&mut session, &format!("{query} OPTION (MAXDOP {dop})"));
             let left_out = "SELECT COALESCE(SUM(rows_removed + pages_skipped), 0)
                 FROM sys.hobt_query_filters WHERE session_id = @@SPID";
-            removed += rows(&mut session, left_out).expect("a number")[0][0].parse::<u64>().expect("a number");
+            removed += number(&mut session, left_out).unsigned_abs();
             let hint = "USE HINT('HOBT_DISABLE_JOIN_FILTER')";
-            let without = rows(&mut session, &format!("{query} OPTION (MAXDOP {dop}, {hint})"));
+            let without = sorted(&mut session, &format!("{query} OPTION (MAXDOP {dop}, {hint})"));
             answered += u64::from(with.is_ok());
             assert_eq!(with, without, "seed {seed}\n{query}");
         }

@@ -1,36 +1,10 @@
 //! Nested loops that believe an old estimate: the same comes of them as of a hash join, and the ascending-key script
 //! runs whole, with the histogram of one table put into another.
 
-use hobt::{Instance, Session};
+use hobt::Session;
 use hobt_base::SplitMix64;
 
-use crate::client::{answer, instance_with, number};
-
-/// The rows that a batch sends, or the first error's number.
-fn rows(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>>, i32> {
-    let (rows, failed) = answer(session, batch);
-    match failed {
-        Some(error) => Err(error.number),
-        None => Ok(rows
-            .into_iter()
-            .map(|row| row.into_iter().map(|cell| cell.unwrap_or("NULL".to_owned())).collect())
-            .collect()),
-    }
-}
-
-fn ok(session: &mut Session, batch: &str) -> Vec<Vec<String>> {
-    rows(session, batch).unwrap_or_else(|error| panic!("error {error} of {batch}"))
-}
-
-fn used(instance: &Instance) -> Session {
-    let mut session = instance.session().expect("a session");
-    ok(&mut session, "USE d");
-    session
-}
-
-fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
-    from[usize::try_from(random.below(from.len() as u64)).expect("few")]
-}
+use crate::client::{instance_with, number, ok, pick, used};
 
 /// Facts of ten days with statistics, and one more of which they have not heard; and a table to be looked up.
 fn tables(seed: u64) -> Vec<String> {

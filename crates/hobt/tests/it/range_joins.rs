@@ -1,29 +1,9 @@
 //! Joins by ranges and without equations: the same comes of them as of a product of both sides with the condition
 //! behind it, whether they look up, sort or compare each row with each.
 
-use hobt::Session;
 use hobt_base::SplitMix64;
 
-use crate::client::{answer, instance_with};
-
-fn rows(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>>, i32> {
-    let (rows, failed) = answer(session, batch);
-    match failed {
-        Some(error) => Err(error.number),
-        None => Ok(rows
-            .into_iter()
-            .map(|row| row.into_iter().map(|cell| cell.unwrap_or("NULL".to_owned())).collect())
-            .collect()),
-    }
-}
-
-fn ok(session: &mut Session, batch: &str) -> Vec<Vec<String>> {
-    rows(session, batch).unwrap_or_else(|error| panic!("error {error} of {batch}"))
-}
-
-fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
-    from[usize::try_from(random.below(from.len() as u64)).expect("few")]
-}
+use crate::client::{instance_with, ok, pick, setting, used};
 
 /// Points with indexes, and intervals, some of them empty and some open.
 fn tables(seed: u64) -> Vec<String> {
@@ -83,78 +63,52 @@ fn condition(random: &mut SplitMix64) -> &'static str {
     )
 }
 
+/// A query of a random kind whose join is asked `on`, and `few` of the lines.
+fn asking<'f>(random: &mut SplitMix64, few: &'f str) -> impl Fn(&str) -> String + use<'f> {
+    let kind = random.below(6);
+    move |on| match kind {
+        0 | 1 => format!("SELECT COUNT(*), SUM(p.i), SUM(l.k), MAX(p.n) FROM l JOIN p ON {on}{few}"),
+        2 => format!(
+            "SELECT l.k, COUNT(*), COUNT(p.s), SUM(p.i) FROM l LEFT JOIN p ON {on}{few} GROUP BY l.k ORDER BY l.k"
+        ),
+        3 => format!("SELECT p.s, COUNT(*), COUNT(l.k) FROM l FULL JOIN p ON {on}{few} GROUP BY p.s ORDER BY p.s"),
+        4 => format!("SELECT COUNT(*), SUM(k), SUM(lo) FROM l WHERE EXISTS (SELECT 1 FROM p WHERE {on}){few}"),
+        _ => format!("SELECT COUNT(*), SUM(i) FROM p WHERE NOT EXISTS (SELECT 1 FROM l WHERE {on}{few})"),
+    }
+}
+
 /// As many seeds as `HOBT_RANGE_SEEDS` says, from `HOBT_SEED` on.
 #[test]
 fn ranges_bring_what_a_product_brings() {
-    let number =
-        |name: &str, default: u64| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (first, count) = (number("HOBT_SEED", 0), number("HOBT_RANGE_SEEDS", 4));
-    let (mut plans, mut asked) = ([0; 2], 0);
+    let (first, count) = (setting("HOBT_SEED", 0), setting("HOBT_RANGE_SEEDS", 4));
+    let (mut sorted, mut looked_up, mut asked) = (0, 0, 0);
     for seed in first..first + count {
         let (_folder, instance) = instance_with("");
-        let mut session = instance.session().expect("a session");
-        ok(&mut session, "USE d");
+        let session = &mut used(&instance);
         for batch in tables(seed) {
-            ok(&mut session, &batch);
+            ok(session, &batch);
         }
         let mut random = SplitMix64::new(seed);
         for _ in 0..14 {
             let on = condition(&mut random);
-            // No rule sees a bound in it.
-            let whole = format!("CASE WHEN {on} THEN 1 ELSE 0 END > l.k * 0");
             let few = pick(&mut random, &["", " AND l.k < 3", " AND l.k = 7"]);
-            let (query, other) = match random.below(6) {
-                0 | 1 => {
-                    let of =
-                        |on: &str| format!("SELECT COUNT(*), SUM(p.i), SUM(l.k), MAX(p.n) FROM l JOIN p ON {on}{few}");
-                    (of(on), of(&whole))
-                }
-                2 => {
-                    let of = |on: &str| {
-                        format!(
-                            "SELECT l.k, COUNT(*), COUNT(p.s), SUM(p.i) FROM l LEFT JOIN p ON {on}{few} GROUP BY l.k ORDER BY l.k"
-                        )
-                    };
-                    (of(on), of(&whole))
-                }
-                3 => {
-                    let of = |on: &str| {
-                        format!(
-                            "SELECT p.s, COUNT(*), COUNT(l.k) FROM l FULL JOIN p ON {on}{few} GROUP BY p.s ORDER BY p.s"
-                        )
-                    };
-                    (of(on), of(&whole))
-                }
-                4 => {
-                    let of = |on: &str| {
-                        format!(
-                            "SELECT COUNT(*), SUM(k), SUM(lo) FROM l WHERE EXISTS (SELECT 1 FROM p WHERE {on}){few}"
-                        )
-                    };
-                    (of(on), of(&whole))
-                }
-                _ => {
-                    let of = |on: &str| {
-                        format!("SELECT COUNT(*), SUM(i) FROM p WHERE NOT EXISTS (SELECT 1 FROM l WHERE {on}{few})")
-                    };
-                    (of(on), of(&whole))
-                }
-            };
+            let query = asking(&mut random, few);
+            // No rule sees a bound in it.
+            let expected = ok(session, &query(&format!("CASE WHEN {on} THEN 1 ELSE 0 END > l.k * 0")));
             let hint = pick(&mut random, &["", " OPTION (LOOP JOIN)", " OPTION (MAXDOP 1)"]);
-            let expected = ok(&mut session, &other);
-            assert_eq!(ok(&mut session, &format!("{query}{hint}")), expected, "seed {seed}: {query}{hint}");
-            ok(&mut session, "SET SHOWPLAN_TEXT ON");
-            let plan: String = ok(&mut session, &format!("{query}{hint}")).concat().concat();
-            ok(&mut session, "SET SHOWPLAN_TEXT OFF");
+            let query = format!("{}{hint}", query(on));
+            assert_eq!(ok(session, &query), expected, "seed {seed}: {query}");
+            ok(session, "SET SHOWPLAN_TEXT ON");
+            let plan: String = ok(session, &query).concat().concat();
+            ok(session, "SET SHOWPLAN_TEXT OFF");
             asked += 1;
-            plans[0] += usize::from(plan.contains("Index Spool"));
-            plans[1] += usize::from(
-                plan.contains("OUTER REFERENCES") && plan.contains(".[p].[") && plan.contains("Index Seek"),
-            );
+            sorted += usize::from(plan.contains("Index Spool"));
+            let looks_up = ["OUTER REFERENCES", ".[p].[", "Index Seek"].iter().all(|part| plan.contains(part));
+            looked_up += usize::from(looks_up);
         }
     }
-    assert!(plans[0] * 4 > asked, "{} of {asked} are sorted", plans[0]);
-    assert!(plans[1] * 8 > asked, "{} of {asked} look up", plans[1]);
+    assert!(sorted * 4 > asked, "{sorted} of {asked} are sorted");
+    assert!(looked_up * 8 > asked, "{looked_up} of {asked} look up");
 }
 
 /// The script of the hash functions counts values by 65,536 ranges of integers: as many pairs as are compared in three
@@ -163,8 +117,7 @@ fn ranges_bring_what_a_product_brings() {
 fn values_are_counted_by_their_ranges() {
     const VALUES: u32 = 50_000;
     let (_folder, instance) = instance_with("");
-    let mut session = instance.session().expect("a session");
-    ok(&mut session, "USE d");
+    let mut session = used(&instance);
     ok(&mut session, "CREATE TABLE buckets (id int NOT NULL, low int NOT NULL, high int NOT NULL)");
     ok(
         &mut session,

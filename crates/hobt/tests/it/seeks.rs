@@ -3,27 +3,7 @@
 use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
-use crate::client::answer;
-
-/// The rows that a batch sends, or the first error.
-fn rows(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>>, String> {
-    let (rows, failed) = answer(session, batch);
-    match failed {
-        Some(error) => Err(format!("{}: {}", error.number, error.message)),
-        None => Ok(rows
-            .into_iter()
-            .map(|row| row.into_iter().map(|cell| cell.unwrap_or("NULL".to_owned())).collect())
-            .collect()),
-    }
-}
-
-fn ok(session: &mut Session, batch: &str) -> Vec<Vec<String>> {
-    rows(session, batch).unwrap_or_else(|error| panic!("{error}\n{batch}"))
-}
-
-fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
-    from[usize::try_from(random.below(from.len() as u64)).expect("few")]
-}
+use crate::client::{ok, pick};
 
 /// A literal of a column's kind, with a liking for those that are there, for the edges, and for NULL.
 fn literal(random: &mut SplitMix64, column: &str) -> String {

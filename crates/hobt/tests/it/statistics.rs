@@ -2,31 +2,11 @@
 
 use hobt::{Instance, Session};
 
-use crate::client::{answer, instance_with};
-
-fn ok(session: &mut Session, batch: &str) -> Vec<Vec<String>> {
-    let (rows, failed) = answer(session, batch);
-    if let Some(error) = failed {
-        panic!("{}: {}\n{batch}", error.number, error.message);
-    }
-    let text = |cell: Option<String>| cell.unwrap_or("NULL".to_owned());
-    rows.into_iter().map(|row| row.into_iter().map(text).collect()).collect()
-}
-
-/// A session in the database.
-fn used(instance: &Instance) -> Session {
-    let mut session = instance.session().expect("a session");
-    ok(&mut session, "USE d");
-    session
-}
+use crate::client::{answer, error, instance_with, ok, statistics_rows, used};
 
 fn number(session: &mut Session, batch: &str) -> f64 {
     let rows = ok(session, batch);
     rows[0][0].parse().unwrap_or_else(|_| panic!("{rows:?} of {batch}"))
-}
-
-fn error(session: &mut Session, batch: &str) -> i32 {
-    answer(session, batch).1.unwrap_or_else(|| panic!("no error of {batch}")).number
 }
 
 /// Steps of the statistics with a table's first index: key and rows.
@@ -125,17 +105,25 @@ fn a_partition_that_goes_and_comes_back_is_known_once_and_the_database_opens_aga
     assert_eq!(number(&mut session, "SELECT rows FROM sys.dm_db_stats_properties(OBJECT_ID('fact'), 1)"), 6000.0);
 }
 
+/// Makes a table `a` of 2,000 rows, and takes the statistics with its index as a stream.
+fn stream_of_a(session: &mut Session) -> String {
+    ok(
+        session,
+        "CREATE TABLE a (x int NOT NULL); CREATE CLUSTERED INDEX cx ON a (x);
+         INSERT INTO a SELECT value % 20 FROM GENERATE_SERIES(1, 2000)",
+    );
+    ok(session, "DBCC SHOW_STATISTICS ('a', cx) WITH STATS_STREAM")[0][0].clone()
+}
+
 #[test]
 fn a_stream_carries_a_histogram_to_another_table_of_the_same_type_and_no_other() {
     let (_folder, instance) = instance_with("");
     let mut session = used(&instance);
     ok(
         &mut session,
-        "CREATE TABLE a (x int NOT NULL); CREATE CLUSTERED INDEX cx ON a (x);
-         INSERT INTO a SELECT value % 20 FROM GENERATE_SERIES(1, 2000);
-         CREATE TABLE b (x int NOT NULL, t varchar(10)); CREATE CLUSTERED INDEX cx ON b (x); CREATE STATISTICS st ON b (t);",
+        "CREATE TABLE b (x int NOT NULL, t varchar(10)); CREATE CLUSTERED INDEX cx ON b (x); CREATE STATISTICS st ON b (t);",
     );
-    let stream = ok(&mut session, "DBCC SHOW_STATISTICS ('a', cx) WITH STATS_STREAM")[0][0].clone();
+    let stream = stream_of_a(&mut session);
     assert!(stream.starts_with("0x01000000"), "{stream}");
     ok(&mut session, &format!("UPDATE STATISTICS b cx WITH STATS_STREAM = {stream}"));
     assert_eq!(steps(&mut session, "b"), steps(&mut session, "a"));
@@ -157,19 +145,10 @@ fn a_stream_is_loaded_beside_counts_and_where_statistics_are_made() {
     let mut session = used(&instance);
     ok(
         &mut session,
-        "CREATE TABLE a (x int NOT NULL); CREATE CLUSTERED INDEX cx ON a (x);
-         INSERT INTO a SELECT value % 20 FROM GENERATE_SERIES(1, 2000);
-         CREATE TABLE b (x int NOT NULL, t varchar(10));
+        "CREATE TABLE b (x int NOT NULL, t varchar(10));
          CREATE STATISTICS s1 ON b (x); CREATE STATISTICS s2 ON b (x); CREATE STATISTICS s3 ON b (x)",
     );
-    let stream = ok(&mut session, "DBCC SHOW_STATISTICS ('a', cx) WITH STATS_STREAM")[0][0].clone();
-    let rows_of = |session: &mut Session, name: &str| {
-        let text = format!(
-            "SELECT p.rows FROM sys.stats AS s CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) AS p
-             WHERE s.object_id = OBJECT_ID('b') AND s.name = '{name}'"
-        );
-        number(session, &text)
-    };
+    let stream = stream_of_a(&mut session);
     let counts = |session: &mut Session| {
         let shown = &ok(session, "DBCC SHOW_STATISTICS ('b', s1) WITH STATS_STREAM")[0];
         (shown[1].clone(), shown[2].clone())
@@ -180,7 +159,7 @@ fn a_stream_is_loaded_beside_counts_and_where_statistics_are_made() {
         ("s3", format!("PAGECOUNT = 400, STATS_STREAM = {stream}, ROWCOUNT = 90000")),
     ] {
         ok(&mut session, &format!("UPDATE STATISTICS b ({name}) WITH {options}"));
-        assert_eq!(rows_of(&mut session, name), 2000.0, "{options}");
+        assert_eq!(statistics_rows(&mut session, "b", name), 2000, "{options}");
     }
     assert_eq!(counts(&mut session), ("90000".to_owned(), "400".to_owned()));
     let cut = &stream[..stream.len() - 2];
@@ -188,7 +167,7 @@ fn a_stream_is_loaded_beside_counts_and_where_statistics_are_made() {
     assert_eq!(counts(&mut session), ("90000".to_owned(), "400".to_owned()), "what was refused set nothing");
 
     ok(&mut session, &format!("CREATE STATISTICS s4 ON b (x) WITH STATS_STREAM = {stream}"));
-    assert_eq!(rows_of(&mut session, "s4"), 2000.0);
+    assert_eq!(statistics_rows(&mut session, "b", "s4"), 2000);
     for statement in [
         format!("CREATE STATISTICS s5 ON b (t) WITH STATS_STREAM = {stream}"),
         format!("CREATE STATISTICS s5 ON b (x) WITH STATS_STREAM = {cut}"),
@@ -370,14 +349,8 @@ fn the_beginning_of_a_pattern_is_estimated_as_a_range() {
         ("n LIKE N'Bé!%%' ESCAPE '!'", 1.2),
         ("n LIKE N'b%'", 1.0),
         ("v LIKE 'zz%'", 1.0),
-    ] {
-        let rows = number(&mut session, &format!("SELECT COUNT(*) FROM w WHERE {condition}")).max(1.0);
-        let estimated = estimate(&mut session, &format!("SELECT * FROM w WHERE {condition}"));
-        let ratio = (estimated / rows).max(rows / estimated);
-        assert!(ratio <= off, "{condition}: {estimated} of {rows}");
-    }
-    // What stands further inside, and another collation than the column's, is tried on values that the histogram knows.
-    for (condition, off) in [
+        // What stands further inside, and another collation than the column's, is tried on values that the histogram
+        // knows.
         ("v LIKE '[c]%'", 2.0),
         ("v LIKE '%7'", 2.0),
         ("v NOT LIKE '%7'", 1.2),

@@ -2,17 +2,7 @@
 
 use hobt::{Instance, Session};
 
-use crate::client::{answer, instance_with, number};
-
-fn used(instance: &Instance) -> Session {
-    let mut session = instance.session().expect("a session");
-    session.run("USE d").expect("the database");
-    session
-}
-
-fn error(session: &mut Session, batch: &str) -> i32 {
-    answer(session, batch).1.unwrap_or_else(|| panic!("no error of {batch}")).number
-}
+use crate::client::{answer, error, instance_with, number, statistics_rows, used};
 
 const TABLE: &str = "
     CREATE TABLE t (a int NOT NULL, b int NOT NULL); CREATE CLUSTERED INDEX cx ON t (a);
@@ -149,13 +139,7 @@ fn a_stream_fits_statistics_whose_columns_have_its_types_all_of_them() {
 fn what_an_update_has_seen_of_its_own_transaction_counts_once() {
     let (_folder, instance) = instance_with(TABLE);
     let mut session = used(&instance);
-    let rows = |session: &mut Session, name: &str| {
-        let query = format!(
-            "SELECT p.rows FROM sys.stats AS s CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) AS p
-             WHERE s.object_id = OBJECT_ID('t') AND s.name = '{name}'"
-        );
-        number(session, &query)
-    };
+    let rows = |session: &mut Session, name: &str| statistics_rows(session, "t", name);
     let known = |session: &mut Session| {
         let query =
             "SELECT CAST(SUM(h.equal_rows + h.range_rows) AS int) FROM sys.dm_db_stats_histogram(OBJECT_ID('t'),

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::{DataFusionError, JoinType, Result, Statistics};
+use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
@@ -17,6 +17,7 @@ use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties};
 
 use super::inputs::{passes_on, without_expressions};
+use super::join_types::shows_left_by_partners;
 
 /// Passes rows on, each time all of them; see the module.
 #[derive(Debug)]
@@ -29,11 +30,8 @@ pub(super) struct AgainExec {
 impl AgainExec {
     /// The left side of a join.
     pub(super) fn left_of(join: &NestedLoopJoinExec) -> AgainExec {
-        let shows_left = matches!(
-            join.join_type(),
-            JoinType::Left | JoinType::Full | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark
-        );
-        let repeats = !shows_left || join.right().output_partitioning().partition_count() == 1;
+        let repeats =
+            !shows_left_by_partners(*join.join_type()) || join.right().output_partitioning().partition_count() == 1;
         AgainExec { input: Arc::clone(join.left()), repeats, has_begun: AtomicBool::new(false) }
     }
 
@@ -76,7 +74,7 @@ impl ExecutionPlan for AgainExec {
 mod tests {
     use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
     use arrow::datatypes::{DataType, Field, Schema};
-    use datafusion::common::JoinSide;
+    use datafusion::common::{JoinSide, JoinType};
     use datafusion::datasource::memory::MemorySourceConfig;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::logical_expr::Operator;

@@ -1,8 +1,14 @@
-//! All kinds of joins, for tests of operators that join.
+//! What the kinds of joins have in common, for operators that join.
 
 use datafusion::common::JoinType;
 
+/// Whether a join shows rows of its left side by whether they have had a partner: all of the right side comes first.
+pub(in crate::execute) fn shows_left_by_partners(join_type: JoinType) -> bool {
+    matches!(join_type, JoinType::Left | JoinType::Full | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark)
+}
+
 /// Every kind that an operator may be asked for.
+#[cfg(test)]
 pub(in crate::execute) const JOIN_TYPES: [JoinType; 10] = [
     JoinType::Inner,
     JoinType::Left,

@@ -19,7 +19,6 @@ mod index_join;
 mod inputs;
 mod insert;
 mod join_filter;
-#[cfg(test)]
 mod join_types;
 mod large_top;
 mod lock_rows;

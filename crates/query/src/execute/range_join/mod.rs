@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, JoinType, Result, Statistics, internal_datafusion_err};
+use datafusion::common::{DataFusionError, Result, Statistics, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
@@ -49,6 +49,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
+use super::join_types::shows_left_by_partners;
 use super::once::{Common, Once};
 use super::statement::StatementRun;
 use super::stop::Stop;
@@ -132,7 +133,7 @@ impl RangeJoinExec {
             let input = join.left().execute(0, Arc::clone(context))?;
             let held = MemoryConsumer::new("RangeJoinBuild").register(context.memory_pool());
             let (ranges, stop) = (Arc::clone(&self.ranges), self.stop.clone());
-            let marks = marks_build(*join.join_type());
+            let marks = shows_left_by_partners(*join.join_type());
             let (right, context) = (Arc::clone(join.right()), Arc::clone(context));
             let spills = |side: &Arc<dyn ExecutionPlan>| {
                 let metrics = SpillMetrics::new(&self.metrics, 0);
@@ -158,11 +159,6 @@ impl RangeJoinExec {
 /// How the values of an expression are compared.
 fn form_of(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<KeyForm> {
     KeyForm::of(&expr.data_type(schema)?).ok_or_else(|| internal_datafusion_err!("values without an order"))
-}
-
-/// Whether it matters which rows of the build side have partners.
-fn marks_build(join_type: JoinType) -> bool {
-    matches!(join_type, JoinType::Left | JoinType::Full | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark)
 }
 
 /// Where the columns of a join's rows come from.

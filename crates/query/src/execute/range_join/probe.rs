@@ -18,9 +18,10 @@ use parking_lot::Mutex;
 
 use super::build::{BuildSide, Stretches};
 use super::conditions::{Bound, Ranges};
+use super::form_of;
 use super::keys::Keys;
 use super::reach::Reach;
-use super::{form_of, marks_build};
+use crate::execute::join_types::shows_left_by_partners;
 use crate::execute::stop::Stop;
 
 /// What a worker needs to know of its join.
@@ -54,7 +55,7 @@ impl Probe {
 
     /// Whether it matters which rows of the build side have partners.
     pub(super) fn marks_build(&self) -> bool {
-        marks_build(self.join_type)
+        shows_left_by_partners(self.join_type)
     }
 
     /// Whether nothing comes of an empty build side.

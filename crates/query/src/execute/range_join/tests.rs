@@ -3,7 +3,7 @@
 use arrow::array::{ArrayRef, BinaryViewArray, Float64Array, Int32Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::util::display::array_value_to_string;
-use datafusion::common::JoinSide;
+use datafusion::common::{JoinSide, JoinType};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::Operator;
