@@ -291,35 +291,26 @@ fn open_input(path: &Path) -> Result<Box<dyn BufRead>, String> {
 
 /// Runs the sub-command.
 pub(super) fn run(arguments: &Arguments, interrupts: Interrupts) -> ExitCode {
+    ran(arguments, interrupts).unwrap_or_else(|text| {
+        eprintln!("{text}");
+        ExitCode::FAILURE
+    })
+}
+
+/// The same, or why it went no further.
+fn ran(arguments: &Arguments, interrupts: Interrupts) -> Result<ExitCode, String> {
+    let of_program = |text| format!("hobt: {text}");
     // A mistyped name is not to leave a new instance behind.
-    let input = match arguments.input.as_deref().map(open_input).transpose() {
-        Ok(input) => input,
-        Err(text) => {
-            eprintln!("hobt: {text}");
-            return ExitCode::FAILURE;
-        }
-    };
+    let input = arguments.input.as_deref().map(open_input).transpose().map_err(of_program)?;
     // Nor is a script to run whose plans have no place to go.
-    if let Some(Err(text)) = arguments.plan_page.as_deref().map(super::plan_page::check) {
-        eprintln!("hobt: {text}");
-        return ExitCode::FAILURE;
-    }
-    let (instance, mut session) = match arguments.instance.open("hobt sql") {
-        Ok(opened) => opened,
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::FAILURE;
-        }
-    };
+    arguments.plan_page.as_deref().map(super::plan_page::check).transpose().map_err(of_program)?;
+    let (instance, mut session) = arguments.instance.open("hobt sql").map_err(|error| error.to_string())?;
     let target: Box<dyn Write> = match &arguments.output {
         None => Box::new(io::stdout()),
-        Some(path) => match File::create(path) {
-            Ok(file) => Box::new(file),
-            Err(error) => {
-                eprintln!("{} cannot be written: {error}", path.display());
-                return ExitCode::FAILURE;
-            }
-        },
+        Some(path) => {
+            let file = File::create(path);
+            Box::new(file.map_err(|error| format!("{} cannot be written: {error}", path.display()))?)
+        }
     };
     let is_terminal = arguments.query.is_none() && arguments.input.is_none() && io::stdin().is_terminal();
     let source = if is_terminal { Source::Terminal } else { Source::Script };
@@ -355,16 +346,12 @@ pub(super) fn run(arguments: &Arguments, interrupts: Interrupts) -> ExitCode {
     if let Err(error) = result
         && error.kind() != io::ErrorKind::BrokenPipe
     {
-        eprintln!("{error}");
-        return ExitCode::FAILURE;
+        return Err(error.to_string());
     }
-    if let Err(error) = closed {
-        eprintln!("{}\n{error}", error.header());
-        return ExitCode::FAILURE;
-    }
-    match interrupts.exit_code() {
+    closed.map_err(|error| format!("{}\n{error}", error.header()))?;
+    Ok(match interrupts.exit_code() {
         Some(code) => code,
         None if failed => ExitCode::FAILURE,
         None => ExitCode::SUCCESS,
-    }
+    })
 }
