@@ -77,9 +77,9 @@ fn explain(arguments: &Arguments, instance: &Instance, session: &mut Session) ->
     }
     let elapsed = statements.iter().map(|cost| cost.elapsed).sum();
     let outside = milliseconds(whole.saturating_sub(elapsed));
+    let whole = milliseconds(whole);
     println!(
-        "The batch took {} ms, {outside} of them outside: it was parsed, and plans were drawn",
-        milliseconds(whole)
+        "The batch took {whole} ms, {outside} of them for parsing it, showing plans, and what has no figures here"
     );
     if !stolen.is_zero() {
         let stolen = milliseconds(stolen);

@@ -195,7 +195,12 @@ pub(super) fn drain<T>(
     take: &mut dyn FnMut(T) -> Result<(), SqlError>,
 ) -> Result<(), SqlError> {
     loop {
-        match for_workers(|| receiver.recv_timeout(CANCEL_CHECK)) {
+        // What is there already takes no clocks.
+        let next = match receiver.try_recv() {
+            Ok(sent) => Ok(sent),
+            Err(_) => for_workers(|| receiver.recv_timeout(CANCEL_CHECK)),
+        };
+        match next {
             Ok(Ok(item)) => take(item)?,
             Ok(Err(error)) => return Err(error),
             Err(RecvTimeoutError::Disconnected) => return Ok(()),

@@ -378,7 +378,7 @@ impl WorkerPool {
         group.generation.fetch_add(1, Ordering::Release);
         drop(idle);
         let result = drive(team.runtime.handle());
-        let idle = for_workers(|| group.wait_until_idle());
+        let idle = if group.is_idle() { group.wait_until_idle() } else { for_workers(|| group.wait_until_idle()) };
         let ended = group.now_ns();
         for worker in &group.workers {
             group.end_park(worker, worker.parked_since.load(Ordering::Acquire), ended);

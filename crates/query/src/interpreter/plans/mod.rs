@@ -198,8 +198,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// It has ended, after so long, and with so much processor time of its own thread behind its plan's making. Its plan
-    /// holds tables and memory, and does not outlive it.
+    /// It has ended, after so long, and with so much processor time of its own thread behind the making of its plan,
+    /// which holds tables and memory and does not outlive it.
     pub(super) fn run_ends(
         &mut self,
         run: &Arc<StatementRun>,
