@@ -904,6 +904,7 @@ impl<'a> ExclusiveGuard<'a> {
         // Nobody else changes DIRTY while the page is held exclusively.
         if !self.page.load().is_dirty() {
             self.page.words.dirty.fetch_add(1, Relaxed);
+            hobt_sync::waits::note_pages_dirtied(1);
         }
         self.page.settle(|word| word.unlatched().with(DIRTY | latch).next_version());
     }

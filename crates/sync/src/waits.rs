@@ -150,17 +150,19 @@ struct StatementCell {
     signal_ns: AtomicU64,
 }
 
-/// Waits of one statement or one session. Many threads may add at once.
+/// Waits of one statement or one session, and pages that its threads have changed. Many threads may add at once.
 pub struct WaitCounters {
     cells: [StatementCell; WaitType::COUNT],
     /// Index of the last wait type plus one; 0 before the first wait.
     last: AtomicU64,
+    pages_dirtied: AtomicU64,
 }
 
 impl WaitCounters {
     /// All zero.
     pub fn new() -> WaitCounters {
-        WaitCounters { cells: std::array::from_fn(|_| StatementCell::default()), last: AtomicU64::new(0) }
+        let cells = std::array::from_fn(|_| StatementCell::default());
+        WaitCounters { cells, last: AtomicU64::new(0), pages_dirtied: AtomicU64::new(0) }
     }
 
     fn add(&self, wait_type: WaitType, wait_ns: u64, signal_ns: u64) {
@@ -185,6 +187,7 @@ impl WaitCounters {
             cell.signal_ns.fetch_add(from.signal_ns.load(Relaxed), Relaxed);
             cell.max_ns.fetch_max(from.max_ns.load(Relaxed), Relaxed);
         }
+        self.pages_dirtied.fetch_add(other.pages_dirtied(), Relaxed);
         match other.last.load(Relaxed) {
             0 => {}
             last => self.last.store(last, Relaxed),
@@ -207,6 +210,11 @@ impl WaitCounters {
     /// Total time of all waits.
     pub fn total(&self) -> Duration {
         Duration::from_nanos(self.cells.iter().map(|cell| cell.time_ns.load(Relaxed)).sum())
+    }
+
+    /// Pages that were clean and were changed, or were written for the first time.
+    pub fn pages_dirtied(&self) -> u64 {
+        self.pages_dirtied.load(Relaxed)
     }
 
     /// What was waited for last, or `None` before the first wait.
@@ -238,6 +246,17 @@ thread_local! {
 pub fn set_statement_counters(counters: Option<Arc<WaitCounters>>) -> StatementCountersGuard {
     let previous = STATEMENT.with(|statement| statement.replace(counters));
     StatementCountersGuard { previous, same_thread: PhantomData }
+}
+
+/// Counts pages that this thread has changed and that were clean before, for the statement that it works for.
+pub fn note_pages_dirtied(pages: u64) {
+    let note = |statement: &RefCell<Option<Arc<WaitCounters>>>| {
+        statement.borrow().iter().for_each(|counters| {
+            counters.pages_dirtied.fetch_add(pages, Relaxed);
+        });
+    };
+    // A thread that ends has no statement any more.
+    let _at_its_end = STATEMENT.try_with(note);
 }
 
 /// Puts the counters that were set before back when dropped. Stays on its thread.

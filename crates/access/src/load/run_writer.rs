@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hobt_base::{EXTENT_PAGES, FileId, Lsn, PAGE_SIZE, PageId};
 use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, IoBuffer, Request};
 use hobt_page::{PageBytes, PageHeader, Run, RunContents, seal};
-use hobt_sync::{Wait, WaitType};
+use hobt_sync::{Wait, WaitType, waits};
 use hobt_txn::StatementContext;
 
 use crate::{AccessError, Hobt};
@@ -120,6 +120,7 @@ impl RunWriter {
             seal(page);
         }
         self.filled += 1;
+        waits::note_pages_dirtied(1);
         let run = self.runs.last_mut().expect("next_page made one");
         run.used += 1;
         let run_is_full = run.used == run.page_count;

@@ -250,6 +250,13 @@ fn statements_beyond_the_memory_wait_for_it_and_say_so() {
     let runs = "grant_time >= request_time AND granted_memory_kb BETWEEN required_memory_kb AND ideal_memory_kb
         AND used_memory_kb BETWEEN 1 AND max_used_memory_kb";
     assert_eq!(number(&mut viewer, &grants(runs)), i64::try_from(held.len()).expect("few"));
+    let semaphore = format!(
+        "SELECT COUNT(*) FROM sys.dm_exec_query_resource_semaphores WHERE grantee_count = {} AND waiter_count = 1
+         AND granted_memory_kb > 0 AND used_memory_kb > 0 AND granted_memory_kb <= total_memory_kb - available_memory_kb
+         AND total_memory_kb <= target_memory_kb AND timeout_error_count = 0",
+        held.len()
+    );
+    assert_eq!(number(&mut viewer, &semaphore), 1);
     drop(go_on);
     for (release, reader) in held {
         drop(release);
@@ -261,6 +268,9 @@ fn statements_beyond_the_memory_wait_for_it_and_say_so() {
          WHERE session_id = {id} AND wait_type = 'RESOURCE_SEMAPHORE' AND waiting_tasks_count > 0"
     );
     assert_eq!(number(&mut viewer, &waited), 1);
+    let idle = "SELECT COUNT(*) FROM sys.dm_exec_query_resource_semaphores
+        WHERE grantee_count = 0 AND waiter_count = 0 AND granted_memory_kb = 0";
+    assert_eq!(number(&mut viewer, idle), 1);
 }
 
 #[test]

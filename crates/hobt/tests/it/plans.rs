@@ -674,6 +674,65 @@ fn check_adaptive(document: &str) -> usize {
 }
 
 #[test]
+fn plans_name_the_statistics_that_estimates_were_made_by() {
+    let (_folder, _instance, mut session) = world();
+    session.run("CREATE STATISTICS of_y ON h (y) WITH FULLSCAN; CREATE STATISTICS of_b ON t (b)").expect("statistics");
+    session.run("INSERT INTO h VALUES (1, 1, 'a'), (2, 2, 'b'), (3, NULL, NULL)").expect("rows");
+    let query = "SELECT x FROM h WHERE y = 3 OPTION (MAXDOP 1)";
+    session.run("SET SHOWPLAN_XML ON").expect("an option");
+    let estimated = documents(&mut session, query).remove(0);
+    session.run("SET SHOWPLAN_XML OFF").expect("an option");
+    session.run("SET STATISTICS XML ON").expect("an option");
+    let actual = documents(&mut session, query).remove(0);
+    session.run("SET STATISTICS XML OFF").expect("an option");
+    for document in [&estimated, &actual] {
+        check(document);
+        let read: Vec<&str> = document.split("<StatisticsInfo ").skip(1).collect();
+        let [read] = read[..] else { panic!("one of them: {document}") };
+        let begin = "Database=\"[d]\" Schema=\"[dbo]\" Table=\"[h]\" Statistics=\"[of_y]\" ModificationCount=\"3\"";
+        assert!(read.starts_with(begin) && read.contains("LastUpdate=\"20"), "{read}");
+    }
+    // Nobody asks statistics for all rows.
+    session.run("SET SHOWPLAN_XML ON").expect("an option");
+    let all = documents(&mut session, "SELECT x FROM h OPTION (MAXDOP 1)").remove(0);
+    assert!(!all.contains("StatisticsInfo"), "{all}");
+}
+
+#[test]
+fn what_a_statement_writes_is_counted_in_pages() {
+    let (_folder, _instance, mut session) = world();
+    let statements = [
+        "SELECT x, z INTO big FROM h CROSS JOIN (SELECT TOP (20) id FROM t) AS s",
+        "UPDATE h SET y = 12345 WHERE x > 3",
+        "SELECT COUNT(*) FROM big WHERE x > 3",
+    ];
+    session.run("CHECKPOINT").expect("clean pages");
+    for statement in statements {
+        session.run(statement).unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+    let mut written = |text: &str| -> u64 {
+        let stats = format!(
+            "SELECT total_logical_writes, last_logical_writes FROM sys.dm_exec_query_stats AS q
+             CROSS APPLY sys.dm_exec_sql_text(q.sql_handle) AS s WHERE s.text = '{text}'"
+        );
+        let row = sets(&mut session, &stats).remove(0).1.remove(0);
+        assert_eq!(row[0], row[1], "it ran once");
+        row[0].as_deref().and_then(|pages| pages.parse().ok()).expect("a number")
+    };
+    let [load, update, read] = statements.map(&mut written);
+    let pages = |session: &mut Session, table: &str| -> u64 {
+        let query = format!(
+            "SELECT SUM(used_page_count) FROM sys.dm_db_partition_stats WHERE object_id = OBJECT_ID('{table}') AND index_id < 2"
+        );
+        sets(session, &query).remove(0).1[0][0].as_deref().and_then(|text| text.parse().ok()).expect("a number")
+    };
+    let (big, h) = (pages(&mut session, "big"), pages(&mut session, "h"));
+    assert!((big..big + 40).contains(&load), "{load} pages written of {big}");
+    assert!((h - 1..h + 40).contains(&update), "{update} pages written of {h}");
+    assert_eq!(read, 0);
+}
+
+#[test]
 fn adaptive_joins_do_not_contradict_themselves() {
     let (_folder, _instance, mut session) = world();
     let queries = [
@@ -740,9 +799,17 @@ const SHAPES: &[Shape] = &[
     ("MemoryGrantInfo", &[], &["SerialRequiredMemory", "SerialDesiredMemory"]),
     (
         "QueryPlan",
-        &[("MemoryGrantInfo", Maybe), ("WaitStats", Maybe), ("QueryTimeStats", Maybe), ("RelOp", Once)],
+        &[
+            ("MemoryGrantInfo", Maybe),
+            ("OptimizerStatsUsage", Maybe),
+            ("WaitStats", Maybe),
+            ("QueryTimeStats", Maybe),
+            ("RelOp", Once),
+        ],
         &["DegreeOfParallelism"],
     ),
+    ("OptimizerStatsUsage", &[("StatisticsInfo", Once), ("StatisticsInfo", Any)], &[]),
+    ("StatisticsInfo", &[], &["Statistics", "ModificationCount", "SamplingPercent"]),
     ("WaitStats", &[("Wait", Any)], &[]),
     ("Wait", &[], &["WaitType", "WaitTimeMs", "WaitCount"]),
     ("QueryTimeStats", &[], &["CpuTime", "ElapsedTime"]),

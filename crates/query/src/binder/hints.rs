@@ -44,6 +44,16 @@ const WITHOUT_EFFECT: [&str; 18] = [
 const LEVEL: &str = "QUERY_OPTIMIZER_COMPATIBILITY_LEVEL_";
 const LEVELS: [&str; 8] = ["100", "110", "120", "130", "140", "150", "160", "170"];
 
+/// The names that `USE HINT` takes, in their order.
+pub fn valid_use_hints() -> Vec<String> {
+    let levels = LEVELS.iter().map(|level| format!("{LEVEL}{level}"));
+    let correlations = CORRELATIONS.iter().map(|(name, _)| (*name).to_owned());
+    let others = [NO_JOIN_FILTERS, NO_SNIFFING, ASCENDING.0].into_iter().chain(WITHOUT_EFFECT).map(str::to_owned);
+    let mut names: Vec<String> = levels.chain(correlations).chain(others).collect();
+    names.sort_unstable();
+    names
+}
+
 fn unforced(hint: &str) -> SqlError {
     SqlError::not_supported(format!("The hint {hint}"))
 }

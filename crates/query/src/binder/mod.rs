@@ -77,7 +77,7 @@ pub use change_output::{ACTION_TYPE, BoundOutput, OutputInput, OutputTable};
 pub use change_values::{BoundValues, cannot_be_modified};
 pub use data_type::{TypePlace, sql_type};
 pub use extent::STACK_BYTES;
-pub use hints::{PermittedJoins, QueryHints};
+pub use hints::{PermittedJoins, QueryHints, valid_use_hints};
 pub use insert::{InsertTarget, TargetColumn};
 pub use limit::RowLimit;
 pub(crate) use literal::bind_literal;

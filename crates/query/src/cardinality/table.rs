@@ -77,7 +77,8 @@ impl<'t> TableKnowledge<'t> {
     }
 
     /// What one of them says of the partitions.
-    pub(super) fn summary_of(&self, statistics: &Statistics) -> Arc<Summary> {
+    pub(super) fn summary_of(&self, statistics: &Arc<Statistics>) -> Arc<Summary> {
+        self.heap.run().note_statistics(self.heap, statistics);
         self.heap.database().database().statistics_state(statistics, &self.hobts).summary
     }
 

@@ -23,6 +23,7 @@ mod join_types;
 mod large_top;
 mod lock_rows;
 mod memory_figures;
+mod noted_statistics;
 mod once;
 mod ordered_scan;
 mod own_thread;

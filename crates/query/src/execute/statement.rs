@@ -8,7 +8,7 @@ use std::time::Duration;
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, PAGE_SIZE, SessionId, SqlError};
-use hobt_catalog::{Index, IndexUse, IndexUser, Table};
+use hobt_catalog::{Index, IndexUse, IndexUser, Statistics, Table};
 use hobt_engine::{Database, DatabaseUse, Instance};
 use hobt_sync::{WaitCounters, nanoseconds};
 use hobt_tsql::ast::Span;
@@ -19,9 +19,11 @@ use parking_lot::Mutex;
 use super::assumptions::Assumptions;
 use super::explain::{Texts, changes, explain};
 use super::memory_figures::{MemoryFigures, MemoryShown};
+use super::noted_statistics::NotedStatistics;
 use super::profile::OperatorProfile;
 use super::workers::{PendingReasons, WorkerReport};
-use crate::plan_tree::ShownStatement;
+use crate::plan_tree::{ShownStatement, StatisticsRead};
+use crate::source::HeapTable;
 
 /// On how many values the estimates of one statement try expressions: on a few thousand for each, in some ten
 /// milliseconds for all.
@@ -99,6 +101,8 @@ pub struct StatementRun {
     assumptions: OnceLock<Assumptions>,
     /// On how many values estimates may still try expressions.
     untried: AtomicU64,
+    /// What they have read.
+    statistics: NotedStatistics,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -133,6 +137,16 @@ impl StatementRun {
     pub(crate) fn may_try(&self, values: usize) -> bool {
         let rest = |left: u64| left.checked_sub(values as u64);
         !self.is_cancelled() && self.untried.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok()
+    }
+
+    /// Notes that its estimates read statistics of a table.
+    pub(crate) fn note_statistics(&self, heap: &HeapTable, statistics: &Arc<Statistics>) {
+        self.statistics.note(heap, statistics);
+    }
+
+    /// The statistics that its estimates have read.
+    pub(crate) fn statistics_read(&self) -> Vec<StatisticsRead> {
+        self.statistics.shown()
     }
 
     /// Counts that the statement uses an index. Blocks nobody.
@@ -205,7 +219,9 @@ impl StatementRun {
             root.actual.clone_from(&root.children[0].actual);
         }
         root.finish();
-        Some(ShownStatement { root: Some(root), degree, ..ShownStatement::plain(text, running.kind) })
+        let statistics = self.statistics_read();
+        let plain = ShownStatement::plain(text, running.kind);
+        Some(ShownStatement { root: Some(root), degree, statistics, ..plain })
     }
 
     /// Says what share of the operators' memory it may ask for, in per cent; `None` where it follows the estimates.
@@ -336,6 +352,7 @@ impl StatementRun {
             trace_flags: OnceLock::new(),
             assumptions: OnceLock::new(),
             untried: AtomicU64::new(TRIED_VALUES_MAX),
+            statistics: NotedStatistics::default(),
         }))
     }
 

@@ -208,6 +208,7 @@ fn cost_of(run: &StatementRun, time: OwnTime) -> StatementStatistics {
         threads: ThreadTime { own: time.own, workers: run.workers(), working: run.worker_time() },
         reads: TableReads::of(run),
         waits: waits.collect(),
+        pages_dirtied: run.waits.pages_dirtied(),
         rows_per_worker: widest.unwrap_or_default(),
         filters: filters.collect(),
         join_splits: run.join_splits().load(Ordering::Relaxed),

@@ -152,6 +152,8 @@ pub struct StatementStatistics {
     pub reads: Vec<TableReads>,
     /// Its waits by type: name, number of waits, time.
     pub waits: Vec<(&'static str, u64, Duration)>,
+    /// Pages that were clean and were changed, or were written for the first time.
+    pub pages_dirtied: u64,
     /// Rows that each worker of the widest scan looked at.
     pub rows_per_worker: Vec<u64>,
     /// Its plan with what the operators did, if the session collects plans.

@@ -65,6 +65,7 @@ pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, Stateme
 pub use hobt_txn::Progress;
 #[cfg(test)]
 pub(crate) use memory::pool_of;
+pub use memory::{ResourceSemaphore, SemaphoreShown};
 pub use output::{cell_text, output_batch};
 pub use plans::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
 pub use run::run_batch;

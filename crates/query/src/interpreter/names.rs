@@ -20,6 +20,7 @@ use super::environment::Environment;
 use super::foreign_key::ChangedKeys;
 use super::frame::Frame;
 use super::globals;
+use super::memory::ResourceSemaphore;
 use super::procedures;
 use super::reading::{Reading, Rows, check_readpast, mode_of_change};
 use super::run::{Caught, Interpreter};
@@ -134,7 +135,8 @@ impl Names<'_> {
     }
 
     fn view_context(&self, database: &DatabaseUse) -> ViewContext {
-        ViewContext { database: database.clone(), session: self.state.id }
+        let semaphore = ResourceSemaphore::of(&self.environment.executor.memory);
+        ViewContext { database: database.clone(), session: self.state.id, semaphore }
     }
 
     fn heap(&self, database: &DatabaseUse, table: &Arc<Table>, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::memory::ResourceSemaphore;
 use arrow::array::{ArrayRef, new_empty_array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -32,6 +33,8 @@ pub struct ViewContext {
     pub database: DatabaseUse,
     /// The session that reads it.
     pub session: SessionId,
+    /// The memory of all operators.
+    pub semaphore: ResourceSemaphore,
 }
 
 /// Makes a view's rows, each with a value for every column, from the arguments of a table-valued function.

@@ -30,7 +30,7 @@ pub use draw::{Drawing, count, counted, draw, memory_text, removed};
 pub use expression::{CompareOp, PlanColumn, PlanExpr, TableName};
 pub use mark::NodeMark;
 pub(crate) use statement::Fnv;
-pub use statement::{Body, Figures, ShownStatement};
+pub use statement::{Body, Figures, ShownStatement, StatisticsRead};
 pub use text::{PlanRow, argument, plan_rows};
 pub use worst::{Judged, error_of, judge, worst_estimate};
 pub use xml::{NAMESPACE, to_xml};

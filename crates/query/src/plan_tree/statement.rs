@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::PlanNode;
+use super::{PlanNode, TableName};
 use crate::execute::MemoryShown;
 
 /// A statement as plans show it.
@@ -24,8 +24,25 @@ pub struct ShownStatement {
     pub figures: Option<Figures>,
     /// What its operators asked for, were granted and held, if it has run with any that keep rows.
     pub memory: Option<MemoryShown>,
+    /// The statistics that its estimates were made by.
+    pub statistics: Vec<StatisticsRead>,
     /// Statements within it.
     pub body: Body,
+}
+
+/// A statistics object as it was when estimates were made by it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StatisticsRead {
+    /// The table that it is of.
+    pub table: TableName,
+    /// Its name.
+    pub name: String,
+    /// Rows whose leading column was inserted, deleted or changed since it was updated.
+    pub modifications: u64,
+    /// How many of the rows were looked at, in per cent.
+    pub sampling_percent: f64,
+    /// When it was updated, as `2026-11-23T08:00:00.0000000` in UTC; `None` if it never was.
+    pub updated: Option<String>,
 }
 
 /// What a statement that has run cost.
@@ -74,6 +91,7 @@ impl ShownStatement {
             query_hash: 0,
             figures: None,
             memory: None,
+            statistics: Vec::new(),
             body: Body::None,
         }
     }
@@ -87,7 +105,8 @@ impl ShownStatement {
             size_of::<PlanNode>() + NAME * (4 + columns)
         };
         let nodes: usize = self.root.as_ref().map_or(0, |root| root.all().into_iter().map(of).sum());
-        (size_of::<ShownStatement>() + self.text.len() + nodes) as u64
+        let statistics = self.statistics.len() * (size_of::<StatisticsRead>() + NAME);
+        (size_of::<ShownStatement>() + self.text.len() + nodes + statistics) as u64
     }
 
     /// A number that plans of one shape have in common; 0 without a plan.

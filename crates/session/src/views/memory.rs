@@ -3,6 +3,7 @@
 use hobt_base::PAGE_SIZE;
 use hobt_engine::time_of_day;
 use hobt_page::PageType;
+use hobt_query::interpreter::SemaphoreShown;
 use hobt_types::Value;
 
 use super::execution::text_handle;
@@ -58,6 +59,13 @@ pub(super) static VIEWS: &[Definition] = &[
          ideal_memory_kb bigint",
         |sources, _, _| Ok(memory_grants(sources)),
     ),
+    Definition::sys(
+        "dm_exec_query_resource_semaphores",
+        "resource_semaphore_id smallint!, target_memory_kb bigint, max_target_memory_kb bigint, total_memory_kb bigint, \
+         available_memory_kb bigint, granted_memory_kb bigint, used_memory_kb bigint, grantee_count int, \
+         waiter_count int, timeout_error_count bigint, forced_grant_count bigint, pool_id int!",
+        |_, context, _| Ok(vec![semaphore(context.semaphore.shown())]),
+    ),
 ];
 
 /// A row for each statement whose operators keep rows: those that run, and those that wait for their memory, in the
@@ -90,6 +98,16 @@ fn memory_grants(sources: &Sources) -> Vec<Vec<Value>> {
         row
     });
     grants.collect()
+}
+
+/// All statements wait in one line, the small ones too, and as long as it takes.
+fn semaphore(shown: SemaphoreShown) -> Vec<Value> {
+    let kilobytes = |bytes: u64| int(bytes / 1024);
+    let SemaphoreShown { total, available, granted, used, grantees, waiters, forced } = shown;
+    let mut row = row![0, kilobytes(total), kilobytes(total), kilobytes(total), kilobytes(available)];
+    row.extend(row![kilobytes(granted), kilobytes(used)]);
+    row.extend(row![grantees, waiters, 0, forced, 1]);
+    row
 }
 
 /// A row for each name of accounts. Their pages add up to what the instance uses: `committed_kb` of

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hobt_query::binder::valid_use_hints;
 use hobt_query::interpreter::{CachedPlan, Measure, ViewContext};
 use hobt_query::plan_tree::{ShownStatement, to_xml};
 use hobt_types::Value;
@@ -43,6 +44,9 @@ pub(super) static VIEWS: &[Definition] = &[
          parent_plan_handle varbinary(64)",
         cached_plans,
     ),
+    Definition::sys("dm_exec_valid_use_hints", "name nvarchar(128)!", |_, _, _| {
+        Ok(valid_use_hints().into_iter().map(|name| row![name]).collect())
+    }),
     Definition::sys(
         "hobt_query_plans",
         "plan_handle varbinary(64)!, dbid smallint, objectid int, number smallint, encrypted bit!, \
@@ -85,7 +89,7 @@ fn stats_row(plan: &CachedPlan) -> Vec<Value> {
     row.extend(row![(stats.measured > 0).then(|| datetime(stats.last_time)), stats.measured + stats.direct]);
     row.extend(four(plan, |one| one.worker_time));
     row.extend(four(plan, |one| one.physical_reads));
-    row.extend(none());
+    row.extend(four(plan, |one| one.logical_writes));
     row.extend(four(plan, |one| one.logical_reads));
     row.extend(none());
     row.extend(four(plan, |one| one.elapsed_time));

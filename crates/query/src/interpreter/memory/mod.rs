@@ -13,6 +13,7 @@
 
 mod operator_memory;
 mod pool;
+mod semaphore;
 mod sizes;
 
 use std::sync::Arc;
@@ -27,7 +28,11 @@ use crate::wrap::sql_error_of;
 pub(super) use operator_memory::{MemoryGrant, MemoryRequest, OperatorMemory};
 #[cfg(test)]
 pub(crate) use pool::pool_of;
+pub use semaphore::{ResourceSemaphore, SemaphoreShown};
 pub(super) use sizes::Sizes;
+
+/// Under which name of the instance's memory operators hold theirs.
+const CLERK: &str = "Operators";
 
 /// What all operators of an instance run with: its memory, and a clean folder to spill into, on the instance's disk.
 ///

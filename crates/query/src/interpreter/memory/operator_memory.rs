@@ -30,7 +30,7 @@ pub(in crate::interpreter) struct OperatorMemory {
     pub(super) budget: Arc<MemoryBudget>,
     total: u64,
     /// Of each statement its grant, or what it holds where that is more.
-    claimed: AtomicU64,
+    pub(super) claimed: AtomicU64,
     line: Mutex<Line>,
     came_back: Condvar,
     forced_after: Duration,
@@ -39,6 +39,10 @@ pub(in crate::interpreter) struct OperatorMemory {
 #[derive(Debug, Default)]
 struct Line {
     inside: usize,
+    /// What was promised to those inside, in bytes.
+    granted: u64,
+    /// How many got the least that they ask for, although there was not that much.
+    forced: u64,
     last_ticket: u64,
     waiting: VecDeque<u64>,
 }
@@ -59,6 +63,7 @@ pub(in crate::interpreter) struct MemoryRequest {
 pub(in crate::interpreter) struct MemoryGrant {
     memory: Arc<OperatorMemory>,
     pool: Arc<StatementPool>,
+    granted: u64,
 }
 
 /// The statement was cancelled while it waited.
@@ -151,14 +156,16 @@ impl OperatorMemory {
             }
             let is_forced =
                 line.inside == 0 || first_since.is_some_and(|since: Instant| since.elapsed() >= self.forced_after);
-            if let Some(granted) = if is_first { self.granted(least, ideal, is_forced) } else { None } {
+            if let Some((granted, beyond)) = if is_first { self.granted(least, ideal, is_forced) } else { None } {
                 line.waiting.pop_front();
                 line.inside += 1;
+                line.granted += granted;
+                line.forced += u64::from(beyond);
                 // There may be room for the next one too.
                 self.came_back.notify_all();
                 figures.gets(granted);
                 let pool = Arc::new(StatementPool::new(self, granted, wanted.most.max(granted), Arc::clone(figures)));
-                return Ok(MemoryGrant { memory: Arc::clone(self), pool });
+                return Ok(MemoryGrant { memory: Arc::clone(self), pool, granted });
             }
             if is_cancelled() {
                 line.waiting.retain(|waiting| *waiting != ticket);
@@ -170,17 +177,24 @@ impl OperatorMemory {
         }
     }
 
+    /// How many statements are in, how many wait, what was promised to those that are in, and how many had to be let in
+    /// with more than there was.
+    pub(super) fn counts(&self) -> (u64, u64, u64, u64) {
+        let line = self.line.lock();
+        (line.inside as u64, line.waiting.len() as u64, line.granted, line.forced)
+    }
+
     /// Claims between `least` and `ideal`, no more than half of what there is beyond the least; `None` if there is not
-    /// that. Who `is_forced` gets in.
-    fn granted(&self, least: u64, ideal: u64, is_forced: bool) -> Option<u64> {
+    /// that. Who `is_forced` gets in. Whether that is more than there is stands beside it.
+    fn granted(&self, least: u64, ideal: u64, is_forced: bool) -> Option<(u64, bool)> {
         let left = self.total.saturating_sub(self.claimed.load(Ordering::Relaxed));
         let granted = ideal.clamp(least, least.max(left / 2));
         if self.claim(granted, self.total) {
-            return Some(granted);
+            return Some((granted, false));
         }
         if is_forced {
             self.claim_anyway(least);
-            return Some(least);
+            return Some((least, true));
         }
         None
     }
@@ -212,7 +226,10 @@ impl MemoryGrant {
 impl Drop for MemoryGrant {
     fn drop(&mut self) {
         self.pool.give_up();
-        self.memory.line.lock().inside -= 1;
+        let mut line = self.memory.line.lock();
+        line.inside -= 1;
+        line.granted -= self.granted;
+        drop(line);
         self.memory.came_back.notify_all();
     }
 }
@@ -299,6 +316,7 @@ mod tests {
         let _held = [(); 2].map(|()| enter(&memory, most, &|| false).expect("room"));
         let (_third, figures) = enter(&memory, most, &|| false).expect("it does not wait for ever");
         assert_eq!(figures.shown().granted, 400);
+        assert_eq!(memory.counts(), (3, 0, 1201, 1));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl StatementPool {
         most: u64,
         figures: Arc<MemoryFigures>,
     ) -> StatementPool {
-        let account = MemoryAccount::new(&memory.budget, "Operators");
+        let account = MemoryAccount::new(&memory.budget, super::CLERK);
         let state = Mutex::new(State { granted, ..State::default() });
         StatementPool { memory: Arc::clone(memory), account, figures, most, state }
     }

@@ -224,7 +224,7 @@ impl Interpreter<'_> {
         self.note_entry(run, plan.as_ref(), elapsed);
         if self.shows_runs() {
             let tree = self.tree(plan.as_ref(), Some(own_cpu), run);
-            self.plans.current.kept().shown = self.shown_statement(tree, run.degree());
+            self.plans.current.kept().shown = self.shown_statement(tree, run);
         }
         self.plans.current.kept().change = None;
     }
@@ -282,7 +282,7 @@ impl Interpreter<'_> {
         let entry = known.or_else(|| store.insert(key, &self.text, span));
         if let Some(entry) = entry.as_ref().filter(|entry| looks && !entry.has_plan()) {
             let tree = self.tree(plan, None, run);
-            self.shown_statement(tree, run.degree()).into_iter().for_each(|shown| store.fill(entry, shown));
+            self.shown_statement(tree, run).into_iter().for_each(|shown| store.fill(entry, shown));
         }
         self.plans.current.kept().entry = entry;
     }
@@ -335,18 +335,19 @@ impl Interpreter<'_> {
         self.text.get(span.start as usize..span.end as usize).unwrap_or_default()
     }
 
-    fn shown_statement(&self, root: PlanNode, degree: usize) -> Option<ShownStatement> {
+    fn shown_statement(&self, root: PlanNode, run: &StatementRun) -> Option<ShownStatement> {
         let (span, kind) = self.plans.current.statement?;
         let text = self.text_of(span);
         Some(ShownStatement {
             text: text.to_owned(),
             kind: kind.to_owned(),
             root: Some(root),
-            degree,
+            degree: run.degree(),
             compile: (Duration::ZERO, Duration::ZERO),
             query_hash: store::query_hash(text),
             figures: None,
             memory: None,
+            statistics: run.statistics_read(),
             body: Body::None,
         })
     }

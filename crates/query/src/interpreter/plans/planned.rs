@@ -14,12 +14,20 @@ use super::super::run::Interpreter;
 use super::constant_rows;
 use crate::binder::{BindOptions, Binder, BoundChange, BoundMerge, BoundQuery, QueryHints};
 use crate::execute::{Texts, changes, explain, fills_new, gathered, insert_plan};
-use crate::plan_tree::{PlanNode, TableName};
+use crate::plan_tree::{PlanNode, StatisticsRead, TableName};
 
 /// A plan, and the workers that it may have.
 pub(super) struct Planned {
     pub(super) root: PlanNode,
     pub(super) degree: usize,
+    pub(super) statistics: Vec<StatisticsRead>,
+}
+
+impl Planned {
+    /// A plan of rows that are written down.
+    fn constant(rows: u64) -> Planned {
+        Planned { root: constant_rows(rows, false), degree: 1, statistics: Vec::new() }
+    }
 }
 
 /// Binds a query.
@@ -45,7 +53,8 @@ impl Interpreter<'_> {
             let plan = finish(this.plan(&run, options, bind)?)?;
             let texts = Texts::new(hobt_tsql::text_constants(text));
             let degree = run.degree();
-            Ok(Planned { root: explain(&plan, &texts, false, degree), degree })
+            let root = explain(&plan, &texts, false, degree);
+            Ok(Planned { root, degree, statistics: run.statistics_read() })
         });
         // What it cost to plan is nobody's cost of running.
         self.cost = None;
@@ -113,10 +122,8 @@ impl Interpreter<'_> {
                 let finish = |plan| insert_plan(plan, &store, parallel);
                 self.planned_by(&hints, bind_options(&hints), text, &bind, &finish)?
             }
-            InsertSource::Values { rows } => Planned { root: constant_rows(rows.len() as u64, false), degree: 1 },
-            InsertSource::DefaultValues | InsertSource::Execute { .. } => {
-                Planned { root: constant_rows(1, false), degree: 1 }
-            }
+            InsertSource::Values { rows } => Planned::constant(rows.len() as u64),
+            InsertSource::DefaultValues | InsertSource::Execute { .. } => Planned::constant(1),
         };
         let (database, table) = target.table();
         planned.root = changes("INSERT", &database, &table, None, planned.root);

@@ -247,7 +247,7 @@ impl Interpreter<'_> {
 
 /// A statement with its plan. Of one that computes a row from nothing no plan is shown.
 fn with_plan(text: String, kind: &str, planned: Planned, compile: (Duration, Duration)) -> ShownStatement {
-    let Planned { mut root, degree } = planned;
+    let Planned { mut root, degree, statistics } = planned;
     root.finish();
     let query_hash = store::query_hash(&text);
     let is_empty = |node: &&PlanNode| {
@@ -256,7 +256,8 @@ fn with_plan(text: String, kind: &str, planned: Planned, compile: (Duration, Dur
     if kind == "SELECT" && !root.all().iter().any(is_empty) {
         return ShownStatement::plain(text, "SELECT WITHOUT QUERY");
     }
-    ShownStatement { root: Some(root), degree, compile, query_hash, ..ShownStatement::plain(text, kind) }
+    let plain = ShownStatement::plain(text, kind);
+    ShownStatement { root: Some(root), degree, compile, query_hash, statistics, ..plain }
 }
 
 /// SQL Server's name of a statement's kind in plans.

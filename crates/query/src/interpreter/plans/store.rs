@@ -125,6 +125,8 @@ pub struct Measure {
     pub logical_reads: u64,
     /// Pages read from disk.
     pub physical_reads: u64,
+    /// Pages that were clean and were changed, or were written for the first time.
+    pub logical_writes: u64,
     /// Rows sent or changed.
     pub rows: u64,
     /// Workers.
@@ -147,6 +149,7 @@ impl Measure {
             worker_time: micros(cost.cpu),
             elapsed_time: micros(cost.elapsed),
             logical_reads: pages(|reads| reads.logical + reads.lob_logical),
+            logical_writes: cost.pages_dirtied,
             physical_reads: pages(|reads| reads.physical + reads.read_ahead + reads.lob_physical),
             rows,
             dop: cost.degree_of_parallelism as u64,
@@ -174,6 +177,7 @@ impl Measure {
             elapsed_time: with(self.elapsed_time, other.elapsed_time),
             logical_reads: with(self.logical_reads, other.logical_reads),
             physical_reads: with(self.physical_reads, other.physical_reads),
+            logical_writes: with(self.logical_writes, other.logical_writes),
             rows: with(self.rows, other.rows),
             dop: with(self.dop, other.dop),
             spills: with(self.spills, other.spills),

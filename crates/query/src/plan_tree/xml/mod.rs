@@ -9,7 +9,7 @@ mod scalar;
 
 use std::time::Duration;
 
-use super::{Body, Figures, PlanNode, ShownStatement};
+use super::{Body, Figures, PlanNode, ShownStatement, StatisticsRead, bracketed};
 use crate::execute::MemoryShown;
 use element::Element;
 
@@ -98,7 +98,7 @@ fn query_plan(shown: &ShownStatement, root: &PlanNode) -> Element {
         .optional("NonParallelPlanReason", reason)
         .attribute("CompileTime", milliseconds(shown.compile.0))
         .attribute("CompileCPU", milliseconds(shown.compile.1));
-    let plan = plan.children(shown.memory.as_ref().map(memory_grant));
+    let plan = plan.children(shown.memory.as_ref().map(memory_grant)).children(statistics_usage(shown));
     let plan = match &shown.figures {
         Some(figures) => plan.children(wait_stats(figures)).child(time_stats(figures)),
         None => plan,
@@ -121,6 +121,22 @@ fn memory_grant(memory: &MemoryShown) -> Element {
         .attribute("GrantWaitTime", waited)
         .attribute("GrantedMemory", kilobytes(memory.granted))
         .attribute("MaxUsedMemory", kilobytes(memory.held_most))
+}
+
+/// What estimates were made by.
+fn statistics_usage(shown: &ShownStatement) -> Option<Element> {
+    let one = |read: &StatisticsRead| {
+        Element::new("StatisticsInfo")
+            .attribute("Database", bracketed(&read.table.database))
+            .attribute("Schema", bracketed(&read.table.schema))
+            .attribute("Table", bracketed(&read.table.table))
+            .attribute("Statistics", bracketed(&read.name))
+            .attribute("ModificationCount", read.modifications)
+            .attribute("SamplingPercent", read.sampling_percent)
+            .optional("LastUpdate", read.updated.as_ref())
+    };
+    let has_any = !shown.statistics.is_empty();
+    has_any.then(|| Element::new("OptimizerStatsUsage").children(shown.statistics.iter().map(one)))
 }
 
 fn wait_stats(figures: &Figures) -> Option<Element> {
