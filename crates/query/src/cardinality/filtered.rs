@@ -264,7 +264,10 @@ impl TableKnowledge<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::cardinality::Remembered;
 
     fn end(key: u8, is_in: bool) -> Option<End> {
         Some((vec![key], is_in))
@@ -291,6 +294,38 @@ mod tests {
             (Keys::Not(vec![1]), Keys::Not(vec![1]), true),
         ] {
             assert_eq!(asked.implies(&filter), follows, "{asked:?} and {filter:?}");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_read_once_for_each_object() {
+        let object = || {
+            Arc::new(Statistics {
+                table: hobt_base::ObjectId(1),
+                id: 7,
+                name: "s".to_owned(),
+                origin: hobt_catalog::StatisticsOrigin::User,
+                columns: vec![1],
+                filter: Some("a = 1".to_owned()),
+                is_incremental: false,
+                no_recompute: false,
+                auto_drop: false,
+                updated: None,
+                unfiltered_rows: 0,
+                modified: 0,
+                sample_millionths: 0,
+                parts: Vec::new(),
+            })
+        };
+        let (remembered, read) = (Remembered::default(), Cell::new(0));
+        let (one, other) = (object(), object());
+        for (statistics, times) in [(&one, 1), (&one, 1), (&other, 2), (&other, 2)] {
+            let filter = remembered.filter(statistics, || {
+                read.set(read.get() + 1);
+                Some(Filter { parts: vec![(0, Keys::Null)] })
+            });
+            assert!(filter.is_some_and(|filter| filter.follows(&[(0, Keys::Null)])));
+            assert_eq!(read.get(), times);
         }
     }
 

@@ -29,7 +29,7 @@ use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use datafusion::physical_expr::create_physical_expr;
+use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use hobt_base::SplitMix64;
 use hobt_catalog::{value_from_bytes, value_to_bytes};
 use hobt_engine::{statistics_columns, statistics_type};
@@ -128,14 +128,25 @@ fn is_volatile(part: &Expr) -> bool {
     }
 }
 
-/// Computes an expression over the one column on some of its values.
-fn computed(expr: &Expr, values: &ArrayRef) -> Option<ArrayRef> {
-    let schema = Schema::new(vec![Field::new(NAME, values.data_type().clone(), true)]);
-    let described = DFSchema::try_from(schema.clone()).ok()?;
-    let (properties, planning) = (ExecutionProps::new(), PhysicalPlanningContext::default());
-    let physical = create_physical_expr(expr, &described, &properties, &planning).ok()?;
-    let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::clone(values)]).ok()?;
-    physical.evaluate(&batch).ok()?.into_array(values.len()).ok()
+/// An expression over the one column, ready to be computed on some of its values.
+struct Ready {
+    schema: Arc<Schema>,
+    physical: Arc<dyn PhysicalExpr>,
+}
+
+impl Ready {
+    fn of(expr: &Expr, data_type: &DataType) -> Option<Ready> {
+        let schema = Schema::new(vec![Field::new(NAME, data_type.clone(), true)]);
+        let described = DFSchema::try_from(schema.clone()).ok()?;
+        let (properties, planning) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+        let physical = create_physical_expr(expr, &described, &properties, &planning).ok()?;
+        Some(Ready { schema: Arc::new(schema), physical })
+    }
+
+    fn computed(&self, values: ArrayRef) -> Option<ArrayRef> {
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![values]).ok()?;
+        self.physical.evaluate(&batch).ok()?.into_array(batch.num_rows()).ok()
+    }
 }
 
 /// For which values a condition is true, of what it makes of them.
@@ -243,9 +254,10 @@ impl<'s> Tried<'s> {
 
     /// What an expression makes of values.
     fn computed(&self, expr: &Expr, values: &ArrayRef) -> Option<ArrayRef> {
+        let ready = Ready::of(expr, values.data_type())?;
         let parts = (0..values.len()).step_by(AT_ONCE).map(|from| {
             let part = values.slice(from, AT_ONCE.min(values.len() - from));
-            (self.may_try)(part.len()).then(|| computed(expr, &part))?
+            (self.may_try)(part.len()).then(|| ready.computed(part))?
         });
         joined(parts.collect::<Option<Vec<ArrayRef>>>()?)
     }
@@ -519,7 +531,8 @@ impl TableKnowledge<'_> {
         let nulls = summary.histogram.nulls() / summary.rows;
         let sql_type = self.table().columns.get(column)?.sql_type;
         let null = new_null_array(&carrier(sql_type), 1);
-        let of_null = f64::from(u8::from(truths(&computed(&renamed(condition, NAME)?, &null)?)?[0]));
+        let made = Ready::of(&renamed(condition, NAME)?, null.data_type())?.computed(null)?;
+        let of_null = f64::from(u8::from(truths(&made)?[0]));
         let of_values = if nulls < 1.0 { (of_rows - nulls * of_null) / (1.0 - nulls) } else { 0.0 };
         Some(ShareOfValues { of_values: of_values.clamp(0.0, 1.0), of_null })
     }

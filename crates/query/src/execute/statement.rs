@@ -25,8 +25,7 @@ use super::workers::{PendingReasons, WorkerReport};
 use crate::plan_tree::{ShownStatement, StatisticsRead};
 use crate::source::HeapTable;
 
-/// On how many values the estimates of one statement try expressions: on a few thousand for each, in some ten
-/// milliseconds for all.
+/// On how many values the estimates of one statement try expressions: enough for a hundred, each on a few thousand.
 const TRIED_VALUES_MAX: u64 = 1 << 19;
 
 /// The plan of a statement that runs.
