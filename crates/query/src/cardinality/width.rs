@@ -5,7 +5,8 @@
 
 use arrow::datatypes::Fields;
 
-/// Bytes that a text of unknown length is taken for: names, words and codes, with the sixteen by which a batch knows it.
+/// Bytes that a text of unknown length is taken for: a name, a word or a code, with the sixteen by which a batch knows
+/// it.
 const TEXT_BYTES: usize = 24;
 
 /// What a row is made of.
