@@ -72,7 +72,8 @@ impl Experiment for CoresExperiment {
         settings.insert("rows".to_owned(), json!(rows));
         settings.insert("repeat".to_owned(), json!(repeat));
         settings.insert("memory_ratios_all_cores_over_one".to_owned(), json!(memory));
-        Ok(Report { cases, marks, tables, notes: notes(processors), ..self.report(lab, limits, settings) })
+        let notes = notes(processors).into_iter().chain(memory_note(&memory)).collect();
+        Ok(Report { cases, marks, tables, notes, ..self.report(lab, limits, settings) })
     }
 }
 
@@ -90,6 +91,16 @@ fn notes(processors: usize) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Which ratio of memory the marks go by: the limits of the machine were measured apart, and may give another.
+fn memory_note(ratios: &[f64]) -> Option<String> {
+    let ratio = amount(median(ratios)?);
+    Some(format!(
+        "all processors read memory {ratio} times as fast as one, the median of {} readings just before the marks, which \
+         go by it; the machine's limits are readings of another moment",
+        ratios.len()
+    ))
 }
 
 fn plan(prefix: &str, cores: usize, rows: u64, statement: fn(&str) -> String) -> Plan {
@@ -282,6 +293,7 @@ mod tests {
     fn few_cores_are_noted_and_the_texts_rows_stay() {
         assert!(notes(2).iter().any(|note| note.starts_with("few cores: this machine has 2")));
         assert_eq!(notes(6).len(), 1);
+        assert!(memory_note(&[1.5, 2.0, 1.6]).is_some_and(|note| note.contains("1.60 times") && note.contains("of 3")));
         let cases = [Case::new("dop_1", ""), Case::new("dop_2", "")];
         let table = of_the_texts_columns(&cases, 2);
         assert_eq!(table.rows.len(), 6);
