@@ -116,6 +116,7 @@ pub(super) fn quadrant(timed: &[Case], spread: &[Case]) -> Grid {
             KEYS.iter().filter_map(|(key, _)| chi(key).map(|chi| (chi, *key))).max_by(|a, b| a.0.total_cmp(&b.0));
         let (Some(speed), Some((chi, key))) = (ns(function.name), worst) else { continue };
         let place = match (speed <= fast, chi <= EVEN) {
+            _ if speed < 0.0 => "not judged: the scan took longer",
             (true, true) => "leader: fast and even",
             (true, false) => "challenger: fast, uneven",
             (false, true) => "slow, even",
