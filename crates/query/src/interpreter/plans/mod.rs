@@ -198,13 +198,8 @@ impl Interpreter<'_> {
         }
     }
 
-<<<<<<< HEAD
     /// It has ended, after so long, and with so much processor time of its own thread behind the making of its plan,
     /// which holds tables and memory and does not outlive it.
-=======
-    /// It has ended, after so long, and with so much processor time of its own thread behind its plan's making. Its
-    /// plan holds tables and memory, and does not outlive it.
->>>>>>> d4b1cc7 (tests: count pages that a read writes where no statistics are made for it)
     pub(super) fn run_ends(
         &mut self,
         run: &Arc<StatementRun>,
