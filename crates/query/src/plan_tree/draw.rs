@@ -84,13 +84,14 @@ impl Drawn {
         };
         let below = format!("{indent}{below}");
         let is_worst = self.worst == Some(node.id);
-        let head = self.cut(&operator_text(node), indent.chars().count() + branch.chars().count());
+        let head = format!("{} {}", node.id, operator_text(node));
+        let head = self.cut(&head, indent.chars().count() + branch.chars().count());
         let head = match (is_worst && self.drawing.has_colours, self.drawing.has_colours) {
             (true, _) => format!("\u{1b}[1;31m{head}\u{1b}[0m"),
             (_, true) => format!("\u{1b}[1m{head}\u{1b}[0m"),
             _ => head,
         };
-        self.text.push_str(&format!("{indent}{branch}{} {head}\n", node.id));
+        self.text.push_str(&format!("{indent}{branch}{head}\n"));
         let under = if node.children.is_empty() { "   " } else { "│  " };
         let error = self.judged.get(node.id).copied().flatten().map(|judged| judged.times);
         for line in lines(node, error, is_worst) {

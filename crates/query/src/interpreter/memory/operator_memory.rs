@@ -316,7 +316,7 @@ mod tests {
         let _held = [(); 2].map(|()| enter(&memory, most, &|| false).expect("room"));
         let (_third, figures) = enter(&memory, most, &|| false).expect("it does not wait for ever");
         assert_eq!(figures.shown().granted, 400);
-        assert_eq!(memory.counts(), (3, 0, 1201, 1));
+        assert_eq!(memory.counts(), (3, 0, 1200, 1));
     }
 
     #[test]
