@@ -87,7 +87,8 @@ impl<'t> TableKnowledge<'t> {
         self.heap.run().assumptions().correlation
     }
 
-    /// What statistics whose first column this is say of the partitions: of several those that were updated last.
+    /// What statistics whose first column this is say of the partitions: of several those that were updated last, and
+    /// where they are kept, those that have seen most rows.
     pub(super) fn summary(&self, column: usize) -> Option<Arc<Summary>> {
         if let Some((_, summary)) = self.given.as_ref().filter(|(given, _)| *given == column) {
             return Some(Arc::clone(summary));
@@ -96,7 +97,12 @@ impl<'t> TableKnowledge<'t> {
         let is_of = |each: &&Arc<Statistics>| each.filter.is_none() && each.columns.first() == Some(&id);
         let mut found: Vec<&Arc<Statistics>> = self.statistics.iter().filter(is_of).collect();
         found.sort_by_key(|each| std::cmp::Reverse(each.updated));
-        found.into_iter().map(|each| self.summary_of(each)).find(|summary| summary.rows > 0.0)
+        let mut summaries = found.into_iter().map(|each| self.summary_of(each)).filter(|summary| summary.rows > 0.0);
+        let last = summaries.next()?;
+        // Those that lack few rows are as good as whole.
+        let seen = |summary: &Summary| (summary.sampled_rows / summary.rows * 10.0).min(10.0) as u32;
+        let fuller = |best: Arc<Summary>, other: Arc<Summary>| if seen(&other) > seen(&best) { other } else { best };
+        Some(if self.is_live { summaries.fold(last, fuller) } else { last })
     }
 
     /// What is known of a column; `None` if nothing is.

@@ -29,6 +29,8 @@ pub(crate) struct MemoryWish {
     pub(crate) operators: usize,
     /// How many of them sort.
     pub(crate) sorts: usize,
+    /// The most rows that one of them is expected to be given or to give.
+    pub(crate) rows: u64,
     /// Bytes that would be enough for all they keep.
     pub(crate) bytes: u64,
     /// Bytes of the columns of fixed length of a row, and of its texts, where it is widest: keys that texts are
@@ -72,6 +74,8 @@ fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates, wish: &mut MemoryWi
         wish.operators += 1;
         wish.sorts += usize::from(plan.is::<SortExec>());
         wish.bytes = wish.bytes.saturating_add(bytes as u64);
+        let around = plan.children().into_iter().chain([plan]).map(|each| estimates.of(each).rows.ceil() as u64);
+        wish.rows = wish.rows.max(around.max().unwrap_or(0));
     }
     wish.has_exchange |= plan.is::<RepartitionExec>();
     plan.children().into_iter().for_each(|input| add(input, estimates, wish));

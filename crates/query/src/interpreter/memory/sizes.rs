@@ -45,15 +45,18 @@ impl Sizes {
     /// The least with which a plan's operators get on, in bytes: each part of each holds a few batches, and of a sort
     /// what it merges with. `width` is what a row of the tables is thought to have. A third of it is for rows, and a
     /// sort counts a batch twice. One of texts may be three times as large as its rows, since its buffers have room,
-    /// and holds those of several where rows change hands.
+    /// and holds those of several where rows change hands. A batch of more rows than are expected is none; estimates may
+    /// be wrong, so that some more are thought to come.
     pub(in crate::interpreter) fn least_bytes(self, wish: &MemoryWish, batch_rows: usize, width: usize) -> u64 {
         const BATCHES: u64 = 12;
         const ROOM: u64 = 3;
         const SOURCES: u64 = 4;
+        const UNEXPECTED_ROWS: u64 = 64;
         let (fixed, texts) =
             (wish.row_bytes.0 as u64, wish.row_bytes.1.max(width - width.min(wish.row_bytes.0)) as u64);
         let sources = if wish.has_exchange { self.parts.min(SOURCES) } else { 1 };
-        let batch = (batch_rows as u64).saturating_mul(fixed.saturating_add(texts.saturating_mul(ROOM * sources)));
+        let rows = (batch_rows as u64).min(wish.rows.saturating_mul(4).saturating_add(UNEXPECTED_ROWS));
+        let batch = rows.saturating_mul(fixed.saturating_add(texts.saturating_mul(ROOM * sources)));
         // Merges have half of the statement's memory.
         let merges = 2 * wish.sorts as u64 * self.merge_bytes() as u64;
         let batches = (wish.operators as u64).saturating_mul(BATCHES.saturating_mul(batch));
@@ -72,7 +75,10 @@ mod tests {
         assert_eq!((small.merge_bytes(), small.batch_rows(100, 8192)), (256 << 10, 327));
         assert_eq!((none.merge_bytes(), none.batch_rows(100, 8192), none.batch_rows(100, 5)), (256 << 10, 16, 5));
         assert!(small.top_rows(100) < large.top_rows(100));
-        let sort = MemoryWish { operators: 1, sorts: 1, bytes: 0, row_bytes: (10, 90), has_exchange: false };
+        let sort =
+            MemoryWish { operators: 1, sorts: 1, rows: 1 << 20, bytes: 0, row_bytes: (10, 90), has_exchange: false };
+        let few = MemoryWish { rows: 2, ..sort };
+        assert!(small.least_bytes(&few, 8192, 100) < small.least_bytes(&sort, 8192, 100) / 2);
         assert!(small.least_bytes(&sort, 327, 100) <= 6 << 20, "it fits into what the pieces were made for");
     }
 }

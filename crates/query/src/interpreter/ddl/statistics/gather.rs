@@ -23,8 +23,8 @@ use super::statistics_types;
 use crate::binder::{BindOptions, Binder};
 use crate::execute::StatementRun;
 
-/// Pages of a table that is read whole whatever part is asked for: 8 MB, as in SQL Server. A sample takes whole pages,
-/// and of few it may take none.
+/// Pages of a table that is read whole whatever part is asked for, 8 MB, as in SQL Server; and as many are read of any
+/// other. A sample takes whole pages, and of few it may take none.
 const SAMPLED_PAGES_MIN: u64 = 1024;
 
 /// A name in brackets.
@@ -50,18 +50,24 @@ fn partition_number(snapshot: &DatabaseSnapshot, table: &Table) -> Option<String
 }
 
 impl Gathering<'_> {
-    fn is_large(&self) -> bool {
-        let of_base = &self.table.base_index().partitions;
-        let pages =
-            |hobt| self.place.database.database().store_to_read(hobt).map_or(0, |store| store.hobt().data_pages());
-        of_base.iter().map(|partition| pages(partition.hobt)).sum::<u64>() >= SAMPLED_PAGES_MIN
+    /// Which part of the table is read, from 0 to 1; `None` is all of it.
+    fn share(&self) -> Option<f64> {
+        let (mut pages, mut rows) = (0, 0);
+        for partition in &self.table.base_index().partitions {
+            let Ok(store) = self.place.database.database().store_to_read(partition.hobt) else { continue };
+            pages += store.hobt().data_pages();
+            rows += store.hobt().row_count();
+        }
+        let share = self.sample?.share_of(rows as f64).max(SAMPLED_PAGES_MIN as f64 / pages.max(1) as f64);
+        (share < 1.0).then_some(share)
     }
 
     fn columns(&self) -> Vec<usize> {
         self.statistics.columns_in(self.table).unwrap_or_default()
     }
 
-    fn text(&self, snapshot: &DatabaseSnapshot) -> String {
+    /// The query over this part of the table, from 0 to 1.
+    fn text(&self, snapshot: &DatabaseSnapshot, share: Option<f64>) -> String {
         let table = self.table;
         let expression = |place: &usize| {
             let column = &table.columns[*place];
@@ -80,8 +86,8 @@ impl Gathering<'_> {
         let place = self.place;
         let full = [place.database.name(), &place.schema, &place.name].map(quoted).join(".");
         text.push_str(&full);
-        if let Some(sample) = self.sample.filter(|_| self.is_large()) {
-            let _ = write!(text, " TABLESAMPLE SYSTEM ({})", sample.clause());
+        if let Some(share) = share {
+            let _ = write!(text, " TABLESAMPLE SYSTEM ({} PERCENT)", share * 100.0);
         }
         let versions = place.database.isolation().has(IsolationOption::ReadCommittedSnapshot);
         text.push_str(if versions { " WITH (READCOMMITTED)" } else { " WITH (NOLOCK)" });
@@ -148,14 +154,24 @@ impl Interpreter<'_> {
     ) -> Result<Vec<StatisticsPart>, Failure> {
         let (place, table) = (gathering.place, gathering.table);
         let snapshot = place.database.snapshot_of(&run.context);
-        let query = parsed(&gathering.text(&snapshot))?;
+        let share = gathering.share();
+        let query = parsed(&gathering.text(&snapshot, share))?;
         let places = gathering.columns();
         let types = statistics_types(table, gathering.statistics);
         let columns = statistics_columns(table, &places);
         let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
         let mut groups = Groups { types, columns, by_partition: HashMap::new() };
-        let prepared = self.prepare(run, BindOptions::default(), &|binder: &Binder<'_>| binder.bind_query(&query))?;
-        self.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
+        // A query whose own conditions would have these statistics updated, of other partitions too.
+        let before = std::mem::replace(&mut self.is_gathering, true);
+        let mut run_query = |this: &mut Self| -> Result<(), Failure> {
+            let prepared =
+                this.prepare(run, BindOptions::default(), &|binder: &Binder<'_>| binder.bind_query(&query))?;
+            this.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
+            Ok(())
+        };
+        let done = run_query(self);
+        self.is_gathering = before;
+        done?;
         let of_base = &table.base_index().partitions;
         let hobt = |number: i64| {
             let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
@@ -164,21 +180,32 @@ impl Interpreter<'_> {
         let mut parts = Vec::new();
         for (number, gatherer) in groups.by_partition {
             let hobt = hobt(number).ok_or_else(|| SqlError::internal("a row of a partition that is not there"))?;
-            let summary = self.whole_of(gathering, hobt, gatherer.finish())?;
+            let summary = self.whole_of(gathering, share, hobt, gatherer.finish())?;
             parts.push(StatisticsPart { hobt, summary: Arc::new(summary) });
         }
         parts.sort_by_key(|part| of_base.iter().position(|partition| partition.hobt == part.hobt));
         Ok(parts)
     }
 
-    /// What a sample says of the partition that it was taken from.
-    fn whole_of(&self, gathering: &Gathering<'_>, hobt: HobtId, gathered: Summary) -> Result<Summary, Failure> {
-        if gathering.sample.is_none() || gathering.statistics.filter.is_some() {
+    /// What a sample of this share says of the partition that it was taken from.
+    fn whole_of(
+        &self,
+        gathering: &Gathering<'_>,
+        share: Option<f64>,
+        hobt: HobtId,
+        gathered: Summary,
+    ) -> Result<Summary, Failure> {
+        if gathering.sample.is_none() {
             return Ok(gathered);
         }
         let database = gathering.place.database.database();
         let rows_of = |hobt| database.store_to_read(hobt).map(|store| store.hobt().row_count() as f64);
         let rows = rows_of(hobt).map_err(SqlError::from)?;
+        if gathering.statistics.filter.is_some() {
+            // How many rows the filter leaves nobody has counted: as many more as the sample is smaller than the table.
+            let left = share.map_or(gathered.rows, |share| gathered.rows / share);
+            return Ok(gathered.scaled_to(left.min(rows)));
+        }
         let whole = gathered.scaled_to(rows);
         // What `ROWCOUNT` says the table has is believed as far as nobody has looked at all of it.
         let Some(said) = database.said_rows(gathering.table) else { return Ok(whole) };

@@ -14,12 +14,13 @@ pub(super) enum Sample {
 }
 
 impl Sample {
-    /// What stands in `TABLESAMPLE (…)`.
-    pub(super) fn clause(&self) -> String {
-        match self {
-            Sample::Percent(percent) => format!("{percent} PERCENT"),
-            Sample::Rows(rows) => format!("{rows} ROWS"),
-        }
+    /// Which part it is of a table of so many rows, from 0 to 1.
+    pub(super) fn share_of(&self, rows: f64) -> f64 {
+        let share = match self {
+            Sample::Percent(percent) => percent / 100.0,
+            Sample::Rows(sampled) => *sampled as f64 / rows.max(1.0),
+        };
+        share.min(1.0)
     }
 }
 
