@@ -31,7 +31,11 @@ pub(super) fn file(path: &Path, statements: &[Arc<ShownStatement>]) -> String {
 /// # Errors
 /// Why not, with its name.
 pub(super) fn check(path: &Path) -> Result<(), String> {
-    let is_there = path.exists();
+    let is_there = match std::fs::symlink_metadata(path) {
+        // What a pipe's reader is told, or a link is for, is not to be tried out.
+        Ok(there) if !there.is_file() && !there.is_dir() => return Ok(()),
+        found => found.is_ok(),
+    };
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
     if !is_there {

@@ -155,7 +155,17 @@ impl Binder<'_> {
         let (all, _) = unify(all, "equal to").map_err(|error| error.at(position))?;
         let mut keys = all.iter().map(key);
         let operand = keys.next().ok_or_else(|| SqlError::internal("IN without an operand"))?;
-        Ok(Expr::InList(InList::new(Box::new(operand), keys.collect(), negated)))
+        let in_list = |list| Expr::InList(InList::new(Box::new(operand.clone()), list, false));
+        let is_known = |item: &Expr| matches!(item, Expr::Literal(value, _) if !value.is_null());
+        let (known, others): (Vec<Expr>, Vec<Expr>) = match operand.is_volatile() {
+            true => (keys.collect(), Vec::new()),
+            false => keys.partition(is_known),
+        };
+        // The simplifier meets and subtracts the lists of one operand as sets, which is right for constants alone.
+        let list = (!known.is_empty()).then(|| in_list(known));
+        let any = list.into_iter().chain(others.into_iter().map(|other| operand.clone().eq(other))).reduce(Expr::or);
+        let any = any.ok_or_else(|| SqlError::internal("IN without a list"))?;
+        Ok(if negated { Expr::Not(Box::new(any)) } else { any })
     }
 
     /// `x LIKE pattern [ESCAPE c]`

@@ -21,6 +21,7 @@ mod condition;
 mod convert;
 mod cte;
 mod data_type;
+mod equations;
 mod expression;
 mod extent;
 mod from;

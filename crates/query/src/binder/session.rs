@@ -6,11 +6,11 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Optimizer;
-use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
+use super::equations::EquationsRule;
 use crate::cardinality::{JoinOrderRule, fold_assumed};
 use crate::execute::OrderedScanRule;
 use crate::execute::{
@@ -55,13 +55,16 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     // It makes one list of all conditions of joins that it takes apart, and loses those that join no two of the sources
     // (`d.x = f.a AND f.b = e.z - d.y`), and whether NULLs are equal in them. It would change a written order, too.
     logical.retain(|rule| rule.name() != "eliminate_cross_join");
+    for rule in logical.iter_mut().filter(|rule| rule.name() == "extract_equijoin_predicate") {
+        *rule = Arc::new(EquationsRule::default());
+    }
     // In front of what leaves columns out above and between joins.
     let at = logical.iter().position(|rule| rule.name() == "optimize_projections");
     if !keeps_order {
         let at = at.unwrap_or(logical.len());
         logical.insert(at, Arc::new(JoinOrderRule::default()));
         // `WHERE` has only now become conditions of joins, and the order needs to know which of them are equations.
-        logical.insert(at, Arc::new(ExtractEquijoinPredicate::new()));
+        logical.insert(at, Arc::new(EquationsRule::default()));
     }
     SessionStateBuilder::new()
         .with_optimizer_rules(logical)

@@ -22,6 +22,8 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
 use datafusion::physical_expr::create_physical_expr;
 
+use super::marks::without_harmful;
+
 /// The name of the entry of a literal's metadata.
 const KEY: &str = "hobt_assumed";
 /// Its text where nobody knows the value; else the value's bytes in hexadecimal digits.
@@ -50,6 +52,28 @@ pub(crate) fn mark_of(expr: &Expr) -> Option<Mark> {
     Some(read(value, text).map_or(Mark::Unknown, Mark::Value))
 }
 
+/// How the first marked literal of an expression is marked.
+pub(super) fn mark_text(expr: &Expr) -> Option<String> {
+    let mut found = None;
+    let _never_fails = expr.apply(|part| {
+        if let Expr::Literal(_, Some(metadata)) = part {
+            found = metadata.inner().get(KEY).cloned();
+        }
+        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found
+}
+
+/// A literal without its mark; anything else as it is.
+pub(super) fn unmarked(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::Literal(value, Some(metadata)) if metadata.inner().contains_key(KEY) => {
+            Transformed::yes(Expr::Literal(value, None))
+        }
+        other => Transformed::no(other),
+    }
+}
+
 /// Whether an expression has a literal that is not what estimates take it to be.
 pub(crate) fn is_marked(expr: &Expr) -> bool {
     expr.exists(|part| Ok(mark_of(part).is_some())).unwrap_or(false)
@@ -75,7 +99,8 @@ fn read(like: &ScalarValue, text: &str) -> Option<ScalarValue> {
     ScalarValue::try_from_array(columns.first()?, 0).ok()
 }
 
-/// A plan with what its conditions compute of marked literals alone computed; `None` where there is nothing.
+/// A plan with what its conditions compute of marked literals alone computed, and without marks where these would change
+/// answers; `None` where there is no mark.
 ///
 /// # Errors
 /// A plan that refuses its conditions.
@@ -99,7 +124,7 @@ pub(crate) fn fold_assumed(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
             false => Ok(Transformed::no(condition)),
         })
     })?;
-    Ok(made.transformed.then_some(made.data))
+    without_harmful(made.data).map(Some)
 }
 
 /// A constant in the place of what is computed of constants one of which is marked.

@@ -16,6 +16,7 @@ mod filter_text;
 mod filtered;
 mod group_sizes;
 mod join_order;
+mod marks;
 mod meeting;
 mod references;
 mod relation;

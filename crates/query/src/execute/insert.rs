@@ -5,6 +5,7 @@
 
 pub(super) mod column;
 mod load;
+mod unordered;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use crate::source::access_error;
 
 pub(crate) use load::insert_plan;
 pub use load::{insert_batches, insert_held, insert_select};
+pub(super) use unordered::UnorderedExec;
 
 /// The table that rows go into.
 #[derive(Clone)]

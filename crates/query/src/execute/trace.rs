@@ -57,7 +57,7 @@ pub(super) struct Leaf {
 }
 
 impl Leaf {
-    fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Leaf> {
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Leaf> {
         let (table, projection, predicates) = if let Some(scan) = plan.downcast_ref::<ScanExec>() {
             (scan.table(), scan.projection(), scan.predicates())
         } else {

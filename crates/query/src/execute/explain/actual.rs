@@ -170,3 +170,14 @@ pub(super) fn keep_of(read: &mut Actual, kept: &Actual) {
         first.rows += strays;
     }
 }
+
+/// What an operator did that passed on what another gave.
+pub(super) fn passed_on(given: Actual) -> Actual {
+    let worker = |one: WorkerActual| WorkerActual {
+        worker: one.worker,
+        rows: one.rows,
+        executions: one.executions,
+        ..WorkerActual::default()
+    };
+    Actual { workers: given.workers.into_iter().map(worker).collect(), ..Actual::default() }
+}

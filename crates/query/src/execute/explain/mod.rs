@@ -46,6 +46,7 @@ use super::again::AgainExec;
 use super::aggregate_scan::AggregateScanExec;
 use super::cancel::CancelExec;
 use super::index_join::{IndexJoinExec, InnerExec};
+use super::insert::UnorderedExec;
 use super::join_filter::{JoinFilter, KeyTapExec, LeafFilter};
 use super::lock_rows::LockRowsExec;
 use super::range_join::RangeJoinExec;
@@ -243,6 +244,7 @@ impl Mapper<'_> {
             || plan.is::<UnseenRowsExec>()
             || plan.is::<KeyTapExec>()
             || plan.is::<AgainExec>()
+            || plan.is::<UnorderedExec>()
         {
             return only();
         }
@@ -403,7 +405,12 @@ impl Mapper<'_> {
             let by = self.order_columns(sort.expr(), &input.columns);
             let logical = if sort.fetch().is_some() { "TopN Sort" } else { "Sort" };
             let detail = Detail::Sort { by, top: sort.fetch().map(rows) };
-            let node = self.node(plan, ("Sort", logical), detail, vec![input.node]);
+            let given = input.node.actual.clone();
+            let mut node = self.node(plan, ("Sort", logical), detail, vec![input.node]);
+            if node.actual.is_none() && self.has_run {
+                // What is in order already it passes on.
+                node.actual = given.map(actual::passed_on);
+            }
             return Some(self.mapped(node, input.columns));
         }
         let limit = match (plan.downcast_ref::<GlobalLimitExec>(), plan.downcast_ref::<LocalLimitExec>()) {

@@ -15,11 +15,14 @@ use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::{LexOrdering, create_physical_sort_expr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::memory::LazyMemoryExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
 use futures::StreamExt;
 use hobt_access::{AccessError, LoadedRuns, Loader};
-use hobt_base::SqlError;
+use hobt_base::{ObjectId, SqlError};
 use hobt_catalog::IndexKeyColumn;
 use hobt_engine::{RowChangeNotes, RowChanges};
 use hobt_functions::array_value;
@@ -27,9 +30,12 @@ use hobt_sync::processor;
 
 use super::super::change::HeldBatches;
 use super::super::index_build::IndexBuild;
+use super::super::index_join::{IndexJoinExec, RowLoopsExec};
 use super::super::runner::{Reader, drain, finish, run_query};
 use super::super::statement::StatementRun;
+use super::super::trace::Leaf;
 use super::super::workers::WorkerPool;
+use super::unordered::UnorderedExec;
 use super::{WriteTarget, column, insert_one_by_one};
 use crate::binder::column_order;
 use crate::wrap::sql_error_of;
@@ -106,12 +112,32 @@ pub(crate) fn insert_plan(
     let Some(order) = LexOrdering::new(order) else {
         return Err(SqlError::internal("a table without an index to sort by"));
     };
-    let rows: Arc<dyn ExecutionPlan> = if is_one { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) };
+    let meets_its_own = may_read(&plan, table.id);
+    let mut rows: Arc<dyn ExecutionPlan> = if is_one { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) };
+    if meets_its_own {
+        rows = Arc::new(UnorderedExec::new(rows));
+    }
     Ok(Arc::new(SortExec::new(order, rows)))
 }
 
-/// Writes a plan's rows, which come in the order of the first of the table's indexes, on the statement's thread. Their
-/// sort has taken all rows in before the first is written, so that a plan that reads the table does not meet them. With
+/// Whether a plan may read a table, as far as one can tell.
+fn may_read(plan: &Arc<dyn ExecutionPlan>, table: ObjectId) -> bool {
+    let inputs = plan.children();
+    if plan.is::<IndexJoinExec>() || plan.is::<RowLoopsExec>() {
+        return true;
+    }
+    if !inputs.is_empty() {
+        return inputs.into_iter().any(|input| may_read(input, table));
+    }
+    match Leaf::of(plan) {
+        Some(leaf) => leaf.table.table().id == table,
+        None => !plan.is::<PlaceholderRowExec>() && !plan.is::<LazyMemoryExec>() && !plan.is::<EmptyExec>(),
+    }
+}
+
+/// Writes a plan's rows, which come in the order of the first of the table's indexes, on the statement's thread. Where
+/// the plan may read the table, their sort has taken all rows in before the first is written, so that it does not meet
+/// them. With
 /// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words;
 /// not where its key has computed columns, whose values are not there yet when the rows are sorted.
 fn insert_sorted(

@@ -1,0 +1,135 @@
+//! Marks of literals that would change answers.
+//!
+//! The optimiser's rules compare expressions: two equations of one column with different constants leave no row, and two
+//! lists of constants are met and subtracted as sets. A literal with a mark is another expression than the same value
+//! without one. So where values of one column may meet that are marked in different ways, no mark is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
+
+use super::assumed::{mark_text, unmarked};
+
+/// Columns that may become one another's, by their names without a table's; and the marks of the constants that they
+/// are compared with for being equal or not, where `None` is none.
+#[derive(Default)]
+struct Meetings {
+    /// Of each name another one of its class, itself at the end.
+    above: BTreeMap<String, String>,
+    marks: Vec<(String, Option<String>)>,
+}
+
+impl Meetings {
+    fn class(&self, name: &str) -> String {
+        let mut name = name.to_owned();
+        while let Some(above) = self.above.get(&name).filter(|above| **above != name) {
+            name.clone_from(above);
+        }
+        name
+    }
+
+    fn unite(&mut self, names: &[String]) {
+        let Some(first) = names.first() else { return };
+        let class = self.class(first);
+        for name in names {
+            let other = self.class(name);
+            self.above.insert(other, class.clone());
+        }
+    }
+
+    /// Columns that are compared with each other and with constants.
+    fn compare(&mut self, parts: &[&Expr]) {
+        let columns: Vec<String> = parts.iter().flat_map(|part| columns_of(part)).collect();
+        self.unite(&columns);
+        let Some(column) = columns.first() else { return };
+        let constants = parts.iter().filter(|part| columns_of(part).is_empty());
+        self.marks.extend(constants.map(|part| (column.clone(), mark_text(part))));
+    }
+
+    fn look_at(&mut self, expr: &Expr) {
+        match expr {
+            Expr::BinaryExpr(binary)
+                if matches!(
+                    binary.op,
+                    Operator::Eq | Operator::NotEq | Operator::IsDistinctFrom | Operator::IsNotDistinctFrom
+                ) =>
+            {
+                self.compare(&[&binary.left, &binary.right]);
+            }
+            Expr::InList(list) => {
+                let parts: Vec<&Expr> = std::iter::once(&*list.expr).chain(&list.list).collect();
+                self.compare(&parts);
+            }
+            Expr::InSubquery(within) => {
+                let mut names = columns_of(&within.expr);
+                names.extend(within.subquery.subquery.schema().fields().iter().map(|field| field.name().clone()));
+                self.unite(&names);
+            }
+            Expr::Alias(alias) => {
+                let mut names = vec![alias.name.clone()];
+                names.extend(columns_of(&alias.expr));
+                if names.len() == 1 {
+                    self.marks.push((alias.name.clone(), mark_text(&alias.expr)));
+                }
+                self.unite(&names);
+            }
+            _ => {}
+        }
+    }
+
+    fn look_at_node(&mut self, node: &LogicalPlan) -> Result<TreeNodeRecursion> {
+        match node {
+            LogicalPlan::Join(join) => join.on.iter().for_each(|(left, right)| self.compare(&[left, right])),
+            LogicalPlan::Union(union) => {
+                for (place, field) in union.schema.fields().iter().enumerate() {
+                    let of_inputs = union.inputs.iter().map(|input| input.schema().field(place).name().clone());
+                    let names: Vec<String> = std::iter::once(field.name().clone()).chain(of_inputs).collect();
+                    self.unite(&names);
+                }
+            }
+            _ => {}
+        }
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                self.look_at(part);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    }
+
+    fn are_different(&self) -> bool {
+        let mut by_class: BTreeMap<String, BTreeSet<&Option<String>>> = BTreeMap::new();
+        for (column, mark) in &self.marks {
+            by_class.entry(self.class(column)).or_default().insert(mark);
+        }
+        by_class.values().any(|marks| marks.len() > 1)
+    }
+}
+
+/// The names of the columns in an expression, those of outer queries too.
+fn columns_of(expr: &Expr) -> Vec<String> {
+    let mut names = Vec::new();
+    let _never_fails = expr.apply(|part| {
+        if let Expr::Column(column) | Expr::OuterReferenceColumn(_, column) = part {
+            names.push(column.name.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    names
+}
+
+/// The plan without a mark, if marks in it would change answers.
+///
+/// # Errors
+/// A plan that refuses its expressions.
+pub(super) fn without_harmful(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut meetings = Meetings::default();
+    plan.apply_with_subqueries(|node| meetings.look_at_node(node))?;
+    if !meetings.are_different() {
+        return Ok(plan);
+    }
+    let plain = |expr: Expr| expr.transform_up(|part| Ok(unmarked(part)));
+    plan.transform_down_with_subqueries(|node| node.map_expressions(plain)).map(|made: Transformed<_>| made.data)
+}
