@@ -99,8 +99,8 @@ fn read(like: &ScalarValue, text: &str) -> Option<ScalarValue> {
     ScalarValue::try_from_array(columns.first()?, 0).ok()
 }
 
-/// A plan with what its conditions compute of marked literals alone computed, and without marks where these would change
-/// answers; `None` where there is no mark.
+/// A plan with what its conditions compute of marked literals alone computed, and without marks where these would
+/// change answers; `None` where there is no mark.
 ///
 /// # Errors
 /// A plan that refuses its conditions.

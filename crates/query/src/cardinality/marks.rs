@@ -1,8 +1,8 @@
 //! Marks of literals that would change answers.
 //!
-//! The optimiser's rules compare expressions: two equations of one column with different constants leave no row, and two
-//! lists of constants are met and subtracted as sets. A literal with a mark is another expression than the same value
-//! without one. So where values of one column may meet that are marked in different ways, no mark is left.
+//! The optimiser's rules compare expressions: two equations of one column with different constants leave no row, and
+//! two lists of constants are met and subtracted as sets. A literal with a mark is another expression than the same
+//! value without one. So where values of one column may meet that are marked in different ways, no mark is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -45,8 +45,8 @@ impl Sizes {
     /// The least with which a plan's operators get on, in bytes: each part of each holds a few batches, and of a sort
     /// what it merges with. `width` is what a row of the tables is thought to have. A third of it is for rows, and a
     /// sort counts a batch twice. One of texts may be three times as large as its rows, since its buffers have room,
-    /// and holds those of several where rows change hands. A batch of more rows than are expected is none; estimates may
-    /// be wrong, so that some more are thought to come.
+    /// and holds those of several where rows change hands. A batch of more rows than are expected is none; estimates
+    /// may be wrong, so that some more are thought to come.
     pub(in crate::interpreter) fn least_bytes(self, wish: &MemoryWish, batch_rows: usize, width: usize) -> u64 {
         const BATCHES: u64 = 12;
         const ROOM: u64 = 3;
