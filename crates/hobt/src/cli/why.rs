@@ -79,12 +79,14 @@ fn explain(arguments: &Arguments, instance: &Instance, session: &mut Session) ->
     let outside = milliseconds(whole.saturating_sub(elapsed));
     let whole = milliseconds(whole);
     println!(
-        "The batch took {whole} ms, {outside} of them for parsing it, showing plans, and what has no figures here"
+        "The batch took {whole} ms, {outside} of them for parsing it, showing plans, further turns of loops, and what has \
+         no figures here"
     );
     if !stolen.is_zero() {
         let stolen = milliseconds(stolen);
         println!(
-            "The hypervisor gave {stolen} ms of this machine's processors to others meanwhile: nobody explains that"
+            "The hypervisor gave {stolen} ms of this machine's processors to others meanwhile: some of it stands in the \
+             waits above, some in what is unexplained"
         );
     }
     println!("Rows sent: {rows}");

@@ -187,6 +187,26 @@ fn statistics_are_printed_in_sql_servers_letters() {
 }
 
 #[test]
+fn the_time_of_compiling_is_no_part_of_that_of_execution() {
+    let (_folder, _instance, mut session) = open();
+    session
+        .run("CREATE TABLE t (a int NULL); INSERT INTO t SELECT value % 7 FROM GENERATE_SERIES(1, 100000)")
+        .expect("rows");
+    session.run("SET STATISTICS TIME ON").expect("an option");
+    let begun = std::time::Instant::now();
+    // Statistics of the column are made for it before it is planned.
+    let items: Vec<Item> = session.query("SELECT COUNT(*) FROM t WHERE a = 3").collect();
+    let whole = begun.elapsed().as_millis();
+    let milliseconds =
+        |text: &str| -> Option<u128> { text.rsplit_once("elapsed time = ")?.1.strip_suffix(" ms.")?.parse().ok() };
+    let shown: Vec<u128> = items
+        .iter()
+        .filter_map(|item| if let Item::Message(message) = item { milliseconds(&message.text) } else { None })
+        .collect();
+    assert!(shown.len() >= 2 && shown.iter().sum::<u128>() <= whole, "{shown:?} of {whole}");
+}
+
+#[test]
 fn settings_are_changed_and_shown() {
     let (_folder, _instance, mut session) = open();
     session.run("EXEC sp_configure 'max degree of parallelism', 1").expect("a setting");

@@ -180,6 +180,8 @@ impl Interpreter<'_> {
         self.keep_plan(run, &plan);
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         if self.state.options.statistics(StatisticsKind::Time) {
+            self.compile_shown.0 += self.compiled.0;
+            self.compile_shown.1 += self.compiled.1;
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
         }
         let mut task = TaskContext::from(&planner);

@@ -100,6 +100,8 @@ pub(super) struct Interpreter<'s> {
     pub(super) cost: Option<Box<StatementStatistics>>,
     /// Time and processor time that binding and planning the statement took.
     pub(super) compiled: (Duration, Duration),
+    /// The same of all that `SET STATISTICS TIME` has shown of the statement: no part of its execution.
+    pub(super) compile_shown: (Duration, Duration),
     /// The statements with operators that run, each within the one before.
     pub(super) runs: Vec<Arc<StatementRun>>,
     /// What the list of sessions shows of the statement that runs.
@@ -139,6 +141,7 @@ pub fn run_batch(
         changes_variable: false,
         cost: None,
         compiled: (Duration::ZERO, Duration::ZERO),
+        compile_shown: (Duration::ZERO, Duration::ZERO),
         runs: Vec::new(),
         noted: None,
         statements: Statements::default(),
@@ -291,6 +294,7 @@ impl Interpreter<'_> {
         }
         let is_timed = self.state.options.statistics(StatisticsKind::Time) && statement_kind::is_timed(statement);
         let clocks = is_timed.then(|| (Instant::now(), processor::process_cpu_time()));
+        let compiled_outside = std::mem::take(&mut self.compile_shown);
         self.sequences.borrow_mut().next_statement();
         let position = statement.span.position;
         let outer = self.begin_plan(statement);
@@ -298,6 +302,7 @@ impl Interpreter<'_> {
             Ok(outcome) => outcome,
             Err(mut failure) => {
                 self.leave_plan(outer);
+                self.compile_shown = compiled_outside;
                 if !failure.reported {
                     failure.error = failure.error.at(position);
                 }
@@ -323,9 +328,10 @@ impl Interpreter<'_> {
             }
             self.send(Event::Statistics(cost))?;
         }
+        let (compile, compile_cpu) = std::mem::replace(&mut self.compile_shown, compiled_outside);
         if let (Some((started, cpu)), true) = (clocks, self.state.options.statistics(StatisticsKind::Time)) {
-            let cpu = processor::process_cpu_time().saturating_sub(cpu);
-            self.send_message(statistics::execution_times(cpu, started.elapsed()))?;
+            let cpu = processor::process_cpu_time().saturating_sub(cpu + compile_cpu);
+            self.send_message(statistics::execution_times(cpu, started.elapsed().saturating_sub(compile)))?;
         }
         Ok(())
     }

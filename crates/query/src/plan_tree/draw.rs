@@ -58,8 +58,9 @@ pub fn draw(statement: &ShownStatement, drawing: Drawing) -> String {
 pub fn memory_text(statement: &ShownStatement) -> Option<String> {
     let memory = statement.memory.as_ref()?;
     let kilobytes = |bytes: u64| count(bytes.div_ceil(1024));
+    let used = if memory.held_most > memory.granted { "and lent more: at most" } else { "of which at most" };
     Some(format!(
-        "granted {} KB, of which at most {} KB were used; by the estimates {} KB are kept",
+        "granted {} KB, {used} {} KB were used; by the estimates {} KB are kept",
         kilobytes(memory.granted),
         kilobytes(memory.held_most),
         kilobytes(memory.ideal)
