@@ -73,6 +73,15 @@ fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), top:
     !is_correlated(plan) && (nullable == (false, false) || knows_null)
 }
 
+/// Whether a plan's rows are put together of others': what `DISTINCT` and set operations make.
+fn is_set(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => plan.inputs().into_iter().any(is_set),
+        LogicalPlan::Distinct(_) | LogicalPlan::Union(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether a subquery's condition can stand here: where DataFusion turns it into a join.
 fn joins_here(site: Site<'_>) -> bool {
     matches!(site.clause, Clause::Where | Clause::Having | Clause::On)
@@ -183,8 +192,12 @@ impl Binder<'_> {
         let nullable = (operand.nullable, column.nullable);
         let (left, right) = comparable(operand, column, "equal to").map_err(|error| error.at(position))?;
         let (plan, right) = self.project_one(body.plan, right)?;
-        // Inside of other conditions DataFusion takes a column twice that the subquery both selects and correlates.
-        let can_join = joins_here(site) && !is_beyond_engine(&plan, true) && (top || !is_correlated(&plan));
+        // Inside of other conditions DataFusion takes a column twice that the subquery both selects and correlates, or
+        // selects once for each value. An operand of the query outside of this one it does not find.
+        let can_join = joins_here(site)
+            && !is_beyond_engine(&plan, true)
+            && (top || !(is_correlated(&plan) || is_set(&plan)))
+            && !left.contains_outer();
         if can_join && (!negated || is_one_equation(&left, &plan, nullable, top)) {
             return Ok(Expr::InSubquery(InSubquery::new(Box::new(left), subquery_of(plan), negated)));
         }
