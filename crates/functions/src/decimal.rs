@@ -32,12 +32,10 @@ pub(crate) fn fits(value: i128, precision: u8) -> bool {
 /// `value / divisor`, rounded half away from zero; `divisor` is positive.
 pub(crate) fn divide_round(value: i128, divisor: i128) -> i128 {
     // To divide 128 bits takes several times as long.
-    if let (Ok(value), Ok(divisor)) = (i64::try_from(value), i64::try_from(divisor)) {
-        let (quotient, remainder) = (value / divisor, value % divisor);
-        let up = remainder.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2);
-        return i128::from(quotient) + i128::from(if up { value.signum() } else { 0 });
-    }
-    let (quotient, remainder) = (value / divisor, value % divisor);
+    let (quotient, remainder) = match (i64::try_from(value), i64::try_from(divisor)) {
+        (Ok(value), Ok(divisor)) => (i128::from(value / divisor), i128::from(value % divisor)),
+        _ => (value / divisor, value % divisor),
+    };
     if remainder.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2) { quotient + value.signum() } else { quotient }
 }
 
@@ -182,6 +180,7 @@ mod tests {
         assert_eq!(divide_round(-25, 10), -3);
         assert_eq!(divide_round(24, 10), 2);
     }
+
     #[test]
     fn short_ways_give_what_256_bits_give() {
         let mut random = hobt_base::SplitMix64::new(11);

@@ -42,6 +42,28 @@ fn negate_if(expr: Expr, negated: bool) -> Expr {
     if negated { Expr::Not(Box::new(expr)) } else { expr }
 }
 
+/// Operands joined by `AND` or `OR`, however many there are.
+///
+/// # Errors
+/// 8631; an internal one where there is no operand.
+fn joined(mut operands: Vec<Expr>, operator: Operator, position: Position) -> Result<Expr, SqlError> {
+    // DataFusion takes a long chain apart and makes a tree of it that is as deep as it is long. What it has to see,
+    // because it makes a join of it, stays as it is.
+    if operands.len() > WIDE {
+        let is_seen = |part: &Expr| part.contains_outer() || has_subquery(part);
+        let (seen, mut plain): (Vec<Expr>, Vec<Expr>) = operands.into_iter().partition(is_seen);
+        let all = operator == Operator::And;
+        let kernel = |part: &[Expr]| Kernel::call(Operation::Junction { all }, part.to_vec(), position);
+        while plain.len() > WIDE {
+            plain = plain.chunks(WIDE).map(kernel).collect();
+        }
+        check_list(seen.len())?;
+        plain.extend(seen);
+        operands = plain;
+    }
+    balanced(operands, operator).ok_or_else(|| SqlError::internal("a condition without operands"))
+}
+
 impl Binder<'_> {
     /// A condition where only "true" counts.
     pub(super) fn condition(&self, condition: &Condition, site: Site<'_>) -> Result<Expr, SqlError> {
@@ -112,22 +134,8 @@ impl Binder<'_> {
     ) -> Result<Expr, SqlError> {
         let operator = if conjunction { Operator::And } else { Operator::Or };
         let operands = operands.iter().map(|operand| self.truth(operand, negated, top && conjunction, site));
-        let mut operands = in_order(operands.collect::<Result<Vec<_>, _>>()?, conjunction, site.scope);
-        // DataFusion takes a long chain apart and makes a tree of it that is as deep as it is long. What it has to see,
-        // because it makes a join of it, stays as it is.
-        if operands.len() > WIDE {
-            let is_seen = |part: &Expr| part.contains_outer() || has_subquery(part);
-            let (seen, mut plain): (Vec<Expr>, Vec<Expr>) = operands.into_iter().partition(is_seen);
-            let kernel =
-                |part: &[Expr]| Kernel::call(Operation::Junction { all: conjunction }, part.to_vec(), position);
-            while plain.len() > WIDE {
-                plain = plain.chunks(WIDE).map(kernel).collect();
-            }
-            check_list(seen.len())?;
-            plain.extend(seen);
-            operands = plain;
-        }
-        balanced(operands, operator).ok_or_else(|| SqlError::internal("a condition without operands"))
+        let operands = in_order(operands.collect::<Result<Vec<_>, _>>()?, conjunction, site.scope);
+        joined(operands, operator, position)
     }
 
     /// `x [NOT] IN (y, …)`
@@ -163,8 +171,8 @@ impl Binder<'_> {
         };
         // The simplifier meets and subtracts the lists of one operand as sets, which is right for constants alone.
         let list = (!known.is_empty()).then(|| in_list(known));
-        let any = list.into_iter().chain(others.into_iter().map(|other| operand.clone().eq(other))).reduce(Expr::or);
-        let any = any.ok_or_else(|| SqlError::internal("IN without a list"))?;
+        let all = list.into_iter().chain(others.into_iter().map(|other| operand.clone().eq(other))).collect();
+        let any = joined(all, Operator::Or, position)?;
         Ok(if negated { Expr::Not(Box::new(any)) } else { any })
     }
 

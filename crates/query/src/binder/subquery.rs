@@ -69,7 +69,7 @@ fn as_outer(expr: Expr, sql_type_of: &dyn Fn(&Column) -> Option<SqlType>) -> Res
 /// Whether `NOT IN` can be a join by nothing but the equation of both values. DataFusion's join that knows what NULL
 /// does has room for one equation of columns; it takes it for any whose columns, those that correlate too, may be NULL.
 fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), top: bool) -> bool {
-    let knows_null = top && !left.column_refs().is_empty() && !left.contains_outer();
+    let knows_null = top && !left.column_refs().is_empty();
     !is_correlated(plan) && (nullable == (false, false) || knows_null)
 }
 

@@ -120,31 +120,49 @@ impl OwnThread {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use super::*;
+
+    /// Waits for another thread, which begins only when this one is about to wait.
+    fn wait_for_another() {
+        let (begin, has_begun) = channel();
+        let (end, has_ended) = channel();
+        let other = std::thread::spawn(move || {
+            has_begun.recv().expect("it waits");
+            end.send(()).expect("it waits still");
+        });
+        begin.send(()).expect("the other is there");
+        has_ended.recv().expect("the other ends");
+        other.join().expect("no panic");
+    }
 
     #[test]
     fn what_workers_are_waited_for_is_no_time_of_the_thread() {
-        let long = Duration::from_millis(30);
+        let before = FOR_WORKERS.get().0;
         let clock = OwnThread::begin();
-        for_workers(|| std::thread::sleep(long));
-        let time = clock.end();
-        assert!(time.elapsed >= long && time.own <= time.elapsed - long + time.cpu, "{time:?}");
+        for_workers(wait_for_another);
+        let (time, waited) = (clock.end(), FOR_WORKERS.get().0 - before);
+        assert!(!waited.is_zero() && time.own == time.elapsed - waited, "{time:?}, waited {waited:?}");
+    }
+
+    #[test]
+    fn what_others_are_waited_for_is_time_of_the_thread() {
         let clock = OwnThread::begin();
-        std::thread::sleep(long);
+        wait_for_another();
         let time = clock.end();
-        assert!(time.own >= long, "{time:?}");
-        assert!(time.cpu <= time.own, "{time:?}");
+        assert!(time.own == time.elapsed && time.cpu <= time.own, "{time:?}");
     }
 
     #[test]
     fn a_statement_within_another_leaves_the_outer_its_own_time() {
-        let long = Duration::from_millis(10);
+        let before = FOR_WORKERS.get().0;
         let outer = OwnThread::begin();
         let inner = OwnThread::begin();
-        for_workers(|| std::thread::sleep(long));
+        for_workers(wait_for_another);
         let inner = inner.end();
-        let outer = outer.end();
+        let (outer, waited) = (outer.end(), FOR_WORKERS.get().0 - before);
         assert!(outer.elapsed >= inner.elapsed && outer.own >= inner.own, "{outer:?} around {inner:?}");
-        assert!(outer.own <= outer.elapsed - long + outer.cpu, "{outer:?}");
+        assert!(outer.own == outer.elapsed - waited && inner.own == inner.elapsed - waited, "{waited:?}");
     }
 }

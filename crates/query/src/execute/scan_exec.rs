@@ -577,7 +577,7 @@ fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBu
 }
 
 /// Numbers with the one zero of T-SQL; files from elsewhere may hold `-0`.
-fn one_zero<T: ArrowPrimitiveType>(values: PrimitiveArray<T>) -> ArrayRef {
+fn with_one_zero<T: ArrowPrimitiveType>(values: PrimitiveArray<T>) -> ArrayRef {
     normalize_float_zero(&(Arc::new(values) as ArrayRef))
 }
 
@@ -594,11 +594,15 @@ pub(super) fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<Array
         VectorData::I16(values) => Arc::new(Int16Array::new(values.into(), nulls)),
         VectorData::I32(values) => match sql_type {
             SqlType::Date => Arc::new(primitive::<Date32Type>(values, nulls)),
-            SqlType::Real => one_zero(Float32Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls)),
+            SqlType::Real => {
+                with_one_zero(Float32Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls))
+            }
             _ => Arc::new(Int32Array::new(values.into(), nulls)),
         },
         VectorData::I64(values) => match sql_type {
-            SqlType::Float => one_zero(Float64Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls)),
+            SqlType::Float => {
+                with_one_zero(Float64Array::new(ScalarBuffer::new(Buffer::from_vec(values), 0, rows), nulls))
+            }
             _ => Arc::new(Int64Array::new(values.into(), nulls)),
         },
         VectorData::I128(values) => {
