@@ -179,7 +179,8 @@ impl Interpreter<'_> {
         let plan = finish(plan)?;
         self.keep_plan(run, &plan);
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
-        if self.state.options.statistics(StatisticsKind::Time) {
+        // The query that makes statistics is a part of what it makes them for.
+        if self.state.options.statistics(StatisticsKind::Time) && !self.is_gathering {
             self.compile_shown.0 += self.compiled.0;
             self.compile_shown.1 += self.compiled.1;
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
