@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from workspace import ROOT, cargo_metadata, finish
 
 ORDER = (
-    "base types sync disk page log buffer txn access catalog engine tsql functions query session lab sim hobt"
+    "base types sync disk page log buffer txn access catalog engine tsql functions query session lab sim interleave hobt"
 ).split()
 UNSAFE = {"sync", "disk", "buffer"}
 DATAFUSION = {"query"}

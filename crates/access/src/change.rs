@@ -13,6 +13,7 @@
 //!
 //! A database without a log (`tempdb`, and tests) changes its pages in the same way and logs nothing.
 
+use hobt_sync::planted::{self, Bug};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,9 +27,13 @@ use crate::log_record::{ChangeHead, HobtRecord, Undo, encode_together, encode_un
 use crate::{AccessError, Storage};
 
 /// What a record takes beside the change in it, at most: its head, and the two records that end a transaction.
-const HEAD_BYTES: usize = 160;
+pub(crate) const HEAD_BYTES: usize = 160;
 /// What an image takes more than its page.
-const IMAGE_BYTES: usize = hobt_base::PAGE_SIZE + 64;
+pub(crate) const IMAGE_BYTES: usize = hobt_base::PAGE_SIZE + 64;
+
+/// Bytes of the record that saves a HOBT's count of rows, at most: the first since a checkpoint is an image of the
+/// page.
+pub(crate) const COUNT_RECORD_BYTES: usize = IMAGE_BYTES + HEAD_BYTES + CHANGE_BYTES;
 
 /// What becomes of a change.
 #[derive(Clone, Copy)]
@@ -127,6 +132,8 @@ pub(crate) struct Identity {
     pub(crate) key: Option<Arc<TreeKey>>,
     /// The beginning of the epoch in which the log has it.
     logged_in: AtomicU64,
+    /// Bytes of what the log has of it; 0 while that is not known.
+    record_bytes: AtomicU64,
 }
 
 impl Identity {
@@ -137,7 +144,16 @@ impl Identity {
         rows: Arc<RowLayout>,
         layout_version: u32,
     ) -> Identity {
-        Identity { id, run_list, filegroup, rows, layout_version, key: None, logged_in: AtomicU64::new(0) }
+        Identity {
+            id,
+            run_list,
+            filegroup,
+            rows,
+            layout_version,
+            key: None,
+            logged_in: AtomicU64::new(0),
+            record_bytes: AtomicU64::new(0),
+        }
     }
 
     /// That of a B+tree.
@@ -153,16 +169,36 @@ impl Identity {
         }
     }
 
-    /// Sees to it that the log has it in this epoch.
-    fn log(&self, log: &TransactionLog, epoch: Epoch) -> Result<(), AppendError> {
-        if self.logged_in.load(Ordering::Acquire) == epoch.begin.0 {
-            return Ok(());
-        }
+    fn record(&self) -> Vec<u8> {
         let key = self.key.as_deref();
-        let payload = HobtRecord::encode(self.id, self.run_list, self.filegroup, self.layout_version, key, &self.rows);
-        append_structure(log, epoch, kind::HOBT, &payload, &Reservation::default())?;
+        HobtRecord::encode(self.id, self.run_list, self.filegroup, self.layout_version, key, &self.rows)
+    }
+
+    /// Bytes of what the log has of it.
+    pub(crate) fn record_bytes(&self) -> usize {
+        let known = self.record_bytes.load(Ordering::Relaxed);
+        if known > 0 {
+            return known as usize;
+        }
+        let bytes = self.record().len();
+        self.record_bytes.store(bytes as u64, Ordering::Relaxed);
+        bytes
+    }
+
+    fn is_logged_in(&self, epoch: Epoch) -> bool {
+        self.logged_in.load(Ordering::Acquire) == epoch.begin.0
+    }
+
+    /// Sees to it that the log has it in this epoch. The record takes the room of `reservation`; how many bytes it has,
+    /// if there was none.
+    fn log(&self, log: &TransactionLog, epoch: Epoch, reservation: &Reservation) -> Result<Option<usize>, AppendError> {
+        if self.is_logged_in(epoch) {
+            return Ok(None);
+        }
+        let payload = self.record();
+        append_structure(log, epoch, kind::HOBT, &payload, reservation)?;
         self.logged_in.store(epoch.begin.0, Ordering::Release);
-        Ok(())
+        Ok(Some(payload.len()))
     }
 }
 
@@ -180,6 +216,39 @@ fn append_structure(
 
 /// Room for the record of a change of a row, as most are.
 const CHANGE_BYTES: usize = 512;
+
+/// Bytes of the log that a change of a page and its undo take together, and what the transaction touches first with it.
+///
+/// What takes a change back is no longer than the change. But the page may have to be logged whole by then, and its
+/// HOBT be described, because a checkpoint has begun in between: once for each that the transaction changes.
+fn bytes_needed(
+    payload: usize,
+    id: PageId,
+    hobt: Option<&Identity>,
+    (epoch, is_long): (Epoch, bool),
+    logged: &Logged<'_>,
+) -> (usize, [Option<u64>; 2]) {
+    let once = payload + HEAD_BYTES;
+    let mut bytes = once + if is_long { IMAGE_BYTES } else { 0 };
+    bytes += hobt.filter(|hobt| !hobt.is_logged_in(epoch)).map_or(0, Identity::record_bytes);
+    let (Some(chain), Some(_)) = (logged.chain, logged.undo) else { return (bytes, [None; 2]) };
+    bytes += once;
+    let page = page_key(id);
+    if !chain.is_untouched(page) {
+        // Nor is its HOBT.
+        return (bytes, [None; 2]);
+    }
+    let described = hobt.filter(|hobt| chain.is_untouched(HOBT_KEY | hobt.id.0));
+    bytes += IMAGE_BYTES + described.map_or(0, Identity::record_bytes);
+    (bytes, [Some(page), described.map(|hobt| HOBT_KEY | hobt.id.0)])
+}
+
+/// Numbers of pages as [`LogChain::note_touched`] is told of them; those of HOBTs have the highest bit.
+fn page_key(id: PageId) -> u64 {
+    u64::from(id.file.0) << 32 | u64::from(id.number)
+}
+
+const HOBT_KEY: u64 = 1 << 63;
 
 /// Where a record goes, and what pays for its room.
 struct Destination<'a> {
@@ -230,8 +299,7 @@ fn apply_parts(hobt: &Identity, parts: &mut [Part<'_>]) -> Result<bool, (PageId,
 
 /// A change says all about its page that there is to say.
 fn stands_alone(change: &PageChange) -> bool {
-    #[cfg(feature = "planted-bugs")]
-    if crate::planted::has(crate::planted::Bug::NoImages) {
+    if planted::has(Bug::NoImages) {
         return true;
     }
     matches!(change, PageChange::Format { .. } | PageChange::Image { .. })
@@ -283,13 +351,18 @@ impl Storage {
         let own = Reservation::default();
         let paid = logged.payer.and_then(|payer| Some((payer, payer.paid_reservation()?)));
         if !logged.is_reserved {
-            // What takes it back is no longer than the change, but may need an image of its own.
-            let is_long = stands_alone(change) || before < log.log().epoch().begin;
-            let once = payload.len() + HEAD_BYTES + if is_long { IMAGE_BYTES } else { 0 };
-            let bytes = if logged.undo.is_some() { 2 * once } else { once };
+            let epoch = log.log().epoch();
+            let is_long = stands_alone(change) || before < epoch.begin;
+            let (bytes, touched) = bytes_needed(payload.len(), id, hobt, (epoch, is_long), &logged);
             match (logged.chain, paid) {
                 (Some(chain), _) | (None, Some((chain, _))) => chain.reserve(bytes)?,
+                (None, None) if logged.counts => log.reserve_for_checkpoint(&own, bytes)?,
                 (None, None) => log.reserve(&own, bytes)?,
+            }
+            for (chain, what) in
+                logged.chain.iter().flat_map(|chain| touched.iter().flatten().map(move |it| (chain, *it)))
+            {
+                chain.note_touched(what);
             }
         }
         match apply(page, rows, change) {
@@ -310,6 +383,9 @@ impl Storage {
                 has_image = true;
             }
         })?;
+        if let Some(chain) = logged.chain.filter(|_| has_image && logged.compensates.is_some()) {
+            chain.note_spent(IMAGE_BYTES);
+        }
         PageHeader::stamp_lsn(page, appended.lsn);
         Ok(Some(Changed { lsn: appended.lsn }))
     }
@@ -326,8 +402,12 @@ impl Storage {
         loop {
             let epoch = to.log.log().epoch();
             look(epoch, payload);
-            let described = to.hobt.map_or(Ok(()), |hobt| hobt.log(to.log, epoch));
-            let appended = described.and_then(|()| match to.chain {
+            let room = to.chain.map_or(to.own, |chain| chain.reservation());
+            let described = to.hobt.map_or(Ok(None), |hobt| hobt.log(to.log, epoch, room));
+            if let (Ok(Some(bytes)), Some(chain)) = (&described, to.chain) {
+                chain.note_spent(*bytes);
+            }
+            let appended = described.and_then(|_| match to.chain {
                 Some(chain) => chain.append_in(epoch, kind, payload),
                 None => append_structure(to.log, epoch, kind, payload, to.own),
             });
@@ -378,7 +458,7 @@ impl Storage {
         let mut payload = encode(parts);
         let own = Reservation::default();
         if chain.is_none() {
-            log.reserve(&own, payload.len() + parts.len() * IMAGE_BYTES)?;
+            log.reserve(&own, payload.len() + parts.len() * IMAGE_BYTES + hobt.record_bytes())?;
         }
         match apply_parts(hobt, parts) {
             Ok(true) => {}
@@ -444,12 +524,12 @@ impl Storage {
         let mut payload = Vec::new();
         undo.encode(&mut payload);
         // What takes it back writes two pages of the run list at most.
-        chain.reserve(payload.len() + 3 * (IMAGE_BYTES + HEAD_BYTES))?;
+        chain.reserve(payload.len() + 3 * (IMAGE_BYTES + HEAD_BYTES) + 2 * hobt.record_bytes())?;
         loop {
             // Recovery opens the HOBT, also where the note is the last that a crash left of it.
             let epoch = chain.log().log().epoch();
-            let described = hobt.log(chain.log(), epoch);
-            match described.and_then(|()| chain.append_in(epoch, kind::NOTE, &payload)) {
+            let described = hobt.log(chain.log(), epoch, chain.reservation());
+            match described.and_then(|_| chain.append_in(epoch, kind::NOTE, &payload)) {
                 Ok(appended) => return Ok(appended.lsn),
                 Err(AppendError::EpochChanged) => {}
                 Err(AppendError::Failed(error)) => return Err(error.into()),

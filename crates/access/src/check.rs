@@ -2,22 +2,28 @@
 //!
 //! Every extent of a file is free, or kept for allocation pages, or in one run of one heap; the maps on disk and the
 //! copy in memory say the same; a heap's run list on disk is the one in memory, each of its pages carries its id, and
-//! the live rows are as many as its count says; their values on pages of their own are whole; a B+tree is one besides
-//! ([`AllocationCheck::add_tree`]). Nothing may change the database meanwhile, or what is found may be what changed.
+//! the live rows are as many as its count says; their values on pages of their own are whole, in the runs that are for
+//! them, and each has its pages to itself; a B+tree is one besides ([`AllocationCheck::add_tree`]). No page was changed
+//! behind the end of the log, or by a statement that there has not been. Nothing may change the database meanwhile, or
+//! what is found may be what changed.
 //!
-//! Leaves to others: what the catalog says exists (it names the heaps to [`AllocationCheck::add_hobt`]), repairs.
+//! Leaves to others: what the catalog says exists (it names the heaps to [`AllocationCheck::add_hobt`]), what values
+//! mean, repairs. A page of values to which no row points is none: an undo may leave such pages in their run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_base::{EXTENT_PAGES, FileId, HobtId, PageId};
 use hobt_page::{
-    AllocationMap, EXTENTS_PER_MAP, LargeValuePage, PageBytes, PageDamage, PageHeader, PageType, RowPage, Run,
-    RunContents, RunListPage, StoredValue, check_row_page,
+    AllocationMap, EXTENTS_PER_MAP, LargeValuePage, PageBytes, PageDamage, PageFlags, PageHeader, PageType, RowPage,
+    Run, RunContents, RunListPage, StoredValue, check_row_page, map_page_of,
 };
 
+use hobt_txn::Transactions;
+
+use crate::btree::{TreeFault, Wrong};
 use crate::storage::DataFile;
 use crate::{AccessError, BTree, Hobt, Storage};
 
@@ -71,6 +77,20 @@ pub enum Finding {
         /// What is wrong.
         damage: PageDamage,
     },
+    /// A page of a tree contradicts the others.
+    Tree {
+        /// The page.
+        page: PageId,
+        /// How.
+        fault: TreeFault,
+    },
+    /// A page with a piece of a value is one of two values.
+    SharedValue {
+        /// The page.
+        page: PageId,
+        /// The row page whose row has the second value.
+        row_page: PageId,
+    },
     /// A heap has another number of live rows than its count says.
     RowCount {
         /// The heap.
@@ -100,6 +120,10 @@ impl fmt::Display for Finding {
             }
             Finding::RunList { hobt, rule } => write!(f, "the run list of HOBT {hobt}: {rule}"),
             Finding::Page { page, damage } => write!(f, "page {page}: {damage}"),
+            Finding::Tree { page, fault } => write!(f, "page {page}: {}", fault.rule()),
+            Finding::SharedValue { page, row_page } => {
+                write!(f, "page {page} is of a value in page {row_page}, and of another one too")
+            }
             Finding::RowCount { hobt, counted, found } => {
                 write!(f, "HOBT {hobt} has {found} rows and counts {counted}")
             }
@@ -115,6 +139,26 @@ pub struct AllocationCheck {
     owned: BTreeMap<FileId, (Arc<DataFile>, Vec<bool>)>,
     findings: Vec<Finding>,
     cancelled: Arc<AtomicBool>,
+    /// Who gives stamps out.
+    clock: Option<Arc<Transactions>>,
+}
+
+/// The pages of values of one heap or tree.
+#[derive(Default)]
+struct ValuePages {
+    /// Those that are in its runs.
+    own: HashSet<PageId>,
+    /// Those that a value has.
+    used: HashSet<PageId>,
+}
+
+impl ValuePages {
+    fn of(runs: &[Run]) -> ValuePages {
+        let values = runs.iter().filter(|run| run.contents == RunContents::LargeValues);
+        let pages =
+            values.flat_map(|run| (run.first.number..run.used_end()).map(|number| PageId::new(run.first.file, number)));
+        ValuePages { own: pages.collect(), used: HashSet::new() }
+    }
 }
 
 impl AllocationCheck {
@@ -130,6 +174,10 @@ impl AllocationCheck {
             let (mut taken, mut extents) = (0, 0);
             let read = file.for_each_map(&mut |first, count, page| {
                 extents += count;
+                if let Err(damage) = check_map(page, count).and_then(|header| check_lsn(storage, &header)) {
+                    let id = PageId::new(file.id(), map_page_of(first * EXTENT_PAGES));
+                    findings.push(Finding::Page { page: id, damage });
+                }
                 for extent in first..first + count {
                     let on_disk = AllocationMap::is_allocated(page, extent - first);
                     taken += u32::from(on_disk);
@@ -153,13 +201,20 @@ impl AllocationCheck {
             let of_maps = (0..size.max(extents)).map(of_maps).collect();
             owned.insert(file.id(), (file, of_maps));
         }
-        Ok(AllocationCheck { storage: Arc::clone(storage), owned, findings, cancelled: Arc::default() })
+        Ok(AllocationCheck { storage: Arc::clone(storage), owned, findings, cancelled: Arc::default(), clock: None })
     }
 
     /// The same check, which ends with [`AccessError::Cancelled`] soon after `cancelled` was set.
     #[must_use]
     pub fn until(mut self, cancelled: Arc<AtomicBool>) -> AllocationCheck {
         self.cancelled = cancelled;
+        self
+    }
+
+    /// The check with the statements that there have been.
+    #[must_use]
+    pub fn stamped_by(mut self, clock: Arc<Transactions>) -> AllocationCheck {
+        self.clock = Some(clock);
         self
     }
 
@@ -200,17 +255,14 @@ impl AllocationCheck {
         let runs = hobt.runs();
         self.compare_list(hobt, &runs)?;
         self.own_all(hobt, &runs)?;
+        let mut values = ValuePages::of(&runs);
         let mut rows = 0;
         for run in &runs {
             for number in run.row_pages() {
-                rows += self.page_rows(hobt, PageId::new(run.first.file, number))?;
-            }
-            if run.contents == RunContents::LargeValues {
-                for number in run.first.number..run.used_end() {
-                    self.value_page(hobt, PageId::new(run.first.file, number))?;
-                }
+                rows += self.page_rows(hobt, PageId::new(run.first.file, number), &mut values)?;
             }
         }
+        self.value_pages(hobt, &values)?;
         if rows != hobt.row_count() {
             self.findings.push(Finding::RowCount { hobt: hobt.id(), counted: hobt.row_count(), found: rows });
         }
@@ -226,18 +278,19 @@ impl AllocationCheck {
         let runs = hobt.runs();
         self.compare_list(hobt, &runs)?;
         self.own_all(hobt, &runs)?;
+        let (figures, wrong) = tree.check()?;
+        let finding = |(page, wrong)| match wrong {
+            Wrong::Damage(damage) => Finding::Page { page, damage },
+            Wrong::Tree(fault) => Finding::Tree { page, fault },
+        };
+        self.findings.extend(wrong.into_iter().map(finding));
+        let mut values = ValuePages::of(&runs);
         for run in &runs {
-            if run.contents == RunContents::LargeValues {
-                for number in run.first.number..run.used_end() {
-                    self.value_page(hobt, PageId::new(run.first.file, number))?;
-                }
-            }
-            if hobt.row_layout().variable_count() > 0 {
-                self.leaf_values(hobt, run)?;
+            for number in run.row_pages() {
+                self.tree_page(hobt, PageId::new(run.first.file, number), &mut values)?;
             }
         }
-        let (figures, wrong) = tree.check()?;
-        self.findings.extend(wrong.into_iter().map(|(page, damage)| Finding::Page { page, damage }));
+        self.value_pages(hobt, &values)?;
         if figures.rows != hobt.row_count() {
             let counted = hobt.row_count();
             self.findings.push(Finding::RowCount { hobt: hobt.id(), counted, found: figures.rows });
@@ -245,16 +298,43 @@ impl AllocationCheck {
         Ok(())
     }
 
-    /// The long values of a tree's leaves.
-    fn leaf_values(&mut self, hobt: &Hobt, run: &Run) -> Result<(), AccessError> {
-        for number in run.row_pages() {
-            let file = self.storage.file(run.first.file)?;
-            let page = file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, file.name()));
-            if let Some(page) = self.page_or_finding(page)? {
-                self.check_values(hobt, &page)?;
-            }
+    /// The header of a page of a tree and the long values of a leaf.
+    fn tree_page(&mut self, hobt: &Hobt, id: PageId, values: &mut ValuePages) -> Result<(), AccessError> {
+        self.check_cancelled()?;
+        let file = self.storage.file(id.file)?;
+        let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
+        let Some(page) = self.page_or_finding(page)? else { return Ok(()) };
+        if let Err(damage) = self.check_header(&page) {
+            self.note_damage(id, damage);
+            return Ok(());
         }
-        Ok(())
+        self.check_values(hobt, id, &page, values)
+    }
+
+    /// The pages of a HOBT with pieces of values.
+    fn value_pages(&mut self, hobt: &Hobt, values: &ValuePages) -> Result<(), AccessError> {
+        let mut pages: Vec<PageId> = values.own.iter().copied().collect();
+        pages.sort_unstable();
+        pages.into_iter().try_for_each(|id| self.value_page(hobt, id))
+    }
+
+    /// What a header says besides what it is for.
+    fn check_header(&self, page: &PageBytes) -> Result<PageHeader, PageDamage> {
+        let header = PageHeader::read(page)?;
+        header.check(page)?;
+        check_lsn(&self.storage, &header)?;
+        if self.clock.as_ref().is_some_and(|clock| header.newest_writer > clock.latest()) {
+            return Err(PageDamage::Structure { rule: "a page's newest writer among the statements there have been" });
+        }
+        Ok(header)
+    }
+
+    /// Notes what is wrong with a page, unless it is known.
+    fn note_damage(&mut self, page: PageId, damage: PageDamage) {
+        let finding = Finding::Page { page, damage };
+        if !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
     }
 
     /// Ends the check; what is allocated and was not named by any heap is a finding.
@@ -294,7 +374,7 @@ impl AllocationCheck {
             let file = self.storage.file(next.file)?;
             let page = file.pool_file().read(next.number).map_err(|error| AccessError::of_pool(error, file.name()));
             let Some(page) = self.page_or_finding(page)? else { return Ok(()) };
-            match PageHeader::read(&page).and_then(|header| Ok((header, RunListPage::read(&page)?))) {
+            match self.check_header(&page).and_then(|header| Ok((header, RunListPage::read(&page)?))) {
                 Ok((header, entries)) => {
                     if header.hobt != hobt.id() {
                         self.findings.push(Finding::RunList { hobt: hobt.id(), rule: "a page of another HOBT" });
@@ -320,8 +400,9 @@ impl AllocationCheck {
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
         let Some(page) = self.page_or_finding(page)? else { return Ok(()) };
-        if let Err(damage) = LargeValuePage::read(&page, hobt.id()) {
-            self.findings.push(Finding::Page { page: id, damage });
+        let read = self.check_header(&page).and_then(|_| LargeValuePage::read(&page, hobt.id()).map(drop));
+        if let Err(damage) = read {
+            self.note_damage(id, damage);
         }
         Ok(())
     }
@@ -331,7 +412,7 @@ impl AllocationCheck {
         match read {
             Ok(read) => Ok(Some(read)),
             Err(AccessError::Damaged { page, damage, .. }) => {
-                self.findings.push(Finding::Page { page, damage });
+                self.note_damage(page, damage);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -339,7 +420,16 @@ impl AllocationCheck {
     }
 
     /// Reads the values of a sound page's live rows that are on pages of their own.
-    fn check_values(&mut self, hobt: &Hobt, bytes: &PageBytes) -> Result<(), AccessError> {
+    fn check_values(
+        &mut self,
+        hobt: &Hobt,
+        id: PageId,
+        bytes: &PageBytes,
+        values: &mut ValuePages,
+    ) -> Result<(), AccessError> {
+        if PageHeader::read(bytes).is_ok_and(|header| header.page_type != PageType::Row) {
+            return Ok(());
+        }
         let Ok(page) = RowPage::open(bytes, hobt.row_layout()) else { return Ok(()) };
         if !page.has_pointers() {
             return Ok(());
@@ -347,23 +437,35 @@ impl AllocationCheck {
         for slot in (0..page.row_count()).filter(|&slot| !page.is_deleted(slot)) {
             for column in 0..hobt.row_layout().columns().len() {
                 if let Ok(StoredValue::Pointer(pointer)) = page.stored(column, slot) {
-                    let read = hobt.for_each_piece(&pointer, None, &mut |_| {});
+                    let mut wrong = Vec::new();
+                    let read = hobt.for_each_value_page(&pointer, &mut |page| {
+                        if !values.own.contains(&page) {
+                            let rule = "a page of a value in the runs of values";
+                            wrong.push(Finding::Page { page, damage: PageDamage::Structure { rule } });
+                        } else if !values.used.insert(page) {
+                            wrong.push(Finding::SharedValue { page, row_page: id });
+                        }
+                    });
                     self.page_or_finding(read)?;
+                    self.findings.extend(wrong);
                 }
             }
         }
         Ok(())
     }
 
-    /// The live rows of a page; damage counts as none.
-    fn page_rows(&mut self, hobt: &Hobt, id: PageId) -> Result<u64, AccessError> {
+    /// The live rows of a page of a heap; damage counts as none.
+    fn page_rows(&mut self, hobt: &Hobt, id: PageId, values: &mut ValuePages) -> Result<u64, AccessError> {
         self.check_cancelled()?;
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
         let Some(page) = self.page_or_finding(page)? else { return Ok(0) };
-        let rows = PageHeader::read(&page).and_then(|header| {
+        let rows = self.check_header(&page).and_then(|header| {
             if header.hobt != hobt.id() || header.page_type != PageType::Row {
                 return Err(PageDamage::Structure { rule: "a row page of this HOBT" });
+            }
+            if header.next != PageId::default() || header.flags.contains(PageFlags::FREE) {
+                return Err(PageDamage::Structure { rule: "a page of a heap, which leads nowhere and is not free" });
             }
             check_row_page(&page, hobt.row_layout())?;
             let view = RowPage::open(&page, hobt.row_layout())?;
@@ -371,13 +473,35 @@ impl AllocationCheck {
         });
         match rows {
             Ok(rows) => {
-                self.check_values(hobt, &page)?;
+                self.check_values(hobt, id, &page, values)?;
                 Ok(rows)
             }
             Err(damage) => {
-                self.findings.push(Finding::Page { page: id, damage });
+                self.note_damage(id, damage);
                 Ok(0)
             }
         }
     }
+}
+
+/// Whether a map page that describes so many extents of its file is no more than that.
+fn check_map(page: &PageBytes, extents: u32) -> Result<PageHeader, PageDamage> {
+    let header = PageHeader::read(page)?;
+    header.check(page)?;
+    if header.hobt != HobtId(0) || header.next != PageId::default() {
+        return Err(PageDamage::Structure { rule: "an allocation map, which is its file's alone" });
+    }
+    if (extents..EXTENTS_PER_MAP).any(|extent| AllocationMap::is_allocated(page, extent)) {
+        return Err(PageDamage::Structure { rule: "extents of an allocation map in the file" });
+    }
+    Ok(header)
+}
+
+/// Whether the record that changed a page last is in the log. Asked behind the page: what changes it meanwhile is in
+/// the log by then.
+fn check_lsn(storage: &Storage, header: &PageHeader) -> Result<(), PageDamage> {
+    if storage.log().is_some_and(|log| header.lsn >= log.log().end()) {
+        return Err(PageDamage::Structure { rule: "a page's log sequence number before the end of the log" });
+    }
+    Ok(())
 }

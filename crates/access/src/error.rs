@@ -126,9 +126,13 @@ impl AccessError {
             BufferError::Damaged { page, what, .. } => {
                 AccessError::Damaged { file: file.to_owned(), page, damage: what }
             }
+            BufferError::OutOfRange { page, .. } => {
+                let damage = PageDamage::Structure { rule: "a page that is not behind the end of its file" };
+                AccessError::Damaged { file: file.to_owned(), page, damage }
+            }
             BufferError::Disk(error) => AccessError::Disk(error),
             BufferError::NoFrames => AccessError::OutOfFrames,
-            BufferError::Log(reason) => AccessError::LogFailed(reason),
+            BufferError::Log(error) => error.into(),
             other => AccessError::Closed(format!("file '{file}': {other}")),
         }
     }

@@ -24,12 +24,12 @@ use hobt_buffer::{ExclusiveGuard, ReadCounts, ReadOptions};
 use hobt_page::{
     PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowLayout, RowPage, Run, RunContents, RunListPage,
 };
+use hobt_sync::schedule::RwLock;
 use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
 use hobt_txn::locks::RangeLockers;
-use hobt_txn::{COMMIT_RECORD, IoCounts, LogChain, StatementContext, UndoError};
-use parking_lot::RwLock;
+use hobt_txn::{COMMIT_RECORD, IoCounts, LogChain, StatementContext, TransactionLog, UndoError};
 
-use crate::change::{Changed, Identity, Logged};
+use crate::change::{COUNT_RECORD_BYTES, Changed, Identity, Logged};
 use crate::log_record::Undo;
 use crate::storage::Allocated;
 use crate::{AccessError, Storage};
@@ -50,8 +50,8 @@ pub struct Hobt {
     /// Held shared from the record of a row that comes or goes until it is counted; a checkpoint, which holds it
     /// exclusively, so knows which rows are in the count that it saves.
     counting: RwLock<()>,
-    /// The count that was saved last is that of now. Changed while `counting` is held.
-    is_counted: AtomicBool,
+    /// Whether the count that was saved last is that of now. Changed while `counting` is held.
+    unsaved_count: UnsavedCount,
     state: Latch<State>,
     operations: OperationCounters,
     range_lockers: Arc<RangeLockers>,
@@ -120,12 +120,13 @@ impl Hobt {
             next_value_extents: next_extents,
             dropped: false,
         };
+        let identity = identity(first);
         let hobt = Arc::new(Hobt {
             storage: Arc::clone(storage),
-            identity: identity(first),
             row_count: AtomicU64::new(0),
             counting: RwLock::new(()),
-            is_counted: AtomicBool::new(true),
+            unsaved_count: UnsavedCount::of(storage, &identity),
+            identity,
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
@@ -201,7 +202,9 @@ impl Hobt {
         let mut row_count = 0;
         let mut next = run_list;
         while next != PageId::default() {
-            let file = storage.file(next.file)?;
+            let Ok(file) = storage.file(next.file) else {
+                return Err(storage.damaged(next, PageDamage::Structure { rule: "a run list in a file that is there" }));
+            };
             let damaged = |damage| AccessError::Damaged { file: file.name().to_owned(), page: next, damage };
             let wrong = |rule| damaged(PageDamage::Structure { rule });
             if list.contains(&next) {
@@ -241,10 +244,10 @@ impl Hobt {
         let state = State { list, runs, next_extents, next_value_extents: next_extents, dropped: false };
         Ok(Arc::new(Hobt {
             storage: Arc::clone(storage),
-            identity,
             row_count: AtomicU64::new(row_count),
             counting: RwLock::new(()),
-            is_counted: AtomicBool::new(true),
+            unsaved_count: UnsavedCount::of(storage, &identity),
+            identity,
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
@@ -423,7 +426,7 @@ impl Hobt {
             return Ok(());
         }
         let _counting = self.counting.write();
-        if self.is_counted.load(Ordering::Relaxed) {
+        if !self.unsaved_count.is() {
             return Ok(());
         }
         let (id, file) = (self.identity.run_list, self.storage.file(self.identity.run_list.file)?);
@@ -436,14 +439,14 @@ impl Hobt {
         let change = PageChange::Write { offset, bytes };
         self.storage.in_one_piece(|| self.change(&mut page, id, &change, Logged::structure().counting()))?;
         // Only now: a checkpoint that failed before has saved nothing, and the next one is to do it.
-        self.is_counted.store(true, Ordering::Relaxed);
+        self.unsaved_count.end();
         Ok(())
     }
 
     /// Adds to the count that was saved last, and saves it.
     pub(crate) fn add_to_count(&self, rows: i64) -> Result<(), AccessError> {
         self.row_count.fetch_add_signed(rows);
-        self.is_counted.store(false, Ordering::Relaxed);
+        self.unsaved_count.begin();
         self.save_counts()
     }
 
@@ -461,6 +464,51 @@ impl Hobt {
     fn leave(&self) -> Result<(), UndoError> {
         self.state.write().dropped = true;
         Ok(())
+    }
+}
+
+/// Whether the next checkpoint has to save a HOBT's count of rows; while it does, the log has room for that.
+#[derive(Debug)]
+struct UnsavedCount {
+    is: AtomicBool,
+    log: Option<Arc<TransactionLog>>,
+    /// Of the record that saves it, with an image of the page, and of the HOBT's description.
+    bytes: u64,
+}
+
+impl UnsavedCount {
+    fn of(storage: &Storage, identity: &Identity) -> UnsavedCount {
+        let bytes = (COUNT_RECORD_BYTES + identity.record_bytes()) as u64;
+        UnsavedCount { is: AtomicBool::new(false), log: storage.log().cloned(), bytes }
+    }
+
+    fn is(&self) -> bool {
+        self.is.load(Ordering::Relaxed)
+    }
+
+    /// The count changes. Writes nothing that is shared where it has changed before.
+    fn begin(&self) {
+        if !self.is()
+            && !self.is.swap(true, Ordering::Relaxed)
+            && let Some(log) = &self.log
+        {
+            log.log().expect_of_checkpoint(self.bytes);
+        }
+    }
+
+    fn end(&self) {
+        if self.is.swap(false, Ordering::Relaxed)
+            && let Some(log) = &self.log
+        {
+            log.log().expect_no_more(self.bytes);
+        }
+    }
+}
+
+impl Drop for UnsavedCount {
+    fn drop(&mut self) {
+        // The HOBT is dropped, or its database closed.
+        self.end();
     }
 }
 

@@ -24,9 +24,6 @@ mod free_extents;
 mod hobt;
 mod load;
 mod log_record;
-#[cfg(feature = "planted-bugs")]
-#[doc(hidden)]
-pub mod planted;
 mod read_ahead;
 mod recovery;
 mod row_store;
@@ -36,7 +33,7 @@ mod visible;
 
 pub use btree::{
     BTree, BTreeError, Cursor, Direction, KeyOfRange, KeyRange, KeysOfRange, Reorganized, SeekLeaf, SeekValues,
-    ShowLeaf, ShowProgress, TreeBuilder, TreeDescription, TreeFigures, TreeKey, TreeKeyColumn, TreeSeek,
+    ShowLeaf, ShowProgress, TreeBuilder, TreeDescription, TreeFault, TreeFigures, TreeKey, TreeKeyColumn, TreeSeek,
 };
 pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;

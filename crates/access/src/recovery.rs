@@ -16,6 +16,7 @@
 //!
 //! Leaves to others: the headers of files, the catalog (crate `engine`), the checkpoint that ends it.
 
+use hobt_sync::planted::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use hobt_txn::{
 };
 
 use crate::btree::{BTree, KeyChange, TreeKey};
-use crate::change::Identity;
+use crate::change::{HEAD_BYTES, IMAGE_BYTES, Identity};
 use crate::hobt::{Replaced, RowChange};
 use crate::log_record::{ChangeRecord, StorageRecord, Undo};
 use crate::storage::Allocated;
@@ -66,6 +67,25 @@ struct Known {
     pending: BTreeMap<Lsn, (PageId, u32)>,
     /// Records that were taken back before the crash.
     compensated: HashSet<Lsn>,
+    /// Bytes of the log that its undo appends, about.
+    undo_bytes: u64,
+    /// Pages that it changed before redo begins, which its undo logs whole.
+    old_pages: HashSet<PageId>,
+}
+
+impl Known {
+    fn of(record: &Record) -> Known {
+        Known {
+            first: record.lsn,
+            last: record.lsn,
+            committed: false,
+            prepared: None,
+            pending: BTreeMap::new(),
+            compensated: HashSet::new(),
+            undo_bytes: 0,
+            old_pages: HashSet::new(),
+        }
+    }
 }
 
 /// Who knows whether a transaction that was prepared here was decided to be kept; why it cannot be known.
@@ -184,14 +204,7 @@ impl Recovery<'_> {
             if !TransactionLog::is_structure(id) {
                 self.summary.newest = self.summary.newest.max(Stamp(id));
             }
-            let known = self.transactions.entry(id).or_insert_with(|| Known {
-                first: record.lsn,
-                last: record.lsn,
-                committed: false,
-                prepared: None,
-                pending: BTreeMap::new(),
-                compensated: HashSet::new(),
-            });
+            let known = self.transactions.entry(id).or_insert_with(|| Known::of(record));
             known.last = record.lsn;
         }
         self.decisions.extend(decision_of(record)?);
@@ -246,6 +259,7 @@ impl Recovery<'_> {
                     self.compensate(id, lsn);
                 }
                 self.forget_freed(id, &change);
+                self.expect_undo(record, &change);
                 if change.commits {
                     self.commit(id);
                 }
@@ -295,6 +309,17 @@ impl Recovery<'_> {
         if let Some(known) = self.transactions.get_mut(&id) {
             known.compensated.insert(lsn);
             known.pending.remove(&lsn);
+        }
+    }
+
+    /// Counts what taking a change back will append, should its transaction not have committed.
+    fn expect_undo(&mut self, record: &Record, change: &ChangeRecord) {
+        let is_old = record.lsn < self.recovered.redo_start;
+        let known = self.transactions.get_mut(&record.transaction).filter(|_| change.undo.is_some());
+        let Some(known) = known else { return };
+        known.undo_bytes += (record.end.0 - record.lsn.0).min(PAGE_SIZE as u64) + HEAD_BYTES as u64;
+        if is_old && known.old_pages.insert(change.page) {
+            known.undo_bytes += IMAGE_BYTES as u64;
         }
     }
 
@@ -353,7 +378,7 @@ impl Recovery<'_> {
         }
         let stands_alone = matches!(changes.first(), Some(PageChange::Format { .. } | PageChange::Image { .. }));
         let Some(mut page) = self.page_to_redo(&file, id, stands_alone)? else { return Ok(()) };
-        if PageHeader::lsn_of(&page) >= record.lsn {
+        if PageHeader::lsn_of(&page) >= record.lsn || (planted::has(Bug::NoRedo) && !stands_alone) {
             return Ok(());
         }
         let layout = self.hobts.get(&hobt).map(|hobt| Arc::clone(&hobt.rows));
@@ -404,14 +429,15 @@ impl Recovery<'_> {
         let mut next: BTreeMap<Lsn, u64> = BTreeMap::new();
         for id in losers {
             let known = &self.transactions[&id];
-            chains.insert(id, self.log.resume(id, known.first.min(self.recovered.keep), known.last));
+            let first = known.first.min(self.recovered.keep);
+            chains.insert(id, self.log.resume(id, first, known.last, known.undo_bytes));
             next.insert(known.last, id);
             self.summary.undone_transactions += 1;
         }
         while let Some((lsn, id)) = next.pop_last() {
             let record = self.recovered.record(lsn)?;
             let chain = &chains[&id];
-            if !self.transactions[&id].compensated.contains(&lsn) {
+            if !self.transactions[&id].compensated.contains(&lsn) || planted::has(Bug::UndoneTwice) {
                 self.undo_record(chain, &record)?;
             }
             if record.previous == Lsn(0) {
@@ -473,6 +499,9 @@ impl Recovery<'_> {
     }
 
     fn undo_key(&mut self, chain: &Arc<LogChain>, hobt: HobtId, lsn: Lsn, done: &KeyChange) -> Result<(), AccessError> {
+        if planted::has(Bug::NoKeyUndo) {
+            return Ok(());
+        }
         *self.row_changes.entry(hobt).or_default() -= done.rows();
         let tree = match self.trees.get(&hobt) {
             Some(tree) => Arc::clone(tree),
@@ -489,8 +518,7 @@ impl Recovery<'_> {
     }
 
     fn undo_row(&mut self, chain: &Arc<LogChain>, hobt: HobtId, done: &RowChange) -> Result<(), AccessError> {
-        #[cfg(feature = "planted-bugs")]
-        if crate::planted::has(crate::planted::Bug::NoRowUndo) {
+        if planted::has(Bug::NoRowUndo) {
             return Ok(());
         }
         *self.row_changes.entry(hobt).or_default() += if done.was_inserted { -1 } else { 1 };
@@ -521,7 +549,8 @@ impl Recovery<'_> {
     /// Does what committed transactions had put off.
     fn finish_committed(&mut self) -> Result<(), AccessError> {
         for (id, known) in std::mem::take(&mut self.transactions) {
-            let chain = self.log.resume(id, known.first.min(self.recovered.keep), known.last);
+            let first = known.first.min(self.recovered.keep);
+            let chain = self.log.resume(id, first, known.last, 0);
             if known.prepared.is_some() {
                 // Here too, so that nobody is asked again. One that had it already has it twice.
                 chain.append(COMMIT_RECORD, &[])?;

@@ -5,6 +5,7 @@
 //! is smaller, it gets its share and no more. Where several files have room, a run is a small part of its file's, or
 //! short (`deal`). The bits on disk are changed through the pool; a copy in memory answers the searches.
 
+use hobt_sync::planted::{self, Bug};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +19,8 @@ use hobt_page::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageDamage, PageHeader, PageType,
     RESERVED_PAGES, Run,
 };
+use hobt_sync::schedule::{Mutex, RwLock};
 use hobt_txn::{LogChain, StatementContext, TransactionLog, UndoError, VersionStore};
-use parking_lot::{Mutex, RwLock};
 
 use crate::AccessError;
 use crate::change::Logged;
@@ -257,6 +258,15 @@ impl std::fmt::Debug for Storage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Storage").field("database", &self.database).field("files", &self.files).finish_non_exhaustive()
     }
+}
+
+/// By how much a file grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum GrowBy {
+    /// By its step at least.
+    Step,
+    /// By less, where the disk has no room for the step.
+    Less,
 }
 
 impl Storage {
@@ -568,6 +578,9 @@ impl Storage {
         // A statement may be undone whose transaction commits.
         context.on_undo(move || storage.undo(|| storage.undone(undone.as_ref(), lsn, HobtId(0), 0)));
         let storage = Arc::clone(self);
+        if planted::has(Bug::ExtentsFreedAtOnce) {
+            return storage.free_pending(chain.as_ref(), first, extents);
+        }
         context.on_commit(move || storage.end(|| storage.free_pending(chain.as_ref(), first, extents)));
         Ok(())
     }
@@ -659,9 +672,12 @@ impl Storage {
         let turn = turns.entry(filegroup).or_default();
         let mut reason = "its files may not grow; add a file or allow growth".to_owned();
         let no_space = |file: &DataFile| format!("the disk of file '{}' has no room left", file.name());
-        for step in 0..files.len() {
+        // By less than a step only where no disk has room for one.
+        for (by, step) in
+            [GrowBy::Step, GrowBy::Less].into_iter().flat_map(|by| (0..files.len()).map(move |it| (by, it)))
+        {
             let file = files[(*turn + step) % files.len()];
-            match self.grow_file(file, wanted, chain) {
+            match self.grow_file(file, wanted, by, chain) {
                 Ok(true) => {
                     *turn = (*turn + step + 1) % files.len();
                     return Ok(());
@@ -683,9 +699,15 @@ impl Storage {
         Err(AccessError::FilegroupFull { filegroup, reason })
     }
 
-    /// Grows `file` by its growth step, and by `wanted` extents if the disk has room for them; `false` if it may not
-    /// grow.
-    fn grow_file(&self, file: &Arc<DataFile>, wanted: u32, chain: Option<&Arc<LogChain>>) -> Result<bool, AccessError> {
+    /// Grows `file` by its growth step, and by `wanted` extents if the disk has room for them, or by what the disk has
+    /// room for, found by halving; `false` if it may not grow.
+    fn grow_file(
+        &self,
+        file: &Arc<DataFile>,
+        wanted: u32,
+        by: GrowBy,
+        chain: Option<&Arc<LogChain>>,
+    ) -> Result<bool, AccessError> {
         let description = &file.description;
         if description.growth_pages == 0 && description.growth_percent == 0 {
             return Ok(false);
@@ -701,21 +723,27 @@ impl Storage {
             u32::try_from(extents).unwrap_or(u32::MAX).min(limit) * EXTENT_PAGES
         };
         let least = target(step);
-        let ample = target(step.max(u64::from(wanted) * u64::from(EXTENT_PAGES)));
         if least <= size {
             return Ok(false);
         }
-        match self.resize_file(file, ample, chain) {
-            Err(AccessError::Disk(DiskError::NoSpace { .. })) if least < ample => {
-                self.resize_file(file, least, chain)?
+        let half = |next: u32| (size + (next - size) / 2 / EXTENT_PAGES * EXTENT_PAGES).max(size + EXTENT_PAGES);
+        let (mut next, last) = match by {
+            GrowBy::Step => (target(step.max(u64::from(wanted) * u64::from(EXTENT_PAGES))), least),
+            GrowBy::Less => (half(least), size + EXTENT_PAGES),
+        };
+        loop {
+            match self.resize_file(file, next, chain) {
+                Err(AccessError::Disk(DiskError::NoSpace { .. })) if next > last => next = half(next).max(last),
+                resized => return resized.map(|()| true),
             }
-            resized => resized?,
         }
-        Ok(true)
     }
 
     /// The file stays larger whatever becomes of `chain`. Where that uses up the room in the log that another has
     /// reserved, so does this.
+    ///
+    /// The record comes before the size that others see, so that what they log of the new pages lies behind it. A
+    /// checkpoint may begin between the two: it asks for the size by [`Storage::settled_size_pages`].
     fn resize_file(&self, file: &DataFile, target: u32, chain: Option<&Arc<LogChain>>) -> Result<(), AccessError> {
         file.disk().set_size(u64::from(target) * PAGE_SIZE as u64)?;
         self.format_maps(file, file.size_pages(), target, Logged::structure_of(Logged::of(chain)))?;
@@ -734,6 +762,15 @@ impl Storage {
         Ok(())
     }
 
+    /// How many pages a file has, while none is growing: all growth that the log has before is in it.
+    ///
+    /// # Errors
+    /// There is no such file.
+    pub fn settled_size_pages(&self, file: FileId) -> Result<u32, AccessError> {
+        let _none_grows = self.growth.lock();
+        Ok(self.file(file)?.size_pages())
+    }
+
     pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
         let file = self.file(page.file).map_or_else(|_| String::new(), |file| file.name().to_owned());
         AccessError::Damaged { file, page, damage }
@@ -743,9 +780,10 @@ impl Storage {
     /// [`Storage::end_checkpoint`]; `None` in a database without a log.
     ///
     /// # Errors
-    /// The log has failed.
+    /// The log has failed; or it is full, and the checkpoint can be made later.
     pub fn begin_checkpoint(&self) -> Result<Option<Lsn>, AccessError> {
         let Some(log) = &self.log else { return Ok(None) };
+        log.reserve_for_undo_behind_checkpoint()?;
         let record = NewRecord { kind: kind::CHECKPOINT, transaction: 0, previous: Lsn(0), payload: &[] };
         Ok(Some(log.log().begin_epoch(&record)?.lsn))
     }
@@ -754,13 +792,24 @@ impl Storage {
     /// began, and the log keeps what is before only for transactions that are open still.
     ///
     /// # Errors
-    /// The log has failed.
+    /// The log has failed; or it is full, and a later checkpoint does what this one has not.
     pub fn end_checkpoint(&self, begun: Option<Lsn>) -> Result<(), AccessError> {
         let (Some(log), Some(begun)) = (&self.log, begun) else { return Ok(()) };
-        let keep = log.oldest().map_or(begun, |oldest| oldest.min(begun));
-        // Recovery will begin behind what they were written in first.
-        let last = log.carry_decisions()?.unwrap_or(begun);
-        log.log().flush_past(last)?;
+        // Recovery will begin behind what they were written in first; what flushes the ends of transactions flushes
+        // these, too.
+        log.carry_decisions()?;
+        if planted::has(Bug::EndNotDurableAtCheckpoint) {
+            log.log().flush_past(begun)?;
+        }
+        let keep = log.needed_from()?.map_or(begun, |oldest| oldest.min(begun));
+        let begun = if planted::has(Bug::RedoFromCheckpointEnd) {
+            let last = NewRecord { kind: kind::CHECKPOINT, transaction: 0, previous: Lsn(0), payload: &[] };
+            let last = log.log().append_always(&last, &Reservation::default())?.lsn;
+            log.log().flush_past(last)?;
+            last
+        } else {
+            begun
+        };
         log.log().set_redo_start(begun, keep)?;
         log.checkpoint_ended();
         Ok(())
@@ -769,10 +818,10 @@ impl Storage {
     /// Writes every dirty page of the database and syncs its files.
     ///
     /// # Errors
-    /// The device failed; the files are then poisoned.
+    /// The device failed; the files are then poisoned. Or the log is full, and pages stay dirty.
     pub fn flush(&self) -> Result<(), AccessError> {
         for file in self.files() {
-            self.pool.flush_file(&file.pool_file).map_err(|error| file.pool_error(error))?;
+            self.pool.flush_for_checkpoint(&file.pool_file).map_err(|error| file.pool_error(error))?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 mod bytes;
 mod checksum;
 mod clock;
+mod currency;
 mod error;
 mod ids;
 pub mod number;
@@ -16,6 +17,7 @@ mod units;
 pub use bytes::compare_bytes;
 pub use checksum::crc32c;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use currency::is_currency_sign;
 pub use error::{Position, SqlError, severity_of};
 pub use ids::{
     DatabaseId, FileId, FilegroupId, HobtId, IndexId, Lsn, ObjectId, PageId, PartitionNumber, SessionId, SlotId, Stamp,

@@ -425,6 +425,30 @@ pub const CHECK_MAP: i32 = 8998;
 pub const CHECK_INDEX_ROW_MISSING: i32 = 8951;
 /// A row of an index that its table does not have.
 pub const CHECK_INDEX_ROW_EXTRA: i32 = 8952;
+/// Keys out of order on a page.
+pub const CHECK_KEY_ORDER: i32 = 2511;
+/// Column value is out of range for its data type.
+pub const CHECK_VALUE: i32 = 2570;
+/// B-tree level mismatch.
+pub const CHECK_LEVEL: i32 = 8931;
+/// A key value is not between those of the parent.
+pub const CHECK_KEY_OUTSIDE_PARENT: i32 = 8934;
+/// B-tree chain linkage mismatch.
+pub const CHECK_CHAIN: i32 = 8936;
+/// A B-tree page has two parent nodes.
+pub const CHECK_TWO_PARENTS: i32 = 8937;
+/// A test of a page failed.
+pub const CHECK_PAGE_TEST: i32 = 8939;
+/// An off-row data node is pointed to by two rows.
+pub const CHECK_VALUE_TWICE: i32 = 8974;
+/// A page is missing references from parent and previous nodes.
+pub const CHECK_PAGE_NO_PARENT: i32 = 8979;
+/// An index node refers to a child page that was not encountered.
+pub const CHECK_CHILD_NOT_FOUND: i32 = 8980;
+/// A row should be on another partition.
+pub const CHECK_PARTITION: i32 = 8984;
+/// Check Catalog.
+pub const CHECK_CATALOG: i32 = 8992;
 /// There is no such page.
 pub const NO_SUCH_PAGE: i32 = 8968;
 /// The request for a procedure failed because the object is none.

@@ -8,9 +8,10 @@
 //! of frames and never writes. So a page that anybody else uses once in a round of the hand stays, however much is
 //! scanned, and a load that finds no victim reads past the pool.
 
+use hobt_sync::schedule::{self, Place};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hobt_base::DatabaseId;
 
@@ -65,12 +66,14 @@ impl BufferPool {
             }
             // Two rounds without enough: every frame is held, or used as fast as the hand turns.
             if frames.len() < count && examined > 2 * (self.memory.frames() + BATCH) as usize {
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
-                if failed.is_some() || Instant::now() >= deadline {
+                let deadline = *deadline.get_or_insert_with(|| schedule::now() + PATIENCE);
+                if failed.is_some() || schedule::now() >= deadline {
                     self.give_back(frames);
                     return Err(failed.unwrap_or(BufferError::NoFrames));
                 }
-                std::thread::yield_now();
+                if !schedule::wait(Place::Frames) {
+                    std::thread::yield_now();
+                }
             }
         }
         Ok(frames)

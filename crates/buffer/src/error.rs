@@ -4,6 +4,7 @@ use std::fmt;
 
 use hobt_base::{DatabaseId, PageId};
 use hobt_disk::DiskError;
+use hobt_log::LogError;
 use hobt_page::PageDamage;
 
 /// An error of the buffer pool.
@@ -21,7 +22,7 @@ pub enum BufferError {
     /// The disk failed: error 823. A page that could not be written stays dirty.
     Disk(DiskError),
     /// The log that must have a page's changes before the page is written has failed, or is full.
-    Log(String),
+    Log(LogError),
     /// Every frame is held or, for a scan's load, in use by others: a scan reads into buffers of its own, anything else
     /// reports error 701.
     NoFrames,
@@ -56,7 +57,7 @@ impl fmt::Display for BufferError {
                 write!(f, "page {page} of database {database} is damaged: {what}")
             }
             BufferError::Disk(error) => error.fmt(f),
-            BufferError::Log(reason) => write!(f, "the log does not take the changes of pages: {reason}"),
+            BufferError::Log(error) => write!(f, "the log does not take the changes of pages: {error}"),
             BufferError::NoFrames => f.write_str("every frame of the buffer pool is in use; give it more memory"),
             BufferError::OutOfRange { page, pages } => {
                 write!(f, "page {page} lies outside its file, which has {pages} pages")

@@ -18,6 +18,8 @@
 //! accesses are ordinary ones. That pair is a race in the letter of the language's memory model; the loads are compiled
 //! to plain aligned loads on every supported target, which is what the scheme needs.
 
+use hobt_sync::planted::{self, Bug};
+use hobt_sync::schedule::{self, Place};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -502,6 +504,7 @@ impl<'a> PageCell<'a> {
     }
 
     fn share_by(self, attempt: fn(Self) -> Latched<SharedGuard<'a>>) -> Latched<SharedGuard<'a>> {
+        schedule::point(Place::PageLatch);
         // Readers that come in while a writer is parked hold back for a moment, so that the page can become free. They
         // do not wait for the writer: two readers of two pages would wait for each other across two writers.
         for _ in 0..SPINS {
@@ -519,6 +522,7 @@ impl<'a> PageCell<'a> {
 
     /// Exclusive access; waits for a load or any holder, until `deadline` if there is one.
     pub(crate) fn exclude(self, deadline: Option<Instant>) -> Latched<ExclusiveGuard<'a>> {
+        schedule::point(Place::PageLatch);
         match self.try_exclude() {
             Latched::Busy => self.wait_for(PageCell::try_exclude, StateWord::admits_exclusive, true, deadline),
             settled => settled,
@@ -557,7 +561,7 @@ impl<'a> PageCell<'a> {
                     return Latched::Absent;
                 }
             }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if deadline.is_some_and(|deadline| schedule::now() >= deadline) {
                 if owes_mark {
                     parking::wake_next(self.key());
                 }
@@ -576,7 +580,7 @@ impl<'a> PageCell<'a> {
                 parking::wake_readers(self.key());
             }
             waiting.begin(for_load);
-            let patience = for_load.then(|| Instant::now() + LOAD_PATIENCE);
+            let patience = for_load.then(|| schedule::now() + LOAD_PATIENCE);
             let until = deadline.into_iter().chain(patience).min();
             owes_mark = self.park(exclusive, until, owes_mark, |word| !word.is_absent() && !admits(word));
             if for_load && self.load().is_loading() {
@@ -620,7 +624,7 @@ impl<'a> PageCell<'a> {
             let _mark = self.exchange(word, word.without(REFERENCED));
             return Evicted::No;
         }
-        if word.is_dirty() {
+        if word.is_dirty() && !planted::has(Bug::DirtyPagesEvicted) {
             return Evicted::Dirty;
         }
         if self.exchange(word, word.emptied().next_version()).is_err() {
@@ -640,8 +644,10 @@ impl<'a> PageCell<'a> {
     /// Lets an exclusive latch go, as `next` has it (or drops the page, if it has no frame), and wakes who waits.
     fn settle(self, next: impl Fn(StateWord) -> StateWord) {
         let before = self.update(|word| Some(next(word).without(WAITERS)));
-        let Some(before) = before.filter(|word| word.has(WAITERS)) else { return };
-        if next(before).is_resident() { parking::wake_next(self.key()) } else { parking::wake_all(self.key()) }
+        if let Some(before) = before.filter(|word| word.has(WAITERS)) {
+            if next(before).is_resident() { parking::wake_next(self.key()) } else { parking::wake_all(self.key()) }
+        }
+        schedule::point(Place::PageRelease);
     }
 
     /// Copies 64-bit words of the page without a latch.

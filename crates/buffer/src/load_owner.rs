@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use hobt_sync::schedule::Mutex;
 
 /// Somebody who starts loads and may be kept from finishing them.
 pub trait LoadOwner: Send + Sync {

@@ -12,6 +12,7 @@
 
 use std::time::Instant;
 
+use hobt_sync::schedule::{self, Place};
 use parking_lot_core::{DEFAULT_UNPARK_TOKEN, FilterOp, ParkResult, ParkToken, UnparkToken};
 
 const SHARED: ParkToken = ParkToken(0);
@@ -22,6 +23,13 @@ const OTHERS_SLEEP: UnparkToken = UnparkToken(1);
 /// Sleeps once, if `mark` says that there still is something to wait for. May wake for no reason: the caller looks
 /// again. Whether the caller owes others the mark.
 pub(crate) fn park(key: usize, exclusive: bool, deadline: Option<Instant>, mark: impl FnOnce() -> bool) -> bool {
+    if schedule::is_actor() {
+        // It finds out by itself when it can go on, and no wake is owed.
+        if mark() {
+            schedule::wait(Place::PageLatch);
+        }
+        return false;
+    }
     let token = if exclusive { EXCLUSIVE } else { SHARED };
     // SAFETY: the key is the address of a word of this pool, which nobody else parks on; `mark` changes that word and
     // does not call the lot, and nothing here panics.

@@ -4,13 +4,13 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hobt_base::{DatabaseId, FileId, HobtId, PAGE_SIZE, PageId};
 use hobt_disk::{BufferCache, DiskFile};
 use hobt_log::Log;
+use hobt_sync::schedule::{self, Mutex, RwLock};
 use hobt_sync::{Counter, PerHobt};
-use parking_lot::{Mutex, RwLock};
 
 use crate::error::BufferError;
 use crate::file::PoolFile;
@@ -225,7 +225,7 @@ impl BufferPool {
 
     /// Makes one page absent, waiting for whoever has it.
     pub(crate) fn drop_page(&self, cell: PageCell<'_>, dirty: Dirty) -> Result<(), BufferError> {
-        let guard = match cell.exclude(Some(Instant::now() + HOLDER_PATIENCE)) {
+        let guard = match cell.exclude(Some(schedule::now() + HOLDER_PATIENCE)) {
             Latched::Guard(guard) => guard,
             Latched::Absent => return Ok(()),
             Latched::Busy => return Err(BufferError::InUse),

@@ -58,5 +58,5 @@ pub use system::{
     ValueRow,
 };
 pub use usage::{IndexUsage, IndexUse, IndexUser, IndexUses, IndexUsesByKind};
-pub use value_bytes::{MalformedValue, compare_values, row_image, value_from_bytes, value_to_bytes};
+pub use value_bytes::{MalformedValue, check_value_bytes, compare_values, row_image, value_from_bytes, value_to_bytes};
 pub use write::FIRST_SCHEME_ID;

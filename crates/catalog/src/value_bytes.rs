@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use hobt_page::RowImage;
-use hobt_types::{Collation, PhysicalType, SqlType, Value, one_zero};
+use hobt_types::{Collation, MaxLength, PhysicalType, SqlType, Value, one_zero};
 
 /// Bytes that are no value of the type that they were read as, or a value that is none of the type it is written as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +89,54 @@ pub fn value_from_bytes(sql_type: SqlType, bytes: Option<&[u8]>) -> Result<Value
     Ok(value)
 }
 
+/// 100 ns in a day.
+const TICKS_PER_DAY: i64 = 86_400 * 10_000_000;
+/// 0001-01-01 and 9999-12-31, 1753-01-01, 1900-01-01 and 2079-06-06, in days since 1970-01-01: where `date` and
+/// `datetime2`, `datetime` and `smalldatetime` begin and end.
+const FIRST_DAY: i64 = -719_162;
+const LAST_DAY: i64 = 2_932_896;
+const DATETIME_FIRST_DAY: i64 = -79_257;
+const SMALLDATETIME_FIRST_DAY: i64 = -25_567;
+const SMALLDATETIME_LAST_DAY: i64 = 39_968;
+
+/// Checks that bytes which a page holds, of a value that is not NULL, are a value that a statement could have put
+/// there: in the range of the type, as long as it may be. Which points in time a type rounds to is not asked.
+///
+/// # Errors
+/// They are none.
+pub fn check_value_bytes(sql_type: SqlType, bytes: &[u8]) -> Result<(), MalformedValue> {
+    let value = value_from_bytes(sql_type, Some(bytes))?;
+    let days = |first: i64, last: i64| first * TICKS_PER_DAY..(last + 1) * TICKS_PER_DAY;
+    let is_within = |length: usize, max: MaxLength| match max {
+        MaxLength::Limited(max) => length <= usize::from(max),
+        MaxLength::Max => length <= i32::MAX as usize,
+    };
+    let is_legal = match (sql_type, &value) {
+        (SqlType::Bit, Value::Int(bit)) => (0..=1).contains(bit),
+        (SqlType::Decimal { precision, .. }, Value::Decimal(unscaled)) => {
+            10u128.checked_pow(precision.into()).is_some_and(|end| unscaled.unsigned_abs() < end)
+        }
+        (_, Value::Float(float)) => float.is_finite(),
+        (SqlType::Date, Value::Int(day)) => (FIRST_DAY..=LAST_DAY).contains(day),
+        (SqlType::Time { .. }, Value::Int(ticks)) => (0..TICKS_PER_DAY).contains(ticks),
+        (SqlType::SmallDateTime, Value::Int(ticks)) => {
+            days(SMALLDATETIME_FIRST_DAY, SMALLDATETIME_LAST_DAY).contains(ticks)
+        }
+        (SqlType::DateTime, Value::Int(ticks)) => days(DATETIME_FIRST_DAY, LAST_DAY).contains(ticks),
+        (SqlType::DateTime2 { .. }, Value::Int(ticks)) => days(FIRST_DAY, LAST_DAY).contains(ticks),
+        (SqlType::Char(length), Value::Text(text)) => is_within(text.chars().count(), MaxLength::Limited(length)),
+        (SqlType::VarChar(length), Value::Text(text)) => is_within(text.chars().count(), length),
+        (SqlType::NChar(length), Value::Text(text)) => {
+            is_within(text.encode_utf16().count(), MaxLength::Limited(length))
+        }
+        (SqlType::NVarChar(length), Value::Text(text)) => is_within(text.encode_utf16().count(), length),
+        (SqlType::Binary(length), Value::Binary(bytes)) => bytes.len() == usize::from(length),
+        (SqlType::VarBinary(length), Value::Binary(bytes)) => is_within(bytes.len(), length),
+        _ => true,
+    };
+    if is_legal { Ok(()) } else { Err(MalformedValue { sql_type }) }
+}
+
 /// The image of a row of values of these types, for an insert of one row.
 ///
 /// # Errors
@@ -124,8 +172,6 @@ pub fn compare_values(collation: Option<Collation>, left: &Value, right: &Value)
 
 #[cfg(test)]
 mod tests {
-    use hobt_types::MaxLength;
-
     use super::*;
 
     #[test]
@@ -176,6 +222,28 @@ mod tests {
         assert!(value_to_bytes(SqlType::Decimal { precision: 5, scale: 0 }, &Value::Int(1)).is_err());
         assert!(value_from_bytes(SqlType::Int, Some(&[1, 2, 3])).is_err());
         assert!(value_from_bytes(SqlType::VarChar(MaxLength::Max), Some(&[0xFF])).is_err());
+    }
+
+    #[test]
+    fn a_value_out_of_the_range_of_its_type_is_found() {
+        let ends = |sql_type: SqlType, ok: &[i64], wrong: &[i64]| {
+            let width = sql_type.physical().width().expect("a number");
+            let check = |value: i64| check_value_bytes(sql_type, &value.to_le_bytes()[..width]);
+            ok.iter().for_each(|value| assert_eq!(check(*value), Ok(()), "{sql_type} {value}"));
+            wrong.iter().for_each(|value| assert!(check(*value).is_err(), "{sql_type} {value}"));
+        };
+        ends(SqlType::Bit, &[0, 1], &[2, 255]);
+        ends(SqlType::Decimal { precision: 3, scale: 1 }, &[-999, 999], &[-1000, 1000, i64::from(i32::MIN)]);
+        ends(SqlType::Date, &[-719_162, 2_932_896], &[-719_163, 2_932_897]);
+        ends(SqlType::Time { scale: 7 }, &[0, TICKS_PER_DAY - 1], &[-1, TICKS_PER_DAY]);
+        ends(SqlType::DateTime, &[-79_257 * TICKS_PER_DAY], &[-79_257 * TICKS_PER_DAY - 1, i64::MAX]);
+        ends(SqlType::Int, &[i32::MIN.into(), i32::MAX.into()], &[]);
+        assert!(check_value_bytes(SqlType::Real, &f32::NAN.to_le_bytes()).is_err());
+        assert!(check_value_bytes(SqlType::Float, &f64::INFINITY.to_le_bytes()).is_err());
+        let text = SqlType::NVarChar(MaxLength::Limited(2));
+        assert_eq!(check_value_bytes(text, "äö".as_bytes()), Ok(()));
+        assert!(check_value_bytes(text, "äöü".as_bytes()).is_err());
+        assert!(check_value_bytes(SqlType::Binary(2), &[1]).is_err());
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub trait Disk: Send + Sync {
     /// `NotFound`, `AlreadyExists`, `NoSpace`, `Io`.
     fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>>;
 
-    /// Creates a folder and those above it; nothing happens when it is there.
+    /// Creates a folder and those above it that are missing, durably; nothing happens when it is there.
     ///
     /// # Errors
     /// `NoSpace`, `Io`.

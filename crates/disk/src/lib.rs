@@ -10,6 +10,8 @@
 //!
 //! - A transfer is whole or an error: short transfers, `EINTR` and `EAGAIN` are continued inside.
 //! - A failed write or sync poisons its file: later ones fail at once, nothing is retried ([`DiskError::Poisoned`]).
+//! - [`RecordingDisk`] stands before another disk and writes down what passes; a [`Replay`] of that makes the folder
+//!   that a loss of power in the midst of it could leave. Programs call it by name alone: no setting switches it on.
 //! - Every transfer counts in its file's [`FileStatistics`] and in its disk's [`Throughput`].
 //!
 //! Left to others: what a page is, what is cached, and the wait type of a transfer. This crate records only the waits
@@ -22,6 +24,7 @@ mod error;
 mod os_disk;
 mod os_file;
 mod queue;
+mod recording;
 mod simulated;
 mod statistics;
 mod threads;
@@ -34,6 +37,7 @@ pub use buffer::{ALIGNMENT, AlignedBuffer, BufferCache, IoBuffer, PinnedSlice, S
 pub use disk::{Disk, DiskFile, DiskKind, OpenOptions, SIMULATED, open_disk};
 pub use error::{DiskError, Operation, Result};
 pub use queue::{Completion, CompletionQueue, Direction, Request};
+pub use recording::{RecordingDisk, Replay, Trace};
 pub use simulated::{DeviceCache, DeviceModel, Fault, FaultKind, SimulatedConfig, SimulatedDisk};
 pub use statistics::{FileSnapshot, FileStatistics, SizeCount, TransferSnapshot};
 pub use throughput::{Throughput, ThroughputSample};

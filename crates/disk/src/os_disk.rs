@@ -54,7 +54,17 @@ impl<B: Backend> Disk for OsDisk<B> {
     }
 
     fn create_directory(&self, path: &Path) -> Result<()> {
-        fs::create_dir_all(path).map_err(|error| DiskError::new(Operation::Directory, path, None, error))
+        let missing: Vec<&Path> =
+            path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
+        let create = || {
+            fs::create_dir_all(path)?;
+            // A folder is an entry of the one above it, which is durable when that one is synced: the topmost first.
+            missing.iter().rev().try_for_each(|made| {
+                let above = made.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                fs::File::open(above)?.sync_all()
+            })
+        };
+        create().map_err(|error| DiskError::new(Operation::Directory, path, None, error))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {

@@ -62,6 +62,15 @@ pub struct Completion {
     pub result: Result<(), DiskError>,
 }
 
+/// Takes completions on their way to their consumer.
+struct Relay(Box<dyn Fn(Completion) + Send + Sync>);
+
+impl std::fmt::Debug for Relay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Relay")
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     ready: VecDeque<Completion>,
@@ -74,12 +83,19 @@ struct State {
 pub struct CompletionQueue {
     state: Mutex<State>,
     arrived: Condvar,
+    relay: Option<Relay>,
 }
 
 impl CompletionQueue {
     /// An empty queue.
     pub fn new() -> Arc<CompletionQueue> {
         Arc::new(CompletionQueue::default())
+    }
+
+    /// A queue without a consumer: each completion is handed to `relay` on the thread that delivers it. For a disk
+    /// that stands before another and looks at what comes back.
+    pub(crate) fn relaying(relay: impl Fn(Completion) + Send + Sync + 'static) -> Arc<CompletionQueue> {
+        Arc::new(CompletionQueue { relay: Some(Relay(Box::new(relay))), ..CompletionQueue::default() })
     }
 
     /// The next completion if one is there. Does not block.
@@ -138,6 +154,10 @@ impl CompletionQueue {
     pub(crate) fn push(&self, completion: Completion) {
         let mut state = self.state.lock();
         state.in_flight -= 1;
+        if let Some(Relay(relay)) = &self.relay {
+            drop(state);
+            return relay(completion);
+        }
         state.ready.push_back(completion);
         let waker = state.waker.take();
         drop(state);

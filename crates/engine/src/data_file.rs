@@ -274,17 +274,59 @@ impl DataFile {
         Ok(())
     }
 
+    /// Reads one copy of the header, page 0 or 1.
+    pub(crate) fn read_header_copy(&self, number: u32) -> Result<Result<FileHeader, PageDamage>, DiskError> {
+        Ok(decode_header(&*read_page(&*self.disk, number)?, number))
+    }
+
+    /// Writes the header's copies anew if one of them is as a write that was cut off leaves it: torn, or what a mark
+    /// changes is older. Other damage is left for `DBCC CHECKDB` to tell of.
+    pub(crate) fn mend_header_copies(&self) -> Result<(), DiskError> {
+        for number in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
+            let is_cut_off = match self.read_header_copy(number)? {
+                Err(damage) => matches!(damage, PageDamage::Checksum { .. }),
+                Ok(copy) if copy == self.header => false,
+                Ok(copy) => {
+                    let FileHeader { clean, generation, log_end, size_pages, .. } = self.header;
+                    FileHeader { clean, generation, log_end, size_pages, ..copy } == self.header
+                }
+            };
+            if is_cut_off {
+                return self.write_header();
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the copies of the boot page anew if one of them is as a write that was cut off leaves it; the file is the
+    /// database's first.
+    pub(crate) fn mend_boot_copies(&self, boot: &BootPage) -> Result<(), DiskError> {
+        for number in [BOOT_PAGE, BOOT_COPY_PAGE] {
+            let is_cut_off = match self.read_boot_copy(number)? {
+                Err(damage) => matches!(damage, PageDamage::Checksum { .. }),
+                Ok(copy) if copy == *boot => false,
+                Ok(copy) => BootPage { max_stamp: boot.max_stamp, options: boot.options, ..copy } == *boot,
+            };
+            if is_cut_off {
+                return self.write_boot(boot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one copy of the boot page; the file is the database's first.
+    pub(crate) fn read_boot_copy(&self, number: u32) -> Result<Result<BootPage, PageDamage>, DiskError> {
+        let page = read_page(&*self.disk, number)?;
+        let checked = verify(&page, PageId::new(FileId(1), number), self.header.database_tag());
+        Ok(checked.and_then(|()| BootPage::read(&page)))
+    }
+
     /// Reads the boot page; the file is the database's first.
     pub(crate) fn read_boot(&self) -> Result<Result<BootPage, PageDamage>, DiskError> {
-        let read = |number| -> Result<Result<BootPage, PageDamage>, DiskError> {
-            let page = read_page(&*self.disk, number)?;
-            let checked = verify(&page, PageId::new(FileId(1), number), self.header.database_tag());
-            Ok(checked.and_then(|()| BootPage::read(&page)))
-        };
-        match read(BOOT_PAGE)? {
+        match self.read_boot_copy(BOOT_PAGE)? {
             Ok(boot) => Ok(Ok(boot)),
             // A write of it that a crash tore; the copy is what stood there before, or the same.
-            Err(damage) => Ok(read(BOOT_COPY_PAGE)?.map_err(|_| damage)),
+            Err(damage) => Ok(self.read_boot_copy(BOOT_COPY_PAGE)?.map_err(|_| damage)),
         }
     }
 

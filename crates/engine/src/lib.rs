@@ -51,6 +51,7 @@
 //!   snapshot() -> Arc<DatabaseSnapshot>    snapshot_of(&ctx): with ctx's own changes
 //!   hobt(HobtId) -> Arc<Hobt>              hobt_to_read: leaves the database clean
 //!   row_count(&[HobtId]) -> u64            rows of heaps and B+trees
+//!   check() -> Vec<Found>                  what DBCC CHECKDB finds; DatabaseCheck: table by table
 //!   create_table(&ctx, &TableDefinition) -> Arc<Table>
 //!   drop_table / truncate_table(&ctx, schema, name, &mut lock) -> ObjectId         lock(ObjectId) takes Sch-M on it
 //!   create_module(&ctx, &ModuleDefinition) -> Arc<Module>          drop_module(&ctx, schema, name, ModuleKind)
@@ -82,11 +83,12 @@ mod spill;
 
 pub use clock::time_of_day;
 pub use database::{
-    CheckDefinition, ColumnAlteration, Database, DatabaseState, ForeignKeyDefinition, IndexMismatch, IndexSelector,
-    LockTable, RowAt, RowChangeNotes, RowChanges, RowUpdate, SAID_MAX, SaidCounts, SequenceAlteration,
-    SequenceDefinition, SequenceRange, SequenceState, StatisticsDefinition, StatisticsState, SwitchSide, TableChange,
-    TableWriter, WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes,
-    partitions_in, partitions_named, statistics_columns, statistics_type, uniqueifier_of_key, whole_row,
+    CheckDefinition, CheckScope, CheckedTable, ColumnAlteration, Database, DatabaseCheck, DatabaseState,
+    ForeignKeyDefinition, Found, IndexMismatch, IndexSelector, LockTable, Owner, Problem, RowAt, RowChangeNotes,
+    RowChanges, RowUpdate, SAID_MAX, SaidCounts, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState,
+    StatisticsDefinition, StatisticsState, SwitchSide, TableChange, TableWriter, WriteError, current_row,
+    is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_in, partitions_named,
+    problem_counts, statistics_columns, statistics_type, uniqueifier_of_key, whole_row,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,
@@ -102,6 +104,7 @@ pub use log_description::{LogDescription, LogFileDescription};
 pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};
 pub use options::{DatabaseOptions, RecoveryModel, StatisticsOptions};
 pub use settings::{
-    InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, TRACE_NO_INDEX_STATISTICS, TRACE_NO_READ_AHEAD,
+    InDoubtResolution, InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, TRACE_NO_INDEX_STATISTICS,
+    TRACE_NO_READ_AHEAD,
 };
 pub use spill::{SpillFile, SpillFiles};

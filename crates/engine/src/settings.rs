@@ -48,6 +48,25 @@ impl InstanceSettings {
     }
 }
 
+/// What becomes of a transaction over several databases of which no database knows whether it was committed: SQL
+/// Server's option `in-doubt xact resolution`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum InDoubtResolution {
+    /// Its database cannot be recovered (945) until the one that decided can be asked.
+    #[default]
+    NoPresumption,
+    /// It was committed.
+    PresumeCommit,
+    /// It was not.
+    PresumeAbort,
+}
+
+impl InDoubtResolution {
+    /// Every one, by its number in `sys.configurations`.
+    pub const ALL: [InDoubtResolution; 3] =
+        [InDoubtResolution::NoPresumption, InDoubtResolution::PresumeCommit, InDoubtResolution::PresumeAbort];
+}
+
 /// What can be changed while an instance runs. A statement reads it once, when it starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuntimeSettings {
@@ -63,6 +82,8 @@ pub struct RuntimeSettings {
     pub max_degree_of_parallelism: u32,
     /// Processors that workers run on, a bit each; 0 for all.
     pub affinity_mask: u64,
+    /// What is presumed of a transaction that no database can tell of.
+    pub in_doubt_resolution: InDoubtResolution,
     /// Whether it is counted how often indexes are used, or would be; off under trace flag 2330.
     pub counts_index_use: bool,
     /// Trace flags that are on for everybody.
@@ -80,6 +101,7 @@ impl RuntimeSettings {
             dealer: DealerKind::Atomic,
             max_degree_of_parallelism: 0,
             affinity_mask: 0,
+            in_doubt_resolution: InDoubtResolution::default(),
             counts_index_use: !trace_flags.contains(&TRACE_NO_INDEX_STATISTICS),
             trace_flags,
         }

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray, PrimitiveBuilder, StringViewArray, StringViewBuilder,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewArray, PrimitiveArray, PrimitiveBuilder, StringViewArray,
+    StringViewBuilder,
 };
 use arrow::datatypes::{Float64Type, Int64Type};
 use hobt_base::SqlError;
@@ -25,6 +26,18 @@ impl Texts {
         let texts: &StringViewArray = self.0.array().as_string_view();
         let row = self.0.row(row);
         texts.is_valid(row).then(|| texts.value(row))
+    }
+}
+
+/// A binary argument.
+pub(crate) struct Binaries(Column);
+
+impl Binaries {
+    /// The bytes of `row`, `None` for NULL.
+    pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
+        let values: &BinaryViewArray = self.0.array().as_binary_view();
+        let row = self.0.row(row);
+        values.is_valid(row).then(|| values.value(row))
     }
 }
 
@@ -55,7 +68,7 @@ impl Call<'_> {
         Ok(arg.column.with_array(array))
     }
 
-    /// The argument as text; what is not text is converted.
+    /// The argument as text; what is not text is converted, binary to `varchar`.
     pub(crate) fn texts(&self, index: usize) -> Result<Texts, SqlError> {
         let arg = self.arg(index)?;
         if arg.sql_type.is_text() {
@@ -64,6 +77,19 @@ impl Call<'_> {
         let to =
             if arg.sql_type.is_binary() { SqlType::VarChar(MaxLength::Max) } else { SqlType::NVarChar(MaxLength::Max) };
         Ok(Texts(self.as_type(index, to)?))
+    }
+
+    /// The argument as text where the function is one of `nvarchar`: so is what binary is converted to.
+    pub(crate) fn national_texts(&self, index: usize) -> Result<Texts, SqlError> {
+        match self.arg(index)?.sql_type.is_text() {
+            true => self.texts(index),
+            false => Ok(Texts(self.as_type(index, SqlType::NVarChar(MaxLength::Max))?)),
+        }
+    }
+
+    /// The argument as bytes; the untyped NULL is one.
+    pub(crate) fn binaries(&self, index: usize) -> Result<Binaries, SqlError> {
+        Ok(Binaries(self.as_type(index, SqlType::VarBinary(MaxLength::Max))?))
     }
 
     fn numbers<T: ArrowPrimitiveType>(&self, index: usize, to: SqlType) -> Result<Numbers<T>, SqlError> {

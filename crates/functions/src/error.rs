@@ -93,12 +93,16 @@ pub(crate) fn datetime_of_binary(target: SqlType) -> SqlError {
 }
 
 /// 8116: an argument's type that a function does not take.
-pub(crate) fn invalid_argument(sql_type: SqlType, position: usize, function: &str) -> SqlError {
+pub fn invalid_argument(sql_type: SqlType, position: usize, function: &str) -> SqlError {
+    invalid_argument_name(message_name(sql_type), position, function)
+}
+
+/// The same of a type's name, or of `NULL`.
+pub(crate) fn invalid_argument_name(name: &str, position: usize, function: &str) -> SqlError {
     SqlError::new(
         number::INVALID_ARGUMENT_TYPE,
         format!(
-            "Argument data type {} is invalid for argument {position} of {} function.",
-            message_name(sql_type),
+            "Argument data type {name} is invalid for argument {position} of {} function.",
             function.to_lowercase()
         ),
     )

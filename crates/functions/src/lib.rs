@@ -31,6 +31,7 @@ pub use carrier::{array_value, carrier, output_array, output_field, output_type,
 pub use cast::cast_array;
 pub use column::Column;
 pub use date::DatePart;
+pub use error::invalid_argument;
 pub use format::format_value;
 pub use function::{ArgType, Argument, Call, FunctionContext, FunctionDef, Volatility, lookup};
 pub use text::{split, split_ordinals};

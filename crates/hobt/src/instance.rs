@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hobt_base::SqlError;
+use hobt_disk::Disk;
 use hobt_engine::InstanceSettings;
 use hobt_session::{CancelHandle, EventSink, Server, SessionOptions};
 
@@ -31,6 +32,21 @@ impl Instance {
     pub fn open_with(folder: impl AsRef<Path>, settings: InstanceSettings) -> Result<Instance, SqlError> {
         let instance = hobt_engine::Instance::open(folder.as_ref(), settings).map_err(|error| error.to_sql_error())?;
         Ok(Instance { server: Server::new(instance)? })
+    }
+
+    /// The same on a disk that is there already, `settings.disk` does not count: for tests, which stand a disk of their
+    /// own before the system's.
+    ///
+    /// # Errors
+    /// As [`Instance::open`].
+    #[doc(hidden)]
+    pub fn open_on(
+        disk: Arc<dyn Disk>,
+        folder: impl AsRef<Path>,
+        settings: InstanceSettings,
+    ) -> Result<Instance, SqlError> {
+        let instance = hobt_engine::Instance::open_on(disk, folder.as_ref(), settings);
+        Ok(Instance { server: Server::new(instance.map_err(|error| error.to_sql_error())?)? })
     }
 
     /// A session in `master`.

@@ -166,7 +166,10 @@ pub fn core_rate_from_report(path: &Path, case: Option<&str>) -> Result<f64> {
 fn starves_first(parts: &[PartSize], demand_mb_s: f64, cores: u32) -> String {
     let counted = parts.iter().filter_map(|part| Some((part, part.carries_mb_s?, part.cores_fed?)));
     match counted.min_by(|a, b| a.1.total_cmp(&b.1)) {
-        None => format!("nothing, with these numbers: the path then carries {} MB/s", amount(demand_mb_s)),
+        None => format!(
+            "nothing, if there are as many of each part as are needed: the path then carries {} MB/s",
+            amount(demand_mb_s)
+        ),
         Some((part, rate, fed)) if rate < demand_mb_s => {
             format!("the cores: {} carries {} MB/s and keeps {fed:.1} of {cores} cores busy", part.name, amount(rate))
         }

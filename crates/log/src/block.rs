@@ -40,7 +40,7 @@ impl BlockHeader {
     }
 
     /// Bytes of the whole block.
-    pub(crate) fn block_bytes(&self) -> usize {
+    pub(crate) const fn block_bytes(&self) -> usize {
         block_bytes(self.record_bytes as usize)
     }
 
@@ -69,7 +69,7 @@ impl BlockHeader {
 }
 
 /// Bytes of a block with so many bytes of records.
-pub(crate) fn block_bytes(record_bytes: usize) -> usize {
+pub(crate) const fn block_bytes(record_bytes: usize) -> usize {
     (BLOCK_HEADER_BYTES + record_bytes).next_multiple_of(BLOCK_UNIT)
 }
 

@@ -6,11 +6,11 @@
 //! opening how far that came.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use hobt_disk::{DiskError, DiskFile};
 
 use crate::file_header::FileHeader;
+use crate::room::RoomFor;
 use crate::segments::{OpenFile, create_file};
 use crate::{LSN_FIRST, Log, LogError, LogFile};
 
@@ -112,10 +112,9 @@ impl Log {
         first.header.files += 1;
         let disk = Arc::clone(&first.disk);
         first.header.write_both(&*disk).inspect_err(|error| self.fail(error))?;
-        let before = segments.free_bytes();
+        let before = segments.free();
         segments.add_file(file.0);
-        self.recovery_bytes.store(segments.largest_bytes(), Ordering::Relaxed);
-        self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
+        self.room.follow(before, segments.free());
         Ok(())
     }
 
@@ -131,16 +130,15 @@ impl Log {
         if let Err(error) = unlist() {
             self.note_removal(0)?;
             let mut segments = self.segments.lock();
-            let before = segments.free_bytes();
+            let before = segments.free();
             segments.put_back();
-            self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
+            self.room.follow(before, segments.free());
             return Err(error);
         }
         let mut segments = self.segments.lock();
         self.check()?;
         let Some(file) = segments.files.iter().position(|file| file.header.id == id) else { return Ok(()) };
         segments.remove_file(file);
-        self.recovery_bytes.store(segments.largest_bytes(), Ordering::Relaxed);
         segments.files[0].header.files -= 1;
         drop(segments);
         Ok(self.note_removal(0)?)
@@ -156,16 +154,16 @@ impl Log {
             Some(0) => "it is the first one",
             Some(file) if segments.is_used(file) => "it holds records that are still needed",
             Some(file) => {
-                let before = segments.free_bytes();
+                let before = segments.free();
                 segments.set_aside(file);
-                let less = before - segments.free_bytes();
-                self.free_bytes.fetch_sub(less, Ordering::Relaxed);
+                let less = segments.free();
+                self.room.follow(before, less);
                 drop(segments);
-                if self.has_room() {
+                if self.has_room(RoomFor::Work, 0) {
                     return self.note_removal(id);
                 }
                 self.segments.lock().put_back();
-                self.free_bytes.fetch_add(less, Ordering::Relaxed);
+                self.room.follow(less, before);
                 "what open transactions have reserved needs its room"
             }
         };

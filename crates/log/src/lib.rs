@@ -15,6 +15,7 @@ mod log;
 mod open;
 mod record;
 mod ring;
+mod room;
 mod segments;
 mod truncation;
 mod waiters;
@@ -27,9 +28,10 @@ use hobt_disk::DiskFile;
 pub use error::LogError;
 pub use file_header::SEGMENTS_START;
 pub use files::{LogFileLabel, LogFileRow, NewLogFile};
-pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, Reservation, SegmentRow};
+pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, SegmentRow};
 pub use open::Recovered;
 pub use record::{NewRecord, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, Record, record_bytes};
+pub use room::{Reservation, RoomFor};
 pub use truncation::TruncationWait;
 
 /// The position of the first record of a new log. Positions below it are before any log.

@@ -10,16 +10,17 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
+use hobt_sync::schedule::{self, Mutex};
 use hobt_sync::{Wait, WaitType};
-use parking_lot::Mutex;
 
 use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, block_bytes, seal};
 use crate::record::{NewRecord, PAYLOAD_BYTES_MAX, record_bytes};
 use crate::ring::{EpochNumber, Place, Ring};
+use crate::room::{Reservation, Room, RoomFor, loss};
 use crate::segments::{Segments, create_file};
 use crate::truncation::NO_BACKUP;
 use crate::waiters::Waiters;
-use crate::{LSN_FIRST, LogError, LogFile, SEGMENT_BYTES_MIN};
+use crate::{LSN_FIRST, LogError, LogFile};
 
 /// The smallest ring: it must take the longest record, and a block beside it.
 const RING_BYTES_MIN: usize = 1 << 20;
@@ -78,27 +79,6 @@ pub struct SegmentRow {
     pub first: Option<Lsn>,
 }
 
-/// Bytes of the log that a transaction may still need: for what it is about to append, and for undoing what it has
-/// appended. It belongs to one log, which it is given back to by [`Log::release`].
-#[derive(Debug, Default)]
-pub struct Reservation {
-    bytes: AtomicU64,
-}
-
-impl Reservation {
-    /// How many bytes are reserved.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Takes up to so many bytes out; how many it had.
-    fn take(&self, bytes: u64) -> u64 {
-        let take = |had: u64| Some(had - bytes.min(had));
-        let had = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        had.map_or(0, |had| bytes.min(had))
-    }
-}
-
 /// Bits of a life's number that count the openings of a log; above them is which log in this place it is.
 const LIVES_BITS: u32 = 32;
 
@@ -107,7 +87,7 @@ const LIVES_BITS: u32 = 32;
 pub(crate) struct Writer {
     pub(crate) log: u64,
     pub(crate) life: u64,
-    /// None before the first block.
+    /// None before the first block of all.
     pub(crate) segment: Option<Filling>,
     /// The number of the next block.
     pub(crate) number: u64,
@@ -117,11 +97,11 @@ pub(crate) struct Writer {
 
 /// The segment that is being filled.
 pub(crate) struct Filling {
-    disk: Arc<dyn DiskFile>,
-    sequence: u64,
-    offset: u64,
-    bytes: u64,
-    used: u64,
+    pub(crate) disk: Arc<dyn DiskFile>,
+    pub(crate) sequence: u64,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) used: u64,
 }
 
 impl std::fmt::Debug for Filling {
@@ -145,12 +125,7 @@ pub struct Log {
     pub(crate) backup: AtomicU64,
     waiters: Waiters,
     durable: AtomicU64,
-    /// Bytes of the log's files that hold nothing needed: free segments, and the rest of the one that is being filled.
-    pub(crate) free_bytes: AtomicU64,
-    /// Bytes of all reservations.
-    reserved_bytes: AtomicU64,
-    /// Bytes of the largest segment: so many are left for recovery, which begins a segment of its own.
-    pub(crate) recovery_bytes: AtomicU64,
+    pub(crate) room: Room,
     failed: OnceLock<String>,
     flushes: AtomicU64,
     flushed_bytes: AtomicU64,
@@ -201,12 +176,17 @@ impl Log {
             previous_checksum: 0,
             buffer: AlignedBuffer::new(BLOCK_BYTES_MAX)?,
         };
-        Ok(Log::start(Segments::new(open?), writer, start, start, ring_bytes))
+        let log = Log::start(Segments::new(open?), writer, start, start, ring_bytes);
+        log.recovery_ended();
+        Ok(log)
     }
 
+    /// A log that recovery has, until [`Log::recovery_ended`].
     pub(crate) fn start(segments: Segments, writer: Writer, begin: Lsn, end: Lsn, ring_bytes: usize) -> Log {
         assert!(ring_bytes >= RING_BYTES_MIN, "a ring of {ring_bytes} bytes");
         let ring = Ring::new(ring_bytes, end.0);
+        let rest = writer.segment.as_ref().map(|filling| filling.bytes - filling.used);
+        let room = Room::new(&segments, rest, true);
         Log {
             id: writer.log,
             life: writer.life,
@@ -215,13 +195,11 @@ impl Log {
             checkpointing: Mutex::default(),
             growing: Mutex::default(),
             writer: Mutex::new(writer),
-            recovery_bytes: AtomicU64::new(segments.largest_bytes()),
-            free_bytes: AtomicU64::new(segments.free_bytes()),
+            room,
             segments: Mutex::new(segments),
             backup: AtomicU64::new(NO_BACKUP),
             waiters: Waiters::default(),
             durable: AtomicU64::new(end.0),
-            reserved_bytes: AtomicU64::new(0),
             failed: OnceLock::new(),
             flushes: AtomicU64::new(0),
             flushed_bytes: AtomicU64::new(0),
@@ -235,9 +213,10 @@ impl Log {
         self.id
     }
 
-    /// Whether a life is one of this log, and not of one that was in its place before and is gone.
+    /// Whether a life is one of this log up to now, and not of one that was in its place before and is gone, nor one
+    /// that a later copy of it had.
     pub fn has_lived(&self, life: u64) -> bool {
-        life >> LIVES_BITS == self.life >> LIVES_BITS
+        life >> LIVES_BITS == self.life >> LIVES_BITS && life <= self.life
     }
 
     /// Which life of the log it is: one more at each opening.
@@ -309,7 +288,7 @@ impl Log {
 
     /// Takes a record that has come to its place from the reservation.
     fn appended(&self, place: Place, reservation: &Reservation) -> Appended {
-        self.reserved_bytes.fetch_sub(reservation.take(place.end - place.start), Ordering::Relaxed);
+        self.room.appended(reservation, place.end - place.start);
         Appended { lsn: Lsn(place.start), end: Lsn(place.end) }
     }
 
@@ -319,13 +298,22 @@ impl Log {
             self.ring_waits.fetch_add(1, Ordering::Relaxed);
             let _wait = Wait::begin_working(WaitType::LogBuffer);
             // What lies before is published, or is by somebody who waits here too and comes first. Whoever moves
-            // `copied` on makes what lies before it durable.
+            // `copied` on makes what lies before it durable. It is nearly all that a ring takes, so its flush, if it is
+            // not cut short, costs no more than was reserved.
+            let before = Lsn(place.start - 1);
             while !self.ring.has_room(place, copied) {
                 // The place is taken: if nothing comes there, nothing behind it can be written.
-                self.flush_or_wait(Lsn(copied)).inspect_err(|error| self.fail(error))?;
+                if let Err(error) = self.flush_or_wait(Lsn(copied), before, RoomFor::Later)
+                    // Another may have flushed all but a little of it.
+                    && !(matches!(error, LogError::Full { .. }) && self.ring.has_room(place, self.ring.copied()))
+                {
+                    self.fail(&error);
+                    return Err(error);
+                }
                 copied = self.ring.copied();
             }
         }
+        schedule::point(schedule::Place::LogAppend);
         if wanted {
             self.ring.publish(place, record)
         } else {
@@ -338,8 +326,17 @@ impl Log {
     ///
     /// # Errors
     /// There is no record at `lsn` yet; the log fails or has failed before; it is full, which does not end it: once
-    /// there is room it can be tried again.
+    /// there is room, or more to be flushed at once, it can be tried again.
     pub fn flush_past(&self, lsn: Lsn) -> Result<(), LogError> {
+        self.flush_for(RoomFor::Later, lsn)
+    }
+
+    /// The same for one who may use up more of the room.
+    ///
+    /// # Errors
+    /// As [`Log::flush_past`]. One for which a flush was reserved finds the log full only if more was appended than was
+    /// reserved.
+    pub fn flush_for(&self, room_for: RoomFor<'_>, lsn: Lsn) -> Result<(), LogError> {
         if self.durable() > lsn {
             return Ok(());
         }
@@ -349,13 +346,15 @@ impl Log {
         }
         let _wait = Wait::begin_working(WaitType::WriteLog);
         while self.durable() <= lsn {
-            self.flush_or_wait(lsn)?;
+            self.flush_or_wait(lsn, lsn, room_for)?;
         }
         Ok(())
     }
 
-    /// Writes a block if nobody else does; waits otherwise, until `lsn` is durable or there is a block to write.
-    fn flush_or_wait(&self, lsn: Lsn) -> Result<(), LogError> {
+    /// Writes a block if nobody else does; waits otherwise, until `lsn` is durable or there is a block to write. Where
+    /// room is short the block is to reach past `wanted`, or to be long.
+    fn flush_or_wait(&self, lsn: Lsn, wanted: Lsn, room_for: RoomFor<'_>) -> Result<(), LogError> {
+        schedule::point(schedule::Place::LogFlush);
         let Some(mut writer) = self.writer.try_lock() else {
             let must_wait = || self.durable() <= lsn && self.failed.get().is_none() && self.writer.is_locked();
             self.waiters.wait(lsn.0, must_wait);
@@ -363,7 +362,7 @@ impl Log {
         };
         // Under the lock: whoever had it before may have failed, and nothing may be written behind a block that is
         // missing.
-        let written = self.check().and_then(|()| self.write_block(&mut writer));
+        let written = self.check().and_then(|()| self.write_block(&mut writer, wanted, room_for));
         if let Err(error) = &written
             && !matches!(error, LogError::Full { .. } | LogError::Failed { .. })
         {
@@ -376,30 +375,44 @@ impl Log {
         }
         if matches!(written, Ok(false)) {
             // The next record has its place and is being copied.
-            std::thread::yield_now();
+            if !schedule::wait(schedule::Place::LogFlush) {
+                std::thread::yield_now();
+            }
         }
         written.map(drop)
     }
 
-    /// Writes what is published, as much as one block takes; `false` if there is nothing.
-    fn write_block(&self, writer: &mut Writer) -> Result<bool, LogError> {
+    /// Writes what is published, as much as one block takes; `false` if there is nothing, or not enough yet.
+    fn write_block(&self, writer: &mut Writer, wanted: Lsn, room_for: RoomFor<'_>) -> Result<bool, LogError> {
         let first = self.ring.copied();
-        let mut bytes = 0;
-        if let Some(filling) = &writer.segment {
-            let room = usize::try_from(filling.bytes - filling.used).unwrap_or(usize::MAX);
-            if room >= BLOCK_UNIT {
-                let target = BLOCK_HEADER_BYTES..room.min(BLOCK_BYTES_MAX);
-                bytes = self.ring.copy_out(&mut writer.buffer[target]);
-            }
+        let room = writer.segment.as_ref().map_or(0, |filling| filling.bytes - filling.used);
+        let room = usize::try_from(room).unwrap_or(usize::MAX).min(BLOCK_BYTES_MAX);
+        let (mut bytes, mut is_cut) = self.ring.published(room.saturating_sub(BLOCK_HEADER_BYTES));
+        // The record in front does not fit what is left of the segment.
+        let is_next = is_cut && bytes == 0;
+        if is_next || room < BLOCK_UNIT {
+            (bytes, is_cut) = self.ring.published(BLOCK_BYTES_MAX - BLOCK_HEADER_BYTES);
         }
         if bytes == 0 {
-            if !self.ring.has_published() {
+            return Ok(false);
+        }
+        // What a cut costs was never counted as room.
+        let loss = if is_cut { 0 } else { loss(bytes as u64) };
+        let paid = loop {
+            if let Some(paid) = self.payment(room_for, loss) {
+                break paid;
+            }
+            if first + (bytes as u64) <= wanted.0 {
+                // What is wanted comes with the records before it, which are being copied.
                 return Ok(false);
             }
-            // The record in front does not fit what is left of the segment.
+            self.grow()?;
+        };
+        if is_next || room < BLOCK_UNIT {
             self.next_segment(writer, Lsn(first))?;
-            bytes = self.ring.copy_out(&mut writer.buffer[BLOCK_HEADER_BYTES..]);
         }
+        let copied = self.ring.copy_out(&mut writer.buffer[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + bytes]);
+        debug_assert_eq!(copied, bytes, "what is published stays so");
         let filling = writer.segment.as_mut().expect("begun above");
         let header = BlockHeader {
             log: writer.log,
@@ -421,7 +434,8 @@ impl Log {
         self.flushed_bytes.fetch_add(length as u64, Ordering::Relaxed);
         self.record_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         // What is free falls first: between the two the block counts twice, and not nowhere.
-        self.free_bytes.fetch_sub(length as u64, Ordering::Relaxed);
+        self.room.written(length as u64);
+        self.settle(&paid);
         self.durable.store(first + bytes as u64, Ordering::Release);
         Ok(true)
     }
@@ -438,7 +452,7 @@ impl Log {
             self.grow()?;
         };
         if let Some(left) = writer.segment.replace(begun) {
-            self.free_bytes.fetch_sub(left.bytes - left.used, Ordering::Relaxed);
+            self.room.filled(left.bytes - left.used);
         }
         Ok(())
     }
@@ -447,7 +461,7 @@ impl Log {
     ///
     /// # Errors
     /// No file may grow or the device has no room ([`LogError::Full`]), or the device fails, and the log with it.
-    fn grow(&self) -> Result<(), LogError> {
+    pub(crate) fn grow(&self) -> Result<(), LogError> {
         let free = self.free_bytes();
         let _alone = self.growing.lock();
         if self.free_bytes() > free {
@@ -456,15 +470,14 @@ impl Log {
         }
         let mut reason = "its files may not grow: add a log file, or let them grow";
         let growths = self.segments.lock().growth();
-        for growth in growths {
-            match growth.make() {
+        for mut growth in growths {
+            match growth.make_what_fits() {
                 Ok(()) => {
                     let mut segments = self.segments.lock();
                     self.check()?;
-                    let before = segments.free_bytes();
+                    let before = segments.free();
                     segments.take_growth(&growth).inspect_err(|error| self.fail(error))?;
-                    self.recovery_bytes.store(segments.largest_bytes(), Ordering::Relaxed);
-                    self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
+                    self.room.follow(before, segments.free());
                     return Ok(());
                 }
                 Err(LogError::Disk(hobt_disk::DiskError::NoSpace { .. })) => {
@@ -477,51 +490,6 @@ impl Log {
             }
         }
         Err(LogError::Full { wait: self.truncation_wait(None), reason })
-    }
-
-    /// Makes sure that `bytes` more of records can be appended and flushed, whatever others do meanwhile: those that
-    /// are about to be appended, and those that would undo them. Grows the log if it must.
-    ///
-    /// # Errors
-    /// [`LogError::Full`], or the log has failed.
-    pub fn reserve(&self, reservation: &Reservation, bytes: u64) -> Result<(), LogError> {
-        self.check()?;
-        self.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
-        while !self.has_room() {
-            if let Err(error) = self.grow() {
-                self.reserved_bytes.fetch_sub(bytes, Ordering::Relaxed);
-                return Err(error);
-            }
-        }
-        reservation.bytes.fetch_add(bytes, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Whether what is reserved finds room. What is in the ring is not on the disk yet.
-    pub(crate) fn has_room(&self) -> bool {
-        // The ends of segments that no record fits any more, and the padding of flushes that bring little.
-        const SLACK: u64 = SEGMENT_BYTES_MIN;
-        // In this order: the end of the log is never before what was durable a moment ago.
-        let durable = self.durable().0;
-        let unwritten = self.ring.end() - durable;
-        let reserved = self.reserved_bytes.load(Ordering::Relaxed);
-        // Blocks have headers and padding; a quarter more is what they cost when they are not very short.
-        let needed = (reserved + unwritten) / 4 * 5 + SLACK + self.recovery_bytes.load(Ordering::Relaxed);
-        self.free_bytes.load(Ordering::Relaxed) >= needed
-    }
-
-    /// Moves up to `bytes` of what one reservation has left to another; how many those were. What is reserved in all
-    /// stays.
-    pub fn move_reserved(&self, from: &Reservation, to: &Reservation, bytes: u64) -> u64 {
-        let moved = from.take(bytes);
-        to.bytes.fetch_add(moved, Ordering::Relaxed);
-        moved
-    }
-
-    /// Gives back what is left of a reservation: the transaction has ended.
-    pub fn release(&self, reservation: &Reservation) {
-        let left = reservation.bytes.swap(0, Ordering::Relaxed);
-        self.reserved_bytes.fetch_sub(left, Ordering::Relaxed);
     }
 
     /// Says, durably, where recovery is to begin from now on, and that it needs no record before `keep`: segments all
@@ -545,9 +513,9 @@ impl Log {
         (first.header.redo_start, first.header.keep, first.header.retain) = (redo_start, keep, retain);
         let disk = Arc::clone(&first.disk);
         first.header.write(&*disk).inspect_err(|error| self.fail(error))?;
-        let before = segments.free_bytes();
+        let before = segments.free();
         segments.free_before(retain);
-        self.free_bytes.fetch_add(segments.free_bytes() - before, Ordering::Relaxed);
+        self.room.follow(before, segments.free());
         Ok(())
     }
 
@@ -592,16 +560,6 @@ impl Log {
     pub fn recovery_start(&self) -> Option<(Lsn, Lsn)> {
         let segments = self.segments.lock();
         segments.files.first().map(|first| (first.header.redo_start, first.header.keep))
-    }
-
-    /// Bytes that transactions have reserved and not used yet.
-    pub fn reserved_bytes(&self) -> u64 {
-        self.reserved_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Bytes of them that hold nothing needed.
-    pub fn free_bytes(&self) -> u64 {
-        self.free_bytes.load(Ordering::Relaxed)
     }
 
     /// What it has done.

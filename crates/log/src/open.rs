@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
-use parking_lot::Mutex;
+use hobt_sync::schedule::Mutex;
 
 use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, verify};
 use crate::file_header::FileHeader;
-use crate::log::Writer;
+use crate::log::{Filling, Writer};
 use crate::record::{Record, read_record};
 use crate::segments::{Contents, OpenFile, Segments};
 use crate::{Log, LogError};
@@ -151,8 +151,9 @@ fn read_block(
 }
 
 impl Log {
-    /// Opens a log that was made before: finds its end and begins a new life behind it. The files must be locked
-    /// against other processes.
+    /// Opens a log that was made before: finds its end and begins a new life behind it, in the next block, so that an
+    /// opening takes no room. Until [`Log::recovery_ended`] all room is recovery's. The files must be locked against
+    /// other processes.
     ///
     /// # Errors
     /// A file cannot be read or written, is no file of this log, or is cut short; a block in the middle is damaged.
@@ -185,10 +186,15 @@ impl Log {
         let mut header = segments.files[0].header.clone();
         header.write(&*disks[0])?;
         segments.files[0].header = header;
+        let filling = |(segment, used): (usize, u64)| {
+            let one = &segments.all[segment];
+            let (disk, sequence) = (Arc::clone(segments.disk(segment)), last_sequence);
+            Filling { disk, sequence, offset: one.offset, bytes: one.bytes, used }
+        };
         let writer = Writer {
             log: first.log,
             life: first.life + 1,
-            segment: None,
+            segment: walked.last.map(filling),
             number: walked.number,
             previous_checksum: walked.checksum,
             buffer: AlignedBuffer::new(BLOCK_BYTES_MAX)?,
@@ -270,6 +276,8 @@ struct Walked {
     blocks: Vec<BlockPlace>,
     used: Vec<(usize, Contents)>,
     end: Lsn,
+    /// The segment that the log ends in, and how many bytes of it are used; none before the first block.
+    last: Option<(usize, u64)>,
     /// The number that the next block gets.
     number: u64,
     /// The checksum of the last block.
@@ -288,7 +296,7 @@ fn walk(
             return Err(LogError::damaged(&**segments.disk(0), 0, "the segment that recovery begins in is not there"));
         }
         refuse_later_blocks(segments, 0, 0, &|header| header.log == log)?;
-        return Ok(Walked { blocks: Vec::new(), used: Vec::new(), end: start, number: 1, checksum: 0 });
+        return Ok(Walked { blocks: Vec::new(), used: Vec::new(), end: start, last: None, number: 1, checksum: 0 });
     };
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
     let contents = |first: &BlockHeader| Contents { sequence: first.segment, first: first.first };
@@ -296,10 +304,11 @@ fn walk(
         blocks: Vec::new(),
         used: vec![(segment, contents(&first))],
         end: first.first,
+        last: None,
         number: first.number,
         checksum: first.previous_checksum,
     };
-    let mut used = 0;
+    let (mut used, mut life) = (0, first.life);
     loop {
         let (disk, one) = (segments.disk(segment), &segments.all[segment]);
         let offset = one.offset + used;
@@ -310,26 +319,28 @@ fn walk(
                 && header.first == walked.end
                 && header.previous_checksum == walked.checksum
         };
-        let here =
-            read.filter(|(header, _)| follows(header) && header.segment == first.segment && header.life == first.life);
+        // A life may go on in the segment that the one before it ended in.
+        let here = read.filter(|(header, _)| follows(header) && header.segment == first.segment && header.life >= life);
         if let Some((header, checksum)) = here {
             walked.blocks.push(BlockPlace { first: header.first, end: header.end(), file: one.file, offset });
             walked.end = header.end();
             walked.number += 1;
             walked.checksum = checksum;
             used += header.block_bytes() as u64;
+            life = header.life;
             continue;
         }
         let next = firsts.iter().filter(|(_, header)| header.segment > first.segment && follows(header));
         match next.max_by_key(|(_, header)| header.life) {
             Some(&(next_segment, next_first)) => {
-                (segment, first, used) = (next_segment, next_first, 0);
+                (segment, first, used, life) = (next_segment, next_first, 0, next_first.life);
                 walked.used.push((segment, contents(&first)));
             }
             None => break,
         }
     }
     refuse_a_gap(segments, firsts, (segment, &first, used), &walked)?;
+    walked.last = Some((segment, used));
     Ok(walked)
 }
 

@@ -50,7 +50,7 @@ pub struct Record {
 }
 
 /// Bytes that a record of such a payload takes.
-pub fn record_bytes(payload: usize) -> usize {
+pub const fn record_bytes(payload: usize) -> usize {
     (RECORD_HEADER_BYTES + payload).next_multiple_of(8)
 }
 

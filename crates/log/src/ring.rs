@@ -113,13 +113,33 @@ impl Ring {
         self.word(place.start).store(first, Ordering::Release);
     }
 
+    /// How many bytes of whole records are published from where the last copy ended, as far as they fit `limit`; and
+    /// whether a published one does not. Called by the thread that copies.
+    pub(crate) fn published(&self, limit: usize) -> (usize, bool) {
+        let start = self.copied.load(Ordering::Relaxed);
+        let mut bytes = 0;
+        loop {
+            // A whole lap on lies the first of them again.
+            let length = if bytes as u64 == self.capacity() { 0 } else { self.length_at(start + bytes as u64) };
+            if length == 0 || bytes + length > limit {
+                return (bytes, length != 0);
+            }
+            bytes += length;
+        }
+    }
+
+    /// The length of the record that begins at a place; 0 if it is not published.
+    fn length_at(&self, position: u64) -> usize {
+        length_of(self.word(position).load(Ordering::Acquire))
+    }
+
     /// Copies whole published records from where the last copy ended, as many as fit `target`, and frees their words.
     /// How many bytes that were. Called by one thread at a time.
     pub(crate) fn copy_out(&self, target: &mut [u8]) -> usize {
         let start = self.copied.load(Ordering::Relaxed);
         let mut at = 0;
         loop {
-            let length = length_of(self.word(start + at as u64).load(Ordering::Acquire));
+            let length = self.length_at(start + at as u64);
             if length == 0 || at + length > target.len() {
                 break;
             }
@@ -133,11 +153,6 @@ impl Ring {
         }
         self.copied.store(start + at as u64, Ordering::Release);
         at
-    }
-
-    /// Whether the next record to be copied out is published.
-    pub(crate) fn has_published(&self) -> bool {
-        self.word(self.copied()).load(Ordering::Acquire) != 0
     }
 
     /// Up to where records were copied out.

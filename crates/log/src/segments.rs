@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hobt_base::Lsn;
-use hobt_disk::{AlignedBuffer, DiskFile};
+use hobt_disk::{AlignedBuffer, DiskError, DiskFile};
 
 use crate::file_header::{FileHeader, SEGMENTS_START};
 use crate::{LogError, LogFile};
 
-/// Segments that a file of a log has at least: one is kept for recovery, one is the end of what is being filled.
+/// Segments that a file of a log has at least: with fewer, little would ever be free while one is being filled.
 const SEGMENTS_MIN: u64 = 4;
 /// Bytes that are written at once where zeros are.
 const ZEROS_AT_ONCE: usize = 1 << 20;
@@ -136,14 +136,9 @@ impl Segments {
         self.free.retain(|&segment| self.all[segment].contents.is_none());
     }
 
-    /// Bytes of free segments.
-    pub(crate) fn free_bytes(&self) -> u64 {
-        self.free.iter().map(|&segment| self.all[segment].bytes).sum()
-    }
-
-    /// Bytes of the largest segment.
-    pub(crate) fn largest_bytes(&self) -> u64 {
-        self.all.iter().map(|segment| segment.bytes).max().unwrap_or(0)
+    /// Bytes of free segments, and how many those are.
+    pub(crate) fn free(&self) -> (u64, u64) {
+        (self.free.iter().map(|&segment| self.all[segment].bytes).sum(), self.free.len() as u64)
     }
 
     /// Takes the next free segment for records from `first` on; gives its number in the order of segments, too.
@@ -211,6 +206,16 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
+    /// [`Growth::make`], by fewer segments where the device has no room for all of them.
+    pub(crate) fn make_what_fits(&mut self) -> Result<(), LogError> {
+        loop {
+            match self.make() {
+                Err(LogError::Disk(DiskError::NoSpace { .. })) if self.segments > 1 => self.segments /= 2,
+                made => return made,
+            }
+        }
+    }
+
     /// Makes the file longer, with zeros. Blocks for as long as that takes; the header does not know of it yet.
     pub(crate) fn make(&self) -> Result<(), LogError> {
         let bytes = self.segment_bytes * self.segments;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
-use parking_lot::Mutex;
+use hobt_sync::schedule::{self, Mutex, Place};
 
 #[derive(Debug)]
 struct Slot {
@@ -40,7 +40,9 @@ impl Waiters {
         waiting.push((position, Arc::clone(&slot)));
         drop(waiting);
         while !slot.woken.load(Ordering::Acquire) {
-            std::thread::park();
+            if !schedule::wait(Place::LogFlush) {
+                std::thread::park();
+            }
         }
     }
 

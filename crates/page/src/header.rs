@@ -199,6 +199,29 @@ impl PageHeader {
         })
     }
 
+    /// Checks what reading leaves alone: bits and bytes that no page has.
+    ///
+    /// # Errors
+    /// A flag that there is not, or bytes that are kept for later and not 0.
+    pub fn check(&self, page: &PageBytes) -> Result<(), PageDamage> {
+        let known = PageFlags::BULK.with(PageFlags::HAS_POINTERS).with(PageFlags::ORDERED).with(PageFlags::FREE);
+        let of_rows = PageFlags::HAS_POINTERS.with(PageFlags::ORDERED).with(PageFlags::FREE);
+        let is_of_rows = self.page_type == PageType::Row;
+        if self.flags.without(known).0 != 0 || (!is_of_rows && self.flags.0 & of_rows.0 != 0) {
+            return Err(PageDamage::Structure { rule: "the flags of a page" });
+        }
+        if (self.page_type == PageType::Index) != (self.level > 0) {
+            return Err(PageDamage::Structure { rule: "the level of a page" });
+        }
+        if !is_of_rows && (self.column_count, self.capacity, self.deleted_count) != (0, 0, 0) {
+            return Err(PageDamage::Structure { rule: "the columns and slots of a page without rows" });
+        }
+        if page[LEVEL_PLACE + 1] != 0 || u16_at(page, 62) != 0 {
+            return Err(PageDamage::Structure { rule: "the bytes of a header that are kept for later" });
+        }
+        Ok(())
+    }
+
     /// The position of the last log record that changed a page, whatever else stands in its header.
     pub fn lsn_of(page: &PageBytes) -> Lsn {
         Lsn(u64_at(page, LSN_PLACE))

@@ -370,8 +370,8 @@ impl<'a> RowPage<'a> {
     }
 }
 
-/// Checks a row page whole: counts, bits, offsets. For `AllocationCheck` of crate `access`, tests and
-/// simulation.
+/// Checks a row page whole: counts, bits, offsets, what it says of its text. For `AllocationCheck` of crate `access`,
+/// tests and simulation.
 ///
 /// # Errors
 /// The first rule that the page breaks.
@@ -392,8 +392,13 @@ pub fn check_row_page(bytes: &PageBytes, rows: &RowLayout) -> Result<(), PageDam
         if page.has_pointers() {
             (0..page.row_count()).try_for_each(|slot| page.stored(column, slot).map(drop))?;
         }
-        if layout.physical.width().is_none() && !page.ends_are_ordered(column) {
-            return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" });
+        if layout.physical.width().is_none() {
+            if !page.ends_are_ordered(column) {
+                return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" });
+            }
+            if page.is_ascii(column) && !page.variable(column)[..page.variable_used(column)].is_ascii() {
+                return Err(PageDamage::Structure { rule: "a column of ASCII alone" });
+            }
         }
         let nulls = (0..page.row_count()).filter(|&slot| !page.is_deleted(slot) && page.is_null(column, slot)).count();
         if nulls != page.null_count(column) {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use hobt_access::AllocationCheck;
 use hobt_catalog::{DatabaseSnapshot, IndexKind, Table};
 use hobt_engine::{Database, EngineError};
 use hobt_types::Value;
@@ -83,25 +82,12 @@ pub(crate) fn shape_of(snapshot: &DatabaseSnapshot, table: &Table) -> Shape {
     }
 }
 
-/// Whether allocation, run lists, pages, trees and counts of all tables agree, the system's too.
+/// What a check of the whole database finds, the system's tables too.
 pub(crate) fn allocation(database: &Database) -> Result<(), CheckError> {
-    let failed = |error| CheckError::Engine(database.storage_error(error));
-    let mut check = AllocationCheck::new(database.storage()).map_err(failed)?;
-    let snapshot = database.snapshot();
-    let mut hobts: Vec<_> =
-        snapshot.tables.values().flat_map(|table| &table.indexes).flat_map(|index| &index.partitions).collect();
-    hobts.sort_unstable_by_key(|partition| partition.hobt);
-    for partition in hobts {
-        let store = database.store_to_read(partition.hobt)?;
-        match store.tree() {
-            Some(tree) => check.add_tree(tree).map_err(failed)?,
-            None => check.add_hobt(store.hobt()).map_err(failed)?,
-        }
-    }
-    let findings = check.finish();
-    if findings.is_empty() {
+    let found = database.check()?;
+    if found.is_empty() {
         return Ok(());
     }
-    let texts: Vec<String> = findings.iter().take(5).map(ToString::to_string).collect();
-    Err(CheckError::Found(format!("{} findings: {}", findings.len(), texts.join("; "))))
+    let texts: Vec<String> = found.iter().take(5).map(|found| found.to_sql_error(database).to_string()).collect();
+    Err(CheckError::Found(format!("{} findings: {}", found.len(), texts.join("; "))))
 }

@@ -15,7 +15,7 @@
 //!   or not at all, in all databases that its transaction changed; of what was acknowledged as delayed, the last may be
 //!   gone;
 //! * the catalog lists exactly the tables, and `master` exactly the databases;
-//! * the counts of rows are right, and [`hobt_access::AllocationCheck`] finds nothing;
+//! * the counts of rows are right, and [`hobt_engine::Database::check`] finds nothing;
 //! * nothing panics, and without a crash nothing fails.
 //!
 //! Everything runs on the caller's thread, so the same seed does the same operations on the disk in the same order

@@ -9,6 +9,8 @@
 //! - [`holds`]: how long single rows hold their page, counted when somebody asks.
 //! - [`time_of_day_coarse`]: the time for those who look at it often and not closely.
 //! - [`primitives`]: what locks are made of, which model checks exchange.
+//! - [`schedule`]: which of several threads goes on, by a seed, for simulators.
+//! - [`planted`]: bugs on purpose, for those who prove that they would be found.
 //! - [`processor`]: what a thread consumed, what it waited for a processor, and what the hypervisor took.
 //! - [`signals`]: what the system sends to end the program.
 //!
@@ -29,8 +31,10 @@ mod latch;
 pub mod latches;
 mod names;
 mod per_hobt;
+pub mod planted;
 pub mod primitives;
 pub mod processor;
+pub mod schedule;
 mod sharded;
 pub mod signals;
 mod slots;

@@ -87,6 +87,7 @@ named! {
         AsyncIoCompletion = "ASYNC_IO_COMPLETION",
         WriteLog = "WRITELOG",
         LogBuffer = "LOGBUFFER",
+        LogMgrReserveAppend = "LOGMGR_RESERVE_APPEND",
         WriteCompletion = "WRITE_COMPLETION",
         PreemptiveCreateFile = "PREEMPTIVE_OS_CREATEFILE",
         PreemptiveDeleteFile = "PREEMPTIVE_OS_DELETEFILE",

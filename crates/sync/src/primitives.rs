@@ -1,12 +1,14 @@
 //! What locks are made of: the standard library's and `parking_lot`'s primitives.
 //!
+//! (Those of [`schedule`](crate::schedule), to be exact, which simulators can order by a seed.)
+//!
 //! With the feature `model`, which tests alone switch on, they are shuttle's: its threads run one at a time, and before
 //! each operation of a primitive its scheduler says which goes on, so that a test tries many orders and can try one
 //! again. Only what is made of these then gives the scheduler a say: a lock of another kind must not be held across
 //! them.
 
 #[cfg(not(feature = "model"))]
-pub use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use crate::schedule::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(feature = "model"))]
 pub use std::hint::spin_loop;
 #[cfg(not(feature = "model"))]

@@ -8,6 +8,7 @@
 use crate::backoff_stacks::{self, Asked};
 use crate::names::SpinlockName;
 use crate::primitives::{AtomicBool, sleep, spin_loop, yield_now};
+use crate::schedule::{self, Place};
 use crate::spinlocks;
 use crate::waits::nanoseconds;
 use std::cell::UnsafeCell;
@@ -51,6 +52,7 @@ impl<T: ?Sized> Spinlock<T> {
     /// Exclusive access; spins, then yields, then sleeps while another thread has it.
     #[inline]
     pub fn lock(&self) -> SpinlockGuard<'_, T> {
+        schedule::point(Place::Lock);
         if !self.acquire() {
             self.lock_slow();
         }
@@ -83,6 +85,7 @@ impl<T: ?Sized> Spinlock<T> {
                 spin_loop();
             }
             spins += pauses;
+            schedule::wait(Place::Lock);
             if !self.held.load(Ordering::Relaxed) && self.acquire() {
                 break;
             }

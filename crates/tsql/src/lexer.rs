@@ -6,7 +6,7 @@
 //!
 //! Left to others: which words mean something where (the parser), and `GO` (the client, see [`crate::split_batches`]).
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, is_currency_sign, number};
 
 use crate::keyword::{self, Keyword};
 
@@ -199,7 +199,7 @@ impl<'a> Lexer<'a> {
                 self.skip_while(is_word_character);
                 if global { TokenKind::Global } else { TokenKind::Variable }
             }
-            '$' | '£' | '¥' | '€' | '¢' => self.currency(c),
+            c if is_currency_sign(c) => self.currency(c),
             c if is_word_start(c) => {
                 self.skip_while(is_word_character);
                 match keyword::lookup(&self.text[start..self.at]) {

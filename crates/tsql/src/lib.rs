@@ -16,7 +16,9 @@ mod keyword;
 mod lexer;
 mod parser;
 mod printer;
+mod variables;
 
 pub use batches::{BatchText, split_batches};
 pub use constants::{text_constants, without_constants};
 pub use parser::{DEPTH_MAX, ParseOptions, parse_batch, parse_batch_with, parse_expression};
+pub use variables::check_variables;

@@ -7,14 +7,19 @@
 //! Leaves to others: what a record says (crate `access`), apart from those that end a transaction or are about to
 //! ([`decision`](crate::decision) for those over several databases).
 
-use std::collections::HashMap;
+use hobt_sync::planted::{self, Bug};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use hobt_base::{DatabaseId, Lsn};
-use hobt_log::{AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservation, TruncationWait, record_bytes};
-use parking_lot::Mutex;
+use hobt_log::{
+    AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservation, RoomFor, TruncationWait, record_bytes,
+};
+use hobt_sync::schedule::{self, Mutex, Place};
+use hobt_sync::{Wait, WaitType};
 
 use crate::decision::{CommitError, DatabaseGuid, Decisions, Settlements, commit_across};
 use crate::locks::LockOwner;
@@ -65,6 +70,18 @@ impl DelayedDurability {
     }
 }
 
+/// Bits of the storage's own transactions' numbers that count them; above are the lives of the log. A crash inside a
+/// recovery leaves some of two lives in one log, which are told apart by their numbers.
+const STRUCTURE_COUNT_BITS: u32 = 40;
+
+/// Bytes of the records that end a user's transaction: its preparation, its commit, which may name as many databases as
+/// that, and the one that says that nothing is left to be done.
+const ENDING_BYTES: u64 = 512;
+/// How long one waits between two looks whether a full log has room for a commit that is in it already.
+const FULL_PAUSE: Duration = Duration::from_millis(10);
+/// Bytes of the log that are used before a checkpoint is asked for again that found no room.
+const POSTPONED_BYTES: u64 = 64 << 10;
+
 /// Bytes of records that wait for a flush before a delayed commit flushes them: SQL Server's log block.
 const DELAYED_BYTES_MAX: u64 = 60 << 10;
 
@@ -88,6 +105,8 @@ pub struct TransactionLog {
     /// Somebody was told that commits wait for a flush, and has not flushed yet.
     flush_is_due: AtomicBool,
     on_delayed: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// The flush of commits that have returned before it: one for all of them.
+    late: Reservation,
 }
 
 /// A transaction that has not ended.
@@ -103,6 +122,9 @@ struct Figures {
     records: AtomicU64,
     bytes: AtomicU64,
     reservation: Reservation,
+    /// Bytes of what its undo has appended beside its own records because a checkpoint had begun: it needs as much
+    /// again behind the next one.
+    spent: AtomicU64,
     first: AtomicU64,
     last: AtomicU64,
 }
@@ -156,6 +178,9 @@ impl TransactionLog {
         settlements: Arc<Settlements>,
     ) -> Arc<TransactionLog> {
         let due_below_bytes = AtomicU64::new(log.free_bytes() / 2);
+        // More lives than these, or more transactions in one, do not come together in one recovery.
+        let lives = log.life() << STRUCTURE_COUNT_BITS;
+        let next_structure = AtomicU64::new(STRUCTURE_TRANSACTION_FIRST | lives);
         Arc::new(TransactionLog {
             log,
             database,
@@ -169,7 +194,8 @@ impl TransactionLog {
             on_delayed: OnceLock::new(),
             open: Mutex::default(),
             begun: AtomicU64::new(0),
-            next_structure: AtomicU64::new(STRUCTURE_TRANSACTION_FIRST),
+            next_structure,
+            late: Reservation::default(),
         })
     }
 
@@ -190,9 +216,22 @@ impl TransactionLog {
         self.due_below_bytes.store(self.log.free_bytes() / 2, Ordering::Relaxed);
     }
 
+    /// A checkpoint found no room, which is there later: it is asked for again.
+    pub fn checkpoint_postponed(&self) {
+        let due = self.log.free_bytes().saturating_sub(POSTPONED_BYTES);
+        self.due_below_bytes.store(due, Ordering::Relaxed);
+    }
+
     fn tell_if_due(&self) {
         let due = self.due_below_bytes.load(Ordering::Relaxed);
-        if self.log.free_bytes() < due
+        if self.log.free_bytes() < due {
+            self.ask_for_checkpoint(due);
+        }
+    }
+
+    /// Asks for a checkpoint, unless one is asked for: then none is due below any number of bytes.
+    fn ask_for_checkpoint(&self, due: u64) {
+        if due != 0
             && self.due_below_bytes.compare_exchange(due, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             && let Some(tell) = self.on_due.get()
         {
@@ -220,7 +259,7 @@ impl TransactionLog {
     pub fn flush(&self) -> Result<(), LogError> {
         // Before the end is read: who commits behind it tells again.
         self.flush_is_due.store(false, Ordering::SeqCst);
-        self.log.flush_past(Lsn(self.log.end().0 - 1))
+        self.log.flush_for(RoomFor::End(&self.late), Lsn(self.log.end().0 - 1))
     }
 
     /// Makes sure that a record with a payload of `bytes` finds room, for a change that belongs to no transaction.
@@ -228,11 +267,46 @@ impl TransactionLog {
     /// # Errors
     /// As [`LogChain::reserve`].
     pub fn reserve(&self, reservation: &Reservation, bytes: usize) -> Result<(), LogError> {
-        self.reserve_bytes(reservation, record_bytes(bytes) as u64)
+        self.reserve_for(RoomFor::Work, reservation, record_bytes(bytes) as u64, 0)
     }
 
-    fn reserve_bytes(&self, reservation: &Reservation, bytes: u64) -> Result<(), LogError> {
-        let reserved = self.log.reserve(reservation, bytes);
+    /// The same for a record of a checkpoint, which may free more than it takes.
+    ///
+    /// # Errors
+    /// As [`LogChain::reserve`].
+    pub fn reserve_for_checkpoint(&self, reservation: &Reservation, bytes: usize) -> Result<(), LogError> {
+        self.reserve_for(RoomFor::Checkpoint, reservation, record_bytes(bytes) as u64, 0)
+    }
+
+    /// Reserves what undoing the open transactions will append again once a checkpoint has begun: to be called before
+    /// that.
+    ///
+    /// # Errors
+    /// [`LogError::Full`]: the checkpoint is to be made when a transaction that is being undone has ended. Or the log
+    /// has failed.
+    pub fn reserve_for_undo_behind_checkpoint(&self) -> Result<(), LogError> {
+        // Under the lock: who leaves the list gives back all that is reserved for him.
+        let open = self.open.lock();
+        for Open { figures, .. } in open.values() {
+            let spent = figures.spent.swap(0, Ordering::Relaxed);
+            if spent > 0
+                && let Err(error) = self.log.reserve_for(RoomFor::Checkpoint, &figures.reservation, spent, 0)
+            {
+                figures.spent.fetch_add(spent, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn reserve_for(
+        &self,
+        room_for: RoomFor<'_>,
+        reservation: &Reservation,
+        bytes: u64,
+        flushes: u64,
+    ) -> Result<(), LogError> {
+        let reserved = self.log.reserve_for(room_for, reservation, bytes, flushes);
         reserved.map_err(|error| match error {
             LogError::Full { reason, .. } => {
                 let oldest = self.oldest();
@@ -252,10 +326,14 @@ impl TransactionLog {
         delays == DelayedDurability::Forced as u8 || (is_asked && delays == DelayedDurability::Allowed as u8)
     }
 
-    /// A commit returns whose record ends at `end` and is not durable.
-    fn delayed(&self, commit: Appended) -> Result<(), LogError> {
+    /// A commit returns whose record ends at `end` and is not durable. The flush that it has reserved is that of all
+    /// such commits.
+    fn delayed(&self, commit: Appended, reservation: &Reservation) -> Result<(), LogError> {
         if commit.end.0 - self.log.durable().0.min(commit.end.0) >= DELAYED_BYTES_MAX {
-            return self.log.flush_past(commit.lsn);
+            return self.flush_end(reservation, commit.lsn);
+        }
+        if self.late.flushes() == 0 {
+            self.log.move_reserved_flush(reservation, &self.late);
         }
         if !self.flush_is_due.swap(true, Ordering::SeqCst)
             && let Some(tell) = self.on_delayed.get()
@@ -263,6 +341,25 @@ impl TransactionLog {
             tell();
         }
         Ok(())
+    }
+
+    /// Flushes the record of a transaction's end, for which `reservation` has a flush. Should there be no room all the
+    /// same, it waits for some (`LOGMGR_RESERVE_APPEND`): the record cannot be taken back.
+    ///
+    /// # Errors
+    /// The log has failed.
+    pub(crate) fn flush_end(&self, reservation: &Reservation, lsn: Lsn) -> Result<(), LogError> {
+        loop {
+            match self.log.flush_for(RoomFor::End(reservation), lsn) {
+                Err(LogError::Full { .. }) => {}
+                flushed => return flushed,
+            }
+            self.ask_for_checkpoint(self.due_below_bytes.load(Ordering::Relaxed));
+            let _wait = Wait::begin_working(WaitType::LogMgrReserveAppend);
+            if !schedule::wait(Place::LogFlush) {
+                std::thread::sleep(FULL_PAUSE);
+            }
+        }
     }
 
     /// Transactions that have written and not ended.
@@ -295,9 +392,31 @@ impl TransactionLog {
     }
 
     /// The position that recovery would have to read from for the open transactions' sake; `None` if there are none. To
-    /// be asked after a checkpoint has begun its epoch: who is not in the list then writes behind that.
+    /// be asked after a checkpoint has begun its epoch: who is not in the list then writes behind that. A transaction
+    /// leaves the list when its last record is appended, not when that is durable: [`TransactionLog::needed_from`] is
+    /// what a checkpoint may rely on.
     pub fn oldest(&self) -> Option<Lsn> {
+        if planted::has(Bug::OldestByLastRecord) {
+            let last = |open: &Open| Lsn(open.figures.last.load(Ordering::Relaxed).max(open.begin.0));
+            return self.open.lock().values().map(last).min();
+        }
         self.open.lock().values().map(|open| open.begin).min()
+    }
+
+    /// The position before which recovery needs no record, whenever the crash comes: [`TransactionLog::oldest`], once
+    /// the ends of all transactions that are not in the list any more are durable. Without the flush a crash would
+    /// bring a transaction back that has ended, with only the last of its records to undo it by. Blocks (`WRITELOG`).
+    ///
+    /// # Errors
+    /// The log has failed, or is full.
+    pub fn needed_from(&self) -> Result<Option<Lsn>, LogError> {
+        // In this order: what leaves the list before it is read has appended its last record before the end is read.
+        let oldest = self.oldest();
+        if planted::has(Bug::EndNotDurableAtCheckpoint) {
+            return Ok(oldest);
+        }
+        self.log.flush_for(RoomFor::Checkpoint, Lsn(self.log.end().0 - 1))?;
+        Ok(oldest)
     }
 
     /// Begins to write for the transaction `id`, a user's.
@@ -318,9 +437,12 @@ impl TransactionLog {
         self.begin_as(self.next_structure.fetch_add(1, Ordering::Relaxed), payer.cloned(), None)
     }
 
-    /// Goes on with a transaction that a crash left open, whose last record is at `last`.
-    pub fn resume(self: &Arc<TransactionLog>, id: u64, first: Lsn, last: Lsn) -> Arc<LogChain> {
+    /// Goes on with a transaction that a crash left open, whose last record is at `last`, and whose undo appends about
+    /// `bytes`: these are kept from flushes that could come later.
+    pub fn resume(self: &Arc<TransactionLog>, id: u64, first: Lsn, last: Lsn, bytes: u64) -> Arc<LogChain> {
         let chain = self.begin_as(id, None, None);
+        self.log.reserve_up_to(&chain.figures.reservation, bytes);
+        chain.has_ending_reserve.store(true, Ordering::Relaxed);
         self.open.lock().insert(id, Open { begin: first, figures: Arc::clone(&chain.figures) });
         *chain.last.lock() = last;
         chain
@@ -341,8 +463,17 @@ impl TransactionLog {
         // The epoch is looked at before anything is appended, so it is that of the first record or an earlier one.
         let open = Open { begin: self.log.epoch().begin, figures: Arc::clone(&figures) };
         self.open.lock().insert(id, open);
-        let (last, has_undo_reserve) = (Mutex::default(), AtomicBool::new(false));
-        Arc::new(LogChain { owner: Arc::clone(self), id, payer, has_undo_reserve, last, figures, lock_owner })
+        Arc::new(LogChain {
+            owner: Arc::clone(self),
+            id,
+            payer,
+            has_undo_reserve: AtomicBool::new(false),
+            has_ending_reserve: AtomicBool::new(false),
+            touched: Mutex::default(),
+            last: Mutex::default(),
+            figures,
+            lock_owner,
+        })
     }
 }
 
@@ -354,6 +485,10 @@ pub struct LogChain {
     payer: Option<Arc<LogChain>>,
     /// [`LogChain::reserve_once_for_undo`] did.
     has_undo_reserve: AtomicBool,
+    /// It has reserved what its end takes.
+    has_ending_reserve: AtomicBool,
+    /// What [`LogChain::note_touched`] was told of.
+    touched: Mutex<HashSet<u64>>,
     /// The last record, held while the next gets its place: the order of the chain is that of the log.
     last: Mutex<Lsn>,
     figures: Arc<Figures>,
@@ -378,19 +513,57 @@ impl LogChain {
         &self.owner
     }
 
-    /// Makes sure that records with payloads of `bytes` together find room, whatever others do.
+    /// Makes sure that records with payloads of `bytes` together find room, whatever others do; the first time also
+    /// what ends the transaction.
     ///
     /// # Errors
     /// [`LogError::Full`], or the log has failed.
     pub fn reserve(&self, bytes: usize) -> Result<(), LogError> {
         self.owner.tell_if_due();
-        let bytes = record_bytes(bytes) as u64;
-        let log = &self.owner.log;
-        let paid = self
-            .payer
-            .as_ref()
-            .map_or(0, |payer| log.move_reserved(&payer.figures.reservation, &self.figures.reservation, bytes));
-        if paid == bytes { Ok(()) } else { self.owner.reserve_bytes(&self.figures.reservation, bytes - paid) }
+        let (ending, flushes) = match self.has_ending_reserve.load(Ordering::Relaxed) {
+            true => (0, 0),
+            // Nobody waits for the end of one of the storage's own.
+            false if TransactionLog::is_structure(self.id) => (record_bytes(0) as u64, 0),
+            false => (ENDING_BYTES, 1),
+        };
+        let bytes = record_bytes(bytes) as u64 + ending;
+        let (log, own) = (&self.owner.log, &self.figures.reservation);
+        let paid = self.payer.as_ref().map_or(0, |payer| log.move_reserved(&payer.figures.reservation, own, bytes));
+        if paid < bytes || flushes > 0 {
+            // What an undo needs is not refused for the sake of what may begin.
+            let room_for = if self.payer.is_some() { RoomFor::Checkpoint } else { RoomFor::Work };
+            self.owner.reserve_for(room_for, own, bytes - paid, flushes)?;
+        }
+        if ending > 0 {
+            self.has_ending_reserve.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether the transaction has not yet changed something, a page or a HOBT: then it reserves what its undo may have
+    /// to log of it as a whole, because a checkpoint has begun in between.
+    pub fn is_untouched(&self, what: u64) -> bool {
+        !self.touched.lock().contains(&what)
+    }
+
+    /// It has reserved that. Keeps the number, 8 bytes and a little of memory.
+    pub fn note_touched(&self, what: u64) {
+        self.touched.lock().insert(what);
+    }
+
+    /// Its undo has logged something as a whole, in so many bytes, and would have to behind the next checkpoint again.
+    pub fn note_spent(&self, bytes: usize) {
+        self.figures.spent.fetch_add(record_bytes(bytes) as u64, Ordering::Relaxed);
+    }
+
+    /// What it has reserved.
+    pub fn reservation(&self) -> &Reservation {
+        &self.figures.reservation
+    }
+
+    /// Whether it has written nothing: then there is nothing to be ended.
+    fn is_empty(&self) -> bool {
+        *self.last.lock() == Lsn(0)
     }
 
     /// What it has reserved, if it uses up the room of another: for changes that belong to it and to no transaction.
@@ -446,21 +619,24 @@ impl LogChain {
     /// Makes the transaction last, as the only one of its chains.
     fn commit(&self, asks_for_delay: bool) -> Result<(), LogError> {
         let appended = self.append(COMMIT_RECORD, &[])?;
+        if planted::has(Bug::CommitNotDurable) {
+            return Ok(());
+        }
         if self.owner.delays(asks_for_delay) {
-            self.owner.delayed(appended)
+            self.owner.delayed(appended, &self.figures.reservation)
         } else {
-            self.owner.log.flush_past(appended.lsn)
+            self.owner.flush_end(&self.figures.reservation, appended.lsn)
         }
     }
 
-    /// Appends the transaction's last record and gives back what it had reserved.
+    /// Appends the transaction's last record, if it has any, and gives back what it had reserved.
     ///
     /// # Errors
     /// The log has failed.
     pub fn end(&self) -> Result<(), LogError> {
-        let ended = self.append(END_RECORD, &[]);
+        let ended = if self.is_empty() { Ok(()) } else { self.append(END_RECORD, &[]).map(drop) };
         self.leave();
-        ended.map(drop)
+        ended
     }
 
     /// Takes the transaction off the list of those that recovery needs to know of: its last record is appended.
@@ -510,6 +686,7 @@ impl LogChains {
     /// A log has failed. Either nothing is decided, and the transaction is to be undone, or recovery will say.
     pub(crate) fn commit(&self, asks_for_delay: bool) -> Result<(), CommitError> {
         let mut chains = self.0.lock().clone();
+        chains.retain(|chain| !chain.is_empty());
         chains.sort_by_key(|chain| chain.owner.database);
         match &*chains {
             [] => Ok(()),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hobt_base::{HobtId, PageId, SessionId, SlotId, Stamp};
 use hobt_page::RowImage;
-use parking_lot::{Mutex, RwLock};
+use hobt_sync::schedule::{Mutex, RwLock};
 
 use crate::locks::LockOwner;
 use crate::notes::Notes;

@@ -7,12 +7,13 @@
 //!
 //! Leaves to others: how the others find the one who decides (crate `engine`), undo and redo (crate `access`).
 
+use hobt_sync::planted::{self, Bug};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use hobt_base::Lsn;
-use hobt_log::{LogError, NewRecord, Reservation};
-use parking_lot::Mutex;
+use hobt_log::{LogError, NewRecord, Reservation, RoomFor};
+use hobt_sync::schedule::Mutex;
 
 use crate::chain::{COMMIT_RECORD, DECISION_RECORD, LogChain, PREPARE_RECORD, TransactionLog};
 
@@ -42,8 +43,8 @@ pub struct RecoveredDecision {
     pub participants: Vec<DatabaseGuid>,
 }
 
-/// How often each database of an instance came to a state in which nothing of before is undecided: opened and whole, or
-/// dropped.
+/// How often each database of an instance came to a state in which nothing of before is undecided: opened and whole,
+/// closed and clean, or dropped.
 #[derive(Debug, Default)]
 pub struct Settlements(Mutex<HashMap<DatabaseGuid, u64>>);
 
@@ -112,32 +113,44 @@ impl TransactionLog {
         }
     }
 
-    /// Forgets the decisions that everybody has heard of, and writes the others into the log again; gives the position
-    /// of the last one. Called when a checkpoint has begun: its log needs nothing older for their sake. Has the others
-    /// flush.
+    /// Forgets the decisions that all participants have heard of, and appends the others to the log again. Called when
+    /// a checkpoint has begun: its log needs nothing older for their sake. Has the others flush.
     ///
     /// # Errors
     /// The log has failed.
-    pub fn carry_decisions(&self) -> Result<Option<Lsn>, LogError> {
+    pub fn carry_decisions(&self) -> Result<(), LogError> {
+        self.tell_participants();
+        let decisions = self.decisions.0.lock();
+        for decision in decisions.iter().filter(|_| !planted::has(Bug::DecisionsForgotten)) {
+            let mut payload = Vec::new();
+            payload.extend_from_slice(&decision.life.to_le_bytes());
+            payload.extend_from_slice(&decision.number.to_le_bytes());
+            decision.participants.iter().for_each(|participant| payload.extend_from_slice(&participant.guid));
+            let record = NewRecord { kind: DECISION_RECORD, transaction: 0, previous: Lsn(0), payload: &payload };
+            let own = Reservation::default();
+            self.reserve_for_checkpoint(&own, payload.len())?;
+            self.log().append_always(&record, &own)?;
+        }
+        Ok(())
+    }
+
+    /// Has the participants flush what they know of decisions, and forgets those that all have heard of. The databases
+    /// that have not: their recovery will ask. Blocks (`WRITELOG`).
+    pub fn tell_participants(&self) -> Vec<DatabaseGuid> {
         for (log, lsn) in self.unheard() {
-            // One that has failed hears of it when it is recovered.
-            let _of_its_own = log.log().flush_past(lsn);
+            // One that has failed, or is full, hears of it when it is recovered.
+            let _of_its_own = log.log().flush_for(RoomFor::Checkpoint, lsn);
         }
         let mut decisions = self.decisions.0.lock();
         decisions.retain_mut(|decision| {
             decision.participants.retain(|participant| !participant.has_heard(&self.settlements));
             !decision.participants.is_empty()
         });
-        let mut last = None;
-        for decision in &*decisions {
-            let mut payload = Vec::new();
-            payload.extend_from_slice(&decision.life.to_le_bytes());
-            payload.extend_from_slice(&decision.number.to_le_bytes());
-            decision.participants.iter().for_each(|participant| payload.extend_from_slice(&participant.guid));
-            let record = NewRecord { kind: DECISION_RECORD, transaction: 0, previous: Lsn(0), payload: &payload };
-            last = Some(self.log().append_always(&record, &Reservation::default())?.lsn);
-        }
-        Ok(last)
+        let mut waiting: Vec<DatabaseGuid> =
+            decisions.iter().flat_map(|decision| &decision.participants).map(|participant| participant.guid).collect();
+        waiting.sort_unstable();
+        waiting.dedup();
+        waiting
     }
 
     /// The latest commit record of each log that has one which is not durable.
@@ -192,10 +205,14 @@ pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain
     let prepared = participants.iter().map(|chain| chain.append(PREPARE_RECORD, &prepare));
     let prepared: Vec<_> = prepared.collect::<Result<_, _>>().map_err(CommitError::Undecided)?;
     for (chain, prepared) in participants.iter().zip(prepared) {
-        chain.log().log().flush_past(prepared.lsn).map_err(CommitError::Undecided)?;
+        if planted::has(Bug::PrepareNotDurable) {
+            break;
+        }
+        let room = RoomFor::End(chain.reservation());
+        chain.log().log().flush_for(room, prepared.lsn).map_err(CommitError::Undecided)?;
     }
     let decided = decide(coordinator, participants).map_err(CommitError::Undecided)?;
-    if let Err(error) = decider.log().flush_past(decided) {
+    if let Err(error) = decider.flush_end(coordinator.reservation(), decided) {
         for chain in participants {
             chain
                 .log()

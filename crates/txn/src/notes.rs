@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use hobt_sync::schedule::Mutex;
 
 /// Values by number, each made when it is first asked for.
 #[derive(Default)]

@@ -4,6 +4,7 @@
 //! table that is, who locks, how long it waits and what escalates to what the interpreter has said before. A table that
 //! is not listed here is locked as a whole, or belongs to the catalog, and its rows are not locked.
 
+use hobt_sync::planted::{self, Bug};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -186,6 +187,9 @@ impl RowLocks {
     /// be waited for by [`RowLocks::wait_for_gap`]. The new key of a transaction that has itself locked the gap parts
     /// it: it is locked so that both parts are. Does not wait; the leaf where the key comes is held exclusively.
     pub fn gap_before(&self, hobt: HobtId, next: KeyHash, new: KeyHash) -> Result<(), (KeyHash, LockMode)> {
+        if planted::has(Bug::GapsNotLocked) {
+            return Ok(());
+        }
         let database = self.settings.database;
         let resource = LockResource::Key(database, hobt, next);
         let is_part_free = self.settings.escalates_to != EscalatesTo::Hobt

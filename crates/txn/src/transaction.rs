@@ -1,5 +1,6 @@
 //! What is changed together: its place among writers, its locks, and what undoes it.
 
+use hobt_sync::planted::{self, Bug};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{SessionId, Stamp};
-use parking_lot::Mutex;
+use hobt_sync::schedule::Mutex;
 
 use crate::decision::CommitError;
 use crate::locks::{LockManager, LockOwner, LockOwnerKind};
@@ -170,6 +171,15 @@ impl Transaction {
     /// failed before a transaction over several was decided: it is undone. Or the first action that failed or panicked;
     /// the rest have been run all the same.
     pub fn commit(&self) -> Result<(), UndoError> {
+        if planted::has(Bug::LocksBeforeDurability)
+            && let Some(locks) = self.locks.get()
+        {
+            locks.release_all(&self.lock_owner);
+        }
+        if planted::has(Bug::PublicationBeforeDurability) {
+            let running = self.running.lock().take();
+            drop(running);
+        }
         match self.chains.commit(self.asks_for_delay.load(Ordering::Relaxed)) {
             Ok(()) => {}
             Err(CommitError::Undecided(error)) => {
@@ -229,6 +239,11 @@ impl Transaction {
     /// Drops what was held, the last first. For a transaction that was committed or rolled back.
     pub fn let_go(&self) {
         drop(self.snapshot.lock().take());
+        if planted::has(Bug::LocksBeforePublication)
+            && let Some(locks) = self.locks.get()
+        {
+            locks.release_all(&self.lock_owner);
+        }
         // Before its locks go: who has waited for one sees what was done.
         let running = self.running.lock().take();
         drop(running);

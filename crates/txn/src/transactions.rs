@@ -8,12 +8,13 @@
 //! A page names its newest writer. Below a snapshot's [`Snapshot::horizon`] that is enough to know that all of the page
 //! is seen; from there on [`crate::VersionStore`] says what stood there before.
 
+use hobt_sync::planted::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{HobtId, PageId, Stamp};
-use parking_lot::Mutex;
+use hobt_sync::schedule::Mutex;
 
 use crate::memory::{MemoryAccount, MemoryBudget};
 use crate::versions::VersionKey;
@@ -134,7 +135,10 @@ impl Transactions {
         let mut state = self.state.lock();
         let next = self.latest.load(Ordering::Relaxed) + 1;
         *state.snapshots.entry(next).or_default() += 1;
-        let running: Box<[u64]> = state.running.iter().copied().collect();
+        let mut running: Box<[u64]> = state.running.iter().copied().collect();
+        if planted::has(Bug::SnapshotWithoutRunning) {
+            running = Box::default();
+        }
         let horizon = running.iter().copied().find(|stamp| *stamp != own.0 && *stamp != also.0).unwrap_or(next);
         *state.horizons.entry(horizon).or_default() += 1;
         Arc::new(Snapshot { of: Arc::clone(self), own, also, next, horizon: Stamp(horizon), running })
@@ -199,6 +203,7 @@ impl State {
     /// Takes out what all snapshots see, those that are and those that come.
     fn collect(&mut self, gone: &mut Vec<Ended>) {
         let oldest = self.snapshots.keys().next().copied().unwrap_or(u64::MAX);
+        let oldest = if planted::has(Bug::VersionsForgottenEarly) { u64::MAX } else { oldest };
         while self.ended.front().is_some_and(|ended| ended.at < oldest) {
             gone.extend(self.ended.pop_front());
         }

@@ -7,13 +7,14 @@
 
 mod keys;
 
+use hobt_sync::planted::{self, Bug};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hobt_base::{HobtId, PageId, SlotId, Stamp};
 use hobt_page::RowImage;
-use parking_lot::Mutex;
+use hobt_sync::schedule::Mutex;
 
 use crate::undo_memory::{KEY_VERSION_BYTES, VERSION_BYTES};
 use crate::{Running, Snapshot};
@@ -28,13 +29,22 @@ const SHARDS: usize = 64;
 pub enum Before {
     /// No row: it was inserted.
     Absent,
-    /// The row, which was deleted.
+    /// The row, which was deleted. Its values are those that the slot had at that time: where a newer version of the
+    /// slot tells of a row ([`Before::Row`]), the delete was undone before, and the values are that version's.
     Present,
     /// This row, in whose place another one was put.
     Row(Arc<RowImage>),
 }
 
 impl Before {
+    /// What stood in the slot before this change and `newer`, the one behind it, of neither of which anything is seen.
+    fn beneath<'a>(&'a self, newer: Option<&'a Before>) -> &'a Before {
+        match newer {
+            Some(row @ Before::Row(_)) if *self == Before::Present && !planted::has(Bug::PresentHidesRow) => row,
+            _ => self,
+        }
+    }
+
     /// Bytes that it keeps.
     pub(crate) fn row_bytes(&self) -> usize {
         if let Before::Row(row) = self { size_of::<RowImage>() + row.byte_count() } else { 0 }
@@ -136,7 +146,8 @@ impl VersionStore {
                 Found::All(before) => Found::All(before),
                 Found::Some(before) if snapshot.sees(version.writer) => Found::All(Some(before)),
                 Found::Nothing if snapshot.sees(version.writer) => Found::All(None),
-                Found::Some(_) | Found::Nothing => Found::Some(&version.before),
+                Found::Some(newer) => Found::Some(version.before.beneath(Some(newer))),
+                Found::Nothing => Found::Some(&version.before),
             };
         }
         let changed = (0..).zip(found).filter_map(|(slot, found)| match found {
@@ -152,7 +163,7 @@ impl VersionStore {
         let shard = self.shard(page).lock();
         let of_slot = shard.get(&page)?.iter().rev().filter(|version| version.slot == slot);
         let unseen = of_slot.take_while(|version| !snapshot.sees(version.writer));
-        unseen.last().map(|version| version.before.clone())
+        unseen.fold(None, |newer, version| Some(version.before.beneath(newer))).cloned()
     }
 
     /// Puts what stood at a key of a tree before `writer` changed it, unless he had changed it before; the leaf is held
@@ -363,6 +374,28 @@ mod tests {
         store.undone(writer.stamp(), page, slot);
         assert!(!store.is_changed(page, slot, &reader));
         assert_eq!(store.changes(page, &reader), vec![(slot, Before::Present)]);
+    }
+
+    #[test]
+    fn a_row_whose_delete_was_undone_has_the_values_that_a_newer_version_tells_of() {
+        let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
+        let (page, slot) = (PageId::new(FileId(1), 9), SlotId(3));
+        let reader = all.snapshot(Stamp(0), Stamp(0));
+        let old = Before::Row(Arc::new(RowImage::new([Some(&b"old"[..])])));
+        let between = Before::Row(Arc::new(RowImage::new([Some(&b"between"[..])])));
+        let first = all.begin();
+        store.put(&first, page, slot, Before::Present);
+        store.undone(first.stamp(), page, slot);
+        store.put(&first, page, slot, old.clone());
+        assert_eq!(store.changes(page, &reader), vec![(slot, old.clone())]);
+        assert_eq!(store.change(page, slot, &reader), Some(old.clone()));
+        // Another delete that is undone, and another row in its place: the oldest one told of is the one.
+        store.put(&first, page, slot, Before::Present);
+        store.undone(first.stamp(), page, slot);
+        let second = all.begin();
+        store.put(&second, page, slot, between);
+        assert_eq!(store.changes(page, &reader), vec![(slot, old.clone())]);
+        assert_eq!(store.change(page, slot, &reader), Some(old));
     }
 
     #[test]

@@ -49,16 +49,88 @@ impl TreeFigures {
     }
 }
 
+/// How a page of a tree contradicts the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TreeFault {
+    /// Its keys do not rise.
+    KeyOrder,
+    /// A key of it, or a separator, is not between the separators above it.
+    OutsideParent,
+    /// It is not one level below its parent.
+    Level {
+        /// The page that leads to it.
+        parent: PageId,
+    },
+    /// Two pages lead to it, or one twice.
+    TwoParents {
+        /// The page that leads to it too.
+        parent: PageId,
+    },
+    /// A page leads to it, and it is none of the tree's.
+    ForeignChild {
+        /// The page that leads to it.
+        parent: PageId,
+    },
+    /// The next page that it names is not the leaf with the next keys.
+    NextLeaf {
+        /// The page that it names; page 0 of file 0 for none.
+        next: PageId,
+    },
+    /// Nothing leads to it.
+    Unreached,
+}
+
+impl TreeFault {
+    /// The rule that is broken.
+    pub fn rule(self) -> &'static str {
+        match self {
+            TreeFault::KeyOrder => "the order of a page's keys",
+            TreeFault::OutsideParent => "keys between the separators of the page above",
+            TreeFault::Level { .. } => "the level of a page of a tree",
+            TreeFault::TwoParents { .. } => "a page of a tree to which one page leads",
+            TreeFault::ForeignChild { .. } => "a child that is a page of the tree",
+            TreeFault::NextLeaf { .. } => "a leaf's next is the one with the next keys",
+            TreeFault::Unreached => "a page of a tree's runs to which the root leads",
+        }
+    }
+}
+
 /// What is wrong with a page of a tree.
-pub(crate) type Wrong = (PageId, PageDamage);
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Wrong {
+    /// The page by itself.
+    Damage(PageDamage),
+    /// The page beside the others.
+    Tree(TreeFault),
+}
+
+impl From<PageDamage> for Wrong {
+    fn from(damage: PageDamage) -> Wrong {
+        Wrong::Damage(damage)
+    }
+}
+
+impl From<TreeFault> for Wrong {
+    fn from(fault: TreeFault) -> Wrong {
+        Wrong::Tree(fault)
+    }
+}
 
 struct Walk {
     figures: TreeFigures,
-    wrong: Vec<Wrong>,
+    wrong: Vec<(PageId, Wrong)>,
     /// The pages of the runs that were not reached yet.
     left: HashSet<PageId>,
+    /// The pages of the runs.
+    own: HashSet<PageId>,
     /// The last leaf, and which it names as the next.
     last_leaf: Option<(PageId, PageId)>,
+}
+
+impl Walk {
+    fn note(&mut self, page: PageId, wrong: impl Into<Wrong>) {
+        self.wrong.push((page, wrong.into()));
+    }
 }
 
 impl BTree {
@@ -69,8 +141,13 @@ impl BTree {
     /// A page cannot be read, or the tree contradicts itself.
     pub fn figures(&self) -> Result<TreeFigures, AccessError> {
         let (figures, wrong) = self.check()?;
-        match wrong.into_iter().find(|(_, damage)| *damage != UNREACHED && *damage != SIBLING) {
-            Some((page, damage)) => Err(self.hobt.damaged(page, damage)),
+        let may_change =
+            |wrong: &Wrong| matches!(wrong, Wrong::Tree(TreeFault::Unreached | TreeFault::NextLeaf { .. }));
+        match wrong.into_iter().find(|(_, wrong)| !may_change(wrong)) {
+            Some((page, Wrong::Damage(damage))) => Err(self.hobt.damaged(page, damage)),
+            Some((page, Wrong::Tree(fault))) => {
+                Err(self.hobt.damaged(page, PageDamage::Structure { rule: fault.rule() }))
+            }
             None => Ok(figures),
         }
     }
@@ -79,24 +156,25 @@ impl BTree {
     ///
     /// # Errors
     /// A page cannot be read.
-    pub(crate) fn check(&self) -> Result<(TreeFigures, Vec<Wrong>), AccessError> {
+    pub(crate) fn check(&self) -> Result<(TreeFigures, Vec<(PageId, Wrong)>), AccessError> {
         let _stay = self.moves.read();
         let mut left = HashSet::new();
         for run in self.hobt.runs() {
             left.extend(run.row_pages().map(|number| PageId::new(run.first.file, number)));
         }
-        let mut walk = Walk { figures: TreeFigures::default(), wrong: Vec::new(), left, last_leaf: None };
+        let own = left.clone();
+        let mut walk = Walk { figures: TreeFigures::default(), wrong: Vec::new(), left, own, last_leaf: None };
         self.walk(&mut walk, self.root, None, &[], None)?;
-        if let Some((id, _)) = walk.last_leaf.filter(|(_, next)| *next != PageId::default()) {
-            walk.wrong.push((id, SIBLING));
+        if let Some((id, next)) = walk.last_leaf.filter(|(_, next)| *next != PageId::default()) {
+            walk.note(id, TreeFault::NextLeaf { next });
         }
-        let mut unreached: Vec<PageId> = walk.left.into_iter().collect();
+        let mut unreached: Vec<PageId> = walk.left.iter().copied().collect();
         unreached.sort_unstable();
         for id in unreached {
             match self.is_free(id) {
                 Ok(true) => walk.figures.free += 1,
-                Ok(false) => walk.wrong.push((id, UNREACHED)),
-                Err(AccessError::Damaged { page, damage, .. }) => walk.wrong.push((page, damage)),
+                Ok(false) => walk.note(id, TreeFault::Unreached),
+                Err(AccessError::Damaged { page, damage, .. }) => walk.note(page, damage),
                 Err(error) => return Err(error),
             }
         }
@@ -110,39 +188,41 @@ impl BTree {
         Ok(self.level_of(id, &page)? == 0 && header.flags.contains(PageFlags::FREE))
     }
 
+    /// Goes on at a page to which `above` leads: the page, and the level that its children should have.
     fn walk(
         &self,
         walk: &mut Walk,
         id: PageId,
-        expected: Option<u8>,
+        above: Option<(PageId, u8)>,
         low: &[u8],
         high: Option<&[u8]>,
     ) -> Result<(), AccessError> {
+        let parent = above.map_or(id, |(parent, _)| parent);
         if !walk.left.remove(&id) {
-            walk.wrong.push((
-                id,
-                PageDamage::Structure { rule: "a page of a tree that is reached twice, or is not its own" },
-            ));
+            if walk.own.contains(&id) {
+                walk.note(id, TreeFault::TwoParents { parent });
+            } else {
+                walk.note(id, TreeFault::ForeignChild { parent });
+            }
             return Ok(());
         }
         // A copy: what stands below is read without a latch on what stands above.
-        let read = self.read(id).map(|page| Box::new(*page));
-        let page = match read {
+        let page = match self.read(id).map(|page| Box::new(*page)) {
             Ok(page) => page,
             Err(AccessError::Damaged { page, damage, .. }) => {
-                walk.wrong.push((page, damage));
+                walk.note(page, damage);
                 return Ok(());
             }
             Err(error) => return Err(error),
         };
         let level = match self.level_of(id, &page) {
-            Ok(level) if expected.is_none_or(|expected| expected == level) => level,
+            Ok(level) if above.is_none_or(|(_, expected)| expected == level) => level,
             Ok(_) => {
-                walk.wrong.push((id, PageDamage::Structure { rule: "the level of a page of a tree" }));
+                walk.note(id, TreeFault::Level { parent });
                 return Ok(());
             }
             Err(AccessError::Damaged { damage, .. }) => {
-                walk.wrong.push((id, damage));
+                walk.note(id, damage);
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -156,11 +236,11 @@ impl BTree {
             self.children(&page, low, high)
         };
         match children {
-            Err(damage) => walk.wrong.push((id, damage)),
+            Err(wrong) => walk.note(id, wrong),
             Ok(children) => {
                 for (index, (child, from)) in children.iter().enumerate() {
                     let to = children.get(index + 1).map(|(_, key)| key.as_slice()).or(high);
-                    self.walk(walk, *child, Some(level - 1), from, to)?;
+                    self.walk(walk, *child, Some((id, level - 1)), from, to)?;
                 }
             }
         }
@@ -173,7 +253,7 @@ impl BTree {
         page: &hobt_page::PageBytes,
         low: &[u8],
         high: Option<&[u8]>,
-    ) -> Result<Vec<(PageId, Vec<u8>)>, PageDamage> {
+    ) -> Result<Vec<(PageId, Vec<u8>)>, Wrong> {
         check_index_page(page)?;
         let view = hobt_page::IndexPage::open(page)?;
         let mut children = vec![(view.leftmost(), low.to_vec())];
@@ -185,7 +265,7 @@ impl BTree {
         let last = children.last().filter(|_| children.len() > 1).map(|(_, key)| key.as_slice());
         let is_bounded =
             first.is_none_or(|first| low < first) && last.is_none_or(|last| high.is_none_or(|high| last < high));
-        if is_bounded { Ok(children) } else { Err(PageDamage::Structure { rule: "separators between those above" }) }
+        if is_bounded { Ok(children) } else { Err(TreeFault::OutsideParent.into()) }
     }
 
     fn walk_leaf(
@@ -195,15 +275,18 @@ impl BTree {
         page: &hobt_page::PageBytes,
         low: &[u8],
         high: Option<&[u8]>,
-    ) -> Result<(), PageDamage> {
+    ) -> Result<(), Wrong> {
         let rows = self.hobt.row_layout();
         let header = PageHeader::read(page)?;
         if let Some((before, next)) = walk.last_leaf.replace((id, header.next)) {
             if next != id {
-                walk.wrong.push((before, SIBLING));
+                walk.note(before, TreeFault::NextLeaf { next });
             }
             let is_neighbour = before.file == id.file && before.number + 1 == id.number;
             walk.figures.fragments += u64::from(!is_neighbour);
+        }
+        if header.flags.contains(PageFlags::FREE) {
+            return Err(PageDamage::Structure { rule: "a leaf to which the root leads, which is not free" }.into());
         }
         check_row_page(page, rows)?;
         let view = hobt_page::RowPage::open(page, rows)?;
@@ -211,10 +294,10 @@ impl BTree {
         for (position, slot) in view.order().enumerate() {
             self.key.of_slot(&view, slot?, &mut key)?;
             if position > 0 && key <= previous {
-                return Err(PageDamage::Structure { rule: "the order of a leaf's keys" });
+                return Err(TreeFault::KeyOrder.into());
             }
             if key.as_slice() < low || high.is_some_and(|high| key.as_slice() >= high) {
-                return Err(PageDamage::Structure { rule: "a leaf's keys between the separators above it" });
+                return Err(TreeFault::OutsideParent.into());
             }
             std::mem::swap(&mut key, &mut previous);
         }
@@ -227,6 +310,3 @@ impl BTree {
         Ok(())
     }
 }
-
-const SIBLING: PageDamage = PageDamage::Structure { rule: "a leaf's next is the one with the next keys" };
-const UNREACHED: PageDamage = PageDamage::Structure { rule: "a page of a tree's runs that the root does not lead to" };

@@ -74,7 +74,9 @@ impl BTree {
             }
             page.child(index)
         };
-        find().map_err(|damage| self.hobt.damaged(id, damage))
+        let child = find().map_err(|damage| self.hobt.damaged(id, damage))?;
+        // A wait for its latch would be a wait of its holder for itself.
+        if child == id { Err(self.damaged(id, "a page of a tree that leads to itself")) } else { Ok(child) }
     }
 
     /// The leaf, shared.
@@ -194,6 +196,9 @@ impl BTree {
         while level > 0 {
             let step = path.last().expect("the root at least");
             let child = self.child(step.id, &step.page, Target::Key(key), None)?;
+            if path.iter().any(|step| step.id == child) {
+                return Err(self.damaged(child, "a page of a tree that leads to one above it"));
+            }
             let page = self.write(child)?;
             level -= 1;
             self.expect_level(child, &page, level)?;

@@ -14,8 +14,8 @@ use std::sync::{Arc, Weak};
 
 use hobt_base::{PAGE_SIZE, PageId};
 use hobt_log::LogError;
+use hobt_sync::schedule::Mutex;
 use hobt_txn::LogChain;
-use parking_lot::Mutex;
 
 /// Bytes of log that the undo of a transaction's first row that gets shorter may need: the root and the page above the
 /// leaf are split, the leaf is, and a run for the new pages comes, with a page of the run list. Of each four pages

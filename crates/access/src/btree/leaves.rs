@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{FileId, PageId};
 use hobt_buffer::ReadCounts;
+use hobt_sync::schedule::Mutex;
 use hobt_txn::{IoCounts, StatementContext};
-use parking_lot::Mutex;
 
 use super::BTree;
 use super::descent::{Fences, Target};

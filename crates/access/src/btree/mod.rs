@@ -47,9 +47,9 @@ use hobt_buffer::ReadCounts;
 use hobt_page::{
     INDEX_KEY_BYTES_MAX, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowLayout, RowPage,
 };
+use hobt_sync::schedule::{Mutex, RwLock};
 use hobt_txn::StatementContext;
 use hobt_txn::locks::{KeyHash, LockMode};
-use parking_lot::{Mutex, RwLock};
 
 use crate::change::{Identity, Part};
 use crate::storage::Purpose;
@@ -61,7 +61,8 @@ use pages::FileTable;
 
 pub(crate) use build::LeafChain;
 pub use build::TreeBuilder;
-pub use check::TreeFigures;
+pub(crate) use check::Wrong;
+pub use check::{TreeFault, TreeFigures};
 pub use cursor::{Cursor, Direction, KeyRange, ShowLeaf};
 pub use key::{TreeKey, TreeKeyColumn};
 pub(crate) use leaves::LeafList;
@@ -257,16 +258,22 @@ impl BTree {
     /// The normalised key of a row.
     ///
     /// # Errors
-    /// [`BTreeError::KeyTooLong`].
+    /// [`BTreeError::KeyTooLong`]. Damage of which only the tree is named: a value is none of its column, as one may be
+    /// that was read from a page of another index.
     ///
     /// # Panics
-    /// If it is no row of this tree.
+    /// If it has other columns than the rows of this tree.
     pub fn key_of(&self, row: &RowImage) -> Result<Vec<u8>, BTreeError> {
-        let key = self.key.of_row(row).expect("a row of this tree, whose values are of their types");
+        let key = self.key.of_row(row).map_err(|_| self.not_a_key())?;
         if key.len() > INDEX_KEY_BYTES_MAX {
             return Err(BTreeError::KeyTooLong { bytes: key.len() });
         }
         Ok(key)
+    }
+
+    /// A row's value that is none of a key column.
+    pub(super) fn not_a_key(&self) -> AccessError {
+        self.damaged(self.root, "the value of a key column of a row that belongs here")
     }
 
     /// Where in a leaf's order the row with a key is, deleted or not, or would be.

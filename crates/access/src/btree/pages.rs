@@ -41,8 +41,8 @@ impl FileTable {
 
 impl BTree {
     pub(super) fn file(&self, id: PageId) -> Result<&DataFile, AccessError> {
-        let file = self.files.get(self.hobt.storage(), id.file)?;
-        Ok(file)
+        let file = self.files.get(self.hobt.storage(), id.file);
+        file.map_err(|_| self.damaged(id, "a page of a tree in a file that is there"))
     }
 
     /// A page of the tree, shared. Blocks on the disk and on whoever holds it exclusively.

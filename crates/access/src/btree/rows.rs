@@ -4,6 +4,7 @@
 //! need of it is put. A leaf that is full is rid of its ghosts first, if nobody needs them, and split if that is not
 //! enough.
 
+use hobt_sync::planted::{self, Bug};
 use std::sync::Arc;
 
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
@@ -130,7 +131,9 @@ impl BTree {
         let Some(changed) = self.hobt.change(&mut step.page, step.id, &change, logged)? else {
             return Ok(Put::NoRoom);
         };
-        context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Absent);
+        if !planted::has(Bug::InsertWithoutVersion) {
+            context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Absent);
+        }
         self.hobt.count_rows(1);
         self.hobt.note_operations(Operation::LeafInsert, 1);
         drop(counting);
@@ -194,7 +197,9 @@ impl BTree {
         let Some(changed) = self.hobt.change(&mut step.page, step.id, &change, logged)? else { return Ok(false) };
         let Undo::ReplaceKey { key, row } = undo else { unreachable!("made above") };
         let (store, hobt) = (self.hobt.storage().versions(), self.hobt.id());
-        context.keep_row(store, hobt, &key, &row);
+        if !planted::has(Bug::RowNotKept) {
+            context.keep_row(store, hobt, &key, &row);
+        }
         if !is_ghost {
             self.hobt.note_operations(Operation::LeafUpdate, 1);
         }

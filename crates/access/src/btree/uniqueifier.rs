@@ -14,13 +14,14 @@ impl BTree {
     /// it is used.
     ///
     /// # Errors
-    /// A page is damaged or cannot be read; there is no greater number (error 666).
+    /// A page is damaged or cannot be read, or a value of the row is none of its column; there is no greater number
+    /// (error 666).
     pub fn next_uniqueifier(self: &Arc<BTree>, row: &RowImage) -> Result<i32, BTreeError> {
         let columns = self.key.columns();
         let (last, columns) = columns.split_last().expect("a key has columns");
         let values: Vec<Option<&[u8]>> = columns.iter().map(|part| row.value(part.column)).collect();
         let mut prefix = Vec::new();
-        self.key.encode_prefix(&values, &mut prefix).expect("a row of this tree, whose values are of their types");
+        self.key.encode_prefix(&values, &mut prefix).map_err(|_| self.not_a_key())?;
         let mut cursor = Cursor::new(Arc::clone(self), KeyRange::prefix(&prefix), Direction::Backward);
         let mut greatest: Option<i32> = None;
         cursor.next_leaf(&mut |id, page, positions| {

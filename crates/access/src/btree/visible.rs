@@ -59,13 +59,13 @@ impl BTree {
     }
 
     /// The keys of a range at which somebody whom a snapshot does not see has changed something, or is about to, and
-    /// has not taken that back by himself; with `inserts_only` those that he has put there.
-    pub fn unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot, inserts_only: bool) -> Vec<Arc<[u8]>> {
+    /// has not taken that back by himself, in order; with what the snapshot sees there. A key where it sees a row may
+    /// have another one by now: the row of another transaction that has taken the key over.
+    pub fn unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> Vec<(Arc<[u8]>, Before)> {
         let ((low, high), hobt) = (range.bounds(), self.hobt.id());
         let versions = self.hobt.storage().versions();
         let changes = versions.key_changes(hobt, low, high, snapshot).into_iter();
-        let wanted = changes.filter(|(_, before)| !inserts_only || *before == Before::Absent).map(|(key, _)| key);
-        wanted.filter(|key| versions.is_key_changed(hobt, key, snapshot)).collect()
+        changes.filter(|(key, _)| versions.is_key_changed(hobt, key, snapshot)).collect()
     }
 
     /// Whether [`BTree::unseen_keys`] has any.

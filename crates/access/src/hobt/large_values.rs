@@ -80,7 +80,7 @@ impl Hobt {
         visit: &mut dyn FnMut(&[u8]),
     ) -> Result<(), AccessError> {
         let counts = ReadCounts::default();
-        let walked = self.walk_pieces(pointer, reader, &counts, visit);
+        let walked = self.walk_pieces(pointer, reader, &counts, &mut |_, piece| visit(piece));
         if let Some(reader) = reader {
             let physical = counts.physical.load(Ordering::Relaxed) + counts.read_ahead.load(Ordering::Relaxed);
             reader.counts.lob_logical_reads.fetch_add(counts.logical.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -89,12 +89,24 @@ impl Hobt {
         walked
     }
 
+    /// Reads a value whole and shows its pages, in order. Blocks on reads.
+    ///
+    /// # Errors
+    /// As [`LargeValues::fetch`]; the pages before a damaged one were shown.
+    pub(crate) fn for_each_value_page(
+        &self,
+        pointer: &ValuePointer,
+        visit: &mut dyn FnMut(PageId),
+    ) -> Result<(), AccessError> {
+        self.walk_pieces(pointer, None, &ReadCounts::default(), &mut |id, _| visit(id))
+    }
+
     fn walk_pieces(
         &self,
         pointer: &ValuePointer,
         reader: Option<ValueReader<'_>>,
         counts: &ReadCounts,
-        visit: &mut dyn FnMut(&[u8]),
+        visit: &mut dyn FnMut(PageId, &[u8]),
     ) -> Result<(), AccessError> {
         let mut checksum = ValueChecksum::default();
         let mut id = pointer.first;
@@ -114,7 +126,7 @@ impl Hobt {
             let (piece, next) = LargeValuePage::read_piece(&page, self.identity.id, pointer, ordinal)
                 .map_err(|damage| self.damaged(id, damage))?;
             checksum.add(piece);
-            visit(piece);
+            visit(id, piece);
             id = next;
         }
         if checksum.value() != pointer.checksum {

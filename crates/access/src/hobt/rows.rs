@@ -2,15 +2,16 @@
 //!
 //! A row is undone by its place, whatever others have done to its page meanwhile.
 
+use hobt_sync::planted::{self, Bug};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
 use hobt_page::{PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowPage, Run, RunContents};
 use hobt_sync::holds::Hold;
+use hobt_sync::schedule::RwLockReadGuard;
 use hobt_txn::locks::{LockMode, LockResource};
 use hobt_txn::{Before, LogChain, RowId, RowLocks, StatementContext, UndoError};
-use parking_lot::RwLockReadGuard;
 
 use super::{FetchAddSigned, Hobt, Operation, State};
 use crate::AccessError;
@@ -21,7 +22,7 @@ impl Hobt {
     /// To be held from the record of rows that come or go until they are counted.
     pub(crate) fn begin_counting(&self) -> RwLockReadGuard<'_, ()> {
         let counting = self.counting.read();
-        self.is_counted.store(false, Ordering::Relaxed);
+        self.unsaved_count.begin();
         counting
     }
 
@@ -239,7 +240,9 @@ impl Hobt {
             let counting = self.begin_counting();
             let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
             let changed = self.change(&mut guard, page, &change, logged)?.expect("a bit has room");
-            context.put_version(self.storage.versions(), page, slot, Before::Present);
+            if !planted::has(Bug::DeleteWithoutVersion) {
+                context.put_version(self.storage.versions(), page, slot, Before::Present);
+            }
             drop(guard);
             self.row_count.fetch_sub(1, Ordering::Relaxed);
             self.note_operations(Operation::LeafDelete, 1);

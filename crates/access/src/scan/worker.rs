@@ -15,8 +15,8 @@ use hobt_buffer::{
 };
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
 use hobt_page::{NEWEST_WRITER_WORD, verify};
+use hobt_sync::schedule::Mutex;
 use hobt_sync::{Wait, WaitType};
-use parking_lot::Mutex;
 
 use super::count::{Counts, WORDS_MAX};
 use super::dispenser::PageRange;

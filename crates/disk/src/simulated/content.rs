@@ -31,7 +31,7 @@ struct Unsynced {
 
 /// What a crash leaves of the writes since the last sync.
 #[derive(Clone, Copy)]
-enum Survival {
+pub(crate) enum Survival {
     Nothing,
     Everything,
     /// Each sector with its newest state, or the synced one.
@@ -45,7 +45,7 @@ enum Survival {
 }
 
 impl Survival {
-    fn choose(random: &mut SplitMix64, first: u64, last: u64) -> Survival {
+    pub(crate) fn choose(random: &mut SplitMix64, first: u64, last: u64) -> Survival {
         match random.below(6) {
             0 => Survival::Nothing,
             1 => Survival::Everything,
@@ -57,7 +57,7 @@ impl Survival {
     }
 
     /// Whether a state that a write made may be what is found; asked for the newest state first.
-    fn keeps(self, random: &mut SplitMix64, write: u64, is_newest: bool) -> bool {
+    pub(crate) fn keeps(self, random: &mut SplitMix64, write: u64, is_newest: bool) -> bool {
         match self {
             Survival::Nothing => false,
             Survival::Everything => true,
@@ -126,7 +126,7 @@ impl Content {
         self.size = self.size.max(offset + source.len() as u64);
     }
 
-    fn put(&mut self, offset: u64, source: &[u8]) {
+    pub(crate) fn put(&mut self, offset: u64, source: &[u8]) {
         for (chunk, within, range) in parts(offset, source.len()) {
             if chunk >= self.chunks.len() {
                 self.chunks.resize_with(chunk + 1, || None);

@@ -9,6 +9,7 @@ use crate::error::{DiskError, Operation, Poison, Result};
 use crate::queue::{Completion, Direction, Request};
 use crate::statistics::FileStatistics;
 use crate::transfer::{Progress, Step, check_alignment};
+use hobt_sync::schedule::{self, Place};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -240,6 +241,7 @@ impl DiskFile for SimulatedFile {
     }
 
     fn set_size(&self, bytes: u64) -> Result<()> {
+        schedule::point(Place::Disk);
         let shared = &self.shared;
         shared.check_writable()?;
         let failed = |error| DiskError::new(Operation::SetSize, &shared.path, None, error);
@@ -260,6 +262,7 @@ impl DiskFile for SimulatedFile {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        schedule::point(Place::Disk);
         let shared = &self.shared;
         let aligned = buffer.as_ptr().addr().is_multiple_of(SECTOR_SIZE) && buffer.len().is_multiple_of(SECTOR_SIZE);
         if let Some(error) = shared.misaligned(Direction::Read, offset, aligned) {
@@ -277,6 +280,7 @@ impl DiskFile for SimulatedFile {
     }
 
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
+        schedule::point(Place::Disk);
         let shared = &self.shared;
         shared.check_writable()?;
         let aligned = buffer.as_ptr().addr().is_multiple_of(SECTOR_SIZE) && buffer.len().is_multiple_of(SECTOR_SIZE);
@@ -295,10 +299,12 @@ impl DiskFile for SimulatedFile {
 
     fn write_durable_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
         self.write_at(buffer, offset)?;
+        schedule::point(Place::Disk);
         self.shared.sync_with(|content| content.sync_range(offset, buffer.len() as u64))
     }
 
     fn sync(&self) -> Result<()> {
+        schedule::point(Place::Disk);
         self.shared.sync_with(Content::sync)
     }
 
@@ -315,6 +321,7 @@ impl DiskFile for SimulatedFile {
     }
 
     fn submit(&self, request: Request) {
+        schedule::point(Place::Disk);
         let shared = self.shared.clone();
         request.queue.expect_one();
         shared.statistics.begin();

@@ -10,7 +10,7 @@
 //!
 //! Paths are plain names: no links, no `..`. A folder exists once created, and the root does.
 
-mod content;
+pub(crate) mod content;
 mod device;
 mod faults;
 mod file;
@@ -26,6 +26,7 @@ use faults::Faults;
 pub use faults::{Fault, FaultKind};
 use file::SimulatedFile;
 use hobt_base::SplitMix64;
+use hobt_sync::schedule::{self, Place};
 use parking_lot::Mutex;
 use power::Power;
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,6 +126,13 @@ impl SimulatedDisk {
     /// A power failure: what was not synced is lost, kept or torn as `seed` has it; all handles are dead (their
     /// operations fail), all locks are gone. Open the files anew to see what is left. Faults stay.
     pub fn crash(&self, seed: u64) {
+        self.world.crash(seed);
+    }
+
+    /// A power failure that lasts: as [`SimulatedDisk::crash`], and all operations fail until
+    /// [`SimulatedDisk::power_on`].
+    pub fn lose_power(&self, seed: u64) {
+        self.world.power.lock().off();
         self.world.crash(seed);
     }
 
@@ -271,6 +279,32 @@ impl SimulatedDisk {
         }
     }
 
+    /// Makes folders that are missing, durably: when the power fails meanwhile, some of them are there, the topmost
+    /// first.
+    fn make_directories(&self, path: &Path, mut missing: Vec<PathBuf>) -> Result<()> {
+        let failed = |error| DiskError::new(Operation::Directory, path, None, error);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if let Some(FaultKind::Error(number)) = self.world.fault(Operation::Directory, path) {
+            return Err(failed(io::Error::from_raw_os_error(number)));
+        }
+        let cut = self.world.power.lock().pass(Operation::Directory, path, 0, 0).map_err(failed)?;
+        missing.reverse();
+        if let Some(seed) = cut {
+            let count = u64::try_from(missing.len()).expect("a few folders");
+            missing.truncate(usize::try_from(SplitMix64::new(seed).below(count + 1)).expect("a few folders"));
+        }
+        self.world.names.lock().directories.extend(missing);
+        match cut {
+            None => Ok(()),
+            Some(seed) => {
+                self.world.crash(seed);
+                Err(failed(io::Error::from_raw_os_error(libc::EIO)))
+            }
+        }
+    }
+
     fn remove_name(&self, path: &Path) -> io::Result<()> {
         let mut names = self.world.names.lock();
         let Some(inode) = names.files.get(path).cloned() else { return Err(io::ErrorKind::NotFound.into()) };
@@ -292,6 +326,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>> {
+        schedule::point(Place::Disk);
         let failed = |error| DiskError::new(Operation::Open, path, None, error);
         if let Some(FaultKind::Error(number)) = self.world.fault(Operation::Open, path) {
             return Err(failed(io::Error::from_raw_os_error(number)));
@@ -302,15 +337,19 @@ impl Disk for SimulatedDisk {
     }
 
     fn create_directory(&self, path: &Path) -> Result<()> {
-        let mut names = self.world.names.lock();
-        if path.ancestors().any(|ancestor| names.files.contains_key(ancestor)) {
-            return Err(failed(Operation::Directory, path, io::ErrorKind::AlreadyExists));
-        }
-        names.directories.extend(path.ancestors().map(Path::to_path_buf));
-        Ok(())
+        schedule::point(Place::Disk);
+        let missing = {
+            let names = self.world.names.lock();
+            if path.ancestors().any(|ancestor| names.files.contains_key(ancestor)) {
+                return Err(failed(Operation::Directory, path, io::ErrorKind::AlreadyExists));
+            }
+            path.ancestors().take_while(|folder| !names.has_directory(folder)).map(Path::to_path_buf).collect()
+        };
+        self.make_directories(path, missing)
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
+        schedule::point(Place::Disk);
         let failed = |error| DiskError::new(Operation::Remove, path, None, error);
         if let Some(FaultKind::Error(number)) = self.world.fault(Operation::Remove, path) {
             return Err(failed(io::Error::from_raw_os_error(number)));
@@ -335,6 +374,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn sync_directory(&self, path: &Path) -> Result<()> {
+        schedule::point(Place::Disk);
         let failed = |error| DiskError::new(Operation::Directory, path, None, error);
         match self.world.fault(Operation::Directory, path) {
             Some(FaultKind::Error(number)) => return Err(failed(io::Error::from_raw_os_error(number))),

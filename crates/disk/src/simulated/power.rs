@@ -59,6 +59,11 @@ impl Power {
         self.cut = Some((change, seed));
     }
 
+    pub(crate) fn off(&mut self) {
+        self.is_off = true;
+        self.cut = None;
+    }
+
     pub(crate) fn on(&mut self) {
         self.is_off = false;
         self.cut = None;

@@ -3,7 +3,7 @@
 mod faults;
 mod suite;
 
-use hobt_disk::{Disk, DiskFile, DiskKind, OpenOptions, SimulatedConfig, open_disk};
+use hobt_disk::{Disk, DiskFile, DiskKind, OpenOptions, RecordingDisk, SimulatedConfig, open_disk};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +22,16 @@ impl Place {
         let disk = open_disk(kind).expect("the disk starts");
         disk.create_directory(&folder).expect("the folder is created");
         Place { disk, folder }
+    }
+
+    /// Files of the system's disk, whose changes are recorded.
+    fn recorded() -> Place {
+        let mut place = Place::new(DiskKind::Auto);
+        let trace = place.folder.with_extension("trace");
+        place.disk = RecordingDisk::start(place.disk.clone(), &place.folder, &trace).expect("the trace begins");
+        // It lasts as long as it is open, and nothing reads it here.
+        std::fs::remove_file(trace).expect("it has a name");
+        place
     }
 
     pub(crate) fn create(&self, name: &str, direct: bool) -> Arc<dyn DiskFile> {
@@ -50,10 +60,10 @@ pub(crate) fn simulated_card() -> DiskKind {
 
 /// Makes the suite's tests for one backend.
 macro_rules! suite_for {
-    ($backend:ident, $kind:expr) => {
+    ($backend:ident, $place:expr) => {
         mod $backend {
             use super::{Place, suite};
-            suite_for!(@tests $kind;
+            suite_for!(@tests $place;
                 names_come_and_go
                 sizes_are_allocated_and_cut
                 what_is_written_is_read
@@ -72,19 +82,20 @@ macro_rules! suite_for {
             );
         }
     };
-    (@tests $kind:expr; $($test:ident)+) => {
+    (@tests $place:expr; $($test:ident)+) => {
         $(#[test]
         fn $test() {
-            suite::$test(&Place::new($kind));
+            suite::$test(&$place);
         })+
     };
 }
 
-suite_for!(threads, hobt_disk::DiskKind::Threads);
-suite_for!(simulated_at_once, crate::simulated());
-suite_for!(simulated_later, crate::simulated_card());
+suite_for!(threads, Place::new(hobt_disk::DiskKind::Threads));
+suite_for!(simulated_at_once, Place::new(crate::simulated()));
+suite_for!(simulated_later, Place::new(crate::simulated_card()));
+suite_for!(recorded, Place::recorded());
 // io_uring where the kernel allows it; where not, this is the fallback, which must pass all the same.
-suite_for!(auto, hobt_disk::DiskKind::Auto);
+suite_for!(auto, Place::new(hobt_disk::DiskKind::Auto));
 
 #[test]
 fn io_uring_is_used_or_refused_with_a_reason() {

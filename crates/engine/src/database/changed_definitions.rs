@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use hobt_base::{ObjectId, Stamp};
 use hobt_catalog::SnapshotChange;
+use hobt_sync::schedule::Mutex;
 use hobt_txn::{Snapshot, Transactions};
-use parking_lot::Mutex;
 
 /// The tables that not every snapshot knows as they are now, with the transaction that changed them last.
 #[derive(Default)]

@@ -13,8 +13,8 @@ use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, S
 use hobt_disk::{Disk, DiskError};
 use hobt_log::{LSN_FIRST, Recovered};
 use hobt_page::BootPage;
+use hobt_sync::schedule::{Mutex, RwLock};
 use hobt_txn::{StatementContext, TransactionLog};
-use parking_lot::{Mutex, RwLock};
 
 use super::pending::PendingChanges;
 use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
@@ -239,6 +239,14 @@ impl Database {
         database.pass_used_ids();
         if recovered.is_some() {
             database.save_clean()?;
+        } else {
+            // A crash that cut a write of them off has left one copy whole, which says what is so.
+            let files = database.files.lock();
+            files.files.iter().try_for_each(DataFile::mend_header_copies)?;
+            files.files[0].mend_boot_copies(boot)?;
+        }
+        if let Some(log) = database.storage.log() {
+            log.log().recovery_ended();
         }
         Ok(database)
     }
@@ -317,6 +325,9 @@ impl Database {
         self.forget_waits(|_| true);
         let is_suspect = self.storage.broken().is_some();
         let saved = if is_suspect || self.id == TEMPDB { Ok(()) } else { self.save_clean() };
+        if saved.is_ok() && !is_suspect {
+            self.shared.settlements.note(self.guid);
+        }
         self.stores.write().clear();
         let released = if saved.is_ok() && !is_suspect && self.id != TEMPDB {
             self.storage.close()

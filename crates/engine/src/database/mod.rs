@@ -12,6 +12,7 @@
 //! its files unclean, durably, before anything else is written. Reading alone never makes a database unclean.
 
 mod changed_definitions;
+mod check;
 mod claim;
 mod clone;
 mod column;
@@ -50,9 +51,9 @@ use hobt_catalog::{
     CatalogError, CountsBeside, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table,
 };
 use hobt_page::RowLayout;
+use hobt_sync::schedule::{Mutex, RwLock};
 use hobt_txn::locks::LockManager;
 use hobt_txn::{MemoryBudget, Settlements, Snapshot, StatementContext, StatementContextSettings, Transactions};
-use parking_lot::{Mutex, RwLock};
 
 use crate::data_file::DataFile;
 use crate::error::{EngineError, Result, of_catalog};
@@ -61,6 +62,7 @@ use crate::options::DatabaseOptions;
 use changed_definitions::ChangedDefinitions;
 use pending::{Claim, PendingChanges};
 
+pub use check::{CheckScope, CheckedTable, DatabaseCheck, Found, Owner, Problem, problem_counts};
 pub use claim::LockTable;
 pub use column::{ColumnAlteration, is_stored_alike};
 pub use constraint::CheckDefinition;
@@ -85,6 +87,8 @@ pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, pr
 pub enum DatabaseState {
     /// It can be used.
     Online,
+    /// It is being opened, which takes as long as its recovery. A statement that uses it waits.
+    Recovering,
     /// Its files are not as a checkpoint left them, or contradict themselves: error 926.
     Suspect,
     /// A file is not there, or in use by somebody else: error 945.
@@ -98,6 +102,7 @@ impl DatabaseState {
     pub const fn name(self) -> &'static str {
         match self {
             DatabaseState::Online => "ONLINE",
+            DatabaseState::Recovering => "RECOVERING",
             DatabaseState::Suspect => "SUSPECT",
             DatabaseState::RecoveryPending => "RECOVERY_PENDING",
             DatabaseState::Offline => "OFFLINE",
@@ -108,6 +113,7 @@ impl DatabaseState {
     pub const fn number(self) -> u8 {
         match self {
             DatabaseState::Online => 0,
+            DatabaseState::Recovering => 2,
             DatabaseState::RecoveryPending => 3,
             DatabaseState::Suspect => 4,
             DatabaseState::Offline => 6,

@@ -4,12 +4,12 @@
 //! that wants it waits, so that it then sees what became of it. Claims of one transaction never stand in its own way.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hobt_base::{ObjectId, SqlError, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, SnapshotChange};
+use hobt_sync::schedule::{self, Condvar, Mutex};
 use hobt_txn::StatementContext;
-use parking_lot::{Condvar, Mutex};
 
 use crate::error::{EngineError, Result};
 
@@ -99,7 +99,7 @@ impl PendingChanges {
     /// The statement was cancelled, or has waited for long although somebody may wait for it (1222).
     pub(crate) fn claim(&self, ctx: &StatementContext, claims: Vec<Claim>) -> Result<u64> {
         let owner = ctx.stamp();
-        let since = Instant::now();
+        let since = schedule::now();
         let mut state = self.entries.lock();
         let in_the_way = |entry: &&Entry| entry.owner != owner && conflict(&entry.claims, &claims);
         while let Some(holder) = state.1.iter().find(in_the_way) {
@@ -109,7 +109,7 @@ impl PendingChanges {
             let may_close_circle = ctx.is_in_transaction()
                 || state.1.iter().any(|entry| entry.owner == owner)
                 || (holder.in_transaction && ctx.lock_owner().held_count() > 0);
-            if may_close_circle && since.elapsed() >= DEADLOCK_AFTER {
+            if may_close_circle && schedule::now() - since >= DEADLOCK_AFTER {
                 let text = "Lock request time out period exceeded: another statement is changing the same object.";
                 return Err(EngineError::statement(number::LOCK_TIMEOUT, text));
             }

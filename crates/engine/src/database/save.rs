@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use hobt_access::Hobt;
+use hobt_access::{AccessError, Hobt};
 use hobt_base::{HobtId, Lsn, ObjectId, number};
 use hobt_catalog::{CatalogError, SystemHeaps};
+use hobt_log::RoomFor;
 use hobt_page::BootPage;
 use hobt_txn::StatementContext;
 
@@ -81,7 +82,8 @@ impl Database {
     /// Writes everything that was changed and syncs it. Statements may run meanwhile; the database stays unclean.
     ///
     /// # Errors
-    /// The device failed: what is on disk is not known, and recovery will look at the next start.
+    /// The device failed: what is on disk is not known, and recovery will look at the next start. Or the log is full
+    /// (9002), and nothing has changed but that pages were written.
     pub fn checkpoint(self: &Arc<Database>) -> Result<()> {
         let mut files = self.files.lock();
         // Under the lock: who closes the database waits for it, and leaves no files behind.
@@ -102,12 +104,22 @@ impl Database {
                     Ok(()) => {}
                     // It is being closed, which makes its own checkpoint; or it is suspect already.
                     Err(EngineError::Unavailable { .. }) => {}
+                    // Nothing is lost: the log keeps what this one has not made free.
+                    Err(EngineError::Storage { error: AccessError::LogFull { .. }, .. }) => {
+                        database.postpone_checkpoint()
+                    }
                     Err(error) => database.mark_suspect(&format!("a checkpoint failed: {error}")),
                 }
             });
             // Without a thread the log grows, until an explicit CHECKPOINT or a close.
             drop(started);
         });
+    }
+
+    fn postpone_checkpoint(&self) {
+        if let Some(log) = self.storage.log() {
+            log.checkpoint_postponed();
+        }
     }
 
     /// Writes everything and marks the files clean, unless recovery is to look at them all the same. No statement may
@@ -127,7 +139,7 @@ impl Database {
         let log_end = self.storage.log().map_or(Lsn(0), |log| log.log().end());
         if let Some(log) = self.storage.log() {
             // The headers say where the log ends, so it ends there on the device before they do.
-            let flushed = log.log().flush_past(Lsn(log_end.0.saturating_sub(1)));
+            let flushed = log.log().flush_for(RoomFor::Checkpoint, Lsn(log_end.0.saturating_sub(1)));
             flushed.map_err(|error| self.storage_error(error.into()))?;
         }
         files.files.iter_mut().for_each(|file| file.header.log_end = log_end);
@@ -235,7 +247,7 @@ impl Database {
         self.write_boot(files, self.options())?;
         for file in &mut files.files {
             let id = file.header.file;
-            let size_pages = self.storage.file(id).map_err(|error| self.storage_error(error))?.size_pages();
+            let size_pages = self.storage.settled_size_pages(id).map_err(|error| self.storage_error(error))?;
             if file.header.size_pages != size_pages {
                 file.header.size_pages = size_pages;
                 file.write_header()?;

@@ -15,9 +15,9 @@ use hobt_base::{HobtId, IndexId, SqlError, number};
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Index, IndexKind, IndexOptions, SnapshotChange, StatisticsPart, Table,
 };
+use hobt_sync::schedule::Mutex;
 use hobt_txn::StatementContext;
 use hobt_types::statistics::Summary;
-use parking_lot::Mutex;
 
 use super::claim::LockTable;
 use super::index::index_named;

@@ -4,11 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use hobt_access::AccessError;
 use hobt_base::{FileId, number};
 use hobt_catalog::DatabaseRow;
 use hobt_disk::{DiskError, OpenOptions};
 use hobt_log::LogFileLabel;
-use parking_lot::Mutex;
+use hobt_sync::schedule::Mutex;
 
 use super::create::{delete_database, is_system, take_id};
 use super::plan::in_use;
@@ -104,9 +105,11 @@ impl Instance {
             files: Mutex::new(files.iter().map(|file| (file.header.file, file.path.clone())).collect()),
             logs: Mutex::new(logs.clone()),
             removed: Mutex::default(),
+            is_opening: Default::default(),
             state: Mutex::new(EntryState::Closed(files)),
         };
-        let database = entry.open(&self.parts, &self.registry)?;
+        let given: Vec<FileId> = entry.files.lock().iter().map(|(id, _)| *id).collect();
+        let database = entry.open(&self.parts, &self.registry).map_err(|error| of_missing_file(name, &given, error))?;
         *entry.options.lock() = database.options();
         let files = entry.files.lock().clone();
         let listed = self.list_database(&master, &database, &files, &logs);
@@ -287,6 +290,21 @@ fn not_primary(path: &Path, reason: &str) -> EngineError {
         number::NOT_A_PRIMARY_FILE,
         format!("{} is not a primary database file: {reason}.", path.display()),
     )
+}
+
+/// What the catalog or a page names in a file that was not given: that one is missing, and nothing is damaged.
+fn of_missing_file(name: &str, given: &[FileId], error: EngineError) -> EngineError {
+    match error {
+        EngineError::Storage { error: AccessError::Damaged { page, .. }, .. } if !given.contains(&page.file) => {
+            let text = format!(
+                "Database '{name}' cannot be opened due to inaccessible files: file {} of it was not given. Give all of its \
+                 files.",
+                page.file.0
+            );
+            EngineError::statement(number::DATABASE_INACCESSIBLE, text)
+        }
+        other => other,
+    }
 }
 
 /// 5173.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use hobt_base::{DatabaseId, FileId, number};
 use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text, Timestamp};
 use hobt_disk::DiskError;
-use parking_lot::Mutex;
+use hobt_sync::schedule::Mutex;
 
 use super::plan::{DatabasePlan, Planning};
 use super::registry::{Entry, EntryState};
@@ -98,6 +98,7 @@ impl Instance {
             files: Mutex::new(paths),
             logs: Mutex::new(logs),
             removed: Mutex::default(),
+            is_opening: Default::default(),
             state: Mutex::new(EntryState::Open(database)),
         });
         Ok(Created { database: self.database_by_id(id)?, left_over: planning.into_removed() })
@@ -178,7 +179,8 @@ impl Instance {
     /// Drops a database and its files.
     ///
     /// # Errors
-    /// 3701 there is none, 3708 it is a system database, 3702 somebody uses it; a device's error.
+    /// 3701 there is none, 3708 it is a system database, 3702 somebody uses it, or it decides on a transaction for a
+    /// database that cannot be told now; a device's error.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         let entry = self.registry.named(name).ok_or_else(|| {
@@ -191,9 +193,24 @@ impl Instance {
             return Err(EngineError::statement(number::SYSTEM_DATABASE, text));
         }
         let master = self.master()?;
+        let in_use = |why: &str| {
+            let text = format!("Cannot drop database \"{name}\" because it is currently in use{why}.");
+            EngineError::statement(number::DATABASE_IN_USE, text)
+        };
+        // While it is listed, so that those can ask it that have to be recovered first.
+        self.stop_background(Some(entry.id));
+        let untold = self.registry.tell_participants(&self.parts, &entry);
+        if !untold.is_empty() {
+            return Err(in_use(&untold_participants(&untold)));
+        }
         if !self.take_unused(entry.id) {
-            let text = format!("Cannot drop database \"{name}\" because it is currently in use.");
-            return Err(EngineError::statement(number::DATABASE_IN_USE, text));
+            return Err(in_use(""));
+        }
+        // Again, for what has committed meanwhile: nothing does any more.
+        let untold = self.registry.tell_participants(&self.parts, &entry);
+        if !untold.is_empty() {
+            self.registry.put_back(entry);
+            return Err(in_use(&untold_participants(&untold)));
         }
         let id = entry.id.0.cast_signed();
         let unlisted = master.change_and_save(|heaps, ctx| delete_database(heaps, ctx, id));
@@ -241,11 +258,18 @@ impl Instance {
         let _ = self.sync_folders(&paths);
     }
 
-    /// Makes the folders' entries for these files durable; 5123 where the system refuses.
+    /// Makes the folders' entries for these files durable; 5123 where the system refuses. So are those of folders below
+    /// the instance's own: one that is there may be a statement's that was killed before it was durable.
     pub(super) fn sync_folders(&self, paths: &[&Path]) -> Result<()> {
-        let folders: BTreeMap<&Path, &Path> = paths.iter().filter_map(|path| Some((path.parent()?, *path))).collect();
+        let folders_of = |path: &Path| -> Vec<PathBuf> {
+            let is_own = |folder: &&Path| folder.starts_with(&self.folder);
+            let above = path.ancestors().skip(2).take_while(is_own);
+            path.parent().into_iter().chain(above).map(Path::to_path_buf).collect()
+        };
+        let folders: BTreeMap<PathBuf, &Path> =
+            paths.iter().flat_map(|path| folders_of(path).into_iter().map(|folder| (folder, *path))).collect();
         for (folder, path) in folders {
-            self.disk.sync_directory(folder).map_err(|error| cannot_create(path, &error))?;
+            self.disk.sync_directory(&folder).map_err(|error| cannot_create(path, &error))?;
         }
         Ok(())
     }
@@ -274,6 +298,15 @@ pub(super) fn delete_database(
     heaps.delete(ctx, |row: &DatabaseRow| row.id == id)?;
     heaps.delete(ctx, |row: &DatabaseFileRow| row.database == id)?;
     Ok(())
+}
+
+/// Why a database cannot be dropped that knows what became of transactions over it and others.
+fn untold_participants(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+    format!(
+        ": transactions over it and {} were committed, which only it knows; set them ONLINE, or drop them, before",
+        names.join(", ")
+    )
 }
 
 /// Whether a database is one of the instance's own.

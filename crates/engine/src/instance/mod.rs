@@ -8,6 +8,7 @@ mod create;
 mod file_removal;
 mod left_over;
 mod log_files;
+mod making;
 mod plan;
 mod registry;
 mod running;
@@ -22,11 +23,11 @@ use hobt_base::{DatabaseId, FileId, PAGE_SIZE, SessionId, Stamp, number};
 use hobt_buffer::BufferPool;
 use hobt_catalog::name_equals;
 use hobt_disk::{Disk, DiskFile};
+use hobt_sync::schedule::Mutex;
 use hobt_txn::locks::LockManager;
 use hobt_txn::{
     MemoryAccount, MemoryBudget, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError,
 };
-use parking_lot::Mutex;
 
 use crate::database::{Database, DatabaseState, MASTER, StorageParts, TEMPDB};
 use crate::error::{EngineError, Result};
@@ -151,7 +152,9 @@ impl Instance {
             change(&mut next);
             next
         });
-        self.runtime.load().switch_process();
+        let now = self.runtime.load();
+        now.switch_process();
+        self.registry.set_in_doubt_resolution(now.in_doubt_resolution);
     }
 
     /// A stamp later than all before, in every database.

@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hobt_base::{DatabaseId, FileId, Stamp};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
 use hobt_log::TruncationWait;
+use hobt_sync::planted::{self, Bug};
+use hobt_sync::schedule::{Mutex, MutexGuard};
 use hobt_txn::GlobalTransaction;
-use parking_lot::Mutex;
 
 use crate::data_file::DataFile;
 use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
@@ -21,9 +23,13 @@ use crate::error::{EngineError, Result};
 use crate::isolation::{IsolationOption, IsolationOptions};
 use crate::log_description::LogDescription;
 use crate::options::DatabaseOptions;
+use crate::settings::InDoubtResolution;
 
 /// How long a database that is being opened waits for one of higher id that is, too.
 const DECIDER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a look at a database waits before it asks whether the database is being opened.
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// What is known of a database.
 pub(super) enum EntryState {
@@ -61,6 +67,8 @@ pub(super) struct Entry {
     pub(super) logs: Mutex<Vec<(FileId, PathBuf)>>,
     /// Data files that were removed and may be there still.
     pub(super) removed: Mutex<Vec<(FileId, PathBuf)>>,
+    /// `state` is held by a thread that opens the database, for as long as its recovery takes.
+    pub(super) is_opening: AtomicBool,
     pub(super) state: Mutex<EntryState>,
 }
 
@@ -98,6 +106,25 @@ impl Entry {
         database.close()
     }
 
+    /// Whether its recovery may have to ask another database what that decided: it has not been opened yet, and was not
+    /// closed, or could not be.
+    fn may_be_in_doubt(&self) -> bool {
+        match self.state_unless_opening().as_deref() {
+            None => true,
+            Some(EntryState::Open(_)) => false,
+            Some(EntryState::Closed(files)) => !files.iter().all(|file| file.header.clean),
+            Some(EntryState::Unavailable { state, .. }) => *state != DatabaseState::Offline,
+        }
+    }
+
+    /// The database, if it is open.
+    fn opened(&self) -> Option<Arc<Database>> {
+        match &*self.state.lock() {
+            EntryState::Open(database) => Some(Arc::clone(database)),
+            EntryState::Closed(_) | EntryState::Unavailable { .. } => None,
+        }
+    }
+
     /// The open database; opens it if need be.
     pub(super) fn open(&self, parts: &StorageParts, registry: &Registry) -> Result<Arc<Database>> {
         self.open_locked(&mut self.state.lock(), parts, registry)
@@ -116,7 +143,10 @@ impl Entry {
         let logs: Vec<PathBuf> = self.logs.lock().iter().map(|(_, path)| path.clone()).collect();
         let (name, removed) = (self.name.as_str(), self.removed_ids());
         let old = OldDatabase { id: self.id, name, files, logs: &logs, removed: &removed, ask: &ask };
-        match Database::open(parts, old) {
+        self.is_opening.store(true, Ordering::Release);
+        let opened = Database::open(parts, old);
+        self.is_opening.store(false, Ordering::Release);
+        match opened {
             Ok(database) => {
                 *state = EntryState::Open(Arc::clone(&database));
                 Ok(database)
@@ -132,15 +162,28 @@ impl Entry {
         }
     }
 
+    /// The state, unless the database is being opened: a look does not wait for its recovery.
+    fn state_unless_opening(&self) -> Option<MutexGuard<'_, EntryState>> {
+        loop {
+            if let Some(state) = self.state.try_lock_for(LOOK_PAUSE) {
+                return Some(state);
+            }
+            if self.is_opening.load(Ordering::Acquire) {
+                return None;
+            }
+        }
+    }
+
     fn description(&self) -> DatabaseDescription {
         let mut log_reuse_wait = TruncationWait::Nothing;
-        let state = match &*self.state.lock() {
-            EntryState::Open(database) => {
+        let state = match self.state_unless_opening().as_deref() {
+            None => DatabaseState::Recovering,
+            Some(EntryState::Open(database)) => {
                 log_reuse_wait = LogDescription::of(database.storage()).map_or(log_reuse_wait, |log| log.reuse_wait);
                 database.state()
             }
-            EntryState::Closed(_) => DatabaseState::Online,
-            EntryState::Unavailable { state, .. } => *state,
+            Some(EntryState::Closed(_)) => DatabaseState::Online,
+            Some(EntryState::Unavailable { state, .. }) => *state,
         };
         DatabaseDescription {
             id: self.id,
@@ -186,6 +229,7 @@ pub struct DatabaseDescription {
 #[derive(Default)]
 pub(super) struct Registry {
     entries: Mutex<BTreeMap<DatabaseId, (Arc<Entry>, Held)>>,
+    in_doubt: Mutex<InDoubtResolution>,
 }
 
 impl Registry {
@@ -215,16 +259,41 @@ impl Registry {
         Some(entry.open(parts, self).map(used))
     }
 
-    /// Whether the database that decides on `transaction`, which `asker` was prepared for, has decided to keep it.
-    /// Opens that database, while `asker` is being opened.
+    /// Says what becomes of transactions that no database can tell of, from now on.
+    pub(super) fn set_in_doubt_resolution(&self, resolution: InDoubtResolution) {
+        *self.in_doubt.lock() = resolution;
+    }
+
+    /// Whether `transaction`, which `asker` was prepared for, is to be kept: as the database says that decides on it,
+    /// or as is presumed where that cannot be asked.
     fn has_decided(
         &self,
         parts: &StorageParts,
         asker: &Entry,
         transaction: &GlobalTransaction,
     ) -> std::result::Result<bool, String> {
+        self.ask_decider(parts, asker, transaction).or_else(|reason| {
+            let resolution = *self.in_doubt.lock();
+            match resolution {
+                InDoubtResolution::NoPresumption => Err(reason),
+                InDoubtResolution::PresumeCommit => Ok(true),
+                InDoubtResolution::PresumeAbort => Ok(false),
+            }
+        })
+    }
+
+    /// Asks the database that decides on `transaction`, which `asker` was prepared for. Opens that database, while
+    /// `asker` is being opened.
+    fn ask_decider(
+        &self,
+        parts: &StorageParts,
+        asker: &Entry,
+        transaction: &GlobalTransaction,
+    ) -> std::result::Result<bool, String> {
         let decider = self.all().into_iter().find(|entry| entry.guid == transaction.coordinator).ok_or_else(|| {
-            "the database that decides on it is not in this instance: attach it, and set this one ONLINE".to_owned()
+            "the database that decides on it is not in this instance: attach it, and set this one ONLINE; or, if it is \
+             lost, say what to presume (sp_configure 'in-doubt xact resolution')"
+                .to_owned()
         })?;
         let fail = |why: String| {
             format!("database '{}' decides on it and cannot be asked: {why} Then set this one ONLINE", decider.name)
@@ -238,15 +307,43 @@ impl Registry {
         };
         let database = decider.open_locked(&mut state, parts, self).map_err(|error| fail(error.to_string()))?;
         let log = database.storage().log().ok_or_else(|| fail("it has no log.".to_owned()))?;
+        // An older copy of it has not come to that life yet.
         if log.log().has_lived(transaction.life) {
             return Ok(log.has_decided(transaction.life, transaction.number));
         }
         // It may have decided to keep it, and have what the transaction did there.
         Err(format!(
             "database '{}' decides on it, and its log of that time is gone, so that nobody knows what was decided: detach \
-             '{}', attach it with that log, and set this one ONLINE",
+             '{}', attach it with that log, and set this one ONLINE; or, if that is lost, say what to presume (sp_configure \
+             'in-doubt xact resolution')",
             decider.name, decider.name
         ))
+    }
+
+    /// Sees to it that what `decider` has decided for other databases is durable in them, since it is about to go:
+    /// opens those that have to be recovered. Those that could not be told, by their names. Blocks.
+    pub(super) fn tell_participants(&self, parts: &StorageParts, decider: &Entry) -> Vec<String> {
+        if planted::has(Bug::DropBeforeHeard) {
+            return Vec::new();
+        }
+        let others = || self.all().into_iter().filter(|entry| entry.guid != decider.guid);
+        if decider.opened().is_none() {
+            if !others().any(|entry| entry.may_be_in_doubt()) {
+                return Vec::new();
+            }
+            // One that cannot be opened cannot be asked either.
+            let _unasked = decider.open(parts, self);
+        }
+        let waiting = || decider.opened().and_then(|database| Some(database.storage().log()?.tell_participants()));
+        for guid in waiting().unwrap_or_default() {
+            if let Some(entry) = others().find(|entry| entry.guid == guid) {
+                // One that is open or whole then has heard of everything.
+                let _untold = entry.open(parts, self);
+            }
+        }
+        // One that is in no list was dropped in an earlier life.
+        let name = |guid| others().find(|entry| entry.guid == guid).map(|entry| entry.name.clone());
+        waiting().unwrap_or_default().into_iter().filter_map(name).collect()
     }
 
     /// Takes an entry out if nobody uses it; `false` if somebody does.

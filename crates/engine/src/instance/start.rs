@@ -1,5 +1,7 @@
-//! How an instance starts: the folder's lock, `master`, `tempdb`, the list of databases.
+//! How an instance starts: the folder's lock, `master`, `tempdb`, the list of databases. That a new one is made whole
+//! or not at all is left to `making`.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
@@ -9,10 +11,11 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, number};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_catalog::{DatabaseFileRow, DatabaseRow, Growth};
 use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions, open_disk};
+use hobt_sync::schedule::Mutex;
 use hobt_txn::{MemoryAccount, MemoryBudget};
-use parking_lot::Mutex;
 
 use super::file_removal::delete_removed;
+use super::making::Making;
 use super::registry::{Entry, EntryState, Registry};
 use super::{Instance, create};
 use crate::clock::time_of_day;
@@ -29,12 +32,12 @@ use crate::settings::{InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, m
 use crate::spill::SpillFiles;
 
 const LOCK_FILE: &str = "hobt.lock";
-const MASTER_FILE: &str = "master.mdf";
-const TEMPDB_FILE: &str = "tempdb.mdf";
+pub(super) const MASTER_FILE: &str = "master.mdf";
+pub(super) const TEMPDB_FILE: &str = "tempdb.mdf";
 /// Users' databases are numbered from here.
 const FIRST_USER_DATABASE: u16 = 5;
 
-fn refuse(path: &Path, reason: impl ToString) -> EngineError {
+pub(super) fn refuse(path: &Path, reason: impl ToString) -> EngineError {
     EngineError::Instance { path: path.to_path_buf(), reason: reason.to_string() }
 }
 
@@ -145,23 +148,58 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Fills the registry; gives the id of the next database.
+    /// Fills the registry; gives the id of the next database. An instance that is new is there whole afterwards, or not
+    /// at all.
     fn run(&self) -> Result<u16> {
-        let master = self.master()?;
+        let Some(making) = Making::begin(self.disk, self.folder)? else {
+            return self.fill(Start::old_master, || Ok(()));
+        };
+        let is_made = Cell::new(false);
+        let filled = self.fill(
+            |start| start.new_database(MASTER, "master", MASTER_FILE, 512),
+            || {
+                is_made.set(true);
+                making.finish()
+            },
+        );
+        if filled.is_err() && !is_made.get() {
+            making.abandon();
+        }
+        filled
+    }
+
+    /// Fills the registry with what `master` lists; `then` comes when all is there and nothing is registered yet.
+    fn fill(
+        &self,
+        master: impl FnOnce(&Self) -> Result<Arc<Database>>,
+        then: impl FnOnce() -> Result<()>,
+    ) -> Result<u16> {
+        let master = master(self)?;
         // Pages say who wrote them last. A writer of this life who had the stamp of one of an earlier life, which a
         // crash may have hidden from `master`, would hide what that one has loaded for as long as he runs.
         self.parts.shared.clock.begin_life();
         let listed = master.note_stamps().and_then(|()| self.listed(&master));
-        if let Err(error) = listed.and_then(|listed| self.tempdb().map(|tempdb| (listed, tempdb))).map(|both| {
-            let (listed, tempdb) = both;
-            self.register(MASTER, MASTER_FILE, &master);
-            self.register(TEMPDB, TEMPDB_FILE, &tempdb);
-            listed.into_iter().for_each(|entry| self.registry.insert(entry));
-        }) {
-            // The files must be let go; the first error is the one to report.
-            let _ = master.close();
-            return Err(error);
-        }
+        let all = listed.and_then(|listed| {
+            let tempdb = self.tempdb()?;
+            match then() {
+                Ok(()) => Ok((listed, tempdb)),
+                Err(error) => {
+                    let _ = tempdb.abandon();
+                    Err(error)
+                }
+            }
+        });
+        let (listed, tempdb) = match all {
+            Ok(all) => all,
+            Err(error) => {
+                // The files must be let go; the first error is the one to report.
+                let _ = master.close();
+                return Err(error);
+            }
+        };
+        self.register(MASTER, MASTER_FILE, &master);
+        self.register(TEMPDB, TEMPDB_FILE, &tempdb);
+        listed.into_iter().for_each(|entry| self.registry.insert(entry));
         let last = self.registry.all().iter().map(|entry| entry.id.0).max().unwrap_or(0);
         Ok(last.saturating_add(1).max(FIRST_USER_DATABASE))
     }
@@ -180,24 +218,13 @@ impl Start<'_> {
                 _ => vec![(log_file::FIRST_LOG_FILE, log_file::log_path(&self.folder.join(file)))],
             }),
             removed: Mutex::default(),
+            is_opening: Default::default(),
             state: Mutex::new(EntryState::Open(Arc::clone(database))),
         });
     }
 
-    fn master(&self) -> Result<Arc<Database>> {
+    fn old_master(&self) -> Result<Arc<Database>> {
         let path = self.folder.join(MASTER_FILE);
-        if !self.disk.exists(&path) {
-            // tempdb is made after master, and by nobody else.
-            if self.disk.exists(&self.folder.join(TEMPDB_FILE)) {
-                return Err(refuse(
-                    &path,
-                    "the file is missing, and the folder is that of an instance: its list of databases would be lost. \
-                     Put the file back from a copy that was made while the instance was stopped, or start in a new \
-                     folder.",
-                ));
-            }
-            return self.new_database(MASTER, "master", MASTER_FILE, 512);
-        }
         let file = DataFile::open_any(self.disk, &path).map_err(|problem| refuse(&path, problem))?;
         // Of several databases master has the lowest id: it decides itself.
         let ask = |_: &_| Err("nobody decides for master".to_owned());
@@ -233,12 +260,9 @@ impl Start<'_> {
         let log = match id {
             TEMPDB => None,
             _ => {
-                // A log without its database is what a first start left that was cut off.
-                let _ = self.disk.remove(&log_path);
-                Some(
-                    log_file::create(self.disk, &[LogFilePlan::usual(log_path)], &self.parts.log_owner(id, &guid))
-                        .map_err(|(path, error)| refuse(&path, error))?,
-                )
+                let made =
+                    log_file::create(self.disk, &[LogFilePlan::usual(log_path)], &self.parts.log_owner(id, &guid));
+                Some(made.map_err(|(path, error)| refuse(&path, error))?)
             }
         };
         let new = NewDatabase {
@@ -250,14 +274,13 @@ impl Start<'_> {
             filegroups: vec![primary_filegroup(true)],
             files: vec![data_file],
         };
-        let made = Database::create(self.parts, new);
-        if made.is_err() {
-            // A half-made master must not stand in the way of the next start.
-            let _ = self.disk.remove(&path);
-            let _ = self.disk.remove(&log_file::log_path(&path));
-        }
-        let made = made?;
-        self.disk.sync_directory(self.folder).map_err(|error| refuse(self.folder, error))?;
+        // What is left of a master that fails here is taken away by who makes the instance, and of tempdb at every
+        // start.
+        let made = Database::create(self.parts, new)?;
+        self.disk.sync_directory(self.folder).map_err(|error| {
+            let _ = made.abandon();
+            refuse(self.folder, error)
+        })?;
         Ok(made)
     }
 
@@ -325,6 +348,7 @@ impl Start<'_> {
             files: Mutex::new(paths),
             logs: Mutex::new(logs),
             removed: Mutex::new(removed),
+            is_opening: Default::default(),
         })
     }
 }

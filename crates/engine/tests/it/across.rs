@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hobt_base::{SessionId, number};
 use hobt_disk::{Disk, Fault, FaultKind, Operation, SimulatedDisk};
-use hobt_engine::{DatabaseState, EngineError, Instance};
+use hobt_engine::{DatabaseState, EngineError, InDoubtResolution, Instance};
 
 use crate::fixture::{
     FOLDER, begin, check_extents, create, insert, number_of, open, row, rows, run, simulated, table, table_named,
@@ -245,4 +245,61 @@ fn tempdb_takes_no_part() {
     drop(instance);
     let instance = open(&disk);
     assert_eq!(have(&instance, &["second"], 7), [true]);
+}
+
+#[test]
+fn a_coordinator_that_is_dropped_takes_no_decision_with_it() {
+    let (disk, instance) = world();
+    commit_in(&instance, &NAMES, 7).expect("committed");
+    instance.drop_database("first").expect("dropped");
+    disk.crash(5);
+    drop(instance);
+    let instance = open(&disk);
+    assert_eq!(have(&instance, &["third", "second"], 7), [true; 2]);
+}
+
+/// `first` has decided, and `second` has not been opened since.
+#[test]
+fn who_has_not_heard_is_recovered_before_the_coordinator_is_dropped() {
+    let disk = in_doubt();
+    let instance = open(&disk);
+    instance.drop_database("first").expect("dropped");
+    disk.crash(6);
+    drop(instance);
+    let instance = open(&disk);
+    assert_eq!(have(&instance, &["second", "third"], 7), [true, false]);
+}
+
+#[test]
+fn a_coordinator_is_not_dropped_while_one_cannot_be_told() {
+    let disk = in_doubt();
+    let fault = Fault::once(Operation::Read, 0, FaultKind::Error(EIO));
+    disk.inject(Fault { path_contains: "second.mdf".to_owned(), forever: true, ..fault });
+    let instance = open(&disk);
+    let refused = instance.drop_database("first").expect_err("second cannot be read").to_sql_error();
+    assert_eq!(refused.number, number::DATABASE_IN_USE);
+    assert!(refused.message.contains("'second'"), "{refused}");
+    disk.clear_faults();
+    instance.set_online("second").expect("it can be read again");
+    assert_eq!(have(&instance, &["second", "first"], 7), [true; 2]);
+    instance.drop_database("first").expect("dropped");
+}
+
+/// The way out where the database that decided is lost for good.
+#[test]
+fn what_no_database_can_tell_is_presumed_as_the_option_says() {
+    for (resolution, is_kept) in [(InDoubtResolution::PresumeCommit, true), (InDoubtResolution::PresumeAbort, false)] {
+        let disk = in_doubt();
+        disk.remove(&file("first.mdf")).expect("removed");
+        disk.sync_directory(Path::new(FOLDER)).expect("synced");
+        let instance = open(&disk);
+        assert_eq!(number_of(instance.database("second")), number::DATABASE_INACCESSIBLE);
+        instance.change_runtime(|runtime| runtime.in_doubt_resolution = resolution);
+        instance.set_online("second").expect("it is presumed");
+        assert_eq!(have(&instance, &["second"], 7), [is_kept]);
+        instance.close().expect("closed");
+        drop(instance);
+        let instance = open(&disk);
+        assert_eq!(have(&instance, &["second"], 7), [is_kept]);
+    }
 }

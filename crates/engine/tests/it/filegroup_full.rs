@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::{SessionId, number};
 use hobt_catalog::Growth;
-use hobt_disk::SimulatedDisk;
+use hobt_disk::{SimulatedConfig, SimulatedDisk};
 use hobt_engine::{DatabaseDefinition, DatabaseState, DatabaseUse, FileDefinition, Instance, RowUpdate};
 use hobt_txn::StatementContext;
 
@@ -143,6 +143,33 @@ fn rows_get_shorter_in_a_log_that_could_not_hold_the_splits_of_all_their_leaves(
     let sizes: Vec<usize> = places(&database, "t").into_iter().map(|(_, bytes)| bytes).collect();
     assert_eq!(sizes.iter().filter(|bytes| **bytes == 1900).count(), usize::try_from(ROWS).expect("a few"));
     assert_eq!(database.state(), DatabaseState::Online);
+    check_extents(&database);
+    drop(database);
+    instance.close().expect("closed");
+}
+
+/// A step of 64 MiB does not fit the disk; what does is used before the filegroup is full.
+#[test]
+fn a_file_grows_by_what_the_disk_has_where_that_is_less_than_its_step() {
+    const CAPACITY: u64 = 64 << 20;
+    let config = SimulatedConfig { capacity_bytes: CAPACITY, ..SimulatedConfig::default() };
+    let disk = SimulatedDisk::start(config).expect("a disk in memory");
+    let (instance, database) = with_full_leaves(&disk, Growth::Pages(8192), 2048);
+    let before = file_pages(&database);
+    let mut from = 0;
+    let refused = loop {
+        let filler = begin_as(&instance, SessionId(52), Arc::default());
+        let failed = (from..from + 200).find_map(|id| insert(&database, &filler, "filler", id, 3000).err());
+        instance.end_statement(&filler, failed.is_none(), &[&database]).expect("ended");
+        instance.checkpoint().expect("a checkpoint");
+        match failed {
+            Some(error) => break error.to_sql_error().number,
+            None => from += 200,
+        }
+    };
+    assert_eq!(refused, number::FILEGROUP_FULL);
+    let grown = u64::from(file_pages(&database) - before) * hobt_base::PAGE_SIZE as u64;
+    assert!(grown > CAPACITY / 4, "it grew by {grown} bytes");
     check_extents(&database);
     drop(database);
     instance.close().expect("closed");

@@ -175,3 +175,96 @@ fn a_statement_that_fills_the_log_by_itself_is_told_that_a_transaction_does() {
     drop(database);
     instance.close().expect("closed");
 }
+
+/// Hundreds of transactions of one row each and one that takes what is left of the log; then all but that commit, one
+/// after the other, with a checkpoint of nobody's asking in between, and the power fails.
+#[test]
+fn hundreds_of_transactions_end_in_a_full_log_and_recovery_has_room() {
+    for ends_before_crash in [true, false] {
+        let disk = simulated();
+        let (instance, database) = with_small_log(&disk);
+        // What ends each of them, and an image for its undo behind a checkpoint, are reserved.
+        let mut open_ones = Vec::new();
+        for session in 0..2000 {
+            let ctx = begin_as(&instance, SessionId(100 + session), Arc::default());
+            let done = insert(&database, &ctx, "t", session, 10);
+            if let Err(error) = done {
+                assert_eq!(error.to_sql_error().number, number::LOG_FULL);
+                instance.end_statement(&ctx, false, &[&database]).expect("it ends");
+                break;
+            }
+            open_ones.push(ctx);
+        }
+        let count = open_ones.len();
+        assert!((200..2000).contains(&count), "{count} transactions");
+        instance.end_statement(&open_ones.pop().expect("some"), false, &[&database]).expect("undone");
+        let filler = begin_as(&instance, SessionId(52), Arc::default());
+        for (first, bytes) in [(0, 3000), (1_000_000, 1)] {
+            let full = (first..first + 100_000).find_map(|id| insert(&database, &filler, "filler", id, bytes).err());
+            assert_eq!(full.expect("8 MiB are full").to_sql_error().number, number::LOG_FULL);
+        }
+        // It frees nothing, but it works.
+        instance.checkpoint().expect("a checkpoint in a full log");
+        assert_eq!(database.state(), DatabaseState::Online);
+        if ends_before_crash {
+            for (place, ctx) in open_ones.drain(..).enumerate() {
+                instance.end_statement(&ctx, place % 3 != 0, &[&database]).expect("it ends");
+            }
+            assert_eq!(database.state(), DatabaseState::Online);
+        }
+        disk.crash(9);
+        std::mem::forget((open_ones, filler));
+        drop((database, instance));
+        let instance = open(&disk);
+        let database = instance.database("d").expect("recovery has room");
+        assert_eq!(places(&database, "filler").len(), 0);
+        let committed = (0..count - 1).filter(|place| place % 3 != 0).count();
+        assert_eq!(places(&database, "t").len(), if ends_before_crash { committed } else { 0 });
+        let more =
+            FileDefinition { name: Some("more".to_owned()), size_pages: Some(1024), ..FileDefinition::default() };
+        instance.add_log_files(&database, &[more]).expect("added");
+        run(&instance, |ctx| insert(&database, ctx, "t", 5000, 100)).expect("inserted");
+        drop(database);
+        instance.close().expect("closed");
+    }
+}
+
+/// Single rows commit beside a transaction that keeps the log from being freed, up to the last that has room: the
+/// checkpoints that begin by themselves do not make the database SUSPECT.
+#[test]
+fn checkpoints_in_a_log_that_is_nearly_full_leave_the_database_online() {
+    let disk = simulated();
+    let (instance, database) = with_small_log(&disk);
+    let filler = begin_as(&instance, SessionId(52), Arc::default());
+    for id in 0..1200 {
+        insert(&database, &filler, "filler", id, 1).expect("there is room");
+    }
+    let mut committed = 0;
+    let refused = loop {
+        let ctx = begin_as(&instance, SessionId(53), Arc::default());
+        let done = insert(&database, &ctx, "t", committed, 10);
+        instance.end_statement(&ctx, done.is_ok(), &[&database]).expect("it ends");
+        match done {
+            Ok(()) => committed += 1,
+            Err(error) => break error.to_sql_error(),
+        }
+        assert!(committed < 100_000, "8 MiB are full some time");
+        if committed % 10 == 0 {
+            instance.checkpoint().expect("as the one that begins by itself");
+        }
+    };
+    assert_eq!(refused.number, number::LOG_FULL);
+    for _ in 0..50 {
+        // As many as an operator may try.
+        if let Err(error) = instance.checkpoint() {
+            assert_eq!(error.to_sql_error().number, number::LOG_FULL);
+        }
+    }
+    assert_eq!(database.state(), DatabaseState::Online);
+    instance.end_statement(&filler, false, &[&database]).expect("undone");
+    instance.checkpoint().expect("a checkpoint");
+    run(&instance, |ctx| insert(&database, ctx, "t", 1 << 20, 100)).expect("the log takes something again");
+    drop(filler);
+    drop(database);
+    instance.close().expect("closed");
+}

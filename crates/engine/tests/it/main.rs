@@ -2,12 +2,14 @@
 
 mod across;
 mod attach;
+mod damage;
 mod databases;
 mod definitions;
 mod durability;
 mod failures;
 mod file_removal;
 mod filegroup_full;
+mod first_start;
 mod fixture;
 mod garbage;
 mod indexes;

@@ -19,6 +19,8 @@ use arrow::datatypes::DataType;
 use hobt_base::{SqlError, number};
 use hobt_types::{Collation, MaxLength, SqlType};
 
+pub use string_agg::string_agg_too_long;
+
 use crate::carrier::carrier;
 use crate::type_rules::declared_length;
 

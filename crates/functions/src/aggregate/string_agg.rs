@@ -43,6 +43,14 @@ impl Joined {
     }
 }
 
+/// 9829: a result beyond 8,000 bytes of a type that is not `max`.
+pub fn string_agg_too_long() -> SqlError {
+    SqlError::new(
+        number::STRING_AGG_TOO_LONG,
+        "STRING_AGG aggregation result exceeded the limit of 8000 bytes. Use LOB types to avoid result truncation.",
+    )
+}
+
 pub(super) struct StringAgg {
     aggregate: Aggregate,
     groups: Groups<Joined>,
@@ -64,10 +72,7 @@ impl StringAgg {
         let held = self.groups.get(group).text.as_deref();
         let too_long = held.is_some_and(|held| crate::text::code_page::units(held) > limit);
         if too_long {
-            return Err(SqlError::new(
-                number::STRING_AGG_TOO_LONG,
-                "STRING_AGG aggregation result exceeded the limit of 8000 bytes. Use LOB types to avoid result truncation.",
-            ));
+            return Err(string_agg_too_long());
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ArrowPrimitiveType, Decimal128Array, PrimitiveArray};
-use arrow::datatypes::{Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type};
+use arrow::datatypes::{Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type, i256};
 use hobt_base::SqlError;
 use hobt_types::SqlType;
 
@@ -182,12 +182,54 @@ fn from_decimal(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Res
 /// A float as an unscaled decimal, rounded; `None` where the target does not hold it.
 pub(super) fn scale_float(value: f64, target: Target) -> Option<i128> {
     let scaled = (value * power(target.shape.1) as f64).round();
-    // The cast saturates; anything that large is over every limit.
-    let unscaled = scaled as i128;
+    // Money's least value has no float of its own; the one next to it stands for it.
+    if scaled == target.least as f64 && target.least < -target.limit {
+        return Some(target.least);
+    }
+    let unscaled = times_power(value, target.shape.1)?;
     // The float next to a limit may lie below it (10³⁸ does by 2·10²¹) and still stand for what is beyond.
-    let beyond = (target.limit + 1) as f64;
-    let is_below = scaled.abs() < beyond || scaled == target.least as f64 && target.least < -target.limit;
+    let is_below = scaled.abs() < (target.limit + 1) as f64;
     (is_below && target.holds(unscaled)).then_some(unscaled)
+}
+
+/// `value × 10^scale`, exactly, then rounded half away from zero; `None` beyond 127 bits, and for what is no number.
+fn times_power(value: f64, scale: u8) -> Option<i128> {
+    let bits = value.abs().to_bits();
+    let (exponent, fraction) = ((bits >> 52) as i32, i128::from(bits & ((1 << 52) - 1)));
+    // The value is mantissa × 2^shift.
+    let (mantissa, shift) = match exponent {
+        0x7ff => return None,
+        0 => (fraction, -1074),
+        _ => (fraction | 1 << 52, exponent - 1075),
+    };
+    let magnitude = match u32::try_from(-shift) {
+        Ok(down) => shift_round(mantissa, power(scale), down)?,
+        Err(_) => {
+            // A mantissa of 53 bits goes up by 74 at most.
+            let up = u32::try_from(shift).ok().filter(|up| *up <= 74)?;
+            (mantissa << up).checked_mul(power(scale))?
+        }
+    };
+    Some(if value < 0.0 { -magnitude } else { magnitude })
+}
+
+/// `mantissa × factor / 2^down`, rounded half up; neither is negative.
+fn shift_round(mantissa: i128, factor: i128, down: u32) -> Option<i128> {
+    let half = |down: u32| if down == 0 { 0 } else { 1_u128 << (down - 1) };
+    if let Some(product) = mantissa.checked_mul(factor) {
+        // A product of 127 bits is less than a half of 2^128.
+        return match down {
+            0..=127 => i128::try_from((product.unsigned_abs() + half(down)) >> down).ok(),
+            _ => Some(0),
+        };
+    }
+    let product = i256::from_i128(mantissa).checked_mul(i256::from_i128(factor))?;
+    match u8::try_from(down) {
+        Ok(0) => product.to_i128(),
+        Ok(down) => (product.checked_add(i256::ONE << (down - 1))? >> down).to_i128(),
+        // A product of 180 bits.
+        Err(_) => Some(0),
+    }
 }
 
 fn from_float<I: ArrowPrimitiveType>(

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder};
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type,
 };
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, is_currency_sign, number};
 use hobt_types::SqlType;
 
 use super::number::{Target, decimal_target, shaped};
@@ -137,7 +137,7 @@ pub(crate) fn parse_money(text: &str) -> Option<Result<i128, DecimalError>> {
     let mut currency = false;
     for character in rest.chars() {
         match character {
-            '$' | '£' | '€' | '¥' | '¤' | '¢' if !currency => currency = true,
+            sign if is_currency_sign(sign) && !currency => currency = true,
             ',' => {}
             '-' | '+' if digits.is_empty() => digits.push(character),
             '0'..='9' | '.' => digits.push(character),

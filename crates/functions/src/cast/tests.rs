@@ -87,6 +87,22 @@ fn numbers_narrow_with_checks() {
     assert_eq!(cast(Value::Int(12), SqlType::Int, dec(5, 2)), Ok(Value::Decimal(1200)));
     assert_eq!(cast(Value::Int(1000), SqlType::Int, dec(5, 2)), Err(8115));
     assert_eq!(cast(Value::Float(0.1), SqlType::Float, dec(5, 2)), Ok(Value::Decimal(10)));
+    // A float stands for the number that its bits are, whatever the scale is.
+    let exact = [
+        (123_456_789.0, 20, 12_345_678_900_000_000_000_000_000_000),
+        (0.1, 30, 100_000_000_000_000_005_551_115_123_126),
+        (-0.5, 0, -1),
+        (2.5, 0, 3),
+        (1.005, 2, 100),
+        (1e37, 0, 9_999_999_999_999_999_538_762_658_202_121_142_272),
+        (1e-30, 38, 100_000_000),
+        (5e-324, 38, 0),
+    ];
+    for (value, scale, unscaled) in exact {
+        assert_eq!(cast(Value::Float(value), SqlType::Float, dec(38, scale)), Ok(Value::Decimal(unscaled)), "{value}");
+    }
+    assert_eq!(cast(Value::Float(1e38), SqlType::Float, dec(38, 0)), Err(8115));
+    assert_eq!(cast(Value::Float(1e20), SqlType::Float, dec(38, 19)), Err(8115));
     assert_eq!(cast(Value::Int(7), SqlType::Int, SqlType::Bit), Ok(Value::Int(1)));
 }
 

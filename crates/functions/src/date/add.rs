@@ -30,9 +30,11 @@ pub(super) fn part_of(call: &Call<'_>) -> Result<DatePart, SqlError> {
     call.date_part.ok_or_else(|| SqlError::internal("a date function without its date part"))
 }
 
-/// Refuses the parts of a day for `date` and of a date for `time`.
+/// Refuses the parts of a day for `date` and of a date for `time`; and the offset of a zone, which moments are never
+/// moved, compared or cut off by.
 pub(super) fn check_part(part: DatePart, function: &str, sql_type: SqlType) -> Result<(), SqlError> {
     match sql_type {
+        _ if part == DatePart::TimeZoneOffset => Err(unsupported(part, function, sql_type)),
         SqlType::Date if part.is_of_time() => Err(unsupported(part, function, sql_type)),
         SqlType::Time { .. } if !part.is_of_time() => Err(unsupported(part, function, sql_type)),
         _ => Ok(()),
@@ -59,7 +61,7 @@ const fn part_ticks(part: DatePart) -> i64 {
         DatePart::Second => TICKS_PER_SECOND,
         DatePart::Millisecond => 10_000,
         DatePart::Microsecond => 10,
-        DatePart::Year | DatePart::Quarter | DatePart::Month | DatePart::Nanosecond => 0,
+        DatePart::Year | DatePart::Quarter | DatePart::Month | DatePart::Nanosecond | DatePart::TimeZoneOffset => 0,
     }
 }
 
@@ -139,6 +141,8 @@ pub(super) fn date_bucket(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         }
         let is_time = matches!(sql_type, SqlType::Time { .. });
         let begin = bucket(part, width, ticks, origin);
+        // A bucket may begin between two values of `datetime`.
+        let begin = begin.map(|ticks| round_to_datetime(ticks, sql_type));
         match begin.filter(|ticks| is_time || datetime_in_range(*ticks, sql_type)) {
             Some(ticks) => Ok(Some(ticks)),
             None => Err(date_add_overflow(sql_type)),

@@ -40,7 +40,7 @@ fn day_ticks(year: i64, month: i64, day: i64) -> Option<i64> {
 
 fn clock_ticks(hour: i64, minute: i64, second: i64) -> Option<i64> {
     let valid = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
-    valid.then_some(((hour * 60 + minute) * 60 + second) * TICKS_PER_SECOND)
+    valid.then(|| ((hour * 60 + minute) * 60 + second) * TICKS_PER_SECOND)
 }
 
 pub(super) fn datefromparts(call: &Call<'_>) -> Result<ArrayRef, SqlError> {

@@ -5,7 +5,7 @@ use arrow::datatypes::{Int32Type, Int64Type};
 use hobt_base::{SqlError, number};
 use hobt_types::SqlType;
 
-use super::add::part_of;
+use super::add::{part_of, unsupported};
 use super::calendar::{Civil, TICKS_PER_DAY, TICKS_PER_SECOND, weekday};
 use super::functions::Moments;
 use super::part::DatePart;
@@ -28,7 +28,7 @@ fn boundary(part: DatePart, ticks: i64) -> Option<i64> {
         DatePart::Second => ticks.div_euclid(TICKS_PER_SECOND),
         DatePart::Millisecond => ticks.div_euclid(10_000),
         DatePart::Microsecond => ticks.div_euclid(10),
-        DatePart::Nanosecond => return None,
+        DatePart::Nanosecond | DatePart::TimeZoneOffset => return None,
     })
 }
 
@@ -42,6 +42,9 @@ fn difference(part: DatePart, start: i64, end: i64) -> Option<i64> {
 pub(super) fn datediff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let part = part_of(call)?;
     let (starts, ends) = (Moments::new(call, 0)?, Moments::new(call, 1)?);
+    if part == DatePart::TimeZoneOffset {
+        return Err(unsupported(part, "datediff", starts.sql_type()));
+    }
     let overflow = || {
         let name = if call.result_type == SqlType::BigInt { "datediff_big" } else { "datediff" };
         SqlError::new(

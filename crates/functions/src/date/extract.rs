@@ -5,10 +5,12 @@ use std::borrow::Cow;
 use arrow::array::ArrayRef;
 use arrow::datatypes::Int32Type;
 use hobt_base::SqlError;
+use hobt_types::SqlType;
 
-use super::add::{check_part, part_of};
+use super::add::{check_part, part_of, unsupported};
 use super::calendar::{Civil, TICKS_PER_SECOND, iso_week, split, weekday};
 use super::functions::Moments;
+use super::parse::zone_offset;
 use super::part::DatePart;
 use crate::function::Call;
 
@@ -49,11 +51,35 @@ fn extract(part: DatePart, ticks: i64) -> i64 {
         DatePart::Millisecond => time / 10_000 % 1000,
         DatePart::Microsecond => time / 10 % 1_000_000,
         DatePart::Nanosecond => time % TICKS_PER_SECOND * 100,
+        // Types without a zone are UTC's; text says its own.
+        DatePart::TimeZoneOffset => 0,
     }
+}
+
+/// The minutes east of UTC that each value says: those at the end of text, 0 of `datetime2`.
+///
+/// # Errors
+/// 9810 for other types.
+fn zone_offsets(call: &Call<'_>, function: &str) -> Result<Vec<Option<i32>>, SqlError> {
+    let moments = Moments::new(call, 0)?;
+    let sql_type = call.arg(0)?.sql_type;
+    let texts = if sql_type.is_text() { Some(call.texts(0)?) } else { None };
+    if texts.is_none() && !matches!(sql_type, SqlType::DateTime2 { .. }) {
+        return Err(unsupported(DatePart::TimeZoneOffset, function, sql_type));
+    }
+    let offset = |row: usize| match &texts {
+        Some(texts) => texts.get(row).map(zone_offset),
+        None => moments.get(row).map(|_| 0),
+    };
+    Ok((0..call.rows).map(offset).collect())
 }
 
 pub(super) fn datepart(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let part = part_of(call)?;
+    if part == DatePart::TimeZoneOffset {
+        let offsets = zone_offsets(call, "datepart")?;
+        return call.primitive_result::<Int32Type>(|row| Ok(offsets[row]));
+    }
     check_part(part, "datepart", Moments::new(call, 0)?.sql_type())?;
     fixed(call, part)
 }
@@ -68,6 +94,14 @@ pub(super) fn fixed(call: &Call<'_>, part: DatePart) -> Result<ArrayRef, SqlErro
 
 pub(super) fn datename(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let part = part_of(call)?;
+    if part == DatePart::TimeZoneOffset {
+        let offsets = zone_offsets(call, "datename")?;
+        let shown = |minutes: i32| {
+            let sign = if minutes < 0 { '-' } else { '+' };
+            Cow::Owned(format!("{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60))
+        };
+        return call.text_result(|row| Ok(offsets[row].map(shown)));
+    }
     let moments = Moments::new(call, 0)?;
     check_part(part, "datename", moments.sql_type())?;
     call.text_result(|row| {

@@ -180,6 +180,17 @@ fn parse_time(text: &str) -> Result<(i64, usize), DateError> {
     Ok((time, fraction.len()))
 }
 
+/// The minutes east of UTC at the end of a text that [`parse`] reads; 0 where it says none.
+pub(super) fn zone_offset(text: &str) -> i32 {
+    let minutes = || {
+        let at = text.trim_end().rfind(['+', '-']).filter(|at| is_offset(text[*at..].trim_end()))?;
+        let (hours, minutes) = text[at + 1..].trim_end().split_once(':')?;
+        let total = 60 * hours.parse::<i32>().ok()? + minutes.parse::<i32>().ok()?;
+        Some(if text[at..].starts_with('-') { -total } else { total })
+    };
+    minutes().unwrap_or(0)
+}
+
 /// `+01:00`
 fn is_offset(text: &str) -> bool {
     text.strip_prefix(['+', '-'])

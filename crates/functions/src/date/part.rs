@@ -31,9 +31,11 @@ pub enum DatePart {
     Microsecond,
     /// `nanosecond`, `ns`
     Nanosecond,
+    /// `tzoffset`, `tz`: minutes east of UTC
+    TimeZoneOffset,
 }
 
-const NAMES: [(DatePart, &[&str]); 14] = [
+const NAMES: [(DatePart, &[&str]); 15] = [
     (DatePart::Year, &["year", "yy", "yyyy"]),
     (DatePart::Quarter, &["quarter", "qq", "q"]),
     (DatePart::Month, &["month", "mm", "m"]),
@@ -48,6 +50,7 @@ const NAMES: [(DatePart, &[&str]); 14] = [
     (DatePart::Millisecond, &["millisecond", "ms"]),
     (DatePart::Microsecond, &["microsecond", "mcs"]),
     (DatePart::Nanosecond, &["nanosecond", "ns"]),
+    (DatePart::TimeZoneOffset, &["tzoffset", "tz"]),
 ];
 
 impl DatePart {

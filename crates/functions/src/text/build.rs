@@ -159,6 +159,9 @@ pub(super) fn space(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 
 /// `STUFF(text, start, length, replacement)`: NULL where start is not in the text or length is negative.
 pub(super) fn stuff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    if call.result_type.is_binary() {
+        return stuff_binary(call);
+    }
     let (texts, starts, lengths, replacements) = (call.texts(0)?, call.integers(1)?, call.integers(2)?, call.texts(3)?);
     let mut meter = Meter::new();
     call.text_result(|row| {
@@ -173,6 +176,33 @@ pub(super) fn stuff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         let tail = slice_units(text, (start - 1).saturating_add(length), usize::MAX);
         Ok(Some(Cow::Owned([&head, replacements.get(row).unwrap_or(""), &tail].concat())))
     })
+}
+
+/// The same of bytes.
+fn stuff_binary(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
+    let (values, replacements) = (call.binaries(0)?, call.binaries(3)?);
+    let (starts, lengths) = (call.integers(1)?, call.integers(2)?);
+    let mut builder = BinaryViewBuilder::with_capacity(call.rows);
+    let mut meter = Meter::new();
+    for row in 0..call.rows {
+        let all = values.get(row).zip(starts.get(row)).zip(lengths.get(row));
+        let places = all.and_then(|((value, start), length)| {
+            let (start, length) = (usize::try_from(start).ok()?, usize::try_from(length).ok()?);
+            (1..=value.len()).contains(&start).then(|| (value, start - 1, length))
+        });
+        let Some((value, start, length)) = places else {
+            builder.append_null();
+            continue;
+        };
+        let replacement = replacements.get(row).unwrap_or_default();
+        meter.value(value.len() + replacement.len())?;
+        let tail = &value[start.saturating_add(length).min(value.len())..];
+        let mut stuffed = [&value[..start], replacement, tail].concat();
+        stuffed.truncate(limit(call.result_type));
+        meter.build(stuffed.len())?;
+        builder.append_value(stuffed);
+    }
+    Ok(Arc::new(builder.finish()))
 }
 
 /// Each character of the second argument becomes the one at its place in the third.
@@ -214,7 +244,9 @@ pub(super) fn str_of_float(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         let scale = 10f64.powi(i32::try_from(decimals).unwrap_or(0));
         let rounded = (value * scale).round() / scale;
         let rounded = if rounded.is_finite() { rounded } else { value };
-        Ok(Some(Cow::Owned(format!("{rounded:>width$.decimals$}"))))
+        let text = format!("{rounded:>width$.decimals$}");
+        // Rounding may have carried into one more digit before the point.
+        Ok(Some(Cow::Owned(if text.len() > width { "*".repeat(width) } else { text })))
     })
 }
 
@@ -238,7 +270,7 @@ pub(super) fn nchar_of_code(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 
 /// `[name]` with `]` doubled, or another pair of quotes; NULL for a name over 128 characters or an unknown quote.
 pub(super) fn quotename(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
-    let names = call.texts(0)?;
+    let names = call.national_texts(0)?;
     let quotes = if call.args.len() > 1 { Some(call.texts(1)?) } else { None };
     call.text_result(|row| {
         let quote = quotes.as_ref().map_or(Some("["), |quotes| quotes.get(row));

@@ -13,6 +13,7 @@ mod tests;
 use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType};
 
+use crate::error::{invalid_argument, invalid_argument_name};
 use crate::function::{ArgType, FunctionDef};
 use crate::type_rules::{declared_length, text_width};
 
@@ -22,19 +23,19 @@ pub use split::{split, split_ordinals};
 pub(crate) static FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("LEN", (1, 1), int, part::len),
     FunctionDef::new("DATALENGTH", (1, 1), int, part::datalength),
-    FunctionDef::new("SUBSTRING", (3, 3), first_varying, part::substring),
+    FunctionDef::new("SUBSTRING", (3, 3), substring_type, part::substring),
     FunctionDef::new("LEFT", (2, 2), first_varying, part::left),
     FunctionDef::new("RIGHT", (2, 2), first_varying, part::right),
     FunctionDef::new("UPPER", (1, 1), first_varying, part::upper),
     FunctionDef::new("LOWER", (1, 1), first_varying, part::lower),
     FunctionDef::new("LTRIM", (1, 2), first_varying, |call| part::trim(call, true, false)),
     FunctionDef::new("RTRIM", (1, 2), first_varying, |call| part::trim(call, false, true)),
-    FunctionDef::new("TRIM", (1, 2), first_varying, |call| part::trim(call, true, true)),
+    FunctionDef::new("TRIM", (1, 2), |args| of_characters(args, "trim"), |call| part::trim(call, true, true)),
     FunctionDef::new("REVERSE", (1, 1), first_varying, part::reverse),
     FunctionDef::new("REPLACE", (3, 3), longest_of_first, build::replace),
     FunctionDef::new("REPLICATE", (2, 2), longest_of_first, build::replicate),
-    FunctionDef::new("STUFF", (4, 4), longest_of_first, build::stuff),
-    FunctionDef::new("TRANSLATE", (3, 3), first_varying, build::translate),
+    FunctionDef::new("STUFF", (4, 4), stuff_type, build::stuff),
+    FunctionDef::new("TRANSLATE", (3, 3), |args| of_characters(args, "translate"), build::translate),
     FunctionDef::new("SPACE", (1, 1), |_| Ok(SqlType::VarChar(MaxLength::Limited(8000))), build::space),
     FunctionDef::new("STR", (1, 3), |_| Ok(SqlType::VarChar(MaxLength::Limited(8000))), build::str_of_float),
     FunctionDef::new("CHAR", (1, 1), |_| Ok(SqlType::Char(1)), build::char_of_code),
@@ -68,15 +69,57 @@ fn first(args: &[ArgType]) -> SqlType {
     args.first().map_or(SqlType::VarChar(MaxLength::Limited(1)), |arg| arg.sql_type)
 }
 
-/// The first argument's type with a varying length; what is not text as text.
+/// The first argument's type with a varying length; what is not text becomes `varchar`. Microsoft's pages on `LEFT`,
+/// `RIGHT`, `REVERSE` and their like: binary is converted too, and so is not preserved.
 fn first_varying(args: &[ArgType]) -> Result<SqlType, SqlError> {
     Ok(match first(args) {
-        SqlType::Char(n) => SqlType::VarChar(MaxLength::Limited(n)),
         SqlType::NChar(n) => SqlType::NVarChar(MaxLength::Limited(n)),
-        SqlType::Binary(n) => SqlType::VarBinary(MaxLength::Limited(n)),
-        text @ (SqlType::VarChar(_) | SqlType::NVarChar(_) | SqlType::VarBinary(_)) => text,
-        other => SqlType::VarChar(MaxLength::Limited(text_width(other))),
+        text @ (SqlType::VarChar(_) | SqlType::NVarChar(_)) => text,
+        other => SqlType::VarChar(match declared_length(other) {
+            Some(length) => length,
+            None => MaxLength::Limited(text_width(other)),
+        }),
     })
+}
+
+/// `SUBSTRING`: text and binary, of a varying length.
+///
+/// # Errors
+/// 8116 for another type and for the word `NULL`.
+fn substring_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
+    match (args.first(), first(args)) {
+        (Some(arg), _) if arg.is_null_literal() => Err(invalid_argument_name("NULL", 1, "substring")),
+        (_, SqlType::Binary(n)) => Ok(SqlType::VarBinary(MaxLength::Limited(n))),
+        (_, binary @ SqlType::VarBinary(_)) => Ok(binary),
+        (_, text) if text.is_text() => first_varying(args),
+        (_, other) => Err(invalid_argument(other, 1, "substring")),
+    }
+}
+
+/// The type of a function whose arguments are all of a character type.
+///
+/// # Errors
+/// 8116 for another type.
+fn of_characters(args: &[ArgType], function: &str) -> Result<SqlType, SqlError> {
+    let is_other = |arg: &ArgType| !arg.sql_type.is_text() && !arg.is_null_literal();
+    match args.iter().enumerate().find(|(_, arg)| is_other(arg)) {
+        Some((place, arg)) => Err(invalid_argument(arg.sql_type, place + 1, function)),
+        None => first_varying(args),
+    }
+}
+
+/// `STUFF`: binary where both the value and what is put in are, else text.
+fn stuff_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
+    let is_binary = |arg: &ArgType| arg.sql_type.is_binary();
+    match (args.first(), args.get(3)) {
+        (Some(value), Some(other)) if is_binary(value) && (is_binary(other) || other.is_null_literal()) => {
+            Ok(SqlType::VarBinary(match declared_length(value.sql_type) {
+                Some(MaxLength::Max) => MaxLength::Max,
+                _ => MaxLength::Limited(8000),
+            }))
+        }
+        _ => longest_of_first(args),
+    }
 }
 
 /// Text of the first argument's kind, as long as its kind allows without `max`.

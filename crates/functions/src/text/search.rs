@@ -126,7 +126,7 @@ pub(super) fn ascii(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 
 /// The first UTF-16 unit.
 pub(super) fn unicode(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
-    let texts = call.texts(0)?;
+    let texts = call.national_texts(0)?;
     call.primitive_result::<Int32Type>(|row| {
         Ok(texts.get(row).and_then(|text| text.encode_utf16().next()).map(i32::from))
     })

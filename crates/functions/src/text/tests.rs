@@ -77,7 +77,24 @@ fn text_functions() {
     check("NCHAR", &[int(8364)], "€");
     check("CHAR", &[int(128)], "€");
     check("REVERSE", &[text_arg("abc")], "cba");
+    check("STR", &[(Value::Float(99.99), SqlType::Float), int(2)], "**");
     assert_eq!(call("LEN", &[]), Err(174));
+}
+
+#[test]
+fn binary_becomes_text_but_where_its_bytes_are_wanted() {
+    let binary = |bytes: &[u8]| (Value::Binary(bytes.to_vec()), SqlType::VarBinary(MaxLength::Limited(10)));
+    check("UPPER", &[binary(b"abc")], "ABC");
+    check("LEFT", &[binary(b"abc"), int(2)], "ab");
+    check("RTRIM", &[binary(b"ab ")], "ab");
+    check("REVERSE", &[(Value::Binary(b"ab".to_vec()), SqlType::Binary(2))], "ba");
+    check("STUFF", &[binary(&[1, 2, 3]), int(2), int(1), binary(&[8, 9])], "0x01080903");
+    check("STUFF", &[binary(b"abc"), int(2), int(1), text_arg("x")], "axc");
+    check("UNICODE", &[binary(&[0xAC, 0x20])], "8364");
+    assert_eq!(call("TRIM", &[binary(b"ab ")]), Err(8116));
+    assert_eq!(call("TRANSLATE", &[binary(b"ab"), text_arg("a"), text_arg("b")]), Err(8116));
+    assert_eq!(call("SUBSTRING", &[int(12), int(1), int(1)]), Err(8116));
+    assert_eq!(call("SUBSTRING", &[(Value::Null, SqlType::Int), int(1), int(1)]), Err(8116));
 }
 
 #[test]

@@ -278,7 +278,9 @@ fn plan(arguments: &SizeArguments) -> Result<SizePlan, LabError> {
         (None, None) => measure(arguments)?.1,
     };
     let part = |name: &str, mb_s, count| PathPart { name: name.to_owned(), mb_s, count };
-    let mut path = vec![part("disk", disk_mb_s, arguments.disks)];
+    // What is measured is there, once.
+    let disks = arguments.disks.or(arguments.disk_mb_s.is_none().then_some(1));
+    let mut path = vec![part("disk", disk_mb_s, disks)];
     path.extend(arguments.adapter_mb_s.map(|rate| part("adapter", rate, arguments.adapters)));
     path.extend(arguments.bus_mb_s.map(|rate| part("bus", rate, Some(1))));
     let cores = std::thread::available_parallelism().map_or(1, |count| u32::try_from(count.get()).unwrap_or(1));

@@ -11,6 +11,7 @@ mod plan_page;
 mod sql;
 mod why;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -61,10 +62,21 @@ fn end_quietly_without_reader() {
     }));
 }
 
+/// The arguments as they are meant: `-h` behind all others of `hobt sql` asks for help, since sqlcmd's option of that
+/// name has a value.
+fn meant(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_some_and(|command| command == "sql")
+        && let Some(last) = arguments.last_mut().filter(|last| *last == "-h")
+    {
+        *last = "--help".into();
+    }
+    arguments
+}
+
 /// Runs the program's arguments.
 pub fn main() -> ExitCode {
     end_quietly_without_reader();
-    let command = Arguments::parse().command;
+    let command = Arguments::parse_from(meant(std::env::args_os().collect())).command;
     // Threads inherit that signals are held, so this comes before the first of them.
     let interrupts = Interrupts::hold();
     // The stack of the main thread is as the user's shell limits it.
@@ -88,6 +100,14 @@ pub fn main() -> ExitCode {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
+
+    #[test]
+    fn a_last_h_of_sql_asks_for_help_and_one_with_a_value_does_not() {
+        let meant = |arguments: &[&str]| super::meant(arguments.iter().map(Into::into).collect());
+        assert_eq!(meant(&["hobt", "sql", "-h"]), ["hobt", "sql", "--help"]);
+        assert_eq!(meant(&["hobt", "sql", "-h", "-1"]), ["hobt", "sql", "-h", "-1"]);
+        assert_eq!(meant(&["hobt", "why", "-h"]), ["hobt", "why", "-h"]);
+    }
 
     #[test]
     fn arguments_do_not_contradict_each_other() {

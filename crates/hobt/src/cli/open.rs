@@ -12,12 +12,17 @@ use hobt_session::SessionOptions;
 use super::disk::DiskArguments;
 use crate::instance::{Instance, Session};
 
-/// With less than this, sorts and groupings of small tables fail for lack of memory.
-const MEMORY_MB_MIN: u64 = 64;
+/// With less than this, sorts of more rows than fit fail for lack of memory (701): what they spill is merged from
+/// buffers that have to fit.
+const MEMORY_MB_MIN: u64 = 128;
 /// With less than this, a statement with many workers may find no frame.
 const POOL_MB_MIN: u64 = 8;
+/// The databases that a new instance has.
+const OF_NEW_INSTANCE: [&str; 2] = ["master", "tempdb"];
 /// What an instance's folder has from its first start on.
 const MASTER_FILE: &str = "master.mdf";
+/// What it has while a first start makes the instance, or if that was cut short.
+const MAKING_FILE: &str = "hobt.making";
 /// What may lie in a folder that nobody has put anything into: what a first start that was cut short left, and what
 /// systems put there.
 const NOBODYS: [&str; 4] = ["hobt.lock", "tempdb.mdf", "lost+found", ".DS_Store"];
@@ -31,7 +36,7 @@ pub(super) struct InstanceArguments {
     /// The first database
     #[arg(short = 'd', long = "database", value_name = "NAME", default_value = "master")]
     pub(super) database: String,
-    /// Memory of the instance in megabytes, 64 or more; half of the machine's without
+    /// Memory of the instance in megabytes, 128 or more; half of the machine's without
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(MEMORY_MB_MIN..))]
     pub(super) memory: Option<u64>,
     /// The buffer pool in megabytes, 8 or more; 60 % of the memory without
@@ -74,10 +79,23 @@ impl fmt::Display for OpenError {
 }
 
 impl InstanceArguments {
+    /// As [`InstanceArguments::open`], for what asks about data that are there: makes no instance.
+    pub(super) fn open_existing(&self, program: &str) -> Result<(Instance, Session), OpenError> {
+        if !self.disk.is_in_memory() && is_new_instance(&self.data).map_err(OpenError::Usage)? {
+            return Err(OpenError::Usage(no_instance(&self.data, "name an instance's folder with --data")));
+        }
+        self.open(program)
+    }
+
     /// Opens the instance and a session in it. Says on the error stream when the instance is a new one, or in memory.
+    /// One that would be new is not made for the sake of a database that it cannot have.
     pub(super) fn open(&self, program: &str) -> Result<(Instance, Session), OpenError> {
         let disk = self.disk.kind().map_err(OpenError::Usage)?;
         let is_new = !self.disk.is_in_memory() && is_new_instance(&self.data).map_err(OpenError::Usage)?;
+        if is_new && OF_NEW_INSTANCE.iter().all(|name| !name.eq_ignore_ascii_case(&self.database)) {
+            let what = format!("a new one has no database '{}'; leave -d out to make it", self.database);
+            return Err(OpenError::Usage(no_instance(&self.data, &what)));
+        }
         // What a user types is a path from where he is, not from the instance's folder.
         let absolute = |folder: &PathBuf| {
             let unusable = |error| OpenError::Usage(format!("--allow {}: {error}", folder.display()));
@@ -109,6 +127,12 @@ impl InstanceArguments {
     }
 }
 
+/// That there is no instance in a folder, and what to do.
+fn no_instance(folder: &Path, what_to_do: &str) -> String {
+    let path = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
+    format!("there is no instance in {}: {what_to_do}.", path.display())
+}
+
 /// Whether an instance opened in this folder will be a new one. A user who mistypes a name is not to find an instance
 /// among other files.
 ///
@@ -122,6 +146,9 @@ pub(super) fn is_new_instance(folder: &Path) -> Result<bool, String> {
         Err(_) if folder.is_file() => return Err(format!("{shown} is a file. --data names the instance's folder.")),
         Err(error) => return Err(format!("{shown} cannot be read: {error}")),
     };
+    if folder.join(MAKING_FILE).exists() {
+        return Ok(true);
+    }
     if folder.join(MASTER_FILE).exists() {
         return Ok(false);
     }
@@ -161,5 +188,7 @@ mod tests {
         assert!(is_new_instance(&path.join("thesis.txt")).expect_err("a file").contains("is a file"));
         std::fs::write(path.join(MASTER_FILE), "").expect("a file");
         assert_eq!(is_new_instance(&path), Ok(false), "an instance");
+        std::fs::write(path.join(MAKING_FILE), "").expect("a file");
+        assert_eq!(is_new_instance(&path), Ok(true), "an instance that was not made to its end");
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
         eprintln!("{error}");
         ExitCode::FAILURE
     };
-    let (instance, mut session) = match arguments.instance.open("hobt why") {
+    let (instance, mut session) = match arguments.instance.open_existing("hobt why") {
         Ok(opened) => opened,
         Err(error) => return failed(error),
     };

@@ -175,8 +175,9 @@ fn mistyped_names_make_nothing() {
         (&["-i", "photos"], "it is a folder"),
         (&["--data", "README.md"], "is a file"),
         (&["--data", "photos"], "is no instance"),
-        (&["--memory", "0"], "64"),
-        (&["--memory", "63"], "64"),
+        (&["--data", "typo", "-d", "Sales"], "no database 'Sales'"),
+        (&["--memory", "0"], "128"),
+        (&["--memory", "127"], "128"),
         (&["-T", "99999"], "32767"),
         (&["-T", "0"], "32767"),
         (&["-v", "=x"], "NAME=VALUE"),
@@ -187,6 +188,9 @@ fn mistyped_names_make_nothing() {
         assert!(!path.join("hobt-data").exists(), "{arguments:?} made an instance");
     }
     assert_eq!(fs::read_dir(path.join("photos")).expect("there").count(), 1);
+    let ended = hobt(path, &["why", "--data", "typo", "-Q", "SELECT 1"], "");
+    assert!(ended.code == Some(1) && ended.err.contains("no instance"), "{}", ended.err);
+    assert!(!path.join("typo").exists(), "what asks about data makes none");
     for arguments in [&["why", "-Q", "SELECT 1"][..], &["lab", "fixtures"], &["lab", "run", "limits"], &["lab", "size"]]
     {
         let ended = hobt(path, &[arguments, &["--data", "photos"]].concat(), "");

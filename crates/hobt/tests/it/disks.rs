@@ -119,7 +119,7 @@ fn a_spill_that_fails_is_told_as_a_file_that_fails() {
                  FROM GENERATE_SERIES(1, 150000); \
                  BEGIN TRY SELECT MAX(r) FROM (SELECT ROW_NUMBER() OVER (ORDER BY t DESC, n) AS r, t FROM d.dbo.t) x \
                  OPTION (MAXDOP 1) END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH; SELECT 2";
-    let arguments = |fault| ["--disk", "simulated", "--fault", fault, "--memory", "64", "--pool", "8"];
+    let arguments = |fault| ["--disk", "simulated", "--fault", fault, "--memory", "128", "--pool", "8"];
     // As of a data file: no CATCH takes it.
     for fault in ["write:1:spill-", "read:0:spill-"] {
         let text = fails(folder.path(), &arguments(fault), 823, batch);

@@ -10,12 +10,14 @@ mod clone;
 #[cfg(feature = "cli")]
 mod command_line;
 mod consistency;
+mod crashes;
 mod definitions;
 #[cfg(feature = "cli")]
 mod disks;
 mod estimates;
 mod files;
 mod hints;
+mod histories;
 mod instruments;
 mod isolation;
 mod join_filters;
@@ -25,6 +27,7 @@ mod limits;
 mod memory;
 mod nested_loops;
 mod plans;
+mod random_queries;
 mod range_joins;
 mod savepoints;
 mod seeds;

@@ -133,6 +133,7 @@ fn what_a_backup_needs_is_kept_over_checkpoints_and_openings_until_it_is_backed_
         drop(log);
         let (opened, recovered) = world.open().expect("a sound log");
         assert_eq!((recovered.keep, used(&opened)), (last, before), "recovery reads the end alone, and all is there");
+        opened.recovery_ended();
         opened.keep_for_backup(true);
         log = opened;
         last = append(&log, 900, 10);
@@ -140,6 +141,8 @@ fn what_a_backup_needs_is_kept_over_checkpoints_and_openings_until_it_is_backed_
     }
     let (_, full) = fill(&log);
     assert!(matches!(full, LogError::Full { wait: TruncationWait::LogBackup, .. }), "{full}");
+    last = append(&log, 902, 10);
+    log.flush_past(last).expect("room was kept");
     log.set_redo_start(last, last).expect("a disk without faults");
     log.backed_up(last).expect("a disk without faults");
     assert_ne!(log.truncation_wait(None), TruncationWait::LogBackup);

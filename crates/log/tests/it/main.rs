@@ -4,5 +4,6 @@ mod crash;
 mod files;
 mod full;
 mod life;
+mod room;
 mod threads;
 mod world;

@@ -5,13 +5,15 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::aggregate::{Aggregate, AggregateKind};
+use hobt_functions::invalid_argument;
+use hobt_functions::type_rules::declared_length;
 use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, OrderItem};
 use hobt_types::{Collation, MaxLength, SqlType, Value};
 
 use super::bound::BoundExpr;
 use super::comparison::{has_key, key};
 use super::{Binder, Clause, Site};
-use crate::wrap::{OrderedStringAgg, SqlAggregate};
+use crate::wrap::{Kernel, Operation, OrderedStringAgg, SqlAggregate};
 
 /// The aggregates, groupings and windows that a `SELECT`'s clauses use.
 #[derive(Debug, Default)]
@@ -202,12 +204,20 @@ impl Binder<'_> {
         let (function, result) = wrapped(kind, input, argument.collation.collation).map_err(at)?;
         let collation = argument.collation;
         let mut arguments = vec![if by_key { key(&argument) } else { argument.expr }];
-        arguments.extend(bound.into_iter().map(|separator| separator.expr));
+        for separator in bound {
+            arguments.push(string_agg_separator(separator)?.expr);
+        }
         let function = match (call.within_group.as_slice(), kind) {
             ([], _) => function,
             (order, AggregateKind::StringAgg) => {
+                let text = arguments.remove(0);
+                arguments.insert(0, as_text(text, input, position));
                 let descending = self.ordered_arguments(order, &mut arguments, site)?;
-                AggregateUDF::new_from_impl(OrderedStringAgg::new(descending))
+                let units_max = match declared_length(result) {
+                    Some(MaxLength::Limited(units)) => Some(usize::from(units)),
+                    _ => None,
+                };
+                AggregateUDF::new_from_impl(OrderedStringAgg::new(descending, units_max))
             }
             _ => {
                 let message = format!("The function '{name}' may not have a WITHIN GROUP clause.");
@@ -302,6 +312,32 @@ impl Binder<'_> {
             }
         }
         Ok(order)
+    }
+}
+
+/// The separator of `STRING_AGG`.
+///
+/// # Errors
+/// 8116 for one that is not text.
+fn string_agg_separator(separator: BoundExpr) -> Result<BoundExpr, SqlError> {
+    let position = separator.position;
+    if separator.is_untyped_null() {
+        return super::convert::implicit(separator, SqlType::VarChar(MaxLength::Limited(1)));
+    }
+    match separator.sql_type.is_text() {
+        true => Ok(separator),
+        false => Err(invalid_argument(separator.sql_type, 2, "string_agg").at(position)),
+    }
+}
+
+/// A value that `STRING_AGG` joins: what is not text is converted, as Microsoft's page says, to `nvarchar`.
+fn as_text(value: Expr, from: SqlType, position: Position) -> Expr {
+    match from.is_text() {
+        true => value,
+        false => {
+            let to = SqlType::NVarChar(MaxLength::Max);
+            Kernel::call(Operation::Cast { from, to, style: None, attempt: false }, vec![value], position)
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use hobt_types::{SqlType, Value};
 use super::bound::{BoundExpr, Constant};
 use super::convert::narrow_integer;
 use super::extent::check_list;
+use super::folding::{self, Operands};
 use super::{Binder, Site};
 use crate::wrap::{Kernel, Operation};
 
@@ -57,8 +58,9 @@ impl Binder<'_> {
             UnaryOperator::Minus => negate(bound, position),
             UnaryOperator::BitNot => {
                 let sql_type = bit_not_result(bound.sql_type).map_err(|error| error.at(position))?;
+                let operands = Operands::of([&bound]);
                 let expr = Kernel::call(Operation::BitNot(sql_type), vec![bound.expr], position);
-                Ok(BoundExpr::new(expr, sql_type, bound.nullable, position))
+                Ok(folding::operator(BoundExpr::new(expr, sql_type, bound.nullable, position), operands))
             }
         }
     }
@@ -80,12 +82,14 @@ fn negate(bound: BoundExpr, position: Position) -> Result<BoundExpr, SqlError> {
     if let Some(value) = negative {
         let mut folded = BoundExpr::literal(value, sql_type, position)?;
         folded.constant = bound.constant;
+        folded.foldable = bound.foldable;
         return Ok(folded);
     }
     let nullable = bound.nullable;
     let bound = super::convert::implicit(bound, sql_type)?;
+    let operands = Operands::of([&bound]);
     let expr = Kernel::call(Operation::Negate(sql_type), vec![bound.expr], position);
-    Ok(BoundExpr::new(expr, sql_type, nullable, position))
+    Ok(folding::operator(BoundExpr::new(expr, sql_type, nullable, position), operands))
 }
 
 /// `left operator right`.
@@ -107,9 +111,10 @@ pub(super) fn binary(
     };
     let start = left.position;
     let nullable = left.nullable || right.nullable;
+    let operands = Operands::of([&left, &right]);
     let operation = Operation::Binary { operator, left: left.sql_type, right: right.sql_type, result };
     let expr = Kernel::call(operation, vec![left.expr, right.expr], position);
-    Ok(BoundExpr::new(expr, result, nullable, start).with_collation(collation))
+    Ok(folding::operator(BoundExpr::new(expr, result, nullable, start).with_collation(collation), operands))
 }
 
 /// Gives an untyped NULL the other side's type, and an integer constant beside a decimal its digits' precision.

@@ -98,6 +98,8 @@ pub struct BoundExpr {
     pub collation: ExprCollation,
     /// Its value, when it is known.
     pub literal: Option<Value>,
+    /// Whether the text alone gives that value, so that what is made of it is a constant, too.
+    pub foldable: bool,
     /// What estimates take it to be, where that is not its value.
     pub assumed: Option<Assumed>,
     /// What it is in the text.
@@ -115,6 +117,7 @@ impl BoundExpr {
             nullable,
             collation: ExprCollation::default(),
             literal: None,
+            foldable: false,
             assumed: None,
             constant: Constant::No,
             position,

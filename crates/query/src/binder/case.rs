@@ -10,6 +10,7 @@ use hobt_types::{SqlType, Value};
 use super::bound::{BoundExpr, Constant};
 use super::comparison::compare;
 use super::convert::{implicit, unify};
+use super::folding::{self, Operands, Shape};
 use super::{Binder, Site};
 
 /// 1 where a condition is true, 0 otherwise.
@@ -36,10 +37,16 @@ fn searched(
     let (mut results, sql_type) = unify(results, "CASE").map_err(|error| error.at(position))?;
     let nullable = !has_else || results.iter().any(|result| result.nullable);
     let collation = results.iter().find(|result| result.sql_type.is_text()).map(|result| result.collation);
-    let otherwise = if has_else { results.pop().map(|result| Box::new(result.expr)) } else { None };
-    let branches = conditions.into_iter().zip(results).map(|(c, result)| (Box::new(c), Box::new(result.expr)));
-    let expr = Expr::Case(Case::new(None, branches.collect(), otherwise));
-    Ok(BoundExpr::new(expr, sql_type, nullable, position).with_collation(collation.unwrap_or_default()))
+    let otherwise = if has_else { results.pop() } else { None };
+    let shape = Shape { sql_type, nullable, collation: collation.unwrap_or_default(), position };
+    folding::choice(conditions, results, otherwise, shape)
+}
+
+/// Whether a value is not NULL, or, without `known`, is.
+fn is_known(bound: &BoundExpr, known: bool) -> Expr {
+    let operand = Box::new(bound.expr.clone());
+    let condition = if known { Expr::IsNotNull(operand) } else { Expr::IsNull(operand) };
+    folding::test(condition, Operands::of([bound]))
 }
 
 impl Binder<'_> {
@@ -54,7 +61,7 @@ impl Binder<'_> {
         let mut conditions = Vec::with_capacity(branches.len());
         let mut results = Vec::with_capacity(branches.len());
         for branch in branches {
-            conditions.push(self.condition(&branch.when, site)?);
+            conditions.push(self.branch_condition(&branch.when, site)?);
             results.push(self.expression(&branch.then, site)?);
         }
         let otherwise = otherwise.map(|value| self.expression(value, site)).transpose()?;
@@ -91,7 +98,7 @@ impl Binder<'_> {
         position: Position,
         site: Site<'_>,
     ) -> Result<BoundExpr, SqlError> {
-        let condition = self.condition(condition, site)?;
+        let condition = self.branch_condition(condition, site)?;
         let then = self.expression(then, site)?;
         let otherwise = self.expression(otherwise, site)?;
         searched(vec![condition], vec![then], Some(otherwise), position)
@@ -122,11 +129,8 @@ impl Binder<'_> {
         if bound.is_empty() {
             return Ok(last);
         }
-        let branches = bound
-            .into_iter()
-            .map(|argument| (Box::new(Expr::IsNotNull(Box::new(argument.expr.clone()))), Box::new(argument.expr)));
-        let expr = Expr::Case(Case::new(None, branches.collect(), Some(Box::new(last.expr))));
-        Ok(BoundExpr::new(expr, sql_type, nullable, position).with_collation(collation))
+        let conditions = bound.iter().map(|argument| is_known(argument, true)).collect();
+        folding::choice(conditions, bound, Some(last), Shape { sql_type, nullable, collation, position })
     }
 
     /// `NULLIF(x, y)`
@@ -143,9 +147,8 @@ impl Binder<'_> {
         }
         let right = self.expression(right, site)?;
         let equal = compare(left.clone(), Operator::Eq, right, position)?;
-        let null = BoundExpr::literal(Value::Null, left.sql_type, position)?;
-        let expr = Expr::Case(Case::new(None, vec![(Box::new(equal), Box::new(null.expr))], Some(Box::new(left.expr))));
-        Ok(BoundExpr::new(expr, left.sql_type, true, position).with_collation(left.collation))
+        let shape = Shape { sql_type: left.sql_type, nullable: true, collation: left.collation, position };
+        folding::choice(vec![equal], vec![shape.null()?], Some(left), shape)
     }
 
     /// `ISNULL(x, y)`: the type of `x`.
@@ -161,13 +164,9 @@ impl Binder<'_> {
         let (sql_type, collation) = (value.sql_type, value.collation);
         let nullable = value.nullable && replacement.nullable;
         let replacement = implicit(replacement, sql_type)?;
-        let is_null = Expr::IsNull(Box::new(value.expr.clone()));
-        let expr = Expr::Case(Case::new(
-            None,
-            vec![(Box::new(is_null), Box::new(replacement.expr))],
-            Some(Box::new(value.expr)),
-        ));
-        Ok(BoundExpr::new(expr, sql_type, nullable, position).with_collation(collation))
+        let is_null = is_known(&value, false);
+        let shape = Shape { sql_type, nullable, collation, position };
+        folding::choice(vec![is_null], vec![replacement], Some(value), shape)
     }
 
     /// `CHOOSE(n, a, b, …)`
@@ -182,6 +181,7 @@ impl Binder<'_> {
         for place in 1..=values.len() {
             let place = i64::try_from(place).unwrap_or(i64::MAX);
             let place = BoundExpr::literal(Value::Int(place), SqlType::Int, position)?;
+            let place = BoundExpr { foldable: true, ..place };
             conditions.push(compare(index.clone(), Operator::Eq, place, position)?);
         }
         searched(conditions, values, None, position)

@@ -8,6 +8,7 @@ use hobt_types::{Collation, SqlType, Value};
 
 use super::bound::{Assumed, BoundExpr, Constant};
 use super::convert::{narrow_integer, unify};
+use super::folding::{self, Operands};
 use crate::cardinality::marked;
 use crate::wrap::{Kernel, Operation};
 
@@ -140,6 +141,11 @@ pub(super) fn compare(
     right: BoundExpr,
     position: Position,
 ) -> Result<Expr, SqlError> {
+    let operands = Operands::of([&left, &right]);
     let (left, right) = comparable(left, right, operation_name(operator)).map_err(|error| error.at(position))?;
-    Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right))))
+    let condition = Expr::BinaryExpr(BinaryExpr::new(Box::new(left), operator, Box::new(right)));
+    Ok(match operator {
+        Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => folding::test(condition, operands),
+        _ => folding::comparison(condition, operands),
+    })
 }

@@ -14,6 +14,7 @@ use super::bound::BoundExpr;
 use super::comparison::{compare, engine_operator, key};
 use super::convert::{implicit, unify};
 use super::extent::check_list;
+use super::folding::{self, Operands};
 use super::in_order::in_order;
 use super::subquery::has_subquery;
 use super::{Binder, Site};
@@ -39,7 +40,7 @@ pub(super) fn balanced(mut operands: Vec<Expr>, operator: Operator) -> Option<Ex
 }
 
 fn negate_if(expr: Expr, negated: bool) -> Expr {
-    if negated { Expr::Not(Box::new(expr)) } else { expr }
+    if negated { folding::negated(expr) } else { expr }
 }
 
 /// Operands joined by `AND` or `OR`, however many there are.
@@ -70,9 +71,16 @@ impl Binder<'_> {
         self.truth(condition, false, true, site)
     }
 
+    /// The condition of a branch of a value (`CASE`, `IIF`), where only "true" counts too. It is no conjunct of its
+    /// clause: no join can leave out the rows of which it is not true.
+    pub(super) fn branch_condition(&self, condition: &Condition, site: Site<'_>) -> Result<Expr, SqlError> {
+        self.truth(condition, false, false, site)
+    }
+
     /// `condition`, or its negation; `top` where it is a conjunct of its clause.
     fn truth(&self, condition: &Condition, negated: bool, top: bool, site: Site<'_>) -> Result<Expr, SqlError> {
-        self.within(|| self.any_truth(condition, negated, top, site))
+        let bound = self.within(|| self.any_truth(condition, negated, top, site))?;
+        Ok(folding::known(&bound).map_or(bound, folding::truth))
     }
 
     fn any_truth(&self, condition: &Condition, negated: bool, top: bool, site: Site<'_>) -> Result<Expr, SqlError> {
@@ -95,7 +103,10 @@ impl Binder<'_> {
                 };
                 let low = compare(operand.clone(), above, low, span.position)?;
                 let high = compare(operand, below, high, span.position)?;
-                Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(low), join, Box::new(high))))
+                Ok(match folding::junction(vec![low, high], !outside) {
+                    Ok(open) => joined(open, join, span.position)?,
+                    Err(value) => folding::truth(value),
+                })
             }
             Condition::InList { operand, items, negated: not, span } => {
                 self.in_list(operand, items, negated != *not, span.position, site)
@@ -105,8 +116,11 @@ impl Binder<'_> {
                 Ok(negate_if(like, negated != *not))
             }
             Condition::IsNull { operand, negated: not, .. } => {
-                let operand = Box::new(self.expression(operand, site)?.expr);
-                Ok(if negated != *not { Expr::IsNotNull(operand) } else { Expr::IsNull(operand) })
+                let operand = self.expression(operand, site)?;
+                let operands = Operands::of([&operand]);
+                let operand = Box::new(operand.expr);
+                let condition = if negated != *not { Expr::IsNotNull(operand) } else { Expr::IsNull(operand) };
+                Ok(folding::test(condition, operands))
             }
             Condition::IsDistinct { left, right, negated: not, span } => {
                 let (left, right) = (self.expression(left, site)?, self.expression(right, site)?);
@@ -134,8 +148,10 @@ impl Binder<'_> {
     ) -> Result<Expr, SqlError> {
         let operator = if conjunction { Operator::And } else { Operator::Or };
         let operands = operands.iter().map(|operand| self.truth(operand, negated, top && conjunction, site));
-        let operands = in_order(operands.collect::<Result<Vec<_>, _>>()?, conjunction, site.scope);
-        joined(operands, operator, position)
+        match folding::junction(operands.collect::<Result<Vec<_>, _>>()?, conjunction) {
+            Ok(open) => joined(in_order(open, conjunction, site.scope), operator, position),
+            Err(value) => Ok(folding::truth(value)),
+        }
     }
 
     /// `x [NOT] IN (y, …)`
@@ -160,9 +176,14 @@ impl Binder<'_> {
             };
             all = all.into_iter().map(narrow).collect::<Result<_, _>>()?;
         }
-        let (all, _) = unify(all, "equal to").map_err(|error| error.at(position))?;
-        let mut keys = all.iter().map(key);
-        let operand = keys.next().ok_or_else(|| SqlError::internal("IN without an operand"))?;
+        let (mut items, _) = unify(all, "equal to").map_err(|error| error.at(position))?;
+        let operand = items.remove(0);
+        let items = match folding::list(&operand, items, negated) {
+            Ok(items) => items,
+            Err(value) => return Ok(folding::truth(value)),
+        };
+        let keys = items.iter().map(key);
+        let operand = key(&operand);
         let in_list = |list| Expr::InList(InList::new(Box::new(operand.clone()), list, false));
         let is_known = |item: &Expr| matches!(item, Expr::Literal(value, _) if !value.is_null());
         let (known, others): (Vec<Expr>, Vec<Expr>) = match operand.is_volatile() {
@@ -192,10 +213,13 @@ impl Binder<'_> {
         let operand = as_text(self.expression(operand, site)?)?;
         let pattern = as_text(self.expression(pattern, site)?)?;
         let collation = operand.collation.meet(pattern.collation, "like").map_err(|error| error.at(position))?;
-        let mut arguments = vec![operand.expr, pattern.expr];
+        let mut arguments = vec![operand, pattern];
         if let Some(escape) = escape {
-            arguments.push(as_text(self.expression(escape, site)?)?.expr);
+            arguments.push(as_text(self.expression(escape, site)?)?);
         }
-        Ok(Kernel::call(Operation::Like(collation.collation), arguments, position))
+        let operands = Operands::of(&arguments);
+        let arguments = arguments.into_iter().map(|argument| argument.expr).collect();
+        let like = Kernel::call(Operation::Like(collation.collation), arguments, position);
+        Ok(folding::comparison(like, operands))
     }
 }

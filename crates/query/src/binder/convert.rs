@@ -43,7 +43,8 @@ pub(super) fn explicit(
 
 fn convert(bound: BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> Result<BoundExpr, SqlError> {
     if bound.is_untyped_null() {
-        return BoundExpr::literal(Value::Null, to, bound.position);
+        let null = BoundExpr::literal(Value::Null, to, bound.position)?;
+        return Ok(BoundExpr { foldable: bound.foldable, ..null });
     }
     let from = bound.sql_type;
     if from == to {
@@ -65,6 +66,7 @@ fn convert(bound: BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> 
         nullable: bound.nullable || attempt,
         collation: bound.collation,
         literal: None,
+        foldable: false,
         assumed: None,
         constant: Constant::No,
         position: bound.position,
@@ -79,7 +81,7 @@ fn fold(bound: &BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> Op
         array_value(array.as_ref(), 0, to).ok()
     };
     let folded = BoundExpr::literal(converted(bound.literal.as_ref()?)?, to, bound.position).ok()?;
-    let folded = folded.with_collation(bound.collation);
+    let folded = BoundExpr { foldable: bound.foldable, ..folded }.with_collation(bound.collation);
     match &bound.assumed {
         None => Some(folded),
         Some(Assumed::Value(value)) => folded.assuming(converted(value).map_or(Assumed::Unknown, Assumed::Value)).ok(),
@@ -165,5 +167,6 @@ pub(super) fn narrow_integer(bound: BoundExpr) -> Result<BoundExpr, SqlError> {
     let Some(Value::Int(value)) = bound.literal else { return Ok(bound) };
     let digits = value.unsigned_abs().checked_ilog10().unwrap_or(0) + 1;
     let sql_type = SqlType::Decimal { precision: u8::try_from(digits).unwrap_or(38), scale: 0 };
-    BoundExpr::literal(Value::Decimal(i128::from(value)), sql_type, bound.position)
+    let narrow = BoundExpr::literal(Value::Decimal(i128::from(value)), sql_type, bound.position)?;
+    Ok(BoundExpr { foldable: bound.foldable, ..narrow })
 }

@@ -53,7 +53,10 @@ impl Binder<'_> {
 
     fn kind_of_expression(&self, expression: &Expression, site: Site<'_>) -> Result<BoundExpr, SqlError> {
         match expression {
-            Expression::Literal { value, span } => bind_literal(value, span.position),
+            Expression::Literal { value, span } => {
+                let bound = bind_literal(value, span.position)?;
+                Ok(BoundExpr { foldable: self.progress.folds.get(), ..bound })
+            }
             Expression::Variable { name } => self.variable(name, site),
             Expression::GlobalVariable { name } => self.global_variable(name),
             Expression::Column { name } => self.column(name, site),
@@ -68,8 +71,13 @@ impl Binder<'_> {
             Expression::Convert { data_type, operand, style, attempt, span } => {
                 let to = sql_type(data_type, TypePlace::Conversion)?;
                 let operand = self.expression(operand, site)?;
-                let style = style.as_deref().map(|style| self.style(style, site)).transpose()?;
-                explicit(operand, to, style, *attempt, span.position)
+                let given = style.as_deref().map(|style| self.style(style, site)).transpose()?;
+                let converted = explicit(operand, to, given.flatten(), *attempt, span.position)?;
+                match given {
+                    // A style that is NULL makes NULL of everything.
+                    Some(None) => BoundExpr::literal(hobt_types::Value::Null, to, span.position),
+                    _ => Ok(converted),
+                }
             }
             Expression::SimpleCase { operand, branches, otherwise, span } => {
                 self.simple_case(operand, branches, otherwise.as_deref(), span.position, site)
@@ -169,14 +177,14 @@ impl Binder<'_> {
         self.scalar_function(name, None, vec![], position)
     }
 
-    /// The third argument of `CONVERT`, which must be known.
-    fn style(&self, style: &Expression, site: Site<'_>) -> Result<i32, SqlError> {
+    /// The third argument of `CONVERT`, which must be known; `None` for NULL.
+    fn style(&self, style: &Expression, site: Site<'_>) -> Result<Option<i32>, SqlError> {
         let position = style.position();
         let bound = implicit(self.expression(style, site)?, SqlType::Int)?;
-        match self.evaluate(&bound).map_err(|error| error.at(position))? {
-            hobt_types::Value::Int(style) => Ok(i32::try_from(style).unwrap_or(0)),
-            _ => Err(SqlError::not_supported("A style that is NULL").at(position)),
-        }
+        Ok(match self.evaluate(&bound).map_err(|error| error.at(position))? {
+            hobt_types::Value::Int(style) => Some(i32::try_from(style).unwrap_or(0)),
+            _ => None,
+        })
     }
 
     fn collate(&self, operand: &Expression, collation: &Identifier, site: Site<'_>) -> Result<BoundExpr, SqlError> {

@@ -9,6 +9,7 @@ use hobt_types::SqlType;
 
 use super::aggregate::aggregate_kind;
 use super::bound::{BoundExpr, ExprCollation};
+use super::folding::{self, Operands};
 use super::next_value::InDefault;
 use super::{Binder, Site, SystemFunction};
 use crate::wrap::{Kernel, Operation};
@@ -150,6 +151,7 @@ impl Binder<'_> {
             date_part,
             context: self.context_for(def.volatility),
         };
+        let operands = Operands::of(&arguments);
         let expr = Kernel::call(operation, arguments.into_iter().map(|argument| argument.expr).collect(), position);
         let bound = BoundExpr::new(expr, result, true, position).with_collation(collation);
         match def.volatility {
@@ -159,6 +161,7 @@ impl Binder<'_> {
                 let value = self.evaluate(&bound)?;
                 Ok(BoundExpr::literal(value, result, position)?.with_collation(collation))
             }
+            Volatility::Immutable => Ok(folding::function(bound, operands)),
             _ => Ok(bound),
         }
     }

@@ -212,7 +212,10 @@ impl Binder<'_> {
     }
 
     fn group_key(&self, value: &Expression, keys: &mut Vec<BoundExpr>, site: Site<'_>) -> Result<usize, SqlError> {
-        let bound = self.expression(value, site)?;
+        let mut bound = self.expression(value, site)?;
+        if bound.foldable {
+            bound = self.unfolded(|| self.expression(value, site))?;
+        }
         if !bound.expr.any_column_refs() {
             let message = "Each GROUP BY expression must contain at least one column that is not an outer reference.";
             return Err(SqlError::new(164, message).at(bound.position));

@@ -24,6 +24,7 @@ mod data_type;
 mod equations;
 mod expression;
 mod extent;
+mod folding;
 mod from;
 mod function;
 mod grouping;
@@ -31,15 +32,18 @@ mod hash_join;
 mod hints;
 mod in_order;
 mod insert;
+mod lateral;
 mod limit;
 mod literal;
 mod merge;
 mod module;
 mod next_value;
 mod order;
+mod pushed_conditions;
 mod query;
 mod resolver;
 mod row_by_row;
+mod row_of_nothing;
 mod row_rules;
 mod scope;
 mod select;
@@ -162,6 +166,8 @@ struct Progress {
     wrapped: Cell<Wrapped>,
     /// Whether a column's DEFAULT is being bound.
     in_default: Cell<InDefault>,
+    /// Whether what is made of constants becomes one.
+    folds: Cell<bool>,
 }
 
 impl Default for Progress {
@@ -175,6 +181,7 @@ impl Default for Progress {
             sequences: RefCell::default(),
             wrapped: Cell::default(),
             in_default: Cell::default(),
+            folds: Cell::new(true),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::assignment::Assignments;
 use super::bound::{BoundExpr, Coercibility, Constant, ExprCollation, ResultColumn};
 use super::comparison::key;
 use super::extent::check_plan;
-use super::scope::{Cte, Names, same_name};
+use super::scope::{Cte, Names, SourceName, same_name};
 use super::stored::Stored;
 use super::{Binder, shared, with_cte};
 use crate::wrap::sql_error_of;
@@ -22,6 +22,8 @@ pub(super) enum QueryUse {
     Statement,
     /// A subquery, derived table, common table expression, view or function.
     Nested,
+    /// A side of a set operator.
+    Operand,
     /// Only whether there are rows.
     Exists,
 }
@@ -82,6 +84,8 @@ pub(super) struct Body {
     pub(super) assigns: Option<Position>,
     /// The rows that a change of its rows changes, where [`Names::places`] asks for them.
     pub(super) stored: Stored,
+    /// Of a side of a set operator, and of the first one behind it: the sources' columns that its own are.
+    pub(super) sources: Vec<Option<SourceName>>,
 }
 
 impl Body {
@@ -95,6 +99,7 @@ impl Body {
             assignments: Assignments::default(),
             assigns: None,
             stored: Stored::Computed,
+            sources: Vec::new(),
         }
     }
 }
@@ -145,20 +150,22 @@ impl Binder<'_> {
                     offset: None,
                     span: select.span,
                 };
-                self.select(select, names, &plain, QueryUse::Nested)
+                self.select(select, names, &plain, QueryUse::Operand)
             }
             QueryBody::SetOperation { first, rest } => self.set_operation(first, rest, names, position),
         }
     }
 
-    /// Orders and cuts the rows of a set operation, whose `ORDER BY` sees output columns only.
+    /// Orders and cuts the rows of a set operation, whose `ORDER BY` sees output columns only, by the names that the
+    /// first side gives them or has them from.
     fn order_outputs(&self, mut body: Body, query: &Query, names: &Names<'_>) -> Result<Body, SqlError> {
         if query.order_by.is_empty() && query.offset.is_none() {
             return Ok(body);
         }
         let mut order = Vec::with_capacity(query.order_by.len());
         for item in &query.order_by {
-            let place = output_place(item, &body.columns)?.ok_or_else(|| {
+            let place = output_place(item, &body.columns)?;
+            let place = place.or_else(|| source_place(item, &body.sources)).ok_or_else(|| {
                 SqlError::new(
                     104,
                     "ORDER BY items must appear in the select list if the statement contains a UNION, INTERSECT or \
@@ -209,6 +216,12 @@ fn order_in_nested() -> SqlError {
         "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common table \
          expressions, unless TOP, OFFSET or FOR XML is also specified.",
     )
+}
+
+/// The output column that an `ORDER BY` item names as a column of a source of the first side: `t.c`.
+fn source_place(item: &OrderItem, sources: &[Option<SourceName>]) -> Option<usize> {
+    let Expression::Column { name } = &item.value else { return None };
+    sources.iter().position(|source| source.as_ref().is_some_and(|source| source.is_named(name)))
 }
 
 /// The output column that an `ORDER BY` item names by position or by alias; `None` where it is an expression.

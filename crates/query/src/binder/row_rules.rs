@@ -101,7 +101,7 @@ impl Binder<'_> {
     pub(super) fn row_value(&self, rows: &RowScope, expression: &Expression) -> Result<BoundExpr, SqlError> {
         let names = Names::default();
         let site = Site { scope: &rows.scope, names: &names, clause: Clause::Select, collector: None };
-        let bound = self.refusing_next_values(11719, || self.expression(expression, site))?;
+        let bound = self.refusing_next_values(11719, || self.unfolded(|| self.expression(expression, site)))?;
         no_subquery(&bound.expr, expression.position())?;
         Ok(bound)
     }
@@ -109,7 +109,7 @@ impl Binder<'_> {
     pub(super) fn row_condition(&self, rows: &RowScope, condition: &Condition) -> Result<Expr, SqlError> {
         let names = Names::default();
         let site = Site { scope: &rows.scope, names: &names, clause: Clause::Select, collector: None };
-        let bound = self.refusing_next_values(11719, || self.condition(condition, site))?;
+        let bound = self.refusing_next_values(11719, || self.unfolded(|| self.condition(condition, site)))?;
         no_subquery(&bound, Position::default())?;
         Ok(bound)
     }
@@ -414,6 +414,17 @@ fn places_read(expr: &Expr) -> Vec<usize> {
 }
 
 /// Whether an expression gives other values for the same row at another time.
+/// Whether a conversion depends on nothing but its value, as Microsoft's pages "CAST and CONVERT" and "Deterministic
+/// and nondeterministic functions" say it: text and dates are read and written by a session's settings, unless a style
+/// says how.
+fn is_deterministic(from: SqlType, to: SqlType, style: Option<i32>) -> bool {
+    let is_datetime = |sql_type| matches!(sql_type, SqlType::DateTime | SqlType::SmallDateTime);
+    let depends = from.is_text() && to.is_temporal() || is_datetime(from) && to.is_text();
+    !depends
+        || matches!(style, Some(20 | 21))
+        || style.is_some_and(|style| style > 100 && ![106, 107, 109, 113, 130].contains(&style))
+}
+
 fn is_volatile(expr: &Expr) -> Result<bool, SqlError> {
     let found = expr.exists(|node| {
         let Expr::ScalarFunction(function) = node else { return Ok(false) };
@@ -421,6 +432,7 @@ fn is_volatile(expr: &Expr) -> Result<bool, SqlError> {
         Ok(match kernel.operation() {
             Operation::Function { def, .. } => def.volatility != Volatility::Immutable,
             Operation::Rows { .. } | Operation::NextValue(_) => true,
+            Operation::Cast { from, to, style, .. } => !is_deterministic(*from, *to, *style),
             _ => false,
         })
     });

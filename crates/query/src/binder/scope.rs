@@ -42,6 +42,22 @@ pub(super) struct ScopeTable {
     pub(super) only_qualified: bool,
 }
 
+/// A column of a source as the query over it can name it.
+#[derive(Clone, Debug)]
+pub(super) struct SourceName {
+    /// The source, without its columns.
+    table: ScopeTable,
+    column: String,
+}
+
+impl SourceName {
+    /// Whether `name` means the column, with the source's name before it.
+    pub(super) fn is_named(&self, name: &ColumnName) -> bool {
+        let qualifier = name.qualifier.as_ref();
+        same_name(&self.column, &name.name.value) && qualifier.is_some_and(|source| self.table.answers_to(source))
+    }
+}
+
 /// The sources of one `FROM`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
@@ -184,6 +200,15 @@ impl Scope {
             }
         }
         Ok(found)
+    }
+
+    /// How a column of the plan is named; `None` for one that is no source's or has no name.
+    pub(super) fn source_name(&self, column: &Column) -> Option<SourceName> {
+        self.tables.iter().find_map(|table| {
+            let found = table.columns.iter().find(|known| known.column == *column)?;
+            let source = ScopeTable::new(table.name.clone(), table.full.clone(), Vec::new());
+            Some(SourceName { table: source, column: found.name.clone()? })
+        })
     }
 
     /// Whether a source goes by the qualifier.

@@ -19,7 +19,7 @@ use super::convert::implicit;
 use super::hash_join::{all_join_by_hash, no_equations};
 use super::next_value::Wrapped;
 use super::query::{Body, BodyColumn, QueryUse, empty_row, output_place};
-use super::scope::{Names, Scope};
+use super::scope::{Names, Scope, SourceName};
 use super::stored::Stored;
 use super::window::window_plan;
 use super::{Binder, Clause, Site, mixed_assignment, shared};
@@ -87,6 +87,10 @@ impl Binder<'_> {
         let (mut items, next_values) = self.items_with_next_values(names_sequences, || {
             self.items(select, Site { names: &item_names, ..site }, usage, &variables)
         })?;
+        let sources = match usage {
+            QueryUse::Operand => items.iter().map(|item| source_of(item, &scope)).collect(),
+            _ => Vec::new(),
+        };
         let is_limited = select.top.is_some() || query.offset.is_some();
         if !is_wrapped {
             self.check_next_values(&next_values, select.distinct, is_limited, !query.order_by.is_empty())
@@ -160,7 +164,7 @@ impl Binder<'_> {
         let into = select.into.clone();
         let assigns = (!variables.is_empty()).then_some(select.span.position);
         let assignments = self.assignments(select, variables, row_values, &columns);
-        Ok(Body { plan, columns, is_single_row, into, assignments, assigns, stored })
+        Ok(Body { plan, columns, is_single_row, into, assignments, assigns, stored, sources })
     }
 
     /// The rows for which a condition is true. In a subquery, what is compared with the query around becomes a column
@@ -416,6 +420,12 @@ impl Binder<'_> {
         }
         Ok((plan, columns))
     }
+}
+
+/// The source's column that an item is.
+fn source_of(item: &Item, scope: &Scope) -> Option<SourceName> {
+    let Expr::Column(column) = &item.value.expr else { return None };
+    scope.source_name(column)
 }
 
 fn same_collation(item: &Item, value: &BoundExpr) -> bool {

@@ -11,10 +11,13 @@ use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
 use super::equations::EquationsRule;
+use super::lateral::LateralRule;
+use super::pushed_conditions::PushedConditionsRule;
+use super::row_of_nothing::RowOfNothingRule;
 use crate::cardinality::{JoinOrderRule, fold_assumed};
 use crate::execute::OrderedScanRule;
 use crate::execute::{
-    AggregateScanRule, ExtremeSeekRule, FencedMergeRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule,
+    AggregateScanRule, ExtremeSeekRule, FencedProjectionRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule,
     JoinFilterRule, JoinWay, RangeJoinRule,
 };
 use crate::wrap::sql_error_of;
@@ -45,7 +48,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     let indexes = IndexJoinRule::new(way);
     let mut rules = PhysicalOptimizer::new().rules;
     for rule in rules.iter_mut().filter(|rule| rule.name() == "ProjectionPushdown") {
-        *rule = Arc::new(FencedMergeRule::around(Arc::clone(rule)));
+        *rule = Arc::new(FencedProjectionRule::around(Arc::clone(rule)));
     }
     let selection = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
     rules.insert(selection + 1, Arc::new(ForcedLoopRule::before(&indexes)));
@@ -55,8 +58,16 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     // It makes one list of all conditions of joins that it takes apart, and loses those that join no two of the sources
     // (`d.x = f.a AND f.b = e.z - d.y`), and whether NULLs are equal in them. It would change a written order, too.
     logical.retain(|rule| rule.name() != "eliminate_cross_join");
-    for rule in logical.iter_mut().filter(|rule| rule.name() == "extract_equijoin_predicate") {
-        *rule = Arc::new(EquationsRule::default());
+    for rule in &mut logical {
+        match rule.name() {
+            "extract_equijoin_predicate" => *rule = Arc::new(EquationsRule::default()),
+            "push_down_filter" => {
+                let pushes = Arc::new(RowOfNothingRule::around(Arc::clone(rule)));
+                *rule = Arc::new(PushedConditionsRule::around(pushes));
+            }
+            "decorrelate_lateral_join" => *rule = Arc::new(LateralRule::around(Arc::clone(rule))),
+            _ => {}
+        }
     }
     // In front of what leaves columns out above and between joins.
     let at = logical.iter().position(|rule| rule.name() == "optimize_projections");

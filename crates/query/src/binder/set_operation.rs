@@ -50,7 +50,7 @@ impl Binder<'_> {
         Ok(body)
     }
 
-    fn combine(&self, sides: Vec<Body>, operator: SetOperator, position: Position) -> Result<Body, SqlError> {
+    fn combine(&self, mut sides: Vec<Body>, operator: SetOperator, position: Position) -> Result<Body, SqlError> {
         let into = sides.iter().find_map(|side| side.into.clone());
         if let Some(place) = sides.iter().find_map(|side| side.assigns) {
             return Err(SqlError::new(
@@ -60,6 +60,7 @@ impl Binder<'_> {
             )
             .at(place));
         }
+        let sources = std::mem::take(&mut sides[0].sources);
         let (plans, columns) = self.unified(sides, operator, position)?;
         let plan = match operator {
             SetOperator::UnionAll => union(plans)?,
@@ -74,7 +75,7 @@ impl Binder<'_> {
             }
             SetOperator::Intersect => self.intersection(plans, &columns)?,
         };
-        Ok(Body { into, ..Body::of(plan, columns) })
+        Ok(Body { into, sources, ..Body::of(plan, columns) })
     }
 
     /// The sides with the same types and the same internal names.

@@ -102,16 +102,33 @@ fn beyond(plan: &LogicalPlan, is_exists: bool, aggregated: bool) -> bool {
         LogicalPlan::Limit(node) if is_exists && node.skip.is_none() => beyond(&node.input, is_exists, aggregated),
         LogicalPlan::Join(node) if node.join_type == JoinType::Inner => {
             node.filter.as_ref().is_some_and(Expr::contains_outer)
+                || !gives_what_it_compares(&node.left)
+                || !gives_what_it_compares(&node.right)
                 || beyond(&node.left, is_exists, aggregated)
                 || beyond(&node.right, is_exists, aggregated)
         }
         LogicalPlan::Join(node) if node.join_type == JoinType::Left => {
             node.filter.as_ref().is_some_and(Expr::contains_outer)
                 || !outer_columns(&node.right).is_empty()
+                || !gives_what_it_compares(&node.left)
                 || beyond(&node.left, is_exists, aggregated)
         }
         _ => true,
     }
+}
+
+/// Whether a side of a join gives all columns that it compares with something from outside. DataFusion takes these
+/// comparisons out of the side and has its projections give what they need, and the join does not hear of it.
+fn gives_what_it_compares(side: &LogicalPlan) -> bool {
+    let mut gives = true;
+    let visited = side.apply(|node| {
+        if let LogicalPlan::Filter(filter) = node {
+            let mut compared = split_conjunction(&filter.predicate).into_iter().filter(|part| part.contains_outer());
+            gives &= compared.all(|part| part.column_refs().iter().all(|column| side.schema().has_column(column)));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.is_ok() && gives
 }
 
 fn is_aggregate(plan: &LogicalPlan) -> bool {

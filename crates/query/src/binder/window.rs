@@ -146,7 +146,8 @@ impl Binder<'_> {
                 let value = arguments.remove(0);
                 let function =
                     if name == "FIRST_VALUE" { nth_value::first_value_udwf() } else { nth_value::last_value_udwf() };
-                let result = BoundExpr { nullable: true, literal: None, assumed: None, ..value.clone() };
+                let result =
+                    BoundExpr { nullable: true, literal: None, foldable: false, assumed: None, ..value.clone() };
                 Ok((function, vec![value.expr], result, false))
             }
             _ => {
@@ -172,7 +173,7 @@ impl Binder<'_> {
                     exprs.push(Expr::Literal(super::bound::scalar_of(&constant, value.sql_type)?, None));
                 }
                 let function = if name == "LAG" { lead_lag::lag_udwf() } else { lead_lag::lead_udwf() };
-                let result = BoundExpr { nullable: true, literal: None, assumed: None, ..value };
+                let result = BoundExpr { nullable: true, literal: None, foldable: false, assumed: None, ..value };
                 Ok((function, exprs, result, false))
             }
         }

@@ -185,7 +185,7 @@ pub(super) fn estimated_constants(expr: &Expr) -> Option<Expr> {
 }
 
 /// The value of an expression over constants; `None` where it has none, for then the error belongs to the run.
-fn evaluated(expr: &Expr) -> Option<ScalarValue> {
+pub(crate) fn evaluated(expr: &Expr) -> Option<ScalarValue> {
     let (empty, properties) = (DFSchema::empty(), ExecutionProps::new());
     let physical = create_physical_expr(expr, &empty, &properties, &PhysicalPlanningContext::default()).ok()?;
     let options = RecordBatchOptions::new().with_row_count(Some(1));

@@ -29,7 +29,7 @@ mod wanted;
 mod width;
 
 use crate::execute::Correlation;
-pub(crate) use assumed::{Mark, fold_assumed, is_marked, mark_of, marked};
+pub(crate) use assumed::{Mark, evaluated, fold_assumed, is_marked, mark_of, marked};
 pub(crate) use filter_text::filter_parts;
 pub(crate) use join_order::JoinOrderRule;
 pub(crate) use meeting::Meeting;

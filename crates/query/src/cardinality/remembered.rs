@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::Expr;
 use hobt_catalog::Statistics;
+use hobt_sync::schedule::Mutex;
 use hobt_types::statistics::{Overlap, Summary};
-use parking_lot::Mutex;
 
 use super::filtered::Filter;
 use super::relation::ColumnRows;

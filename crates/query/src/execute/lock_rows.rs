@@ -284,7 +284,7 @@ impl LockRowsStream {
                                 self.last = (self.left == 0).then(|| batch.slice(row, 1));
                             }
                         }
-                        Locked::LeftOut => {}
+                        Locked::LeftOut | Locked::Gone { .. } => {}
                         Locked::Changed(values, at) => {
                             let again = self.row_again(&values, &at)?;
                             is_shown = again.num_rows() > 0;
@@ -308,28 +308,48 @@ impl LockRowsStream {
     /// Behind all others: a row that has gone from there to another place is among them.
     fn come_since(&mut self) -> Result<RecordBatch> {
         let mut shown = Vec::new();
+        while self.look_who_came(&mut shown)? {}
+        self.passed_on(&concat_batches(&self.input_schema, &shown)?)
+    }
+
+    /// Adds those that have come by now. Whether one of them went on to another place meanwhile, where it has to be
+    /// looked for.
+    fn look_who_came(&mut self, shown: &mut Vec<RecordBatch>) -> Result<bool> {
+        let mut has_lost_one = false;
         for at in self.rows.inserted_since().map_err(external)? {
             if self.left == 0 && self.order.is_none() {
-                break;
+                return Ok(false);
             }
-            if self.is_behind_last(&at)? {
+            if self.rows.has_met(&at) {
                 continue;
             }
-            // Who has put it there does not make it fulfil them either.
-            if self.is_of_key && !self.is_wanted(&at)? {
+            let values = self.rows.values(&at).map_err(external)?;
+            if let Some(values) = &values
+                && self.is_unwanted(values, &at)?
+            {
                 continue;
             }
             let mut taken = Vec::new();
             let mut is_shown = false;
-            if let Locked::Changed(values, at) = self.rows.row(at, &mut taken).map_err(external)? {
-                let row = self.row_again(&values, &at)?;
-                is_shown = row.num_rows() > 0;
-                shown.extend(is_shown.then_some(row));
+            match self.rows.row(at, &mut taken).map_err(external)? {
+                Locked::Changed(values, at) => {
+                    let row = self.row_again(&values, &at)?;
+                    is_shown = row.num_rows() > 0;
+                    shown.extend(is_shown.then_some(row));
+                }
+                Locked::Gone { waited } => has_lost_one |= waited || values.is_some(),
+                Locked::AsSeen | Locked::LeftOut => {}
             }
             self.rows.done(is_shown, &taken);
             self.count(is_shown);
         }
-        self.passed_on(&concat_batches(&self.input_schema, &shown)?)
+        Ok(has_lost_one)
+    }
+
+    /// Whether a row need not be locked: it comes behind the last one that is wanted in the order, or the conditions
+    /// are about its key, which no change makes fulfil them.
+    fn is_unwanted(&self, values: &[Value], at: &RowAt) -> Result<bool> {
+        Ok(self.is_behind_last(values, at)? || (self.is_of_key && self.row_again(values, at)?.num_rows() == 0))
     }
 
     /// Counts a row where any rows are as good.
@@ -339,11 +359,10 @@ impl LockRowsStream {
         }
     }
 
-    /// Whether a row as it stands comes behind the last one that is wanted in the order.
-    fn is_behind_last(&self, at: &RowAt) -> Result<bool> {
+    /// Whether a row of these values comes behind the last one that is wanted in the order.
+    fn is_behind_last(&self, values: &[Value], at: &RowAt) -> Result<bool> {
         let (Some(order), Some(last)) = (&self.order, &self.last) else { return Ok(false) };
-        let Some(values) = self.rows.values(at).map_err(external)? else { return Ok(false) };
-        let row = self.row_of(&values, at)?;
+        let row = self.row_of(values, at)?;
         for (column, options) in order.iter() {
             let compared = make_comparator(row.column(*column), last.column(*column), *options)?(0, 0);
             if compared != Ordering::Equal {
@@ -351,14 +370,6 @@ impl LockRowsStream {
             }
         }
         Ok(false)
-    }
-
-    /// Whether a row fulfils the conditions as it stands.
-    fn is_wanted(&self, at: &RowAt) -> Result<bool> {
-        match self.rows.values(at).map_err(external)? {
-            Some(values) => Ok(self.row_again(&values, at)?.num_rows() > 0),
-            None => Ok(false),
-        }
     }
 
     /// The columns of rows that are passed on.

@@ -11,8 +11,8 @@ use hobt_access::{BTree, KeyRange, RowStore};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::{IndexKind, IndexLeaf, Table};
 use hobt_engine::{RowAt, current_row};
-use hobt_page::{PageDamage, PageHeader, RowPage};
-use hobt_txn::Snapshot;
+use hobt_page::{ColumnValue, PageDamage, PageHeader, RowPage};
+use hobt_txn::{Before, Snapshot};
 use hobt_types::Value;
 
 use crate::access_path::{AccessPath, SeekPath};
@@ -93,50 +93,88 @@ impl PathRows {
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
-    pub(super) fn inserted(&self) -> Result<Vec<RowAt>, SqlError> {
+    pub(super) fn inserted(&self) -> Result<Vec<CameIn>, SqlError> {
         self.unseen(true)
     }
 
     /// Where rows are to which the path leads or would lead, and that somebody who is not seen has changed or is about
-    /// to. Of a path by entries those whose entries have come; behind the entries that are seen the rows have to be
-    /// asked for one by one.
+    /// to. Of a path by entries those to which entries have come to lead; behind the entries that are seen the rows
+    /// have to be asked for one by one.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
     pub(super) fn changed(&self) -> Result<Vec<RowAt>, SqlError> {
-        self.unseen(self.by_entries().is_some())
+        Ok(self.unseen(self.by_entries().is_some())?.into_iter().map(|came| came.at).collect())
     }
 
-    fn unseen(&self, inserts_only: bool) -> Result<Vec<RowAt>, SqlError> {
+    fn unseen(&self, inserts_only: bool) -> Result<Vec<CameIn>, SqlError> {
         let Some(view) = self.view.as_deref() else { return Ok(Vec::new()) };
         let mut rows = Vec::new();
+        let in_tree = |tree: &BTree, range: &KeyRange, partition: usize| {
+            let keys = tree.unseen_keys(range, view).into_iter();
+            let wanted = keys.filter(move |(_, before)| !inserts_only || *before == Before::Absent);
+            wanted.map(move |(key, _)| CameIn::new(RowAt::Tree { partition, key: key.to_vec() }))
+        };
         match &self.path {
             AccessPath::Scan { partitions } => {
                 for &partition in partitions {
                     match &self.stores[partition] {
-                        RowStore::Tree(tree) => {
-                            let keys = tree.unseen_keys(&KeyRange::all(), view, inserts_only).into_iter();
-                            rows.extend(keys.map(|key| RowAt::Tree { partition, key: key.to_vec() }));
-                        }
+                        RowStore::Tree(tree) => rows.extend(in_tree(tree, &KeyRange::all(), partition)),
                         RowStore::Heap(heap) => {
                             let places = heap.unseen_rows(view, inserts_only).into_iter();
-                            rows.extend(places.map(|(page, slot)| RowAt::Heap { partition, page, slot }));
+                            let row = |(page, slot)| CameIn::new(RowAt::Heap { partition, page, slot });
+                            rows.extend(places.map(row));
                         }
                     }
                 }
             }
             AccessPath::Seek(path) => {
-                for (partition, tree) in &path.trees {
-                    for key in path.ranges.iter().flat_map(|range| tree.unseen_keys(range, view, inserts_only)) {
-                        match self.by_entries() {
-                            Some(path) => rows.extend(self.row_of_entry(path, (*partition, tree), &key)?),
-                            None => rows.push(RowAt::Tree { partition: *partition, key: key.to_vec() }),
-                        }
+                let ranges = path.trees.iter().flat_map(|tree| path.ranges.iter().map(move |range| (tree, range)));
+                for ((partition, tree), range) in ranges {
+                    match self.by_entries() {
+                        Some(path) => self.come_by_entries(path, (*partition, tree), range, &mut rows)?,
+                        None => rows.extend(in_tree(tree, range, *partition)),
                     }
                 }
             }
         }
         Ok(rows)
+    }
+
+    /// Adds the rows to which entries of a range of an index lead that are not those to which the snapshot's lead: an
+    /// entry has come, or it leads elsewhere. A unique index keeps the entry of a key whose row goes to another place,
+    /// or is deleted and inserted anew.
+    fn come_by_entries(
+        &self,
+        path: &SeekPath,
+        (partition, index): (usize, &BTree),
+        range: &KeyRange,
+        rows: &mut Vec<CameIn>,
+    ) -> Result<(), SqlError> {
+        let view = self.view.as_deref().expect("a path that shows all that stands is not asked");
+        for (key, before) in index.unseen_keys(range, view) {
+            let led_to = match &before {
+                // What stands there, if anything does, is what the snapshot sees.
+                Before::Present => continue,
+                Before::Absent => None,
+                Before::Row(entry) => {
+                    let value = |column: usize| Ok(entry.value(column));
+                    let row = reference_of(&path.leaf, &self.stores, partition, &value, Vec::new());
+                    let damaged = |damage| self.table.sql_error(index.hobt().damaged(index.root(), damage));
+                    Some(row.map_err(damaged)?)
+                }
+            };
+            let Some(at) = self.row_of_entry(path, (partition, index), &key)? else { continue };
+            if led_to.as_ref() != Some(&at) {
+                let is_unique = self.table().indexes[path.index].options.is_unique;
+                debug_assert!(
+                    led_to.is_none() || is_unique,
+                    "an entry of another index has its row's place in its key"
+                );
+                rows.push(CameIn { at, instead_of: led_to });
+            }
+        }
+        Ok(())
     }
 
     /// The row of the table to which an entry of an index refers; `None` if the entry is gone.
@@ -156,6 +194,20 @@ impl PathRows {
     }
 }
 
+/// A row to which a path leads, and to which it did not lead for the snapshot.
+#[derive(Clone, Debug)]
+pub(super) struct CameIn {
+    pub(super) at: RowAt,
+    /// The row to which that entry of a unique index leads for the snapshot.
+    pub(super) instead_of: Option<RowAt>,
+}
+
+impl CameIn {
+    fn new(at: RowAt) -> CameIn {
+        CameIn { at, instead_of: None }
+    }
+}
+
 /// To which row of a table the entry in a slot of an index's leaf refers. The entry is in the index's partition
 /// `partition`, `stores` are the table's heaps or trees, and `key` is room for a key.
 ///
@@ -166,12 +218,23 @@ pub(super) fn reference(
     stores: &[RowStore],
     partition: usize,
     (page, slot): (&RowPage<'_>, usize),
+    key: Vec<u8>,
+) -> Result<RowAt, PageDamage> {
+    reference_of(leaf, stores, partition, &|column| page.value(column, slot), key)
+}
+
+/// The row to which an entry with these values refers; see [`reference`].
+fn reference_of<'e>(
+    leaf: &IndexLeaf,
+    stores: &[RowStore],
+    partition: usize,
+    value: &dyn Fn(usize) -> Result<ColumnValue<'e>, PageDamage>,
     mut key: Vec<u8>,
 ) -> Result<RowAt, PageDamage> {
     let broken = |rule| PageDamage::Structure { rule };
     let partition = match leaf.base_partition {
         Some(column) => {
-            let number = page.value(column, slot)?.and_then(|bytes| bytes.try_into().ok()).map(i32::from_le_bytes);
+            let number = value(column)?.and_then(|bytes| bytes.try_into().ok()).map(i32::from_le_bytes);
             let number = number.and_then(|number| usize::try_from(number).ok());
             number.ok_or_else(|| broken("the partition of a row"))?
         }
@@ -180,14 +243,14 @@ pub(super) fn reference(
     };
     match stores.get(partition).ok_or_else(|| broken("the partition of a row"))? {
         RowStore::Heap(_) => {
-            let id = page.value(leaf.reference[0], slot)?.and_then(|bytes| bytes.try_into().ok());
+            let id = value(leaf.reference[0])?.and_then(|bytes| bytes.try_into().ok());
             let id = id.map(i64::from_le_bytes).ok_or_else(|| broken("the reference of a row"))?;
             let narrow = u32::try_from(partition).expect("at most 15,000 partitions");
             let RowPlace { page, slot, .. } = RowPlace::of_row_id(narrow, id);
             Ok(RowAt::Heap { partition, page, slot })
         }
         RowStore::Tree(tree) => {
-            let values = leaf.reference.iter().map(|&column| page.value(column, slot));
+            let values = leaf.reference.iter().map(|&column| value(column));
             key.clear();
             let encoded = tree.key().encode_prefix(&values.collect::<Result<Vec<_>, _>>()?, &mut key);
             encoded.map_err(|_| broken("the reference of a row"))?;

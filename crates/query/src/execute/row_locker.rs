@@ -1,6 +1,7 @@
 //! A table's rows locked one by one as they are read, and read again where somebody has changed them; and those that
 //! others have put there meanwhile.
 
+use hobt_sync::planted::{self, Bug};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -28,14 +29,18 @@ pub(super) struct RowLocker {
     locks: Option<Arc<RowLocks>>,
     /// Rows that were not as they were seen: where they lie by now. The path may come to a row by more than one way.
     met: HashSet<RowAt>,
+    /// Rows that were gone when their turn came. They may come back.
+    gone: HashSet<RowAt>,
 }
 
 /// What becomes of a row.
 pub(super) enum Locked {
     /// It is as it was seen.
     AsSeen,
-    /// It is somebody else's, or gone.
+    /// Another transaction has it locked, or it was shown before.
     LeftOut,
+    /// It is gone. `waited`: a transaction that had it locked was waited for, and may have put it elsewhere meanwhile.
+    Gone { waited: bool },
     /// It has these values now, and lies there.
     Changed(Vec<Value>, RowAt),
 }
@@ -56,7 +61,7 @@ impl RowLocker {
         let hobt = rows.stores()[0].hobt();
         let locks = run.context.row_locks(hobt.storage().database_tag(), hobt.id());
         let (table, run) = (Arc::clone(table), Arc::clone(run));
-        Ok(RowLocker { table, run, reading, rows, locks, met: HashSet::new() })
+        Ok(RowLocker { table, run, reading, rows, locks, met: HashSet::new(), gone: HashSet::new() })
     }
 
     /// The table.
@@ -125,16 +130,19 @@ impl RowLocker {
         !self.reading.skips_locked && !self.reading.is_of_snapshot && self.rows.is_changed(at)
     }
 
-    /// Locks a row, waiting for those in the way; `false` if it is to be left out.
-    fn lock(&self, at: &RowAt, taken: &mut Vec<LockResource>) -> Result<bool, SqlError> {
-        let Some(locks) = &self.locks else { return Ok(true) };
+    /// Locks a row, waiting for those in the way, and says whether there were any; `None` if it is to be left out.
+    fn lock(&self, at: &RowAt, taken: &mut Vec<LockResource>) -> Result<Option<bool>, SqlError> {
+        let Some(locks) = &self.locks else { return Ok(Some(false)) };
         let hobt = self.rows.stores()[at.partition()].hobt().id();
+        if locks.try_lock(hobt, at.id(), self.reading.mode, taken) {
+            return Ok(Some(false));
+        }
         if self.reading.skips_locked {
-            return Ok(locks.try_lock(hobt, at.id(), self.reading.mode, taken));
+            return Ok(None);
         }
         let locked = locks.lock(hobt, at.id(), self.reading.mode, &|| self.run.is_cancelled(), taken);
         locked.map_err(|error| lock_error(self.run.context.session(), error))?;
-        Ok(true)
+        Ok(Some(true))
     }
 
     /// Locks a row, and looks at it again if somebody has changed it. What `taken` has is to be released, unless it is
@@ -143,15 +151,14 @@ impl RowLocker {
         if !self.reading.is_kept && self.reading.mode == LockMode::Shared && !self.rows.is_changed(&at) {
             return Ok(Locked::AsSeen);
         }
-        if !self.lock(&at, taken)? {
-            return Ok(Locked::LeftOut);
-        }
-        if !self.rows.is_changed(&at) {
+        let Some(mut waited) = self.lock(&at, taken)? else { return Ok(Locked::LeftOut) };
+        if !self.rows.is_changed(&at) || planted::has(Bug::RowNotLookedAtAgain) {
             return Ok(Locked::AsSeen);
         }
-        if self.reading.is_of_snapshot {
+        if self.reading.is_of_snapshot && !planted::has(Bug::SnapshotConflictsIgnored) {
             return Err(snapshot_conflict(self.table.database(), &self.table.table().name));
         }
+        let seen_at = at.clone();
         loop {
             if let Some(values) = self.values(&at)? {
                 let is_new = self.met.insert(at.clone());
@@ -159,11 +166,13 @@ impl RowLocker {
             }
             match self.rows.moved_to(&at) {
                 Some(to) => at = to,
-                None => return Ok(Locked::LeftOut),
+                None => {
+                    self.gone.insert(seen_at);
+                    return Ok(Locked::Gone { waited });
+                }
             }
-            if !self.lock(&at, taken)? {
-                return Ok(Locked::LeftOut);
-            }
+            let Some(more) = self.lock(&at, taken)? else { return Ok(Locked::LeftOut) };
+            waited |= more;
         }
     }
 
@@ -175,14 +184,16 @@ impl RowLocker {
     /// The row is shown, or not: its lock stays, or goes.
     pub(super) fn done(&self, is_shown: bool, taken: &[LockResource]) {
         let Some(locks) = &self.locks else { return };
-        if is_shown && self.reading.is_kept {
+        if is_shown && self.reading.is_kept && !planted::has(Bug::ReadLocksReleased) {
             locks.escalate_if_due();
         } else if !taken.is_empty() {
             locks.release(taken);
         }
     }
 
-    /// Where rows are that have come into the path since the snapshot, or are about to.
+    /// Where rows are that have come into the path since the snapshot, or are about to, or have come back. Not the row
+    /// that has taken the key of one over that was shown, and whose lock was not kept: a unique key gives one
+    /// row.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -190,6 +201,20 @@ impl RowLocker {
         if self.reading.is_of_snapshot || self.locks.is_none() {
             return Ok(Vec::new());
         }
-        self.rows.inserted()
+        let is_missing = |row: &RowAt| self.reading.is_kept || self.gone.contains(row);
+        let came = self.rows.inserted()?.into_iter();
+        let came = came.filter(|came| came.instead_of.as_ref().is_none_or(is_missing));
+        let mut rows: Vec<RowAt> = came.map(|came| came.at).collect();
+        for row in &self.gone {
+            if self.values(row)?.is_some() {
+                rows.push(row.clone());
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Whether a row was not as it was seen, and was shown, or looked at, as it is.
+    pub(super) fn has_met(&self, at: &RowAt) -> bool {
+        self.met.contains(at)
     }
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, TryRecvError, channel};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use hobt_base::SqlError;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use super::one_thread;
 use super::own_thread::{for_client, for_workers};
 use super::statement::StatementRun;
 use super::workers::WorkerPool;
@@ -198,6 +199,13 @@ pub(super) fn drain<T>(
         // What is there already takes no clocks.
         let next = match receiver.try_recv() {
             Ok(sent) => Ok(sent),
+            Err(_) if one_thread::turn() => receiver.try_recv().map_err(|error| match error {
+                TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+                TryRecvError::Empty => {
+                    one_thread::wait();
+                    RecvTimeoutError::Timeout
+                }
+            }),
             Err(_) => for_workers(|| receiver.recv_timeout(CANCEL_CHECK)),
         };
         match next {
@@ -220,7 +228,7 @@ pub(super) fn finish(jobs: Vec<JoinHandle<()>>, outcome: Result<(), SqlError>) -
         jobs.iter().for_each(JoinHandle::abort);
     }
     for job in jobs {
-        match for_workers(|| wait_for(job)) {
+        match one_thread::join(job).unwrap_or_else(|job| for_workers(|| wait_for(job))) {
             Err(error) if error.is_panic() && result.is_ok() => {
                 result = Err(SqlError::internal("A worker of the statement stopped at a broken invariant."));
             }

@@ -23,11 +23,13 @@ use std::time::{Duration, Instant};
 use hobt_base::SqlError;
 use hobt_functions::watch::{Watch, WatchGuard, current, set_watch};
 use hobt_sync::processor::{self, RunQueueClock};
+use hobt_sync::schedule;
 use hobt_sync::waits::{self, StatementCountersGuard, Wait};
 use hobt_sync::{WaitCounters, WaitType};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::runtime::{Builder, Runtime};
 
+use super::one_thread;
 use super::own_thread::for_workers;
 
 thread_local! {
@@ -353,6 +355,9 @@ impl WorkerPool {
         pending: &Arc<PendingReasons>,
         drive: impl FnOnce(&tokio::runtime::Handle) -> Result<T, SqlError>,
     ) -> (Result<T, SqlError>, WorkerReport) {
+        if schedule::is_actor() {
+            return (one_thread::run(drive), WorkerReport::default());
+        }
         let key = (size, affinity.to_vec());
         let kept = self.idle.lock().get_mut(&key).and_then(Vec::pop);
         let team = match kept.map_or_else(|| Team::new(size, affinity), Ok) {

@@ -331,6 +331,11 @@ impl Interpreter<'_> {
                 Err(SqlError::new(number::PARAMETER_TYPE, text).at(position))
             }
         };
+        if arguments.first().is_none_or(|first| first.value.is_none()) {
+            let text = "Procedure or function 'sp_executesql' expects parameter '@statement', which was not supplied.";
+            let error = SqlError::new(number::PARAMETER_NOT_SUPPLIED, text);
+            return Err(Failure::from(error).of_call("sp_executesql"));
+        }
         let statement = text(arguments.first())?;
         let declared = text(arguments.get(1))?;
         let parameters = parse_parameters(&declared)?;

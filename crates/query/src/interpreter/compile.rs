@@ -1,79 +1,162 @@
 //! What a batch is refused for before its first statement runs.
 //!
-//! SQL Server compiles a batch whole: a column that an existing table does not have stops it before anything was done.
-//! A missing table does not (deferred name resolution), for a statement before may make it. So here, too, the queries
-//! of a batch are bound once before it runs, for the sake of their columns' names alone; every other error waits for
-//! its turn. Behind a statement that may change what names mean, nothing is looked at. Procedures are left out.
+//! SQL Server compiles a batch whole: a column that an existing table does not have stops it before anything was done,
+//! whatever statements stand before. A missing table does not (deferred name resolution), for a statement before may
+//! make it. So here, too, the queries of a batch are bound once before it runs, for the sake of their names alone;
+//! other errors wait for their turn. Names mean what they mean before the batch, but those of what it makes or drops:
+//! the manual says of batches that a table cannot be altered, and its new columns be used, in one. `USE` counts when a
+//! batch is compiled, too. Procedures are left out.
 
-use hobt_base::{SqlError, number};
-use hobt_tsql::ast::{Declaration, DeclarationKind, InsertSource, Statement, StatementKind};
+use std::collections::HashSet;
+
+use hobt_base::{Position, SqlError, number};
+use hobt_tsql::ast::{
+    Condition, Declaration, DeclarationKind, Expression, InsertSource, Statement, StatementKind, TargetName,
+};
 use hobt_types::{TypedValue, Value};
 
 use super::failure::{Failure, Reach};
 use super::frame::Frame;
 use super::insert::with_tables_of;
 use super::program::{Program, Step};
+use super::query::into_of;
 use super::run::Interpreter;
 use crate::binder::{BindOptions, Binder};
 
+/// What is known of a batch up to one of its statements.
+struct Sketch {
+    /// Its variables, without values.
+    frame: Frame,
+    /// The names, in lower case, of what it makes or drops: what they mean then is not there yet.
+    made: HashSet<String>,
+}
+
 impl Interpreter<'_> {
-    /// Looks for columns that are not there.
+    /// Looks for columns that are not there, and for what else the tables that are there do not allow.
     ///
     /// # Errors
-    /// 207, 209 and 4104, as errors of binding.
+    /// Those of [`stops_batch`], as errors of binding.
     pub(super) fn check_names(&mut self, program: &Program<'_>) -> Result<(), Failure> {
         if program.steps.len() < 2 || self.frame().procedure.is_some() {
             return Ok(());
         }
-        let mut sketch = self.frame().sketch();
+        let database = self.state.database.clone();
+        let checked = self.check_steps(program);
+        self.state.database = database;
+        checked.map_err(|error| {
+            let mut failure = Failure::of_binding(error);
+            if self.frame().protected {
+                // For the caller's CATCH it is an error of this one statement.
+                failure.reach = Reach::Statement;
+            }
+            failure
+        })
+    }
+
+    fn check_steps(&mut self, program: &Program<'_>) -> Result<(), SqlError> {
+        let mut sketch = Sketch { frame: self.frame().sketch(), made: HashSet::new() };
         for placed in &program.steps {
-            let Step::Run(statement) = placed.step else { continue };
-            let checked = match &statement.kind {
-                StatementKind::Declare { declarations } => {
-                    self.sketch_variables(declarations, &mut sketch);
-                    Ok(())
+            let (checked, position) = match placed.step {
+                Step::Run(statement) => {
+                    if let StatementKind::Use { database } = &statement.kind {
+                        // One that is not there is found when its turn comes, and so is all that is behind it.
+                        let Ok(found) = self.environment.instance.database(&database.value) else { return Ok(()) };
+                        self.state.database = found;
+                    }
+                    (self.check_statement(statement, &mut sketch), statement.span.position)
                 }
-                StatementKind::Select(_)
-                | StatementKind::Insert(_)
-                | StatementKind::Update(_)
-                | StatementKind::Delete(_)
-                | StatementKind::Merge(_) => self.bind_only(statement, &sketch),
-                kind if keeps_names(kind) => Ok(()),
-                _ => return Ok(()),
+                Step::Unless { condition, position, .. } => {
+                    (self.check_condition(condition, position, &sketch), position)
+                }
+                Step::Return { value: Some(value), position } => (self.check_values([value], &sketch), position),
+                Step::Jump(_) | Step::Return { value: None, .. } => continue,
             };
             if let Err(error) = checked
-                && matches!(
-                    error.number,
-                    number::INVALID_COLUMN | number::AMBIGUOUS_COLUMN | number::MULTI_PART_IDENTIFIER
-                )
+                && stops_batch(&error)
             {
-                let mut failure = Failure::of_binding(error.at(statement.span.position));
-                if self.frame().protected {
-                    // For the caller's CATCH it is an error of this one statement.
-                    failure.reach = Reach::Statement;
-                }
-                return Err(failure);
+                return Err(error.at(position));
             }
         }
         Ok(())
     }
 
-    fn sketch_variables(&self, declarations: &[Declaration], sketch: &mut Frame) {
-        for declaration in declarations {
-            if let DeclarationKind::Scalar { data_type, .. } = &declaration.kind
-                && let Ok(sql_type) = self.data_type(data_type)
-            {
-                // A variable that cannot be declared is found when its turn comes.
-                let _declared = sketch.declare(&declaration.name.value, TypedValue { sql_type, value: Value::Null });
+    fn check_statement(&mut self, statement: &Statement, sketch: &mut Sketch) -> Result<(), SqlError> {
+        match &statement.kind {
+            StatementKind::Declare { declarations } => self.check_declarations(declarations, sketch),
+            StatementKind::SetVariable { value, .. } => self.check_values([value], sketch),
+            StatementKind::Print { value } => self.check_values([&**value], sketch),
+            StatementKind::CreateTable(create) => {
+                sketch.note_made(&create.name.name.value);
+                Ok(())
             }
+            StatementKind::Drop(drop) => {
+                drop.names.iter().for_each(|name| sketch.note_made(&name.name.value));
+                Ok(())
+            }
+            StatementKind::Select(select) => {
+                let checked = self.bind_only(statement, sketch);
+                if let Some(into) = into_of(&select.query) {
+                    sketch.note_made(&into.name.name.value);
+                }
+                checked
+            }
+            StatementKind::Insert(_)
+            | StatementKind::Update(_)
+            | StatementKind::Delete(_)
+            | StatementKind::Merge(_) => self.bind_only(statement, sketch),
+            _ => Ok(()),
         }
     }
 
-    fn bind_only(&mut self, statement: &Statement, sketch: &Frame) -> Result<(), SqlError> {
-        if let StatementKind::Insert(insert) = &statement.kind {
-            self.insert_target(insert).map_err(|failure| failure.error)?;
+    fn check_declarations(&mut self, declarations: &[Declaration], sketch: &mut Sketch) -> Result<(), SqlError> {
+        for declaration in declarations {
+            let DeclarationKind::Scalar { data_type, value } = &declaration.kind else { continue };
+            let checked = self.check_values(value.as_ref(), sketch);
+            // A variable that cannot be declared is found when its turn comes.
+            if let Ok(sql_type) = self.data_type(data_type) {
+                let value = TypedValue { sql_type, value: Value::Null };
+                let _declared = sketch.frame.declare(&declaration.name.value, value);
+            }
+            checked?;
         }
-        let names = self.names_alone().over(sketch);
+        Ok(())
+    }
+
+    fn check_condition(&self, condition: &Condition, position: Position, sketch: &Sketch) -> Result<(), SqlError> {
+        let names = self.names_alone().looking(&sketch.frame, &sketch.made);
+        let binder = Binder::new(&names, BindOptions::default());
+        binder.bind_condition(condition, position).map(|_| ())
+    }
+
+    /// Values outside of queries: what names columns can only be a query within.
+    fn check_values<'e>(
+        &self,
+        values: impl IntoIterator<Item = &'e Expression>,
+        sketch: &Sketch,
+    ) -> Result<(), SqlError> {
+        let may_hold_query = |value: &&Expression| {
+            !matches!(value, Expression::Literal { .. } | Expression::Variable { .. } | Expression::Column { .. })
+        };
+        let mut values = values.into_iter().filter(may_hold_query).peekable();
+        if values.peek().is_none() {
+            return Ok(());
+        }
+        let names = self.names_alone().looking(&sketch.frame, &sketch.made);
+        let binder = Binder::new(&names, BindOptions::default());
+        values.try_for_each(|value| binder.bind_scalar(value).map(|_| ()))
+    }
+
+    fn bind_only(&mut self, statement: &Statement, sketch: &Sketch) -> Result<(), SqlError> {
+        if let StatementKind::Insert(insert) = &statement.kind {
+            let is_made = matches!(&insert.target.name, TargetName::Object(name) if sketch.makes(&name.name.value));
+            if !is_made {
+                self.insert_target(insert).map_err(|failure| failure.error)?;
+            }
+            if let InsertSource::Values { rows } = &insert.source {
+                return self.check_values(rows.iter().flatten(), sketch);
+            }
+        }
+        let names = self.names_alone().looking(&sketch.frame, &sketch.made);
         let binder = Binder::new(&names, BindOptions::default());
         match &statement.kind {
             StatementKind::Select(select) if super::query::assigns(&select.query) => {
@@ -92,17 +175,25 @@ impl Interpreter<'_> {
     }
 }
 
-/// Whether names mean the same behind a statement as before it.
-fn keeps_names(kind: &StatementKind) -> bool {
+impl Sketch {
+    fn note_made(&mut self, name: &str) {
+        self.made.insert(name.to_lowercase());
+    }
+
+    fn makes(&self, name: &str) -> bool {
+        self.made.contains(&name.to_lowercase())
+    }
+}
+
+/// Whether an error of binding stops the batch before it runs: those of columns' names, and of grouping.
+fn stops_batch(error: &SqlError) -> bool {
     matches!(
-        kind,
-        StatementKind::SetVariable { .. }
-            | StatementKind::SetOption(_)
-            | StatementKind::Print { .. }
-            | StatementKind::RaisError(_)
-            | StatementKind::Throw { .. }
-            | StatementKind::WaitFor { .. }
-            | StatementKind::TruncateTable { .. }
-            | StatementKind::Checkpoint { .. }
+        error.number,
+        number::INVALID_COLUMN
+            | number::AMBIGUOUS_COLUMN
+            | number::MULTI_PART_IDENTIFIER
+            | number::NOT_IN_GROUP_BY
+            | number::NOT_IN_GROUP_BY_HAVING
+            | number::EXPLICIT_CONVERSION
     )
 }

@@ -1,7 +1,7 @@
 //! The options of `sp_configure` and `sys.configurations`: names, bounds, and where each lies.
 
 use hobt_access::scan::DealerKind;
-use hobt_engine::RuntimeSettings;
+use hobt_engine::{InDoubtResolution, RuntimeSettings};
 
 /// One option.
 #[derive(Debug)]
@@ -46,6 +46,20 @@ pub static OPTIONS: &[ServerOption] = &[
         get: |runtime| i64::from(matches!(runtime.dealer, DealerKind::Latched)),
         set: |runtime, value| {
             runtime.dealer = if value == 0 { DealerKind::Atomic } else { DealerKind::Latched };
+        },
+    },
+    ServerOption {
+        id: 1570,
+        name: "in-doubt xact resolution",
+        description: "A transaction over several databases that no database can tell of: 0 recovery waits, 1 it is \
+                      presumed committed, 2 not committed",
+        minimum: 0,
+        maximum: 2,
+        accepts: |_| true,
+        get: |runtime| i64::from(runtime.in_doubt_resolution as u8),
+        set: |runtime, value| {
+            let place = usize::try_from(value).unwrap_or(0);
+            runtime.in_doubt_resolution = InDoubtResolution::ALL.get(place).copied().unwrap_or_default();
         },
     },
     ServerOption {

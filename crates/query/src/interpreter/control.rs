@@ -14,7 +14,7 @@ use super::event::Message;
 use super::failure::{Failure, RaisedIn, Reach};
 use super::format::{FormatArgument, FormatError, format_message};
 use super::frame::undeclared;
-use super::program::redeclared;
+use super::program::{Program, redeclared};
 use super::run::{Interpreter, Outcome};
 use super::system_messages::system_message;
 
@@ -63,6 +63,22 @@ impl Interpreter<'_> {
             }
         }
         Ok(outcome)
+    }
+
+    /// Makes the variables of a text, NULL: they are there from its beginning, whether their `DECLARE` runs or not.
+    ///
+    /// # Errors
+    /// None in practice, as [`Frame::declare`](super::frame::Frame::declare) of NULL.
+    pub(super) fn declare_ahead(&mut self, program: &Program<'_>) -> Result<(), Failure> {
+        for declaration in program.declarations() {
+            let DeclarationKind::Scalar { data_type, .. } = &declaration.kind else { continue };
+            // A type that is not there is found when the DECLARE runs.
+            let Ok(sql_type) = self.data_type(data_type) else { continue };
+            if !self.frame().declares(&declaration.name.value) {
+                self.frame_mut().declare(&declaration.name.value, TypedValue { sql_type, value: Value::Null })?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn set_variable(

@@ -12,10 +12,10 @@ use hobt_base::{DatabaseId, ObjectId, SqlError, number};
 use hobt_catalog::{IdentityPosition, Table, TableColumn};
 use hobt_engine::{Database, DatabaseUse};
 use hobt_functions::array_value;
+use hobt_sync::schedule::Mutex;
 use hobt_tsql::ast::ObjectName;
 use hobt_txn::StatementContext;
 use hobt_types::{SqlType, Value};
-use parking_lot::Mutex;
 
 use super::ddl::Place;
 use super::failure::Failure;

@@ -3,6 +3,7 @@
 //! Tables that were resolved are remembered, so that the statement can lock them before it runs.
 
 use std::cell::{OnceCell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -85,6 +86,11 @@ pub(super) struct Names<'a> {
     used: Rc<RefCell<Vec<UsedTable>>>,
     pub(super) sequences: SharedSequences,
     changed_keys: &'a [ChangedKeys],
+    /// The names, in lower case, of tables that are taken not to be there; and that nothing is to happen, for names are
+    /// only looked at. `None` for a statement that runs.
+    looks_without: Option<&'a HashSet<String>>,
+    /// Whether a view is made, which must not name temporary tables.
+    is_of_view: bool,
 }
 
 impl Interpreter<'_> {
@@ -108,14 +114,22 @@ impl Interpreter<'_> {
             used: Rc::default(),
             sequences: Rc::clone(&self.sequences),
             changed_keys: &self.changed_keys,
+            looks_without: None,
+            is_of_view: false,
         }
     }
 }
 
 impl<'a> Names<'a> {
-    /// The same names over other variables.
-    pub(super) fn over(self, frame: &'a Frame) -> Names<'a> {
-        Names { frame, ..self }
+    /// The same names over other variables, for a look at what they mean: no sequence goes on, and the tables called as
+    /// in `made` (in lower case) are not there yet.
+    pub(super) fn looking(self, frame: &'a Frame, made: &'a HashSet<String>) -> Names<'a> {
+        Names { frame, looks_without: Some(made), ..self }
+    }
+
+    /// The same names for a view that is made.
+    pub(super) fn of_view(self) -> Names<'a> {
+        Names { is_of_view: true, ..self }
     }
 }
 
@@ -208,6 +222,14 @@ impl NameResolver for Names<'_> {
         let is_it = |keys: &&ChangedKeys| name.as_simple().is_some_and(|name| name.is(&keys.name));
         if let Some(keys) = self.changed_keys.iter().find(is_it) {
             return Ok(keys.resolved());
+        }
+        if self.is_of_view && name.name.value.starts_with('#') {
+            let text = "Views or functions are not allowed on temporary tables. Table names that begin with '#' denote \
+                        temporary tables.";
+            return Err(SqlError::new(4508, text).at(name.position()));
+        }
+        if self.looks_without.is_some_and(|made| made.contains(&name.name.value.to_lowercase())) {
+            return Err(invalid_object(name));
         }
         let place = self.place(name)?;
         let snapshot = place.database.snapshot();
@@ -336,7 +358,10 @@ impl NameResolver for Names<'_> {
     }
 
     fn next_row_value(&self, sequence: &ObjectName) -> Result<TypedValue, SqlError> {
-        self.row_value_of_sequence(sequence)
+        match self.looks_without {
+            Some(_) => self.type_of_sequence(sequence).map(|sql_type| TypedValue { sql_type, value: Value::Null }),
+            None => self.row_value_of_sequence(sequence),
+        }
     }
 
     fn function_context(&self) -> Arc<FunctionContext> {

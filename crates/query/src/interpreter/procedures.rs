@@ -211,12 +211,8 @@ FROM INFORMATION_SCHEMA.TABLES AS t
 WHERE (@table_name IS NULL OR t.TABLE_NAME LIKE @table_name) AND (@table_owner IS NULL OR t.TABLE_SCHEMA LIKE @table_owner)
 ORDER BY 4, 1, 2, 3";
 
-const SP_COLUMNS: &str = "CREATE PROCEDURE sp_columns @table_name nvarchar(384), @table_owner nvarchar(384) = NULL AS
-SELECT c.TABLE_CATALOG AS TABLE_QUALIFIER, c.TABLE_SCHEMA AS TABLE_OWNER, c.TABLE_NAME, c.COLUMN_NAME, c.DATA_TYPE AS TYPE_NAME,
-    c.NUMERIC_PRECISION AS [PRECISION], c.CHARACTER_OCTET_LENGTH AS LENGTH, c.NUMERIC_SCALE AS SCALE, c.IS_NULLABLE, c.ORDINAL_POSITION
-FROM INFORMATION_SCHEMA.COLUMNS AS c
-WHERE c.TABLE_NAME LIKE @table_name AND (@table_owner IS NULL OR c.TABLE_SCHEMA LIKE @table_owner)
-ORDER BY c.TABLE_SCHEMA, c.TABLE_NAME, c.ORDINAL_POSITION";
+/// Source of the columns: Microsoft's page on `sp_columns`.
+const SP_COLUMNS: &str = include_str!("procedures/columns.sql");
 
 /// Partitions a table by a hash of one of its columns.
 const SP_HOBT_HASH_DISTRIBUTE: &str = include_str!("procedures/hash_distribute.sql");

@@ -56,14 +56,25 @@ struct Loop {
 #[derive(Default)]
 struct Compiler<'b> {
     steps: Vec<PlacedStep<'b>>,
-    labels: HashMap<String, usize>,
-    gotos: Vec<(usize, &'b Identifier)>,
+    labels: HashMap<String, Label>,
+    gotos: Vec<(usize, &'b Identifier, usize)>,
+    /// Each `TRY` and each `CATCH`, by the one around it; 0 is the text as a whole, and around itself.
+    scopes: Vec<usize>,
     breaks: Vec<Vec<usize>>,
+}
+
+/// Where a label leads.
+struct Label {
+    step: usize,
+    /// The `TRY` or `CATCH` that it stands in.
+    scope: usize,
 }
 
 /// Where a statement stands.
 #[derive(Clone, Copy, Default)]
 struct Place {
+    /// The innermost `TRY` or `CATCH`, a place in the compiler's list.
+    scope: usize,
     enclosing: Option<Loop>,
     handler: Option<usize>,
     caught: usize,
@@ -76,36 +87,49 @@ impl<'b> Program<'b> {
     /// The steps of `statements`.
     ///
     /// # Errors
-    /// 132 for a label that is there twice, 133 for a missing one, 135 and 136 for `BREAK` and `CONTINUE` without a
-    /// loop.
+    /// 132 for a label that is there twice, 133 for a missing one, 1026 for one in a `TRY` or `CATCH` that the jump is
+    /// not in, 135 and 136 for `BREAK` and `CONTINUE` without a loop.
     pub(super) fn compile(statements: &'b [Statement]) -> Result<Program<'b>, SqlError> {
-        let mut compiler = Compiler::default();
+        let mut compiler = Compiler { scopes: vec![0], ..Compiler::default() };
         compiler.block(statements, Place::default())?;
-        for (step, label) in std::mem::take(&mut compiler.gotos) {
-            let target = compiler.labels.get(&label.value.to_lowercase()).copied().ok_or_else(|| {
+        for (step, label, scope) in std::mem::take(&mut compiler.gotos) {
+            let target = compiler.labels.get(&label.value.to_lowercase()).ok_or_else(|| {
                 let text = format!(
                     "A GOTO statement references the label '{}' but the label has not been declared.",
                     label.value
                 );
                 SqlError::new(number::UNKNOWN_LABEL, text).at(label.position)
             })?;
-            compiler.steps[step].step = Step::Jump(target);
+            if !compiler.is_within(scope, target.scope) {
+                let text = "GOTO cannot be used to jump into a TRY or CATCH scope.";
+                return Err(SqlError::new(1026, text).at(label.position));
+            }
+            compiler.steps[step].step = Step::Jump(target.step);
         }
         check_declarations(&compiler.steps)?;
         Ok(Program { steps: compiler.steps })
     }
+
+    /// What the text declares, in its order.
+    pub(super) fn declarations(&self) -> impl Iterator<Item = &'b Declaration> {
+        declarations(&self.steps)
+    }
+}
+
+fn declarations<'b>(steps: &[PlacedStep<'b>]) -> impl Iterator<Item = &'b Declaration> {
+    steps.iter().flat_map(|placed| match placed.step {
+        Step::Run(Statement { kind: StatementKind::Declare { declarations }, .. }) => declarations.as_slice(),
+        _ => &[],
+    })
 }
 
 /// A variable is declared for the whole batch, wherever its `DECLARE` stands; so a second one is an error before
 /// anything runs, and one that a loop executes again is none.
 fn check_declarations(steps: &[PlacedStep<'_>]) -> Result<(), SqlError> {
     let mut known = HashSet::new();
-    for step in steps {
-        let Step::Run(Statement { kind: StatementKind::Declare { declarations }, .. }) = step.step else { continue };
-        for Declaration { name, .. } in declarations {
-            if !known.insert(name.value.to_lowercase()) {
-                return Err(redeclared(name));
-            }
+    for Declaration { name, .. } in declarations(steps) {
+        if !known.insert(name.value.to_lowercase()) {
+            return Err(redeclared(name));
         }
     }
     Ok(())
@@ -125,6 +149,21 @@ impl<'b> Compiler<'b> {
     fn push(&mut self, step: Step<'b>, place: Place) -> usize {
         self.steps.push(PlacedStep { step, handler: place.handler, caught: place.caught });
         self.steps.len() - 1
+    }
+
+    /// A new `TRY` or `CATCH` within `outer`.
+    fn scope_in(&mut self, outer: usize) -> usize {
+        self.scopes.push(outer);
+        self.scopes.len() - 1
+    }
+
+    /// Whether `scope` is `outer` or lies in it.
+    fn is_within(&self, scope: usize, outer: usize) -> bool {
+        let mut at = scope;
+        while at != outer && at != 0 {
+            at = self.scopes[at];
+        }
+        at == outer
     }
 
     /// Lets the jump at `step` lead to the next step to come.
@@ -182,7 +221,8 @@ impl<'b> Compiler<'b> {
                 self.push(Step::Jump(enclosing.start), place);
             }
             StatementKind::Label { name } => {
-                if self.labels.insert(name.value.to_lowercase(), self.steps.len()).is_some() {
+                let label = Label { step: self.steps.len(), scope: place.scope };
+                if self.labels.insert(name.value.to_lowercase(), label).is_some() {
                     let text = format!(
                         "The label '{}' has already been declared. Label names must be unique within a query batch or \
                          stored procedure.",
@@ -193,7 +233,7 @@ impl<'b> Compiler<'b> {
             }
             StatementKind::Goto { label } => {
                 let step = self.push(Step::Jump(OPEN), place);
-                self.gotos.push((step, label));
+                self.gotos.push((step, label, place.scope));
             }
             StatementKind::Return { value } => {
                 self.push(Step::Return { value: value.as_deref(), position }, place);
@@ -207,7 +247,8 @@ impl<'b> Compiler<'b> {
 
     fn try_catch(&mut self, body: &'b [Statement], handler: &'b [Statement], place: Place) -> Result<(), SqlError> {
         let first = self.steps.len();
-        self.block(body, Place { handler: Some(OPEN), ..place })?;
+        let scope = self.scope_in(place.scope);
+        self.block(body, Place { handler: Some(OPEN), scope, ..place })?;
         let last = self.steps.len();
         let end = self.push(Step::Jump(OPEN), place);
         let start = self.steps.len();
@@ -217,7 +258,8 @@ impl<'b> Compiler<'b> {
             }
         }
         // A handler without statements still is a place to go to: what follows it.
-        self.block(handler, Place { caught: place.caught + 1, ..place })?;
+        let scope = self.scope_in(place.scope);
+        self.block(handler, Place { caught: place.caught + 1, scope, ..place })?;
         self.land(end);
         Ok(())
     }
@@ -273,5 +315,19 @@ mod tests {
         assert_eq!(shape("BREAK").unwrap_err().number, number::BREAK_OUTSIDE_LOOP);
         assert_eq!(shape("CONTINUE").unwrap_err().number, number::CONTINUE_OUTSIDE_LOOP);
         assert_eq!(shape("a: PRINT 'x' a: PRINT 'y'").unwrap_err().number, number::LABEL_REDECLARED);
+    }
+
+    #[test]
+    fn no_jump_leads_into_a_try_or_a_catch() {
+        let into_try = "GOTO a; BEGIN TRY a: PRINT 'x' END TRY BEGIN CATCH PRINT 'y' END CATCH";
+        assert_eq!(shape(into_try).unwrap_err().number, 1026);
+        let to_catch = "BEGIN TRY GOTO a END TRY BEGIN CATCH a: PRINT 'y' END CATCH";
+        assert_eq!(shape(to_catch).unwrap_err().number, 1026);
+        assert!(
+            shape(
+                "BEGIN TRY a: BEGIN TRY GOTO a END TRY BEGIN CATCH GOTO b END CATCH END TRY BEGIN CATCH END CATCH b:"
+            )
+            .is_ok()
+        );
     }
 }

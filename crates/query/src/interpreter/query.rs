@@ -379,7 +379,7 @@ impl Interpreter<'_> {
     /// Binds a view, so that a definition which names what is not there, or cannot be used, is refused at once.
     pub(super) fn bind_view(&self, create: &CreateView) -> Result<(), Failure> {
         let run = self.new_run(None)?;
-        let names = self.names(&run);
+        let names = self.names(&run).of_view();
         Binder::new(&names, BindOptions::default()).bind_view(create).map_err(Failure::of_binding)
     }
 

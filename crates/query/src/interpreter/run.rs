@@ -8,6 +8,7 @@ use hobt_base::{DatabaseId, ObjectId, Position, SqlError, number};
 use hobt_functions::watch::set_watch;
 use hobt_sync::processor;
 use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
+use hobt_tsql::check_variables;
 use hobt_txn::locks::{LockMode, LockResource, Patience};
 use hobt_types::{SqlType, Value};
 
@@ -198,6 +199,11 @@ impl Interpreter<'_> {
         if self.state.options.switch(SwitchOption::ParseOnly) && !turns_parse_only_off(&batch.statements) {
             return Ok(Exit::Returned(0));
         }
+        if !makes_module(&batch.statements)
+            && let Err(error) = check_variables(text, &batch.statements, |name| self.frame().declares(name))
+        {
+            return self.uncaught(Failure::of_batch(error)).map(|()| Exit::Failed);
+        }
         self.statements(&batch.statements)
     }
 
@@ -224,6 +230,7 @@ impl Interpreter<'_> {
                 Err(failure) => self.uncaught(failure).map(|()| Exit::Failed),
             };
         }
+        self.declare_ahead(&program)?;
         let known = self.statements.len();
         let ended = self.steps(&program);
         self.statements.truncate(known);
@@ -492,6 +499,13 @@ impl Interpreter<'_> {
 enum Next {
     Step(usize),
     Return(i32),
+}
+
+/// Whether a batch is the text of a view, function or procedure, whose variables are its own.
+fn makes_module(statements: &[Statement]) -> bool {
+    use hobt_tsql::ast::StatementKind as K;
+    let first = statements.first().map(|statement| &statement.kind);
+    matches!(first, Some(K::CreateView(_) | K::CreateFunction(_) | K::CreateProcedure(_)))
 }
 
 /// Whether a batch under `SET PARSEONLY ON` is the one that ends it.

@@ -109,6 +109,11 @@ impl Names<'_> {
         Ok(NextValues::new(known_as, sql_type, increment, Arc::new(take)))
     }
 
+    /// The type of a sequence's values.
+    pub(super) fn type_of_sequence(&self, name: &ObjectName) -> Result<SqlType, SqlError> {
+        self.sequence(name).map(|(_, sequence)| sequence.sql_type)
+    }
+
     /// The value of a sequence for the row that is being made.
     pub(super) fn row_value_of_sequence(&self, name: &ObjectName) -> Result<TypedValue, SqlError> {
         let (database, sequence) = self.sequence(name)?;

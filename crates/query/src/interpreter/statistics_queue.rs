@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_base::{DatabaseId, ObjectId};
-use parking_lot::{Condvar, Mutex};
+use hobt_sync::schedule::{Condvar, Mutex};
 
 /// The most updates that wait. A query that finds more asks again when it runs the next time.
 const WAITING_MAX: usize = 1024;

@@ -6,6 +6,7 @@ mod index_functions;
 mod objects;
 
 use std::collections::HashMap;
+use std::path::MAIN_SEPARATOR;
 use std::sync::Arc;
 
 use hobt_base::{SqlError, Stamp, number};
@@ -225,7 +226,9 @@ fn server_property(world: &World, property: &str) -> Value {
         "buildclrversion" => text("v4.0.30319"),
         "processid" => Value::Text(std::process::id().to_string()),
         "instancedefaultdatapath" | "instancedefaultlogpath" => {
-            Value::Text(world.environment.instance.folder().display().to_string())
+            // What is put behind it is a file in the folder.
+            let folder = world.environment.instance.folder().display().to_string();
+            Value::Text(format!("{}{MAIN_SEPARATOR}", folder.trim_end_matches(MAIN_SEPARATOR)))
         }
         "isclustered"
         | "isfulltextinstalled"

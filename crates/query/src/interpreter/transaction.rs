@@ -18,9 +18,9 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::{Position, SqlError, Stamp, number};
 use hobt_engine::{Database, DatabaseUse, Instance};
+use hobt_sync::schedule::Mutex;
 use hobt_tsql::ast::{IsolationLevel, StatementKind, SwitchOption, TransactionName};
 use hobt_txn::{Savepoint, StatementContext, Transaction};
-use parking_lot::Mutex;
 
 use super::environment::Environment;
 use super::failure::Failure;

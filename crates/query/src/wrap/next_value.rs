@@ -9,8 +9,8 @@ use arrow::array::{
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Int64Type};
 use hobt_base::SqlError;
 use hobt_functions::carrier;
+use hobt_sync::schedule::Mutex;
 use hobt_types::SqlType;
-use parking_lot::Mutex;
 
 /// Takes so many values of a sequence and hands them over in runs: the first value, and how many there are, a step
 /// apart.

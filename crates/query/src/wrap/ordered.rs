@@ -11,25 +11,31 @@ use arrow::row::{OwnedRow, RowConverter, SortField};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatility};
+use hobt_functions::aggregate::string_agg_too_long;
+
+use super::external;
 
 /// The aggregate: the arguments are the sort keys, then the text, then the separator.
 #[derive(Debug)]
 pub struct OrderedStringAgg {
     /// Whether each key sorts downwards.
     descending: Vec<bool>,
+    /// The most units of the result's type; `None` of a `max` type.
+    units_max: Option<usize>,
     signature: Signature,
 }
 
 impl OrderedStringAgg {
-    /// An aggregate that sorts by as many keys as `descending` has places.
-    pub fn new(descending: Vec<bool>) -> OrderedStringAgg {
-        OrderedStringAgg { descending, signature: Signature::user_defined(Volatility::Immutable) }
+    /// An aggregate that sorts by as many keys as `descending` has places, and whose result has at most `units_max`
+    /// UTF-16 units.
+    pub fn new(descending: Vec<bool>, units_max: Option<usize>) -> OrderedStringAgg {
+        OrderedStringAgg { descending, units_max, signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
 
 impl PartialEq for OrderedStringAgg {
     fn eq(&self, other: &OrderedStringAgg) -> bool {
-        self.descending == other.descending
+        self.descending == other.descending && self.units_max == other.units_max
     }
 }
 
@@ -65,7 +71,7 @@ impl AggregateUDFImpl for OrderedStringAgg {
             SortField::new_with_options(field.data_type().clone(), options)
         });
         let converter = RowConverter::new(fields.collect())?;
-        Ok(Box::new(OrderedTexts { converter, rows: Vec::new(), bytes: 0 }))
+        Ok(Box::new(OrderedTexts { converter, units_max: self.units_max, rows: Vec::new(), bytes: 0 }))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
@@ -77,6 +83,7 @@ impl AggregateUDFImpl for OrderedStringAgg {
 #[derive(Debug)]
 struct OrderedTexts {
     converter: RowConverter,
+    units_max: Option<usize>,
     rows: Vec<OwnedRow>,
     bytes: usize,
 }
@@ -136,6 +143,13 @@ impl Accumulator for OrderedTexts {
                     joined.push_str(texts.value(row));
                 }
             }
+        }
+        // A unit has at least a byte.
+        let is_longer = |text: &String, max: usize| text.len() > max && text.encode_utf16().count() > max;
+        if let (Some(text), Some(max)) = (&joined, self.units_max)
+            && is_longer(text, max)
+        {
+            return Err(external(string_agg_too_long()));
         }
         Ok(ScalarValue::Utf8View(joined))
     }

@@ -1,6 +1,6 @@
 //! `INFORMATION_SCHEMA`: the part of the SQL standard that clients ask for.
 
-use hobt_catalog::{DatabaseSnapshot, ModuleKind};
+use hobt_catalog::{DatabaseSnapshot, Module, ModuleKind};
 use hobt_query::interpreter::ViewContext;
 use hobt_types::{MaxLength, SqlType, Value};
 
@@ -70,24 +70,48 @@ pub(super) static VIEWS: &[Definition] = &[
             Ok(row.collect())
         },
     ),
-    Definition::of(
-        SCHEMA,
-        "ROUTINES",
-        "ROUTINE_CATALOG nvarchar(128), ROUTINE_SCHEMA nvarchar(128), ROUTINE_NAME sysname!, ROUTINE_TYPE nvarchar(20), \
-         ROUTINE_DEFINITION nvarchar(4000), CREATED datetime!",
-        |_, context, _| {
-            let snapshot = context.database.snapshot();
-            let routines = snapshot.modules.values().filter(|module| module.kind != ModuleKind::View);
-            let row = routines.map(|routine| {
-                let kind = if routine.kind == ModuleKind::Procedure { "PROCEDURE" } else { "FUNCTION" };
-                let definition: String = routine.definition.chars().take(4000).collect();
-                let schema = schema_name(&snapshot, routine.schema);
-                row![&snapshot.name, schema, &routine.name, kind, definition, datetime(routine.created)]
-            });
-            Ok(row.collect())
-        },
-    ),
+    Definition::of(SCHEMA, "ROUTINES", ROUTINE_COLUMNS, |_, context, _| {
+        let snapshot = context.database.snapshot();
+        let routines = snapshot.modules.values().filter(|module| module.kind != ModuleKind::View);
+        Ok(routines.map(|module| routine(&snapshot, module)).collect())
+    }),
 ];
+
+/// As Microsoft's page on `ROUTINES` has them: what describes the type of a result comes behind the names.
+const ROUTINE_COLUMNS: &str = "SPECIFIC_CATALOG nvarchar(128), SPECIFIC_SCHEMA nvarchar(128), SPECIFIC_NAME sysname!, \
+    ROUTINE_CATALOG nvarchar(128), ROUTINE_SCHEMA nvarchar(128), ROUTINE_NAME sysname!, ROUTINE_TYPE nvarchar(20), \
+    MODULE_CATALOG sysname, MODULE_SCHEMA sysname, MODULE_NAME sysname, UDT_CATALOG sysname, UDT_SCHEMA sysname, \
+    UDT_NAME sysname, DATA_TYPE sysname, CHARACTER_MAXIMUM_LENGTH int, CHARACTER_OCTET_LENGTH int, \
+    COLLATION_CATALOG nvarchar(128), COLLATION_SCHEMA nvarchar(128), COLLATION_NAME nvarchar(128), \
+    CHARACTER_SET_CATALOG nvarchar(128), CHARACTER_SET_SCHEMA nvarchar(128), CHARACTER_SET_NAME nvarchar(128), \
+    NUMERIC_PRECISION smallint, NUMERIC_PRECISION_RADIX smallint, NUMERIC_SCALE smallint, \
+    DATETIME_PRECISION smallint, INTERVAL_TYPE nvarchar(30), INTERVAL_PRECISION smallint, \
+    TYPE_UDT_CATALOG sysname, TYPE_UDT_SCHEMA sysname, TYPE_UDT_NAME sysname, SCOPE_CATALOG sysname, \
+    SCOPE_SCHEMA sysname, SCOPE_NAME sysname, MAXIMUM_CARDINALITY bigint, DTD_IDENTIFIER sysname, \
+    ROUTINE_BODY nvarchar(30), ROUTINE_DEFINITION nvarchar(4000), EXTERNAL_NAME sysname, \
+    EXTERNAL_LANGUAGE nvarchar(30), PARAMETER_STYLE nvarchar(30), IS_DETERMINISTIC nvarchar(10), \
+    SQL_DATA_ACCESS nvarchar(30), IS_NULL_CALL nvarchar(10), SCHEMA_LEVEL_ROUTINE nvarchar(10), \
+    MAX_DYNAMIC_RESULT_SETS smallint, IS_USER_DEFINED_CAST nvarchar(10), IS_IMPLICITLY_INVOCABLE nvarchar(10), \
+    CREATED datetime!, LAST_ALTERED datetime!";
+
+/// A row of `ROUTINES`: a procedure, or a function of a table.
+fn routine(snapshot: &DatabaseSnapshot, module: &Module) -> Vec<Value> {
+    let is_procedure = module.kind == ModuleKind::Procedure;
+    let definition: String = module.definition.chars().take(4000).collect();
+    let schema = schema_name(snapshot, module.schema);
+    let kind = if is_procedure { "PROCEDURE" } else { "FUNCTION" };
+    let mut row = row![&snapshot.name, &schema, &module.name, &snapshot.name, &schema, &module.name, kind];
+    // Modules and user types are none.
+    row.extend(std::iter::repeat_n(NULL, 6));
+    row.push(if is_procedure { NULL } else { Value::Text("TABLE".to_owned()) });
+    // No column says more of a table, and none of a scope.
+    row.extend(std::iter::repeat_n(NULL, 22));
+    row.extend(row!["SQL", definition, NULL, NULL, NULL, "NO"]);
+    row.extend(row![if is_procedure { "MODIFIES" } else { "READS" }]);
+    row.extend(row![(!is_procedure).then_some("YES"), "YES", if is_procedure { -1 } else { 0 }, "NO", "NO"]);
+    row.extend(row![datetime(module.created), datetime(module.created)]);
+    row
+}
 
 fn schema_name(snapshot: &DatabaseSnapshot, id: i32) -> String {
     snapshot.schemas.iter().find(|schema| schema.id == id).map(|schema| schema.name.clone()).unwrap_or_default()

@@ -1,8 +1,8 @@
 //! Bugs that are put in on purpose: what does not find them proves nothing.
 
-use hobt_access::planted::{Bug, plant};
 use hobt_disk::{Fault, FaultKind, Operation};
 use hobt_sim::{Options, simulate};
+use hobt_sync::planted::{Bug, plant};
 
 const SEEDS: u64 = 300;
 
@@ -26,14 +26,14 @@ fn a_flush_that_is_left_out_is_found() {
 
 #[test]
 fn a_page_image_that_is_left_out_is_found() {
-    let _planted = plant(Bug::NoImages);
+    let _planted = plant(Some(Bug::NoImages));
     let seed = found(&Options::default()).expect("a missing image is found");
     println!("found by seed {seed}");
 }
 
 #[test]
 fn an_undo_that_is_skipped_is_found() {
-    let _planted = plant(Bug::NoRowUndo);
+    let _planted = plant(Some(Bug::NoRowUndo));
     let seed = found(&Options::default()).expect("a skipped undo is found");
     println!("found by seed {seed}");
 }

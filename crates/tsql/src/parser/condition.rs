@@ -88,7 +88,7 @@ impl Parser<'_> {
         if self.at(Keyword::EXISTS) {
             let span = self.current_span();
             self.advance();
-            let query = self.nested(Parser::parenthesized_query)?;
+            let query = self.nested(Parser::subquery)?;
             return Ok(Either::Condition(Condition::Exists { query, span }));
         }
         if !self.at_mark(Mark::Open) || self.query_ahead(false) {
@@ -152,7 +152,7 @@ impl Parser<'_> {
             }
         };
         self.advance();
-        let query = self.nested(Parser::parenthesized_query)?;
+        let query = self.nested(Parser::subquery)?;
         Ok(Condition::Quantified { left, operator, quantifier, query, span })
     }
 
@@ -170,7 +170,7 @@ impl Parser<'_> {
 
     fn in_predicate(&mut self, operand: Box<Expression>, negated: bool, span: Span) -> Result<Condition> {
         if self.at_mark(Mark::Open) && self.query_ahead(false) {
-            let query = self.parenthesized_query()?;
+            let query = self.subquery()?;
             return Ok(Condition::InQuery { operand, query, negated, span });
         }
         let mut items = self.parenthesized_list(Parser::expression)?;

@@ -1,9 +1,14 @@
 //! Control of flow, transactions, and the small statements of an administrator.
 
+use hobt_base::SqlError;
+
 use super::{Parser, Result};
 use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
+
+/// As many values as `RAISERROR` puts into its message.
+const RAISERROR_ARGUMENTS_MAX: usize = 20;
 
 impl Parser<'_> {
     /// `IF … ELSE IF … ELSE …`, the whole chain in one node.
@@ -55,7 +60,7 @@ impl Parser<'_> {
         let body = self.statements_to_end()?;
         self.expect(Keyword::END)?;
         self.expect_word("TRY")?;
-        self.skip_semicolons();
+        // The two are one statement: no semicolon stands between them.
         self.expect(Keyword::BEGIN)?;
         self.expect_word("CATCH")?;
         self.skip_semicolons();
@@ -158,6 +163,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn raiserror(&mut self) -> Result<StatementKind> {
+        let position = self.current.position;
         self.advance();
         self.expect_mark(Mark::Open)?;
         let message = self.expression()?;
@@ -168,6 +174,10 @@ impl Parser<'_> {
         let mut arguments = Vec::new();
         while self.eat_mark(Mark::Comma) {
             arguments.push(self.expression()?);
+        }
+        if arguments.len() > RAISERROR_ARGUMENTS_MAX {
+            let text = "Too many substitution parameters for RAISERROR. Cannot exceed 20 substitution parameters.";
+            return Err(SqlError::new(2747, text).at(position));
         }
         self.expect_mark(Mark::Close)?;
         let options = self.with_options()?;

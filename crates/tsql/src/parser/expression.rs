@@ -146,7 +146,7 @@ impl Parser<'_> {
     fn parenthesized(&mut self) -> Result<Expression> {
         if self.query_ahead(false) {
             let mark = self.mark();
-            let query = self.parenthesized_query()?;
+            let query = self.subquery()?;
             return Ok(Expression::Subquery { query, span: self.span(mark) });
         }
         self.advance();

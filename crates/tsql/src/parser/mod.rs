@@ -96,6 +96,8 @@ struct Parser<'a> {
     /// The lexer's error, raised when the parser comes to where it stands.
     lexer_error: Option<SqlError>,
     depth: usize,
+    /// In how many subqueries: these assign no variables.
+    subqueries: usize,
     /// Where the batch's first statement begins.
     first: u32,
 }
@@ -116,7 +118,8 @@ impl<'a> Parser<'a> {
         let end = Token { kind: TokenKind::End, start: 0, end: 0, position: Position::default() };
         let lexer = Lexer::new(text, options.quoted_identifier);
         let (previous, current, next) = (end, end, end);
-        let mut parser = Parser { text, lexer, previous, current, next, lexer_error: None, depth: 0, first: 0 };
+        let mut parser =
+            Parser { text, lexer, previous, current, next, lexer_error: None, depth: 0, subqueries: 0, first: 0 };
         parser.advance();
         parser.advance();
         parser.previous = parser.current;
@@ -365,9 +368,13 @@ impl<'a> Parser<'a> {
         Ok(parts)
     }
 
-    /// A name of up to four parts.
+    /// A name of up to four parts; the first ones may be left empty with their dots (`..t`).
     fn object_name(&mut self) -> Result<ObjectName> {
-        let parts = self.name_parts()?;
+        let mut parts = Vec::new();
+        while self.eat_mark(Mark::Dot) {
+            parts.push(None);
+        }
+        parts.append(&mut self.name_parts()?);
         self.object_name_of(parts)
     }
 

@@ -148,7 +148,8 @@ impl Parser<'_> {
         self.expect(Keyword::AS)?;
         let mut statements = Vec::new();
         self.skip_semicolons();
-        while statements.is_empty() || self.current.kind != TokenKind::End {
+        // A body may be empty: the first step of scripts that go on with ALTER.
+        while self.current.kind != TokenKind::End {
             statements.push(self.statement()?);
             self.end_statement()?;
         }

@@ -38,6 +38,14 @@ impl Parser<'_> {
         Ok(Box::new(query))
     }
 
+    /// A parenthesized query within an expression, a condition or `FROM`.
+    pub(super) fn subquery(&mut self) -> Result<Box<Query>> {
+        self.subqueries += 1;
+        let query = self.parenthesized_query();
+        self.subqueries -= 1;
+        query
+    }
+
     /// A query without `WITH`.
     pub(super) fn query(&mut self) -> Result<Query> {
         let mark = self.mark();
@@ -216,7 +224,7 @@ impl Parser<'_> {
             return Ok(SelectItem::Wildcard { qualifier: None, span: self.span(mark) });
         }
         match self.current.kind {
-            TokenKind::Variable => {
+            TokenKind::Variable if self.subqueries == 0 => {
                 if let Some(operator) = self.assignment_operator_of(self.next) {
                     let variable = self.variable()?;
                     self.advance();

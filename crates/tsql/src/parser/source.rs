@@ -191,7 +191,7 @@ impl Parser<'_> {
             return Ok(TableSource::Values { rows, alias, span: self.span(mark) });
         }
         if self.query_ahead(true) {
-            let query = self.parenthesized_query()?;
+            let query = self.subquery()?;
             let alias = self.required_alias()?;
             return Ok(TableSource::Derived { query, alias, span: self.span(mark) });
         }

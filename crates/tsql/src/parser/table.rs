@@ -259,7 +259,8 @@ impl Parser<'_> {
         let mut columns = Vec::new();
         if self.eat(Keyword::FOREIGN) {
             self.expect(Keyword::KEY)?;
-            if table {
+            // A table's constraint may stand behind a column, with no comma between.
+            if table || self.at_mark(Mark::Open) {
                 columns = self.identifier_list()?;
             }
         }

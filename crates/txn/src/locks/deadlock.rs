@@ -11,11 +11,13 @@
 //! to where it began, all of the circle existed at the moment when the walk began. A circle that was missed, on the
 //! other hand, cannot be: the last of its waits that came into the list saw all the others.
 
+use hobt_sync::planted::{self, Bug};
+use hobt_sync::schedule;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use hobt_base::SessionId;
 
@@ -96,7 +98,7 @@ struct Step<'a> {
 impl LockManager {
     /// Ends every circle that `session` is part of, each by one victim. `waits` is the whole list, locked.
     pub(super) fn break_circles(&self, waits: &Waits, session: SessionId) {
-        while let Some(circle) = self.circle(waits, session) {
+        while let Some(circle) = self.circle(waits, session).filter(|_| !planted::has(Bug::DeadlocksNotSeen)) {
             let victim = victim_of(&circle);
             let graph = self.graph(&circle, victim);
             // It may have given up meanwhile: then the walk finds this circle no more.
@@ -156,7 +158,7 @@ impl LockManager {
     }
 
     fn graph(&self, circle: &[&WaitRecord], victim: &WaitRecord) -> DeadlockGraph {
-        let now = Instant::now();
+        let now = schedule::now();
         let process = |record: &&WaitRecord| DeadlockProcess {
             session: record.owner.session(),
             owner: record.owner.kind(),

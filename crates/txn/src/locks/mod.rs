@@ -51,7 +51,7 @@ use std::time::Duration;
 
 use hobt_base::DatabaseId;
 use hobt_sync::primitives;
-use parking_lot::Mutex;
+use hobt_sync::schedule::Mutex;
 
 pub use deadlock::{DeadlockGraph, DeadlockProcess, DeadlockRequest, DeadlockResource};
 pub use escalation::{Escalation, FIRST_ATTEMPT, NEXT_ATTEMPT};

@@ -1,6 +1,7 @@
 //! What views show of locks.
 
-use std::time::{Duration, Instant};
+use hobt_sync::schedule;
+use std::time::Duration;
 
 use hobt_base::SessionId;
 
@@ -95,7 +96,7 @@ impl LockManager {
 
     /// Who waits for a lock, and for whom.
     pub fn waits(&self) -> Vec<LockWait> {
-        let now = Instant::now();
+        let now = schedule::now();
         let waits = self.waits.lock();
         let mut rows = Vec::new();
         for record in waits.values().flatten() {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use hobt_base::SessionId;
 use hobt_sync::Wait;
 use hobt_sync::primitives::{AtomicU8, Thread, current, park_timeout};
+use hobt_sync::schedule::{self, Place};
 
 use super::queue::{Answer, Crowd, Queue, Waiting};
 use super::{Grant, LockError, LockManager, LockMode, LockOwner, LockResource, Patience};
@@ -143,7 +144,7 @@ impl LockManager {
         if let Some(grant) = self.note(owner, resource, mode, answer) {
             return Ok(grant);
         }
-        let since = Instant::now();
+        let since = schedule::now();
         let deadlock_priority = patience.deadlock_priority;
         let (own, waits_on) = (Arc::clone(owner), Arc::clone(&slot));
         let record = WaitRecord { owner: own, resource, mode, deadlock_priority, slot: waits_on, since };
@@ -155,7 +156,7 @@ impl LockManager {
             if let Some(outcome) = slot.outcome() {
                 break Ok(outcome);
             }
-            let now = Instant::now();
+            let now = schedule::now();
             let error = if is_cancelled() {
                 Some(LockError::Cancelled)
             } else {
@@ -167,7 +168,9 @@ impl LockManager {
                 break Err(error);
             }
             let left = deadline.map_or(CANCEL_CHECK, |deadline| deadline.saturating_duration_since(now));
-            park_timeout(left.min(CANCEL_CHECK));
+            if !schedule::wait(Place::TransactionLock) {
+                park_timeout(left.min(CANCEL_CHECK));
+            }
         };
         self.statistics.add_wait(&resource, wait.elapsed());
         drop(wait);

@@ -4,6 +4,7 @@
 //! of its changes. A deleted row's values stand in its ghost; whoever puts others there gives the former ones to the
 //! version that needs them ([`KeyVersions::keep_row`]).
 
+use hobt_sync::planted::{self, Bug};
 use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 
 use hobt_base::{HobtId, Stamp, compare_bytes};
 use hobt_page::RowImage;
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use hobt_sync::schedule::{Mutex, MutexGuard, RwLock};
 use smallvec::SmallVec;
 
 use super::Before;
@@ -151,6 +152,9 @@ impl KeyVersions {
                     let last = versions.get_mut().last_mut();
                     if last.writer == writer {
                         last.changes += 1;
+                        if planted::has(Bug::KeyVersionOfLastChange) {
+                            last.before = version.before;
+                        }
                         return None;
                     }
                     versions.get_mut().more.push(version);

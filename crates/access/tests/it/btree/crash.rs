@@ -8,7 +8,7 @@ use hobt_access::{
     AccessError, AllocationCheck, BTree, BTreeError, DataFileDescription, Direction, KeyRange, Storage,
     StorageSettings, TreeDescription, recover,
 };
-use hobt_base::{DatabaseId, FileId, PAGE_SIZE, PageId, SessionId, SplitMix64};
+use hobt_base::{DatabaseId, FileId, Lsn, PAGE_SIZE, PageId, SessionId, SplitMix64};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_disk::{Disk, Fault, FaultKind, OpenOptions, Operation, SimulatedConfig, SimulatedDisk};
 use hobt_log::{Log, LogFile};
@@ -80,6 +80,14 @@ impl Logged {
         context
     }
 
+    /// A checkpoint but for its last step.
+    fn begin_checkpoint(&self, tree: &BTree) -> Result<Option<Lsn>, AccessError> {
+        let begun = self.storage.begin_checkpoint()?;
+        tree.hobt().save_counts()?;
+        self.storage.flush()?;
+        Ok(begun)
+    }
+
     fn checkpoint(&self, tree: Option<&BTree>) -> Result<(), AccessError> {
         let begun = self.storage.begin_checkpoint()?;
         tree.map_or(Ok(()), |tree| tree.hobt().save_counts())?;
@@ -143,7 +151,13 @@ fn work(database: &Logged, life: &mut Life, random: &mut SplitMix64, shape: usiz
         match random.below(6) {
             0 => return Some(context),
             1 => {
+                // It may end while a checkpoint is under way, which must not rely on what is not durable of it.
+                let beside = random.below(2) == 0;
+                let begun = if beside { database.begin_checkpoint(&life.tree) } else { Ok(None) };
                 if context.roll_back().is_err() {
+                    return None;
+                }
+                if begun.and_then(|begun| database.storage.end_checkpoint(begun)).is_err() {
                     return None;
                 }
             }

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use hobt_base::number;
 use hobt_catalog::{Sequence, SequencePosition, SystemHeaps};
+use hobt_sync::schedule::Mutex;
 use hobt_txn::StatementContext;
-use parking_lot::Mutex;
 
 use super::super::Database;
 use super::position::{SequenceRange, SequenceState, next_value, position_behind, range_of, value_at, values_from};

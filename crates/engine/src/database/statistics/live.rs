@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use hobt_base::{HobtId, ObjectId};
 use hobt_catalog::Statistics;
+use hobt_sync::schedule::{Mutex, RwLock};
 use hobt_txn::StatementContext;
 use hobt_types::statistics::Summary;
-use parking_lot::{Mutex, RwLock};
 
 use super::super::Database;
 use super::asked::{Asked, Question};

@@ -53,7 +53,12 @@ pub(super) fn run(runner: &mut Runner<'_>) -> io::Result<Go> {
     println!("Type T-SQL; GO on a line of its own runs it, exit leaves.");
     loop {
         let lines = match editor.read_line(&LineNumber(runner.splitter.next_line()))? {
-            Signal::Success(lines) => lines,
+            Signal::Success(lines) => {
+                // Now, and not at the end, which a program that is killed does not have. Without a history there is
+                // nothing to keep, and that was said.
+                let _kept = editor.sync_history();
+                lines
+            }
             Signal::CtrlC => {
                 runner.splitter.rest();
                 continue;

@@ -90,7 +90,7 @@ pub(super) struct Arguments {
     /// How rows are shown
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Prints this help; `-h` is sqlcmd's `--headers`
+    /// Prints this help, as `-h` does behind all others; with a value that is sqlcmd's `--headers`
     #[arg(long = "help", action = clap::ArgAction::Help)]
     help: Option<bool>,
 }

@@ -27,17 +27,28 @@ impl World {
         World { instance, begins_with, _folder: folder }
     }
 
-    /// Begins scenario `place` in a database of its own, whose sessions come in when they are first named.
-    pub(super) fn begin(&self, place: usize, options: &[String], setup: &str, each: &str) -> Play<'_> {
-        let database = format!("d{place}");
+    /// Makes a database with these options, and what `once` makes in it.
+    pub(super) fn make_database(&self, database: &str, options: &[String], once: &str) {
         let mut session = self.instance.session().expect("a session");
         session.run(&format!("CREATE DATABASE {database}")).expect("a database");
-        session.run(&format!("USE {database}")).expect("the database");
         for option in options {
             session.run(&format!("ALTER DATABASE {database} SET {option}")).expect("an option");
         }
-        session.run(setup).expect("the tables");
-        let each = format!("{}; {each}", self.begins_with);
+        session.run(&format!("USE {database}")).expect("the database");
+        once.lines().for_each(|batch| session.run(batch).expect("what a database begins with"));
+    }
+
+    /// Runs batches in a database, a line each.
+    pub(super) fn run(&self, database: &str, batches: &str) {
+        let mut session = self.instance.session().expect("a session");
+        session.run(&format!("USE {database}")).expect("the database");
+        batches.lines().for_each(|batch| session.run(batch).unwrap_or_else(|error| panic!("{batch}: {error}")));
+    }
+
+    /// Begins a scenario in a database, whose sessions come in when they are first named.
+    pub(super) fn begin(&self, database: &str, setup: &str, each: &str) -> Play<'_> {
+        self.run(database, setup);
+        let (database, each) = (database.to_owned(), format!("{}; {each}", self.begins_with));
         Play { instance: &self.instance, database, each, actors: BTreeMap::new() }
     }
 }

@@ -18,8 +18,21 @@
 //! A batch is `ok`, `blocked`, the rows of its last result set in order, or `error` with the number of its first. That
 //! somebody is blocked is seen in the lock manager's list of waits, and nothing is waited for by time.
 //! With `HOBT_REWRITE=1` the files get what was found.
+//!
+//! A file may play each scenario for every form of a table under every level:
+//!
+//! ```text
+//! once CREATE PARTITION FUNCTION …                run when a database is made
+//! form heap CREATE TABLE test (…)                 what makes the table `test`; a form has as many lines as it needs
+//! level rr ON REPEATABLE READ                     a level, and what READ_COMMITTED_SNAPSHOT is
+//!
+//! 2: SELECT * FROM test
+//! [rcv si] => (1, 10)                             under these levels, for all forms
+//! [rr ser/heap] => blocked                        and under this one for that form
+//! ```
 
 mod driver;
+mod matrix;
 
 use std::path::PathBuf;
 
@@ -34,6 +47,7 @@ struct Scenario {
 struct Step {
     session: u32,
     batch: String,
+    /// Lines, as they stand: they may say for which levels and forms they are.
     expected: Vec<String>,
 }
 
@@ -45,7 +59,21 @@ struct Spec {
     options: Vec<String>,
     setup: String,
     each: String,
+    /// What a database begins with that all plays of a file use one after the other.
+    once: String,
+    /// Forms of the table, by their names; none where the file is about one.
+    forms: Vec<(String, String)>,
+    levels: Vec<Level>,
     scenarios: Vec<(Vec<String>, Scenario)>,
+}
+
+/// A level under which the scenarios of a file are played.
+struct Level {
+    name: String,
+    /// What `READ_COMMITTED_SNAPSHOT` is.
+    versions: String,
+    /// What `SET TRANSACTION ISOLATION LEVEL` is given.
+    isolation: String,
 }
 
 impl Spec {
@@ -72,6 +100,9 @@ impl Spec {
                     ("database", option) => spec.options.push(option.to_owned()),
                     ("setup", sql) => spec.setup.push_str(&format!("{sql}\n")),
                     ("each", sql) => spec.each.push_str(&format!("{sql}\n")),
+                    ("once", sql) => spec.once.push_str(&format!("{sql}\n")),
+                    ("form", text) => spec.add_form(text),
+                    ("level", text) => spec.levels.push(Level::read(text)),
                     (other, _) => panic!("what is '{other}'?"),
                 }
             }
@@ -80,6 +111,23 @@ impl Spec {
             }
         }
         spec
+    }
+
+    fn add_form(&mut self, text: &str) {
+        let (name, sql) = text.split_once(' ').expect("a form's name and what makes it");
+        let known = self.forms.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            self.forms.push((name.to_owned(), String::new()));
+            self.forms.len() - 1
+        });
+        self.forms[known].1.push_str(&format!("{sql}\n"));
+    }
+}
+
+impl Level {
+    fn read(text: &str) -> Level {
+        let mut words = text.splitn(3, ' ').map(str::to_owned);
+        let mut word = || words.next().expect("a level's name, what READ_COMMITTED_SNAPSHOT is, and the level");
+        Level { name: word(), versions: word(), isolation: word() }
     }
 }
 
@@ -111,31 +159,46 @@ fn play_all(begins_with: &'static str) {
     for path in files {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let spec = Spec::read(&std::fs::read_to_string(&path).expect("a file"));
+        // Which way a statement of one key goes is of no matter to how forms and levels differ.
+        if !spec.forms.is_empty() && !begins_with.is_empty() {
+            continue;
+        }
         let mut text: String = spec.head.iter().map(|line| format!("{line}\n")).collect();
         let world = World::new(begins_with);
-        for (place, (comments, scenario)) in spec.scenarios.iter().enumerate() {
-            comments.iter().for_each(|line| text.push_str(&format!("{line}\n")));
-            text.push_str(&format!("scenario {}\n", scenario.name));
-            let mut play = world.begin(place, &spec.options, &spec.setup, &spec.each);
-            for step in &scenario.steps {
-                let found = play.step(step.session, &step.batch);
-                text.push_str(&format!("{}: {}\n{}\n", step.session, step.batch, found.join("\n")));
-                if found != step.expected {
-                    let (name, expected, found) = (&scenario.name, step.expected.join(" "), found.join(" "));
-                    failures.push(format!(
-                        "{name}, {}: {}\n  expected {expected}\n  found    {found}",
-                        step.session, step.batch
-                    ));
-                }
-            }
-            let left = play.end();
-            if !left.is_empty() {
-                failures.push(format!("{name}: {}: still blocked at its end: {left:?}", scenario.name));
-            }
+        match spec.forms.is_empty() {
+            true => play_file(&world, &name, &spec, &mut text, &mut failures),
+            false => matrix::play_file(&world, &name, &spec, &mut text, &mut failures),
         }
         if rewrite {
             std::fs::write(&path, text).expect("written");
         }
     }
     assert!(failures.is_empty() || rewrite, "{}", failures.join("\n"));
+}
+
+/// Plays the scenarios of a file, and adds what it found to `text`, and what it did not expect to `failures`.
+fn play_file(world: &World, name: &str, spec: &Spec, text: &mut String, failures: &mut Vec<String>) {
+    for (place, (comments, scenario)) in spec.scenarios.iter().enumerate() {
+        comments.iter().for_each(|line| text.push_str(&format!("{line}\n")));
+        text.push_str(&format!("scenario {}\n", scenario.name));
+        let database = format!("d{place}");
+        world.make_database(&database, &spec.options, "");
+        let mut play = world.begin(&database, &spec.setup, &spec.each);
+        for step in &scenario.steps {
+            let found = play.step(step.session, &step.batch);
+            text.push_str(&format!("{}: {}\n{}\n", step.session, step.batch, found.join("\n")));
+            if found != step.expected {
+                failures.push(difference(&scenario.name, step, &step.expected, &found));
+            }
+        }
+        let left = play.end();
+        if !left.is_empty() {
+            failures.push(format!("{name}: {}: still blocked at its end: {left:?}", scenario.name));
+        }
+    }
+}
+
+fn difference(scenario: &str, step: &Step, expected: &[String], found: &[String]) -> String {
+    let (expected, found) = (expected.join(" "), found.join(" "));
+    format!("{scenario}, {}: {}\n  expected {expected}\n  found    {found}", step.session, step.batch)
 }

@@ -24,7 +24,6 @@
 
 mod forced;
 mod merge;
-mod merge_fence;
 mod outer;
 mod partners;
 mod range_loops;
@@ -59,7 +58,6 @@ use parking_lot::Mutex;
 pub use forced::ForcedLoopRule;
 pub use merge::ForcedMergeRule;
 pub(super) use merge::of_nullable;
-pub use merge_fence::FencedMergeRule;
 pub use rule::{IndexJoinRule, JoinWay};
 
 use super::inputs::{with_inputs, without_expressions};

@@ -7,19 +7,19 @@
 //!
 //! Pages are read through the buffer pool: what is damaged on disk alone is found once the page is no longer in memory.
 //!
-//! Leaves to others: how it is found out (`hobt_access::AllocationCheck`), repairs, of which there are none.
-
-mod problem;
+//! Leaves to others: how it is found out (`hobt_engine::DatabaseCheck`), repairs, of which there are none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hobt_access::{AccessError, AllocationCheck, Finding, RowStore};
-use hobt_base::{HobtId, Lsn, ObjectId, Position, SqlError, number};
+use hobt_access::{AccessError, Finding};
+use hobt_base::{Lsn, ObjectId, Position, SqlError, number};
 use hobt_catalog::Table;
-use hobt_engine::{DatabaseUse, EngineError, TableWriter};
+pub(super) use hobt_engine::CheckScope as Scope;
+use hobt_engine::{
+    CheckedTable as Summary, DatabaseCheck, DatabaseUse, EngineError, Found, Problem, problem_counts as counts,
+};
 use hobt_txn::StatementContext;
 use hobt_txn::locks::{HeldLock, LockMode};
 use hobt_types::Value;
@@ -29,43 +29,18 @@ use super::super::failure::Failure;
 use super::super::run::Interpreter;
 use super::super::system_functions::parse_name;
 use super::no_such_table;
-use problem::{Found, Problem, counts, sql_error, unowned};
 
 /// How often a finding in what is not locked must be found again.
 const PASSES: usize = 4;
 /// How long others get between two passes.
 const BETWEEN_PASSES: Duration = Duration::from_millis(100);
 
-/// What is looked at.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scope {
-    /// Everything.
-    Database,
-    /// Extents alone.
-    Allocation,
-}
-
-impl Scope {
-    fn command(self) -> &'static str {
-        match self {
-            Scope::Database => "CHECKDB",
-            Scope::Allocation => "CHECKALLOC",
-        }
+/// The name of the command that looks at so much.
+fn command_of(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Database => "CHECKDB",
+        Scope::Allocation => "CHECKALLOC",
     }
-}
-
-/// A heap or tree to check.
-struct Part {
-    index: i32,
-    hobt: HobtId,
-    /// Whether its rows are the table's.
-    is_base: bool,
-}
-
-/// How a table came off.
-struct Summary {
-    rows: u64,
-    pages: u64,
 }
 
 /// What stands behind the name: an index, or `NOINDEX`, changes nothing. Who asks for a repair must not take a check
@@ -93,8 +68,8 @@ impl Interpreter<'_> {
         says: bool,
         position: Position,
     ) -> Result<usize, Failure> {
-        check_second(arguments.get(1), scope.command(), position)?;
-        let database = self.database_to_check(arguments.first(), scope.command(), position)?;
+        check_second(arguments.get(1), command_of(scope), position)?;
+        let database = self.database_to_check(arguments.first(), command_of(scope), position)?;
         self.in_context(&database, |this, context| {
             let locks = this.lock_all(context, &database)?;
             let checked = this.check_locked(&database, scope, says, position);
@@ -159,7 +134,6 @@ impl Interpreter<'_> {
             let next = self.pass(database, scope)?;
             pass.found.retain(|found| next.found.contains(found));
             certain = next.is_certain;
-            pass.is_incomplete |= next.is_incomplete;
         }
         let before = pass.found.len();
         if !certain {
@@ -173,24 +147,24 @@ impl Interpreter<'_> {
         let (allocation, consistency) = counts(owned.clone());
         let alone: Vec<Found> = owned.cloned().collect();
         for found in &alone {
-            self.report(sql_error(found, database).at(position));
+            self.report(found.to_sql_error(database).at(position));
         }
         if says && !alone.is_empty() {
             let text = format!(
                 "{} found {allocation} allocation errors and {consistency} consistency errors not associated with any \
                  single object.",
-                scope.command()
+                command_of(scope)
             );
             self.say(position, number::CHECK_ERRORS_OF_NO_OBJECT, text)?;
         }
         for (table, summary) in &pass.tables {
-            self.table_results(database, table, summary.as_ref(), &pass.found, scope.command(), says, position)?;
+            self.table_results(database, table, summary.as_ref(), &pass.found, command_of(scope), says, position)?;
         }
         if says && left_out > 0 {
             let text = format!(
                 "{left_out} extents are allocated to what open transactions are making or dropping, and were not \
                  checked for an owner. Run DBCC {} again when none is open.",
-                scope.command()
+                command_of(scope)
             );
             self.send_message(Message::plain(position.line, text))?;
         }
@@ -198,7 +172,7 @@ impl Interpreter<'_> {
         if says || !pass.found.is_empty() {
             let text = format!(
                 "{} found {allocation} allocation errors and {consistency} consistency errors in database '{}'.",
-                scope.command(),
+                command_of(scope),
                 database.name()
             );
             self.say(position, number::CHECK_RESULT, text)?;
@@ -249,121 +223,29 @@ impl Interpreter<'_> {
         database: &DatabaseUse,
         table: &Arc<Table>,
     ) -> Result<(Vec<Found>, Option<Summary>), Failure> {
-        let mut check = self.new_check(database)?;
-        // Of the maps; they are no matter of one table.
-        check.take_findings();
-        let mut found = Vec::new();
-        let summary = self.check_stores(&mut check, database, table, Scope::Database, &mut found)?;
-        Ok((found, summary))
-    }
-
-    fn new_check(&self, database: &DatabaseUse) -> Result<AllocationCheck, Failure> {
-        let check = AllocationCheck::new(database.storage()).map_err(|error| failure(database, error))?;
-        Ok(check.until(Arc::clone(&self.cancelled)))
+        let check = DatabaseCheck::of_tables(database, database.snapshot(), Arc::clone(&self.cancelled));
+        let mut check = check.map_err(failure)?;
+        let summary = check.table(table).map_err(failure)?;
+        Ok((check.take_found(), summary))
     }
 
     /// Looks at the whole database once.
     fn pass(&self, database: &DatabaseUse, scope: Scope) -> Result<Pass, Failure> {
         let before = at_rest(database);
-        let mut check = self.new_check(database)?;
-        let mut found: Vec<Found> = unowned(check.take_findings());
+        let check = DatabaseCheck::begin(database, database.snapshot(), scope, Arc::clone(&self.cancelled));
+        let mut check = check.map_err(failure)?;
         let mut listed = Vec::new();
-        let mut is_incomplete = false;
         let progress = Arc::clone(&self.state.progress);
         let all = tables(database);
         progress.set(0, all.values().map(|table| pages_of(database, table)).sum());
         for table in all.into_values() {
-            let summary = self.check_stores(&mut check, database, &table, scope, &mut found)?;
+            let summary = check.table(&table).map_err(failure)?;
             progress.add(pages_of(database, &table));
-            is_incomplete |= summary.is_none();
             listed.push((table, summary));
         }
-        // A run list that could not be read says nothing of what its table owns.
-        is_incomplete |= found.iter().any(|found| matches!(found.problem, Problem::Storage(Finding::RunList { .. })));
-        let rest = check.finish();
-        if !is_incomplete {
-            found.extend(unowned(rest));
-        }
+        let (found, _) = check.finish();
         let is_certain = before.is_some() && before == at_rest(database);
-        Ok(Pass { found, tables: listed, is_certain, is_incomplete })
-    }
-
-    /// Checks the heaps and trees of a table; `None` if one could not be opened.
-    fn check_stores(
-        &self,
-        check: &mut AllocationCheck,
-        database: &DatabaseUse,
-        table: &Arc<Table>,
-        scope: Scope,
-        found: &mut Vec<Found>,
-    ) -> Result<Option<Summary>, Failure> {
-        let mut summary = Some(Summary { rows: 0, pages: 0 });
-        let before = found.len();
-        for part in parts(table) {
-            let owner = (table.id, part.index, part.hobt, table.name.clone());
-            let store: RowStore = match database.store_to_read(part.hobt) {
-                Ok(store) => store,
-                Err(EngineError::Storage { error: AccessError::Damaged { page, damage, .. }, .. }) => {
-                    let problem = Problem::Storage(Finding::Page { page, damage });
-                    found.push(Found { problem, owner: Some(owner) });
-                    summary = None;
-                    continue;
-                }
-                Err(error) => match error.to_sql_error() {
-                    // One that came after the locks were taken, and has gone.
-                    dropped if dropped.number == number::INVALID_OBJECT => {
-                        summary = None;
-                        continue;
-                    }
-                    error => return Err(error.into()),
-                },
-            };
-            let checked = match (scope, &store) {
-                (Scope::Database, RowStore::Heap(heap)) => check.add_hobt(heap),
-                (Scope::Database, RowStore::Tree(tree)) => check.add_tree(tree),
-                (Scope::Allocation, store) => check.add_extents(store.hobt()),
-            };
-            checked.map_err(|error| failure(database, error))?;
-            let findings = check.take_findings().into_iter();
-            found.extend(
-                findings.map(|finding| Found { problem: Problem::Storage(finding), owner: Some(owner.clone()) }),
-            );
-            if let (Some(summary), true) = (&mut summary, part.is_base) {
-                summary.rows += store.hobt().row_count();
-                summary.pages += store.hobt().data_pages();
-            }
-        }
-        // Where pages are damaged, what is in them is not compared.
-        if scope == Scope::Database && summary.is_some() && found.len() == before && table.indexes.len() > 1 {
-            self.compare_indexes(database, table, found)?;
-        }
-        Ok(summary)
-    }
-
-    /// Compares every nonclustered index with the rows of its table.
-    fn compare_indexes(
-        &self,
-        database: &DatabaseUse,
-        table: &Arc<Table>,
-        found: &mut Vec<Found>,
-    ) -> Result<(), Failure> {
-        let writer = TableWriter::open_to_read(database, &database.snapshot(), Arc::clone(table));
-        let writer = writer.map_err(|error| error.to_sql_error())?;
-        let is_cancelled = || self.cancelled.load(Ordering::Relaxed);
-        for difference in writer.check_indexes(&is_cancelled).map_err(|error| failure(database, error))? {
-            let index = &table.indexes[difference.index];
-            let name = index.name.clone().unwrap_or_default();
-            let hobt = index.partitions.first().map_or_else(HobtId::default, |partition| partition.hobt);
-            let owner = Some((table.id, index.id.0, hobt, table.name.clone()));
-            if difference.missing > 0 {
-                let problem = Problem::Missing { index: name.clone(), rows: difference.missing };
-                found.push(Found { problem, owner: owner.clone() });
-            }
-            if difference.extra > 0 {
-                found.push(Found { problem: Problem::Extra { index: name, rows: difference.extra }, owner });
-            }
-        }
-        Ok(())
+        Ok(Pass { found, tables: listed, is_certain })
     }
 
     #[expect(clippy::too_many_arguments, reason = "what one table's part of the report is made of")]
@@ -377,13 +259,13 @@ impl Interpreter<'_> {
         says: bool,
         position: Position,
     ) -> Result<(), Failure> {
-        let mine = |found: &&Found| found.owner.as_ref().is_some_and(|(object, ..)| *object == table.id);
+        let mine = |found: &&Found| found.owner.as_ref().is_some_and(|owner| owner.object == table.id);
         if says {
             let text = format!("DBCC results for '{}'.", table.name);
             self.say(position, number::DBCC_RESULTS, text)?;
         }
         for found in found.iter().filter(mine) {
-            self.report(sql_error(found, database).at(position));
+            self.report(found.to_sql_error(database).at(position));
         }
         if says && let Some(summary) = summary {
             let text =
@@ -414,8 +296,6 @@ struct Pass {
     tables: Vec<(Arc<Table>, Option<Summary>)>,
     /// Nothing changed meanwhile and no transaction is open: what was found is so.
     is_certain: bool,
-    /// Who owns what is not known of every table.
-    is_incomplete: bool,
 }
 
 /// The tables that are committed and those that the session's own transaction sees, by id: what that one has dropped is
@@ -425,17 +305,10 @@ pub(super) fn tables(database: &DatabaseUse) -> BTreeMap<ObjectId, Arc<Table>> {
     committed.tables.iter().chain(&seen.tables).map(|(id, table)| (*id, Arc::clone(table))).collect()
 }
 
-/// The heaps and trees of a table.
-fn parts(table: &Table) -> impl Iterator<Item = Part> {
-    table.indexes.iter().enumerate().flat_map(|(at, index)| {
-        let part = move |hobt| Part { index: index.id.0, hobt, is_base: at == 0 };
-        index.partitions.iter().map(move |partition| part(partition.hobt))
-    })
-}
-
 /// The pages of a table, as far as its heaps and trees can be opened: the steps of its check.
 fn pages_of(database: &DatabaseUse, table: &Table) -> u64 {
-    let stores = parts(table).filter_map(|part| database.store_to_read(part.hobt).ok());
+    let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
+    let stores = partitions.filter_map(|partition| database.store_to_read(partition.hobt).ok());
     stores.map(|store| store.hobt().used_pages()).sum()
 }
 
@@ -446,9 +319,9 @@ fn at_rest(database: &DatabaseUse) -> Option<Lsn> {
     (log.open_count() == 0).then_some(end)
 }
 
-fn failure(database: &DatabaseUse, error: AccessError) -> Failure {
+fn failure(error: EngineError) -> Failure {
     match error {
-        AccessError::Cancelled => Failure::cancelled(),
-        error => database.storage_error(error).to_sql_error().into(),
+        EngineError::Storage { error: AccessError::Cancelled, .. } => Failure::cancelled(),
+        error => error.to_sql_error().into(),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::{Table, name_equals};
 use hobt_engine::{ColumnAlteration, TableChange, is_stored_alike};
-use hobt_tsql::ast::{ColumnDefinition, ConstraintKind, DataType, Identifier, SwitchOption};
+use hobt_tsql::ast::{ColumnDefinition, ConstraintKind, DataType, Identifier};
 use hobt_types::{Collation, Value};
 
 use super::super::call::{Argument, parse_parameters};
@@ -127,7 +127,7 @@ impl Interpreter<'_> {
             index.constraint.is_some_and(|constraint| constraint.is_primary)
                 && index.key.iter().any(|part| name_equals(&table.columns[part.column].name, &name.value))
         });
-        let by_default = !is_key && self.state.options.switch(SwitchOption::AnsiNullDefaultOn);
+        let by_default = !is_key && self.is_nullable_by_default(data_type);
         let alteration = ColumnAlteration { sql_type, nullable: nullable.unwrap_or(by_default), collation };
         let is_retyped = known.is_some_and(|known| !is_stored_alike(known.sql_type, sql_type));
         if is_retyped {

@@ -20,6 +20,7 @@ use super::super::run::{Interpreter, Outcome};
 use super::Place;
 use super::constraint::default_definition;
 use super::index::bound_query;
+use super::table::default_of_identity;
 use crate::binder::{BindOptions, Binder, rule_columns};
 use crate::execute::StatementRun;
 use crate::source::HeapTable;
@@ -176,11 +177,7 @@ impl Interpreter<'_> {
             return refuse(1752, text);
         }
         if known.identity.is_some() {
-            let text = format!(
-                "Defaults cannot be created on columns with an IDENTITY attribute. Table '{}', column '{}'.",
-                table.name, column.value
-            );
-            return refuse(1754, text);
+            return Err(default_of_identity(&column.value, &table.name).at(column.position).into());
         }
         if known.default.is_some() {
             return refuse(1781, "Column already has a DEFAULT bound to it.".to_owned());

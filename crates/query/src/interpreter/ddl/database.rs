@@ -283,7 +283,19 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
     // A word behind the name, without an equals sign, is part of the name.
     let holds = match option.name.as_str() {
         "PAGE_VERIFY CHECKSUM" | "MULTI_USER" => true,
-        "AUTO_CLOSE" | "AUTO_SHRINK" | "QUERY_STORE" | "ENCRYPTION" | "TRUSTWORTHY" | "DB_CHAINING" => off,
+        "AUTO_CLOSE"
+        | "AUTO_SHRINK"
+        | "CURSOR_CLOSE_ON_COMMIT"
+        | "DATE_CORRELATION_OPTIMIZATION"
+        | "DB_CHAINING"
+        | "ENCRYPTION"
+        | "HONOR_BROKER_PRIORITY"
+        | "MIXED_PAGE_ALLOCATION"
+        | "NUMERIC_ROUNDABORT"
+        | "OPTIMIZED_LOCKING"
+        | "QUERY_STORE"
+        | "TORN_PAGE_DETECTION"
+        | "TRUSTWORTHY" => off,
         "ANSI_NULL_DEFAULT"
         | "ANSI_NULLS"
         | "ANSI_PADDING"

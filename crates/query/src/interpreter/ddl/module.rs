@@ -4,12 +4,13 @@ use hobt_base::{SqlError, number};
 use hobt_catalog::ModuleKind;
 use hobt_engine::{ModuleDefinition, Replace};
 use hobt_tsql::ast::{
-    CreateFunction, CreateMode, CreateProcedure, CreateView, FunctionBody, ObjectKind, ObjectName, Statement,
-    StatementKind,
+    CreateFunction, CreateMode, CreateProcedure, CreateView, Declaration, DeclarationKind, FunctionBody, ObjectKind,
+    ObjectName, Statement, StatementKind,
 };
+use hobt_tsql::check_variables;
 
 use super::super::failure::Failure;
-use super::super::program::{Program, Step};
+use super::super::program::{Program, Step, redeclared};
 use super::super::run::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
@@ -49,8 +50,31 @@ impl Interpreter<'_> {
         statement: &Statement,
     ) -> Result<Outcome, Failure> {
         check_prefix(&create.name, "CREATE/ALTER PROCEDURE")?;
-        check_body(&create.statements)?;
+        let steps = check_body(&create.statements)?;
+        let is_parameter =
+            |name: &str| create.parameters.iter().any(|known| known.name.value.eq_ignore_ascii_case(name));
+        check_variables(&self.text, &create.statements, is_parameter)?;
+        self.check_types(create, &steps)?;
         self.create_module(&create.name, ModuleKind::Procedure, create.mode, statement)
+    }
+
+    /// The types of a procedure's parameters and variables.
+    ///
+    /// # Errors
+    /// 2715 for one that is not there; 134 for a variable that a parameter has the name of.
+    fn check_types(&self, create: &CreateProcedure, steps: &Program<'_>) -> Result<(), SqlError> {
+        for parameter in &create.parameters {
+            self.data_type(&parameter.data_type)?;
+        }
+        for Declaration { name, kind } in steps.declarations() {
+            if create.parameters.iter().any(|known| known.name.value.eq_ignore_ascii_case(&name.value)) {
+                return Err(redeclared(name));
+            }
+            if let DeclarationKind::Scalar { data_type, .. } = kind {
+                self.data_type(data_type)?;
+            }
+        }
+        Ok(())
     }
 
     fn create_module(
@@ -132,7 +156,7 @@ fn check_prefix(name: &ObjectName, statement: &str) -> Result<(), SqlError> {
 ///
 /// # Errors
 /// 154 for `USE`: a procedure runs in the database where it lives. Those of jumps and declarations.
-fn check_body(statements: &[Statement]) -> Result<(), SqlError> {
+fn check_body(statements: &[Statement]) -> Result<Program<'_>, SqlError> {
     let program = Program::compile(statements)?;
     let is_use = |step: &Step<'_>| matches!(step, Step::Run(Statement { kind: StatementKind::Use { .. }, .. }));
     match program.steps.iter().map(|placed| placed.step).find(is_use) {
@@ -140,6 +164,6 @@ fn check_body(statements: &[Statement]) -> Result<(), SqlError> {
             let text = "a USE database statement is not allowed in a procedure, function or trigger.";
             Err(SqlError { severity: 15, ..SqlError::new(number::USE_IN_MODULE, text) }.at(statement.span.position))
         }
-        _ => Ok(()),
+        _ => Ok(program),
     }
 }

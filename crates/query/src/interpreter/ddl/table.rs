@@ -299,6 +299,9 @@ impl Interpreter<'_> {
         for constraint in &column.constraints {
             match &constraint.kind {
                 ConstraintKind::Default { value, .. } => {
+                    if identity.is_some() {
+                        return Err(default_of_identity(&column.name.value, table).at(position).into());
+                    }
                     self.check_default(value, sql_type)?;
                     if default.is_some() {
                         let text = format!(
@@ -321,8 +324,11 @@ impl Interpreter<'_> {
             })?),
             _ => None,
         };
-        let nullable =
-            column.nullable.unwrap_or(identity.is_none() && self.state.options.switch(SwitchOption::AnsiNullDefaultOn));
+        let nullable = match (column.nullable, &column.kind) {
+            (Some(written), _) => written,
+            (None, ColumnKind::Typed(data_type)) => identity.is_none() && self.is_nullable_by_default(data_type),
+            (None, ColumnKind::Computed { .. }) => true,
+        };
         Ok(ColumnDefinition {
             name: column.name.value.clone(),
             sql_type,
@@ -333,6 +339,13 @@ impl Interpreter<'_> {
             is_rowguid: column.rowguidcol,
             computed: None,
         })
+    }
+
+    /// Whether a column of a type takes NULL where that is not written. A type made of another one says it itself:
+    /// `sysname` does not.
+    pub(super) fn is_nullable_by_default(&self, data_type: &ast::DataType) -> bool {
+        let name = &data_type.name.name;
+        !name.is("sysname") && self.state.options.switch(SwitchOption::AnsiNullDefaultOn)
     }
 
     fn identity(
@@ -375,6 +388,14 @@ impl Interpreter<'_> {
             _ => Err(SqlError::new(number::SYNTAX, "An identity property takes integers.").into()),
         }
     }
+}
+
+/// 1754.
+pub(super) fn default_of_identity(column: &str, table: &str) -> SqlError {
+    let text = format!(
+        "Defaults cannot be created on columns with an IDENTITY attribute. Table '{table}', column '{column}'."
+    );
+    SqlError::new(1754, text)
 }
 
 /// Where a table's `ON` puts its rows.

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use datafusion::execution::memory_pool::MemoryPool;
+use hobt_sync::schedule::{Condvar, Mutex};
 use hobt_sync::{Wait, WaitType};
 use hobt_txn::MemoryBudget;
-use parking_lot::{Condvar, Mutex};
 
 use super::pool::StatementPool;
 use super::sizes::Sizes;

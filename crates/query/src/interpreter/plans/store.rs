@@ -17,9 +17,9 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::{DatabaseId, PAGE_SIZE};
 use hobt_engine::time_of_day;
+use hobt_sync::schedule::Mutex;
 use hobt_tsql::ast::Span;
 use hobt_txn::{MemoryAccount, MemoryBudget};
-use parking_lot::Mutex;
 
 use super::super::event::StatementStatistics;
 use crate::execute::{MemoryFigures, MemoryShown};

@@ -23,7 +23,14 @@ pub(super) fn find(name: &str) -> Option<Function> {
             let module = int_of(a, 0).and_then(|id| snapshot.modules.get(&ObjectId(id)));
             text(module.map(|module| module.definition.clone()))
         }),
-        "OBJECTPROPERTY" | "OBJECTPROPERTYEX" => ((2, 2), SqlType::Int, |world, a| int(object_property(world, a))),
+        "OBJECTPROPERTY" => ((2, 2), SqlType::Int, |world, a| int(object_property(world, a))),
+        // Of several types in SQL Server (`sql_variant`): text stands for all of them.
+        "OBJECTPROPERTYEX" => ((2, 2), NAME, |world, a| {
+            text(match text_of(a, 1).eq_ignore_ascii_case("BaseType") {
+                true => base_type(world, a).map(|letters| format!("{letters:<2}")),
+                false => object_property(world, a).map(|number| number.to_string()),
+            })
+        }),
         "INDEXPROPERTY" => ((3, 3), SqlType::Int, |world, a| int(index_functions::property(world, a))),
         "INDEX_COL" => ((3, 3), NAME, |world, a| text(index_functions::column(world, a))),
         "INDEXKEY_PROPERTY" => ((4, 4), SqlType::Int, |world, a| int(index_functions::key_property(world, a))),
@@ -95,19 +102,48 @@ fn columns(table: &Table) -> impl Iterator<Item = KnownColumn> {
     stored.chain(others)
 }
 
-fn column_name(world: &World, arguments: &[Value]) -> Option<String> {
-    let (table, column) = (int_of(arguments, 0)?, int_of(arguments, 1)?);
+/// The columns of a system view or of a system function's table; none where there is none.
+fn columns_of_view(world: &World, id: ObjectId) -> Vec<KnownColumn> {
+    let views = &world.environment.views;
+    let view = views.view_name(id).and_then(|(schema, name)| views.view(schema, name));
+    let columns = view.iter().flat_map(|view| view.columns.iter()).zip(1..);
+    let known = columns.map(|(column, id)| KnownColumn {
+        id,
+        name: column.name.to_owned(),
+        sql_type: column.sql_type,
+        is_nullable: column.nullable,
+        is_identity: false,
+        is_rowguid: false,
+        is_computed: false,
+    });
+    known.collect()
+}
+
+/// The first column of a table or system view that `is_it`.
+fn column_of(world: &World, id: ObjectId, is_it: impl Fn(&KnownColumn) -> bool) -> Option<KnownColumn> {
     let snapshot = world.database.snapshot();
-    columns(snapshot.tables.get(&ObjectId(table))?).find(|known| known.id == column).map(|column| column.name)
+    match snapshot.tables.get(&id) {
+        Some(table) => columns(table).find(is_it),
+        None => columns_of_view(world, id).into_iter().find(is_it),
+    }
+}
+
+fn column_name(world: &World, arguments: &[Value]) -> Option<String> {
+    let (table, id) = (int_of(arguments, 0)?, int_of(arguments, 1)?);
+    column_of(world, ObjectId(table), |known| known.id == id).map(|column| column.name)
 }
 
 fn column_length(world: &World, arguments: &[Value]) -> Option<i64> {
     let (database, schema, name) = split_name(world, &text_of(arguments, 0))?;
     let snapshot = database.snapshot();
-    let table = snapshot.table(snapshot.schema_id(&schema)?, &name)?;
+    let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name));
     let wanted = text_of(arguments, 1);
-    let column = columns(table).find(|column| name_equals(&column.name, &wanted))?;
-    Some(i64::from(column.sql_type.max_length_bytes()))
+    let is_it = |column: &KnownColumn| name_equals(&column.name, &wanted);
+    let column = match table {
+        Some(table) => columns(table).find(is_it),
+        None => columns_of_view(world, world.environment.views.view_id(&schema, &name)?).into_iter().find(is_it),
+    };
+    Some(i64::from(column?.sql_type.max_length_bytes()))
 }
 
 /// The seed and the increment of a table's identity column.
@@ -175,10 +211,19 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
     let table = snapshot.tables.get(&id);
     let module = snapshot.modules.get(&id);
     let property = text_of(arguments, 1).to_lowercase();
+    let is = |condition: bool| Some(i64::from(condition));
     if table.is_none() && module.is_none() {
+        if let Some(letters) = type_of_view(world, id) {
+            return match property.as_str() {
+                "isview" => is(letters == "V"),
+                "isinlinefunction" | "istablefunction" => is(letters == "IF"),
+                "ismsshipped" => is(true),
+                "istable" | "isusertable" | "issystemtable" | "isprocedure" | "isscalarfunction" => is(false),
+                _ => None,
+            };
+        }
         return constraints::of_database(&snapshot).find(|known| known.id == id)?.property(&property);
     }
-    let is = |condition: bool| Some(i64::from(condition));
     let kind = |wanted: ModuleKind| is(module.is_some_and(|module| module.kind == wanted));
     let has =
         |kind| is(table.is_some_and(|table| constraints::of_table(table).any(|constraint| constraint.kind == kind)));
@@ -213,23 +258,48 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
     }
 }
 
-/// The last identity value that was given out since the instance started; NULL before.
+/// What kind of object a system view is, or the function that makes its rows.
+fn type_of_view(world: &World, id: ObjectId) -> Option<&'static str> {
+    let views = &world.environment.views;
+    let (schema, name) = views.view_name(id)?;
+    Some(if views.view(schema, name)?.parameters.is_empty() { "V" } else { "IF" })
+}
+
+/// The letters of an object's type, as `sys.objects` has them.
+fn base_type(world: &World, arguments: &[Value]) -> Option<&'static str> {
+    let id = ObjectId(int_of(arguments, 0)?);
+    let snapshot = world.database.snapshot();
+    let table = snapshot.tables.get(&id).map(|table| if table.is_system { "S" } else { "U" });
+    let found = table.or_else(|| snapshot.modules.get(&id).map(|module| module.kind.type_code()));
+    let found = found.or_else(|| snapshot.sequences.contains_key(&id).then_some("SO"));
+    let constraint =
+        || constraints::of_database(&snapshot).find(|known| known.id == id).map(|known| known.kind.type_code());
+    found.or_else(constraint).or_else(|| type_of_view(world, id))
+}
+
+/// The last identity value that was given out since the instance started, or set; of a table without rows the seed.
+/// NULL where rows would have to be read for it.
 fn last_identity(world: &World, name: &str) -> Option<i128> {
     let (database, schema, name) = split_name(world, name)?;
     let snapshot = database.snapshot();
     let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name))?;
-    table.columns.iter().find_map(|column| column.identity)?;
-    let state = world.environment.executor.identities.get((database.id(), table.id))?;
-    // Before the first value it is that one.
-    Some(state.last.unwrap_or(state.next))
+    let identity = table.columns.iter().find_map(|column| column.identity)?;
+    if let Some(state) = world.environment.executor.identities.get((database.id(), table.id)) {
+        // Before the first value it is that one.
+        return Some(state.last.unwrap_or(state.next));
+    }
+    if let Some(position) = database.database().identity_position(table.id).ok()? {
+        return Some(if position.used { position.next - i128::from(identity.increment) } else { position.next });
+    }
+    let hobts = table.base_index().partitions.iter().map(|partition| partition.hobt);
+    let rows = database.database().row_count(hobts).ok()?;
+    (rows == 0).then(|| i128::from(identity.seed))
 }
 
 fn column_property(world: &World, arguments: &[Value]) -> Option<i64> {
-    let table = int_of(arguments, 0)?;
-    let snapshot = world.database.snapshot();
-    let table = snapshot.tables.get(&ObjectId(table))?;
     let wanted = text_of(arguments, 1);
-    let column = columns(table).find(|column| name_equals(&column.name, &wanted))?;
+    let table = ObjectId(int_of(arguments, 0)?);
+    let column = column_of(world, table, |column| name_equals(&column.name, &wanted))?;
     let is = |condition: bool| Some(i64::from(condition));
     let sql_type = column.sql_type;
     match text_of(arguments, 2).to_lowercase().as_str() {

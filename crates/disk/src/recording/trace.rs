@@ -1,0 +1,207 @@
+//! A trace: what was asked of a disk, in the order in which it was, in one file.
+//!
+//! ```text
+//!   "hobttrc1"  then events:  kind u8 | a u64 | b u64 | c u64 | length u32 | bytes
+//! ```
+//!
+//! What takes time has two events: one before it is begun, and [`Kind::Done`] behind it, which names the first by its
+//! number. An operation that failed, or that was under way when the trace ended, has no second one. Names and sizes
+//! have one, written when they have changed and before the caller hears of it.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use parking_lot::Mutex;
+
+const MAGIC: &[u8; 8] = b"hobttrc1";
+const HEAD_BYTES: usize = 1 + 3 * 8 + 4;
+
+/// What an event tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// The folder that the trace is of.
+    Root = 1,
+    /// A folder that is there.
+    Directory,
+    /// A file that was there at first, durably: `a` its number, `b` its bytes.
+    File,
+    /// What was in it: `a` the file, `b` the offset.
+    Content,
+    /// A file that was made: `a` its number.
+    Created,
+    /// A name that was removed.
+    Removed,
+    /// A file's new size: `a` the file, `b` its bytes.
+    Resized,
+    /// A write that begins: `a` the file, `b` the offset, `c` 1 where it is durable when it has ended.
+    Write,
+    /// A sync of file `a` that begins.
+    Sync,
+    /// A sync of a folder that begins.
+    SyncDirectory,
+    /// Event `a` has ended, and well.
+    Done,
+    /// What the program that uses the disk notes.
+    Mark,
+}
+
+impl Kind {
+    fn from_byte(byte: u8) -> Option<Kind> {
+        use Kind::*;
+        let kinds = [Root, Directory, File, Content, Created, Removed, Resized, Write, Sync, SyncDirectory, Done, Mark];
+        kinds.into_iter().find(|kind| *kind as u8 == byte)
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    pub(super) kind: Kind,
+    pub(super) a: u64,
+    pub(super) b: u64,
+    pub(super) c: u64,
+    /// Its bytes in the trace.
+    pub(super) bytes: Range<usize>,
+}
+
+/// Where events go. Shared by all files of a disk, which so agree about an order.
+#[derive(Debug)]
+pub(super) struct TraceWriter {
+    state: Mutex<WriterState>,
+}
+
+#[derive(Debug)]
+struct WriterState {
+    file: BufWriter<File>,
+    events: u64,
+    /// The first error; nothing is written behind it.
+    failed: Option<io::Error>,
+}
+
+impl TraceWriter {
+    pub(super) fn create(path: &Path) -> io::Result<TraceWriter> {
+        let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+        file.write_all(MAGIC)?;
+        Ok(TraceWriter { state: Mutex::new(WriterState { file, events: 0, failed: None }) })
+    }
+
+    /// Appends an event, its bytes in pieces; gives its number.
+    pub(super) fn append(&self, kind: Kind, [a, b, c]: [u64; 3], pieces: &[&[u8]]) -> u64 {
+        let mut state = self.state.lock();
+        let number = state.events;
+        state.events += 1;
+        if state.failed.is_none() {
+            let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+            let mut head = [0; HEAD_BYTES];
+            head[0] = kind as u8;
+            for (place, value) in [a, b, c].into_iter().enumerate() {
+                head[1 + place * 8..9 + place * 8].copy_from_slice(&value.to_le_bytes());
+            }
+            let written = u32::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge));
+            let written = written.and_then(|length| {
+                head[25..].copy_from_slice(&length.to_le_bytes());
+                state.file.write_all(&head)?;
+                pieces.iter().try_for_each(|piece| state.file.write_all(piece))
+            });
+            state.failed = written.err();
+        }
+        number
+    }
+
+    /// Hands everything to the system.
+    pub(super) fn finish(&self) -> io::Result<()> {
+        let mut state = self.state.lock();
+        match state.failed.take() {
+            Some(error) => Err(error),
+            None => state.file.flush(),
+        }
+    }
+}
+
+/// A trace that was read.
+#[derive(Debug)]
+pub struct Trace {
+    pub(super) bytes: Vec<u8>,
+    pub(super) events: Vec<Event>,
+}
+
+impl Trace {
+    /// Reads a trace up to its end, or to where the process that wrote it was killed.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no trace.
+    pub fn read(path: &Path) -> io::Result<Trace> {
+        let bytes = std::fs::read(path)?;
+        let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()));
+        if !bytes.starts_with(MAGIC) {
+            return Err(invalid("no trace of a disk".to_owned()));
+        }
+        let mut events = Vec::new();
+        let mut at = MAGIC.len();
+        while let Some(head) = bytes.get(at..at + HEAD_BYTES) {
+            let number = |place: usize| {
+                u64::from_le_bytes(
+                    head[1 + place * 8..9 + place * 8].try_into().expect("eight bytes of a slice of eight"),
+                )
+            };
+            let length = u32::from_le_bytes(head[25..].try_into().expect("the last four bytes"));
+            let start = at + HEAD_BYTES;
+            let Some(end) = start.checked_add(length as usize).filter(|end| *end <= bytes.len()) else { break };
+            let Some(kind) = Kind::from_byte(head[0]) else {
+                return Err(invalid(format!("event {} is of kind {}", events.len(), head[0])));
+            };
+            events.push(Event { kind, a: number(0), b: number(1), c: number(2), bytes: start..end });
+            at = end;
+        }
+        Ok(Trace { bytes, events })
+    }
+
+    /// How many events it has: a cut lies before one of them, or behind the last.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether it has no events.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// What was marked before an event, in order.
+    pub fn marks(&self, before: usize) -> impl Iterator<Item = &[u8]> {
+        self.events[..before]
+            .iter()
+            .filter(|event| event.kind == Kind::Mark)
+            .map(|event| &self.bytes[event.bytes.clone()])
+    }
+
+    /// The first event that is not of the folder as it was found.
+    pub fn first_change(&self) -> usize {
+        let found = [Kind::Root, Kind::Directory, Kind::File, Kind::Content];
+        self.events.iter().position(|event| !found.contains(&event.kind)).unwrap_or(self.events.len())
+    }
+
+    /// The places behind which something has just become durable, in order: where what is not yet so matters most.
+    pub fn durable_places(&self) -> Vec<usize> {
+        let makes_durable = |event: &Event| match event.kind {
+            Kind::Sync | Kind::SyncDirectory => true,
+            Kind::Write => event.c == 1,
+            _ => false,
+        };
+        let done = self.events.iter().enumerate().filter(|(_, event)| event.kind == Kind::Done);
+        let of_durable = done.filter(|(_, event)| self.begun(event).is_some_and(makes_durable));
+        of_durable.map(|(place, _)| place + 1).collect()
+    }
+
+    /// The event that a `Done` names.
+    pub(super) fn begun(&self, done: &Event) -> Option<&Event> {
+        self.events.get(usize::try_from(done.a).ok()?)
+    }
+
+    pub(super) fn path(&self, event: &Event) -> PathBuf {
+        use std::os::unix::ffi::OsStrExt;
+        PathBuf::from(std::ffi::OsStr::from_bytes(&self.bytes[event.bytes.clone()]))
+    }
+}

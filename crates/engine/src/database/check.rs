@@ -1,0 +1,229 @@
+//! Whether a database is whole, for `DBCC CHECKDB` and its like, tests and simulation.
+//!
+//! A check begins with what is no table's: the copies of headers and of the boot page, the allocation maps, the system
+//! tables' rules. Tables are named to it one by one: extents, pages and trees of each heap and index are looked at
+//! (`hobt_access::AllocationCheck`), then, where nothing was wrong with them, the values of their rows and in which
+//! partition these are (`values`), then whether every nonclustered index has the rows of its table. At the end comes
+//! what is allocated and was not named by any table.
+//!
+//! Nothing may change what is checked; or what was found must be found again.
+//!
+//! Leaves to others: locks and repetitions (crate `query`), repairs, of which there are none.
+
+mod headers;
+mod problem;
+mod values;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hobt_access::{AccessError, AllocationCheck, Finding, RowStore};
+use hobt_base::{HobtId, number};
+use hobt_catalog::{DatabaseSnapshot, Table};
+
+use super::{Database, TableWriter};
+use crate::error::{EngineError, Result};
+
+use problem::unowned;
+pub use problem::{Found, Owner, Problem, problem_counts};
+
+/// What is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CheckScope {
+    /// Everything.
+    Database,
+    /// Extents alone.
+    Allocation,
+}
+
+/// What a table has that was checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CheckedTable {
+    /// Its rows.
+    pub rows: u64,
+    /// The pages that hold them.
+    pub pages: u64,
+}
+
+/// A check under way.
+#[derive(Debug)]
+pub struct DatabaseCheck<'a> {
+    database: &'a Database,
+    snapshot: Arc<DatabaseSnapshot>,
+    allocation: AllocationCheck,
+    scope: CheckScope,
+    cancelled: Arc<AtomicBool>,
+    found: Vec<Found>,
+    is_incomplete: bool,
+}
+
+impl<'a> DatabaseCheck<'a> {
+    /// Starts to check a whole database, whose tables are those of `snapshot`.
+    ///
+    /// # Errors
+    /// A page cannot be read at all; damage is a finding. Or `cancelled` was set.
+    pub fn begin(
+        database: &'a Database,
+        snapshot: Arc<DatabaseSnapshot>,
+        scope: CheckScope,
+        cancelled: Arc<AtomicBool>,
+    ) -> Result<DatabaseCheck<'a>> {
+        let mut check = DatabaseCheck::of_tables(database, snapshot, cancelled)?;
+        check.scope = scope;
+        check.found = unowned(check.allocation.take_findings());
+        if scope == CheckScope::Database {
+            check.found.extend(database.check_headers()?);
+            if let Err(broken) = check.snapshot.check() {
+                check.found.push(Found { problem: Problem::Catalog { reason: broken.to_string() }, owner: None });
+            }
+        }
+        Ok(check)
+    }
+
+    /// Starts to check single tables, and nothing else.
+    ///
+    /// # Errors
+    /// As [`DatabaseCheck::begin`].
+    pub fn of_tables(
+        database: &'a Database,
+        snapshot: Arc<DatabaseSnapshot>,
+        cancelled: Arc<AtomicBool>,
+    ) -> Result<DatabaseCheck<'a>> {
+        let allocation = AllocationCheck::new(database.storage()).map_err(|error| database.storage_error(error))?;
+        let allocation = allocation.until(Arc::clone(&cancelled)).stamped_by(Arc::clone(&database.shared.clock));
+        let (scope, found) = (CheckScope::Database, Vec::new());
+        Ok(DatabaseCheck { database, snapshot, allocation, scope, cancelled, found, is_incomplete: false })
+    }
+
+    /// What was found so far, and not taken yet.
+    pub fn take_found(&mut self) -> Vec<Found> {
+        // Of the maps; they are no matter of one table.
+        self.allocation.take_findings();
+        std::mem::take(&mut self.found)
+    }
+
+    /// Checks the heaps and trees of a table; `None` if one could not be opened.
+    ///
+    /// # Errors
+    /// As [`DatabaseCheck::begin`].
+    pub fn table(&mut self, table: &Arc<Table>) -> Result<Option<CheckedTable>> {
+        let before = self.found.len();
+        let mut checked = Some(CheckedTable::default());
+        for (place, index) in table.indexes.iter().enumerate() {
+            for (number, partition) in index.partitions.iter().enumerate() {
+                let owner =
+                    Owner { object: table.id, index: index.id.0, hobt: partition.hobt, name: table.name.clone() };
+                let Some(store) = self.open(partition.hobt, &owner)? else {
+                    checked = None;
+                    continue;
+                };
+                self.store(&store, &owner)?;
+                if self.scope == CheckScope::Database {
+                    self.values(table, (place, number), &store, &owner)?;
+                }
+                if let (Some(checked), 0) = (&mut checked, place) {
+                    checked.rows += store.hobt().row_count();
+                    checked.pages += store.hobt().data_pages();
+                }
+            }
+        }
+        self.is_incomplete |= checked.is_none();
+        // Where pages are damaged, what is in them is not compared.
+        let is_sound = checked.is_some() && self.found.len() == before;
+        if self.scope == CheckScope::Database && is_sound && table.indexes.len() > 1 {
+            self.compare_indexes(table)?;
+        }
+        Ok(checked)
+    }
+
+    /// Opens a heap or tree; `None` if it is damaged, which is noted, or gone.
+    fn open(&mut self, hobt: HobtId, owner: &Owner) -> Result<Option<RowStore>> {
+        match self.database.store_to_read(hobt) {
+            Ok(store) => Ok(Some(store)),
+            Err(EngineError::Storage { error: AccessError::Damaged { page, damage, .. }, .. }) => {
+                self.note(Problem::Storage(Finding::Page { page, damage }), owner);
+                Ok(None)
+            }
+            // One that came after the locks were taken, and has gone.
+            Err(error) if error.to_sql_error().number == number::INVALID_OBJECT => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn store(&mut self, store: &RowStore, owner: &Owner) -> Result<()> {
+        let checked = match (self.scope, store) {
+            (CheckScope::Database, RowStore::Heap(heap)) => self.allocation.add_hobt(heap),
+            (CheckScope::Database, RowStore::Tree(tree)) => self.allocation.add_tree(tree),
+            (CheckScope::Allocation, store) => self.allocation.add_extents(store.hobt()),
+        };
+        checked.map_err(|error| self.database.storage_error(error))?;
+        for finding in self.allocation.take_findings() {
+            self.note(Problem::Storage(finding), owner);
+        }
+        Ok(())
+    }
+
+    /// Compares every nonclustered index with the rows of its table.
+    fn compare_indexes(&mut self, table: &Arc<Table>) -> Result<()> {
+        let writer = TableWriter::open_to_read(self.database, &self.snapshot, Arc::clone(table))?;
+        let owner = |place: usize| {
+            let index = &table.indexes[place];
+            let hobt = index.partitions.first().map_or_else(HobtId::default, |partition| partition.hobt);
+            Owner { object: table.id, index: index.id.0, hobt, name: table.name.clone() }
+        };
+        let cancelled = Arc::clone(&self.cancelled);
+        let differences = match writer.check_indexes(&|| cancelled.load(Ordering::Relaxed)) {
+            Ok(differences) => differences,
+            Err(AccessError::Damaged { page, damage, .. }) => {
+                self.note(Problem::Storage(Finding::Page { page, damage }), &owner(0));
+                return Ok(());
+            }
+            Err(error) => return Err(self.database.storage_error(error)),
+        };
+        for difference in differences {
+            let index = table.indexes[difference.index].name.clone().unwrap_or_default();
+            if difference.missing > 0 {
+                let problem = Problem::Missing { index: index.clone(), rows: difference.missing };
+                self.note(problem, &owner(difference.index));
+            }
+            if difference.extra > 0 {
+                self.note(Problem::Extra { index, rows: difference.extra }, &owner(difference.index));
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, problem: Problem, owner: &Owner) {
+        self.found.push(Found { problem, owner: Some(owner.clone()) });
+    }
+
+    /// Ends the check: what was found and not taken yet, and whether it says of every extent that is allocated who owns
+    /// it.
+    pub fn finish(mut self) -> (Vec<Found>, bool) {
+        // A run list that could not be read says nothing of what its table owns.
+        let is_unread = |found: &Found| matches!(found.problem, Problem::Storage(Finding::RunList { .. }));
+        let is_complete = !self.is_incomplete && !self.found.iter().any(is_unread);
+        let rest = self.allocation.finish();
+        if is_complete {
+            self.found.extend(unowned(rest));
+        }
+        (self.found, is_complete)
+    }
+}
+
+impl Database {
+    /// Checks everything of a database that nothing changes meanwhile: what `DBCC CHECKDB` finds.
+    ///
+    /// # Errors
+    /// A page cannot be read at all, or the database cannot be used; damage is a finding.
+    pub fn check(&self) -> Result<Vec<Found>> {
+        let snapshot = self.snapshot();
+        let mut check = DatabaseCheck::begin(self, Arc::clone(&snapshot), CheckScope::Database, Arc::default())?;
+        let mut tables: Vec<&Arc<Table>> = snapshot.tables.values().collect();
+        tables.sort_unstable_by_key(|table| table.id);
+        for table in tables {
+            check.table(table)?;
+        }
+        Ok(check.finish().0)
+    }
+}

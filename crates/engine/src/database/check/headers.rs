@@ -1,0 +1,44 @@
+//! Whether both copies of each file's header say what the database has, and both copies of the boot page the same.
+
+use hobt_page::{BOOT_COPY_PAGE, BOOT_PAGE, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE};
+
+use super::{Found, Problem};
+use crate::database::{Database, TEMPDB};
+use crate::error::Result;
+
+impl Database {
+    /// The copies that are not as they were written last. Waits for a checkpoint.
+    pub(super) fn check_headers(&self) -> Result<Vec<Found>> {
+        let files = self.files.lock();
+        let mut found = Vec::new();
+        let mut note = |file, page, reason: String| {
+            found.push(Found { problem: Problem::Header { file, page, reason }, owner: None });
+        };
+        for file in &files.files {
+            for page in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
+                match file.read_header_copy(page)? {
+                    Ok(header) if header == file.header => {}
+                    Ok(_) => note(file.header.file, page, "a file's header says what the other copy says".to_owned()),
+                    Err(damage) => note(file.header.file, page, damage.to_string()),
+                }
+            }
+        }
+        // tempdb has none: it is never opened.
+        if let Some(first) = files.files.first().filter(|_| self.id != TEMPDB) {
+            let copies = [first.read_boot_copy(BOOT_PAGE)?, first.read_boot_copy(BOOT_COPY_PAGE)?];
+            for (page, copy) in [BOOT_PAGE, BOOT_COPY_PAGE].into_iter().zip(&copies) {
+                match copy {
+                    Ok(boot) if boot.database_guid == self.guid => {}
+                    Ok(_) => note(first.header.file, page, "the boot page is this database's".to_owned()),
+                    Err(damage) => note(first.header.file, page, damage.to_string()),
+                }
+            }
+            if let [Ok(boot), Ok(copy)] = &copies
+                && boot != copy
+            {
+                note(first.header.file, BOOT_COPY_PAGE, "both copies of the boot page say the same".to_owned());
+            }
+        }
+        Ok(found)
+    }
+}

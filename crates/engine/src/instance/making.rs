@@ -1,0 +1,120 @@
+//! Making an instance: all of it is there, or nothing is.
+//!
+//! A file of its own says that the making is under way. It is durable before the first database file is made, and goes
+//! when all of them are whole and durable, before anybody uses the instance:
+//!
+//! ```text
+//! hobt.making ─ sync folder ─ master, its log ─ sync folder ─ tempdb ─ sync folder ─ remove hobt.making ─ sync folder
+//! ```
+//! A start that finds it takes away what an unfinished one has made, and begins again. One that fails takes its files
+//! away itself, as far as the disk lets it. An instance that was ever used is never taken for an unfinished one: its
+//! `master` says in its header that it was changed.
+//!
+//! Leaves to others: what the files are made of (`start`).
+
+use std::path::{Path, PathBuf};
+
+use hobt_disk::{Disk, DiskError, OpenOptions};
+
+use super::start::{MASTER_FILE, TEMPDB_FILE, refuse};
+use crate::data_file::DataFile;
+use crate::error::Result;
+use crate::log_file;
+
+/// There while an instance is being made.
+const MAKING_FILE: &str = "hobt.making";
+
+/// The making of an instance that was begun.
+pub(super) struct Making<'a> {
+    disk: &'a dyn Disk,
+    folder: &'a Path,
+}
+
+impl<'a> Making<'a> {
+    /// Begins to make an instance if the folder has none, or an unfinished one; `None` if it has one. The folder is
+    /// locked by the caller.
+    ///
+    /// # Errors
+    /// The folder is that of an instance whose `master` is missing, or the disk fails.
+    pub(super) fn begin(disk: &'a dyn Disk, folder: &'a Path) -> Result<Option<Making<'a>>> {
+        let (master, marker) = (folder.join(MASTER_FILE), folder.join(MAKING_FILE));
+        let making = Making { disk, folder };
+        if disk.exists(&marker) {
+            if was_used(disk, &master) {
+                // Copied here, or put back by hand.
+                making.finish()?;
+                return Ok(None);
+            }
+            // It may not be durable yet: the start that made it may have been cut off at once.
+            making.sync()?;
+            making.remove_files().map_err(|(path, error)| refuse(&path, error))?;
+            return Ok(Some(making));
+        }
+        if disk.exists(&master) {
+            return Ok(None);
+        }
+        // tempdb is made after master, and by nothing else.
+        if disk.exists(&folder.join(TEMPDB_FILE)) {
+            return Err(refuse(
+                &master,
+                "the file is missing, and the folder is that of an instance: its list of databases would be lost. Put \
+                 the file back from a copy that was made while the instance was stopped, or start in a new folder.",
+            ));
+        }
+        let options = OpenOptions { create_new: true, ..OpenOptions::default() };
+        drop(disk.open(&marker, options).map_err(|error| refuse(&marker, error))?);
+        match making.sync() {
+            Ok(()) => Ok(Some(making)),
+            Err(error) => {
+                making.abandon();
+                Err(error)
+            }
+        }
+    }
+
+    /// Says that everything was made and is durable. If this fails, the next start finds a whole instance or begins
+    /// anew: nothing may be taken away here any more.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(super) fn finish(&self) -> Result<()> {
+        let marker = self.folder.join(MAKING_FILE);
+        self.disk.remove(&marker).map_err(|error| refuse(&marker, error))?;
+        self.sync()
+    }
+
+    /// Takes away what was made before something failed; what the disk does not let go of is taken away by the next
+    /// start. The error is the one that failed before.
+    pub(super) fn abandon(&self) {
+        // The marker goes when nothing is left that it stands for.
+        if self.remove_files().is_ok() && self.sync().is_ok() {
+            let _ = self.disk.remove(&self.folder.join(MAKING_FILE));
+            let _ = self.sync();
+        }
+    }
+
+    /// Removes the files of an unfinished instance; nothing of anybody is in them.
+    fn remove_files(&self) -> std::result::Result<(), (PathBuf, DiskError)> {
+        let master = self.folder.join(MASTER_FILE);
+        let log = log_file::log_path(&master);
+        for path in [self.folder.join(TEMPDB_FILE), log, master] {
+            match self.disk.remove(&path) {
+                Ok(()) | Err(DiskError::NotFound { .. }) => {}
+                Err(error) => return Err((path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.disk.sync_directory(self.folder).map_err(|error| refuse(self.folder, error))
+    }
+}
+
+/// Whether a `master` was changed since it was made: its header has another generation than that of a new one, durably,
+/// before the first change.
+fn was_used(disk: &dyn Disk, master: &Path) -> bool {
+    let options = OpenOptions { create_new: false, read_only: false, direct: true };
+    let header = disk.open(master, options).ok().and_then(|file| DataFile::header_of(&*file));
+    header.is_some_and(|header| header.generation > 0)
+}

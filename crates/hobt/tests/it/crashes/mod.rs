@@ -1,0 +1,425 @@
+//! Real processes that are killed, and traces of real processes that are cut: what was acknowledged is there, nothing
+//! is half there, and every database can be used.
+//!
+//! ```text
+//!   kills    a process lives ──► SIGKILL ──► (starts that are killed, too) ──► check ──► the next life in the same folder
+//!   cuts     a process lives and is recorded ──► trace ──► at many places: what a loss of power leaves ──► check
+//! ```
+//!
+//! `HOBT_KILLS` and `HOBT_CUTS` say how many, `HOBT_SEED` which seed is the first. A failure keeps its folder (the
+//! crashed instance in `data`, the `journal`), and says how to check it again: with `HOBT_AGAIN`.
+//!
+//! What each life does stands in `life`, what must hold afterwards in `check`; `docs/design/0037-kills-and-cuts.md`
+//! says why.
+
+mod check;
+mod journal;
+mod life;
+mod tables;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use hobt_base::SplitMix64;
+use hobt_disk::{Replay, Trace};
+
+use crate::client::setting;
+use journal::Known;
+use life::Orders;
+
+/// Kills and cuts where nothing is said.
+const KILLS: u64 = 50;
+const CUTS: u64 = 200;
+/// Time after which nothing new is begun where nothing is said.
+const TIME_MAX: Duration = Duration::from_secs(80);
+/// Longer than any check takes.
+const HANG: Duration = Duration::from_secs(120);
+/// Lives in one folder.
+const LIVES: u64 = 8;
+/// Cuts of one trace.
+const CUTS_OF_TRACE: u64 = 25;
+/// A folder's path of the crashed instance, checked again.
+const AGAIN: &str = "HOBT_AGAIN";
+
+/// A life's process: this program again, with its orders in the environment.
+fn start(orders: &Orders) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["crashes::life_in_a_process_of_its_own", "--exact", "--nocapture", "--test-threads=1"]);
+    let path = |path: &Path| path.to_str().expect("a path of letters").to_owned();
+    let trace = orders.trace.as_deref().map(path).unwrap_or_default();
+    let words = [
+        path(&orders.folder),
+        path(&orders.journal),
+        trace,
+        orders.seed.to_string(),
+        orders.number.to_string(),
+        u8::from(orders.only_starts).to_string(),
+        orders.milliseconds.to_string(),
+    ];
+    command.env("HOBT_LIFE", words.join("|"));
+    let errors = std::fs::File::create(orders.journal.with_file_name("stderr")).expect("a file");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().expect("the program")
+}
+
+#[test]
+fn life_in_a_process_of_its_own() {
+    // Without orders there is nothing to live for.
+    let Ok(orders) = std::env::var("HOBT_LIFE") else { return };
+    let words: Vec<&str> = orders.split('|').collect();
+    let number = |place: usize| words[place].parse::<u64>().expect("a number");
+    let trace = Some(words[2]).filter(|trace| !trace.is_empty()).map(PathBuf::from);
+    life::live(&Orders {
+        folder: words[0].into(),
+        journal: words[1].into(),
+        trace,
+        seed: number(3),
+        number: number(4).cast_signed(),
+        only_starts: number(5) == 1,
+        milliseconds: number(6),
+    });
+}
+
+/// A folder that stays if something is wrong with it.
+struct Place {
+    folder: PathBuf,
+    /// What was drawn, to be told.
+    story: String,
+}
+
+impl Place {
+    fn new(story: String) -> Place {
+        let folder = tempfile::tempdir().expect("a temporary folder").keep();
+        Place { folder: folder.canonicalize().expect("the folder's path"), story }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.folder.join("journal")
+    }
+
+    fn read_journal(&self) -> String {
+        std::fs::read_to_string(self.journal()).unwrap_or_default()
+    }
+
+    fn remove(&self) {
+        std::fs::remove_dir_all(&self.folder).expect("the folder");
+    }
+
+    /// Tells of a broken rule, and how to see it again.
+    fn fail(&self, broken: &str) -> ! {
+        panic!(
+            "{broken}\n{}\nkept: {folder}\nagain: {AGAIN}={folder} cargo test -p hobt --test it crashes::again",
+            self.story,
+            folder = self.folder.display()
+        )
+    }
+}
+
+/// An instance that is set up and was closed, to begin with.
+struct Template {
+    folder: tempfile::TempDir,
+}
+
+impl Template {
+    fn make() -> Template {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().canonicalize().expect("the folder's path");
+        let orders = Orders {
+            folder: path.join("data"),
+            journal: path.join("journal"),
+            trace: None,
+            seed: 0,
+            number: 0,
+            only_starts: false,
+            milliseconds: 0,
+        };
+        let ended = start(&orders).wait().expect("it has ended");
+        let errors = std::fs::read_to_string(path.join("stderr")).unwrap_or_default();
+        assert!(ended.success(), "{errors}");
+        Template { folder }
+    }
+
+    fn copy_to(&self, place: &Place) {
+        copy(&self.folder.path().join("data"), &place.data());
+        std::fs::copy(self.folder.path().join("journal"), place.journal()).expect("a copy");
+    }
+}
+
+/// Copies the crashed instance, so that what recovery does to it can be done again.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("the folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("its type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).expect("a copy");
+        }
+    }
+}
+
+/// Checks on a thread of its own, which may panic, and which is not waited for without end.
+fn check_guarded(folder: PathBuf, known: Known, choice: u64) -> Result<Vec<String>, String> {
+    let (sender, receiver) = channel();
+    let thread = std::thread::Builder::new().stack_size(hobt::STACK_BYTES).spawn(move || {
+        let _taken = sender.send(check::check(&folder, &known, choice));
+    });
+    match receiver.recv_timeout(HANG) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => Err(format!("the check has not ended after {} s", HANG.as_secs())),
+        Err(RecvTimeoutError::Disconnected) => {
+            let panic = thread.expect("a thread").join().expect_err("it has told nothing");
+            let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+            Err(format!("a panic: {}", text.unwrap_or("?")))
+        }
+    }
+}
+
+/// Checks what a life has left, and takes what it finds into the journal.
+fn check_place(place: &Place, choice: u64) {
+    let errors = std::fs::read_to_string(place.folder.join("stderr")).unwrap_or_default();
+    if errors.contains("panicked") {
+        place.fail(&format!("the process panicked: {errors}"));
+    }
+    let checked = place.folder.join("checked");
+    copy(&place.data(), &checked);
+    match check_guarded(checked.clone(), Known::of(&place.read_journal()), choice) {
+        Err(broken) => place.fail(&broken),
+        Ok(lines) => {
+            let notes = journal::Notes::to_file(&place.journal());
+            lines.iter().for_each(|line| notes.note(line));
+        }
+    }
+    std::fs::remove_dir_all(place.data()).expect("the folder");
+    std::fs::rename(checked, place.data()).expect("the folder");
+}
+
+/// Whether there is time and reason to go on.
+struct Budget {
+    wanted: u64,
+    done: u64,
+    /// Absent where the number was asked for.
+    until: Option<Instant>,
+}
+
+impl Budget {
+    fn new(name: &str, default: u64) -> Budget {
+        let until = std::env::var_os(name).is_none().then(|| Instant::now() + TIME_MAX);
+        Budget { wanted: setting(name, default), done: 0, until }
+    }
+
+    fn goes_on(&self) -> bool {
+        self.done < self.wanted && self.until.is_none_or(|until| Instant::now() < until)
+    }
+}
+
+/// Starts a process and kills it at a moment by chance, which is what is wanted here: behind so much work, where it
+/// works.
+fn start_and_kill(place: &Place, seed: u64, number: u64, only_starts: bool, random: &mut SplitMix64) {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let bytes = std::fs::metadata(place.journal()).map_or(0, |metadata| metadata.len());
+    let is_new = !place.data().exists();
+    let mut child = start(&Orders {
+        folder: place.data(),
+        journal: place.journal(),
+        trace: None,
+        seed,
+        number: number.cast_signed(),
+        only_starts,
+        milliseconds: 120_000,
+    });
+    life::wait_for_bytes(&place.folder.join("stderr"), life::BEGINS.len() as u64, PATIENCE);
+    let moment = match (only_starts, is_new) {
+        (true, _) => random.below(200),
+        (_, true) => random.below(1500),
+        _ => {
+            // A line has about 20 bytes; one in eight is killed before it has begun to work.
+            let work = if random.below(8) == 0 { 0 } else { 1 + random.below(12_000) };
+            life::wait_for_bytes(&place.journal(), bytes + work, PATIENCE);
+            random.below(60)
+        }
+    };
+    std::thread::sleep(Duration::from_millis(moment));
+    child.kill().expect("it is there, or has ended");
+    child.wait().expect("it has ended");
+}
+
+#[test]
+fn a_killed_process_has_lost_nothing() {
+    let first = setting("HOBT_SEED", 1);
+    let mut budget = Budget::new("HOBT_KILLS", KILLS);
+    let (mut seed, mut committed) = (first, 0);
+    let template = Template::make();
+    while budget.goes_on() {
+        let mut random = SplitMix64::new(seed);
+        let mut place = Place::new(String::new());
+        // Without it the first life is that of a new instance.
+        if random.below(4) > 0 {
+            template.copy_to(&place);
+        }
+        for number in 1..=LIVES {
+            place.story = format!("HOBT_SEED={seed}, life {number}, kill {}", budget.done + 1);
+            start_and_kill(&place, random.next_u64(), number, false, &mut random);
+            budget.done += 1;
+            // Recovery is killed as well, now and then many times in a row.
+            let starts = if random.below(3) == 0 { random.below(10) } else { 0 };
+            for _ in 0..starts {
+                start_and_kill(&place, 0, number, true, &mut random);
+            }
+            // Now and then the next life finds what this one left.
+            if random.below(4) > 0 || number == LIVES {
+                check_place(&place, random.next_u64());
+            }
+            if !budget.goes_on() {
+                check_place(&place, random.next_u64());
+                break;
+            }
+        }
+        committed += Known::of(&place.read_journal()).committed.len();
+        place.remove();
+        seed += 1;
+    }
+    println!("{} kills, {committed} transactions acknowledged", budget.done);
+    assert!(budget.done >= 5 && committed > 0, "{} kills", budget.done);
+}
+
+/// A cut of a trace that waits for its check.
+struct Cut {
+    place: Place,
+    known: Known,
+    choice: u64,
+}
+
+/// Lives and is recorded; gives the place, with the trace in it, and the journal of the lives before.
+fn record(template: &Template, seed: u64, random: &mut SplitMix64) -> (Place, String) {
+    let place = Place::new(format!("HOBT_SEED={seed}"));
+    let (is_first, is_second) = (random.below(6) == 0, random.below(3) == 0);
+    if !is_first {
+        template.copy_to(&place);
+    }
+    let orders = |number, trace, milliseconds, seed| Orders {
+        folder: place.data(),
+        journal: place.journal(),
+        trace,
+        seed,
+        number,
+        only_starts: false,
+        milliseconds,
+    };
+    let live = |orders: &Orders| {
+        let ended = start(orders).wait().expect("it has ended");
+        let errors = std::fs::read_to_string(place.folder.join("stderr")).unwrap_or_default();
+        if !ended.success() || errors.contains("panicked") {
+            place.fail(&format!("a life ended with {ended}: {errors}"));
+        }
+    };
+    if is_second {
+        live(&orders(1, None, 200 + random.below(800), random.next_u64()));
+    }
+    let before = place.read_journal();
+    live(&orders(2, Some(place.folder.join("trace")), 20_000, random.next_u64()));
+    (place, before)
+}
+
+/// Draws places to cut a trace at, in order: half of them anywhere, half where something has just become durable.
+fn draw_cuts(trace: &Trace, random: &mut SplitMix64, count: u64) -> Vec<usize> {
+    let (first, durable) = (trace.first_change(), trace.durable_places());
+    let below = |random: &mut SplitMix64, bound: usize| usize::try_from(random.below(bound as u64)).expect("below it");
+    let mut cuts: Vec<usize> = (0..count)
+        .map(|_| match random.below(2) {
+            0 if !durable.is_empty() => (durable[below(random, durable.len())] + below(random, 3)).min(trace.len()),
+            _ => first + below(random, trace.len() - first + 1),
+        })
+        .collect();
+    cuts.sort_unstable();
+    cuts
+}
+
+/// Makes the folder that a loss of power leaves at each place, and hands it over.
+fn cut_trace(recorded: &Place, before: &str, seed: u64, count: u64, hand_over: &mut dyn FnMut(Cut) -> bool) {
+    let trace = Trace::read(&recorded.folder.join("trace")).expect("the trace");
+    let mut random = SplitMix64::new(seed);
+    let mut replay = Replay::new(&trace);
+    for at in draw_cuts(&trace, &mut random, count) {
+        replay.run_to(at);
+        let survival = random.next_u64();
+        let place =
+            Place::new(format!("{}, cut before event {at} of {}, survival {survival}", recorded.story, trace.len()));
+        replay.crash(&mut SplitMix64::new(survival), &place.data()).expect("the folder");
+        let marks: Vec<u8> = trace.marks(at).flatten().copied().collect();
+        let journal = format!("{before}{}", String::from_utf8(marks).expect("the journal's lines"));
+        std::fs::write(place.journal(), &journal).expect("the journal");
+        if !hand_over(Cut { place, known: Known::of(&journal), choice: random.next_u64() }) {
+            return;
+        }
+    }
+}
+
+/// Checks cuts as they come; stops at the first that breaks a rule.
+fn check_cuts(cuts: &Mutex<Receiver<Cut>>) -> Result<u64, (Place, String)> {
+    let mut done = 0;
+    loop {
+        let next = cuts.lock().expect("no checker panics with it").recv();
+        let Ok(Cut { place, known, choice }) = next else { return Ok(done) };
+        let checked = place.folder.join("checked");
+        copy(&place.data(), &checked);
+        match check_guarded(checked, known, choice) {
+            Ok(_) => place.remove(),
+            Err(broken) => return Err((place, broken)),
+        }
+        done += 1;
+    }
+}
+
+#[test]
+fn a_process_that_loses_its_power_has_lost_nothing() {
+    let first = setting("HOBT_SEED", 1);
+    let mut budget = Budget::new("HOBT_CUTS", CUTS);
+    let (sender, receiver) = sync_channel(2);
+    let receiver = Mutex::new(receiver);
+    let template = Template::make();
+    std::thread::scope(|scope| {
+        let checkers: Vec<_> = (0..2).map(|_| scope.spawn(|| check_cuts(&receiver))).collect();
+        let mut seed = first;
+        while budget.goes_on() && checkers.iter().all(|checker| !checker.is_finished()) {
+            let mut random = SplitMix64::new(seed);
+            let (recorded, before) = record(&template, seed, &mut random);
+            let count = CUTS_OF_TRACE.min(budget.wanted - budget.done);
+            cut_trace(&recorded, &before, random.next_u64(), count, &mut |cut| {
+                budget.done += 1;
+                sender.send(cut).is_ok() && budget.goes_on() && checkers.iter().all(|checker| !checker.is_finished())
+            });
+            recorded.remove();
+            seed += 1;
+        }
+        drop(sender);
+        for checker in checkers {
+            if let Err((place, broken)) = checker.join().expect("a checker tells of panics") {
+                place.fail(&format!("{broken}\ncut {} or before", budget.done));
+            }
+        }
+    });
+    println!("{} cuts", budget.done);
+    assert!(budget.done >= 10, "{} cuts", budget.done);
+}
+
+/// Checks a kept folder again: for people who look for what is wrong.
+#[test]
+fn again() {
+    let Some(folder) = std::env::var_os(AGAIN) else { return };
+    let place = Place { folder: folder.into(), story: String::new() };
+    let checked = tempfile::tempdir().expect("a temporary folder").keep().join("checked");
+    copy(&place.data(), &checked);
+    println!("checked in {}", checked.display());
+    for choice in 0..20 {
+        let result = check_guarded(checked.clone(), Known::of(&place.read_journal()), choice);
+        result.map(drop).unwrap_or_else(|broken| place.fail(&broken));
+    }
+}

@@ -1,0 +1,263 @@
+//! What each statement saw, held against what had been written by then: see the module's list of promises.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::graph::{self, Looked, Missed};
+use super::history::{Covers, Kind, Level, Moment, Row, RowName, Step, Token, Transaction};
+use super::own::{Own, walk};
+use super::tables::{BALANCE, COMING, STAYING};
+use super::versions::Versions;
+
+/// What is wrong, and the transactions that show it.
+pub(super) type Wrong = Vec<(String, Vec<usize>)>;
+
+/// What a transaction has read and has to read again: the others' part of a row's log, nothing of one that was not
+/// there.
+type Known = BTreeMap<RowName, Option<Vec<Token>>>;
+
+/// All that is wrong with a round, whose tables have these rows in the end.
+pub(super) fn check(transactions: &[Transaction], last: &[Vec<Row>]) -> Wrong {
+    let mut wrong = Wrong::new();
+    check_last(last, &mut wrong);
+    let versions = Versions::new(transactions, last, &mut wrong);
+    let (mut looked, mut missed) = (Vec::new(), Vec::new());
+    for (at, transaction) in transactions.iter().enumerate() {
+        let (looked, missed, wrong) = (&mut looked, &mut missed, &mut wrong);
+        let mut reader = Reader { versions: &versions, at, known: Known::new(), looked, missed, wrong };
+        walk(transaction, |number, step, own| reader.step(number, step, own));
+    }
+    graph::check(&versions, (&looked, &missed), &mut wrong);
+    wrong
+}
+
+fn check_last(last: &[Vec<Row>], wrong: &mut Wrong) {
+    for (table, rows) in last.iter().enumerate() {
+        let sum: i64 = rows.iter().map(|row| row.balance).sum();
+        if sum != total() {
+            wrong.push((format!("table {table}: the sum is {sum} in the end"), Vec::new()));
+        }
+        let ids: Vec<i32> = rows.iter().map(|row| row.id).collect();
+        for id in STAYING.filter(|id| ids.iter().filter(|other| *other == id).count() != 1) {
+            wrong.push((format!("table {table}: row {id} is not there once in the end: {ids:?}"), Vec::new()));
+        }
+    }
+}
+
+/// The sum of all balances of a table.
+fn total() -> i64 {
+    STAYING.map(|_| BALANCE).sum()
+}
+
+/// A transaction whose reads are looked at.
+struct Reader<'c, 'h> {
+    versions: &'c Versions<'h>,
+    at: usize,
+    known: Known,
+    looked: &'c mut Vec<Looked>,
+    missed: &'c mut Vec<Missed>,
+    wrong: &'c mut Wrong,
+}
+
+impl Reader<'_, '_> {
+    fn this(&self) -> &Transaction {
+        &self.versions.transactions[self.at]
+    }
+
+    fn fails(&mut self, step: &Step, text: &str, other: Option<usize>) {
+        let involved = std::iter::once(self.at).chain(other.filter(|other| *other != self.at)).collect();
+        self.wrong.push((format!("{text}\n    at [{} {}] {}", step.begin, step.end, step.sql), involved));
+    }
+
+    fn step(&mut self, number: usize, step: &Step, own: &Own) {
+        if step.kind == Kind::Failing && step.error.is_none() {
+            self.fails(step, "a statement that must fail did not", None);
+        }
+        // What is not committed may be read; what is changed is locked all the same.
+        if !step.has_rows() || (step.is_read() && self.this().level == Level::ReadUncommitted) {
+            return;
+        }
+        if step.kind == Kind::Total {
+            let sum = step.seen.iter().map(|row| row.balance).sum();
+            self.sum(step, own, sum);
+            return;
+        }
+        for row in &step.seen {
+            self.row(number, step, own, row);
+        }
+        match &step.kind {
+            Kind::Read(covers) | Kind::Update(covers, _) | Kind::Delete(covers) => self.covered(step, own, covers),
+            Kind::Merge(id) => self.covered(step, own, &Covers::Ids(vec![*id])),
+            _ => {}
+        }
+        if step.kind == Kind::Read(Covers::All) {
+            self.sum(step, own, step.seen.iter().map(|row| row.balance).sum());
+        }
+    }
+
+    fn sum(&mut self, step: &Step, own: &Own, sum: i64) {
+        let wanted = total() + own.added.get(&step.table).copied().unwrap_or_default();
+        if self.this().level.reads_one_moment() && sum != wanted {
+            self.fails(step, &format!("the sum is {sum}, and {wanted} at every moment"), None);
+        }
+    }
+
+    /// One row that was seen.
+    fn row(&mut self, number: usize, step: &Step, own: &Own, row: &Row) {
+        let name = (step.table, row.id);
+        let mine = own.rows.get(&name).cloned().unwrap_or_default();
+        if row.log.is_empty() {
+            return;
+        }
+        if mine.is_gone {
+            return self.fails(step, &format!("row {name:?} is there, which the transaction has deleted"), None);
+        }
+        let Some(others) = row.log.strip_suffix(mine.tokens.as_slice()) else {
+            let text = format!("row {name:?} does not end in the transaction's own {:?}: {:?}", mine.tokens, row.log);
+            return self.fails(step, &text, None);
+        };
+        if mine.is_new {
+            if !others.is_empty() {
+                self.fails(step, &format!("row {name:?} is not as the transaction inserted it: {:?}", row.log), None);
+            }
+            return;
+        }
+        self.version(number, step, name, others);
+        if self.this().level.repeats_reads() {
+            match self.known.insert(name, Some(others.to_vec())) {
+                Some(Some(before)) if before != others => {
+                    let text = format!("row {name:?} was {before:?} for this transaction before, and is {others:?}");
+                    self.fails(step, &text, None);
+                }
+                Some(None) => {
+                    let text = format!("phantom: row {name:?} was not there for this transaction before");
+                    self.fails(step, &text, self.versions.writer(others[0]));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A version of a row that another has written: committed, whole, and none that was out of date.
+    fn version(&mut self, number: usize, step: &Step, name: RowName, log: &[Token]) {
+        let versions = self.versions;
+        let last = log.last().copied().unwrap_or_default();
+        let writer = versions.writer(last);
+        let Some(life) = versions.life(name, log) else {
+            return self.fails(step, &format!("dirty read: row {name:?} {log:?} was never committed"), writer);
+        };
+        let order = &versions.lives[life].order;
+        if !order.starts_with(log) {
+            return self.fails(
+                step,
+                &format!("dirty read: row {name:?} was {log:?}, its versions are {order:?}"),
+                writer,
+            );
+        }
+        if let Some(writer) = writer.filter(|writer| *writer != self.at) {
+            let next = order.get(log.len()).and_then(|next| versions.writer(*next));
+            if next == Some(writer) {
+                self.fails(step, &format!("row {name:?} in the midst of a transaction: {log:?} of {order:?}"), next);
+            }
+            if versions.transactions[writer].ends_from > step.end {
+                self.fails(step, &format!("dirty read: row {name:?} {log:?} was not committed yet"), Some(writer));
+            }
+        }
+        let sees_from = self.this().sees_from(step);
+        let at = self.at;
+        let is_older = |other: &usize| *other != at && versions.transactions[*other].ended < sees_from;
+        let newest = order.iter().rposition(|token| versions.writer(*token).is_some_and(|other| is_older(&other)));
+        if let Some(newest) = newest.filter(|newest| *newest >= log.len()) {
+            let text = format!("row {name:?} {log:?} is out of date: {:?} was there before", &order[..=newest]);
+            self.fails(step, &text, versions.writer(order[newest]));
+        }
+        if let Some(remover) = versions.lives[life].removed_by.filter(is_older) {
+            self.fails(step, &format!("row {name:?} {log:?} was gone before"), Some(remover));
+        }
+        self.looked.push(Looked { transaction: self.at, step: number, life, version: log.len() - 1 });
+    }
+
+    /// The rows that a statement's condition names: those that are there all the while are seen, once.
+    fn covered(&mut self, step: &Step, own: &Own, covers: &Covers) {
+        let is_covered = |row: &Row| match covers {
+            Covers::All => true,
+            Covers::Ids(ids) => ids.contains(&row.id),
+            Covers::Keys(from, to) => (*from..=*to).contains(&row.key),
+            Covers::Part(part) => row.part == *part,
+        };
+        if let Some(row) = step.seen.iter().find(|row| !row.log.is_empty() && !is_covered(row)) {
+            self.fails(step, &format!("row {} does not fulfil the condition", row.id), None);
+        }
+        let ids: BTreeSet<i32> = match covers {
+            Covers::All => STAYING.chain(COMING).collect(),
+            Covers::Ids(ids) => ids.iter().copied().collect(),
+            Covers::Keys(..) | Covers::Part(_) => return,
+        };
+        for id in ids {
+            let name = (step.table, id);
+            let count = step.seen.iter().filter(|row| row.id == id && !row.log.is_empty()).count();
+            let may_repeat = step.is_read() && self.this().level == Level::ReadCommittedLocks;
+            if count > 1 && !may_repeat {
+                self.fails(step, &format!("row {name:?} {count} times"), None);
+            }
+            if count == 0 {
+                self.absent(step, own, name);
+            }
+        }
+    }
+
+    /// A row that was not found.
+    fn absent(&mut self, step: &Step, own: &Own, name: RowName) {
+        let mine = own.rows.get(&name);
+        if mine.is_some_and(|mine| mine.is_gone) {
+            return;
+        }
+        if let Some(Some(log)) = self.known.get(&name).filter(|_| self.this().level.repeats_reads()) {
+            let text = format!("row {name:?} {log:?} has vanished");
+            return self.fails(step, &text, None);
+        }
+        let is_mine = mine.is_some_and(|mine| mine.is_new);
+        let sees_from = self.this().sees_from(step);
+        let mut lives = self.versions.lives_of(name).iter();
+        if is_mine || lives.any(|life| self.is_there(*life, sees_from, step.end)) {
+            return self.fails(step, &format!("row {name:?} was not found"), self.changing(step, name));
+        }
+        if self.this().level.keeps_out_phantoms() {
+            self.known.insert(name, None);
+        }
+        if self.this().level == Level::Serializable {
+            self.stays_absent(step, name);
+        }
+    }
+
+    /// A row that was not found, whose place is locked until the transaction ends: it had gone before, or comes behind
+    /// that end.
+    fn stays_absent(&mut self, step: &Step, name: RowName) {
+        let versions = self.versions;
+        for life in versions.lives_of(name).iter().copied() {
+            let remover = versions.lives[life].removed_by;
+            let was_before = remover.is_some_and(|remover| versions.transactions[remover].ends_from < step.end);
+            let inserter = versions.inserter(life).filter(|inserter| *inserter != self.at);
+            if !was_before && inserter.is_some() && versions.inserted_at(life) < self.this().ends_from {
+                let text = format!("phantom: row {name:?} came while its place was locked");
+                self.fails(step, &text, inserter);
+            }
+            self.missed.push(Missed { transaction: self.at, life, was_before });
+        }
+    }
+
+    /// A transaction that changed a row while a step was under way.
+    fn changing(&self, step: &Step, name: RowName) -> Option<usize> {
+        let versions = self.versions;
+        let all = versions.transactions.iter().enumerate().filter(|(at, _)| *at != self.at);
+        let mut beside = all.filter(|(_, other)| other.first_look() < step.end && other.ended > step.begin);
+        beside.find(|(at, _)| versions.done[*at].rows.contains_key(&name)).map(|(at, _)| at)
+    }
+
+    /// Whether a row is there for every reader between two moments.
+    fn is_there(&self, life: usize, from: Moment, to: Moment) -> bool {
+        let versions = self.versions;
+        let came = versions.inserter(life).is_none_or(|inserter| versions.transactions[inserter].ended < from);
+        let stays = versions.lives[life].removed_by.is_none_or(|remover| versions.transactions[remover].ends_from > to);
+        came && stays
+    }
+}

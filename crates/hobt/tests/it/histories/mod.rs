@@ -1,0 +1,161 @@
+//! Sessions of all isolation levels on threads of their own, at random on the same few rows; what they saw is then held
+//! against what each level promises ([0036](../../../../../docs/design/0036-histories.md)).
+//!
+//! ```text
+//!   script.rs    what a session does, from a seed
+//!   player.rs    does it, and writes down what came of it, between two moments of one clock
+//!   versions.rs  the versions of each row in order: rows have the list of their changes in them
+//!   check.rs     what every statement saw
+//!   graph.rs     which transaction depends on which
+//! ```
+//!
+//! What is checked: nothing is read that did not commit, was taken back to a savepoint, or was changed again before the
+//! commit; what had committed before is seen; rows that are there all the while are found, once; a transaction sees its
+//! own changes and none that it has taken back; `REPEATABLE READ`, `SERIALIZABLE` and `SNAPSHOT` see rows as they saw
+//! them before; the latter two no new ones; money that is moved about is never more or less at one moment;
+//! no committed change is lost; what a statement under versions, or a transaction under `SNAPSHOT`, has read is of one
+//! moment; writers and readers that keep their locks have an order; indexes agree with their tables in the end.
+//!
+//! `HOBT_HISTORY_SECONDS` says how long (15), `HOBT_SEED` which round is the first. A failure names its round's
+//! seed, which makes the scripts again, though not how threads meet.
+
+mod check;
+mod graph;
+mod history;
+mod own;
+mod player;
+mod script;
+mod tables;
+mod versions;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::{Duration, Instant};
+
+use hobt::{Event, Flow, Instance, Session};
+use hobt_base::SplitMix64;
+
+use history::{Row, Transaction};
+use player::{Shared, play, row_of};
+use tables::{FORMS, OF_DATABASE, RoundTable};
+
+/// Sessions of a round.
+const SESSIONS: usize = 6;
+/// Transactions of each.
+const TRANSACTIONS: usize = 30;
+/// Tables of a round, so that transactions go over several.
+const TABLES: usize = 2;
+/// So many things that are wrong are shown of a round.
+const SHOWN: usize = 3;
+
+fn number_of(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{variable}: {text}")))
+}
+
+#[test]
+fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
+    let seconds = Duration::from_secs(number_of("HOBT_HISTORY_SECONDS", 15));
+    let first = number_of("HOBT_SEED", 1);
+    let began = Instant::now();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let instance = Instance::open(folder.path()).expect("an instance");
+    for (database, versions) in [("locks", "OFF"), ("versions", "ON")] {
+        let mut session = instance.session().expect("a session");
+        session.run(&format!("CREATE DATABASE {database}")).expect("a database");
+        let options = [format!("READ_COMMITTED_SNAPSHOT {versions}"), "ALLOW_SNAPSHOT_ISOLATION ON".to_owned()];
+        for option in options {
+            session.run(&format!("ALTER DATABASE {database} SET {option}")).expect("an option");
+        }
+        session.run(&format!("USE {database}")).expect("the database");
+        OF_DATABASE.iter().for_each(|batch| session.run(batch).expect("a partition scheme"));
+    }
+    let (mut rounds, mut transactions, mut steps, mut errors) = (0, 0, 0, BTreeMap::new());
+    while rounds == 0 || began.elapsed() < seconds {
+        let seed = first + rounds;
+        let played = round(&instance, seed, began + seconds);
+        transactions += played.iter().filter(|transaction| transaction.is_committed).count();
+        steps += played.iter().map(|transaction| transaction.steps.len()).sum::<usize>();
+        for error in played.iter().flat_map(|transaction| &transaction.steps).filter_map(|step| step.error) {
+            *errors.entry(error).or_insert(0) += 1;
+        }
+        rounds += 1;
+    }
+    println!("{rounds} rounds, {transactions} committed transactions, {steps} statements in {:?}", began.elapsed());
+    println!("errors by number: {errors:?}");
+    assert!(transactions > 0, "nothing committed");
+}
+
+/// Plays a round and checks it.
+fn round(instance: &Instance, seed: u64, until: Instant) -> Vec<Transaction> {
+    let mut random = SplitMix64::new(seed);
+    let has_versions = random.next_u64().is_multiple_of(2);
+    let database = if has_versions { "versions" } else { "locks" };
+    let forms: BTreeSet<usize> =
+        (0..TABLES).map(|_| usize::try_from(random.next_u64() % FORMS.len() as u64).expect("a few")).collect();
+    let tables: Vec<RoundTable> = forms.iter().map(|form| RoundTable::new(seed, &FORMS[*form])).collect();
+    let session = || {
+        let mut session = instance.session().expect("a session");
+        session.run(&format!("USE {database}")).expect("the database");
+        session
+    };
+    let mut owner = session();
+    for batch in tables.iter().flat_map(RoundTable::setup) {
+        owner.run(&batch).unwrap_or_else(|error| panic!("{batch}: {error}"));
+    }
+    let shared = Shared {
+        tables: &tables,
+        has_versions,
+        transactions: TRANSACTIONS,
+        until,
+        clock: AtomicU64::new(1),
+        tokens: AtomicU32::new(1),
+    };
+    let transactions: Vec<Transaction> = std::thread::scope(|scope| {
+        let begin = |thread: usize| {
+            let (mut session, seed, shared) = (session(), random.next_u64(), &shared);
+            if thread % 2 == 1 {
+                // Statements of one key go without a plan where they can.
+                session.run("DBCC TRACEON (30002)").expect("a trace flag");
+            }
+            scope.spawn(move || play(shared, session, thread, seed))
+        };
+        let threads: Vec<_> = (0..SESSIONS).map(begin).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let last: Vec<Vec<Row>> = tables.iter().map(|table| rows(&mut owner, &table.name)).collect();
+    let wrong = check::check(&transactions, &last);
+    if !wrong.is_empty() {
+        let named: Vec<String> = tables.iter().map(|table| format!("{:?}", table.setup())).collect();
+        println!("\nround {seed}, database {database}, tables\n{}", named.join("\n"));
+        for (text, involved) in wrong.iter().take(SHOWN) {
+            println!("\nWRONG: {text}");
+            let involved: BTreeSet<&usize> = involved.iter().collect();
+            involved.into_iter().for_each(|at| println!("{}", transactions[*at]));
+        }
+        panic!("round {seed}: {} things are wrong, the first: {}", wrong.len(), wrong[0].0);
+    }
+    for table in &tables {
+        let batch = format!("DBCC CHECKTABLE ({}) WITH NO_INFOMSGS", table.name);
+        owner.run(&batch).unwrap_or_else(|error| panic!("round {seed}: {batch}: {error}"));
+        owner.run(&format!("DROP TABLE {}", table.name)).expect("the table goes");
+    }
+    transactions
+}
+
+/// The rows of a table.
+fn rows(session: &mut Session, table: &str) -> Vec<Row> {
+    let (mut rows, mut columns) = (Vec::new(), Vec::new());
+    session.execute(&format!("SELECT id, k, p, bal, log FROM {table}"), &mut |event: Event| {
+        match event {
+            Event::ResultSet(begun) => columns = begun,
+            Event::Rows(batch) => rows.extend((0..batch.num_rows()).map(|row| {
+                let cell = |column| hobt::cell_text(&columns, &batch, row, column).expect("a text").unwrap_or_default();
+                row_of(&(0..batch.num_columns()).map(cell).collect::<Vec<String>>())
+            })),
+            Event::Error(error) => panic!("{table}: {error}"),
+            _ => {}
+        }
+        Flow::Continue
+    });
+    rows
+}

@@ -1,0 +1,46 @@
+//! What a batch ends in: rows, an error that a user can cause, or an internal error or a panic.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use hobt::{Session, SqlError};
+use hobt_base::number;
+
+use crate::client::answer;
+
+/// A row, as texts; `None` is NULL.
+pub(crate) type Row = Vec<Option<String>>;
+
+/// What a batch ended in.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Rows(Vec<Row>),
+    /// An error that SQL Server has too.
+    Failed(SqlError),
+    /// An error that nothing in a script may cause, or a panic: its text.
+    Broken(String),
+}
+
+impl Outcome {
+    /// The rows, or the number of the error, or that it is broken.
+    pub(crate) fn in_short(&self) -> String {
+        match self {
+            Outcome::Rows(rows) => format!("{rows:?}"),
+            Outcome::Failed(error) => format!("error {}", error.number),
+            Outcome::Broken(text) => format!("broken: {text}"),
+        }
+    }
+}
+
+/// Runs a batch. One that panics leaves the session as it is, which tests that go on with it put up with.
+pub(crate) fn run(session: &mut Session, batch: &str) -> Outcome {
+    match catch_unwind(AssertUnwindSafe(|| answer(session, batch))) {
+        Ok((rows, None)) => Outcome::Rows(rows),
+        Ok((_, Some(error))) if error.number == number::INTERNAL => Outcome::Broken(error.to_string()),
+        Ok((_, Some(error))) => Outcome::Failed(error),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            Outcome::Broken(format!("a panic: {}", text.unwrap_or_default()))
+        }
+    }
+}

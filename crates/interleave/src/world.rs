@@ -1,0 +1,738 @@
+//! The lives of an instance: it starts, sessions and administrators work in it beside each other, the power fails or
+//! not, and what is there afterwards is held against what they were told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hobt_base::SplitMix64;
+use hobt_disk::{Disk, SimulatedConfig, SimulatedDisk};
+use hobt_engine::{Instance, InstanceSettings};
+use hobt_session::{CancelHandle, Server, Session, SessionOptions};
+use hobt_sync::schedule::{Ended, Habit, Schedule};
+
+use crate::history::{Done, History, Key, Outcome, Value};
+use crate::judge::{self, Rows};
+use crate::others::{self, Act, passing};
+use crate::script::{Author, Script, TableName};
+use crate::session::{Client, SharedHistory, ask};
+use crate::tables::{ROWS, Shape, fill};
+use crate::{Options, Report};
+
+/// The databases that stay.
+pub(crate) const DATABASES: [&str; 2] = ["alpha", "beta"];
+const FOLDER: &str = "/sim";
+const POOL_PAGES: [u64; 3] = [96, 160, 1024];
+/// Moments of tokens of the lives do not meet.
+const TOKENS_OF_A_LIFE: i64 = 100_000;
+
+/// What happens in one life, but for the order.
+#[derive(Clone, Debug)]
+pub(crate) struct Life {
+    pub(crate) scripts: Vec<Script>,
+    pub(crate) others: Vec<Vec<Act>>,
+    schedule: u64,
+    habit: Habit,
+    /// Points until the power fails.
+    crash: Option<u64>,
+    /// Changes of the disk until it fails again, for each start behind this life that is cut off.
+    crashes_in_recovery: Vec<u64>,
+    closes: bool,
+}
+
+/// What a world is, but for the order of things: what can be cut down.
+#[derive(Clone, Debug)]
+pub(crate) struct Cast {
+    pub(crate) tables: Vec<TableName>,
+    pub(crate) lives: Vec<Life>,
+    pool_pages: u64,
+    locks_reads: [bool; DATABASES.len()],
+    delays: [&'static str; DATABASES.len()],
+    recovery: [&'static str; DATABASES.len()],
+}
+
+/// A part of a cast that may be left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cut {
+    LastLife,
+    Crash(usize),
+    Session(usize, usize),
+    Other(usize, usize),
+    Transaction(usize, usize, usize),
+    Act(usize, usize, usize),
+    Statement(usize, usize, usize, usize),
+}
+
+impl Cast {
+    /// What a seed says.
+    pub(crate) fn draw(seed: u64, options: &Options) -> Cast {
+        let mut random = SplitMix64::new(seed);
+        let mut below = |bound: u64| usize::try_from(random.below(bound)).expect("few");
+        let mut tables = Vec::new();
+        for number in 0..2 + below(2) {
+            let database = below(DATABASES.len() as u64);
+            let name = format!("{}.dbo.t{number}", DATABASES[database]);
+            tables.push(TableName { name, database, shape: Shape::ALL[below(Shape::ALL.len() as u64)] });
+        }
+        let pool_pages = POOL_PAGES[below(POOL_PAGES.len() as u64)];
+        let locks_reads = DATABASES.map(|_| below(3) == 0);
+        let delays = DATABASES.map(|_| ["DISABLED", "DISABLED", "ALLOWED", "FORCED"][below(4)]);
+        let recovery = DATABASES.map(|_| ["SIMPLE", "SIMPLE", "FULL"][below(3)]);
+        let lives = 1 + random.below(options.lives.max(1));
+        let lives = (0..lives).map(|life| Cast::life(&mut random, options, &tables, life)).collect();
+        Cast { tables, lives, pool_pages, locks_reads, delays, recovery }
+    }
+
+    fn life(random: &mut SplitMix64, options: &Options, tables: &[TableName], life: u64) -> Life {
+        let token = i64::try_from(life + 1).expect("few") * TOKENS_OF_A_LIFE;
+        let mut author = Author { random: SplitMix64::new(random.next_u64()), tables, token };
+        let sessions = 2 + random.below(options.sessions.saturating_sub(1).max(1));
+        let mut count = || 1 + random.below(options.transactions.max(1));
+        let scripts: Vec<Script> = (0..sessions).map(|_| author.script(count())).collect();
+        let others = [true, false].map(|keeps_house| {
+            let count = random.below(5);
+            others::draw(random, tables, count, keeps_house, life)
+        });
+        let habit = match random.below(4) {
+            0 => Habit::OneOf(2),
+            1 => Habit::OneOf(15),
+            2 => Habit::OneOf(120),
+            _ => Habit::Priorities(400),
+        };
+        let reach = [1_000, 5_000, 20_000][usize::try_from(random.below(3)).expect("few")];
+        let crash = (options.crashes && random.below(100) < 65).then(|| 1 + random.below(reach));
+        let mut crashes_in_recovery = Vec::new();
+        while options.crashes && crashes_in_recovery.len() < 10 && random.below(100) < 30 {
+            crashes_in_recovery.push(1 + random.below(60));
+        }
+        let (schedule, closes) = (random.next_u64(), random.below(3) == 0);
+        Life { scripts, others: others.into(), schedule, habit, crash, crashes_in_recovery, closes }
+    }
+
+    /// All that can be left out, the larger parts first.
+    pub(crate) fn cuts(&self) -> Vec<Cut> {
+        let mut cuts = vec![Cut::LastLife];
+        for (life, of_life) in self.lives.iter().enumerate().rev() {
+            cuts.push(Cut::Crash(life));
+            cuts.extend((0..of_life.scripts.len()).map(|session| Cut::Session(life, session)));
+            cuts.extend((0..of_life.others.len()).map(|other| Cut::Other(life, other)));
+            for (session, script) in of_life.scripts.iter().enumerate() {
+                cuts.extend((0..script.len()).rev().map(|at| Cut::Transaction(life, session, at)));
+            }
+            for (other, acts) in of_life.others.iter().enumerate() {
+                cuts.extend((0..acts.len()).rev().map(|at| Cut::Act(life, other, at)));
+            }
+            for (session, script) in of_life.scripts.iter().enumerate() {
+                for (at, transaction) in script.iter().enumerate().rev() {
+                    let statements = (0..transaction.statements.len()).rev();
+                    cuts.extend(statements.map(|statement| Cut::Statement(life, session, at, statement)));
+                }
+            }
+        }
+        cuts
+    }
+
+    /// Without a part; `None` if there is none of it, or no more.
+    pub(crate) fn without(&self, cut: &Cut) -> Option<Cast> {
+        let mut cast = self.clone();
+        match *cut {
+            Cut::LastLife => {
+                cast.lives.pop()?;
+                if cast.lives.is_empty() {
+                    return None;
+                }
+            }
+            Cut::Crash(life) => {
+                let life = cast.lives.get_mut(life)?;
+                if life.crashes_in_recovery.is_empty() {
+                    life.crash.take()?;
+                } else {
+                    life.crashes_in_recovery.pop();
+                }
+            }
+            Cut::Session(life, session) => take_all(cast.lives.get_mut(life)?.scripts.get_mut(session)?)?,
+            Cut::Other(life, other) => take_all(cast.lives.get_mut(life)?.others.get_mut(other)?)?,
+            Cut::Transaction(life, session, at) => {
+                take_one(cast.lives.get_mut(life)?.scripts.get_mut(session)?, at)?;
+            }
+            Cut::Act(life, other, at) => take_one(cast.lives.get_mut(life)?.others.get_mut(other)?, at)?,
+            Cut::Statement(life, session, at, statement) => {
+                let transaction = cast.lives.get_mut(life)?.scripts.get_mut(session)?.get_mut(at)?;
+                take_one(&mut transaction.statements, statement)?;
+            }
+        }
+        Some(cast)
+    }
+}
+
+fn take_all<T>(from: &mut Vec<T>) -> Option<()> {
+    (!from.is_empty()).then(|| from.clear())
+}
+
+fn take_one<T>(from: &mut Vec<T>, at: usize) -> Option<()> {
+    (at < from.len()).then(|| drop(from.remove(at)))
+}
+
+/// What the actors of a life share.
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<SimulatedDisk>,
+    pub(crate) tables: Vec<TableName>,
+    /// Of each database, whether READ COMMITTED locks what it reads.
+    pub(crate) locks_reads: [bool; DATABASES.len()],
+    pub(crate) history: SharedHistory,
+    server: Arc<Server>,
+    /// Databases that come and go, and tokens of transactions over them.
+    passing: Mutex<Passing>,
+}
+
+#[derive(Clone, Default, Debug)]
+struct Passing {
+    listed: BTreeSet<u64>,
+    /// Being made or dropped.
+    doubtful: BTreeSet<u64>,
+    /// By database that passes and one that stays the tokens of transactions that were acknowledged.
+    tokens: BTreeMap<(u64, usize), BTreeSet<i64>>,
+}
+
+pub(crate) struct World {
+    seed: u64,
+    options: Options,
+    cast: Cast,
+    disk: Arc<SimulatedDisk>,
+    rows: Rows,
+    passing: Passing,
+    numbers: BTreeSet<(usize, bool, i64)>,
+    report: Report,
+    log: Vec<String>,
+}
+
+type Step<T> = Result<T, String>;
+
+/// Why a start did not come to its end.
+enum Stop {
+    Crash,
+    Bug(String),
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, options: &Options, cast: &Cast) -> World {
+        let disk = SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory without a device");
+        let (rows, passing, log) = (Rows::new(), Passing::default(), Vec::new());
+        let (options, cast, report) = (options.clone(), cast.clone(), Report::default());
+        World { seed, options, cast, disk, rows, passing, numbers: BTreeSet::new(), report, log }
+    }
+
+    pub(crate) fn take_log(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.log)
+    }
+
+    fn note(&mut self, text: impl FnOnce() -> String) {
+        if self.options.keeps_log {
+            let text = text();
+            self.log.push(text);
+        }
+    }
+
+    /// All lives of the instance.
+    pub(crate) fn run(&mut self) -> Step<Report> {
+        let mut server = self.begin()?;
+        for number in 0..self.cast.lives.len() {
+            let life = self.cast.lives[number].clone();
+            self.note(|| format!("-- life {number}: {:?}, crash at point {:?}", life.habit, life.crash));
+            server = self.live(server, &life)?;
+        }
+        server.instance().close().map_err(|error| format!("the last close: {error}"))?;
+        drop(server);
+        self.report.trace = self.report.trace.rotate_left(11) ^ self.disk.trace();
+        Ok(self.report)
+    }
+
+    fn open(&self) -> Result<Arc<Server>, String> {
+        let settings = InstanceSettings {
+            memory_bytes: Some(128 << 20),
+            pool_bytes: Some(self.cast.pool_pages * 8192),
+            log_ring_bytes: Some(1 << 20),
+            checkpoints_by_hand: true,
+            ..InstanceSettings::default()
+        };
+        let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as Arc<dyn Disk>;
+        let instance = Instance::open_on(disk, Path::new(FOLDER), settings).map_err(|error| error.to_string())?;
+        Server::new(instance).map_err(|error| error.to_string())
+    }
+
+    fn session(server: &Arc<Server>) -> Step<Session> {
+        server.session(&SessionOptions::default()).map_err(|error| format!("a session: {error}"))
+    }
+
+    /// The instance with its databases and tables.
+    fn begin(&mut self) -> Step<Arc<Server>> {
+        let server = self.open()?;
+        self.report.starts += 1;
+        let mut session = World::session(&server)?;
+        // Its number is free for a database that passes, which then decides transactions over it and the others.
+        let mut batches = vec!["CREATE DATABASE first".to_owned()];
+        for (at, name) in DATABASES.iter().enumerate() {
+            batches.push(format!(
+                "CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB, FILEGROWTH = 512KB) LOG ON (NAME = {name}_log, SIZE = \
+                 4MB, FILEGROWTH = 1MB)"
+            ));
+            let versions = if self.cast.locks_reads[at] { "OFF" } else { "ON" };
+            batches.push(format!("ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON"));
+            batches.push(format!("ALTER DATABASE {name} SET READ_COMMITTED_SNAPSHOT {versions}"));
+            batches.push(format!("ALTER DATABASE {name} SET DELAYED_DURABILITY = {}", self.cast.delays[at]));
+            batches.push(format!("ALTER DATABASE {name} SET RECOVERY {}", self.cast.recovery[at]));
+            batches.push(format!("ALTER DATABASE {name} SET AUTO_CREATE_STATISTICS OFF, AUTO_UPDATE_STATISTICS OFF"));
+            batches.push(format!("CREATE TABLE {name}.dbo.side (tok bigint NOT NULL, pad varchar(900) NOT NULL)"));
+            batches.push(format!("USE {name}; CREATE SEQUENCE numbers AS bigint START WITH 1 CACHE 4"));
+            batches.push(format!("CREATE TABLE {name}.dbo.numbered (n int IDENTITY NOT NULL, one int NOT NULL)"));
+            batches.push(format!("CREATE TABLE {name}.dbo.crossed (passing int NOT NULL, tok bigint NOT NULL)"));
+        }
+        for table in &self.cast.tables {
+            let (database, own) = table.name.split_once(".dbo.").expect("a name with a database");
+            batches.push(format!("USE {database}; {}", table.shape.create(own)));
+            batches.push(fill(&table.name));
+            batches.extend(table.shape.create_children(own).map(|text| format!("USE {database}; {text}")));
+        }
+        batches.push("USE master; DROP DATABASE first".to_owned());
+        // What the beginning made is durable, whatever the databases' commits are.
+        batches.extend(DATABASES.map(|name| format!("EXEC {name}.sys.sp_flush_log")));
+        for batch in batches {
+            if let Some(error) = ask(&mut session, &batch).error {
+                return Err(format!("the world's beginning: error {}: {}\n{batch}", error.number, error.message));
+            }
+        }
+        let first = Value { token: 0, balance: crate::tables::BALANCE };
+        let all = (0..self.cast.tables.len()).flat_map(|table| (0..ROWS).map(move |rid| (table, rid)));
+        self.rows = all.map(|key| (key, first)).collect();
+        Ok(server)
+    }
+
+    /// One life, and the start behind it.
+    fn live(&mut self, server: Arc<Server>, life: &Life) -> Step<Arc<Server>> {
+        let numbers = std::mem::take(&mut self.numbers);
+        let history = History { keeps_log: self.options.keeps_log, numbers, ..History::default() };
+        let shared = Shared {
+            disk: Arc::clone(&self.disk),
+            tables: self.cast.tables.clone(),
+            locks_reads: self.cast.locks_reads,
+            history: Arc::new(Mutex::new(history)),
+            server: Arc::clone(&server),
+            passing: Mutex::new(self.passing.clone()),
+        };
+        let ran = self.act(&shared, life);
+        let mut history = std::mem::take(&mut *shared.history.lock().unwrap_or_else(PoisonError::into_inner));
+        self.passing = shared.passing.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.log.append(&mut history.log);
+        drop(shared);
+        ran?;
+        if let Some(wrong) = history.wrong.take() {
+            return Err(wrong);
+        }
+        self.numbers = std::mem::take(&mut history.numbers);
+        // What was not committed of an identity column may come again behind a crash.
+        let keeps_identities = !self.disk.is_off() && life.closes;
+        self.numbers.retain(|(_, is_identity, _)| keeps_identities || !is_identity);
+        let before = std::mem::take(&mut self.rows);
+        let has_crashed = self.disk.is_off();
+        if has_crashed {
+            self.report.crashes += 1;
+            self.note(|| "-- the power failed".to_owned());
+        } else {
+            let found = self.look(&server).map_err(|stop| format!("while it lives: {}", stop.text()))?;
+            judge::settle(&history, &before, &found, &BTreeSet::new())?;
+            if life.closes {
+                self.note(|| "-- it is closed".to_owned());
+                server.instance().close().map_err(|error| format!("the close: {error}"))?;
+            } else {
+                self.note(|| "-- the power fails, and nothing is under way".to_owned());
+                self.disk.crash(life.schedule);
+            }
+        }
+        server.end_background();
+        drop(server);
+        let (server, found) = self.start_again(life)?;
+        let may_be_lost = if has_crashed || !life.closes { self.may_be_lost(&history) } else { BTreeSet::new() };
+        let is_there = judge::settle(&history, &before, &found, &may_be_lost)?;
+        for (number, done) in history.transactions.iter_mut().enumerate() {
+            if done.outcome == Outcome::InDoubt && !self.delays(done) {
+                let kept = is_there.get(&number).copied().unwrap_or(true);
+                done.outcome = if kept { Outcome::Committed } else { Outcome::RolledBack };
+            }
+        }
+        judge::judge(&history, &before)?;
+        self.count(&history);
+        self.rows = found;
+        Ok(server)
+    }
+
+    fn databases_of(&self, done: &Done) -> BTreeSet<usize> {
+        done.writes.iter().map(|write| self.cast.tables[write.key.0].database).collect()
+    }
+
+    /// Whether a transaction's commit may return before it is durable.
+    fn delays(&self, done: &Done) -> bool {
+        let databases = self.databases_of(done);
+        databases.len() == 1 && databases.iter().all(|database| self.delays_in(*database, done))
+    }
+
+    fn delays_in(&self, database: usize, done: &Done) -> bool {
+        match self.cast.delays[database] {
+            "FORCED" => true,
+            "ALLOWED" => done.is_delayed,
+            _ => false,
+        }
+    }
+
+    fn may_be_lost(&self, history: &History) -> BTreeSet<usize> {
+        judge::may_be_lost(history, &|done| self.databases_of(done), &|database, done| self.delays_in(database, done))
+    }
+
+    fn count(&mut self, history: &History) {
+        let report = &mut self.report;
+        report.statements += history.statements;
+        report.deadlocks += history.deadlocks;
+        report.conflicts += history.conflicts;
+        for done in &history.transactions {
+            report.commits += u64::from(done.outcome == Outcome::Committed);
+            report.doubtful += u64::from(done.outcome == Outcome::InDoubt);
+            report.reads += done.reads.len() as u64;
+            report.writes += done.writes.len() as u64;
+            report.trace = report.trace.rotate_left(3) ^ done.ended.unwrap_or(0) ^ done.begun << 20;
+        }
+    }
+
+    /// Runs the sessions and administrators of a life beside each other.
+    fn act(&mut self, shared: &Shared, life: &Life) -> Step<()> {
+        let mut cancels: Vec<CancelHandle> = Vec::new();
+        let mut actors: Vec<(String, Box<dyn FnOnce() + Send + '_>)> = Vec::new();
+        for (number, script) in life.scripts.iter().enumerate() {
+            let session = World::session(&shared.server)?;
+            cancels.push(session.cancel_handle());
+            let mut client = Client { number, shared, session };
+            actors.push((format!("session {number}"), Box::new(move || client.run(script))));
+        }
+        for (number, acts) in life.others.iter().enumerate() {
+            let session = World::session(&shared.server)?;
+            cancels.push(session.cancel_handle());
+            let mut other = Other { number, shared, session };
+            actors.push((format!("administrator {number}"), Box::new(move || other.run(acts))));
+        }
+        let cancels = Arc::new(cancels);
+        let mut schedule = Schedule::new(life.schedule, life.habit);
+        if let Some(crash) = life.crash {
+            let (disk, cancels, seed) = (Arc::clone(&self.disk), Arc::clone(&cancels), life.schedule);
+            schedule = schedule.alarm_at(crash, move || {
+                disk.lose_power(seed);
+                cancels.iter().for_each(CancelHandle::cancel);
+            });
+        }
+        let (disk, history, seed) = (Arc::clone(&self.disk), Arc::clone(&shared.history), self.seed);
+        let schedule = schedule.on_stuck(move || {
+            history.lock().unwrap_or_else(PoisonError::into_inner).is_wrong("no session can go on".to_owned());
+            eprintln!("seed {seed}: no session can go on");
+            disk.lose_power(seed);
+            cancels.iter().for_each(CancelHandle::cancel);
+        });
+        let (trace, ended) = schedule.run(actors);
+        self.report.points += trace.points;
+        self.report.switches += trace.switches;
+        self.report.trace = self.report.trace.rotate_left(5) ^ trace.sum;
+        for ended in ended {
+            if let Ended::Panicked(text) = ended {
+                return Err(format!("a panic: {text}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts until it works, with power failures in between.
+    fn start_again(&mut self, life: &Life) -> Step<(Arc<Server>, Rows)> {
+        let mut cuts = life.crashes_in_recovery.iter();
+        loop {
+            self.disk.power_on();
+            if let Some(cut) = cuts.next() {
+                self.disk.crash_at(self.disk.changes() + cut, life.schedule ^ cut);
+            }
+            self.note(|| "-- it starts".to_owned());
+            match self.start() {
+                Ok(started) => {
+                    self.disk.power_on();
+                    return Ok(started);
+                }
+                Err(Stop::Bug(text)) => return Err(format!("behind a start: {text}")),
+                Err(Stop::Crash) => {
+                    self.note(|| "-- the power failed in recovery".to_owned());
+                    self.report.crashes_in_recovery += 1;
+                }
+            }
+        }
+    }
+
+    fn start(&mut self) -> Result<(Arc<Server>, Rows), Stop> {
+        let server = self.open().map_err(|text| self.stop(format!("the start: {text}")))?;
+        self.report.starts += 1;
+        let found = self.look(&server)?;
+        Ok((server, found))
+    }
+
+    fn stop(&self, text: String) -> Stop {
+        if self.disk.is_off() { Stop::Crash } else { Stop::Bug(text) }
+    }
+
+    fn query(&self, session: &mut Session, batch: &str) -> Result<Vec<Vec<Option<String>>>, Stop> {
+        let answer = ask(session, batch);
+        match answer.error {
+            None => Ok(answer.rows),
+            Some(error) => Err(self.stop(format!("error {}: {} in {batch}", error.number, error.message))),
+        }
+    }
+
+    /// What is in the tables; everything agrees with itself.
+    fn look(&mut self, server: &Arc<Server>) -> Result<Rows, Stop> {
+        let mut session = World::session(server).map_err(|text| self.stop(text))?;
+        self.look_at_databases(&mut session)?;
+        let mut rows = Rows::new();
+        for (number, table) in self.cast.tables.clone().iter().enumerate() {
+            let base = self.rows_of(&mut session, number, &format!("SELECT rid, tok, bal FROM {}", table.name))?;
+            for index in table.shape.indexes() {
+                let query = format!("SELECT rid, tok, bal FROM {} WITH (INDEX({index}))", table.name);
+                let by_index = self.rows_of(&mut session, number, &query)?;
+                if by_index != base {
+                    return Err(Stop::Bug(format!("{}: {by_index:?} by index {index}, {base:?} without", table.name)));
+                }
+            }
+            if table.shape.create_children("").is_some() {
+                let query = format!(
+                    "SELECT c.rid FROM {0}_child AS c WHERE NOT EXISTS (SELECT * FROM {0} AS p WHERE p.rid = c.rid)",
+                    table.name
+                );
+                let orphans = self.query(&mut session, &query)?;
+                if !orphans.is_empty() {
+                    return Err(Stop::Bug(format!("children of {} without their row: {orphans:?}", table.name)));
+                }
+            }
+            rows.extend(base);
+        }
+        for database in DATABASES {
+            self.query(&mut session, &format!("DBCC CHECKDB ({database}) WITH NO_INFOMSGS"))?;
+        }
+        Ok(rows)
+    }
+
+    fn rows_of(&self, session: &mut Session, table: usize, query: &str) -> Result<BTreeMap<Key, Value>, Stop> {
+        let mut found = BTreeMap::new();
+        for row in self.query(session, query)? {
+            let number = |at: usize| row.get(at)?.as_deref()?.parse::<i64>().ok();
+            let (Some(rid), Some(token), Some(balance)) = (number(0), number(1), number(2)) else { continue };
+            if found.insert((table, rid), Value { token, balance }).is_some() {
+                return Err(Stop::Bug(format!("row {rid} is there twice: {query}")));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The databases that should be there can be used, and hold the same of the transactions over them.
+    fn look_at_databases(&mut self, session: &mut Session) -> Result<(), Stop> {
+        let listed = self.query(session, "SELECT name, state_desc FROM sys.databases WHERE database_id > 4")?;
+        let name = |row: &Vec<Option<String>>| row.first().cloned().flatten().unwrap_or_default();
+        for row in &listed {
+            if row.get(1).and_then(|state| state.as_deref()) == Some("OFFLINE") {
+                self.query(session, &format!("ALTER DATABASE {} SET ONLINE", name(row)))?;
+            }
+        }
+        let found: BTreeSet<String> = listed.iter().map(name).collect();
+        for number in std::mem::take(&mut self.passing.doubtful) {
+            // From now on it is what it was found to be.
+            if found.contains(&passing(number)) {
+                self.passing.listed.insert(number);
+            } else {
+                self.passing.listed.remove(&number);
+            }
+        }
+        let own = self.passing.listed.iter().map(|number| passing(*number));
+        let expected: BTreeSet<String> = DATABASES.iter().map(|&name| name.to_owned()).chain(own).collect();
+        if found != expected {
+            return Err(Stop::Bug(format!("the databases are {found:?} and should be {expected:?}")));
+        }
+        for number in self.passing.listed.clone() {
+            let there = format!("SELECT tok FROM {}.dbo.m ORDER BY tok", passing(number));
+            let name = passing(number);
+            // The table may not have been made yet.
+            let made = self.query(session, &format!("SELECT OBJECT_ID('{name}.dbo.m')"))?;
+            if made.first().is_none_or(|row| row.first().cloned().flatten().is_none()) {
+                continue;
+            }
+            let there = tokens(&self.query(session, &there)?);
+            for (stays, database) in DATABASES.iter().enumerate() {
+                let query = format!("SELECT tok FROM {database}.dbo.crossed WHERE passing = {number} ORDER BY tok");
+                let here = tokens(&self.query(session, &query)?);
+                let own: BTreeSet<i64> = there
+                    .iter()
+                    .copied()
+                    .filter(|token| token % 10 == i64::try_from(stays).expect("few") + 1)
+                    .collect();
+                let acknowledged = self.passing.tokens.get(&(number, stays)).cloned().unwrap_or_default();
+                if here != own || !here.is_superset(&acknowledged) {
+                    let text = format!(
+                        "transactions over {name} and {database}: {own:?} there, {here:?} here, {acknowledged:?} \
+                         acknowledged"
+                    );
+                    return Err(Stop::Bug(text));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn tokens(rows: &[Vec<Option<String>>]) -> BTreeSet<i64> {
+    rows.iter().filter_map(|row| row.first()?.as_deref()?.parse().ok()).collect()
+}
+
+impl Stop {
+    fn text(self) -> String {
+        match self {
+            Stop::Crash => "the power failed where it should not".to_owned(),
+            Stop::Bug(text) => text,
+        }
+    }
+}
+
+/// An administrator.
+struct Other<'w> {
+    number: usize,
+    shared: &'w Shared,
+    session: Session,
+}
+
+/// Errors that an administrator must expect beside others: deadlocks, names that others claim, names that are there or
+/// not, databases that are in use.
+const EXPECTED: [i32; 12] = [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 911, 2627];
+
+impl Other<'_> {
+    fn run(&mut self, acts: &[Act]) {
+        for act in acts {
+            let is_wrong = self.shared.history.lock().unwrap_or_else(PoisonError::into_inner).wrong.is_some();
+            if self.shared.disk.is_off() || is_wrong {
+                return;
+            }
+            self.act(act);
+        }
+    }
+
+    fn passing(&self) -> std::sync::MutexGuard<'_, Passing> {
+        self.shared.passing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn act(&mut self, act: &Act) {
+        let flushed = |shared: &Shared, database: usize| {
+            let mut history = shared.history.lock().unwrap_or_else(PoisonError::into_inner);
+            let from = history.tick();
+            (database, from)
+        };
+        match act {
+            Act::Batch(text) => {
+                self.batch(text);
+            }
+            Act::Checkpoint(database) => {
+                let (database, from) = flushed(self.shared, *database);
+                if self.batch(&format!("USE {}; CHECKPOINT; USE master", DATABASES[database])) {
+                    self.note_flush(database, from);
+                }
+            }
+            Act::FlushLog(database) => {
+                let (database, from) = flushed(self.shared, *database);
+                if self.batch(&format!("EXEC {}.sys.sp_flush_log", DATABASES[database])) {
+                    self.note_flush(database, from);
+                }
+            }
+            Act::WritePages(database) => {
+                let Ok(database) = self.shared.server.instance().database(DATABASES[*database]) else { return };
+                if let Err(error) = database.storage().flush()
+                    && !self.shared.disk.is_off()
+                {
+                    self.is_wrong(format!("pages cannot be written: {error}"));
+                }
+            }
+            Act::DropCleanPages => {
+                self.shared.server.instance().pool().drop_clean_buffers(None);
+            }
+            Act::MakeDatabase(number) => {
+                let name = passing(*number);
+                self.passing().doubtful.insert(*number);
+                let text = format!(
+                    "CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB) LOG ON (NAME = {name}_log, SIZE = 4MB)"
+                );
+                if self.batch(&text) {
+                    self.passing().doubtful.remove(number);
+                    self.passing().listed.insert(*number);
+                    self.batch(&format!("CREATE TABLE {name}.dbo.m (tok bigint NOT NULL)"));
+                }
+            }
+            Act::Across { database, stays, token } => {
+                // Its last digit says which of the databases that stay has it, too.
+                let token = token * 10 + i64::try_from(*stays).expect("few") + 1;
+                let text = format!(
+                    "BEGIN TRANSACTION; INSERT {}.dbo.m VALUES ({token}); INSERT {}.dbo.crossed VALUES ({database}, \
+                     {token}); COMMIT",
+                    passing(*database),
+                    DATABASES[*stays]
+                );
+                if self.passing().listed.contains(database) && self.batch(&text) {
+                    self.passing().tokens.entry((*database, *stays)).or_default().insert(token);
+                }
+            }
+            Act::TakeOffline(number) => {
+                if self.passing().listed.contains(number) {
+                    let name = passing(*number);
+                    self.batch(&format!("ALTER DATABASE {name} SET OFFLINE; ALTER DATABASE {name} SET ONLINE"));
+                }
+            }
+            Act::DropDatabase(number) => {
+                if !self.passing().listed.contains(number) {
+                    return;
+                }
+                self.passing().doubtful.insert(*number);
+                if self.batch(&format!("DROP DATABASE {}", passing(*number))) {
+                    self.passing().doubtful.remove(number);
+                    self.passing().listed.remove(number);
+                } else if !self.shared.disk.is_off() {
+                    self.passing().doubtful.remove(number);
+                }
+            }
+        }
+    }
+
+    fn note_flush(&self, database: usize, from: crate::history::Moment) {
+        let mut history = self.shared.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.flushes.push(crate::history::Flush { database, from });
+    }
+
+    fn is_wrong(&self, text: String) {
+        self.shared.history.lock().unwrap_or_else(PoisonError::into_inner).is_wrong(text);
+    }
+
+    /// Runs a batch; whether it did what it says, for sure.
+    fn batch(&mut self, text: &str) -> bool {
+        let number = self.number;
+        let note = |text: String| {
+            let mut history = self.shared.history.lock().unwrap_or_else(PoisonError::into_inner);
+            history.statements += 1;
+            history.note(|| text);
+        };
+        note(format!("a{number}: {text}"));
+        let answer = ask(&mut self.session, text);
+        let is_off = self.shared.disk.is_off();
+        let Some(error) = answer.error else {
+            note(format!("a{number} --> done"));
+            return !is_off;
+        };
+        note(format!("a{number} --> error {}: {}", error.number, error.message));
+        // What is left of a transaction that failed half-way.
+        ask(&mut self.session, "IF @@TRANCOUNT > 0 ROLLBACK");
+        if !is_off && !self.shared.disk.is_off() && !EXPECTED.contains(&error.number) {
+            self.is_wrong(format!("administrator {number}: error {}: {} in {text}", error.number, error.message));
+        }
+        false
+    }
+}

@@ -1,0 +1,25 @@
+//! Some of the bugs on purpose that are found fast. `hobt-interleave --planted 2000` tries all of them.
+
+use hobt_interleave::{Options, simulate};
+use hobt_sync::planted::{Bug, plant};
+
+/// The first of some seeds that finds something.
+fn found(bug: Bug, seeds: u64) -> Option<u64> {
+    let _planted = plant(Some(bug));
+    (0..seeds).find(|&seed| simulate(seed, &Options::default()).is_err())
+}
+
+#[test]
+fn a_commit_that_is_not_durable_is_found() {
+    assert!(found(Bug::CommitNotDurable, 40).is_some());
+}
+
+#[test]
+fn a_snapshot_that_does_not_know_who_runs_is_found() {
+    assert!(found(Bug::SnapshotWithoutRunning, 40).is_some());
+}
+
+#[test]
+fn an_entry_of_an_index_that_stays_is_found() {
+    assert!(found(Bug::EntryLeft, 40).is_some());
+}

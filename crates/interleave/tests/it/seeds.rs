@@ -1,0 +1,45 @@
+//! No session sees what its level forbids, nothing that was acknowledged is lost, and nothing else is there.
+
+use std::time::{Duration, Instant};
+
+use hobt_interleave::{Options, Report, shrink, simulate};
+
+/// Seconds after which no further seed is begun, unless `HOBT_INTERLEAVE_SECONDS` says how many.
+const SECONDS: u64 = 30;
+/// Tries to cut a failure down.
+const TRIES: u64 = 60;
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// A failure, cut down and with what was run.
+fn told(seed: u64, text: &str) -> String {
+    match shrink(seed, &Options::default(), TRIES) {
+        Some((failure, _)) => format!("{failure}\nHOBT_SEED={seed} replays it; before it was cut down: {text}"),
+        None => format!("seed {seed}: {text}\nand not again: something beside the seed decides"),
+    }
+}
+
+#[test]
+fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
+    if let Some(seed) = setting("HOBT_SEED") {
+        match simulate(seed, &Options::default()) {
+            Ok(report) => println!("seed {seed}: {report:?}"),
+            Err(failure) => panic!("{}", told(seed, &failure.text)),
+        }
+        return;
+    }
+    let time = Duration::from_secs(setting("HOBT_INTERLEAVE_SECONDS").unwrap_or(SECONDS));
+    let (since, mut total, mut seeds) = (Instant::now(), Report::default(), 0);
+    while seeds < 3 || since.elapsed() < time {
+        match simulate(seeds, &Options::default()) {
+            Ok(report) => total.add(&report),
+            Err(failure) => panic!("{}", told(seeds, &failure.text)),
+        }
+        seeds += 1;
+    }
+    println!("{seeds} seeds: {total:?}");
+    assert!(total.switches > 100 * seeds, "actors do run beside each other: {total:?}");
+    assert!(total.commits > 2 * seeds && total.reads > 2 * seeds && total.writes > seeds, "{total:?}");
+}

@@ -1,0 +1,61 @@
+//! A plan on the statement's own thread, where that is an actor of a schedule: which thread goes on is then decided by
+//! a seed, and workers of their own would not ask it.
+//!
+//! The statement's tasks run while it would otherwise wait for its workers ([`turn`]).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use hobt_base::SqlError;
+use hobt_sync::schedule::{self, Place};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::{JoinError, JoinHandle};
+
+thread_local! {
+    static TASKS: RefCell<Option<Rc<Runtime>>> = const { RefCell::new(None) };
+}
+
+/// Puts the outer statement's tasks back, also behind a panic.
+struct Outer(Option<Rc<Runtime>>);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        TASKS.set(self.0.take());
+    }
+}
+
+fn tasks() -> Option<Rc<Runtime>> {
+    TASKS.with_borrow(Clone::clone)
+}
+
+/// As [`WorkerPool::run`](super::workers::WorkerPool::run): `drive` gets a handle to spawn on.
+///
+/// # Errors
+/// What `drive` returns.
+pub(super) fn run<T>(drive: impl FnOnce(&Handle) -> Result<T, SqlError>) -> Result<T, SqlError> {
+    let runtime = Builder::new_current_thread().build();
+    let runtime = runtime.map_err(|error| SqlError::internal(format!("A runtime could not be made: {error}.")))?;
+    let runtime = Rc::new(runtime);
+    let _outer = Outer(TASKS.replace(Some(Rc::clone(&runtime))));
+    drive(runtime.handle())
+}
+
+/// Lets each task of the statement go on until it waits for something; `false` where the statement has workers.
+pub(super) fn turn() -> bool {
+    let Some(tasks) = tasks() else { return false };
+    tasks.block_on(tokio::task::yield_now());
+    true
+}
+
+/// Lets other sessions go on: no task of the statement could.
+pub(super) fn wait() {
+    schedule::wait(Place::Moment);
+}
+
+/// Waits for a task; gives it back where the statement has workers.
+pub(super) fn join(job: JoinHandle<()>) -> Result<Result<(), JoinError>, JoinHandle<()>> {
+    match tasks() {
+        Some(tasks) => Ok(tasks.block_on(job)),
+        None => Err(job),
+    }
+}

@@ -1,0 +1,486 @@
+//! Actors and the order in which they run.
+//!
+//! Actors are threads, of which one has the turn; the others are parked. A coroutine would switch faster, but a
+//! thread's own storage (counters, slots, runtimes) stays its own this way, as it does in production.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use hobt_base::SplitMix64;
+
+use super::Place;
+
+/// Nobody's turn.
+const NONE: usize = usize::MAX;
+/// How far the clock goes on at a point.
+const POINT_TIME: Duration = Duration::from_micros(1);
+/// How far it goes on where all actors wait: as often as those who wait look whether they were cancelled.
+const IDLE_TIME: Duration = Duration::from_millis(50);
+/// So often all actors in a row find that they cannot go on before the schedule says that they never will.
+const FRUITLESS_MAX: u64 = 20_000;
+
+thread_local! {
+    static ACTOR: RefCell<Option<Actor>> = const { RefCell::new(None) };
+}
+
+/// How a schedule chooses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Habit {
+    /// At one point of so many another actor goes on.
+    OneOf(u64),
+    /// The ready actor of the highest priority runs; at one point of so many the running one falls behind all others
+    /// (Burckhardt and others, "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", 2010).
+    Priorities(u64),
+}
+
+/// How an actor ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// It returned.
+    Well,
+    /// It panicked, with this text.
+    Panicked(String),
+    /// The schedule had no actor that could go on.
+    Stuck,
+}
+
+/// What a schedule did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Trace {
+    /// A sum over all points, actors and places: equal for equal seeds.
+    pub sum: u64,
+    /// Points.
+    pub points: u64,
+    /// Turns that went from one actor to another.
+    pub switches: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Status {
+    Ready,
+    /// It cannot go on before another actor has passed this many points.
+    Waiting(u64),
+    Ended,
+}
+
+struct State {
+    random: SplitMix64,
+    habit: Habit,
+    actors: Vec<Status>,
+    /// A greater one runs first.
+    priorities: Vec<u64>,
+    trace: Trace,
+    /// Points at which an actor went on by itself: what a waiting one looks for.
+    progress: u64,
+    fruitless: u64,
+    /// Points until something is to happen.
+    alarm: Option<u64>,
+    clock: Duration,
+    is_stuck: bool,
+}
+
+struct Shared {
+    turn: AtomicUsize,
+    state: Mutex<State>,
+    threads: Vec<OnceLock<Thread>>,
+    main: Thread,
+    begun: Instant,
+    on_alarm: Box<dyn Fn() + Send + Sync>,
+    on_stuck: Box<dyn Fn() + Send + Sync>,
+}
+
+#[derive(Clone)]
+struct Actor {
+    shared: Arc<Shared>,
+    number: usize,
+}
+
+/// Actors to be run in an order that a seed decides.
+pub struct Schedule {
+    seed: u64,
+    habit: Habit,
+    alarm: Option<u64>,
+    on_alarm: Box<dyn Fn() + Send + Sync>,
+    on_stuck: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Schedule {
+    /// Of a seed.
+    pub fn new(seed: u64, habit: Habit) -> Schedule {
+        Schedule { seed, habit, alarm: None, on_alarm: Box::new(|| {}), on_stuck: Box::new(|| {}) }
+    }
+
+    /// Calls `act` once, when so many points have been passed, on the thread of the actor that passed the last one. It
+    /// must not come to a point itself.
+    #[must_use]
+    pub fn alarm_at(self, points: u64, act: impl Fn() + Send + Sync + 'static) -> Schedule {
+        Schedule { alarm: Some(points), on_alarm: Box::new(act), ..self }
+    }
+
+    /// Calls `act` when no actor can go on: it makes those that can give up do so. If they still cannot, the process
+    /// ends.
+    #[must_use]
+    pub fn on_stuck(self, act: impl Fn() + Send + Sync + 'static) -> Schedule {
+        Schedule { on_stuck: Box::new(act), ..self }
+    }
+
+    /// Runs the actors, each with a name, to their ends. Blocks.
+    pub fn run<'a>(self, actors: Vec<(String, Box<dyn FnOnce() + Send + 'a>)>) -> (Trace, Vec<Ended>) {
+        let mut random = SplitMix64::new(self.seed ^ 0x5C4E_D01E);
+        let priorities = actors.iter().map(|_| random.next_u64() >> 1).collect();
+        let state = State {
+            random,
+            habit: self.habit,
+            actors: vec![Status::Ready; actors.len()],
+            priorities,
+            trace: Trace::default(),
+            progress: 0,
+            fruitless: 0,
+            alarm: self.alarm,
+            clock: Duration::ZERO,
+            is_stuck: false,
+        };
+        let shared = Arc::new(Shared {
+            turn: AtomicUsize::new(NONE),
+            state: Mutex::new(state),
+            threads: actors.iter().map(|_| OnceLock::new()).collect(),
+            main: std::thread::current(),
+            begun: Instant::now(),
+            on_alarm: self.on_alarm,
+            on_stuck: self.on_stuck,
+        });
+        let ended = std::thread::scope(|scope| {
+            let mut threads = Vec::with_capacity(actors.len());
+            for (number, (name, act)) in actors.into_iter().enumerate() {
+                let actor = Actor { shared: Arc::clone(&shared), number };
+                let builder = std::thread::Builder::new().name(name).stack_size(STACK_BYTES);
+                #[cfg(feature = "planted-bugs")]
+                let bug = crate::planted::planted();
+                let live = move || {
+                    #[cfg(feature = "planted-bugs")]
+                    let _planted = crate::planted::plant(bug);
+                    actor.live(act)
+                };
+                let started = builder.spawn_scoped(scope, live).expect("the system has threads");
+                shared.threads[number].set(started.thread().clone()).expect("set once");
+                threads.push(started);
+            }
+            shared.hand_over(None);
+            while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+            threads.into_iter().map(|thread| thread.join().unwrap_or(Ended::Stuck)).collect()
+        });
+        let trace = shared.state().trace;
+        (trace, ended)
+    }
+}
+
+/// An actor runs whole statements: expressions are evaluated by recursion.
+const STACK_BYTES: usize = 16 << 20;
+
+impl Shared {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Gives the turn to the next actor; `from` is the one that has it, which then waits for its own.
+    fn hand_over(&self, from: Option<usize>) {
+        let next = self.state().next(from);
+        match next {
+            Some(next) if Some(next) == from => {}
+            Some(next) => {
+                self.turn.store(next, Ordering::Release);
+                self.threads[next].get().expect("all have begun").unpark();
+                if let Some(from) = from {
+                    self.wait_for_turn(from);
+                }
+            }
+            None => {
+                self.turn.store(NONE, Ordering::Release);
+                self.main.unpark();
+            }
+        }
+    }
+
+    fn wait_for_turn(&self, number: usize) {
+        while self.turn.load(Ordering::Acquire) != number {
+            std::thread::park();
+        }
+    }
+}
+
+impl State {
+    /// Which actor goes on; `None` when all have ended.
+    fn next(&mut self, from: Option<usize>) -> Option<usize> {
+        let progress = self.progress;
+        let is_ready = |status: &Status| match status {
+            Status::Ready => true,
+            Status::Waiting(since) => *since < progress,
+            Status::Ended => false,
+        };
+        let ready: Vec<usize> = (0..self.actors.len()).filter(|at| is_ready(&self.actors[*at])).collect();
+        let next = if ready.is_empty() {
+            // All wait: for time to pass.
+            let waiting: Vec<usize> = (0..self.actors.len()).filter(|at| self.actors[*at] != Status::Ended).collect();
+            if waiting.is_empty() {
+                return None;
+            }
+            self.clock += IDLE_TIME;
+            self.progress += 1;
+            self.fruitless += 1;
+            waiting[self.below(waiting.len())]
+        } else if let Habit::Priorities(_) = self.habit {
+            ready.into_iter().max_by_key(|at| self.priorities[*at]).expect("not empty")
+        } else {
+            ready[self.below(ready.len())]
+        };
+        self.actors[next] = Status::Ready;
+        if Some(next) != from {
+            self.trace.switches += 1;
+            self.trace.sum = self.trace.sum.rotate_left(7) ^ next as u64;
+        }
+        Some(next)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.random.below(bound as u64)).expect("below a usize")
+    }
+
+    /// An actor is at a place; whether another is to go on.
+    fn passes(&mut self, number: usize, place: Place) -> bool {
+        self.trace.points += 1;
+        self.trace.sum =
+            (self.trace.sum.rotate_left(5) ^ (place as u64 | (number as u64) << 8)).wrapping_mul(0x9E37_79B9);
+        self.progress += 1;
+        self.fruitless = 0;
+        self.clock += POINT_TIME;
+        match self.habit {
+            Habit::OneOf(points) => self.random.below(points) == 0,
+            Habit::Priorities(points) => {
+                let falls = self.random.below(points) == 0;
+                if falls {
+                    let least = self.priorities.iter().min().copied().unwrap_or(0);
+                    self.priorities[number] = least.saturating_sub(1);
+                }
+                falls
+            }
+        }
+    }
+}
+
+impl Actor {
+    /// The life of its thread.
+    fn live(self, act: Box<dyn FnOnce() + Send + '_>) -> Ended {
+        self.shared.wait_for_turn(self.number);
+        ACTOR.with(|actor| *actor.borrow_mut() = Some(self.clone()));
+        let ended = catch_unwind(AssertUnwindSafe(act));
+        ACTOR.with(|actor| *actor.borrow_mut() = None);
+        let is_stuck = {
+            let mut state = self.shared.state();
+            state.actors[self.number] = Status::Ended;
+            state.progress += 1;
+            state.is_stuck
+        };
+        // Its thread does not wait for another turn.
+        let next = self.shared.state().next(None);
+        match next {
+            Some(next) => {
+                self.shared.turn.store(next, Ordering::Release);
+                self.shared.threads[next].get().expect("all have begun").unpark();
+            }
+            None => self.shared.main.unpark(),
+        }
+        match ended {
+            Ok(()) if is_stuck => Ended::Stuck,
+            Ok(()) => Ended::Well,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+                Ended::Panicked(text.unwrap_or_default())
+            }
+        }
+    }
+
+    fn point(&self, place: Place) {
+        let (switches, is_due) = {
+            let mut state = self.shared.state();
+            let switches = state.passes(self.number, place);
+            let is_due = state.alarm.is_some_and(|alarm| state.trace.points >= alarm);
+            if is_due {
+                state.alarm = None;
+            }
+            (switches, is_due)
+        };
+        if is_due {
+            outside(|| (self.shared.on_alarm)());
+        }
+        if switches {
+            self.shared.hand_over(Some(self.number));
+        }
+    }
+
+    fn wait(&self, place: Place) {
+        let fruitless = {
+            let mut state = self.shared.state();
+            state.trace.sum = state.trace.sum.rotate_left(3) ^ place as u64;
+            state.actors[self.number] = Status::Waiting(state.progress);
+            state.fruitless
+        };
+        if fruitless > FRUITLESS_MAX {
+            let was_stuck = std::mem::replace(&mut self.shared.state().is_stuck, true);
+            if was_stuck {
+                eprintln!("no actor of the schedule can go on: {:?}", std::thread::current().name());
+                eprintln!("{}", std::backtrace::Backtrace::force_capture());
+                std::process::abort();
+            }
+            eprintln!(
+                "no actor can go on; this one waits at {place:?}:\n{}",
+                std::backtrace::Backtrace::force_capture()
+            );
+            self.shared.state().fruitless = 0;
+            outside(|| (self.shared.on_stuck)());
+        }
+        self.shared.hand_over(Some(self.number));
+    }
+}
+
+fn with_actor<T>(act: impl FnOnce(&Actor) -> T) -> Option<T> {
+    // A thread's storage may be gone when its last values are dropped.
+    let actor = ACTOR.try_with(|actor| actor.borrow().clone()).ok().flatten();
+    actor.as_ref().map(act)
+}
+
+/// A place where an actor may lose the processor. Nothing on a thread that is none.
+pub fn point(place: Place) {
+    with_actor(|actor| actor.point(place));
+}
+
+/// Lets others go on where an actor cannot; `false` on a thread that is none, which waits in its own way. The actor
+/// looks again when it comes back: it may have been for nothing.
+pub fn wait(place: Place) -> bool {
+    with_actor(|actor| actor.wait(place)).is_some()
+}
+
+/// Whether the calling thread is an actor.
+pub fn is_actor() -> bool {
+    ACTOR.try_with(|actor| actor.borrow().is_some()).unwrap_or(false)
+}
+
+/// The time, for deadlines: the schedule's on an actor's thread.
+pub fn now() -> Instant {
+    let simulated = with_actor(|actor| actor.shared.begun + actor.shared.state().clock);
+    simulated.unwrap_or_else(Instant::now)
+}
+
+/// Does something on an actor's thread as if it were none.
+pub fn outside<T>(act: impl FnOnce() -> T) -> T {
+    struct Back(Option<Actor>);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            let actor = self.0.take();
+            ACTOR.with(|place| *place.borrow_mut() = actor);
+        }
+    }
+    let _back = Back(ACTOR.with(|actor| actor.borrow_mut().take()));
+    act()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    use super::super::Mutex;
+    use super::*;
+
+    fn actors<'a>(count: usize, act: &'a (dyn Fn(usize) + Sync)) -> Vec<(String, Box<dyn FnOnce() + Send + 'a>)> {
+        let actor = |number| (format!("actor {number}"), Box::new(move || act(number)) as Box<dyn FnOnce() + Send>);
+        (0..count).map(actor).collect()
+    }
+
+    /// A counter that each actor reads and writes in two steps.
+    fn lost_updates(seed: u64, habit: Habit) -> (Trace, u64) {
+        let counter = AtomicU64::new(0);
+        let (trace, ended) = Schedule::new(seed, habit).run(actors(3, &|_| {
+            for _ in 0..10 {
+                let value = counter.load(Ordering::Relaxed);
+                point(Place::Moment);
+                counter.store(value + 1, Ordering::Relaxed);
+            }
+        }));
+        assert!(ended.iter().all(|ended| matches!(ended, Ended::Well)), "{ended:?}");
+        (trace, 30 - counter.into_inner())
+    }
+
+    #[test]
+    fn a_seed_does_the_same_again_and_others_do_other_things() {
+        for habit in [Habit::OneOf(2), Habit::OneOf(10), Habit::Priorities(5)] {
+            let all: Vec<_> = (0..20).map(|seed| lost_updates(seed, habit)).collect();
+            let again: Vec<_> = (0..20).map(|seed| lost_updates(seed, habit)).collect();
+            assert_eq!(all, again);
+            assert!(all.iter().any(|(_, lost)| *lost > 0), "{habit:?} finds the lost update");
+            assert!(all.iter().any(|(trace, _)| *trace != all[0].0));
+        }
+    }
+
+    #[test]
+    fn an_actor_that_holds_a_lock_can_be_preempted_and_the_others_wait() {
+        let counter = Mutex::new(0);
+        let add = |_| {
+            for _ in 0..20 {
+                let mut value = counter.lock();
+                let seen = *value;
+                point(Place::Moment);
+                *value = seen + 1;
+            }
+        };
+        let (trace, _) = Schedule::new(3, Habit::OneOf(2)).run(actors(4, &add));
+        assert_eq!(counter.into_inner(), 80);
+        assert!(trace.switches > 20, "{trace:?}");
+    }
+
+    #[test]
+    fn time_passes_where_all_wait() {
+        let (_, ended) = Schedule::new(1, Habit::OneOf(2)).run(actors(2, &|_| {
+            let until = now() + Duration::from_secs(5);
+            while now() < until {
+                wait(Place::TransactionLock);
+            }
+        }));
+        assert!(ended.iter().all(|ended| matches!(ended, Ended::Well)));
+    }
+
+    #[test]
+    fn actors_that_can_never_go_on_are_told() {
+        let given_up = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&given_up);
+        let schedule = Schedule::new(1, Habit::OneOf(2)).on_stuck(move || told.store(true, Ordering::Relaxed));
+        let (_, ended) = schedule.run(actors(2, &|_| {
+            while !given_up.load(Ordering::Relaxed) {
+                wait(Place::TransactionLock);
+            }
+        }));
+        assert!(ended.iter().any(|ended| matches!(ended, Ended::Stuck)), "{ended:?}");
+    }
+
+    #[test]
+    fn a_panic_ends_its_actor_alone_and_the_alarm_goes_off_once() {
+        let alarms = Arc::new(AtomicU64::new(0));
+        let told = Arc::clone(&alarms);
+        let count = move || {
+            told.fetch_add(1, Ordering::Relaxed);
+        };
+        let (_, ended) = Schedule::new(1, Habit::OneOf(2)).alarm_at(7, count).run(actors(3, &|number| {
+            for _ in 0..10 {
+                point(Place::Moment);
+            }
+            assert!(number != 1, "as it is told to");
+        }));
+        assert!(matches!(&ended[..], [Ended::Well, Ended::Panicked(_), Ended::Well]), "{ended:?}");
+        assert_eq!(alarms.load(Ordering::Relaxed), 1);
+    }
+}

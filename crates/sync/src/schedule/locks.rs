@@ -1,0 +1,161 @@
+//! `parking_lot`'s locks, which on an actor's thread are waited for by the schedule.
+
+use std::time::Duration;
+
+use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+use super::{Place, is_actor, now, point, wait};
+
+/// Takes what `attempt` gives, when it gives it.
+fn take<G>(attempt: impl Fn() -> Option<G>) -> G {
+    point(Place::Lock);
+    loop {
+        if let Some(guard) = attempt() {
+            return guard;
+        }
+        wait(Place::Lock);
+    }
+}
+
+/// A mutex.
+#[derive(Default, Debug)]
+pub struct Mutex<T: ?Sized>(parking_lot::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// An open mutex.
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex(parking_lot::Mutex::new(value))
+    }
+
+    /// The value, without a lock.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Exclusive access. Blocks.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        if is_actor() { take(|| self.0.try_lock()) } else { self.0.lock() }
+    }
+
+    /// Exclusive access if it is there without waiting.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        point(Place::Lock);
+        self.0.try_lock()
+    }
+
+    /// Exclusive access if it is there within a while; an actor waits only where no other can go on.
+    pub fn try_lock_for(&self, time: Duration) -> Option<MutexGuard<'_, T>> {
+        if !is_actor() {
+            return self.0.try_lock_for(time);
+        }
+        point(Place::Lock);
+        let until = now() + time;
+        loop {
+            match self.0.try_lock() {
+                None if now() < until => wait(Place::Lock),
+                tried => return tried,
+            };
+        }
+    }
+
+    /// Whether a thread holds it.
+    pub fn is_locked(&self) -> bool {
+        self.0.is_locked()
+    }
+
+    /// The value; exclusive access is proven by the borrow.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+}
+
+/// A reader-writer lock.
+#[derive(Default, Debug)]
+pub struct RwLock<T: ?Sized>(parking_lot::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// An open lock.
+    pub const fn new(value: T) -> RwLock<T> {
+        RwLock(parking_lot::RwLock::new(value))
+    }
+
+    /// The value, without a lock.
+    pub fn into_inner(self) -> T {
+        self.0.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Shared access. Blocks.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        if is_actor() { take(|| self.0.try_read()) } else { self.0.read() }
+    }
+
+    /// Exclusive access. Blocks.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        if is_actor() { take(|| self.0.try_write()) } else { self.0.write() }
+    }
+
+    /// Shared access if it is there without waiting.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        point(Place::Lock);
+        self.0.try_read()
+    }
+
+    /// Exclusive access if it is there without waiting.
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        point(Place::Lock);
+        self.0.try_write()
+    }
+
+    /// The value; exclusive access is proven by the borrow.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+}
+
+/// What threads wait for until another tells them.
+#[derive(Default, Debug)]
+pub struct Condvar(parking_lot::Condvar);
+
+impl Condvar {
+    /// One that no thread waits for.
+    pub const fn new() -> Condvar {
+        Condvar(parking_lot::Condvar::new())
+    }
+
+    /// Waits until told; an actor may come back without that.
+    pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
+        if is_actor() {
+            MutexGuard::unlocked(guard, || wait(Place::Moment));
+        } else {
+            self.0.wait(guard);
+        }
+    }
+
+    /// Waits until told, or for a while; an actor may come back without either.
+    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) {
+        if is_actor() {
+            let until = now() + time;
+            MutexGuard::unlocked(guard, || {
+                if now() < until {
+                    wait(Place::Moment);
+                }
+            });
+        } else {
+            self.0.wait_for(guard, time);
+        }
+    }
+
+    /// Tells all.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    /// Tells one.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+}

@@ -1,0 +1,128 @@
+//! Which variables a text names without declaring them before.
+//!
+//! SQL Server finds that before anything of the text runs, whether the tables beside them exist or not. So the tokens
+//! say where variables stand, and the tree says which of them are declarations, and which are no variables but names of
+//! a procedure's parameters (`EXEC p @name = …`).
+
+use std::collections::HashSet;
+
+use hobt_base::{Position, SqlError, number};
+
+use crate::ast::{Execute, InsertSource, Statement, StatementKind, VariableName};
+use crate::keyword::Keyword;
+use crate::lexer::{Lexer, TokenKind};
+
+/// What the tree says of a text's variables.
+#[derive(Default)]
+struct Places {
+    declarations: HashSet<Position>,
+    names_of_parameters: HashSet<Position>,
+}
+
+/// Looks whether each variable of `text`, whose tree is `statements`, is declared before it is used or `is_known`.
+///
+/// # Errors
+/// 137 for the first that is not, 1087 where a table's name is expected.
+pub fn check_variables(text: &str, statements: &[Statement], is_known: impl Fn(&str) -> bool) -> Result<(), SqlError> {
+    if !text.contains('@') {
+        return Ok(());
+    }
+    let mut places = Places::default();
+    places.of_statements(statements);
+    let mut declared = HashSet::new();
+    let mut lexer = Lexer::new(text, true);
+    let mut previous = TokenKind::End;
+    while let Ok(token) = lexer.next_token() {
+        if token.kind == TokenKind::End {
+            break;
+        }
+        let before = std::mem::replace(&mut previous, token.kind);
+        if token.kind != TokenKind::Variable || places.names_of_parameters.contains(&token.position) {
+            continue;
+        }
+        let name = &text[token.start as usize..token.end as usize];
+        let lower = name.to_lowercase();
+        if places.declarations.contains(&token.position) {
+            declared.insert(lower);
+        } else if !declared.contains(&lower) && !is_known(name) {
+            return Err(undeclared(name, before).at(token.position));
+        }
+    }
+    Ok(())
+}
+
+/// The error of a variable behind a token of the kind `before`.
+fn undeclared(name: &str, before: TokenKind) -> SqlError {
+    let is_table = matches!(
+        before,
+        TokenKind::Keyword(Keyword::FROM | Keyword::JOIN | Keyword::INTO | Keyword::INSERT | Keyword::UPDATE)
+    );
+    match is_table {
+        true => {
+            let text = format!("Must declare the table variable \"{name}\".");
+            SqlError::new(number::UNDECLARED_TABLE_VARIABLE, text)
+        }
+        false => {
+            let text = format!("Must declare the scalar variable \"{name}\".");
+            SqlError::new(number::UNDECLARED_VARIABLE, text)
+        }
+    }
+}
+
+impl Places {
+    fn of_statements(&mut self, statements: &[Statement]) {
+        statements.iter().for_each(|statement| self.of_statement(statement));
+    }
+
+    fn of_statement(&mut self, statement: &Statement) {
+        match &statement.kind {
+            StatementKind::Block { statements } => self.of_statements(statements),
+            StatementKind::If { branches, otherwise } => {
+                branches.iter().for_each(|branch| self.of_statement(&branch.body));
+                otherwise.iter().for_each(|otherwise| self.of_statement(otherwise));
+            }
+            StatementKind::While { body, .. } => self.of_statement(body),
+            StatementKind::TryCatch { body, handler } => {
+                self.of_statements(body);
+                self.of_statements(handler);
+            }
+            StatementKind::Declare { declarations } => {
+                self.declarations.extend(declarations.iter().map(|declaration| declaration.name.position));
+            }
+            StatementKind::Execute(call) => self.of_call(call),
+            StatementKind::Insert(insert) => {
+                if let InsertSource::Execute { call } = &insert.source {
+                    self.of_call(call);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn of_call(&mut self, call: &Execute) {
+        let names = call.arguments.iter().filter_map(|argument| argument.name.as_ref());
+        self.names_of_parameters.extend(names.map(|VariableName { position, .. }| *position));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Result<(), (i32, String)> {
+        let batch = crate::parse_batch(text).expect("a batch that parses");
+        let checked = check_variables(text, &batch.statements, |name| name == "@known");
+        checked.map_err(|error| (error.number, error.message))
+    }
+
+    #[test]
+    fn a_variable_is_declared_before_it_is_used() {
+        assert_eq!(found("DECLARE @a int = @known, @b int = @A SELECT @b, @@ROWCOUNT, '@no' -- @no"), Ok(()));
+        assert_eq!(found("SELECT @a DECLARE @a int").unwrap_err().0, 137);
+        assert_eq!(found("IF 1 = 0 BEGIN DECLARE @a int END ELSE WHILE @a > 0 SET @a = 1"), Ok(()));
+        assert_eq!(found("EXEC p @a = 1, @b = @c").unwrap_err().1, "Must declare the scalar variable \"@c\".");
+        assert_eq!(found("INSERT t EXEC p @a = @known OUTPUT"), Ok(()));
+        assert_eq!(found("INSERT @t SELECT 1").unwrap_err().0, 1087);
+        assert_eq!(found("DECLARE @t TABLE (a int) SELECT 1 FROM @t AS x JOIN @u AS y ON 1 = 1").unwrap_err().0, 1087);
+    }
+}
