@@ -136,6 +136,8 @@ pub(crate) struct History {
     pub(crate) statements: u64,
     pub(crate) deadlocks: u64,
     pub(crate) conflicts: u64,
+    /// Statements that found no room.
+    pub(crate) full: u64,
 }
 
 impl History {

@@ -23,6 +23,7 @@
 //! parallel plans; real devices and threads (the tests of crate `hobt`). Memory models weaker than one step at a time
 //! are not tried: those are the model checks' (`hobt-sync`, `hobt-txn`).
 
+mod chance;
 mod history;
 mod judge;
 mod others;
@@ -78,6 +79,8 @@ pub struct Report {
     pub deadlocks: u64,
     /// Conflicts of snapshots.
     pub conflicts: u64,
+    /// Statements that found no room in the log or on the disk.
+    pub full: u64,
     /// Starts of the instance.
     pub starts: u64,
     /// Power failures while sessions ran.
@@ -99,6 +102,7 @@ impl Report {
         self.writes += writes;
         self.deadlocks += deadlocks;
         self.conflicts += other.conflicts;
+        self.full += other.full;
         self.starts += other.starts;
         self.crashes += other.crashes;
         self.crashes_in_recovery += other.crashes_in_recovery;
@@ -137,19 +141,33 @@ pub fn simulate(seed: u64, options: &Options) -> Result<Report, Failure> {
 }
 
 fn run(seed: u64, options: &Options, cast: &world::Cast) -> Result<Report, Failure> {
-    let mut world = world::World::new(seed, options, cast);
-    let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
-    let text = match outcome {
-        Ok(Ok(report)) => return Ok(report),
-        Ok(Err(text)) => text,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-            format!("a panic: {}", text.unwrap_or_default())
-        }
+    let bug = hobt_sync::planted::planted();
+    let live = || {
+        let _planted = hobt_sync::planted::plant(bug);
+        chance::draw_from(seed);
+        let mut world = world::World::new(seed, options, cast);
+        let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
+        let text = match outcome {
+            Ok(Ok(report)) => return Ok(report),
+            Ok(Err(text)) => text,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().cloned();
+                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
+                format!("a panic: {}", text.unwrap_or_default())
+            }
+        };
+        Err(Failure { seed, text, log: world.take_log() })
     };
-    Err(Failure { seed, text, log: world.take_log() })
+    // A thread of its own, so that nothing that an earlier world has left to its thread is there.
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = builder.spawn_scoped(scope, live).expect("the system has threads");
+        thread.join().expect("panics are caught")
+    })
 }
+
+/// A world's thread runs whole statements, as its actors do.
+const STACK_BYTES: usize = 16 << 20;
 
 /// Cuts the scripts of a seed that fails down, as long as they fail; what is left, and how often it was tried. Another
 /// failure than the first counts as well.

@@ -5,6 +5,11 @@ use std::time::Instant;
 
 use hobt_interleave::{Failure, Options, Report, shrink, simulate};
 use hobt_sync::planted::{Bug, plant};
+use mimalloc::MiMalloc;
+
+/// As the program has it: statements take and give back much in small pieces.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str =
     "usage: hobt-interleave --seeds FROM..TO [--sessions N] [--transactions N] [--lives N] [--processes N]
@@ -107,6 +112,7 @@ fn main() -> ExitCode {
     println!("commits             {} acknowledged, {} in doubt at a crash", total.commits, total.doubtful);
     println!("judged              {} reads, {} changes", total.reads, total.writes);
     println!("deadlocks           {}, conflicts of snapshots {}", total.deadlocks, total.conflicts);
+    println!("no room             {} statements", total.full);
     println!("seconds             {seconds:.1}");
     println!("failures            {}", failures.len());
     for failure in failures.iter().take(FAILURES_SHOWN) {

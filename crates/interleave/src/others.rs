@@ -4,6 +4,7 @@
 use hobt_base::SplitMix64;
 
 use crate::script::TableName;
+use crate::tables::Shape;
 use crate::world::DATABASES;
 
 /// One thing that an administrator does.
@@ -27,6 +28,8 @@ pub(crate) enum Act {
     },
     /// Takes a database offline, and brings it back.
     TakeOffline(u64),
+    /// Detaches a database, and attaches its files.
+    Reattach(u64),
     DropDatabase(u64),
 }
 
@@ -58,7 +61,17 @@ pub(crate) fn draw(
         } else {
             let name = &table.name;
             let number = life * 1000 + step;
-            match random.below(13) {
+            match random.below(16) {
+                15 => databases.last().map_or(Act::Checkpoint(database), |own| Act::Reattach(*own)),
+                13 | 14 => match table.shape {
+                    Shape::Switched => Act::Batch(format!(
+                        "BEGIN TRANSACTION; TRUNCATE TABLE {name} WITH (PARTITIONS (1, 3 TO 4)); ALTER TABLE {name} \
+                         SWITCH PARTITION 2 TO {name}_out PARTITION 2; DELETE FROM {name}_out; ROLLBACK"
+                    )),
+                    // What others refer to cannot be truncated.
+                    shape if shape.create_children("").is_some() => Act::Checkpoint(database),
+                    _ => Act::Batch(format!("BEGIN TRANSACTION; TRUNCATE TABLE {name}; ROLLBACK")),
+                },
                 12 => databases.last().map_or(Act::Checkpoint(database), |own| Act::TakeOffline(*own)),
                 0 => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
                 1 => Act::Batch(format!("ALTER INDEX ALL ON {name} REBUILD")),

@@ -3,7 +3,7 @@
 
 use hobt_base::SplitMix64;
 
-use crate::tables::{BALANCE, RID_MIN, ROWS, Shape, group, pad};
+use crate::tables::{BALANCE, RID_MIN, ROWS, SWITCHED, Shape, group, pad};
 
 /// What a transaction may see.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -124,6 +124,16 @@ pub(crate) enum Statement {
         table: usize,
         token: i64,
     },
+    /// All rows go at once; those that were there are looked at first, under a lock.
+    Truncate {
+        table: usize,
+        rows: Rows,
+    },
+    /// The middle partition of a table goes into another table, where its rows are changed, and comes back.
+    Switch {
+        table: usize,
+        token: i64,
+    },
     Save(usize),
     RollBackTo(usize),
     /// A value of a sequence, or of an identity column: none comes twice.
@@ -214,6 +224,8 @@ impl Author<'_> {
             }
             if chance(&mut self.random, 15) {
                 self.transfer(&mut statements);
+            } else if !is_autocommit && level != Level::Snapshot && chance(&mut self.random, 5) {
+                statements.extend(self.partition_change());
             } else {
                 let statement = self.statement();
                 statements.push(statement);
@@ -236,6 +248,21 @@ impl Author<'_> {
             let (rows, token) = (Rows::One(below(&mut self.random, ROWS)), self.token());
             let index = self.index(table);
             statements.push(Statement::Change { table, rows, change: Change::Add(amount), token, index });
+        }
+    }
+
+    /// What goes at once, where a table's shape allows it.
+    fn partition_change(&mut self) -> Option<Statement> {
+        let table = self.table();
+        let shape = self.tables[table].shape;
+        match (shape, self.random.below(3)) {
+            (Shape::Switched, 0) => Some(Statement::Switch { table, token: self.token() }),
+            (Shape::Switched, 1) => {
+                Some(Statement::Truncate { table, rows: Rows::Between(SWITCHED.start, SWITCHED.end - 1) })
+            }
+            // What others refer to cannot be truncated.
+            _ if shape.create_children("").is_some() => None,
+            _ => Some(Statement::Truncate { table, rows: Rows::All }),
         }
     }
 
@@ -351,6 +378,23 @@ impl Statement {
                     tables[*table].name,
                     pad(*token, 100),
                     rows.join(", ")
+                )
+            }
+            Statement::Truncate { table, rows } => {
+                let name = &tables[*table].name;
+                let partitions = if *rows == Rows::All { "" } else { " WITH (PARTITIONS (2))" };
+                format!(
+                    "SELECT rid, tok, bal, CAST(NULL AS bigint), CAST(NULL AS int) FROM {name} WITH (TABLOCKX){}; \
+                     TRUNCATE TABLE {name}{partitions}",
+                    rows.condition()
+                )
+            }
+            Statement::Switch { table, token } => {
+                let (name, pad) = (&tables[*table].name, pad(*token, 200));
+                format!(
+                    "SET XACT_ABORT ON; ALTER TABLE {name} SWITCH PARTITION 2 TO {name}_out PARTITION 2; UPDATE {name}_out SET tok = {token}, pad = \
+                     '{pad}' OUTPUT inserted.rid, deleted.tok, deleted.bal, inserted.tok, inserted.bal; ALTER TABLE \
+                     {name}_out SWITCH PARTITION 2 TO {name} PARTITION 2; SET XACT_ABORT OFF"
                 )
             }
             Statement::Save(number) => format!("SAVE TRANSACTION s{number}"),

@@ -10,8 +10,8 @@ use hobt_sync::schedule::{self, Place};
 
 use crate::history::{Done, Flush, History, Key, Moment, Outcome, Read, Value, View, Write};
 use crate::script::{Change, Level, Rows, Script, Statement, TableName, Transaction};
-use crate::tables::is_pad_of;
-use crate::world::Shared;
+use crate::tables::{SWITCHED, is_pad_of};
+use crate::world::{FULL, Shared};
 
 /// What a batch answered.
 #[derive(Default, Debug)]
@@ -41,17 +41,17 @@ pub(crate) fn ask(session: &mut Session, batch: &str) -> Answer {
     answer
 }
 
-/// Errors that a session must expect beside others, and whether each ends its transaction.
-const EXPECTED: [(i32, bool); 9] = [
-    (547, false),  // a row that others refer to, or that is not there
-    (1205, true),  // it was a deadlock's victim
-    (3960, true),  // a row has changed since the snapshot
-    (3961, true),  // the table has changed since the snapshot
-    (2601, false), // a duplicate
-    (2627, false),
-    (1222, false), // names that another claims
-    (3628, false), // a table whose definition changed while it was read
-    (539, false),
+/// Errors that a session must expect beside others.
+const EXPECTED: [i32; 9] = [
+    547,  // a row that others refer to, or that is not there
+    1205, // it was a deadlock's victim
+    3960, // a row has changed since the snapshot
+    3961, // the table has changed since the snapshot
+    2601, // a duplicate
+    2627, //
+    1222, // names that another claims
+    3628, // a table whose definition changed while it was read
+    539,  //
 ];
 
 /// A session that runs a script.
@@ -127,23 +127,19 @@ impl Client<'_> {
         answer
     }
 
-    /// An error; whether it has ended the transaction. One that must not be is noted.
-    fn unexpected(&mut self, batch: &str, error: &SqlError) -> bool {
+    /// An error: one that must not be is noted.
+    fn unexpected(&mut self, batch: &str, error: &SqlError) {
         if self.shared.disk.is_off() {
-            return true;
+            return;
         }
-        match EXPECTED.iter().find(|(number, _)| *number == error.number) {
-            Some((number, ends)) => {
-                let mut history = self.history();
-                history.deadlocks += u64::from(*number == 1205);
-                history.conflicts += u64::from(*number == 3960);
-                *ends
-            }
-            None => {
-                let text = format!("session {}: error {}: {} in {batch}", self.number, error.number, error.message);
-                self.history().is_wrong(text);
-                true
-            }
+        let number = error.number;
+        let mut history = self.history();
+        history.deadlocks += u64::from(number == 1205);
+        history.conflicts += u64::from(number == 3960);
+        history.full += u64::from(FULL.contains(&number));
+        let is_expected = EXPECTED.contains(&number) || self.shared.is_tight && FULL.contains(&number);
+        if !is_expected {
+            history.is_wrong(format!("session {}: error {number}: {} in {batch}", self.number, error.message));
         }
     }
 
@@ -237,8 +233,11 @@ impl Client<'_> {
         if done.outcome != Outcome::InDoubt {
             done.ended = Some(ended);
         }
-        if let Some(error) = answer.error {
-            self.unexpected(text, &error);
+        if let Some(error) = answer.error
+            && !self.shared.disk.is_off()
+        {
+            let text = format!("session {}: error {}: {} at its {text}", self.number, error.number, error.message);
+            self.history().is_wrong(text);
         }
         self.history().transactions.push(done);
     }
@@ -285,6 +284,11 @@ impl Client<'_> {
                 self.change(done, (*table, Rows::One(*rid), false), &seen, &answer);
             }
             Statement::InsertAll { table, .. } => self.change(done, (*table, Rows::All, false), &seen, &answer),
+            Statement::Truncate { table, rows } => self.change(done, (*table, *rows, true), &seen, &answer),
+            Statement::Switch { table, .. } => {
+                let rows = Rows::Between(SWITCHED.start, SWITCHED.end - 1);
+                self.change(done, (*table, rows, false), &seen, &answer);
+            }
             Statement::Save(_) | Statement::RollBackTo(_) | Statement::Number { .. } | Statement::Other(_) => {}
         }
         failed

@@ -43,12 +43,24 @@ pub(crate) enum Shape {
     Moving,
     /// Clustered by `k` and `rid`, partitioned by `k`: a new `k` may take a row to another partition.
     Partitioned,
+    /// Clustered and partitioned by `rid`, its other index with it: a partition can be switched out, and back in.
+    Switched,
 }
+
+/// The partition of [`Shape::Switched`] that is switched holds these rows.
+pub(crate) const SWITCHED: std::ops::Range<i64> = 3..6;
 
 impl Shape {
     /// Every one.
-    pub(crate) const ALL: [Shape; 6] =
-        [Shape::Heap, Shape::HeapIndexed, Shape::Tree, Shape::TreeIndexed, Shape::Moving, Shape::Partitioned];
+    pub(crate) const ALL: [Shape; 7] = [
+        Shape::Heap,
+        Shape::HeapIndexed,
+        Shape::Tree,
+        Shape::TreeIndexed,
+        Shape::Moving,
+        Shape::Partitioned,
+        Shape::Switched,
+    ];
 
     /// What makes a table of it.
     pub(crate) fn create(self, name: &str) -> String {
@@ -77,6 +89,15 @@ impl Shape {
                  ps_{name}(k); CREATE UNIQUE CLUSTERED INDEX by_k ON {name} (k, rid) ON ps_{name}(k); CREATE UNIQUE \
                  INDEX by_rid ON {name} (rid) ON [PRIMARY]"
             ),
+            Shape::Switched => format!(
+                "CREATE PARTITION FUNCTION pf_{name} (int) AS RANGE RIGHT FOR VALUES ({first}, {end}, 9); CREATE \
+                 PARTITION SCHEME ps_{name} AS PARTITION pf_{name} ALL TO ([PRIMARY]); CREATE TABLE {name} ({columns}, \
+                 PRIMARY KEY CLUSTERED (rid) ON ps_{name}(rid)); CREATE INDEX by_grp ON {name} (grp) INCLUDE (tok) ON \
+                 ps_{name}(rid); CREATE TABLE {name}_out ({columns}, PRIMARY KEY CLUSTERED (rid) ON ps_{name}(rid)); \
+                 CREATE INDEX by_grp ON {name}_out (grp) INCLUDE (tok) ON ps_{name}(rid)",
+                first = SWITCHED.start,
+                end = SWITCHED.end,
+            ),
         }
     }
 
@@ -98,6 +119,7 @@ impl Shape {
             Shape::HeapIndexed => &["by_rid", "by_grp", "by_k"],
             Shape::Tree => &[],
             Shape::TreeIndexed => &["by_grp", "by_tok"],
+            Shape::Switched => &["by_grp"],
         }
     }
 }

@@ -11,6 +11,7 @@ use hobt_engine::{Instance, InstanceSettings};
 use hobt_session::{CancelHandle, Server, Session, SessionOptions};
 use hobt_sync::schedule::{Ended, Habit, Schedule};
 
+use crate::chance;
 use crate::history::{Done, History, Key, Outcome, Value};
 use crate::judge::{self, Rows};
 use crate::others::{self, Act, passing};
@@ -22,6 +23,9 @@ use crate::{Options, Report};
 /// The databases that stay.
 pub(crate) const DATABASES: [&str; 2] = ["alpha", "beta"];
 const FOLDER: &str = "/sim";
+/// Hundreds of nanoseconds from 1970 to some day of 2027, about which the clocks of lives lie, and those of a day.
+const DATE: i64 = 1_800_000_000 * 10_000_000;
+const DAY: i64 = 86_400 * 10_000_000;
 const POOL_PAGES: [u64; 3] = [96, 160, 1024];
 /// Moments of tokens of the lives do not meet.
 const TOKENS_OF_A_LIFE: i64 = 100_000;
@@ -38,6 +42,13 @@ pub(crate) struct Life {
     /// Changes of the disk until it fails again, for each start behind this life that is cut off.
     crashes_in_recovery: Vec<u64>,
     closes: bool,
+    /// Locks of a partition after which a statement asks for one of the table.
+    escalates_after: u32,
+    /// Bytes that are left on the disk; `None`: as many as are wanted.
+    disk_free: Option<u64>,
+    /// Hundreds of nanoseconds since 1970, and a jump of the clock after so many points.
+    date: i64,
+    jump: Option<(u64, i64)>,
 }
 
 /// What a world is, but for the order of things: what can be cut down.
@@ -49,6 +60,8 @@ pub(crate) struct Cast {
     locks_reads: [bool; DATABASES.len()],
     delays: [&'static str; DATABASES.len()],
     recovery: [&'static str; DATABASES.len()],
+    /// How large each one's log may become, in KB; `None`: as large as it has to.
+    log_kb_max: [Option<u64>; DATABASES.len()],
 }
 
 /// A part of a cast that may be left out.
@@ -78,9 +91,10 @@ impl Cast {
         let locks_reads = DATABASES.map(|_| below(3) == 0);
         let delays = DATABASES.map(|_| ["DISABLED", "DISABLED", "ALLOWED", "FORCED"][below(4)]);
         let recovery = DATABASES.map(|_| ["SIMPLE", "SIMPLE", "FULL"][below(3)]);
+        let log_kb_max = DATABASES.map(|_| (below(6) == 0).then(|| [1024, 1536][below(2)]));
         let lives = 1 + random.below(options.lives.max(1));
         let lives = (0..lives).map(|life| Cast::life(&mut random, options, &tables, life)).collect();
-        Cast { tables, lives, pool_pages, locks_reads, delays, recovery }
+        Cast { tables, lives, pool_pages, locks_reads, delays, recovery, log_kb_max }
     }
 
     fn life(random: &mut SplitMix64, options: &Options, tables: &[TableName], life: u64) -> Life {
@@ -106,7 +120,25 @@ impl Cast {
             crashes_in_recovery.push(1 + random.below(60));
         }
         let (schedule, closes) = (random.next_u64(), random.below(3) == 0);
-        Life { scripts, others: others.into(), schedule, habit, crash, crashes_in_recovery, closes }
+        let escalates_after = if random.below(4) == 0 { 4 } else { u32::MAX };
+        let disk_free = (random.below(8) == 0).then(|| random.below(3 << 20));
+        let mut days = || (i64::try_from(random.below(61)).expect("few") - 30) * DAY;
+        let (date, by) = (DATE + days(), days());
+        let jump = (random.below(3) == 0).then(|| (random.below(3_000), by));
+        let others = others.into();
+        Life {
+            scripts,
+            others,
+            schedule,
+            habit,
+            crash,
+            crashes_in_recovery,
+            closes,
+            escalates_after,
+            disk_free,
+            date,
+            jump,
+        }
     }
 
     /// All that can be left out, the larger parts first.
@@ -180,6 +212,8 @@ pub(crate) struct Shared {
     /// Of each database, whether READ COMMITTED locks what it reads.
     pub(crate) locks_reads: [bool; DATABASES.len()],
     pub(crate) history: SharedHistory,
+    /// Whether logs or the disk may be full.
+    pub(crate) is_tight: bool,
     server: Arc<Server>,
     /// Databases that come and go, and tokens of transactions over them.
     passing: Mutex<Passing>,
@@ -235,16 +269,38 @@ impl World {
 
     /// All lives of the instance.
     pub(crate) fn run(&mut self) -> Step<Report> {
-        let mut server = self.begin()?;
+        let mut server = self.alone(World::begin)?;
         for number in 0..self.cast.lives.len() {
             let life = self.cast.lives[number].clone();
             self.note(|| format!("-- life {number}: {:?}, crash at point {:?}", life.habit, life.crash));
             server = self.live(server, &life)?;
         }
-        server.instance().close().map_err(|error| format!("the last close: {error}"))?;
+        self.alone(|_| server.instance().close()).map_err(|error| format!("the last close: {error}"))?;
         drop(server);
         self.report.trace = self.report.trace.rotate_left(11) ^ self.disk.trace();
         Ok(self.report)
+    }
+
+    /// Does something as the only actor of a schedule: on one thread, and in simulated time.
+    fn alone<T: Send>(&mut self, act: impl FnOnce(&mut World) -> T + Send) -> T {
+        let seed = self.seed ^ self.report.starts.rotate_right(16);
+        let disk = Arc::clone(&self.disk);
+        let mut done = None;
+        let to = &mut done;
+        let act = move || {
+            chance::draw_from(seed);
+            *to = Some(act(self));
+        };
+        let schedule = Schedule::new(seed, Habit::OneOf(u64::MAX)).on_stuck(move || {
+            eprintln!("seed {seed}: nobody else runs, and it cannot go on");
+            disk.lose_power(seed);
+        });
+        let (_, mut ended) = schedule.run(vec![("world".to_owned(), Box::new(act))]);
+        match (done, ended.pop()) {
+            (Some(done), _) => done,
+            (None, Some(Ended::Panicked(text))) => panic!("{text}"),
+            (None, ended) => panic!("it did not end: {ended:?}"),
+        }
     }
 
     fn open(&self) -> Result<Arc<Server>, String> {
@@ -272,9 +328,10 @@ impl World {
         // Its number is free for a database that passes, which then decides transactions over it and the others.
         let mut batches = vec!["CREATE DATABASE first".to_owned()];
         for (at, name) in DATABASES.iter().enumerate() {
+            let log_max = self.cast.log_kb_max[at].map_or("UNLIMITED".to_owned(), |size| format!("{size}KB"));
             batches.push(format!(
                 "CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB, FILEGROWTH = 512KB) LOG ON (NAME = {name}_log, SIZE = \
-                 4MB, FILEGROWTH = 1MB)"
+                 1MB, MAXSIZE = {log_max}, FILEGROWTH = 512KB)"
             ));
             let versions = if self.cast.locks_reads[at] { "OFF" } else { "ON" };
             batches.push(format!("ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON"));
@@ -316,10 +373,13 @@ impl World {
             tables: self.cast.tables.clone(),
             locks_reads: self.cast.locks_reads,
             history: Arc::new(Mutex::new(history)),
+            is_tight: life.disk_free.is_some() || self.cast.log_kb_max.iter().any(Option::is_some),
             server: Arc::clone(&server),
             passing: Mutex::new(self.passing.clone()),
         };
+        self.disk.leave_free(life.disk_free);
         let ran = self.act(&shared, life);
+        self.disk.leave_free(None);
         let mut history = std::mem::take(&mut *shared.history.lock().unwrap_or_else(PoisonError::into_inner));
         self.passing = shared.passing.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.log.append(&mut history.log);
@@ -338,11 +398,12 @@ impl World {
             self.report.crashes += 1;
             self.note(|| "-- the power failed".to_owned());
         } else {
-            let found = self.look(&server).map_err(|stop| format!("while it lives: {}", stop.text()))?;
+            let found = self.alone(|world| world.look(&server));
+            let found = found.map_err(|stop| format!("while it lives: {}", stop.text()))?;
             judge::settle(&history, &before, &found, &BTreeSet::new())?;
             if life.closes {
                 self.note(|| "-- it is closed".to_owned());
-                server.instance().close().map_err(|error| format!("the close: {error}"))?;
+                self.alone(|_| server.instance().close()).map_err(|error| format!("the close: {error}"))?;
             } else {
                 self.note(|| "-- the power fails, and nothing is under way".to_owned());
                 self.disk.crash(life.schedule);
@@ -392,6 +453,7 @@ impl World {
         report.statements += history.statements;
         report.deadlocks += history.deadlocks;
         report.conflicts += history.conflicts;
+        report.full += history.full;
         for done in &history.transactions {
             report.commits += u64::from(done.outcome == Outcome::Committed);
             report.doubtful += u64::from(done.outcome == Outcome::InDoubt);
@@ -409,16 +471,27 @@ impl World {
             let session = World::session(&shared.server)?;
             cancels.push(session.cancel_handle());
             let mut client = Client { number, shared, session };
-            actors.push((format!("session {number}"), Box::new(move || client.run(script))));
+            let seed = stream(life, actors.len());
+            let act = move || {
+                chance::draw_from(seed);
+                client.run(script);
+            };
+            actors.push((format!("session {number}"), Box::new(act)));
         }
         for (number, acts) in life.others.iter().enumerate() {
             let session = World::session(&shared.server)?;
             cancels.push(session.cancel_handle());
             let mut other = Other { number, shared, session };
-            actors.push((format!("administrator {number}"), Box::new(move || other.run(acts))));
+            let seed = stream(life, actors.len());
+            let act = move || {
+                chance::draw_from(seed);
+                other.run(acts);
+            };
+            actors.push((format!("administrator {number}"), Box::new(act)));
         }
         let cancels = Arc::new(cancels);
-        let mut schedule = Schedule::new(life.schedule, life.habit);
+        let mut schedule =
+            Schedule::new(life.schedule, life.habit).bounded_by(life.escalates_after).dated(life.date, life.jump);
         if let Some(crash) = life.crash {
             let (disk, cancels, seed) = (Arc::clone(&self.disk), Arc::clone(&cancels), life.schedule);
             schedule = schedule.alarm_at(crash, move || {
@@ -454,7 +527,7 @@ impl World {
                 self.disk.crash_at(self.disk.changes() + cut, life.schedule ^ cut);
             }
             self.note(|| "-- it starts".to_owned());
-            match self.start() {
+            match self.alone(World::start) {
                 Ok(started) => {
                     self.disk.power_on();
                     return Ok(started);
@@ -499,6 +572,12 @@ impl World {
                 let by_index = self.rows_of(&mut session, number, &query)?;
                 if by_index != base {
                     return Err(Stop::Bug(format!("{}: {by_index:?} by index {index}, {base:?} without", table.name)));
+                }
+            }
+            if table.shape == Shape::Switched {
+                let out = self.query(&mut session, &format!("SELECT rid FROM {}_out", table.name))?;
+                if !out.is_empty() {
+                    return Err(Stop::Bug(format!("rows of {} that were switched out: {out:?}", table.name)));
                 }
             }
             if table.shape.create_children("").is_some() {
@@ -585,6 +664,11 @@ impl World {
     }
 }
 
+/// The seed of what an actor draws at random.
+fn stream(life: &Life, actor: usize) -> u64 {
+    life.schedule ^ (actor as u64 + 1).rotate_right(8)
+}
+
 fn tokens(rows: &[Vec<Option<String>>]) -> BTreeSet<i64> {
     rows.iter().filter_map(|row| row.first()?.as_deref()?.parse().ok()).collect()
 }
@@ -608,6 +692,10 @@ struct Other<'w> {
 /// Errors that an administrator must expect beside others: deadlocks, names that others claim, names that are there or
 /// not, databases that are in use.
 const EXPECTED: [i32; 12] = [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 911, 2627];
+
+/// Errors that all must expect where the log or the disk may be full: no more room in a database or its log, a file
+/// that cannot be made or extended.
+pub(crate) const FULL: [i32; 5] = [1105, 9002, 1802, 5149, 3271];
 
 impl Other<'_> {
     fn run(&mut self, acts: &[Act]) {
@@ -688,6 +776,19 @@ impl Other<'_> {
                     self.batch(&format!("ALTER DATABASE {name} SET OFFLINE; ALTER DATABASE {name} SET ONLINE"));
                 }
             }
+            Act::Reattach(number) => {
+                if !self.passing().listed.contains(number) {
+                    return;
+                }
+                let name = passing(*number);
+                self.passing().doubtful.insert(*number);
+                let attach = format!("CREATE DATABASE {name} ON (FILENAME = '{FOLDER}/{name}.mdf') FOR ATTACH");
+                if self.batch(&format!("EXEC sp_detach_db '{name}'")) && self.batch(&attach)
+                    || !self.shared.disk.is_off()
+                {
+                    self.passing().doubtful.remove(number);
+                }
+            }
             Act::DropDatabase(number) => {
                 if !self.passing().listed.contains(number) {
                     return;
@@ -730,7 +831,8 @@ impl Other<'_> {
         note(format!("a{number} --> error {}: {}", error.number, error.message));
         // What is left of a transaction that failed half-way.
         ask(&mut self.session, "IF @@TRANCOUNT > 0 ROLLBACK");
-        if !is_off && !self.shared.disk.is_off() && !EXPECTED.contains(&error.number) {
+        let is_expected = EXPECTED.contains(&error.number) || self.shared.is_tight && FULL.contains(&error.number);
+        if !is_off && !self.shared.disk.is_off() && !is_expected {
             self.is_wrong(format!("administrator {number}: error {}: {} in {text}", error.number, error.message));
         }
         false

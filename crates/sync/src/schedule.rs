@@ -27,13 +27,13 @@ mod actors;
 mod locks;
 
 #[cfg(not(feature = "schedule"))]
-pub use off::{is_actor, now, point, wait};
+pub use off::{bound, date, is_actor, now, point, wait};
 #[cfg(not(feature = "schedule"))]
 pub use parking_lot::{Condvar, Mutex, RwLock};
 pub use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(feature = "schedule")]
-pub use actors::{Ended, Habit, Schedule, Trace, is_actor, now, outside, point, wait};
+pub use actors::{Ended, Habit, Schedule, Trace, bound, date, is_actor, now, outside, point, wait};
 #[cfg(feature = "schedule")]
 pub use locks::{Condvar, Mutex, RwLock};
 
@@ -85,6 +85,18 @@ mod off {
     #[inline(always)]
     pub fn is_actor() -> bool {
         false
+    }
+
+    /// How much of something there may be.
+    #[inline(always)]
+    pub fn bound(usual: u32) -> u32 {
+        usual
+    }
+
+    /// The date that a schedule says: there is none.
+    #[inline(always)]
+    pub fn date() -> Option<i64> {
+        None
     }
 
     /// The time, for deadlines.

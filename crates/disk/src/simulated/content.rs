@@ -98,6 +98,11 @@ fn parts(offset: u64, length: usize) -> impl Iterator<Item = (usize, usize, std:
     })
 }
 
+/// Whether all bytes are 0: sector by sector, since a comparison of slices is faster than one of bytes.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(SECTOR_SIZE).all(|chunk| *chunk == ZEROS[..chunk.len()])
+}
+
 impl Content {
     pub(crate) fn new(track_unsynced: bool) -> Content {
         Content { chunks: Vec::new(), size: 0, unsynced: track_unsynced.then(BTreeMap::new), synced_size: 0, writes: 0 }
@@ -121,7 +126,7 @@ impl Content {
     }
 
     pub(crate) fn write(&mut self, offset: u64, source: &[u8]) {
-        self.remember(offset, offset + source.len() as u64);
+        self.remember(offset, offset + source.len() as u64, is_zero(source));
         self.put(offset, source);
         self.size = self.size.max(offset + source.len() as u64);
     }
@@ -132,7 +137,7 @@ impl Content {
                 self.chunks.resize_with(chunk + 1, || None);
             }
             let source_part = &source[range.clone()];
-            if self.chunks[chunk].is_none() && source_part.iter().all(|byte| *byte == 0) {
+            if self.chunks[chunk].is_none() && is_zero(source_part) {
                 continue;
             }
             let bytes = self.chunks[chunk].get_or_insert_with(|| vec![0; CHUNK].into());
@@ -142,7 +147,7 @@ impl Content {
 
     pub(crate) fn set_size(&mut self, size: u64) {
         if size < self.size {
-            self.remember(size, self.size);
+            self.remember(size, self.size, true);
             // What lies beyond the end is zero, should the file grow again.
             let mut position = size;
             while position < self.size {
@@ -160,18 +165,27 @@ impl Content {
         self.size = size;
     }
 
+    fn has_chunk(&self, sector: u64) -> bool {
+        let chunk = usize::try_from(sector * SECTOR / CHUNK as u64).expect("a file in memory has addressable chunks");
+        matches!(self.chunks.get(chunk), Some(Some(_)))
+    }
+
     fn sector(&self, sector: u64) -> Sector {
         let mut bytes = ZEROS;
         self.read(sector * SECTOR, &mut bytes);
         (bytes != ZEROS).then(|| Box::new(bytes))
     }
 
-    /// Keeps the states of the sectors of a range, which are about to be written.
-    fn remember(&mut self, from: u64, to: u64) {
+    /// Keeps the states of the sectors of a range, which are about to be written, with zeros or not.
+    fn remember(&mut self, from: u64, to: u64, with_zeros: bool) {
         let Some(mut unsynced) = self.unsynced.take() else { return };
         self.writes += 1;
         let newest = self.writes;
         for sector in from / SECTOR..to.div_ceil(SECTOR) {
+            // Zeros over what never was anything else: a crash finds zeros, whatever it keeps.
+            if with_zeros && !self.has_chunk(sector) {
+                continue;
+            }
             let bytes = self.sector(sector);
             match unsynced.entry(sector) {
                 Entry::Vacant(entry) => {

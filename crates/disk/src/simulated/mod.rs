@@ -77,7 +77,7 @@ struct World {
     power: Mutex<Power>,
     device: Option<Device>,
     throughput: Throughput,
-    capacity_bytes: u64,
+    capacity_bytes: AtomicU64,
     used_bytes: AtomicU64,
     track_unsynced: bool,
     /// Grows with each crash; handles of an earlier number are dead.
@@ -105,12 +105,19 @@ impl SimulatedDisk {
                 power: Mutex::new(Power::new()),
                 device,
                 throughput: Throughput::new(),
-                capacity_bytes: config.capacity_bytes,
+                capacity_bytes: AtomicU64::new(config.capacity_bytes),
                 used_bytes: AtomicU64::new(0),
                 track_unsynced: config.track_unsynced,
                 generation: AtomicU64::new(0),
             }),
         }))
+    }
+
+    /// Leaves room for so many more bytes than all files together have now; `None`: for any number.
+    pub fn leave_free(&self, bytes: Option<u64>) {
+        let used = self.world.used_bytes.load(Ordering::SeqCst);
+        let capacity = bytes.map_or(u64::MAX, |bytes| used.saturating_add(bytes));
+        self.world.capacity_bytes.store(capacity, Ordering::SeqCst);
     }
 
     /// Adds a fault; it counts operations from now on.
@@ -233,7 +240,7 @@ impl World {
     fn account(&self, before: u64, after: u64) -> io::Result<()> {
         let change = |used: u64| {
             let used = used.saturating_sub(before).checked_add(after)?;
-            (after <= before || used <= self.capacity_bytes).then_some(used)
+            (after <= before || used <= self.capacity_bytes.load(Ordering::SeqCst)).then_some(used)
         };
         match self.used_bytes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, change) {
             Ok(_) => Ok(()),
@@ -393,7 +400,11 @@ impl Disk for SimulatedDisk {
     }
 
     fn free_space(&self, _path: &Path) -> Result<u64> {
-        Ok(self.world.capacity_bytes.saturating_sub(self.world.used_bytes.load(Ordering::SeqCst)))
+        Ok(self
+            .world
+            .capacity_bytes
+            .load(Ordering::SeqCst)
+            .saturating_sub(self.world.used_bytes.load(Ordering::SeqCst)))
     }
 
     fn throughput(&self) -> &Throughput {

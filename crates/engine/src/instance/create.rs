@@ -38,7 +38,7 @@ pub struct Created {
 /// Sixteen bytes that no other database has: from the system's random source, through two keyed hashes.
 pub(super) fn new_guid() -> [u8; 16] {
     let (first, second) = (RandomState::new(), RandomState::new());
-    let seed = (time_of_day(), std::process::id());
+    let seed = time_of_day();
     let mut guid = [0; 16];
     guid[..8].copy_from_slice(&first.hash_one(seed).to_le_bytes());
     guid[8..].copy_from_slice(&second.hash_one(seed).to_le_bytes());

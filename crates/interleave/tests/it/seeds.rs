@@ -43,3 +43,11 @@ fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
     assert!(total.switches > 100 * seeds, "actors do run beside each other: {total:?}");
     assert!(total.commits > 2 * seeds && total.reads > 2 * seeds && total.writes > seeds, "{total:?}");
 }
+
+#[test]
+fn a_seed_does_the_same_again() {
+    for seed in 9_000..9_004 {
+        let run = || simulate(seed, &Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(run(), run(), "seed {seed}");
+    }
+}

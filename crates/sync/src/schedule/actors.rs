@@ -20,6 +20,8 @@ const NONE: usize = usize::MAX;
 const POINT_TIME: Duration = Duration::from_micros(1);
 /// How far it goes on where all actors wait: as often as those who wait look whether they were cancelled.
 const IDLE_TIME: Duration = Duration::from_millis(50);
+/// When a schedule begins that says nothing of it: in the year 2027.
+const DATE: i64 = 1_800_000_000 * 10_000_000;
 /// So often all actors in a row find that they cannot go on before the schedule says that they never will.
 const FRUITLESS_MAX: u64 = 20_000;
 
@@ -80,11 +82,18 @@ struct State {
     /// Points until something is to happen.
     alarm: Option<u64>,
     clock: Duration,
+    /// Hundreds of nanoseconds since 1970 when the schedule began.
+    date: i64,
+    /// Points after which the date jumps, and how far.
+    jump: Option<(u64, i64)>,
     is_stuck: bool,
 }
 
 struct Shared {
+    bound: u32,
     turn: AtomicUsize,
+    /// The actor that has ended, until the schedule goes on.
+    ended: AtomicUsize,
     state: Mutex<State>,
     threads: Vec<OnceLock<Thread>>,
     main: Thread,
@@ -103,6 +112,9 @@ struct Actor {
 pub struct Schedule {
     seed: u64,
     habit: Habit,
+    bound: u32,
+    date: i64,
+    jump: Option<(u64, i64)>,
     alarm: Option<u64>,
     on_alarm: Box<dyn Fn() + Send + Sync>,
     on_stuck: Box<dyn Fn() + Send + Sync>,
@@ -111,7 +123,28 @@ pub struct Schedule {
 impl Schedule {
     /// Of a seed.
     pub fn new(seed: u64, habit: Habit) -> Schedule {
-        Schedule { seed, habit, alarm: None, on_alarm: Box::new(|| {}), on_stuck: Box::new(|| {}) }
+        Schedule {
+            seed,
+            habit,
+            bound: u32::MAX,
+            date: DATE,
+            jump: None,
+            alarm: None,
+            on_alarm: Box::new(|| {}),
+            on_stuck: Box::new(|| {}),
+        }
+    }
+
+    /// Makes [`bound`]s on the actors' threads smaller: what happens beyond thousands then happens beyond a few.
+    #[must_use]
+    pub fn bounded_by(self, bound: u32) -> Schedule {
+        Schedule { bound, ..self }
+    }
+
+    /// Sets the date, in hundreds of nanoseconds since 1970, and lets it jump by so many after so many points.
+    #[must_use]
+    pub fn dated(self, date: i64, jump: Option<(u64, i64)>) -> Schedule {
+        Schedule { date, jump, ..self }
     }
 
     /// Calls `act` once, when so many points have been passed, on the thread of the actor that passed the last one. It
@@ -142,10 +175,14 @@ impl Schedule {
             fruitless: 0,
             alarm: self.alarm,
             clock: Duration::ZERO,
+            date: self.date,
+            jump: self.jump,
             is_stuck: false,
         };
         let shared = Arc::new(Shared {
+            bound: self.bound,
             turn: AtomicUsize::new(NONE),
+            ended: AtomicUsize::new(NONE),
             state: Mutex::new(state),
             threads: actors.iter().map(|_| OnceLock::new()).collect(),
             main: std::thread::current(),
@@ -169,11 +206,15 @@ impl Schedule {
                 shared.threads[number].set(started.thread().clone()).expect("set once");
                 threads.push(started);
             }
-            shared.hand_over(None);
-            while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                std::thread::park_timeout(Duration::from_millis(5));
+            let mut threads: Vec<_> = threads.into_iter().map(Some).collect();
+            let mut ended: Vec<Option<Ended>> = threads.iter().map(|_| None).collect();
+            while shared.hand_over(None) {
+                // What the thread's storage leaves behind is there when the next actor goes on, and never later.
+                let number = shared.wait_for_end();
+                let thread = threads[number].take().expect("an actor ends once");
+                ended[number] = Some(thread.join().unwrap_or(Ended::Stuck));
             }
-            threads.into_iter().map(|thread| thread.join().unwrap_or(Ended::Stuck)).collect()
+            ended.into_iter().map(|ended| ended.expect("all have ended")).collect()
         });
         let trace = shared.state().trace;
         (trace, ended)
@@ -188,21 +229,26 @@ impl Shared {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Gives the turn to the next actor; `from` is the one that has it, which then waits for its own.
-    fn hand_over(&self, from: Option<usize>) {
-        let next = self.state().next(from);
-        match next {
-            Some(next) if Some(next) == from => {}
-            Some(next) => {
-                self.turn.store(next, Ordering::Release);
-                self.threads[next].get().expect("all have begun").unpark();
-                if let Some(from) = from {
-                    self.wait_for_turn(from);
-                }
+    /// Gives the turn to the next actor; `from` is the one that has it, which then waits for its own. `false` when all
+    /// have ended.
+    fn hand_over(&self, from: Option<usize>) -> bool {
+        let Some(next) = self.state().next(from) else { return false };
+        if Some(next) != from {
+            self.turn.store(next, Ordering::Release);
+            self.threads[next].get().expect("all have begun").unpark();
+            if let Some(from) = from {
+                self.wait_for_turn(from);
             }
-            None => {
-                self.turn.store(NONE, Ordering::Release);
-                self.main.unpark();
+        }
+        true
+    }
+
+    /// Waits until an actor has ended, on the thread that runs the schedule.
+    fn wait_for_end(&self) -> usize {
+        loop {
+            match self.ended.swap(NONE, Ordering::AcqRel) {
+                NONE => std::thread::park(),
+                number => return number,
             }
         }
     }
@@ -259,6 +305,9 @@ impl State {
         self.progress += 1;
         self.fruitless = 0;
         self.clock += POINT_TIME;
+        if let Some((_, by)) = self.jump.take_if(|(points, _)| *points <= self.trace.points) {
+            self.date = self.date.saturating_add(by);
+        }
         match self.habit {
             Habit::OneOf(points) => self.random.below(points) == 0,
             Habit::Priorities(points) => {
@@ -286,15 +335,9 @@ impl Actor {
             state.progress += 1;
             state.is_stuck
         };
-        // Its thread does not wait for another turn.
-        let next = self.shared.state().next(None);
-        match next {
-            Some(next) => {
-                self.shared.turn.store(next, Ordering::Release);
-                self.shared.threads[next].get().expect("all have begun").unpark();
-            }
-            None => self.shared.main.unpark(),
-        }
+        self.shared.turn.store(NONE, Ordering::Release);
+        self.shared.ended.store(self.number, Ordering::Release);
+        self.shared.main.unpark();
         match ended {
             Ok(()) if is_stuck => Ended::Stuck,
             Ok(()) => Ended::Well,
@@ -369,6 +412,19 @@ pub fn wait(place: Place) -> bool {
 /// Whether the calling thread is an actor.
 pub fn is_actor() -> bool {
     ACTOR.try_with(|actor| actor.borrow().is_some()).unwrap_or(false)
+}
+
+/// The date and time of day on an actor's thread, in hundreds of nanoseconds since 1970.
+pub fn date() -> Option<i64> {
+    with_actor(|actor| {
+        let state = actor.shared.state();
+        state.date.saturating_add(i64::try_from(state.clock.as_nanos() / 100).unwrap_or(i64::MAX))
+    })
+}
+
+/// How much of something there may be, `usual` without a schedule that says less.
+pub fn bound(usual: u32) -> u32 {
+    with_actor(|actor| usual.min(actor.shared.bound)).unwrap_or(usual)
 }
 
 /// The time, for deadlines: the schedule's on an actor's thread.

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use hobt_base::{DatabaseId, HobtId};
+use hobt_sync::schedule::bound;
 
 use super::queue::Released;
 use super::statistics::Granted;
@@ -58,7 +59,7 @@ impl HobtCounts {
     pub(super) fn begin_statement(&mut self) {
         // All stay, whatever is held still: what was granted is told of at the owner's end.
         for count in &mut self.0 {
-            (count.in_statement, count.attempt_at) = (0, FIRST_ATTEMPT);
+            (count.in_statement, count.attempt_at) = (0, bound(FIRST_ATTEMPT));
         }
     }
 
@@ -71,7 +72,7 @@ impl HobtCounts {
         count.changes |= !mode.only_reads();
         let due = count.in_statement >= count.attempt_at;
         if due {
-            count.attempt_at = count.in_statement.saturating_add(NEXT_ATTEMPT);
+            count.attempt_at = count.in_statement.saturating_add(bound(NEXT_ATTEMPT));
         }
         due
     }
@@ -121,7 +122,7 @@ impl HobtCounts {
             rows_granted: 0,
             pages_granted: 0,
             in_statement: 0,
-            attempt_at: FIRST_ATTEMPT,
+            attempt_at: bound(FIRST_ATTEMPT),
             changes: false,
             escalated: None,
         };
