@@ -75,6 +75,8 @@ pub(crate) fn draw(
                 12 => databases.last().map_or(Act::Checkpoint(database), |own| Act::TakeOffline(*own)),
                 0 => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
                 1 => Act::Batch(format!("ALTER INDEX ALL ON {name} REBUILD")),
+                // It would keep the table's partitions from being switched.
+                2 if table.shape == Shape::Switched => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
                 2 => Act::Batch(format!("CREATE INDEX more{number} ON {name} (bal, rid)")),
                 3 => Act::Batch(format!("DROP INDEX IF EXISTS more{} ON {name}", number.saturating_sub(1))),
                 4 => Act::Batch(format!(

@@ -5,7 +5,7 @@ use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
 
 use hobt_sync::processor::{self, RunQueueClock};
-use hobt_sync::{WaitType, waits};
+use hobt_sync::{WaitType, schedule, waits};
 
 /// Time without the processor in which the client's code took rows: below that it was no wait.
 const SHORTEST_WAIT: Duration = Duration::from_micros(20);
@@ -56,13 +56,13 @@ struct Passed {
 
 impl Clocks {
     fn read() -> Clocks {
-        Clocks { since: Instant::now(), cpu: processor::thread_cpu_time(), run_queue: run_queue() }
+        Clocks { since: schedule::now(), cpu: processor::thread_cpu_time(), run_queue: run_queue() }
     }
 
     fn passed(&self) -> Passed {
         let cpu = processor::thread_cpu_time().saturating_sub(self.cpu);
         let run_queue = run_queue().saturating_sub(self.run_queue);
-        Passed { elapsed: self.since.elapsed(), cpu, run_queue }
+        Passed { elapsed: schedule::now().saturating_duration_since(self.since), cpu, run_queue }
     }
 }
 

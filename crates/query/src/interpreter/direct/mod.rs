@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use hobt_base::{DatabaseId, Position, SqlError};
 use hobt_catalog::Table;
 use hobt_functions::FunctionContext;
-use hobt_sync::processor;
+use hobt_sync::{processor, schedule};
 use hobt_tsql::ast::{
     ArithmeticStep, AssignmentOperator, Condition, Expression, Insert, SelectStatement, Span, StatisticsKind,
     VariableName,
@@ -256,7 +256,7 @@ impl Interpreter<'_> {
 
     /// Counts a statement that is about to run without being bound.
     fn count_direct(&mut self) {
-        let begin = || (Instant::now(), processor::thread_cpu_time(), 0);
+        let begin = || (schedule::now(), processor::thread_cpu_time(), 0);
         let since = self.statements.since.get_or_insert_with(begin);
         since.2 += 1;
         if since.2 >= NOTED_TOGETHER {
@@ -268,7 +268,7 @@ impl Interpreter<'_> {
     pub(super) fn note_direct_cost(&mut self) {
         let Some((started, cpu, _)) = self.statements.since.take() else { return };
         let cost = StatementStatistics {
-            elapsed: started.elapsed(),
+            elapsed: schedule::now().saturating_duration_since(started),
             cpu: processor::thread_cpu_time().saturating_sub(cpu),
             degree_of_parallelism: 1,
             ..StatementStatistics::default()
