@@ -365,7 +365,9 @@ impl Storage {
                 chain.note_touched(what);
             }
         }
-        match apply(page, rows, change) {
+        // What an undo does comes from the log, not from this page.
+        let fits = if logged.compensates.is_some() { change.check(page, rows) } else { Ok(()) };
+        match fits.and_then(|()| apply(page, rows, change)) {
             Ok(Some(_)) => {}
             other => {
                 log.log().release(&own);

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use hobt_interleave::{Failure, Options, Report, shrink, simulate};
 use hobt_sync::planted::{Bug, plant};
+use hobt_sync::processor::{processor_count, set_thread_affinity};
 use mimalloc::MiMalloc;
 
 /// As the program has it: statements take and give back much in small pieces.
@@ -78,6 +79,11 @@ fn main() -> ExitCode {
     }
     if arguments.processes > 1 && arguments.part.is_none() {
         return many(&arguments);
+    }
+    if let Some(part) = arguments.part {
+        // Turns go from thread to thread faster on one processor.
+        let processor = usize::try_from(part).unwrap_or(0) % processor_count();
+        let _stays_unbound = set_thread_affinity(&[processor]);
     }
     if let Some(seeds) = arguments.planted {
         return planted(seeds, &arguments);

@@ -7,7 +7,6 @@
 use hobt_base::SplitMix64;
 
 use super::generate::{Generator, Seen};
-use super::known;
 use super::rewrite::{self, Columns, JoinsInCase, Reshaped, Swapped, Turned};
 use super::tree::{Cond, Expr, From, Join, Printer, Select, Type};
 use super::world::{World, below};
@@ -97,7 +96,7 @@ fn sides(left: impl Into<Vec<String>>, right: impl Into<Vec<String>>) -> Option<
 }
 
 fn text(query: &Select) -> String {
-    Printer::default().select(&known::avoided(query))
+    Printer::default().select(query)
 }
 
 /// The three parts of what a condition can be.
@@ -277,7 +276,7 @@ impl Case {
     fn variables(&self, random: &mut SplitMix64) -> Option<Sides> {
         let query = self.query.only(self.condition.clone());
         let mut printer = Printer { with_variables: true, ..Printer::default() };
-        let with_variables = printer.select(&known::avoided(&query));
+        let with_variables = printer.select(&query);
         if printer.variables.is_empty() {
             return None;
         }
