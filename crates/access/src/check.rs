@@ -204,7 +204,7 @@ impl AllocationCheck {
         Ok(AllocationCheck { storage: Arc::clone(storage), owned, findings, cancelled: Arc::default(), clock: None })
     }
 
-    /// The same check, which ends with [`AccessError::Cancelled`] soon after `cancelled` was set.
+    /// The check, which ends with [`AccessError::Cancelled`] soon after `cancelled` was set.
     #[must_use]
     pub fn until(mut self, cancelled: Arc<AtomicBool>) -> AllocationCheck {
         self.cancelled = cancelled;

@@ -50,7 +50,7 @@ pub struct Hobt {
     /// Held shared from the record of a row that comes or goes until it is counted; a checkpoint, which holds it
     /// exclusively, so knows which rows are in the count that it saves.
     counting: RwLock<()>,
-    /// Whether the count that was saved last is that of now. Changed while `counting` is held.
+    /// Whether the count has changed since it was saved last. Changed while `counting` is held.
     unsaved_count: UnsavedCount,
     state: Latch<State>,
     operations: OperationCounters,
@@ -103,7 +103,7 @@ impl Hobt {
         storage.in_one_piece(|| Hobt::create_list(storage, filegroup, context, identity))
     }
 
-    /// The same, with what is to be known of it by the first page of its run list.
+    /// Creates a heap or tree, of which `identity` says what it is when the first page of its run list is known.
     pub(crate) fn create_list(
         storage: &Arc<Storage>,
         filegroup: FilegroupId,
@@ -155,7 +155,7 @@ impl Hobt {
         self.storage.end_freeing(structure, &gone)
     }
 
-    /// The same in recovery.
+    /// Takes the creation back in recovery, where an earlier recovery may have been cut off in it.
     pub(crate) fn uncreate_again(&self, chain: &Arc<LogChain>, lsn: Lsn) -> Result<(), AccessError> {
         let state = self.state.write();
         // Nothing is allocated meanwhile: what is free already was freed by a recovery that was cut off here.

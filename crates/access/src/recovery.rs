@@ -164,9 +164,9 @@ struct Recovery<'a> {
     recovered: &'a Recovered,
     transactions: BTreeMap<u64, Known>,
     hobts: HashMap<HobtId, KnownHobt>,
-    /// Those of which single rows are undone.
+    /// Heaps of which single rows are undone.
     opened: HashMap<HobtId, Arc<Hobt>>,
-    /// The same for B+trees.
+    /// B+trees of which single keys are undone.
     trees: HashMap<HobtId, Arc<BTree>>,
     /// By HOBT: how many rows more it has than its count that was saved last.
     row_changes: BTreeMap<HobtId, i64>,

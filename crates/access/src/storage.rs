@@ -333,7 +333,7 @@ impl Storage {
         result
     }
 
-    /// The same for what only tidies up, and is left when the log has no room for it.
+    /// Runs an action that only tidies up, behind a transaction: it is left out when the log has no room for it.
     pub(crate) fn tidy(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {
         self.end(|| match action() {
             Err(AccessError::LogFull { .. }) => Ok(()),
@@ -481,7 +481,7 @@ impl Storage {
         self.in_one_piece(|| self.allocate_run(chain, purpose, filegroup, wanted))
     }
 
-    /// The same for a statement, which gives the run back if it is undone.
+    /// Allocates a run for a statement, which gives it back if it is undone.
     ///
     /// # Errors
     /// `FilegroupFull` when no file has a free extent or can grow; the log is full.

@@ -145,7 +145,7 @@ impl TableConstraints {
         self.checks.iter().map(|check| &check.head).chain(self.foreign_keys.iter().map(|key| &key.head))
     }
 
-    /// The same, to be changed.
+    /// The heads of all constraints, to be changed.
     pub fn heads_mut(&mut self) -> impl Iterator<Item = &mut ConstraintHead> {
         let checks = self.checks.iter_mut().map(|check| &mut check.head);
         checks.chain(self.foreign_keys.iter_mut().map(|key| &mut key.head))

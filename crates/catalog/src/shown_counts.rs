@@ -115,7 +115,7 @@ impl SystemHeaps {
         self.insert_shown_counts(ctx, table, index, shown)
     }
 
-    /// The same of an index of which nothing was shown.
+    /// Writes what was shown of an index of which nothing is there yet.
     ///
     /// # Errors
     /// As of any insert.

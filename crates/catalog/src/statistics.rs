@@ -239,7 +239,7 @@ impl SystemHeaps {
         statistics.parts.iter().try_for_each(|part| self.insert_part(ctx, statistics, part))
     }
 
-    /// The same where only those parts are written that are not as they were in `before`; parts of other HOBTs than
+    /// Writes those parts of a statistics object that are not as they were in `before`; parts of other HOBTs than
     /// these, which are the table's, go.
     ///
     /// # Errors

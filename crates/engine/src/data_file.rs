@@ -225,7 +225,7 @@ impl DataFile {
         Ok(opened)
     }
 
-    /// The same where nothing is known of the file.
+    /// Opens, locks and checks a file, whichever database it is of.
     pub(crate) fn open_any(disk: &dyn Disk, path: &Path) -> Result<DataFile, FileProblem> {
         let options = OpenOptions { create_new: false, read_only: false, direct: true };
         let file = disk.open(path, options).map_err(FileProblem::Inaccessible)?;
@@ -252,8 +252,30 @@ impl DataFile {
 
     /// What the header of a file says that may be no data file.
     pub(crate) fn header_of(file: &dyn DiskFile) -> Option<FileHeader> {
-        let is_large_enough = file.size().is_ok_and(|size| size >= 2 * PAGE_SIZE as u64);
-        is_large_enough.then(|| read_header(file).ok()).flatten()
+        DataFile::whole_header_of(file).ok().flatten()
+    }
+
+    /// Reads the header of a file that may have none; `None` if neither copy was ever written whole.
+    ///
+    /// # Errors
+    /// The device fails, so that nobody knows; or another version has written the file.
+    pub(crate) fn whole_header_of(file: &dyn DiskFile) -> Result<Option<FileHeader>, FileProblem> {
+        if file.size().map_err(FileProblem::Inaccessible)? < 2 * PAGE_SIZE as u64 {
+            return Ok(None);
+        }
+        let mut unread = None;
+        for number in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
+            match read_page(file, number).map(|page| decode_header(&page, number)) {
+                Ok(Ok(header)) => return Ok(Some(header)),
+                // One that was never written has zeros there.
+                Ok(Err(damage @ PageDamage::Format { found: 1.. })) => {
+                    return Err(invalid(file.path(), "version", damage));
+                }
+                Ok(Err(_not_whole)) => {}
+                Err(error) => unread = Some(error),
+            }
+        }
+        unread.map_or(Ok(None), |error| Err(FileProblem::Inaccessible(error)))
     }
 
     /// Whether a file's allocation maps are those of one that was just made.

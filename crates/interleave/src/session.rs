@@ -210,7 +210,6 @@ impl Client<'_> {
         if !is_open {
             // The statement that failed has ended it.
             let moment = self.history().tick();
-            done.ending = done.ending.or(done.looked).or(Some(moment));
             done.ending = Some(done.writes.last().map_or(done.begun, |write| write.at).max(done.begun));
             done.outcome = Outcome::RolledBack;
             done.ended = Some(moment);

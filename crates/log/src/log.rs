@@ -152,9 +152,10 @@ impl Log {
         Log::create_at(LSN_FIRST, 0, files, id, ring_bytes)
     }
 
-    /// The same for a log whose first record is to be at `start`, a multiple of 8: where another ended that is gone, so
-    /// that what has positions of that one is older than all in this. `making` is a number that no log before had in
-    /// this place, 0 for the first: so nobody takes a life of this log for one of those ([`Log::has_lived`]).
+    /// Makes a new log whose first record is to be at `start`, a multiple of 8. Where a log before it is gone, `start`
+    /// lies behind its end, so that positions which pages have of that one are older than all of this. `making` is a
+    /// number that no log before had in this place, 0 for the first: so nobody takes a life of this log for one of
+    /// those ([`Log::has_lived`]).
     ///
     /// # Errors
     /// As [`Log::create`].
@@ -331,7 +332,7 @@ impl Log {
         self.flush_for(RoomFor::Later, lsn)
     }
 
-    /// The same for one who may use up more of the room.
+    /// As [`Log::flush_past`], with as much of the room as `room_for` may use up.
     ///
     /// # Errors
     /// As [`Log::flush_past`]. One for which a flush was reserved finds the log full only if more was appended than was
@@ -409,7 +410,7 @@ impl Log {
             self.grow()?;
         };
         if is_next || room < BLOCK_UNIT {
-            self.next_segment(writer, Lsn(first))?;
+            self.next_segment(writer, Lsn(first)).inspect_err(|_| self.put_back(&paid, room_for))?;
         }
         let copied = self.ring.copy_out(&mut writer.buffer[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + bytes]);
         debug_assert_eq!(copied, bytes, "what is published stays so");

@@ -61,7 +61,7 @@ impl Ring {
         place(self.tail.fetch_add(bytes as u64 / 8, Ordering::AcqRel), bytes)
     }
 
-    /// The same, as the first place of the next epoch.
+    /// Takes the next `bytes` bytes as the first place of the next epoch, and says which that is.
     pub(crate) fn take_in_next_epoch(&self, bytes: usize) -> (Place, EpochNumber) {
         // Wrapping drops the carry out of the epoch.
         let before = self.tail.fetch_add((1 << POSITION_BITS) + bytes as u64 / 8, Ordering::AcqRel);

@@ -130,7 +130,8 @@ impl Room {
 
     /// A block was written.
     pub(crate) fn written(&self, bytes: u64) {
-        self.free_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let free = self.free_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(free >= bytes, "a block of {bytes} bytes was written where {free} were free");
     }
 
     /// The segment that was being filled is full, but for `rest` bytes.
@@ -211,8 +212,8 @@ impl Log {
         self.reserve_for(RoomFor::Work, reservation, bytes, 0)
     }
 
-    /// The same for one who may use up more, and for `flushes` that may come alone
-    /// ([`Log::flush_for`] with [`RoomFor::End`]).
+    /// Reserves `bytes` of records as [`Log::reserve`] does, with as much of the room as `room_for` may use up; and so
+    /// many flushes that no other record may share ([`Log::flush_for`] with [`RoomFor::End`]).
     ///
     /// # Errors
     /// As [`Log::reserve`].
@@ -249,10 +250,12 @@ impl Log {
 
     /// Whether what is reserved finds room beside what the one who asks leaves to others, and beside `loss` bytes.
     pub(crate) fn has_room(&self, room_for: RoomFor<'_>, loss: u64) -> bool {
-        // In this order: the end of the log is never before what was durable a moment ago.
+        // In the order in which room is used up: what is reserved becomes records, these become durable, and blocks
+        // take what is free. So what moves on between two looks counts twice, and nothing is left out.
+        let reserved = self.room.needed(0);
         let durable = self.durable().0;
-        let unwritten = self.end().0 - durable;
-        self.room.usable() >= self.room.needed(unwritten) + self.room.left_to_others(room_for) + loss
+        let unwritten = with_padding(self.end().0 - durable);
+        self.room.usable() >= reserved + unwritten + self.room.left_to_others(room_for) + loss
     }
 
     /// Whether all that is reserved finds room, and what recovery needs beside it. For tests, while nothing is appended
@@ -283,7 +286,15 @@ impl Log {
     /// A flush was made: what was paid for it is used up.
     pub(crate) fn settle(&self, paid: &Paid) {
         if matches!(paid, Paid::Reserved) {
-            self.room.reserved_flushes.fetch_sub(1, Ordering::Relaxed);
+            let flushes = self.room.reserved_flushes.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(flushes > 0, "a flush that was reserved is counted until it is made");
+        }
+    }
+
+    /// A flush was paid for and cannot be made: who has reserved it has it again.
+    pub(crate) fn put_back(&self, paid: &Paid, room_for: RoomFor<'_>) {
+        if let (Paid::Reserved, RoomFor::End(reservation)) = (paid, room_for) {
+            reservation.flushes.fetch_add(1, Ordering::Relaxed);
         }
     }
 

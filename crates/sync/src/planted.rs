@@ -1,7 +1,9 @@
 //! Bugs on purpose, one for each rule that the simulators guard: what does not find them proves nothing.
 //!
 //! The places that keep a rule ask [`has`] whether they are to break it. Without the feature `planted-bugs`, which the
-//! simulators alone switch on, the answer is a constant, and nothing of this is in the program.
+//! simulators alone switch on, the answer is a constant, and nothing of this is in the program. Cargo unites features:
+//! what is built together with the simulators (`--workspace`) has it too, though no bug is planted there. A program for
+//! users is built by itself (`-p hobt`, which is the workspace's default).
 
 #[cfg(feature = "planted-bugs")]
 use std::cell::Cell;

@@ -1,6 +1,5 @@
-//! What locks are made of: the standard library's and `parking_lot`'s primitives.
-//!
-//! (Those of [`schedule`](crate::schedule), to be exact, which simulators can order by a seed.)
+//! What locks are made of: the standard library's primitives, and the locks of [`schedule`](crate::schedule), which are
+//! `parking_lot`'s unless a simulator orders who gets them.
 //!
 //! With the feature `model`, which tests alone switch on, they are shuttle's: its threads run one at a time, and before
 //! each operation of a primitive its scheduler says which goes on, so that a test tries many orders and can try one

@@ -270,7 +270,7 @@ impl TransactionLog {
         self.reserve_for(RoomFor::Work, reservation, record_bytes(bytes) as u64, 0)
     }
 
-    /// The same for a record of a checkpoint, which may free more than it takes.
+    /// Makes sure that a checkpoint's record with a payload of `bytes` finds room: the checkpoint may free more.
     ///
     /// # Errors
     /// As [`LogChain::reserve`].
@@ -546,7 +546,7 @@ impl LogChain {
         !self.touched.lock().contains(&what)
     }
 
-    /// It has reserved that. Keeps the number, 8 bytes and a little of memory.
+    /// It has reserved that. The number is kept until it ends, in about 16 bytes that no memory account counts.
     pub fn note_touched(&self, what: u64) {
         self.touched.lock().insert(what);
     }

@@ -128,7 +128,7 @@ impl BTree {
         self.write_leaf_between(key, None)
     }
 
-    /// The same, and between which keys its own lie.
+    /// The leaf to which a key belongs, exclusive; `fences` is told between which keys those of the leaf lie.
     pub(super) fn write_leaf_between(
         &self,
         key: &[u8],

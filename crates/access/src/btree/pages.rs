@@ -51,7 +51,7 @@ impl BTree {
         file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
-    /// The same, counted.
+    /// A page of the tree, shared; the read is counted in `counts`, if there are any.
     pub(super) fn read_counted(&self, id: PageId, counts: Option<&ReadCounts>) -> Result<SharedGuard<'_>, AccessError> {
         let file = self.file(id)?;
         let options = ReadOptions { counts, ..ReadOptions::default() };

@@ -38,7 +38,7 @@ impl BTree {
         self.changes_of(id, page, (low, high), snapshot)?.into_iter().map(slot_of).collect()
     }
 
-    /// The same by position.
+    /// What a snapshot sees otherwise in a leaf, by the positions of its keys.
     fn changes_of(
         &self,
         id: PageId,

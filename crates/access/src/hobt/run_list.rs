@@ -132,7 +132,8 @@ impl Hobt {
         Ok(())
     }
 
-    /// The same, not undone with any statement. Room in the log comes from what `payer` has reserved, if there is one.
+    /// Adds a run that stays, whatever becomes of the statement. Room in the log comes from what `payer` has reserved,
+    /// if there is one.
     pub(super) fn add_structure_run(
         &self,
         state: &mut State,

@@ -104,7 +104,7 @@ impl Hobt {
         self.count_undone(chain, lsn, -rows.cast_signed())
     }
 
-    /// The same in recovery, where the runs may have joined the list in part, or not at all.
+    /// Takes published runs back in recovery, where they may have joined the list in part, or not at all.
     pub(crate) fn unpublish(
         &self,
         chain: &Arc<LogChain>,
@@ -174,7 +174,7 @@ impl Hobt {
         Ok(())
     }
 
-    /// The same; what becomes of the first run is the caller's.
+    /// Truncates as [`Hobt::truncate`] does; the caller says what the first run becomes.
     pub(crate) fn truncate_to(
         self: &Arc<Hobt>,
         context: &StatementContext,
@@ -249,7 +249,7 @@ impl Hobt {
         Ok(())
     }
 
-    /// The same in recovery.
+    /// Takes a truncation back in recovery.
     pub(crate) fn untruncate(
         &self,
         chain: &Arc<LogChain>,

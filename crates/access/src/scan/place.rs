@@ -180,7 +180,7 @@ impl KeyPlaces {
         &self.vector
     }
 
-    /// The same.
+    /// The places as a column of byte strings, taken out.
     pub fn into_vector(self) -> ColumnVector {
         self.vector
     }

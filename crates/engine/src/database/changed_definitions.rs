@@ -23,7 +23,7 @@ impl ChangedDefinitions {
         }
     }
 
-    /// The same for one table.
+    /// Notes that `changer` has changed the definition of a table.
     pub(super) fn changed_table(&self, table: ObjectId, changer: Stamp, all: &Transactions) {
         let mut known = self.0.lock();
         known.retain(|_, changer| !all.is_seen_by_all(*changer));

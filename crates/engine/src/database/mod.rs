@@ -522,7 +522,7 @@ impl Database {
         write(&self.heaps, ctx).map_err(|error| self.catalog_error(error))
     }
 
-    /// The same as a statement of its own, undone whole if it fails.
+    /// Writes rows of the system tables in a statement of its own, which is undone whole if it fails.
     fn write_rows_alone(
         &self,
         write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,

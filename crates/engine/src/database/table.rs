@@ -62,7 +62,7 @@ impl Database {
         Ok(self.create_table_with_warnings(ctx, definition)?.0)
     }
 
-    /// The same; gives what there is to warn of, too: 1945.
+    /// Creates a table as [`Database::create_table`] does; gives what there is to warn of, too: 1945.
     ///
     /// # Errors
     /// As [`Database::create_table`].

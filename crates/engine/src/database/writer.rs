@@ -105,7 +105,7 @@ impl TableWriter {
         Ok(TableWriter { notes, ..writer })
     }
 
-    /// The same for one who only looks at the indexes.
+    /// Opens a table's indexes to be read alone: the database stays clean, and nothing is noted for statistics.
     ///
     /// # Errors
     /// As [`TableWriter::open`].

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use hobt_disk::{Disk, DiskError, OpenOptions};
 
 use super::start::{MASTER_FILE, TEMPDB_FILE, refuse};
-use crate::data_file::DataFile;
+use crate::data_file::{DataFile, FileProblem};
 use crate::error::Result;
 use crate::log_file;
 
@@ -40,7 +40,7 @@ impl<'a> Making<'a> {
         let (master, marker) = (folder.join(MASTER_FILE), folder.join(MAKING_FILE));
         let making = Making { disk, folder };
         if disk.exists(&marker) {
-            if was_used(disk, &master) {
+            if was_used(disk, &master).map_err(|problem| refuse(&master, problem))? {
                 // Copied here, or put back by hand.
                 making.finish()?;
                 return Ok(None);
@@ -112,9 +112,14 @@ impl<'a> Making<'a> {
 }
 
 /// Whether a `master` was changed since it was made: its header has another generation than that of a new one, durably,
-/// before the first change.
-fn was_used(disk: &dyn Disk, master: &Path) -> bool {
+/// before the first change. One that cannot be opened or read is nobody's to take away.
+fn was_used(disk: &dyn Disk, master: &Path) -> std::result::Result<bool, FileProblem> {
     let options = OpenOptions { create_new: false, read_only: false, direct: true };
-    let header = disk.open(master, options).ok().and_then(|file| DataFile::header_of(&*file));
-    header.is_some_and(|header| header.generation > 0)
+    let file = match disk.open(master, options) {
+        Ok(file) => file,
+        Err(DiskError::NotFound { .. }) => return Ok(false),
+        Err(error) => return Err(FileProblem::Inaccessible(error)),
+    };
+    let header = DataFile::whole_header_of(&*file)?;
+    Ok(header.is_some_and(|header| header.generation > 0))
 }

@@ -171,3 +171,34 @@ fn an_instance_that_was_used_is_not_taken_for_an_unfinished_one() {
     let error = try_open(&disk).expect_err("its list of databases would be lost").to_string();
     assert!(error.contains("the file is missing"), "{error}");
 }
+
+#[test]
+fn an_instance_that_was_used_is_kept_when_its_master_cannot_be_read_at_a_start() {
+    let mut failed = 0;
+    for (operation, errors) in [(Operation::Open, [EMFILE, EACCES]), (Operation::Read, [EIO, EACCES])] {
+        for error in errors {
+            for after in 0.. {
+                let disk = simulated();
+                let instance = open(&disk);
+                drop(create(&instance, "shop"));
+                instance.close().expect("closed");
+                drop(instance);
+                let options = hobt_disk::OpenOptions { create_new: true, ..hobt_disk::OpenOptions::default() };
+                drop(disk.open(&Path::new(FOLDER).join("hobt.making"), options).expect("put there"));
+                disk.inject(Fault::once(operation, after, FaultKind::Error(error)));
+                let started = try_open(&disk);
+                let is_over = started.is_ok();
+                drop(started);
+                disk.clear_faults();
+                let instance = open(&disk);
+                let what = format!("{operation} {after} fails with {error}");
+                drop(instance.database("shop").unwrap_or_else(|error| panic!("{what}: {error}")));
+                failed += u32::from(!is_over);
+                if is_over && after > 20 {
+                    break;
+                }
+            }
+        }
+    }
+    assert!(failed > 4, "{failed} starts failed");
+}

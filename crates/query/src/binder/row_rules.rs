@@ -413,7 +413,6 @@ fn places_read(expr: &Expr) -> Vec<usize> {
     places
 }
 
-/// Whether an expression gives other values for the same row at another time.
 /// Whether a conversion depends on nothing but its value, as Microsoft's pages "CAST and CONVERT" and "Deterministic
 /// and nondeterministic functions" say it: text and dates are read and written by a session's settings, unless a style
 /// says how.
@@ -425,6 +424,7 @@ fn is_deterministic(from: SqlType, to: SqlType, style: Option<i32>) -> bool {
         || style.is_some_and(|style| style > 100 && ![106, 107, 109, 113, 130].contains(&style))
 }
 
+/// Whether an expression gives other values for the same row at another time.
 fn is_volatile(expr: &Expr) -> Result<bool, SqlError> {
     let found = expr.exists(|node| {
         let Expr::ScalarFunction(function) = node else { return Ok(false) };

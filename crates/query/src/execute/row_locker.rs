@@ -191,9 +191,9 @@ impl RowLocker {
         }
     }
 
-    /// Where rows are that have come into the path since the snapshot, or are about to, or have come back. Not the row
-    /// that has taken the key of one over that was shown, and whose lock was not kept: a unique key gives one
-    /// row.
+    /// Where rows are that have come into the path since the snapshot, or are about to, or have come back. Where no
+    /// locks are kept, a row that took over a unique key is left out if the row that had the key before was shown: a
+    /// unique key gives one row.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.

@@ -121,8 +121,8 @@ impl Interpreter<'_> {
 }
 
 impl<'a> Names<'a> {
-    /// The same names over other variables, for a look at what they mean: no sequence goes on, and the tables called as
-    /// in `made` (in lower case) are not there yet.
+    /// Names over the variables of `frame`, for a look at what they mean before anything runs: no sequence goes on, and
+    /// tables with a name in `made` (in lower case) are taken not to be there.
     pub(super) fn looking(self, frame: &'a Frame, made: &'a HashSet<String>) -> Names<'a> {
         Names { frame, looks_without: Some(made), ..self }
     }

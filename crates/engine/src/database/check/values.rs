@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use hobt_access::{AccessError, Hobt, LargeValues, RowStore};
 use hobt_base::PageId;
 use hobt_catalog::{IndexKind, LeafColumn, PartitionFunction, Table, check_value_bytes, value_from_bytes};
-use hobt_page::{PageType, RowPage, StoredValue};
+use hobt_page::{PageHeader, PageType, RowPage, StoredValue};
 use hobt_types::SqlType;
 
 use super::{DatabaseCheck, Owner, Problem};
@@ -88,7 +88,7 @@ impl DatabaseCheck<'_> {
         let Ok(bytes) = file.pool_file().read(id.number) else { return Ok(Vec::new()) };
         // A copy: values on pages of their own are read without a latch on the row.
         let bytes = Box::new(*bytes);
-        if bytes[5] != PageType::Row as u8 {
+        if PageHeader::read(&bytes).is_ok_and(|header| header.page_type != PageType::Row) {
             return Ok(Vec::new());
         }
         let Ok(page) = RowPage::open(&bytes, hobt.row_layout()) else { return Ok(Vec::new()) };

@@ -164,7 +164,7 @@ impl RowChanges {
         self.gather_if_many();
     }
 
-    /// The same of many; `value` gives one by its row and column.
+    /// Notes rows that are inserted into a partition; `value` gives a value by its row and column.
     pub fn inserted_rows<'v>(
         &mut self,
         partition: usize,

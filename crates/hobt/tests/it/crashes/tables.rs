@@ -2,9 +2,8 @@
 //!
 //! Every change of a transaction leaves lines in the table `ledger` of its database, in the same transaction.
 //! Operations commute, so the tables' rows follow from the ledger's lines whatever the order was: `n` of a row is how
-//! many lines name it and `bal` their sum, and its other columns, and so its length, its partition and its place in a
-//! tree, follow from
-//! `n`. Of rows that are inserted and deleted, the sum of the lines says whether they are there.
+//! many lines name it, and `bal` their sum. Its other columns follow from `n`, and so do its length, its partition and
+//! its place in a tree. Of rows that are inserted and deleted, the sum of the lines says whether they are there.
 
 use hobt_base::SplitMix64;
 

@@ -132,7 +132,7 @@ impl Step {
 /// A transaction.
 #[derive(Clone, Debug)]
 pub(super) struct Transaction {
-    /// Which thread of the round ran it, and as its how manieth.
+    /// The thread of the round that ran it, and which of that thread's transactions it is.
     pub(super) name: (usize, usize),
     pub(super) level: Level,
     pub(super) steps: Vec<Step>,
