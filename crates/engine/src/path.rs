@@ -15,6 +15,11 @@ use crate::error::{EngineError, Result, cannot_create};
 /// database's file may lie there.
 pub(crate) const SPILL_FOLDER: &str = "tempdb";
 
+/// The file that says by its lock that an instance is in use.
+pub(crate) const LOCK_FILE: &str = "hobt.lock";
+/// The file that is there while an instance is being made.
+pub(crate) const MAKING_FILE: &str = "hobt.making";
+
 /// The longest path in bytes, so that it fits a row of the catalog.
 const PATH_BYTES_MAX: usize = 4000;
 
@@ -72,6 +77,11 @@ pub(crate) fn resolve_folder(folder: &Path) -> Result<PathBuf> {
     })
 }
 
+/// For file systems that take upper and lower case for one.
+fn lower(path: &Path) -> PathBuf {
+    PathBuf::from(path.as_os_str().to_ascii_lowercase())
+}
+
 impl AllowedFolders {
     /// `own` is resolved already; folders of `others` that cannot be resolved allow nothing.
     pub(crate) fn new(own: PathBuf, others: &[PathBuf]) -> AllowedFolders {
@@ -113,6 +123,9 @@ impl AllowedFolders {
         if self.is_for_spilling(&resolved) {
             return Err(refuse(path, "that folder is kept for what queries spill"));
         }
+        if self.is_of_instance(&resolved) {
+            return Err(refuse(path, "the instance has a file of that name itself"));
+        }
         if resolved.as_os_str().len() > PATH_BYTES_MAX || resolved.to_str().is_none() {
             return Err(refuse(path, "it is too long, or not Unicode text"));
         }
@@ -121,10 +134,15 @@ impl AllowedFolders {
 
     /// Whether a resolved path lies where queries spill, also on a file system that takes upper and lower case for one.
     fn is_for_spilling(&self, resolved: &Path) -> bool {
-        let lower = |path: &Path| PathBuf::from(path.as_os_str().to_ascii_lowercase());
         let folder = self.own.join(SPILL_FOLDER);
         let linked = resolve(&folder).is_some_and(|folder| resolved.starts_with(folder));
         linked || lower(resolved).starts_with(lower(&folder))
+    }
+
+    /// Whether a resolved path is, or leads through, a file by which a start knows whether the instance is in use or
+    /// half made: one of a database there would be taken for it, and removed.
+    fn is_of_instance(&self, resolved: &Path) -> bool {
+        [LOCK_FILE, MAKING_FILE].iter().any(|name| lower(resolved).starts_with(lower(&self.own.join(name))))
     }
 
     /// The form of a resolved path that the catalog keeps: relative to the instance's folder where it lies in there, so

@@ -51,7 +51,7 @@ pub(crate) fn draw(
     for step in 0..count {
         let database = usize::try_from(random.below(DATABASES.len() as u64)).expect("few");
         let table = &tables[usize::try_from(random.below(tables.len() as u64)).expect("few")];
-        acts.push(if keeps_house {
+        let act = if keeps_house {
             match random.below(10) {
                 0..5 => Act::Checkpoint(database),
                 5..7 => Act::WritePages(database),
@@ -79,10 +79,7 @@ pub(crate) fn draw(
                 2 if table.shape == Shape::Switched => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
                 2 => Act::Batch(format!("CREATE INDEX more{number} ON {name} (bal, rid)")),
                 3 => Act::Batch(format!("DROP INDEX IF EXISTS more{} ON {name}", number.saturating_sub(1))),
-                4 => Act::Batch(format!(
-                    "SELECT * INTO {}.dbo.copy{number} FROM {name}",
-                    DATABASES[database]
-                )),
+                4 => Act::Batch(format!("SELECT * INTO {}.dbo.copy{number} FROM {name}", DATABASES[database])),
                 5 => Act::Batch(format!("TRUNCATE TABLE {}.dbo.side", DATABASES[database])),
                 6 => Act::Batch(format!(
                     "INSERT {}.dbo.side WITH (TABLOCK) SELECT t.tok, t.pad FROM {name} AS t CROSS JOIN \
@@ -100,14 +97,21 @@ pub(crate) fn draw(
                 }
                 10 if !databases.is_empty() => Act::DropDatabase(databases.remove(0)),
                 _ => match databases.last() {
-                    Some(own) => {
+                    Some(&own) => {
                         let token = i64::try_from(number * 10).expect("small") + 1;
-                        Act::Across { database: *own, stays: database, token }
+                        acts.push(Act::Across { database: own, stays: database, token });
+                        if random.below(2) == 0 {
+                            continue;
+                        }
+                        // Those that it decides for may not have heard of it.
+                        databases.retain(|other| *other != own);
+                        Act::DropDatabase(own)
                     }
                     None => Act::Checkpoint(database),
                 },
             }
-        });
+        };
+        acts.push(act);
     }
     acts
 }

@@ -232,8 +232,17 @@ impl Author<'_> {
             }
             if !saved.is_empty() && chance(&mut self.random, 50) {
                 let to = usize::try_from(self.random.below(saved.len() as u64)).expect("few");
+                // What was deleted and came back is changed again, in its place.
+                let back = statements.iter().rev().find_map(|statement| match statement {
+                    Statement::Change { table, rows, change: Change::Delete, .. } => Some((*table, *rows)),
+                    _ => None,
+                });
                 statements.push(Statement::RollBackTo(to));
                 saved.truncate(to + 1);
+                if let Some((table, rows)) = back.filter(|_| chance(&mut self.random, 60)) {
+                    let change = Change::Set { length: 20 };
+                    statements.push(Statement::Change { table, rows, change, token: self.token(), index: None });
+                }
             }
         }
         let commits = chance(&mut self.random, 70);

@@ -269,7 +269,9 @@ impl Client<'_> {
             }
             return failed;
         }
-        done.looked = done.looked.or(Some(to));
+        // What is read under locks needs no snapshot: one is of a later look.
+        let is_of_now = matches!(statement, Statement::Read { hint: "READCOMMITTEDLOCK", .. });
+        done.looked = done.looked.or((!is_of_now).then_some(to));
         if self.shared.disk.is_off() && failed && done.ending.is_none() {
             return true;
         }
@@ -310,19 +312,27 @@ impl Client<'_> {
         if seen.failed {
             return;
         }
+        let view = self.view(done.level, table, hint);
+        let Seen { from, to, text, .. } = *seen;
         let mut found = BTreeMap::new();
         for row in &answer.rows {
             let cells = (number(row.first()), number(row.get(1)), number(row.get(2)));
             let (Some(rid), Some(token), Some(balance)) = cells else { continue };
             let pad = row.get(4).and_then(|cell| cell.as_deref()).unwrap_or_default();
-            let twice = found.insert(rid, Value { token, balance }).is_some();
+            let value = Value { token, balance };
+            let before = found.insert(rid, value);
+            // Where no lock is kept and each row is of its own moment, one may change and come again elsewhere.
+            let comes_again = before.is_some_and(|before| before != value) && view == View::EachItsMoment;
+            if let Some(before) = before.filter(|_| comes_again) {
+                let (rows, found, text) = (Rows::One(rid), BTreeMap::from([(rid, before)]), text.to_owned());
+                done.reads.push(Read { table, rows, view, from, to, found, text });
+            }
+            let twice = before.is_some() && !comes_again;
             if twice || !rows.holds(rid) || !is_pad_of(token, pad) {
                 let text = format!("session {}: {} shows {row:?}, twice: {twice}", self.number, seen.text);
                 self.history().is_wrong(text);
             }
         }
-        let view = self.view(done.level, table, hint);
-        let Seen { from, to, text, .. } = *seen;
         done.reads.push(Read { table, rows, view, from, to, found, text: text.to_owned() });
     }
 

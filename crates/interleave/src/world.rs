@@ -9,7 +9,7 @@ use hobt_base::SplitMix64;
 use hobt_disk::{Disk, SimulatedConfig, SimulatedDisk};
 use hobt_engine::{Instance, InstanceSettings};
 use hobt_session::{CancelHandle, Server, Session, SessionOptions};
-use hobt_sync::schedule::{Ended, Habit, Schedule};
+use hobt_sync::schedule::{Ended, Habit, Place, Schedule};
 
 use crate::chance;
 use crate::history::{Done, History, Key, Outcome, Value};
@@ -37,8 +37,8 @@ pub(crate) struct Life {
     pub(crate) others: Vec<Vec<Act>>,
     schedule: u64,
     habit: Habit,
-    /// Points until the power fails.
-    crash: Option<u64>,
+    /// Points until the power fails, all of them or those of one place.
+    crash: Option<(u64, Option<Place>)>,
     /// Changes of the disk until it fails again, for each start behind this life that is cut off.
     crashes_in_recovery: Vec<u64>,
     closes: bool,
@@ -114,7 +114,11 @@ impl Cast {
             _ => Habit::Priorities(400),
         };
         let reach = [1_000, 5_000, 20_000][usize::try_from(random.below(3)).expect("few")];
-        let crash = (options.crashes && random.below(100) < 65).then(|| 1 + random.below(reach));
+        let crash = (options.crashes && random.below(100) < 65).then(|| match random.below(3) {
+            0 => (1 + random.below(30), Some(Place::LogFlush)),
+            1 => (1 + random.below(30), Some(Place::Visibility)),
+            _ => (1 + random.below(reach), None),
+        });
         let mut crashes_in_recovery = Vec::new();
         while options.crashes && crashes_in_recovery.len() < 10 && random.below(100) < 30 {
             crashes_in_recovery.push(1 + random.below(60));
@@ -389,9 +393,8 @@ impl World {
             return Err(wrong);
         }
         self.numbers = std::mem::take(&mut history.numbers);
-        // What was not committed of an identity column may come again behind a crash.
-        let keeps_identities = !self.disk.is_off() && life.closes;
-        self.numbers.retain(|(_, is_identity, _)| keeps_identities || !is_identity);
+        // Behind a start the rows that are there say where an identity column goes on.
+        self.numbers.retain(|(_, is_identity, _)| !is_identity);
         let before = std::mem::take(&mut self.rows);
         let has_crashed = self.disk.is_off();
         if has_crashed {
@@ -492,9 +495,9 @@ impl World {
         let cancels = Arc::new(cancels);
         let mut schedule =
             Schedule::new(life.schedule, life.habit).bounded_by(life.escalates_after).dated(life.date, life.jump);
-        if let Some(crash) = life.crash {
+        if let Some((points, place)) = life.crash {
             let (disk, cancels, seed) = (Arc::clone(&self.disk), Arc::clone(&cancels), life.schedule);
-            schedule = schedule.alarm_at(crash, move || {
+            schedule = schedule.alarm_at(points, place, move || {
                 disk.lose_power(seed);
                 cancels.iter().for_each(CancelHandle::cancel);
             });
@@ -593,6 +596,11 @@ impl World {
             rows.extend(base);
         }
         for database in DATABASES {
+            let twice = format!("SELECT n FROM {database}.dbo.numbered GROUP BY n HAVING COUNT(*) > 1");
+            let twice = self.query(&mut session, &twice)?;
+            if !twice.is_empty() {
+                return Err(Stop::Bug(format!("identity values of {database} that were given twice: {twice:?}")));
+            }
             self.query(&mut session, &format!("DBCC CHECKDB ({database}) WITH NO_INFOMSGS"))?;
         }
         Ok(rows)

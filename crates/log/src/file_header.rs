@@ -172,8 +172,9 @@ impl FileHeader {
         let mut bytes = SEGMENTS_START;
         for division in &divisions {
             let size = division.segment_bytes;
-            let sound =
-                (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&size) && size.is_multiple_of(BLOCK_UNIT as u64);
+            let sound = (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&size)
+                && size.is_multiple_of(BLOCK_UNIT as u64)
+                && division.segments > 0;
             bytes = bytes.checked_add(size.checked_mul(division.segments)?).filter(|_| sound)?;
         }
         Some(FileHeader {
@@ -193,5 +194,44 @@ impl FileHeader {
             name,
             divisions,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use hobt_disk::{Disk, OpenOptions, SimulatedConfig, SimulatedDisk};
+
+    use super::*;
+
+    #[test]
+    fn a_header_whose_file_has_no_segments_is_refused() {
+        let disk = SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory");
+        let options = OpenOptions { create_new: true, ..OpenOptions::default() };
+        let file = disk.open(Path::new("/log.ldf"), options).expect("a new file");
+        let mut header = FileHeader {
+            log: 1,
+            version: 0,
+            place: 0,
+            id: 2,
+            files: 1,
+            removing: 0,
+            life: 1,
+            redo_start: Lsn(8),
+            keep: Lsn(8),
+            retain: Lsn(8),
+            start: Lsn(8),
+            growth_bytes: 0,
+            bytes_max: 0,
+            name: "log".to_owned(),
+            divisions: vec![Division { segment_bytes: SEGMENT_BYTES_MIN, segments: 4 }],
+        };
+        file.set_size(header.file_bytes()).expect("room");
+        header.write_both(&*file).expect("written");
+        assert_eq!(FileHeader::read(&*file).expect("sound"), header);
+        header.divisions[0].segments = 0;
+        header.write_both(&*file).expect("written");
+        assert!(FileHeader::read(&*file).is_err());
     }
 }

@@ -27,13 +27,13 @@ mod actors;
 mod locks;
 
 #[cfg(not(feature = "schedule"))]
-pub use off::{bound, date, is_actor, now, point, wait};
+pub use off::{actor, bound, date, is_actor, now, point, wait};
 #[cfg(not(feature = "schedule"))]
 pub use parking_lot::{Condvar, Mutex, RwLock};
 pub use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(feature = "schedule")]
-pub use actors::{Ended, Habit, Schedule, Trace, bound, date, is_actor, now, outside, point, wait};
+pub use actors::{Ended, Habit, Schedule, Trace, actor, bound, date, is_actor, now, outside, point, wait};
 #[cfg(feature = "schedule")]
 pub use locks::{Condvar, Mutex, RwLock};
 
@@ -79,6 +79,12 @@ mod off {
     #[inline(always)]
     pub fn wait(_place: Place) -> bool {
         false
+    }
+
+    /// Which actor the calling thread is.
+    #[inline(always)]
+    pub fn actor() -> Option<usize> {
+        None
     }
 
     /// Whether the calling thread is an actor.

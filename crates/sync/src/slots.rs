@@ -208,7 +208,7 @@ impl Drop for SlotHandle {
 
 thread_local! {
     static HANDLE: SlotHandle = SlotHandle::acquire();
-    static SHARD: usize = NEXT_SHARD.fetch_add(1, Relaxed);
+    static SHARD: usize = crate::schedule::actor().unwrap_or_else(|| NEXT_SHARD.fetch_add(1, Relaxed));
 }
 
 static NEXT_SHARD: AtomicUsize = AtomicUsize::new(0);

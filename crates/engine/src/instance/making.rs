@@ -20,9 +20,7 @@ use super::start::{MASTER_FILE, TEMPDB_FILE, refuse};
 use crate::data_file::{DataFile, FileProblem};
 use crate::error::Result;
 use crate::log_file;
-
-/// There while an instance is being made.
-const MAKING_FILE: &str = "hobt.making";
+use crate::path::MAKING_FILE;
 
 /// The making of an instance that was begun.
 pub(super) struct Making<'a> {

@@ -27,11 +27,10 @@ use crate::error::{EngineError, Result, of_catalog};
 use crate::isolation::IsolationOptions;
 use crate::log_file::{self, LogFilePlan};
 use crate::options::DatabaseOptions;
-use crate::path::{AllowedFolders, resolve_folder};
+use crate::path::{AllowedFolders, LOCK_FILE, resolve_folder};
 use crate::settings::{InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, machine_memory};
 use crate::spill::SpillFiles;
 
-const LOCK_FILE: &str = "hobt.lock";
 pub(super) const MASTER_FILE: &str = "master.mdf";
 pub(super) const TEMPDB_FILE: &str = "tempdb.mdf";
 /// Users' databases are numbered from here.

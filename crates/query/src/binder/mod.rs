@@ -21,6 +21,7 @@ mod condition;
 mod convert;
 mod cte;
 mod data_type;
+mod empty_subquery;
 mod equations;
 mod expression;
 mod extent;

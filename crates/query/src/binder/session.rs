@@ -10,6 +10,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
+use super::empty_subquery::EmptySubqueryRule;
 use super::equations::EquationsRule;
 use super::lateral::LateralRule;
 use super::pushed_conditions::PushedConditionsRule;
@@ -69,6 +70,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
             _ => {}
         }
     }
+    logical.insert(0, Arc::new(EmptySubqueryRule));
     // In front of what leaves columns out above and between joins.
     let at = logical.iter().position(|rule| rule.name() == "optimize_projections");
     if !keeps_order {

@@ -69,6 +69,12 @@ enum Status {
     Ended,
 }
 
+#[derive(Clone, Copy)]
+struct Alarm {
+    points: u64,
+    place: Option<Place>,
+}
+
 struct State {
     random: SplitMix64,
     habit: Habit,
@@ -79,8 +85,8 @@ struct State {
     /// Points at which an actor went on by itself: what a waiting one looks for.
     progress: u64,
     fruitless: u64,
-    /// Points until something is to happen.
-    alarm: Option<u64>,
+    /// Points until something is to happen, all of them or those of one place.
+    alarm: Option<Alarm>,
     clock: Duration,
     /// Hundreds of nanoseconds since 1970 when the schedule began.
     date: i64,
@@ -115,7 +121,7 @@ pub struct Schedule {
     bound: u32,
     date: i64,
     jump: Option<(u64, i64)>,
-    alarm: Option<u64>,
+    alarm: Option<Alarm>,
     on_alarm: Box<dyn Fn() + Send + Sync>,
     on_stuck: Box<dyn Fn() + Send + Sync>,
 }
@@ -147,11 +153,11 @@ impl Schedule {
         Schedule { date, jump, ..self }
     }
 
-    /// Calls `act` once, when so many points have been passed, on the thread of the actor that passed the last one. It
-    /// must not come to a point itself.
+    /// Calls `act` once, when so many points have been passed, or so many of one place, on the thread of the actor that
+    /// passed the last one. It must not come to a point itself.
     #[must_use]
-    pub fn alarm_at(self, points: u64, act: impl Fn() + Send + Sync + 'static) -> Schedule {
-        Schedule { alarm: Some(points), on_alarm: Box::new(act), ..self }
+    pub fn alarm_at(self, points: u64, place: Option<Place>, act: impl Fn() + Send + Sync + 'static) -> Schedule {
+        Schedule { alarm: Some(Alarm { points, place }), on_alarm: Box::new(act), ..self }
     }
 
     /// Calls `act` when no actor can go on: it makes those that can give up do so. If they still cannot, the process
@@ -353,10 +359,10 @@ impl Actor {
         let (switches, is_due) = {
             let mut state = self.shared.state();
             let switches = state.passes(self.number, place);
-            let is_due = state.alarm.is_some_and(|alarm| state.trace.points >= alarm);
-            if is_due {
-                state.alarm = None;
+            if let Some(alarm) = state.alarm.as_mut().filter(|alarm| alarm.place.is_none_or(|its| its == place)) {
+                alarm.points = alarm.points.saturating_sub(1);
             }
+            let is_due = state.alarm.take_if(|alarm| alarm.points == 0).is_some();
             (switches, is_due)
         };
         if is_due {
@@ -407,6 +413,11 @@ pub fn point(place: Place) {
 /// looks again when it comes back: it may have been for nothing.
 pub fn wait(place: Place) -> bool {
     with_actor(|actor| actor.wait(place)).is_some()
+}
+
+/// Which of its schedule's actors the calling thread is.
+pub fn actor() -> Option<usize> {
+    with_actor(|actor| actor.number)
 }
 
 /// Whether the calling thread is an actor.
@@ -530,7 +541,7 @@ mod tests {
         let count = move || {
             told.fetch_add(1, Ordering::Relaxed);
         };
-        let (_, ended) = Schedule::new(1, Habit::OneOf(2)).alarm_at(7, count).run(actors(3, &|number| {
+        let (_, ended) = Schedule::new(1, Habit::OneOf(2)).alarm_at(7, None, count).run(actors(3, &|number| {
             for _ in 0..10 {
                 point(Place::Moment);
             }
