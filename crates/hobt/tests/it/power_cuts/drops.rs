@@ -47,7 +47,9 @@ impl Worker<'_> {
         for number in 0.. {
             let (name, rows) = (format!("x{}_{number}", self.prefix), self.rows());
             let makes = format!("CREATE DATABASE {name} ON (NAME = f, FILENAME = '{name}.mdf', SIZE = 4MB)");
-            let loads = format!("SELECT value AS n, REPLICATE('x', 100) AS s INTO {name}.dbo.t FROM GENERATE_SERIES(1, {rows})");
+            let loads = format!(
+                "SELECT value AS n, REPLICATE('x', 100) AS s INTO {name}.dbo.t FROM GENERATE_SERIES(1, {rows})"
+            );
             let goes_on = self.step(&mut session, &makes, &name, Some(0))
                 && self.step(&mut session, &loads, &name, Some(rows))
                 && self.step(&mut session, &format!("USE {name}; CHECKPOINT; USE master"), &name, Some(rows))
@@ -63,7 +65,8 @@ impl Worker<'_> {
         let mut session = self.world.session();
         for number in 0.. {
             let (name, rows) = (format!("t{}_{number}", self.prefix), self.rows());
-            let loads = format!("SELECT value AS n, REPLICATE('x', 100) AS s INTO {name} FROM GENERATE_SERIES(1, {rows})");
+            let loads =
+                format!("SELECT value AS n, REPLICATE('x', 100) AS s INTO {name} FROM GENERATE_SERIES(1, {rows})");
             let more = format!(
                 "INSERT {name} WITH (TABLOCK) SELECT value, REPLICATE('y', 100) FROM GENERATE_SERIES(1, {rows})"
             );
@@ -127,8 +130,12 @@ fn what_is_dropped_and_loaded_beside_checkpoints_is_there_as_acknowledged() {
         let reach = 50 + random.below(1_500);
         let stop = AtomicBool::new(false);
         world.disk.crash_at(world.disk.changes() + reach, random.next_u64());
-        let parts: [Part; 4] =
-            [|worker| worker.databases(), |worker| worker.tables(), |worker| worker.loads(), |worker| worker.checkpoints()];
+        let parts: [Part; 4] = [
+            |worker| worker.databases(),
+            |worker| worker.tables(),
+            |worker| worker.loads(),
+            |worker| worker.checkpoints(),
+        ];
         let (shared, stop) = (&world, &stop);
         let known: Vec<Truth> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..)

@@ -47,13 +47,7 @@ fn a_recovery_that_is_cut_off_ten_times_undoes_a_large_transaction_whole() {
     world.start_again(&story);
     let mut session = world.session();
     let sums = "SELECT CONCAT(COUNT(*), ' ', SUM(id), ' ', SUM(v), ' ', SUM(LEN(s)), ' ', MIN(s)) FROM t";
-    let expected = format!(
-        "{ROWS} {} {} {} {}",
-        ROWS * (ROWS + 1) / 2,
-        ROWS / 100 * 4950,
-        ROWS * 200,
-        "a".repeat(200)
-    );
+    let expected = format!("{ROWS} {} {} {} {}", ROWS * (ROWS + 1) / 2, ROWS / 100 * 4950, ROWS * 200, "a".repeat(200));
     assert_eq!(client::ok(&mut session, sums), [[expected]], "{story}");
     assert_eq!(client::number(&mut session, "SELECT COUNT(*) FROM t WITH (INDEX (by_v)) WHERE v < 0"), 0);
     assert_eq!(client::number(&mut session, "SELECT n FROM told"), 1, "{story}");

@@ -13,7 +13,8 @@ const ROWS_MAX: i64 = 38_400;
 
 const CUTS: u64 = 4;
 
-const SUMS: &str = "SELECT CONCAT(COUNT(*), ' ', SUM(CAST(id AS bigint)), ' ', SUM(v), ' ', SUM(LEN(s)), ' ', MAX(s)) FROM ";
+const SUMS: &str =
+    "SELECT CONCAT(COUNT(*), ' ', SUM(CAST(id AS bigint)), ' ', SUM(v), ' ', SUM(LEN(s)), ' ', MAX(s)) FROM ";
 
 /// Fills the tables and changes them in a transaction, which is left open; what they held before it.
 fn change(world: &World, session: &mut hobt::Session, rows: i64) -> Vec<Vec<Vec<String>>> {
