@@ -304,7 +304,7 @@ impl AllocationCheck {
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
         let Some(page) = self.page_or_finding(page)? else { return Ok(()) };
-        if let Err(damage) = self.check_header(&page) {
+        if let Err(damage) = self.check_header(&page).and_then(|header| check_version(&header, hobt)) {
             self.note_damage(id, damage);
             return Ok(());
         }
@@ -464,6 +464,7 @@ impl AllocationCheck {
             if header.hobt != hobt.id() || header.page_type != PageType::Row {
                 return Err(PageDamage::Structure { rule: "a row page of this HOBT" });
             }
+            check_version(&header, hobt)?;
             if header.next != PageId::default() || header.flags.contains(PageFlags::FREE) {
                 return Err(PageDamage::Structure { rule: "a page of a heap, which leads nowhere and is not free" });
             }
@@ -482,6 +483,15 @@ impl AllocationCheck {
             }
         }
     }
+}
+
+/// Whether a page was made for the layout of its heap or tree, or for one before it: a partition that was switched in may
+/// have pages of an earlier one.
+fn check_version(header: &PageHeader, hobt: &Hobt) -> Result<(), PageDamage> {
+    if !(1..=hobt.layout_version()).contains(&header.layout_version) {
+        return Err(PageDamage::Structure { rule: "a layout version from 1 to that of the page's table" });
+    }
+    Ok(())
 }
 
 /// Whether a map page that describes so many extents of its file is no more than that.

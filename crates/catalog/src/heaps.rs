@@ -153,7 +153,8 @@ impl SystemHeaps {
         Ok(changed.len())
     }
 
-    fn visit<R: SystemRow>(&self, visit: &mut dyn FnMut(R, PageId, SlotId)) -> Result<(), CatalogError> {
+    /// Gives every row of a table, with its page and slot.
+    pub(crate) fn visit<R: SystemRow>(&self, visit: &mut dyn FnMut(R, PageId, SlotId)) -> Result<(), CatalogError> {
         let mut broken = None;
         self.heap(R::TABLE).for_each_row(&mut |page, slot, view| {
             let slot_id = SlotId(u16::try_from(slot).expect("a page has fewer slots"));

@@ -27,7 +27,7 @@ impl IdentityPosition {
         bytes
     }
 
-    fn from_bytes(bytes: &[u8]) -> Option<IdentityPosition> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<IdentityPosition> {
         let (used, next) = bytes.split_last()?;
         Some(IdentityPosition { next: i128::from_le_bytes(next.try_into().ok()?), used: *used != 0 })
     }

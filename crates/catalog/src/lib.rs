@@ -23,6 +23,7 @@ mod identity;
 mod index_leaf;
 mod load;
 mod long_value;
+mod row_check;
 mod schema;
 mod sequence;
 mod shown_counts;
@@ -42,6 +43,7 @@ pub use heaps::SystemHeaps;
 pub use identity::IdentityPosition;
 pub use index_leaf::{IndexLeaf, LeafColumn};
 pub use load::DatabaseIdentity;
+pub use row_check::DamagedRow;
 pub use schema::{
     ColumnDefault, DataSpace, DatabaseFile, DatabaseSnapshot, Filegroup, Growth, IdentityColumn, Index, IndexKeyColumn,
     IndexKind, IndexOptions, KeyConstraint, Module, ModuleKind, Partition, PartitionFunction, PartitionScheme, Schema,

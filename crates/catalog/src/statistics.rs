@@ -363,7 +363,11 @@ impl SystemHeaps {
     }
 }
 
-fn of_row(row: StatisticsRow, parts: Vec<StatisticsPart>, long: &mut LongValues) -> Result<Statistics, CatalogError> {
+pub(crate) fn of_row(
+    row: StatisticsRow,
+    parts: Vec<StatisticsPart>,
+    long: &mut LongValues,
+) -> Result<Statistics, CatalogError> {
     let wrong = |what: String| damaged(SystemTable::Statistics, format!("statistics '{}': {what}", row.name));
     let origin = ORIGINS.get(usize::from(row.origin)).ok_or_else(|| wrong(format!("origin {}", row.origin)))?;
     let (ids, rest) = row.columns.as_chunks::<4>();

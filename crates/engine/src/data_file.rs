@@ -302,11 +302,16 @@ impl DataFile {
     }
 
     /// Writes the header's copies anew if one of them is as a write that was cut off leaves it: torn, or what a mark
-    /// changes is older. Other damage is left for `DBCC CHECKDB` to tell of.
-    pub(crate) fn mend_header_copies(&self) -> Result<(), DiskError> {
+    /// changes is older. Other damage is left for `DBCC CHECKDB` to tell of. Gives the copy that no write can have left
+    /// so but one that was cut off, and what is wrong with it.
+    pub(crate) fn mend_header_copies(&self) -> Result<Option<(PageId, PageDamage)>, DiskError> {
         for number in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
             let is_cut_off = match self.read_header_copy(number)? {
-                Err(damage) => matches!(damage, PageDamage::Checksum { .. }),
+                Err(damage @ PageDamage::Checksum { .. }) => {
+                    self.write_header()?;
+                    return Ok(Some((PageId::new(self.header.file, number), damage)));
+                }
+                Err(_) => false,
                 Ok(copy) if copy == self.header => false,
                 Ok(copy) => {
                     let FileHeader { clean, generation, log_end, size_pages, .. } = self.header;
@@ -314,26 +319,32 @@ impl DataFile {
                 }
             };
             if is_cut_off {
-                return self.write_header();
+                self.write_header()?;
+                break;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Writes the copies of the boot page anew if one of them is as a write that was cut off leaves it; the file is the
-    /// database's first.
-    pub(crate) fn mend_boot_copies(&self, boot: &BootPage) -> Result<(), DiskError> {
+    /// database's first. Gives what [`DataFile::mend_header_copies`] does.
+    pub(crate) fn mend_boot_copies(&self, boot: &BootPage) -> Result<Option<(PageId, PageDamage)>, DiskError> {
         for number in [BOOT_PAGE, BOOT_COPY_PAGE] {
             let is_cut_off = match self.read_boot_copy(number)? {
-                Err(damage) => matches!(damage, PageDamage::Checksum { .. }),
+                Err(damage @ PageDamage::Checksum { .. }) => {
+                    self.write_boot(boot)?;
+                    return Ok(Some((PageId::new(self.header.file, number), damage)));
+                }
+                Err(_) => false,
                 Ok(copy) if copy == *boot => false,
                 Ok(copy) => BootPage { max_stamp: boot.max_stamp, options: boot.options, ..copy } == *boot,
             };
             if is_cut_off {
-                return self.write_boot(boot);
+                self.write_boot(boot)?;
+                break;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Reads one copy of the boot page; the file is the database's first.

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_access::{AccessError, AllocationCheck, Finding, RowStore};
 use hobt_base::{HobtId, number};
-use hobt_catalog::{DatabaseSnapshot, Table};
+use hobt_catalog::{CatalogError, DatabaseSnapshot, Table};
 
 use super::{Database, TableWriter};
 use crate::error::{EngineError, Result};
@@ -75,6 +75,17 @@ impl<'a> DatabaseCheck<'a> {
             check.found.extend(database.check_headers()?);
             if let Err(broken) = check.snapshot.check() {
                 check.found.push(Found { problem: Problem::Catalog { reason: broken.to_string() }, owner: None });
+            }
+            match database.heaps.check_rows(&check.snapshot) {
+                Ok(rows) => {
+                    check.found.extend(rows.into_iter().map(|row| Found { problem: Problem::Row(row), owner: None }))
+                }
+                // The page is named with its table.
+                Err(CatalogError::Access(AccessError::Damaged { .. })) => {}
+                Err(CatalogError::Access(error)) => return Err(database.storage_error(error)),
+                Err(error) => {
+                    check.found.push(Found { problem: Problem::Catalog { reason: error.to_string() }, owner: None });
+                }
             }
         }
         Ok(check)

@@ -242,8 +242,12 @@ impl Database {
         } else {
             // A crash that cut a write of them off has left one copy whole, which says what is so.
             let files = database.files.lock();
-            files.files.iter().try_for_each(DataFile::mend_header_copies)?;
-            files.files[0].mend_boot_copies(boot)?;
+            let mut mended = Vec::new();
+            for file in &files.files {
+                mended.extend(file.mend_header_copies()?);
+            }
+            mended.extend(files.files[0].mend_boot_copies(boot)?);
+            *database.mended.lock() = mended;
         }
         if let Some(log) = database.storage.log() {
             log.log().recovery_ended();
@@ -297,6 +301,7 @@ impl Database {
             read_only: AtomicBool::new(false),
             files: Mutex::new(made.files),
             removed_files: Mutex::default(),
+            mended: Mutex::default(),
             changed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         });

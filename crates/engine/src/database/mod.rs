@@ -46,11 +46,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, BTree, Hobt, RowStore, Storage, TreeDescription};
-use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, SessionId, Stamp};
+use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, PageId, SessionId, Stamp};
 use hobt_catalog::{
     CatalogError, CountsBeside, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table,
 };
-use hobt_page::RowLayout;
+use hobt_page::{PageDamage, RowLayout};
 use hobt_sync::schedule::{Mutex, RwLock};
 use hobt_txn::locks::LockManager;
 use hobt_txn::{MemoryBudget, Settlements, Snapshot, StatementContext, StatementContextSettings, Transactions};
@@ -202,6 +202,8 @@ pub struct Database {
     files: Mutex<Files>,
     /// Data files that were removed since it was opened, each with the end of the log at that time.
     removed_files: Mutex<Vec<(FileId, Lsn)>>,
+    /// Copies of headers and of the boot page whose checksum was wrong when the database was opened, clean.
+    mended: Mutex<Vec<(PageId, PageDamage)>>,
     /// Something beside the engine's own saved changes was or is being written.
     changed: AtomicBool,
     closed: AtomicBool,

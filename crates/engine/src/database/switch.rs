@@ -64,6 +64,9 @@ impl Database {
         self.check_empty(&to_side)?;
         self.check_rows_fit(&snapshot, &from_side, &to_side)?;
         let (mut new_from, mut new_to) = (Table::clone(&from), Table::clone(&to));
+        // The pages of a table are of its layout's version or of an earlier one.
+        let version = from.layout_version.max(to.layout_version);
+        (new_from.layout_version, new_to.layout_version) = (version, version);
         for (at, other) in pairs {
             let own = &mut new_from.indexes[at].partitions[from_side.partition];
             let others = &mut new_to.indexes[other].partitions[to_side.partition];

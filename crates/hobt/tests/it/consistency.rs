@@ -102,6 +102,36 @@ fn a_flipped_bit_is_found_and_named() {
     assert_eq!(send(&mut session, "DBCC CHECKTABLE (missing)").errors[0].number, 2501);
 }
 
+#[test]
+fn a_copy_of_a_header_that_was_mended_at_the_start_is_told_of() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let open = || Instance::open(folder.path()).expect("an instance");
+    let instance = open();
+    let mut session = instance.session().expect("a session");
+    session.run("CREATE DATABASE d ON (NAME = d, FILENAME = 'd.mdf', SIZE = 8MB)").expect("a database");
+    drop(session);
+    instance.close().expect("closed");
+    for page in [0, 1, 5, 6] {
+        flip(&folder.path().join("d.mdf"), page);
+        let instance = open();
+        let mut session = instance.session().expect("a session");
+        let sent = send(&mut session, "USE d; DBCC CHECKDB");
+        assert_eq!(sent.errors, [], "the other copy serves");
+        let texts: Vec<&str> = sent.messages.iter().map(|message| message.text.as_str()).collect();
+        let told: Vec<&&str> = texts.iter().filter(|text| text.contains("written anew")).collect();
+        assert_eq!(told.len(), 1, "{texts:?}");
+        for part in [&format!("(1:{page})"), "checksum", "d.mdf"] {
+            assert!(told[0].contains(part), "{told:?} names {part}");
+        }
+        drop(session);
+        instance.close().expect("closed");
+        let instance = open();
+        let sent = send(&mut instance.session().expect("a session"), "USE d; DBCC CHECKDB");
+        assert!(sent.messages.iter().all(|message| !message.text.contains("written anew")), "it is whole since");
+        instance.close().expect("closed");
+    }
+}
+
 /// Marks an extent of a file as allocated, with a checksum that fits.
 fn leak(path: &Path, extent: usize) {
     const MAP: u64 = 2 * 8192;

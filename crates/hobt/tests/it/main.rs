@@ -27,6 +27,7 @@ mod limits;
 mod memory;
 mod nested_loops;
 mod plans;
+mod power_cuts;
 mod random_queries;
 mod range_joins;
 mod savepoints;

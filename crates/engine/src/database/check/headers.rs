@@ -1,12 +1,23 @@
 //! Whether both copies of each file's header say what the database has, and both copies of the boot page the same.
 
-use hobt_page::{BOOT_COPY_PAGE, BOOT_PAGE, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE};
+use hobt_base::PageId;
+use hobt_page::{BOOT_COPY_PAGE, BOOT_PAGE, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, PageDamage};
 
+use super::problem::place_of;
 use super::{Found, Problem};
 use crate::database::{Database, TEMPDB};
 use crate::error::Result;
 
 impl Database {
+    /// What was found at the database's opening and written anew from the other copy: damage at rest, or a write of a
+    /// header that a crash cut off, which look alike. One text for each copy of a header or of the boot page.
+    pub fn mended_copies(&self) -> Vec<String> {
+        let text = |(page, damage): &(PageId, PageDamage)| {
+            format!("Page {page}: {damage}; {}. It was written anew from its other copy.", place_of(self, *page))
+        };
+        self.mended.lock().iter().map(text).collect()
+    }
+
     /// The copies that are not as they were written last. Waits for a checkpoint.
     pub(super) fn check_headers(&self) -> Result<Vec<Found>> {
         let files = self.files.lock();

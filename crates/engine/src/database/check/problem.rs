@@ -2,6 +2,7 @@
 
 use hobt_access::{Finding, TreeFault};
 use hobt_base::{FileId, HobtId, ObjectId, PageId, SqlError, number};
+use hobt_catalog::DamagedRow;
 use hobt_page::PageDamage;
 use hobt_types::SqlType;
 
@@ -57,6 +58,8 @@ pub enum Problem {
         /// What is wrong with it.
         reason: String,
     },
+    /// A row of a system table says what cannot be: 8992.
+    Row(DamagedRow),
     /// The system tables contradict each other: 8992.
     Catalog {
         /// The rule, and what breaks it.
@@ -120,7 +123,7 @@ const ADVICE: &str = "Copy what can still be read into another table; or stop th
                       database's files.";
 
 /// Where a page lies.
-fn place_of(database: &Database, page: PageId) -> String {
+pub(super) fn place_of(database: &Database, page: PageId) -> String {
     let file = database.storage().file(page.file);
     let path = file.map_or_else(|_| "?".to_owned(), |file| file.path().display().to_string());
     format!("file '{path}', byte {:#018x}", page.byte_offset())
@@ -161,6 +164,18 @@ fn sql_error(found: &Found, database: &Database) -> SqlError {
                 place_of(database, page)
             );
             SqlError::new(number::CHECK_PAGE_TEST, text)
+        }
+        Problem::Row(row) => {
+            let text = format!(
+                "Check Catalog: page {}, slot {} of system table '{}': {}; {}. It is not heeded: update the statistics, \
+                 or reseed the identity column.",
+                row.page,
+                row.slot,
+                row.table.name(),
+                row.reason,
+                place_of(database, row.page)
+            );
+            SqlError::new(number::CHECK_CATALOG, text)
         }
         Problem::Catalog { reason } => {
             SqlError::new(number::CHECK_CATALOG, format!("Check Catalog: {reason}. {ADVICE}"))

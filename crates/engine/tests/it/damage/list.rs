@@ -6,7 +6,9 @@ use hobt_page::{
     AllocationMap, BOOT_COPY_PAGE, BOOT_PAGE, IndexPage, PageChange, PageType, Run, RunContents, RunListPage, apply,
 };
 
-use super::world::{Outcome, World, world};
+use hobt_types::statistics::{Summary, encode};
+
+use super::world::{NEXT_IDENTITY, Outcome, World, world, world_of_many_runs};
 
 const TYPE: usize = 5;
 const FLAGS: usize = 6;
@@ -14,6 +16,7 @@ const TAG: usize = 8;
 const FILE: usize = 12;
 const COLUMNS: usize = 14;
 const NUMBER: usize = 16;
+const VERSION: usize = 20;
 const HOBT: usize = 24;
 const LSN: usize = 32;
 const WRITER: usize = 40;
@@ -143,6 +146,10 @@ const HEADERS: &[Damage] = &[
     ("the same of a leaf", |w| { let p = leaf(w); w.put(p, LSN + 5, &[9]) }, &[8939]),
     ("a writer that there was not", |w| { let p = heap(w); w.put(p, WRITER + 6, &[9]) }, &[8939]),
     ("the number of columns", |w| { let p = heap(w); add(w, p, COLUMNS, 1) }, &[8939]),
+    ("the layout version", |w| { let p = heap(w); w.put(p, VERSION, &[2]) }, &[8939]),
+    ("no layout version", |w| { let p = heap(w); w.put(p, VERSION, &[0]) }, &[8939]),
+    ("the layout version of a leaf", |w| { let p = leaf(w); w.put(p, VERSION + 3, &[1]) }, &[8939]),
+    ("the layout version of an index page", |w| { let p = w.root("tree", 0); w.put(p, VERSION, &[7]) }, &[8939]),
     ("one row more", |w| { let p = heap(w); add(w, p, ROWS, 1) }, &[8939]),
     ("one row less", |w| { let p = heap(w); add(w, p, ROWS, -1); 0 }, &[2508, 8939]),
     ("more rows than slots", |w| { let p = heap(w); add(w, p, ROWS, 5000) }, &[8939]),
@@ -538,6 +545,90 @@ const SYSTEM_TABLES: &[Damage] = &[
     }, &[SUSPECT, 2570]),
 ];
 
+/// Where the position of the identity column is, and what was gathered for statistics.
+fn position_at(world: &World) -> (u32, usize) {
+    world.find_in_system(SystemTable::Values, &NEXT_IDENTITY.to_le_bytes())
+}
+
+fn image_at(world: &World) -> (u32, usize) {
+    let mut image = Vec::new();
+    encode(&Summary::empty(1), &mut image);
+    world.find_in_system(SystemTable::StatisticsParts, &image)
+}
+
+#[rustfmt::skip]
+const ADVICE: &[Damage] = &[
+    ("a next value that the identity column's type has not", |w| {
+        let (p, at) = position_at(w);
+        w.put(p, at + 8, &[1])
+    }, &[8992]),
+    ("whether an identity column has had a value", |w| {
+        let (p, at) = position_at(w);
+        w.put(p, at + 16, &[7])
+    }, &[8992]),
+    ("a number of what was gathered for statistics", |w| {
+        let (p, at) = image_at(w);
+        w.put(p, at + 5, &[7])
+    }, &[8992]),
+    ("the version of what was gathered for statistics", |w| {
+        let (p, at) = image_at(w);
+        w.put(p, at, &[99])
+    }, &[8992]),
+    ("the number of a piece of statistics", |w| {
+        let key = rowset_of(w, "heap");
+        w.set_in_system(SystemTable::StatisticsParts, ("rowsetid", &key), "valnum", &3i32.to_le_bytes())
+    }, &[8992]),
+    ("the rows that statistics were of", |w| {
+        let id = w.table("heap").id.0.to_le_bytes();
+        w.set_in_system(SystemTable::Statistics, ("id", &id), "unfilteredrows", &(-1i64).to_le_bytes())
+    }, &[8992]),
+    ("who wanted statistics", |w| {
+        let id = w.table("heap").id.0.to_le_bytes();
+        w.set_in_system(SystemTable::Statistics, ("id", &id), "origin", &[9])
+    }, &[8992]),
+];
+
+/// A page of the heap's run list, which has three.
+fn later_list_page(world: &World, nth: usize) -> u32 {
+    let pages = world.list_pages("heap", 0);
+    assert_eq!(pages.len(), 3, "a run list of three pages");
+    pages[nth]
+}
+
+/// Puts another run into the second place of a later page of a run list; the first is the page's own.
+fn put_later_run(world: &mut World, page: u32, change: impl FnOnce(Run) -> Run) -> u32 {
+    let run = RunListPage::read(world.page(page)).expect("a run list")[1];
+    let (at, bytes) = RunListPage::entry_bytes(1, &change(run));
+    world.put(page, at.into(), &bytes)
+}
+
+#[rustfmt::skip]
+const LATER_LISTS: &[Damage] = &[
+    ("the owner of the second page", |w| { let p = later_list_page(w, 1); add(w, p, HOBT, 1) }, &[2533, 8939]),
+    ("the type of the third page", |w| { let p = later_list_page(w, 2); w.put(p, TYPE, &[1]) }, &[2533, 8939]),
+    ("more entries than the third page has", |w| { let p = later_list_page(w, 2); add(w, p, ROWS, 5000) }, &[8939]),
+    ("the log sequence number of the second page", |w| { let p = later_list_page(w, 1); w.put(p, LSN + 5, &[9]) }, &[8939]),
+    ("a second page that leads nowhere", |w| { let p = later_list_page(w, 1); w.put(p, NEXT, &[0; 6]); 0 }, &[8905, 8939]),
+    ("a third page that leads to the second", |w| {
+        let (second, p) = (later_list_page(w, 1), later_list_page(w, 2));
+        w.put(p, NEXT, &second.to_le_bytes());
+        w.put(p, NEXT + 4, &[1, 0])
+    }, &[8939]),
+    ("a run of the second page that overlaps the list's own", |w| {
+        let (first, p) = (PageId::new(FileId(1), w.list_page("heap", 0)), later_list_page(w, 1));
+        put_later_run(w, p, |run| Run { first, ..run })
+    }, &[8939]),
+    ("a run of the third page that is another table's too", |w| {
+        let (first, p) = (PageId::new(FileId(1), w.list_page("types", 0)), later_list_page(w, 2));
+        put_later_run(w, p, |run| Run { first, ..run });
+        0
+    }, &[8904]),
+    ("more pages used than a run of the second page has", |w| {
+        let p = later_list_page(w, 1);
+        put_later_run(w, p, |run| Run { used: 99, ..run })
+    }, &[8939]),
+];
+
 /// The id of the sequence, as its row has it.
 fn sequence_id(world: &World) -> Vec<u8> {
     let page = world.pages_of(SystemTable::Sequences.hobt(), PageType::Row)[0];
@@ -547,6 +638,10 @@ fn sequence_id(world: &World) -> Vec<u8> {
 }
 
 fn check_list(list: &[Damage]) {
+    check_list_in(world, list);
+}
+
+fn check_list_in(world: fn() -> World, list: &[Damage]) {
     let mut wrong = Vec::new();
     for (what, plant, numbers) in list {
         let mut damaged = world();
@@ -591,6 +686,16 @@ fn run_lists_and_allocation_maps_are_checked() {
 #[test]
 fn both_copies_of_headers_and_of_the_boot_page_are_checked() {
     check_list(FILE_PAGES);
+}
+
+#[test]
+fn statistics_and_positions_of_identity_columns_are_checked() {
+    check_list(ADVICE);
+}
+
+#[test]
+fn later_pages_of_run_lists_are_checked() {
+    check_list_in(world_of_many_runs, LATER_LISTS);
 }
 
 #[test]

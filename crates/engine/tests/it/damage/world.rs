@@ -4,15 +4,23 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use hobt_access::LoadedRuns;
+use hobt_base::EXTENT_PAGES;
 use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, SqlError, crc32c};
-use hobt_catalog::{IndexOptions, SystemTable, Table, row_image};
+use hobt_catalog::{
+    IdentityColumn, IdentityPosition, IndexOptions, Statistics, StatisticsOrigin, StatisticsPart, SystemTable, Table,
+    row_image,
+};
 use hobt_disk::{AlignedBuffer, Disk, OpenOptions, SimulatedDisk};
 use hobt_engine::{
     ColumnDefinition, DataSpaceDefinition, Database, DatabaseDefinition, DatabaseUse, IndexDefinition, Instance,
-    SequenceDefinition, TableDefinition, TableWriter,
+    SequenceDefinition, StatisticsDefinition, TableDefinition, TableWriter,
 };
-use hobt_page::{PageBytes, PageHeader, PageType, RowLayout, RowPage, RunListPage, seal};
+use hobt_page::{
+    PageBytes, PageHeader, PageType, RUNS_PER_PAGE, RowLayout, RowPage, Run, RunContents, RunListPage, seal,
+};
 use hobt_txn::StatementContext;
+use hobt_types::statistics::Summary;
 use hobt_types::{MaxLength, SqlType, Value};
 
 use crate::fixture::{FOLDER, create_partitions, database_named, open, run, simulated, small_file, try_open};
@@ -30,6 +38,9 @@ pub(super) struct World {
     files: BTreeMap<PathBuf, Vec<u8>>,
     tables: Arc<BTreeMap<String, Arc<Table>>>,
 }
+
+/// Where the identity column of the world goes on.
+pub(super) const NEXT_IDENTITY: i128 = 123_456_789;
 
 /// What came of a start.
 #[derive(Debug)]
@@ -55,6 +66,12 @@ impl Outcome {
 /// The world that all tests begin with.
 pub(super) fn world() -> World {
     static WORLD: LazyLock<World> = LazyLock::new(build);
+    WORLD.clone()
+}
+
+/// The world with a table whose run list has three pages.
+pub(super) fn world_of_many_runs() -> World {
+    static WORLD: LazyLock<World> = LazyLock::new(|| build_with(2 * RUNS_PER_PAGE));
     WORLD.clone()
 }
 
@@ -96,7 +113,13 @@ fn tables() -> Vec<(TableDefinition, i64, RowOf)> {
         data_space: DataSpaceDefinition::Scheme { scheme: "ps".to_owned(), column: "k".to_owned() },
         ..table("part", &[("k", SqlType::Int, false), ("n", SqlType::Int, true)], Vec::new())
     };
+    let number = ColumnDefinition {
+        identity: Some(IdentityColumn { seed: 1, increment: 1 }),
+        ..ColumnDefinition::new("id", SqlType::Int, false)
+    };
+    let ident = TableDefinition { columns: vec![number], ..table("ident", &[], Vec::new()) };
     vec![
+        (ident, 3, |id| vec![Value::Int(id)]),
         (table("heap", &keyed, vec![index("heap_n", false, false, &["n"], &["text"])]), 400, |id| {
             vec![Value::Int(id), text_of(id), Value::Int(id * 7 % 1000)]
         }),
@@ -175,7 +198,48 @@ fn fill(
     Ok(())
 }
 
+/// Gathers nothing for statistics of a table, and notes that.
+fn put_statistics(
+    database: &DatabaseUse,
+    ctx: &StatementContext,
+    table: &Table,
+) -> Result<(), hobt_engine::EngineError> {
+    let definition = StatisticsDefinition {
+        name: "of_n".to_owned(),
+        columns: vec![2],
+        filter: None,
+        origin: StatisticsOrigin::User,
+        is_incremental: false,
+        no_recompute: true,
+        auto_drop: false,
+        sample_millionths: 0,
+    };
+    let made = database.create_statistics(ctx, table, &definition)?;
+    let hobt = table.base_index().partitions[0].hobt;
+    let parts = vec![StatisticsPart { hobt, summary: Arc::new(Summary::empty(1)) }];
+    let gathered = Statistics { parts, updated: Some(1), unfiltered_rows: 400, ..Statistics::clone(&made) };
+    database.set_statistics(ctx, table, gathered).map(drop)
+}
+
+/// Gives a heap runs without rows.
+fn add_runs(database: &DatabaseUse, ctx: &StatementContext, table: &Table, count: usize) {
+    let partition = &table.base_index().partitions[0];
+    let runs = (0..count).map(|_| {
+        let allocated = database.storage().allocate_for(ctx, partition.filegroup, 1).expect("room");
+        let run =
+            Run { first: allocated.first, page_count: EXTENT_PAGES, used: 0, skip: 0, contents: RunContents::Rows };
+        LoadedRuns { runs: vec![run], rows: 0 }
+    });
+    let runs = runs.collect();
+    database.hobt(partition.hobt).expect("a heap").publish(ctx, runs).expect("room");
+}
+
 fn build() -> World {
+    build_with(0)
+}
+
+/// The world, in which the heap has so many runs more.
+fn build_with(runs: usize) -> World {
     let disk = simulated();
     let instance = open(&disk);
     let definition = DatabaseDefinition { primary: vec![small_file("shop")], ..database_named("shop") };
@@ -202,6 +266,13 @@ fn build() -> World {
         run(&instance, |ctx| fill(&database, ctx, &table, (0..count).map(row))).expect("rows");
         made.insert(definition.name, table);
     }
+    run(&instance, |ctx| {
+        let position = IdentityPosition { next: NEXT_IDENTITY, used: true };
+        database.set_identity_position(ctx, made["ident"].id, Some(position))?;
+        add_runs(&database, ctx, &made["heap"], runs);
+        put_statistics(&database, ctx, &made["heap"])
+    })
+    .expect("made");
     for table in database.snapshot().tables.values().filter(|table| table.is_system) {
         made.insert(table.name.clone(), Arc::clone(table));
     }
@@ -362,6 +433,20 @@ impl World {
     /// The first page of a run list.
     pub(super) fn list_page(&self, table: &str, place: usize) -> u32 {
         self.table(table).indexes[place].partitions[0].run_list.number
+    }
+
+    /// The pages of a run list, the first one first.
+    pub(super) fn list_pages(&self, table: &str, place: usize) -> Vec<u32> {
+        let first = Some(self.list_page(table, place));
+        let next = |page: &u32| Some(self.header(*page).next.number).filter(|next| *next != 0);
+        std::iter::successors(first, next).collect()
+    }
+
+    /// Where bytes are in the pages of a system table that are found in one place alone.
+    pub(super) fn find_in_system(&self, table: SystemTable, bytes: &[u8]) -> (u32, usize) {
+        let pages = self.pages_of(table.hobt(), PageType::Row);
+        let find = |page: u32| Some((page, self.page(page).windows(bytes.len()).position(|found| found == bytes)?));
+        pages.into_iter().find_map(find).expect("the bytes are there")
     }
 
     /// The header of a page.

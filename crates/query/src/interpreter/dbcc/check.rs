@@ -168,6 +168,11 @@ impl Interpreter<'_> {
             );
             self.send_message(Message::plain(position.line, text))?;
         }
+        if says && scope == Scope::Database {
+            for text in database.mended_copies() {
+                self.send_message(Message::plain(position.line, format!("When the database was opened: {text}")))?;
+            }
+        }
         let (allocation, consistency) = counts(pass.found.iter());
         if says || !pass.found.is_empty() {
             let text = format!(
