@@ -3,8 +3,7 @@
 //! Every change of a transaction leaves lines in the table `ledger` of its database, in the same transaction.
 //! Operations commute, so the tables' rows follow from the ledger's lines whatever the order was: `n` of a row is how
 //! many lines name it and `bal` their sum, and its other columns, and so its length, its partition and its place in a
-//! tree, follow from
-//! `n`. Of rows that are inserted and deleted, the sum of the lines says whether they are there.
+//! tree, follow from `n`. Of rows that are inserted and deleted, the sum of the lines says whether they are there.
 
 use hobt_base::SplitMix64;
 
@@ -246,12 +245,13 @@ impl Changes {
 
 /// A batch of many short transactions in a loop, in a way that costs little: one row of a key each time, which the
 /// direct path takes. Each prints to the journal what it begins and what it has ended. `databases` are changed alike.
+/// Of eight, so many pause before they end as `pause` says first.
 pub(super) fn looped(
     tid: i64,
     count: i64,
     databases: &[&str],
     void_of_ten: u64,
-    pause: &str,
+    (paused_of_eight, pause): (u64, &str),
     random: &mut SplitMix64,
 ) -> String {
     let (has_q, has_r, has_deletes, has_void) =
@@ -286,7 +286,7 @@ pub(super) fn looped(
         }
     }
     if !pause.is_empty() {
-        body.push_str(&format!("IF @i % 8 = 3 {pause};\n"));
+        body.push_str(&format!("IF @i % 8 < {paused_of_eight} {pause};\n"));
     }
     let names = databases.join(" ");
     format!(
