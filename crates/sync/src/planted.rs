@@ -1,7 +1,7 @@
 //! Bugs on purpose, one for each rule that the simulators guard: what does not find them proves nothing.
 //!
 //! The places that keep a rule ask [`has`] whether they are to break it. Without the feature `planted-bugs`, which the
-//! simulators alone switch on, the answer is a constant, and nothing of this is in the program.
+//! simulators and the tests of `hobt` alone switch on, the answer is a constant, and nothing of this is in the program.
 
 #[cfg(feature = "planted-bugs")]
 use std::cell::Cell;
