@@ -795,13 +795,19 @@ impl Storage {
     /// The log has failed; or it is full, and a later checkpoint does what this one has not.
     pub fn end_checkpoint(&self, begun: Option<Lsn>) -> Result<(), AccessError> {
         let (Some(log), Some(begun)) = (&self.log, begun) else { return Ok(()) };
+        let counted = planted::has(Bug::EndNotDurableAtCheckpoint).then(|| log.oldest());
         // Recovery will begin behind what they were written in first; what flushes the ends of transactions flushes
         // these, too.
         log.carry_decisions()?;
-        if planted::has(Bug::EndNotDurableAtCheckpoint) {
-            log.log().flush_past(begun)?;
-        }
-        let keep = log.needed_from()?.map_or(begun, |oldest| oldest.min(begun));
+        let oldest = match counted {
+            None => log.needed_from()?,
+            Some(counted) => {
+                let carried = (log.decision_count() > 0).then(|| Lsn(log.log().end().0 - 1));
+                log.log().flush_past(carried.unwrap_or(begun))?;
+                counted
+            }
+        };
+        let keep = oldest.map_or(begun, |oldest| oldest.min(begun));
         let begun = if planted::has(Bug::RedoFromCheckpointEnd) {
             let last = NewRecord { kind: kind::CHECKPOINT, transaction: 0, previous: Lsn(0), payload: &[] };
             let last = log.log().append_always(&last, &Reservation::default())?.lsn;

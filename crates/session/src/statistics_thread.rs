@@ -11,6 +11,10 @@ use crate::session::{Session, SessionOptions};
 
 /// Starts the thread. Where the system has none to give, nothing is updated behind queries.
 pub(crate) fn start(server: Weak<Server>, queue: Arc<StatisticsQueue>) {
+    // Beside actors of a schedule no thread goes on that is none.
+    if hobt_sync::schedule::is_actor() {
+        return;
+    }
     let run = move || {
         while let Some((update, cancelled)) = queue.next() {
             let _running = Running(&queue);

@@ -1,12 +1,15 @@
 //! Bugs on purpose, one for each rule that the simulators guard: what does not find them proves nothing.
 //!
 //! The places that keep a rule ask [`has`] whether they are to break it. Without the feature `planted-bugs`, which the
-//! simulators alone switch on, the answer is a constant, and nothing of this is in the program. Cargo unites features:
+//! simulators and the tests of `hobt` switch on, the answer is a constant, and nothing of this is in the program. Cargo
+//! unites features:
 //! what is built together with the simulators (`--workspace`) has it too, though no bug is planted there. A program for
 //! users is built by itself (`-p hobt`, which is the workspace's default).
 
 #[cfg(feature = "planted-bugs")]
 use std::cell::Cell;
+#[cfg(feature = "planted-bugs")]
+use std::sync::OnceLock;
 
 /// A bug: the rule that is broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,7 +18,8 @@ pub enum Bug {
     CommitNotDurable,
     /// Pages are written before the log is durable up to their last changes.
     PagesBeforeLog,
-    /// A checkpoint ends although the end of a transaction that it does not count any more is not durable.
+    /// A checkpoint ends although the end of a transaction that it does not count any more is not durable: it flushes
+    /// its own beginning, and the decisions that it carries on.
     EndNotDurableAtCheckpoint,
     /// A checkpoint keeps the log from the last record of the oldest open transaction on, not from its first.
     OldestByLastRecord,
@@ -116,12 +120,21 @@ impl Bug {
         Bug::DecisionsForgotten,
         Bug::DropBeforeHeard,
     ];
+
+    /// The bug of a name.
+    pub fn named(name: &str) -> Option<Bug> {
+        Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
+    }
 }
 
 #[cfg(feature = "planted-bugs")]
 thread_local! {
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
 }
+
+/// The bug that all threads have, but for those with one of their own.
+#[cfg(feature = "planted-bugs")]
+static EVERYWHERE: OnceLock<Bug> = OnceLock::new();
 
 /// A bug that is there until this is dropped.
 #[cfg(feature = "planted-bugs")]
@@ -142,17 +155,26 @@ pub fn plant(bug: Option<Bug>) -> Planted {
     Planted(PLANTED.replace(bug))
 }
 
+/// Plants a bug into what all threads of the process do, for good: for processes that end of it.
+///
+/// # Panics
+/// Another is there.
+#[cfg(feature = "planted-bugs")]
+pub fn plant_everywhere(bug: Bug) {
+    assert!(*EVERYWHERE.get_or_init(|| bug) == bug, "one bug is there for good");
+}
+
 /// The bug that is planted into what the calling thread does.
 #[cfg(feature = "planted-bugs")]
 pub fn planted() -> Option<Bug> {
-    PLANTED.get()
+    PLANTED.get().or(EVERYWHERE.get().copied())
 }
 
 /// Whether a rule is to be broken.
 #[cfg(feature = "planted-bugs")]
 #[inline]
 pub fn has(bug: Bug) -> bool {
-    PLANTED.try_with(Cell::get).is_ok_and(|planted| planted == Some(bug))
+    PLANTED.try_with(Cell::get).ok().flatten().or(EVERYWHERE.get().copied()) == Some(bug)
 }
 
 /// Whether a rule is to be broken: not in this build.

@@ -412,9 +412,6 @@ impl TransactionLog {
     pub fn needed_from(&self) -> Result<Option<Lsn>, LogError> {
         // In this order: what leaves the list before it is read has appended its last record before the end is read.
         let oldest = self.oldest();
-        if planted::has(Bug::EndNotDurableAtCheckpoint) {
-            return Ok(oldest);
-        }
         self.log.flush_for(RoomFor::Checkpoint, Lsn(self.log.end().0 - 1))?;
         Ok(oldest)
     }

@@ -161,6 +161,27 @@ fn a_name_is_certain_when_its_folder_was_synced() {
     assert_eq!(names(true), BTreeSet::from([false]));
 }
 
+#[test]
+fn places_are_those_behind_what_is_true_from_then_on() {
+    let place = Place::new();
+    let trace = by_hand(&place, 1024, |trace| {
+        // Events 3 to 8: only the second of these is durable over what was durable.
+        for is_durable in [true, true, false] {
+            let number = write(trace, 0, &[2; 512], is_durable);
+            end(trace, number);
+        }
+        // Events 9 to 13; the second sync has not ended.
+        let number = trace.append(Kind::Sync, [1, 0, 0], &[]);
+        end(trace, number);
+        trace.append(Kind::Sync, [1, 0, 0], &[]);
+        trace.append(Kind::Mark, [0; 3], &[b"done 1"]);
+        trace.append(Kind::Mark, [0; 3], &[b"undone 2"]);
+    });
+    assert_eq!(trace.rewritten_places(), [7]);
+    assert_eq!(trace.synced_places(), [11]);
+    assert_eq!(trace.marked_places(b"done "), [13]);
+}
+
 /// A trace of real files, cut where all was synced, gives the same files, whatever the seed.
 #[test]
 fn what_was_recorded_and_synced_is_there_again() {

@@ -8,6 +8,7 @@
 //! number. An operation that failed, or that was under way when the trace ended, has no second one. Names and sizes
 //! have one, written when they have changed and before the caller hears of it.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
@@ -193,6 +194,33 @@ impl Trace {
         let done = self.events.iter().enumerate().filter(|(_, event)| event.kind == Kind::Done);
         let of_durable = done.filter(|(_, event)| self.begun(event).is_some_and(makes_durable));
         of_durable.map(|(place, _)| place + 1).collect()
+    }
+
+    /// The places behind durable writes over what was written durably before in the trace, in order: those of headers,
+    /// which say what all the rest means.
+    pub fn rewritten_places(&self) -> Vec<usize> {
+        let mut written = HashSet::new();
+        let ended = self.events.iter().enumerate().filter(|(_, event)| event.kind == Kind::Done);
+        let mut is_again = |done: &Event| {
+            let durable = self.begun(done).filter(|event| event.kind == Kind::Write && event.c == 1);
+            durable.is_some_and(|write| !written.insert((write.a, write.b)))
+        };
+        ended.filter_map(|(place, done)| is_again(done).then_some(place + 1)).collect()
+    }
+
+    /// The places behind syncs of files, in order.
+    pub fn synced_places(&self) -> Vec<usize> {
+        let is_sync =
+            |event: &Event| event.kind == Kind::Done && self.begun(event).is_some_and(|begun| begun.kind == Kind::Sync);
+        let events = self.events.iter().enumerate();
+        events.filter(|(_, event)| is_sync(event)).map(|(place, _)| place + 1).collect()
+    }
+
+    /// The places behind marks that begin with these bytes, in order.
+    pub fn marked_places(&self, start: &[u8]) -> Vec<usize> {
+        let is_one = |event: &Event| event.kind == Kind::Mark && self.bytes[event.bytes.clone()].starts_with(start);
+        let events = self.events.iter().enumerate();
+        events.filter(|(_, event)| is_one(event)).map(|(place, _)| place + 1).collect()
     }
 
     /// The event that a `Done` names.

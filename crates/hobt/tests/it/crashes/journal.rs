@@ -9,6 +9,7 @@
 //!   done 10200007                  its COMMIT was acknowledged
 //!   undone 10200007                it was rolled back, and that was acknowledged
 //!   creating x3 / created x3 / dropping x3 / dropped x3, and bare x3 of one whose making was cut off
+//!   checkpoint a                   CHECKPOINT there has ended
 //!   wrong …                        an answer that no session may get
 //! ```
 
@@ -108,6 +109,7 @@ impl Known {
             "dropped" => {
                 self.databases.insert(what.to_owned(), Presence::Gone);
             }
+            "checkpoint" => {}
             "wrong" => self.wrong.push(line.to_owned()),
             _ => panic!("a line of the journal: {line}"),
         }

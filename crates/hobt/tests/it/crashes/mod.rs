@@ -7,7 +7,8 @@
 //! ```
 //!
 //! `HOBT_KILLS` and `HOBT_CUTS` say how many, `HOBT_SEED` which seed is the first. A failure keeps its folder (the
-//! crashed instance in `data`, the `journal`), and says how to check it again: with `HOBT_AGAIN`.
+//! crashed instance in `data`, the `journal`), and says how to check it again: with `HOBT_AGAIN`. `HOBT_PLANT` names a
+//! bug on purpose (`hobt_sync::planted`) for all the processes, and `HOBT_PLANTED` those that the cuts have to find.
 //!
 //! What each life does stands in `life`, what must hold afterwards in `check`; `docs/design/0037-kills-and-cuts.md`
 //! says why.
@@ -20,11 +21,13 @@ mod tables;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 use hobt_base::SplitMix64;
 use hobt_disk::{Replay, Trace};
+use hobt_sync::planted::{Bug, plant_everywhere};
 
 use crate::client::setting;
 use journal::Known;
@@ -35,14 +38,24 @@ const KILLS: u64 = 50;
 const CUTS: u64 = 200;
 /// Time after which nothing new is begun where nothing is said.
 const TIME_MAX: Duration = Duration::from_secs(80);
+/// What stands before a cut's number in what a failure tells.
+const CUT_NUMBER: &str = "HOBT_CUTS=";
 /// Longer than any check takes.
 const HANG: Duration = Duration::from_secs(120);
 /// Lives in one folder.
 const LIVES: u64 = 8;
 /// Cuts of one trace.
 const CUTS_OF_TRACE: u64 = 25;
+/// Cuts of one recorded start.
+const CUTS_OF_START: u64 = 3;
+/// Of so many cuts, one is recorded as it starts, and that is cut as well.
+const CUTS_A_START: u64 = 8;
 /// A folder's path of the crashed instance, checked again.
 const AGAIN: &str = "HOBT_AGAIN";
+/// The bug that a process and those that it starts are to have.
+const PLANT: &str = "HOBT_PLANT";
+/// The bugs that are to be found; `all`: those that the cuts have found once.
+const PLANTED: &str = "HOBT_PLANTED";
 
 /// A life's process: this program again, with its orders in the environment.
 fn start(orders: &Orders) -> Child {
@@ -71,6 +84,7 @@ fn life_in_a_process_of_its_own() {
     let words: Vec<&str> = orders.split('|').collect();
     let number = |place: usize| words[place].parse::<u64>().expect("a number");
     let trace = Some(words[2]).filter(|trace| !trace.is_empty()).map(PathBuf::from);
+    plant_what_is_asked();
     life::live(&Orders {
         folder: words[0].into(),
         journal: words[1].into(),
@@ -80,6 +94,13 @@ fn life_in_a_process_of_its_own() {
         only_starts: number(5) == 1,
         milliseconds: number(6),
     });
+}
+
+/// Breaks the rule that the environment names, if it names one.
+fn plant_what_is_asked() {
+    if let Ok(name) = std::env::var(PLANT) {
+        plant_everywhere(Bug::named(&name).unwrap_or_else(|| panic!("{PLANT}: there is no bug {name}")));
+    }
 }
 
 /// A folder that stays if something is wrong with it.
@@ -328,86 +349,184 @@ fn record(template: &Template, seed: u64, random: &mut SplitMix64) -> (Place, St
     (place, before)
 }
 
-/// Draws places to cut a trace at, in order: half of them anywhere, half where something has just become durable.
+/// Draws places to cut a trace at, in order: some anywhere, and most where something has just been said that must be
+/// true from now on: to a session, by a header, by a sync.
 fn draw_cuts(trace: &Trace, random: &mut SplitMix64, count: u64) -> Vec<usize> {
-    let (first, durable) = (trace.first_change(), trace.durable_places());
     let below = |random: &mut SplitMix64, bound: usize| usize::try_from(random.below(bound as u64)).expect("below it");
+    let (durable, rewritten, synced) = (trace.durable_places(), trace.rewritten_places(), trace.synced_places());
+    let ended = ["done ", "undone ", "dropped ", "checkpoint "].map(|end| trace.marked_places(end.as_bytes()));
+    let ended: Vec<Vec<usize>> = ended.into_iter().filter(|places| !places.is_empty()).collect();
+    let first = trace.first_change();
     let mut cuts: Vec<usize> = (0..count)
-        .map(|_| match random.below(2) {
-            0 if !durable.is_empty() => (durable[below(random, durable.len())] + below(random, 3)).min(trace.len()),
-            _ => first + below(random, trace.len() - first + 1),
+        .map(|_| {
+            let places = match random.below(8) {
+                0 | 1 => &[][..],
+                2 => &durable[..],
+                3 | 4 => &rewritten[..],
+                5 => &synced[..],
+                _ if ended.is_empty() => &[][..],
+                _ => &ended[below(random, ended.len())][..],
+            };
+            if places.is_empty() {
+                return first + below(random, trace.len() - first + 1);
+            }
+            (places[below(random, places.len())] + below(random, 3) * below(random, 2)).min(trace.len())
         })
         .collect();
     cuts.sort_unstable();
     cuts
 }
 
-/// Makes the folder that a loss of power leaves at each place, and hands it over.
-fn cut_trace(recorded: &Place, before: &str, seed: u64, count: u64, hand_over: &mut dyn FnMut(Cut) -> bool) {
+/// Where cuts go; whether it wants more of them.
+type Taker<'t> = &'t mut dyn FnMut(Cut) -> bool;
+
+/// Makes the folder that a loss of power leaves at each place, and hands it over. Some are started before, and that is
+/// cut. Whether more cuts are wanted.
+fn cut_trace(recorded: &Place, before: &str, seed: u64, count: u64, hand_over: Taker<'_>) -> bool {
     let trace = Trace::read(&recorded.folder.join("trace")).expect("the trace");
     let mut random = SplitMix64::new(seed);
     let mut replay = Replay::new(&trace);
     for at in draw_cuts(&trace, &mut random, count) {
         replay.run_to(at);
         let survival = random.next_u64();
-        let place =
-            Place::new(format!("{}, cut before event {at} of {}, survival {survival}", recorded.story, trace.len()));
-        replay.crash(&mut SplitMix64::new(survival), &place.data()).expect("the folder");
+        let story = format!("{}, cut before event {at} of {}, survival {survival}", recorded.story, trace.len());
         let marks: Vec<u8> = trace.marks(at).flatten().copied().collect();
         let journal = format!("{before}{}", String::from_utf8(marks).expect("the journal's lines"));
-        std::fs::write(place.journal(), &journal).expect("the journal");
-        if !hand_over(Cut { place, known: Known::of(&journal), choice: random.next_u64() }) {
-            return;
+        let crash = |story: String| {
+            let place = Place::new(story);
+            replay.crash(&mut SplitMix64::new(survival), &place.data()).expect("the folder");
+            std::fs::write(place.journal(), &journal).expect("the journal");
+            place
+        };
+        let (choice, seed) = (random.next_u64(), random.next_u64());
+        if random.below(CUTS_A_START) == 0 && !cut_start(&crash(story.clone()), seed, hand_over) {
+            return false;
+        }
+        if !hand_over(Cut { place: crash(story), known: Known::of(&journal), choice }) {
+            return false;
         }
     }
+    true
 }
 
-/// Checks cuts as they come; stops at the first that breaks a rule.
-fn check_cuts(cuts: &Mutex<Receiver<Cut>>) -> Result<u64, (Place, String)> {
-    let mut done = 0;
+/// Starts what a cut has left, records that, and cuts it. Whether more cuts are wanted.
+fn cut_start(crashed: &Place, seed: u64, hand_over: Taker<'_>) -> bool {
+    let started = Place::new(format!("{}, started", crashed.story));
+    copy(&crashed.data(), &started.data());
+    let journal = crashed.read_journal();
+    std::fs::write(started.journal(), &journal).expect("the journal");
+    let mut child = start(&Orders {
+        folder: started.data(),
+        journal: started.journal(),
+        trace: Some(started.folder.join("trace")),
+        seed: 0,
+        number: 0,
+        only_starts: true,
+        milliseconds: 0,
+    });
+    let ended = child.wait().expect("it has ended");
+    if !ended.success() {
+        let errors = std::fs::read_to_string(started.folder.join("stderr")).unwrap_or_default();
+        crashed.fail(&format!("a start behind a cut ended with {ended}: {errors}"));
+    }
+    crashed.remove();
+    let wants_more = cut_trace(&started, &journal, seed, CUTS_OF_START, hand_over);
+    started.remove();
+    wants_more
+}
+
+/// Checks cuts as they come, up to one that breaks a rule, which is told in `is_broken`. What comes later is taken, so
+/// that nobody waits for a taker, and not looked at.
+fn check_cuts(cuts: &Mutex<Receiver<Cut>>, is_broken: &AtomicBool) -> Option<(Place, String)> {
+    let mut broken = None;
     loop {
         let next = cuts.lock().expect("no checker panics with it").recv();
-        let Ok(Cut { place, known, choice }) = next else { return Ok(done) };
+        let Ok(Cut { place, known, choice }) = next else { return broken };
+        if is_broken.load(Ordering::Relaxed) {
+            place.remove();
+            continue;
+        }
         let checked = place.folder.join("checked");
         copy(&place.data(), &checked);
         match check_guarded(checked, known, choice) {
             Ok(_) => place.remove(),
-            Err(broken) => return Err((place, broken)),
+            Err(what) => {
+                is_broken.store(true, Ordering::Relaxed);
+                broken = Some((place, what));
+            }
         }
-        done += 1;
     }
 }
 
 #[test]
 fn a_process_that_loses_its_power_has_lost_nothing() {
+    plant_what_is_asked();
     let first = setting("HOBT_SEED", 1);
     let mut budget = Budget::new("HOBT_CUTS", CUTS);
     let (sender, receiver) = sync_channel(2);
-    let receiver = Mutex::new(receiver);
+    let (receiver, is_broken) = (Mutex::new(receiver), AtomicBool::new(false));
     let template = Template::make();
     std::thread::scope(|scope| {
-        let checkers: Vec<_> = (0..2).map(|_| scope.spawn(|| check_cuts(&receiver))).collect();
+        let is_broken = &is_broken;
+        let checkers: Vec<_> = (0..2).map(|_| scope.spawn(|| check_cuts(&receiver, is_broken))).collect();
         let mut seed = first;
-        while budget.goes_on() && checkers.iter().all(|checker| !checker.is_finished()) {
+        while budget.goes_on() && !is_broken.load(Ordering::Relaxed) {
             let mut random = SplitMix64::new(seed);
             let (recorded, before) = record(&template, seed, &mut random);
             let count = CUTS_OF_TRACE.min(budget.wanted - budget.done);
-            cut_trace(&recorded, &before, random.next_u64(), count, &mut |cut| {
+            cut_trace(&recorded, &before, random.next_u64(), count, &mut |mut cut| {
                 budget.done += 1;
-                sender.send(cut).is_ok() && budget.goes_on() && checkers.iter().all(|checker| !checker.is_finished())
+                cut.place.story.push_str(&format!(", {CUT_NUMBER}{}", budget.done));
+                sender.send(cut).is_ok() && budget.goes_on() && !is_broken.load(Ordering::Relaxed)
             });
             recorded.remove();
             seed += 1;
         }
         drop(sender);
         for checker in checkers {
-            if let Err((place, broken)) = checker.join().expect("a checker tells of panics") {
-                place.fail(&format!("{broken}\ncut {} or before", budget.done));
+            if let Some((place, broken)) = checker.join().expect("a checker tells of panics") {
+                place.fail(&broken);
             }
         }
     });
     println!("{} cuts", budget.done);
     assert!(budget.done >= 10, "{} cuts", budget.done);
+}
+
+/// Bugs on purpose that the cuts have found, if not from every seed.
+const FOUND: [Bug; 4] = [Bug::CommitNotDurable, Bug::EndNotDurableAtCheckpoint, Bug::PagesBeforeLog, Bug::NoImages];
+const PLANTED_CUTS: u64 = 500;
+
+/// The cuts find bugs that are there on purpose: one where nothing is said.
+#[test]
+fn bugs_on_purpose_are_found() {
+    let named = |name: &str| Bug::named(name).unwrap_or_else(|| panic!("{PLANTED}: there is no bug {name}"));
+    let bugs = match std::env::var(PLANTED).as_deref() {
+        Err(_) => vec![Bug::CommitNotDurable],
+        Ok("all") => FOUND.to_vec(),
+        Ok(names) => names.split(',').map(named).collect(),
+    };
+    let missed: Vec<Bug> = bugs.into_iter().filter(|bug| !is_found(*bug)).collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// Whether the cuts find a bug that is planted into a process of their own; says how, and removes what it keeps.
+fn is_found(bug: Bug) -> bool {
+    let since = Instant::now();
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["crashes::a_process_that_loses_its_power_has_lost_nothing", "--exact", "--nocapture"]);
+    command.env(PLANT, format!("{bug:?}")).env("HOBT_CUTS", setting("HOBT_CUTS", PLANTED_CUTS).to_string());
+    let output = command.stdin(Stdio::null()).output().expect("the program");
+    let said = String::from_utf8_lossy(&output.stderr);
+    if let Some(folder) = said.lines().find_map(|line| line.strip_prefix("kept: ")) {
+        std::fs::remove_dir_all(folder).expect("the folder");
+    }
+    let cut = said.split(CUT_NUMBER).nth(1).and_then(|rest| rest.lines().next());
+    let broken = said.lines().skip_while(|line| !line.contains("panicked at")).nth(1).unwrap_or("nothing");
+    let broken: String = broken.chars().take(150).collect();
+    println!("{bug:?}: cut {}, {} s: {broken}", cut.unwrap_or("?"), since.elapsed().as_secs());
+    // Not by what stopped it otherwise.
+    !output.status.success() && said.contains(&format!("again: {AGAIN}"))
 }
 
 /// Checks a kept folder again: for people who look for what is wrong.

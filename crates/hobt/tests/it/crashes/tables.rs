@@ -245,12 +245,13 @@ impl Changes {
 
 /// A batch of many short transactions in a loop, in a way that costs little: one row of a key each time, which the
 /// direct path takes. Each prints to the journal what it begins and what it has ended. `databases` are changed alike.
+/// Of eight, so many pause before they end as `pause` says first.
 pub(super) fn looped(
     tid: i64,
     count: i64,
     databases: &[&str],
     void_of_ten: u64,
-    pause: &str,
+    (paused_of_eight, pause): (u64, &str),
     random: &mut SplitMix64,
 ) -> String {
     let (has_q, has_r, has_deletes, has_void) =
@@ -285,7 +286,7 @@ pub(super) fn looped(
         }
     }
     if !pause.is_empty() {
-        body.push_str(&format!("IF @i % 8 = 3 {pause};\n"));
+        body.push_str(&format!("IF @i % 8 < {paused_of_eight} {pause};\n"));
     }
     let names = databases.join(" ");
     format!(
