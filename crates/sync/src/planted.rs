@@ -2,9 +2,8 @@
 //!
 //! The places that keep a rule ask [`has`] whether they are to break it. Without the feature `planted-bugs`, which the
 //! simulators and the tests of `hobt` switch on, the answer is a constant, and nothing of this is in the program. Cargo
-//! unites features:
-//! what is built together with the simulators (`--workspace`) has it too, though no bug is planted there. A program for
-//! users is built by itself (`-p hobt`, which is the workspace's default).
+//! unites features: what is built together with the simulators (`--workspace`) has it too, though no bug is planted
+//! there. A program for users is built by itself (`-p hobt`, which is the workspace's default).
 
 #[cfg(feature = "planted-bugs")]
 use std::cell::Cell;

@@ -67,12 +67,15 @@ fn steps(from: i64, to: i64) -> String {
     )
 }
 
+/// What a change put out of the way: the table, the row's id, and its value if it was there.
+type PutAway = (usize, i64, Option<i64>);
+
 /// The rows of both tables, the heap's first.
 #[derive(Clone, Default)]
 struct Model {
     tables: [BTreeMap<i64, i64>; 2],
     /// Of each savepoint that is there its number, and what its change put out of the way.
-    savepoints: Vec<(i64, Option<(usize, i64, Option<i64>)>)>,
+    savepoints: Vec<(i64, Option<PutAway>)>,
 }
 
 impl Model {
