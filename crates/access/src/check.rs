@@ -485,8 +485,8 @@ impl AllocationCheck {
     }
 }
 
-/// Whether a page was made for the layout of its heap or tree, or for one before it: a partition that was switched in may
-/// have pages of an earlier one.
+/// Whether a page was made for the layout of its heap or tree, or for one before it: a partition that was switched in
+/// may have pages of an earlier one.
 fn check_version(header: &PageHeader, hobt: &Hobt) -> Result<(), PageDamage> {
     if !(1..=hobt.layout_version()).contains(&header.layout_version) {
         return Err(PageDamage::Structure { rule: "a layout version from 1 to that of the page's table" });

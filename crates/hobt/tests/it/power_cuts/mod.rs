@@ -1,6 +1,6 @@
 //! Long work of one session beside that of others, on a disk in memory whose power fails while it goes on: savepoints
-//! by the thousand (`savepoints`), a rollback over several checkpoints (`rollbacks`), databases and tables that go while
-//! others are loaded (`drops`), recovery that is cut off itself (`recoveries`).
+//! by the thousand (`savepoints`), a rollback over several checkpoints (`rollbacks`), databases and tables that go
+//! while others are loaded (`drops`), recovery that is cut off itself (`recoveries`).
 //!
 //! `crashes` kills processes and cuts traces of random work; here what is under way at the cut is chosen.
 

@@ -1,7 +1,7 @@
 //! A transaction of 10,000 savepoints, one within the other, beside readers of every isolation level.
 //!
-//! What is not committed is negative, so that a reader who sees it is found out by the least value. A committed state is
-//! known by four sums; a reader must have read one that was committed at some time while it read.
+//! What is not committed is negative, so that a reader who sees it is found out by the least value. A committed state
+//! is known by four sums; a reader must have read one that was committed at some time while it read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -49,8 +49,8 @@ fn setup() -> String {
     )
 }
 
-/// The change behind savepoint `@i`: of rows of the tree, a row that comes into the heap, seldom one that changes or goes
-/// there, which takes a plan each time.
+/// The change behind savepoint `@i`: of rows of the tree, a row that comes into the heap, seldom one that changes or
+/// goes there, which takes a plan each time.
 fn steps(from: i64, to: i64) -> String {
     format!(
         "SET NOCOUNT ON; DECLARE @i int = {from}, @row int, @name varchar(32); \
