@@ -236,6 +236,11 @@ impl StatementContext {
         }
     }
 
+    /// The moment that the statement's transaction sees from its beginning to its end, if it has looked at one.
+    pub fn snapshot_of_transaction(&self) -> Option<Arc<Snapshot>> {
+        self.transaction.snapshot_so_far()
+    }
+
     /// What [`StatementContext::view`] gives or, before its first call, would give: this decides nothing.
     pub fn view_so_far(&self) -> Option<Arc<Snapshot>> {
         match &*self.view.lock() {

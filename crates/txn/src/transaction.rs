@@ -158,6 +158,11 @@ impl Transaction {
         Some(Arc::clone(snapshot.get_or_insert_with(|| running.transactions().snapshot(self.stamp, self.stamp))))
     }
 
+    /// What [`Transaction::snapshot`] has given, if it was ever asked.
+    pub fn snapshot_so_far(&self) -> Option<Arc<Snapshot>> {
+        self.snapshot.lock().clone()
+    }
+
     /// Keeps a value until the transaction has ended.
     pub fn hold(&self, value: impl Any + Send) {
         self.held.lock().push(Box::new(value));

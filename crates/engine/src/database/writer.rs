@@ -30,7 +30,7 @@ use crate::error::Result;
 
 pub use check::IndexMismatch;
 use entry::IndexWriter;
-use key_lock::insert_locked;
+use key_lock::{Key, insert_locked};
 use row::with_uniqueifier;
 pub use row::{RowAt, RowUpdate, uniqueifier_of_key, whole_row};
 
@@ -58,6 +58,9 @@ pub enum WriteError {
         /// Bytes of the normalised key.
         bytes: usize,
     },
+    /// A unique index had a row with this key for the transaction's snapshot, which another transaction has deleted or
+    /// given another key since: 3960.
+    SnapshotConflict,
     /// A lock of a key was not granted to a session.
     Lock(SessionId, LockError),
     /// Anything else.
@@ -367,7 +370,8 @@ impl TableWriter {
         self.check_key_bytes(0, row)?;
         if self.table.base_index().options.is_unique {
             let key = tree.key_of(row).map_err(|error| self.refusal(error, 0, row))?;
-            insert_locked(ctx, tree, Some(&key), row)?.map_err(|error| self.refusal(error, 0, row))?;
+            insert_locked(ctx, tree, Some(Key { bytes: &key, is_unique: true }), row)?
+                .map_err(|error| self.refusal(error, 0, row))?;
             return Ok(RowAt::Tree { partition, key });
         }
         loop {
@@ -375,7 +379,7 @@ impl TableWriter {
             let uniqueifier = tree.next_uniqueifier(row).map_err(|error| self.refusal(error, 0, row))?;
             let whole = with_uniqueifier(row, uniqueifier);
             let key = tree.key_of(&whole).map_err(|error| self.refusal(error, 0, row))?;
-            match insert_locked(ctx, tree, Some(&key), &whole)? {
+            match insert_locked(ctx, tree, Some(Key { bytes: &key, is_unique: false }), &whole)? {
                 Ok(()) => return Ok(RowAt::Tree { partition, key }),
                 // Somebody else has taken it meanwhile.
                 Err(BTreeError::Duplicate) => {}

@@ -22,7 +22,7 @@ use hobt_page::{INDEX_KEY_BYTES_MAX, RowImage};
 use hobt_txn::{RowLocks, StatementContext};
 use hobt_types::{MaxLength, SqlType, Value};
 
-use super::row_lock::lock_error;
+use super::row_lock::{lock_error, snapshot_conflict};
 use super::row_rules::{NewKeys, RowRules};
 use super::statement::StatementRun;
 use crate::interpreter::{batch_of_values, written_table_name};
@@ -241,6 +241,7 @@ impl WriteTarget {
             WriteError::Storage(error) => self.sql_error(error),
             WriteError::Lock(session, error) => lock_error(session, error),
             WriteError::Duplicate { index, key } => self.duplicate(index, &key),
+            WriteError::SnapshotConflict => snapshot_conflict(&self.database, &self.object),
             WriteError::KeyTooLong { index, bytes } => key_too_long(&self.table().indexes[index], bytes),
             WriteError::EntryTooLong { index, bytes } => entry_too_long(&self.table().indexes[index], bytes),
         }

@@ -220,6 +220,7 @@ impl TableWriter {
         match error {
             WriteError::Storage(error) => error,
             WriteError::Duplicate { .. }
+            | WriteError::SnapshotConflict
             | WriteError::KeyTooLong { .. }
             | WriteError::EntryTooLong { .. }
             | WriteError::Lock(..) => {

@@ -9,7 +9,7 @@ use hobt_page::{PageDamage, RowImage};
 use hobt_txn::StatementContext;
 
 use super::super::index::{key_bytes_max, key_value_bytes};
-use super::key_lock::{insert_locked, lock_key};
+use super::key_lock::{Key, insert_locked, lock_key};
 use super::row::{RowAt, uniqueifier_of_key};
 use super::{TableWriter, WriteError, Written};
 
@@ -90,7 +90,8 @@ impl TableWriter {
         let tree = &index.trees[partition];
         let refusal = |error| self.refusal(error, index.place, row);
         let key = self.locks_keys_of(index).then(|| tree.key_of(&entry)).transpose().map_err(refusal)?;
-        insert_locked(ctx, tree, key.as_deref(), &entry)?.map_err(refusal)
+        let key = key.as_deref().map(|bytes| Key { bytes, is_unique: true });
+        insert_locked(ctx, tree, key, &entry)?.map_err(refusal)
     }
 
     /// 1946.
