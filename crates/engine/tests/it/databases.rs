@@ -78,9 +78,13 @@ fn names_and_paths_that_are_taken_are_refused() {
     assert_eq!(number_of(instance.create_database(&others)), number::FILE_OF_ANOTHER_DATABASE);
     let masters = with(vec![file("a", "master.mdf")]);
     assert_eq!(number_of(instance.create_database(&masters)), number::FILE_OF_ANOTHER_DATABASE);
-    let existing = with(vec![file("a", "hobt.lock")]);
+    let options = hobt_disk::OpenOptions { create_new: true, ..hobt_disk::OpenOptions::default() };
+    drop(disk.open(&Path::new(FOLDER).join("there.mdf"), options).expect("a new file"));
+    let existing = with(vec![file("a", "there.mdf")]);
     assert_eq!(number_of(instance.create_database(&existing)), number::FILE_EXISTS);
-    for path in ["../a.mdf", "/elsewhere/a.mdf", "sub/../../a.mdf", "", "sub/"] {
+    // The instance's own names are refused in any case, and on the way to others.
+    let own = ["hobt.lock", "hobt.making", "HOBT.making/a.mdf"];
+    for path in ["../a.mdf", "/elsewhere/a.mdf", "sub/../../a.mdf", "", "sub/"].into_iter().chain(own) {
         let outside = with(vec![file("a", path)]);
         assert_eq!(number_of(instance.create_database(&outside)), number::CANNOT_CREATE_FILE, "{path}");
     }
