@@ -79,7 +79,11 @@ fn names_and_paths_that_are_taken_are_refused() {
     let masters = with(vec![file("a", "master.mdf")]);
     assert_eq!(number_of(instance.create_database(&masters)), number::FILE_OF_ANOTHER_DATABASE);
     let options = hobt_disk::OpenOptions { create_new: true, ..hobt_disk::OpenOptions::default() };
-    drop(disk.open(&Path::new(FOLDER).join("there.mdf"), options).expect("a new file"));
+    let there = disk.open(&Path::new(FOLDER).join("there.mdf"), options).expect("a new file");
+    let mut somebodys = hobt_disk::AlignedBuffer::new(8192).expect("memory");
+    somebodys.fill(7);
+    there.write_durable_at(&somebodys, 0).expect("room");
+    drop(there);
     let existing = with(vec![file("a", "there.mdf")]);
     assert_eq!(number_of(instance.create_database(&existing)), number::FILE_EXISTS);
     // The instance's own names are refused in any case, and on the way to others.

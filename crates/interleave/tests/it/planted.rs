@@ -5,6 +5,7 @@ use hobt_sync::planted::{Bug, plant};
 
 /// The first of some seeds that finds something.
 fn found(bug: Bug, seeds: u64) -> Option<u64> {
+    let _alone = crate::alone();
     let _planted = plant(Some(bug));
     (0..seeds).find(|&seed| simulate(seed, &Options::default()).is_err())
 }

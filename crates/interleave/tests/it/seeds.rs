@@ -23,6 +23,7 @@ fn told(seed: u64, text: &str) -> String {
 
 #[test]
 fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
+    let _alone = crate::alone();
     if let Some(seed) = setting("HOBT_SEED") {
         match simulate(seed, &Options::default()) {
             Ok(report) => println!("seed {seed}: {report:?}"),
@@ -46,6 +47,7 @@ fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
 
 #[test]
 fn a_seed_does_the_same_again() {
+    let _alone = crate::alone();
     for seed in 9_000..9_004 {
         let run = || simulate(seed, &Options::default()).unwrap_or_else(|failure| panic!("{failure}"));
         assert_eq!(run(), run(), "seed {seed}");
