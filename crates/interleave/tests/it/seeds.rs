@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use hobt_interleave::{Options, Report, shrink, simulate};
 
-/// Seconds after which no further seed is begun, unless `HOBT_INTERLEAVE_SECONDS` says how many.
-const SECONDS: u64 = 30;
+/// How many seeds are run, on any machine the same ones, unless `HOBT_INTERLEAVE_SECONDS` says for how long.
+const SEEDS: u64 = 100;
 /// Tries to cut a failure down.
 const TRIES: u64 = 60;
 
@@ -31,9 +31,9 @@ fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
         }
         return;
     }
-    let time = Duration::from_secs(setting("HOBT_INTERLEAVE_SECONDS").unwrap_or(SECONDS));
+    let time = setting("HOBT_INTERLEAVE_SECONDS").map(Duration::from_secs);
     let (since, mut total, mut seeds) = (Instant::now(), Report::default(), 0);
-    while seeds < 3 || since.elapsed() < time {
+    while time.map_or(seeds < SEEDS, |time| seeds < 3 || since.elapsed() < time) {
         match simulate(seeds, &Options::default()) {
             Ok(report) => total.add(&report),
             Err(failure) => panic!("{}", told(seeds, &failure.text)),
