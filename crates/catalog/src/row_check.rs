@@ -123,8 +123,8 @@ impl SystemHeaps {
     }
 }
 
-/// What is wrong with the pieces of what was gathered of a partition. They may be of statistics over other columns that
-/// had the number before, and are passed over by who reads them.
+/// What is wrong with the pieces of what was gathered of a partition. They may be left of dropped statistics over
+/// other columns, whose number these have now; reading passes over such pieces, so their columns are not compared.
 fn part_fault(pieces: &[(StatisticsPartRow, PageId, SlotId)]) -> Option<String> {
     if let Some((expected, (row, ..))) = (0..).zip(pieces).find(|(expected, (row, ..))| row.piece != *expected) {
         return Some(format!("piece {expected} is expected, found piece {}", row.piece));

@@ -258,7 +258,7 @@ impl DataFile {
     /// Reads the header of a file that may have none; `None` if neither copy was ever written whole.
     ///
     /// # Errors
-    /// The device fails, so that nobody knows; or another version has written the file.
+    /// The device fails, so that it is not known whether there is a header; or another version has written the file.
     pub(crate) fn whole_header_of(file: &dyn DiskFile) -> Result<Option<FileHeader>, FileProblem> {
         if file.size().map_err(FileProblem::Inaccessible)? < 2 * PAGE_SIZE as u64 {
             return Ok(None);

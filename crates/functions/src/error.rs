@@ -97,7 +97,7 @@ pub fn invalid_argument(sql_type: SqlType, position: usize, function: &str) -> S
     invalid_argument_name(message_name(sql_type), position, function)
 }
 
-/// The same of a type's name, or of `NULL`.
+/// 8116 for an argument whose type is given by name, or is that of a bare `NULL`.
 pub(crate) fn invalid_argument_name(name: &str, position: usize, function: &str) -> SqlError {
     SqlError::new(
         number::INVALID_ARGUMENT_TYPE,

@@ -34,8 +34,8 @@ impl Instance {
         Ok(Instance { server: Server::new(instance)? })
     }
 
-    /// The same on a disk that is there already, `settings.disk` does not count: for tests, which stand a disk of their
-    /// own before the system's.
+    /// Opens the instance in a folder of `disk`; `settings.disk` is ignored. For tests that put a disk of their own in
+    /// front of the system's.
     ///
     /// # Errors
     /// As [`Instance::open`].

@@ -154,8 +154,8 @@ impl Log {
 
     /// Makes a new log whose first record is to be at `start`, a multiple of 8. Where a log before it is gone, `start`
     /// lies behind its end, so that positions which pages have of that one are older than all of this. `making` is a
-    /// number that no log before had in this place, 0 for the first: so nobody takes a life of this log for one of
-    /// those ([`Log::has_lived`]).
+    /// number that no earlier log in this place had, 0 for the first: it tells the lives of this log from theirs
+    /// ([`Log::has_lived`]).
     ///
     /// # Errors
     /// As [`Log::create`].

@@ -248,7 +248,8 @@ impl Log {
         reservation.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether what is reserved finds room beside what the one who asks leaves to others, and beside `loss` bytes.
+    /// Whether all that is reserved and not yet written finds room, with `loss` bytes more, in what is free but for the
+    /// part that a caller of this kind ([`RoomFor`]) leaves to others.
     pub(crate) fn has_room(&self, room_for: RoomFor<'_>, loss: u64) -> bool {
         // In the order in which room is used up: what is reserved becomes records, these become durable, and blocks
         // take what is free. So what moves on between two looks counts twice, and nothing is left out.
@@ -291,7 +292,7 @@ impl Log {
         }
     }
 
-    /// A flush was paid for and cannot be made: who has reserved it has it again.
+    /// A flush was paid for and cannot be made: it returns to the reservation that paid.
     pub(crate) fn put_back(&self, paid: &Paid, room_for: RoomFor<'_>) {
         if let (Paid::Reserved, RoomFor::End(reservation)) = (paid, room_for) {
             reservation.flushes.fetch_add(1, Ordering::Relaxed);

@@ -52,8 +52,8 @@ impl Instance {
         Instance::open_on(disk, folder, settings)
     }
 
-    /// The same on a disk that is there already; `settings.disk` does not count. For tests that keep a simulated disk
-    /// from one start to the next.
+    /// Opens the instance in a folder of `disk`; `settings.disk` is ignored. For tests that keep a simulated disk from
+    /// one start to the next.
     ///
     /// # Errors
     /// As [`Instance::open`].

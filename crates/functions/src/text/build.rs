@@ -178,7 +178,7 @@ pub(super) fn stuff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// The same of bytes.
+/// `STUFF` of binary values: bytes are counted, not characters.
 fn stuff_binary(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (values, replacements) = (call.binaries(0)?, call.binaries(3)?);
     let (starts, lengths) = (call.integers(1)?, call.integers(2)?);

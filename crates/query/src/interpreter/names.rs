@@ -127,7 +127,7 @@ impl<'a> Names<'a> {
         Names { frame, looks_without: Some(made), ..self }
     }
 
-    /// The same names for a view that is made.
+    /// Names as they are resolved in the definition of a view that is being created.
     pub(super) fn of_view(self) -> Names<'a> {
         Names { is_of_view: true, ..self }
     }

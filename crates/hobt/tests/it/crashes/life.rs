@@ -75,8 +75,8 @@ impl Character {
         }
     }
 
-    /// Few commits, so that little flushes the log: then what nobody waits for is durable late, and rollbacks, which
-    /// last as long as a checkpoint does, are there in memory alone when it ends.
+    /// Few commits, so that the log is seldom flushed: records that no commit waits for stay in memory for long. Rollbacks
+    /// last about as long as a checkpoint, so their records may be in memory alone when it ends.
     fn draw_quiet(random: &mut SplitMix64) -> Character {
         Character {
             writers: 1 + random.below(4),
@@ -187,6 +187,7 @@ fn run(instance: Instance, notes: Notes, orders: &Orders, known: &Known) {
     let most = if orders.trace.is_some() { 1 + random.below(RECORDED_MAX) } else { u64::MAX };
     let (since, longest) = (Instant::now(), Duration::from_millis(orders.milliseconds));
     while since.elapsed() < longest && life.done.load(Ordering::Relaxed) < most {
+        // No event says that time is over; a millisecond more or less of a life does not matter.
         std::thread::sleep(Duration::from_millis(1));
     }
     life.stop.store(true, Ordering::Relaxed);
@@ -356,6 +357,7 @@ fn checkpoints(life: &Life, _place: i64, mut random: SplitMix64) {
         if life.expect(client::answer(&mut session, &format!("USE {database}; CHECKPOINT")).1, "CHECKPOINT") {
             life.note(&format!("checkpoint {database}"));
         }
+        // Drawn, so that checkpoints lie differently beside the writers in each life; nothing is expected to be done by then.
         std::thread::sleep(Duration::from_millis(random.below(life.character.checkpoint_pause_ms + 1)));
     }
 }
@@ -475,6 +477,7 @@ fn read(life: &Life, _place: i64, mut random: SplitMix64) {
 pub(super) fn wait_for_bytes(path: &Path, bytes: u64, most: Duration) {
     let since = Instant::now();
     while since.elapsed() < most && std::fs::metadata(path).map_or(0, |metadata| metadata.len()) < bytes {
+        // The file grows in another process. Who calls this bounds the wait, and a kill at any size is a valid one.
         std::thread::sleep(Duration::from_millis(1));
     }
 }

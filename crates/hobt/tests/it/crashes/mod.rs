@@ -267,6 +267,7 @@ fn start_and_kill(place: &Place, seed: u64, number: u64, only_starts: bool, rand
             random.below(60)
         }
     };
+    // The random moment of the kill is what is tested: any is a valid one.
     std::thread::sleep(Duration::from_millis(moment));
     child.kill().expect("it is there, or has ended");
     child.wait().expect("it has ended");
@@ -435,8 +436,8 @@ fn cut_start(crashed: &Place, seed: u64, hand_over: Taker<'_>) -> bool {
     wants_more
 }
 
-/// Checks cuts as they come, up to one that breaks a rule, which is told in `is_broken`. What comes later is taken, so
-/// that nobody waits for a taker, and not looked at.
+/// Checks cuts as they come, up to one that breaks a rule, which is told in `is_broken`. Later cuts are
+/// received and dropped, so that the sender does not block.
 fn check_cuts(cuts: &Mutex<Receiver<Cut>>, is_broken: &AtomicBool) -> Option<(Place, String)> {
     let mut broken = None;
     loop {
