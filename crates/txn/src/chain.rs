@@ -357,8 +357,9 @@ impl TransactionLog {
             self.ask_for_checkpoint(self.due_below_bytes.load(Ordering::Relaxed));
             let _wait = Wait::begin_working(WaitType::LogMgrReserveAppend);
             if !schedule::wait(Place::LogFlush) {
-                // Room comes of a checkpoint, a backup, a larger MAXSIZE or space on the disk, and no one event tells of
-                // all. The commit is in the log and cannot be taken back; a log that fails or is closed ends the wait.
+                // Room comes of a checkpoint, a backup, a larger MAXSIZE or space on the disk, and no one event tells
+                // of all. The commit is in the log and cannot be taken back; a log that fails or is closed ends the
+                // wait.
                 std::thread::sleep(FULL_PAUSE);
             }
         }

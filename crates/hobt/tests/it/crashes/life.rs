@@ -75,8 +75,8 @@ impl Character {
         }
     }
 
-    /// Few commits, so that the log is seldom flushed: records that no commit waits for stay in memory for long. Rollbacks
-    /// last about as long as a checkpoint, so their records may be in memory alone when it ends.
+    /// Few commits, so that the log is seldom flushed: records that no commit waits for stay in memory for long.
+    /// Rollbacks last about as long as a checkpoint, so their records may be in memory alone when it ends.
     fn draw_quiet(random: &mut SplitMix64) -> Character {
         Character {
             writers: 1 + random.below(4),
@@ -357,7 +357,8 @@ fn checkpoints(life: &Life, _place: i64, mut random: SplitMix64) {
         if life.expect(client::answer(&mut session, &format!("USE {database}; CHECKPOINT")).1, "CHECKPOINT") {
             life.note(&format!("checkpoint {database}"));
         }
-        // Drawn, so that checkpoints lie differently beside the writers in each life; nothing is expected to be done by then.
+        // Drawn, so that checkpoints lie differently beside the writers in each life; nothing is expected to be done by
+        // then.
         std::thread::sleep(Duration::from_millis(random.below(life.character.checkpoint_pause_ms + 1)));
     }
 }
