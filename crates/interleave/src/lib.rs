@@ -32,8 +32,7 @@ mod session;
 mod tables;
 mod world;
 
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+pub use hobt_sim::failure::{self, Failure};
 
 /// What a simulation is like.
 #[derive(Clone, Debug)]
@@ -109,28 +108,6 @@ impl Report {
     }
 }
 
-/// Something that must not be.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The seed that shows it.
-    pub seed: u64,
-    /// What it is.
-    pub text: String,
-    /// What was run before, if that was asked for.
-    pub log: Vec<String>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in &self.log {
-            writeln!(f, "    {line}")?;
-        }
-        write!(f, "seed {}: {}", self.seed, self.text)
-    }
-}
-
-impl std::error::Error for Failure {}
-
 /// Runs the world of a seed.
 ///
 /// # Errors
@@ -141,22 +118,14 @@ pub fn simulate(seed: u64, options: &Options) -> Result<Report, Failure> {
 }
 
 fn run(seed: u64, options: &Options, cast: &world::Cast) -> Result<Report, Failure> {
+    hobt_sync::schedule::pretend_processors(PROCESSORS);
     let bug = hobt_sync::planted::planted();
     let live = || {
         let _planted = hobt_sync::planted::plant(bug);
         chance::draw_from(seed);
         let mut world = world::World::new(seed, options, cast);
-        let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
-        let text = match outcome {
-            Ok(Ok(report)) => return Ok(report),
-            Ok(Err(text)) => text,
-            Err(panic) => {
-                let text = panic.downcast_ref::<String>().cloned();
-                let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-                format!("a panic: {}", text.unwrap_or_default())
-            }
-        };
-        Err(Failure { seed, text, log: world.take_log() })
+        let outcome = failure::caught(|| world.run());
+        outcome.map_err(|text| Failure { seed, text, log: world.take_log() })
     };
     // A thread of its own, so that nothing that an earlier world has left to its thread is there.
     std::thread::scope(|scope| {
@@ -165,6 +134,9 @@ fn run(seed: u64, options: &Options, cast: &world::Cast) -> Result<Report, Failu
         thread.join().expect("panics are caught")
     })
 }
+
+/// What a machine of the worlds has: how counters are divided, and so what happens, depends on it.
+const PROCESSORS: usize = 2;
 
 /// A world's thread runs whole statements, as its actors do.
 const STACK_BYTES: usize = 16 << 20;

@@ -3,6 +3,7 @@
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use hobt_interleave::failure::conclude;
 use hobt_interleave::{Failure, Options, Report, shrink, simulate};
 use hobt_sync::planted::{Bug, plant};
 use hobt_sync::processor::{processor_count, set_thread_affinity};
@@ -16,8 +17,6 @@ const USAGE: &str =
     "usage: hobt-interleave --seeds FROM..TO [--sessions N] [--transactions N] [--lives N] [--processes N]
        hobt-interleave --seed N [--shrink TRIES]     one world again, with all that was run
        hobt-interleave --planted SEEDS [--bug NAME]  bugs on purpose, and the first of so many seeds that finds each";
-/// Failures that are printed in full.
-const FAILURES_SHOWN: usize = 5;
 
 struct Arguments {
     from: u64,
@@ -120,11 +119,7 @@ fn main() -> ExitCode {
     println!("deadlocks           {}, conflicts of snapshots {}", total.deadlocks, total.conflicts);
     println!("no room             {} statements", total.full);
     println!("seconds             {seconds:.1}");
-    println!("failures            {}", failures.len());
-    for failure in failures.iter().take(FAILURES_SHOWN) {
-        println!("\n{failure}");
-    }
-    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    conclude(&failures)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]

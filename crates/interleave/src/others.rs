@@ -1,11 +1,16 @@
 //! What administrators do beside the sessions: checkpoints, pages that are written and forgotten, indexes that are
 //! rebuilt, tables and databases that come and go, and transactions over databases that are about to go.
 
-use hobt_base::SplitMix64;
+use std::sync::{MutexGuard, PoisonError};
 
+use hobt_base::{SplitMix64, SqlError};
+use hobt_session::Session;
+
+use crate::history::{Flush, History, Moment};
 use crate::script::TableName;
+use crate::session::ask;
 use crate::tables::Shape;
-use crate::world::DATABASES;
+use crate::world::{DATABASES, FOLDER, Passing, Shared};
 
 /// One thing that an administrator does.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,6 +36,8 @@ pub(crate) enum Act {
     /// Detaches a database, and attaches its files.
     Reattach(u64),
     DropDatabase(u64),
+    /// Fills a database's log or the disk with a transaction, holds it for a while, and rolls it back.
+    FillUp(usize),
 }
 
 /// The name of a database that comes and goes.
@@ -44,6 +51,7 @@ pub(crate) fn draw(
     tables: &[TableName],
     count: u64,
     keeps_house: bool,
+    is_tight: bool,
     life: u64,
 ) -> Vec<Act> {
     let mut acts = Vec::new();
@@ -51,7 +59,9 @@ pub(crate) fn draw(
     for step in 0..count {
         let database = usize::try_from(random.below(DATABASES.len() as u64)).expect("few");
         let table = &tables[usize::try_from(random.below(tables.len() as u64)).expect("few")];
-        let act = if keeps_house {
+        let act = if is_tight && random.below(3) == 0 {
+            Act::FillUp(database)
+        } else if keeps_house {
             match random.below(10) {
                 0..5 => Act::Checkpoint(database),
                 5..7 => Act::WritePages(database),
@@ -114,4 +124,201 @@ pub(crate) fn draw(
         acts.push(act);
     }
     acts
+}
+
+/// An administrator.
+pub(crate) struct Other<'w> {
+    pub(crate) number: usize,
+    pub(crate) shared: &'w Shared,
+    pub(crate) session: Session,
+}
+
+/// Errors that an administrator must expect beside others: deadlocks, names that others claim, names that are there or
+/// not, databases that are in use.
+const EXPECTED: [i32; 12] = [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 911, 2627];
+
+/// Errors that all must expect where the log or the disk may be full: no more room in a database or its log, a file
+/// that cannot be made or extended.
+pub(crate) const FULL: [i32; 5] = [1105, 9002, 1802, 5149, 3271];
+
+impl Other<'_> {
+    pub(crate) fn run(&mut self, acts: &[Act]) {
+        for act in acts {
+            let is_wrong = self.history().wrong.is_some();
+            if self.shared.disk.is_off() || is_wrong {
+                return;
+            }
+            self.act(act);
+        }
+    }
+
+    fn history(&self) -> MutexGuard<'_, History> {
+        self.shared.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn passing(&self) -> MutexGuard<'_, Passing> {
+        self.shared.passing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn act(&mut self, act: &Act) {
+        match act {
+            Act::Batch(text) => {
+                self.batch(text);
+            }
+            Act::Checkpoint(database) => {
+                let from = self.history().tick();
+                if self.batch(&format!("USE {}; CHECKPOINT; USE master", DATABASES[*database])) {
+                    self.note_flush(*database, from);
+                }
+            }
+            Act::FlushLog(database) => {
+                let from = self.history().tick();
+                if self.batch(&format!("EXEC {}.sys.sp_flush_log", DATABASES[*database])) {
+                    self.note_flush(*database, from);
+                }
+            }
+            Act::WritePages(database) => {
+                let Ok(database) = self.shared.server.instance().database(DATABASES[*database]) else { return };
+                if let Err(error) = database.storage().flush()
+                    && !self.shared.disk.is_off()
+                {
+                    self.is_wrong(format!("pages cannot be written: {error}"));
+                }
+            }
+            Act::FillUp(database) => self.fill_up(*database),
+            Act::DropCleanPages => {
+                self.shared.server.instance().pool().drop_clean_buffers(None);
+            }
+            Act::MakeDatabase(number) => {
+                let name = passing(*number);
+                self.passing().doubtful.insert(*number);
+                let text = format!(
+                    "CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB) LOG ON (NAME = {name}_log, SIZE = 4MB)"
+                );
+                if self.batch(&text) {
+                    self.passing().doubtful.remove(number);
+                    self.passing().listed.insert(*number);
+                    self.batch(&format!("CREATE TABLE {name}.dbo.m (tok bigint NOT NULL)"));
+                }
+            }
+            Act::Across { database, stays, token } => {
+                // Its last digit says which of the databases that stay has it, too.
+                let token = token * 10 + i64::try_from(*stays).expect("few") + 1;
+                let text = format!(
+                    "BEGIN TRANSACTION; INSERT {}.dbo.m VALUES ({token}); INSERT {}.dbo.crossed VALUES ({database}, \
+                     {token}); COMMIT",
+                    passing(*database),
+                    DATABASES[*stays]
+                );
+                if self.passing().listed.contains(database) && self.batch(&text) {
+                    self.passing().tokens.entry((*database, *stays)).or_default().insert(token);
+                }
+            }
+            Act::TakeOffline(number) => {
+                if self.passing().listed.contains(number) {
+                    let name = passing(*number);
+                    self.batch(&format!("ALTER DATABASE {name} SET OFFLINE; ALTER DATABASE {name} SET ONLINE"));
+                }
+            }
+            Act::Reattach(number) => {
+                if !self.passing().listed.contains(number) {
+                    return;
+                }
+                let name = passing(*number);
+                self.passing().doubtful.insert(*number);
+                let attach = format!("CREATE DATABASE {name} ON (FILENAME = '{FOLDER}/{name}.mdf') FOR ATTACH");
+                if self.batch(&format!("EXEC sp_detach_db '{name}'")) && self.batch(&attach)
+                    || !self.shared.disk.is_off()
+                {
+                    self.passing().doubtful.remove(number);
+                }
+            }
+            Act::DropDatabase(number) => {
+                if !self.passing().listed.contains(number) {
+                    return;
+                }
+                self.passing().doubtful.insert(*number);
+                if self.batch(&format!("DROP DATABASE {}", passing(*number))) {
+                    self.passing().doubtful.remove(number);
+                    self.passing().listed.remove(number);
+                } else if !self.shared.disk.is_off() {
+                    self.passing().doubtful.remove(number);
+                }
+            }
+        }
+    }
+
+    /// Takes what room a database has, in ever smaller pieces, so that the last of it is gone, too.
+    fn fill_up(&mut self, database: usize) {
+        let name = DATABASES[database];
+        self.batch("BEGIN TRANSACTION");
+        let mut bytes = 600_000;
+        for _ in 0..20 {
+            let insert = format!("INSERT {name}.dbo.big VALUES (REPLICATE(CAST('x' AS varchar(max)), {bytes}))");
+            if self.shared.disk.is_off() {
+                return;
+            }
+            let Some(error) = self.ask(&insert) else { continue };
+            if !FULL.contains(&error.number) {
+                self.check(&error, &insert);
+                break;
+            }
+            self.history().full += 1;
+            bytes /= 5;
+            if bytes < 50 {
+                break;
+            }
+        }
+        // Others find no room now.
+        for _ in 0..5 {
+            self.batch(&format!("SELECT COUNT(*) FROM {name}.dbo.side WITH (NOLOCK)"));
+        }
+        self.batch("IF @@TRANCOUNT > 0 ROLLBACK");
+    }
+
+    fn note_flush(&self, database: usize, from: Moment) {
+        let mut history = self.history();
+        history.flushes.push(Flush { database, from });
+    }
+
+    fn is_wrong(&self, text: String) {
+        self.history().is_wrong(text);
+    }
+
+    /// Runs a batch; whether it did what it says, for sure.
+    fn batch(&mut self, text: &str) -> bool {
+        let Some(error) = self.ask(text) else { return !self.shared.disk.is_off() };
+        // What is left of a transaction that failed half-way.
+        ask(&mut self.session, "IF @@TRANCOUNT > 0 ROLLBACK");
+        self.check(&error, text);
+        false
+    }
+
+    /// Runs a batch; its error.
+    fn ask(&mut self, text: &str) -> Option<SqlError> {
+        let (number, shared) = (self.number, self.shared);
+        let note = |text: String| {
+            let mut history = shared.history.lock().unwrap_or_else(PoisonError::into_inner);
+            history.statements += 1;
+            history.note(|| text);
+        };
+        note(format!("a{number}: {text}"));
+        let answer = ask(&mut self.session, text);
+        match &answer.error {
+            None => note(format!("a{number} --> done")),
+            Some(error) => note(format!("a{number} --> error {}: {}", error.number, error.message)),
+        }
+        answer.error
+    }
+
+    /// Whether an error is one that comes of what others do.
+    fn check(&self, error: &SqlError, batch: &str) {
+        let is_full = self.shared.is_tight && FULL.contains(&error.number);
+        if !EXPECTED.contains(&error.number) && !is_full && !self.shared.disk.is_off() {
+            self.is_wrong(format!(
+                "administrator {}: error {}: {} in {batch}",
+                self.number, error.number, error.message
+            ));
+        }
+    }
 }

@@ -9,9 +9,10 @@ use hobt_session::Session;
 use hobt_sync::schedule::{self, Place};
 
 use crate::history::{Done, Flush, History, Key, Moment, Outcome, Read, Value, View, Write};
+use crate::others::FULL;
 use crate::script::{Change, Level, Rows, Script, Statement, TableName, Transaction};
 use crate::tables::{SWITCHED, is_pad_of};
-use crate::world::{FULL, Shared};
+use crate::world::Shared;
 
 /// What a batch answered.
 #[derive(Default, Debug)]

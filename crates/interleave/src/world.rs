@@ -14,7 +14,7 @@ use hobt_sync::schedule::{Ended, Habit, Place, Schedule};
 use crate::chance;
 use crate::history::{Done, History, Key, Outcome, Value};
 use crate::judge::{self, Rows};
-use crate::others::{self, Act, passing};
+use crate::others::{self, Act, Other, passing};
 use crate::script::{Author, Script, TableName};
 use crate::session::{Client, SharedHistory, ask};
 use crate::tables::{ROWS, Shape, fill};
@@ -22,7 +22,7 @@ use crate::{Options, Report};
 
 /// The databases that stay.
 pub(crate) const DATABASES: [&str; 2] = ["alpha", "beta"];
-const FOLDER: &str = "/sim";
+pub(crate) const FOLDER: &str = "/sim";
 /// Hundreds of nanoseconds from 1970 to some day of 2027, about which the clocks of lives lie, and those of a day.
 const DATE: i64 = 1_800_000_000 * 10_000_000;
 const DAY: i64 = 86_400 * 10_000_000;
@@ -60,7 +60,7 @@ pub(crate) struct Cast {
     locks_reads: [bool; DATABASES.len()],
     delays: [&'static str; DATABASES.len()],
     recovery: [&'static str; DATABASES.len()],
-    /// How large each one's log may become, in KB; `None`: as large as it has to.
+    /// How large each one's log may become, in KB, from its 4 MB on; `None`: as large as it has to.
     log_kb_max: [Option<u64>; DATABASES.len()],
 }
 
@@ -91,21 +91,24 @@ impl Cast {
         let locks_reads = DATABASES.map(|_| below(3) == 0);
         let delays = DATABASES.map(|_| ["DISABLED", "DISABLED", "ALLOWED", "FORCED"][below(4)]);
         let recovery = DATABASES.map(|_| ["SIMPLE", "SIMPLE", "FULL"][below(3)]);
-        let log_kb_max = DATABASES.map(|_| (below(6) == 0).then(|| [1024, 1536][below(2)]));
+        let log_kb_max = DATABASES.map(|_| (below(6) == 0).then(|| [4096, 5120][below(2)]));
         let lives = 1 + random.below(options.lives.max(1));
-        let lives = (0..lives).map(|life| Cast::life(&mut random, options, &tables, life)).collect();
+        let is_tight = log_kb_max.iter().any(Option::is_some);
+        let lives = (0..lives).map(|life| Cast::life(&mut random, options, &tables, is_tight, life)).collect();
         Cast { tables, lives, pool_pages, locks_reads, delays, recovery, log_kb_max }
     }
 
-    fn life(random: &mut SplitMix64, options: &Options, tables: &[TableName], life: u64) -> Life {
+    fn life(random: &mut SplitMix64, options: &Options, tables: &[TableName], is_tight: bool, life: u64) -> Life {
         let token = i64::try_from(life + 1).expect("few") * TOKENS_OF_A_LIFE;
         let mut author = Author { random: SplitMix64::new(random.next_u64()), tables, token };
         let sessions = 2 + random.below(options.sessions.saturating_sub(1).max(1));
         let mut count = || 1 + random.below(options.transactions.max(1));
         let scripts: Vec<Script> = (0..sessions).map(|_| author.script(count())).collect();
+        let disk_free = (random.below(8) == 0).then(|| random.below(3 << 20));
+        let is_tight = is_tight || disk_free.is_some();
         let others = [true, false].map(|keeps_house| {
             let count = random.below(5);
-            others::draw(random, tables, count, keeps_house, life)
+            others::draw(random, tables, count, keeps_house, is_tight, life)
         });
         let habit = match random.below(4) {
             0 => Habit::OneOf(2),
@@ -125,7 +128,6 @@ impl Cast {
         }
         let (schedule, closes) = (random.next_u64(), random.below(3) == 0);
         let escalates_after = if random.below(4) == 0 { 4 } else { u32::MAX };
-        let disk_free = (random.below(8) == 0).then(|| random.below(3 << 20));
         let mut days = || (i64::try_from(random.below(61)).expect("few") - 30) * DAY;
         let (date, by) = (DATE + days(), days());
         let jump = (random.below(3) == 0).then(|| (random.below(3_000), by));
@@ -218,18 +220,18 @@ pub(crate) struct Shared {
     pub(crate) history: SharedHistory,
     /// Whether logs or the disk may be full.
     pub(crate) is_tight: bool,
-    server: Arc<Server>,
+    pub(crate) server: Arc<Server>,
     /// Databases that come and go, and tokens of transactions over them.
-    passing: Mutex<Passing>,
+    pub(crate) passing: Mutex<Passing>,
 }
 
 #[derive(Clone, Default, Debug)]
-struct Passing {
-    listed: BTreeSet<u64>,
+pub(crate) struct Passing {
+    pub(crate) listed: BTreeSet<u64>,
     /// Being made or dropped.
-    doubtful: BTreeSet<u64>,
+    pub(crate) doubtful: BTreeSet<u64>,
     /// By database that passes and one that stays the tokens of transactions that were acknowledged.
-    tokens: BTreeMap<(u64, usize), BTreeSet<i64>>,
+    pub(crate) tokens: BTreeMap<(u64, usize), BTreeSet<i64>>,
 }
 
 pub(crate) struct World {
@@ -335,7 +337,7 @@ impl World {
             let log_max = self.cast.log_kb_max[at].map_or("UNLIMITED".to_owned(), |size| format!("{size}KB"));
             batches.push(format!(
                 "CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB, FILEGROWTH = 512KB) LOG ON (NAME = {name}_log, SIZE = \
-                 1MB, MAXSIZE = {log_max}, FILEGROWTH = 512KB)"
+                 4MB, MAXSIZE = {log_max}, FILEGROWTH = 1MB)"
             ));
             let versions = if self.cast.locks_reads[at] { "OFF" } else { "ON" };
             batches.push(format!("ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON"));
@@ -344,6 +346,7 @@ impl World {
             batches.push(format!("ALTER DATABASE {name} SET RECOVERY {}", self.cast.recovery[at]));
             batches.push(format!("ALTER DATABASE {name} SET AUTO_CREATE_STATISTICS OFF, AUTO_UPDATE_STATISTICS OFF"));
             batches.push(format!("CREATE TABLE {name}.dbo.side (tok bigint NOT NULL, pad varchar(900) NOT NULL)"));
+            batches.push(format!("CREATE TABLE {name}.dbo.big (v varchar(max) NOT NULL)"));
             batches.push(format!("USE {name}; CREATE SEQUENCE numbers AS bigint START WITH 1 CACHE 4"));
             batches.push(format!("CREATE TABLE {name}.dbo.numbered (n int IDENTITY NOT NULL, one int NOT NULL)"));
             batches.push(format!("CREATE TABLE {name}.dbo.crossed (passing int NOT NULL, tok bigint NOT NULL)"));
@@ -503,7 +506,9 @@ impl World {
             });
         }
         let (disk, history, seed) = (Arc::clone(&self.disk), Arc::clone(&shared.history), self.seed);
+        let instance = Arc::clone(shared.server.instance());
         let schedule = schedule.on_stuck(move || {
+            tell_waits(&instance);
             history.lock().unwrap_or_else(PoisonError::into_inner).is_wrong("no session can go on".to_owned());
             eprintln!("seed {seed}: no session can go on");
             disk.lose_power(seed);
@@ -672,6 +677,17 @@ impl World {
     }
 }
 
+/// Prints who waits for which lock, and what is held of it.
+fn tell_waits(instance: &Instance) {
+    let (waits, rows) = (instance.locks().waits(), instance.locks().rows());
+    for wait in &waits {
+        eprintln!("{:?} waits for {:?} in {:?}, behind {:?}", wait.session, wait.resource, wait.mode, wait.blockers);
+    }
+    for row in rows.iter().filter(|row| waits.iter().any(|wait| wait.resource == row.resource)) {
+        eprintln!("{:?} ({:?}): {:?} {} of {:?}", row.session, row.owner, row.mode, row.status.name(), row.resource);
+    }
+}
+
 /// The seed of what an actor draws at random.
 fn stream(life: &Life, actor: usize) -> u64 {
     life.schedule ^ (actor as u64 + 1).rotate_right(8)
@@ -687,162 +703,5 @@ impl Stop {
             Stop::Crash => "the power failed where it should not".to_owned(),
             Stop::Bug(text) => text,
         }
-    }
-}
-
-/// An administrator.
-struct Other<'w> {
-    number: usize,
-    shared: &'w Shared,
-    session: Session,
-}
-
-/// Errors that an administrator must expect beside others: deadlocks, names that others claim, names that are there or
-/// not, databases that are in use.
-const EXPECTED: [i32; 12] = [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 911, 2627];
-
-/// Errors that all must expect where the log or the disk may be full: no more room in a database or its log, a file
-/// that cannot be made or extended.
-pub(crate) const FULL: [i32; 5] = [1105, 9002, 1802, 5149, 3271];
-
-impl Other<'_> {
-    fn run(&mut self, acts: &[Act]) {
-        for act in acts {
-            let is_wrong = self.shared.history.lock().unwrap_or_else(PoisonError::into_inner).wrong.is_some();
-            if self.shared.disk.is_off() || is_wrong {
-                return;
-            }
-            self.act(act);
-        }
-    }
-
-    fn passing(&self) -> std::sync::MutexGuard<'_, Passing> {
-        self.shared.passing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn act(&mut self, act: &Act) {
-        let flushed = |shared: &Shared, database: usize| {
-            let mut history = shared.history.lock().unwrap_or_else(PoisonError::into_inner);
-            let from = history.tick();
-            (database, from)
-        };
-        match act {
-            Act::Batch(text) => {
-                self.batch(text);
-            }
-            Act::Checkpoint(database) => {
-                let (database, from) = flushed(self.shared, *database);
-                if self.batch(&format!("USE {}; CHECKPOINT; USE master", DATABASES[database])) {
-                    self.note_flush(database, from);
-                }
-            }
-            Act::FlushLog(database) => {
-                let (database, from) = flushed(self.shared, *database);
-                if self.batch(&format!("EXEC {}.sys.sp_flush_log", DATABASES[database])) {
-                    self.note_flush(database, from);
-                }
-            }
-            Act::WritePages(database) => {
-                let Ok(database) = self.shared.server.instance().database(DATABASES[*database]) else { return };
-                if let Err(error) = database.storage().flush()
-                    && !self.shared.disk.is_off()
-                {
-                    self.is_wrong(format!("pages cannot be written: {error}"));
-                }
-            }
-            Act::DropCleanPages => {
-                self.shared.server.instance().pool().drop_clean_buffers(None);
-            }
-            Act::MakeDatabase(number) => {
-                let name = passing(*number);
-                self.passing().doubtful.insert(*number);
-                let text = format!(
-                    "CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB) LOG ON (NAME = {name}_log, SIZE = 4MB)"
-                );
-                if self.batch(&text) {
-                    self.passing().doubtful.remove(number);
-                    self.passing().listed.insert(*number);
-                    self.batch(&format!("CREATE TABLE {name}.dbo.m (tok bigint NOT NULL)"));
-                }
-            }
-            Act::Across { database, stays, token } => {
-                // Its last digit says which of the databases that stay has it, too.
-                let token = token * 10 + i64::try_from(*stays).expect("few") + 1;
-                let text = format!(
-                    "BEGIN TRANSACTION; INSERT {}.dbo.m VALUES ({token}); INSERT {}.dbo.crossed VALUES ({database}, \
-                     {token}); COMMIT",
-                    passing(*database),
-                    DATABASES[*stays]
-                );
-                if self.passing().listed.contains(database) && self.batch(&text) {
-                    self.passing().tokens.entry((*database, *stays)).or_default().insert(token);
-                }
-            }
-            Act::TakeOffline(number) => {
-                if self.passing().listed.contains(number) {
-                    let name = passing(*number);
-                    self.batch(&format!("ALTER DATABASE {name} SET OFFLINE; ALTER DATABASE {name} SET ONLINE"));
-                }
-            }
-            Act::Reattach(number) => {
-                if !self.passing().listed.contains(number) {
-                    return;
-                }
-                let name = passing(*number);
-                self.passing().doubtful.insert(*number);
-                let attach = format!("CREATE DATABASE {name} ON (FILENAME = '{FOLDER}/{name}.mdf') FOR ATTACH");
-                if self.batch(&format!("EXEC sp_detach_db '{name}'")) && self.batch(&attach)
-                    || !self.shared.disk.is_off()
-                {
-                    self.passing().doubtful.remove(number);
-                }
-            }
-            Act::DropDatabase(number) => {
-                if !self.passing().listed.contains(number) {
-                    return;
-                }
-                self.passing().doubtful.insert(*number);
-                if self.batch(&format!("DROP DATABASE {}", passing(*number))) {
-                    self.passing().doubtful.remove(number);
-                    self.passing().listed.remove(number);
-                } else if !self.shared.disk.is_off() {
-                    self.passing().doubtful.remove(number);
-                }
-            }
-        }
-    }
-
-    fn note_flush(&self, database: usize, from: crate::history::Moment) {
-        let mut history = self.shared.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.flushes.push(crate::history::Flush { database, from });
-    }
-
-    fn is_wrong(&self, text: String) {
-        self.shared.history.lock().unwrap_or_else(PoisonError::into_inner).is_wrong(text);
-    }
-
-    /// Runs a batch; whether it did what it says, for sure.
-    fn batch(&mut self, text: &str) -> bool {
-        let number = self.number;
-        let note = |text: String| {
-            let mut history = self.shared.history.lock().unwrap_or_else(PoisonError::into_inner);
-            history.statements += 1;
-            history.note(|| text);
-        };
-        note(format!("a{number}: {text}"));
-        let answer = ask(&mut self.session, text);
-        let is_off = self.shared.disk.is_off();
-        let Some(error) = answer.error else {
-            note(format!("a{number} --> done"));
-            return !is_off;
-        };
-        note(format!("a{number} --> error {}: {}", error.number, error.message));
-        // What is left of a transaction that failed half-way.
-        ask(&mut self.session, "IF @@TRANCOUNT > 0 ROLLBACK");
-        let is_expected = EXPECTED.contains(&error.number) || self.shared.is_tight && FULL.contains(&error.number);
-        if !is_off && !self.shared.disk.is_off() && !is_expected {
-            self.is_wrong(format!("administrator {number}: error {}: {} in {text}", error.number, error.message));
-        }
-        false
     }
 }

@@ -26,6 +26,7 @@
 mod build;
 mod check;
 mod definitions;
+pub mod failure;
 mod model;
 mod partitions;
 mod rows;
@@ -34,11 +35,9 @@ mod sequences;
 mod simulation;
 mod statement;
 
-use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use hobt_disk::{Fault, Operation};
 
+pub use failure::Failure;
 pub use simulation::OPERATIONS;
 
 /// What a simulation is like.
@@ -118,43 +117,12 @@ impl Report {
     }
 }
 
-/// Something that must not be.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The seed that shows it.
-    pub seed: u64,
-    /// What it is.
-    pub text: String,
-    /// The last steps before it.
-    pub events: Vec<String>,
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for event in &self.events {
-            writeln!(f, "    {event}")?;
-        }
-        write!(f, "seed {}: {}", self.seed, self.text)
-    }
-}
-
-impl std::error::Error for Failure {}
-
 /// Runs the world of a seed.
 ///
 /// # Errors
 /// What must not be was found; a panic is one of these things.
 pub fn simulate(seed: u64, options: &Options) -> Result<Report, Failure> {
     let mut simulation = simulation::Simulation::new(seed, options);
-    let outcome = catch_unwind(AssertUnwindSafe(|| simulation.run()));
-    let text = match outcome {
-        Ok(Ok(report)) => return Ok(report),
-        Ok(Err(text)) => text,
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-            format!("a panic: {}", text.unwrap_or_default())
-        }
-    };
-    Err(Failure { seed, text, events: simulation.take_events() })
+    let outcome = failure::caught(|| simulation.run());
+    outcome.map_err(|text| Failure { seed, text, log: simulation.take_events() })
 }

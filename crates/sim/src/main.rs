@@ -5,11 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use hobt_sim::failure::conclude;
 use hobt_sim::{Failure, Options, Report, simulate};
 
 const USAGE: &str = "usage: hobt-sim --seeds FROM..TO [--steps N] [--lives N] [--threads N]";
-/// Failures that are printed in full.
-const FAILURES_SHOWN: usize = 5;
 
 struct Arguments {
     from: u64,
@@ -84,9 +83,5 @@ fn main() -> ExitCode {
     println!("files removed       {}", report.files_removed);
     println!("rows read back      {}", report.rows_checked);
     println!("seconds             {:.1}", since.elapsed().as_secs_f64());
-    println!("failures            {}", failures.len());
-    for failure in failures.iter().take(FAILURES_SHOWN) {
-        println!("\n{failure}");
-    }
-    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    conclude(&failures)
 }

@@ -6,8 +6,13 @@
 use std::io;
 use std::time::Duration;
 
-/// Number of processors that this process may use; at least 1.
+/// Number of processors that this process may use; at least 1. A simulator has its own say
+/// ([`crate::schedule::pretend_processors`]): what its seeds do depends on no machine.
 pub fn processor_count() -> usize {
+    #[cfg(feature = "schedule")]
+    if let Some(count) = crate::schedule::pretended_processors() {
+        return count;
+    }
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 

@@ -33,7 +33,11 @@ pub use parking_lot::{Condvar, Mutex, RwLock};
 pub use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(feature = "schedule")]
-pub use actors::{Ended, Habit, Schedule, Trace, actor, bound, date, is_actor, now, outside, point, wait};
+pub(crate) use actors::pretended_processors;
+#[cfg(feature = "schedule")]
+pub use actors::{
+    Ended, Habit, Schedule, Trace, actor, bound, date, is_actor, now, outside, point, pretend_processors, wait,
+};
 #[cfg(feature = "schedule")]
 pub use locks::{Condvar, Mutex, RwLock};
 

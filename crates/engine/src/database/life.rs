@@ -321,7 +321,7 @@ impl Database {
     pub(crate) fn close(self: &Arc<Database>) -> Result<()> {
         let folded = match self.closed.load(Ordering::Acquire) || self.id == TEMPDB {
             true => Ok(()),
-            false => self.fold_statistics(),
+            false => self.fold_with_room(),
         };
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -341,6 +341,21 @@ impl Database {
         };
         self.files.lock().files.clear();
         folded.and(saved).and(released.map_err(|error| self.storage_error(error)))
+    }
+
+    /// Folds the statistics; where the log is full, behind a checkpoint that frees some of it. If there is no room then
+    /// either, estimates begin with what was saved before, as behind a crash.
+    fn fold_with_room(self: &Arc<Database>) -> Result<()> {
+        let is_full = |folded: &Result<()>| {
+            matches!(folded, Err(EngineError::Storage { error: AccessError::LogFull { .. }, .. }))
+        };
+        let folded = self.fold_statistics();
+        // What a checkpoint has failed of, the save behind this fails of, too, and says so.
+        if !is_full(&folded) || self.checkpoint().is_err() {
+            return if is_full(&folded) { Ok(()) } else { folded };
+        }
+        let again = self.fold_statistics();
+        if is_full(&again) { Ok(()) } else { again }
     }
 
     /// Lets go of the files without saving: for a database that is dropped.

@@ -93,6 +93,8 @@ struct State {
     /// Points after which the date jumps, and how far.
     jump: Option<(u64, i64)>,
     is_stuck: bool,
+    /// The actors, a bit for each, that have said where they wait before the schedule gives up.
+    told: u64,
 }
 
 struct Shared {
@@ -184,6 +186,7 @@ impl Schedule {
             date: self.date,
             jump: self.jump,
             is_stuck: false,
+            told: 0,
         };
         let shared = Arc::new(Shared {
             bound: self.bound,
@@ -374,12 +377,24 @@ impl Actor {
     }
 
     fn wait(&self, place: Place) {
-        let fruitless = {
+        let (fruitless, is_told) = {
             let mut state = self.shared.state();
             state.trace.sum = state.trace.sum.rotate_left(3) ^ place as u64;
             state.actors[self.number] = Status::Waiting(state.progress);
-            state.fruitless
+            let fruitless = state.fruitless;
+            let bit = 1 << (self.number & 63);
+            let is_told = state.told & bit != 0;
+            // The last rounds: all say where they wait.
+            state.told = if fruitless > FRUITLESS_MAX - 200 { state.told | bit } else { 0 };
+            (fruitless, is_told)
         };
+        if fruitless > FRUITLESS_MAX - 200 && !is_told {
+            eprintln!(
+                "{} cannot go on, and waits at {place:?}:\n{}",
+                std::thread::current().name().unwrap_or_default(),
+                std::backtrace::Backtrace::force_capture()
+            );
+        }
         if fruitless > FRUITLESS_MAX {
             let was_stuck = std::mem::replace(&mut self.shared.state().is_stuck, true);
             if was_stuck {
@@ -387,10 +402,6 @@ impl Actor {
                 eprintln!("{}", std::backtrace::Backtrace::force_capture());
                 std::process::abort();
             }
-            eprintln!(
-                "no actor can go on; this one waits at {place:?}:\n{}",
-                std::backtrace::Backtrace::force_capture()
-            );
             self.shared.state().fruitless = 0;
             outside(|| (self.shared.on_stuck)());
         }
@@ -442,6 +453,19 @@ pub fn bound(usual: u32) -> u32 {
 pub fn now() -> Instant {
     let simulated = with_actor(|actor| actor.shared.begun + actor.shared.state().clock);
     simulated.unwrap_or_else(Instant::now)
+}
+
+/// Processors that the process is said to have; 0: those that it has.
+static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes [`crate::processor::processor_count`] say this number from now on, on all threads.
+pub fn pretend_processors(count: usize) {
+    PROCESSORS.store(count, Ordering::Relaxed);
+}
+
+/// What [`pretend_processors`] was told.
+pub(crate) fn pretended_processors() -> Option<usize> {
+    Some(PROCESSORS.load(Ordering::Relaxed)).filter(|count| *count > 0)
 }
 
 /// Does something on an actor's thread as if it were none.

@@ -18,7 +18,7 @@ impl Database {
     /// next time.
     ///
     /// # Errors
-    /// A device's error: the database is then suspect.
+    /// A device's error: the database is then suspect. Or the log is full, and what is not folded yet stays as it was.
     pub(crate) fn fold_statistics(self: &Arc<Database>) -> Result<()> {
         if self.storage.broken().is_some() || self.options().is_read_only {
             return Ok(());

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use datafusion::execution::memory_pool::MemoryPool;
-use hobt_sync::schedule::{Condvar, Mutex};
+use hobt_sync::schedule::{self, Condvar, Mutex};
 use hobt_sync::{Wait, WaitType};
 use hobt_txn::MemoryBudget;
 
@@ -152,10 +152,10 @@ impl OperatorMemory {
         loop {
             let is_first = line.waiting.front() == Some(&ticket);
             if is_first && first_since.is_none() {
-                first_since = Some(Instant::now());
+                first_since = Some(schedule::now());
             }
-            let is_forced =
-                line.inside == 0 || first_since.is_some_and(|since: Instant| since.elapsed() >= self.forced_after);
+            let is_forced = line.inside == 0
+                || first_since.is_some_and(|since: Instant| schedule::now().duration_since(since) >= self.forced_after);
             if let Some((granted, beyond)) = if is_first { self.granted(least, ideal, is_forced) } else { None } {
                 line.waiting.pop_front();
                 line.inside += 1;
