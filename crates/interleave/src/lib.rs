@@ -45,13 +45,15 @@ pub struct Options {
     pub lives: u64,
     /// Whether the power fails.
     pub crashes: bool,
+    /// Whether logs and the disk have little room, and all of it is taken for a while.
+    pub fills_up: bool,
     /// Whether what was run is kept for a failure's text.
     pub keeps_log: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { sessions: 4, transactions: 4, lives: 3, crashes: true, keeps_log: false }
+        Options { sessions: 4, transactions: 4, lives: 3, crashes: true, fills_up: false, keeps_log: false }
     }
 }
 

@@ -14,7 +14,7 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str =
-    "usage: hobt-interleave --seeds FROM..TO [--sessions N] [--transactions N] [--lives N] [--processes N]
+    "usage: hobt-interleave --seeds FROM..TO [--sessions N] [--transactions N] [--lives N] [--processes N] [--fill-up yes|no]
        hobt-interleave --seed N [--shrink TRIES]     one world again, with all that was run
        hobt-interleave --planted SEEDS [--bug NAME]  bugs on purpose, and the first of so many seeds that finds each";
 
@@ -56,6 +56,7 @@ fn arguments() -> Option<Arguments> {
             "--sessions" => parsed.options.sessions = number()?,
             "--transactions" => parsed.options.transactions = number()?,
             "--lives" => parsed.options.lives = number()?,
+            "--fill-up" => parsed.options.fills_up = ["no", "yes"].iter().position(|known| *known == value)? == 1,
             "--processes" => parsed.processes = number()?.max(1),
             "--part" => parsed.part = Some(number()?),
             "--seed" => parsed.one = Some(number()?),

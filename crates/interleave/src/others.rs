@@ -51,7 +51,6 @@ pub(crate) fn draw(
     tables: &[TableName],
     count: u64,
     keeps_house: bool,
-    is_tight: bool,
     life: u64,
 ) -> Vec<Act> {
     let mut acts = Vec::new();
@@ -59,9 +58,7 @@ pub(crate) fn draw(
     for step in 0..count {
         let database = usize::try_from(random.below(DATABASES.len() as u64)).expect("few");
         let table = &tables[usize::try_from(random.below(tables.len() as u64)).expect("few")];
-        let act = if is_tight && random.below(3) == 0 {
-            Act::FillUp(database)
-        } else if keeps_house {
+        let act = if keeps_house {
             match random.below(10) {
                 0..5 => Act::Checkpoint(database),
                 5..7 => Act::WritePages(database),

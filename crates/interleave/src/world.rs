@@ -26,6 +26,8 @@ pub(crate) const FOLDER: &str = "/sim";
 /// Hundreds of nanoseconds from 1970 to some day of 2027, about which the clocks of lives lie, and those of a day.
 const DATE: i64 = 1_800_000_000 * 10_000_000;
 const DAY: i64 = 86_400 * 10_000_000;
+/// What the seed of [`Cast::tighten`] differs by.
+const FILLS_UP: u64 = 0xF111_0F11;
 const POOL_PAGES: [u64; 3] = [96, 160, 1024];
 /// Moments of tokens of the lives do not meet.
 const TOKENS_OF_A_LIFE: i64 = 100_000;
@@ -60,7 +62,7 @@ pub(crate) struct Cast {
     locks_reads: [bool; DATABASES.len()],
     delays: [&'static str; DATABASES.len()],
     recovery: [&'static str; DATABASES.len()],
-    /// How large each one's log may become, in KB, from its 4 MB on; `None`: as large as it has to.
+    /// How large each one's log may become, in KB; `None`: as large as it has to.
     log_kb_max: [Option<u64>; DATABASES.len()],
 }
 
@@ -91,24 +93,42 @@ impl Cast {
         let locks_reads = DATABASES.map(|_| below(3) == 0);
         let delays = DATABASES.map(|_| ["DISABLED", "DISABLED", "ALLOWED", "FORCED"][below(4)]);
         let recovery = DATABASES.map(|_| ["SIMPLE", "SIMPLE", "FULL"][below(3)]);
-        let log_kb_max = DATABASES.map(|_| (below(6) == 0).then(|| [4096, 5120][below(2)]));
+        let log_kb_max = DATABASES.map(|_| (below(6) == 0).then(|| [1024, 1536][below(2)]));
         let lives = 1 + random.below(options.lives.max(1));
-        let is_tight = log_kb_max.iter().any(Option::is_some);
-        let lives = (0..lives).map(|life| Cast::life(&mut random, options, &tables, is_tight, life)).collect();
-        Cast { tables, lives, pool_pages, locks_reads, delays, recovery, log_kb_max }
+        let lives = (0..lives).map(|life| Cast::life(&mut random, options, &tables, life)).collect();
+        let mut cast = Cast { tables, lives, pool_pages, locks_reads, delays, recovery, log_kb_max };
+        if options.fills_up {
+            cast.tighten(seed);
+        }
+        cast
     }
 
-    fn life(random: &mut SplitMix64, options: &Options, tables: &[TableName], is_tight: bool, life: u64) -> Life {
+    /// Leaves little room in the logs or on the disk, and has administrators take all of it.
+    fn tighten(&mut self, seed: u64) {
+        let mut random = SplitMix64::new(seed ^ FILLS_UP);
+        let below = |random: &mut SplitMix64, bound: u64| usize::try_from(random.below(bound)).expect("few");
+        // A log is not smaller than 4 MB.
+        self.log_kb_max = DATABASES.map(|_| Some([4096, 5120][below(&mut random, 2)]));
+        for life in &mut self.lives {
+            life.disk_free = (random.below(3) == 0).then(|| random.below(3 << 20));
+            for acts in &mut life.others {
+                for _ in 0..random.below(3) {
+                    let at = below(&mut random, acts.len() as u64 + 1);
+                    acts.insert(at, Act::FillUp(below(&mut random, DATABASES.len() as u64)));
+                }
+            }
+        }
+    }
+
+    fn life(random: &mut SplitMix64, options: &Options, tables: &[TableName], life: u64) -> Life {
         let token = i64::try_from(life + 1).expect("few") * TOKENS_OF_A_LIFE;
         let mut author = Author { random: SplitMix64::new(random.next_u64()), tables, token };
         let sessions = 2 + random.below(options.sessions.saturating_sub(1).max(1));
         let mut count = || 1 + random.below(options.transactions.max(1));
         let scripts: Vec<Script> = (0..sessions).map(|_| author.script(count())).collect();
-        let disk_free = (random.below(8) == 0).then(|| random.below(3 << 20));
-        let is_tight = is_tight || disk_free.is_some();
         let others = [true, false].map(|keeps_house| {
             let count = random.below(5);
-            others::draw(random, tables, count, keeps_house, is_tight, life)
+            others::draw(random, tables, count, keeps_house, life)
         });
         let habit = match random.below(4) {
             0 => Habit::OneOf(2),
@@ -128,6 +148,7 @@ impl Cast {
         }
         let (schedule, closes) = (random.next_u64(), random.below(3) == 0);
         let escalates_after = if random.below(4) == 0 { 4 } else { u32::MAX };
+        let disk_free = (random.below(8) == 0).then(|| random.below(3 << 20));
         let mut days = || (i64::try_from(random.below(61)).expect("few") - 30) * DAY;
         let (date, by) = (DATE + days(), days());
         let jump = (random.below(3) == 0).then(|| (random.below(3_000), by));
@@ -337,7 +358,7 @@ impl World {
             let log_max = self.cast.log_kb_max[at].map_or("UNLIMITED".to_owned(), |size| format!("{size}KB"));
             batches.push(format!(
                 "CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB, FILEGROWTH = 512KB) LOG ON (NAME = {name}_log, SIZE = \
-                 4MB, MAXSIZE = {log_max}, FILEGROWTH = 1MB)"
+                 1MB, MAXSIZE = {log_max}, FILEGROWTH = 512KB)"
             ));
             let versions = if self.cast.locks_reads[at] { "OFF" } else { "ON" };
             batches.push(format!("ALTER DATABASE {name} SET ALLOW_SNAPSHOT_ISOLATION ON"));
@@ -346,7 +367,9 @@ impl World {
             batches.push(format!("ALTER DATABASE {name} SET RECOVERY {}", self.cast.recovery[at]));
             batches.push(format!("ALTER DATABASE {name} SET AUTO_CREATE_STATISTICS OFF, AUTO_UPDATE_STATISTICS OFF"));
             batches.push(format!("CREATE TABLE {name}.dbo.side (tok bigint NOT NULL, pad varchar(900) NOT NULL)"));
-            batches.push(format!("CREATE TABLE {name}.dbo.big (v varchar(max) NOT NULL)"));
+            if self.options.fills_up {
+                batches.push(format!("CREATE TABLE {name}.dbo.big (v varchar(max) NOT NULL)"));
+            }
             batches.push(format!("USE {name}; CREATE SEQUENCE numbers AS bigint START WITH 1 CACHE 4"));
             batches.push(format!("CREATE TABLE {name}.dbo.numbered (n int IDENTITY NOT NULL, one int NOT NULL)"));
             batches.push(format!("CREATE TABLE {name}.dbo.crossed (passing int NOT NULL, tok bigint NOT NULL)"));
