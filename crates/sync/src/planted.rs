@@ -66,6 +66,8 @@ pub enum Bug {
     EntryLeft,
     /// Keys come into ranges that are locked.
     GapsNotLocked,
+    /// Rows to which entries of a unique index have come to lead since the snapshot are not looked for.
+    EntriesNotFollowed,
     /// Locks of rows that were read are released, although the level keeps them.
     ReadLocksReleased,
     /// A row that another transaction has changed is not looked at again once it is locked.
@@ -78,13 +80,17 @@ pub enum Bug {
     PrepareNotDurable,
     /// A checkpoint forgets decisions that participants may still ask for.
     DecisionsForgotten,
+    /// The storage's own transactions have numbers that those of an earlier life have had.
+    StructuresNumberedAnew,
+    /// A checkpoint saves the size of a file while it grows.
+    SizeSavedWhileGrowing,
     /// A database is dropped before those that ask it for decisions have heard of them.
     DropBeforeHeard,
 }
 
 impl Bug {
     /// Every one.
-    pub const ALL: [Bug; 33] = [
+    pub const ALL: [Bug; 36] = [
         Bug::CommitNotDurable,
         Bug::PagesBeforeLog,
         Bug::EndNotDurableAtCheckpoint,
@@ -111,12 +117,15 @@ impl Bug {
         Bug::GhostsRemovedEarly,
         Bug::EntryLeft,
         Bug::GapsNotLocked,
+        Bug::EntriesNotFollowed,
         Bug::ReadLocksReleased,
         Bug::RowNotLookedAtAgain,
         Bug::SnapshotConflictsIgnored,
         Bug::DeadlocksNotSeen,
         Bug::PrepareNotDurable,
         Bug::DecisionsForgotten,
+        Bug::StructuresNumberedAnew,
+        Bug::SizeSavedWhileGrowing,
         Bug::DropBeforeHeard,
     ];
 

@@ -285,10 +285,13 @@ impl LockRowsStream {
                             }
                         }
                         Locked::LeftOut | Locked::Gone { .. } => {}
-                        Locked::Changed(values, at) => {
+                        Locked::Changed { values, at, seen_at } => {
                             let again = self.row_again(&values, &at)?;
                             is_shown = again.num_rows() > 0;
                             changed.extend(is_shown.then_some(again));
+                            if !is_shown {
+                                self.rows.is_not_shown(seen_at);
+                            }
                         }
                     }
                     self.rows.done(is_shown, &taken);
@@ -332,7 +335,7 @@ impl LockRowsStream {
             let mut taken = Vec::new();
             let mut is_shown = false;
             match self.rows.row(at, &mut taken).map_err(external)? {
-                Locked::Changed(values, at) => {
+                Locked::Changed { values, at, .. } => {
                     let row = self.row_again(&values, &at)?;
                     is_shown = row.num_rows() > 0;
                     shown.extend(is_shown.then_some(row));

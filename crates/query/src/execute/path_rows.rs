@@ -12,6 +12,7 @@ use hobt_base::{PageId, SqlError};
 use hobt_catalog::{IndexKind, IndexLeaf, Table};
 use hobt_engine::{RowAt, current_row};
 use hobt_page::{ColumnValue, PageDamage, PageHeader, RowPage};
+use hobt_sync::planted::{self, Bug};
 use hobt_txn::{Before, Snapshot};
 use hobt_types::Value;
 
@@ -164,6 +165,9 @@ impl PathRows {
                     Some(row.map_err(damaged)?)
                 }
             };
+            if led_to.is_some() && planted::has(Bug::EntriesNotFollowed) {
+                continue;
+            }
             let Some(at) = self.row_of_entry(path, (partition, index), &key)? else { continue };
             if led_to.as_ref() != Some(&at) {
                 let is_unique = self.table().indexes[path.index].options.is_unique;

@@ -31,6 +31,8 @@ pub(super) struct RowLocker {
     met: HashSet<RowAt>,
     /// Rows that were gone when their turn came. They may come back.
     gone: HashSet<RowAt>,
+    /// Where rows were seen that had changed when their turn came, and were not shown.
+    unshown: HashSet<RowAt>,
 }
 
 /// What becomes of a row.
@@ -41,8 +43,8 @@ pub(super) enum Locked {
     LeftOut,
     /// It is gone. `waited`: a transaction that had it locked was waited for, and may have put it elsewhere meanwhile.
     Gone { waited: bool },
-    /// It has these values now, and lies there.
-    Changed(Vec<Value>, RowAt),
+    /// It has these values now, and lies at `at`.
+    Changed { values: Vec<Value>, at: RowAt, seen_at: RowAt },
 }
 
 impl RowLocker {
@@ -61,7 +63,8 @@ impl RowLocker {
         let hobt = rows.stores()[0].hobt();
         let locks = run.context.row_locks(hobt.storage().database_tag(), hobt.id());
         let (table, run) = (Arc::clone(table), Arc::clone(run));
-        Ok(RowLocker { table, run, reading, rows, locks, met: HashSet::new(), gone: HashSet::new() })
+        let [met, gone, unshown] = [(); 3].map(|()| HashSet::new());
+        Ok(RowLocker { table, run, reading, rows, locks, met, gone, unshown })
     }
 
     /// The table.
@@ -162,7 +165,7 @@ impl RowLocker {
         loop {
             if let Some(values) = self.values(&at)? {
                 let is_new = self.met.insert(at.clone());
-                return Ok(if is_new { Locked::Changed(values, at) } else { Locked::LeftOut });
+                return Ok(if is_new { Locked::Changed { values, at, seen_at } } else { Locked::LeftOut });
             }
             match self.rows.moved_to(&at) {
                 Some(to) => at = to,
@@ -179,6 +182,11 @@ impl RowLocker {
     /// The values of a row as they stand; `None` if it is gone.
     pub(super) fn values(&self, at: &RowAt) -> Result<Option<Vec<Value>>, SqlError> {
         self.rows.values(at)
+    }
+
+    /// A row that has changed is not shown: as it is now, it does not fulfil the conditions.
+    pub(super) fn is_not_shown(&mut self, seen_at: RowAt) {
+        self.unshown.insert(seen_at);
     }
 
     /// The row is shown, or not: its lock stays, or goes.
@@ -201,7 +209,7 @@ impl RowLocker {
         if self.reading.is_of_snapshot || self.locks.is_none() {
             return Ok(Vec::new());
         }
-        let is_missing = |row: &RowAt| self.reading.is_kept || self.gone.contains(row);
+        let is_missing = |row: &RowAt| self.reading.is_kept || self.gone.contains(row) || self.unshown.contains(row);
         let came = self.rows.inserted()?.into_iter();
         let came = came.filter(|came| came.instead_of.as_ref().is_none_or(is_missing));
         let mut rows: Vec<RowAt> = came.map(|came| came.at).collect();
