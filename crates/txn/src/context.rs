@@ -81,6 +81,8 @@ pub struct StatementContext {
     begun_at: Option<Savepoint>,
     ended: AtomicBool,
     view: Mutex<View>,
+    /// See [`StatementContext::write_by_snapshot`].
+    writes_by_snapshot: AtomicBool,
     /// The tables whose rows it locks.
     row_locks: RwLock<Vec<Arc<RowLocks>>>,
     degree_of_parallelism: usize,
@@ -130,6 +132,7 @@ impl StatementContext {
             begun_at,
             ended: AtomicBool::new(false),
             view: Mutex::new(View::Present),
+            writes_by_snapshot: AtomicBool::new(false),
             row_locks: RwLock::default(),
             degree_of_parallelism: settings.degree_of_parallelism.max(1),
             cancelled,
@@ -236,9 +239,16 @@ impl StatementContext {
         }
     }
 
-    /// The moment that the statement's transaction sees from its beginning to its end, if it has looked at one.
-    pub fn snapshot_of_transaction(&self) -> Option<Arc<Snapshot>> {
-        self.transaction.snapshot_so_far()
+    /// The statement is of the level SNAPSHOT: what it changes has not changed since its transaction first looked, or it
+    /// fails. A transaction may go on under another level, and keeps its snapshot.
+    pub fn write_by_snapshot(&self) {
+        self.writes_by_snapshot.store(true, Ordering::Relaxed);
+    }
+
+    /// The moment that the statement's transaction sees from its beginning to its end, if it has looked at one and the
+    /// statement is of its level.
+    pub fn snapshot_to_write_by(&self) -> Option<Arc<Snapshot>> {
+        self.writes_by_snapshot.load(Ordering::Relaxed).then(|| self.transaction.snapshot_so_far()).flatten()
     }
 
     /// What [`StatementContext::view`] gives or, before its first call, would give: this decides nothing.

@@ -36,6 +36,7 @@ impl Interpreter<'_> {
     /// uses of it.
     pub(super) fn list_row_locks(&self, context: &StatementContext, same: &[UsedTable]) {
         let UsedTable { database, table, .. } = &same[0];
+        self.note_level(context);
         // A table that is locked as a whole, or not at all, has no rows to be locked.
         let is_intent = matches!(
             mode_of(same),
@@ -56,6 +57,12 @@ impl Interpreter<'_> {
         });
     }
 
+    fn note_level(&self, context: &StatementContext) {
+        if self.state.options.isolation == IsolationLevel::Snapshot {
+            context.write_by_snapshot();
+        }
+    }
+
     /// Has the statement lock the rows of a table as `rows` says, unless its transaction has locked the whole table:
     /// then it locks nothing in it.
     pub(super) fn list_row_locks_of(
@@ -65,6 +72,7 @@ impl Interpreter<'_> {
         table: LockResource,
         rows: impl FnOnce() -> Arc<RowLocks>,
     ) {
+        self.note_level(context);
         let held = self.environment.instance.locks().mode_held(transaction.lock_owner(), &table);
         if held != Some(LockMode::Exclusive) {
             context.lock_rows(rows());

@@ -28,9 +28,9 @@ pub(super) struct Key<'k> {
     pub(super) is_unique: bool,
 }
 
-/// Whether the transaction's snapshot sees a row at a key that is not there any more.
+/// Whether the snapshot by which the statement writes has a row at a key that is not there any more.
 fn was_there(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> Written<bool> {
-    let Some(snapshot) = ctx.snapshot_of_transaction() else { return Ok(false) };
+    let Some(snapshot) = ctx.snapshot_to_write_by() else { return Ok(false) };
     let versions = tree.hobt().storage().versions();
     let before = versions.key_change(tree.hobt().id(), key, &snapshot);
     Ok(matches!(before, Some(Before::Row(_) | Before::Present)) && tree.find(key, |_, _| ())?.is_none())
