@@ -21,7 +21,7 @@
 //! Leaves to others: how records and blocks are written (`log`), how many bytes a change and its undo take (crate
 //! `access`).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use crate::block::{BLOCK_HEADER_BYTES, BLOCK_UNIT, block_bytes};
 use crate::log::Log;
@@ -93,10 +93,11 @@ fn take(from: &AtomicU64, wanted: u64) -> u64 {
 /// What a log counts of its room.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// Bytes of segments that hold nothing needed, and the rest of the one that is being filled.
+    /// Bytes that blocks can fill: what is free but for the ends of segments. One number, since who reads two while a
+    /// checkpoint adds to them promises what is not there. Below 0 where a segment is filled into its end.
+    usable_bytes: AtomicI64,
+    /// Bytes of segments that hold nothing needed, and the rest of the one that is being filled. To be shown.
     free_bytes: AtomicU64,
-    /// How many segments those are.
-    free_segments: AtomicU64,
     /// Bytes of all reservations.
     reserved_bytes: AtomicU64,
     /// Flushes of all reservations.
@@ -111,9 +112,10 @@ impl Room {
     /// The room of a log with these segments, of which one is being filled and has `rest` bytes left.
     pub(crate) fn new(segments: &Segments, rest: Option<u64>, is_recovering: bool) -> Room {
         let (bytes, count) = segments.free();
+        let (bytes, count) = (bytes + rest.unwrap_or(0), count + u64::from(rest.is_some()));
         Room {
-            free_bytes: AtomicU64::new(bytes + rest.unwrap_or(0)),
-            free_segments: AtomicU64::new(count + u64::from(rest.is_some())),
+            usable_bytes: AtomicI64::new(bytes.cast_signed() - ends(count)),
+            free_bytes: AtomicU64::new(bytes),
             reserved_bytes: AtomicU64::new(0),
             reserved_flushes: AtomicU64::new(0),
             checkpoint_bytes: AtomicU64::new(0),
@@ -124,20 +126,22 @@ impl Room {
     /// The free segments have become others since they were `before`.
     pub(crate) fn follow(&self, before: (u64, u64), now: (u64, u64)) {
         // What wraps is a number that becomes less.
-        self.free_bytes.fetch_add(now.0.wrapping_sub(before.0), Ordering::Relaxed);
-        self.free_segments.fetch_add(now.1.wrapping_sub(before.1), Ordering::Relaxed);
+        let bytes = now.0.wrapping_sub(before.0);
+        self.usable_bytes.fetch_add(bytes.cast_signed() + ends(before.1) - ends(now.1), Ordering::Relaxed);
+        self.free_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// A block was written.
     pub(crate) fn written(&self, bytes: u64) {
+        self.usable_bytes.fetch_sub(bytes.cast_signed(), Ordering::Relaxed);
         let free = self.free_bytes.fetch_sub(bytes, Ordering::Relaxed);
         debug_assert!(free >= bytes, "a block of {bytes} bytes was written where {free} were free");
     }
 
     /// The segment that was being filled is full, but for `rest` bytes.
     pub(crate) fn filled(&self, rest: u64) {
+        self.usable_bytes.fetch_add(ends(1) - rest.cast_signed(), Ordering::Relaxed);
         self.free_bytes.fetch_sub(rest, Ordering::Relaxed);
-        self.free_segments.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(crate) fn free_bytes(&self) -> u64 {
@@ -146,20 +150,20 @@ impl Room {
 
     /// Takes a record that was appended out of a reservation.
     pub(crate) fn appended(&self, reservation: &Reservation, bytes: u64) {
-        self.reserved_bytes.fetch_sub(reservation.take(bytes), Ordering::Relaxed);
+        // Behind the end of the log that has it: see `has_room`.
+        self.reserved_bytes.fetch_sub(reservation.take(bytes), Ordering::Release);
     }
 
     /// Bytes that blocks can fill.
     fn usable(&self) -> u64 {
-        let ends = self.free_segments.load(Ordering::Relaxed) * END_BYTES;
-        self.free_bytes().saturating_sub(ends)
+        u64::try_from(self.usable_bytes.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
     /// What blocks will take of what is reserved, and of `unwritten` bytes.
     fn needed(&self, unwritten: u64) -> u64 {
-        let records = self.reserved_bytes.load(Ordering::Relaxed) + unwritten;
+        let records = self.reserved_bytes.load(Ordering::Acquire) + unwritten;
         // One more: what has ended and is not durable is flushed some time.
-        let flushes = self.reserved_flushes.load(Ordering::Relaxed) + 1;
+        let flushes = self.reserved_flushes.load(Ordering::Acquire) + 1;
         with_padding(records) + flushes * FLUSH_BYTES
     }
 
@@ -179,6 +183,11 @@ impl Room {
             RoomFor::End(_) => 0,
         }
     }
+}
+
+/// Bytes at the ends of so many segments that may stay empty.
+fn ends(segments: u64) -> i64 {
+    (segments * END_BYTES).cast_signed()
 }
 
 /// What a flush of so many bytes of records takes that nothing was counted for.
@@ -252,7 +261,8 @@ impl Log {
     /// part that a caller of this kind ([`RoomFor`]) leaves to others.
     pub(crate) fn has_room(&self, room_for: RoomFor<'_>, loss: u64) -> bool {
         // In the order in which room is used up: what is reserved becomes records, these become durable, and blocks
-        // take what is free. So what moves on between two looks counts twice, and nothing is left out.
+        // take what is free. So what moves on between two looks counts twice, and nothing is left out: who takes it out
+        // of the one releases what it has put into the other.
         let reserved = self.room.needed(0);
         let durable = self.durable().0;
         let unwritten = with_padding(self.end().0 - durable);
@@ -287,7 +297,7 @@ impl Log {
     /// A flush was made: what was paid for it is used up.
     pub(crate) fn settle(&self, paid: &Paid) {
         if matches!(paid, Paid::Reserved) {
-            let flushes = self.room.reserved_flushes.fetch_sub(1, Ordering::Relaxed);
+            let flushes = self.room.reserved_flushes.fetch_sub(1, Ordering::Release);
             debug_assert!(flushes > 0, "a flush that was reserved is counted until it is made");
         }
     }

@@ -8,7 +8,7 @@
 //! ([`decision`](crate::decision) for those over several databases).
 
 use hobt_sync::planted::{self, Bug};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,9 @@ use hobt_log::{
 use hobt_sync::schedule::{self, Mutex, Place};
 use hobt_sync::{Wait, WaitType};
 
-use crate::decision::{CommitError, DatabaseGuid, Decisions, Settlements, commit_across};
+use crate::decision::{
+    CommitError, DatabaseGuid, Decisions, PREPARE_BYTES, Settlements, commit_across, decision_bytes,
+};
 use crate::locks::LockOwner;
 
 /// The kind of the record that makes a transaction's changes last.
@@ -74,9 +76,15 @@ impl DelayedDurability {
 /// recovery leaves some of two lives in one log, which are told apart by their numbers.
 const STRUCTURE_COUNT_BITS: u32 = 40;
 
-/// Bytes of the records that end a user's transaction: its preparation, its commit, which may name as many databases as
-/// that, and the one that says that nothing is left to be done.
+/// Bytes of the records that end a user's transaction: its preparation, its commit, and the one that says that nothing
+/// is left to be done. A commit that names many databases reserves what it takes beside that.
 const ENDING_BYTES: u64 = 512;
+/// Databases whose names a commit has room for in that.
+const ENDING_PARTICIPANTS: usize = 16;
+const _: () = assert!(
+    (record_bytes(PREPARE_BYTES) + record_bytes(decision_bytes(ENDING_PARTICIPANTS)) + record_bytes(0)) as u64
+        <= ENDING_BYTES
+);
 /// How long one waits between two looks whether a full log has room for a commit that is in it already.
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 /// Bytes of the log that are used before a checkpoint is asked for again that found no room.
@@ -179,7 +187,7 @@ impl TransactionLog {
     ) -> Arc<TransactionLog> {
         let due_below_bytes = AtomicU64::new(log.free_bytes() / 2);
         // More lives than these, or more transactions in one, do not come together in one recovery.
-        let lives = log.life() << STRUCTURE_COUNT_BITS;
+        let lives = if planted::has(Bug::StructuresNumberedAnew) { 0 } else { log.life() << STRUCTURE_COUNT_BITS };
         let next_structure = AtomicU64::new(STRUCTURE_TRANSACTION_FIRST | lives);
         Arc::new(TransactionLog {
             log,
@@ -285,17 +293,21 @@ impl TransactionLog {
     /// [`LogError::Full`]: the checkpoint is to be made when a transaction that is being undone has ended. Or the log
     /// has failed.
     pub fn reserve_for_undo_behind_checkpoint(&self) -> Result<(), LogError> {
-        // Under the lock: who leaves the list gives back all that is reserved for him.
-        let open = self.open.lock();
-        for Open { figures, .. } in open.values() {
-            let spent = figures.spent.swap(0, Ordering::Relaxed);
-            if spent > 0
-                && let Err(error) = self.log.reserve_for(RoomFor::Checkpoint, &figures.reservation, spent, 0)
-            {
-                figures.spent.fetch_add(spent, Ordering::Relaxed);
-                return Err(error);
-            }
+        let spent: u64 = self.open.lock().values().map(|open| open.figures.spent.load(Ordering::Relaxed)).sum();
+        if spent == 0 {
+            return Ok(());
         }
+        // Not under the lock: others begin and end while the log grows.
+        let reserved = Reservation::default();
+        self.log.reserve_for(RoomFor::Checkpoint, &reserved, spent, 0)?;
+        // Under the lock: a transaction that leaves the list gives back all that is reserved for it.
+        for Open { figures, .. } in self.open.lock().values() {
+            let spent = figures.spent.swap(0, Ordering::Relaxed);
+            let moved = self.log.move_reserved(&reserved, &figures.reservation, spent);
+            // What was spent meanwhile is in what new work leaves to be unknown, until the next checkpoint.
+            figures.spent.fetch_add(spent - moved, Ordering::Relaxed);
+        }
+        self.log.release(&reserved);
         Ok(())
     }
 
@@ -487,13 +499,18 @@ pub struct LogChain {
     has_undo_reserve: AtomicBool,
     /// It has reserved what its end takes.
     has_ending_reserve: AtomicBool,
-    /// What [`LogChain::note_touched`] was told of.
-    touched: Mutex<HashSet<u64>>,
+    /// What [`LogChain::note_touched`] was told of: of 64 numbers that follow each other a word of bits.
+    touched: Mutex<HashMap<u64, u64>>,
     /// The last record, held while the next gets its place: the order of the chain is that of the log.
     last: Mutex<Lsn>,
     figures: Arc<Figures>,
     /// Who holds the transaction's locks: of a deadlock's circle the one fails that has written least.
     lock_owner: Option<Arc<LockOwner>>,
+}
+
+/// Which word has the bit of a number, and that bit.
+fn touched_bit(what: u64) -> (u64, u64) {
+    (what / 64, 1 << (what % 64))
 }
 
 impl fmt::Debug for LogChain {
@@ -540,15 +557,29 @@ impl LogChain {
         Ok(())
     }
 
+    /// Makes sure that a commit that names so many other databases finds room.
+    ///
+    /// # Errors
+    /// As [`LogChain::reserve`].
+    pub(crate) fn reserve_decision(&self, participants: usize) -> Result<(), LogError> {
+        match participants {
+            0..=ENDING_PARTICIPANTS => Ok(()),
+            more => self.reserve(decision_bytes(more)),
+        }
+    }
+
     /// Whether the transaction has not yet changed something, a page or a HOBT: then it reserves what its undo may have
     /// to log of it as a whole, because a checkpoint has begun in between.
     pub fn is_untouched(&self, what: u64) -> bool {
-        !self.touched.lock().contains(&what)
+        let (word, bit) = touched_bit(what);
+        self.touched.lock().get(&word).is_none_or(|bits| bits & bit == 0)
     }
 
-    /// It has reserved that. The number is kept until it ends, in about 16 bytes that no memory account counts.
+    /// It has reserved that. A bit of it is kept until the transaction ends, which no memory account counts: a byte for
+    /// two pages or fewer where pages that lie together are changed, 32 for one that lies alone.
     pub fn note_touched(&self, what: u64) {
-        self.touched.lock().insert(what);
+        let (word, bit) = touched_bit(what);
+        *self.touched.lock().entry(word).or_default() |= bit;
     }
 
     /// Its undo has logged something as a whole, in so many bytes, and would have to behind the next checkpoint again.

@@ -135,11 +135,14 @@ impl TransactionLog {
     }
 
     /// Has the participants flush what they know of decisions, and forgets those that all have heard of. The databases
-    /// that have not: their recovery will ask. Blocks (`WRITELOG`).
-    pub fn tell_participants(&self) -> Vec<DatabaseGuid> {
+    /// that have not, and why, if that is known: their recovery will ask. Blocks (`WRITELOG`).
+    pub fn tell_participants(&self) -> Vec<(DatabaseGuid, Option<LogError>)> {
+        // One that has failed, or is full, hears of it when it is recovered.
+        let mut failed: HashMap<DatabaseGuid, LogError> = HashMap::new();
         for (log, lsn) in self.unheard() {
-            // One that has failed, or is full, hears of it when it is recovered.
-            let _of_its_own = log.log().flush_for(RoomFor::Checkpoint, lsn);
+            if let Err(error) = log.log().flush_for(RoomFor::Checkpoint, lsn) {
+                failed.insert(log.guid, error);
+            }
         }
         let mut decisions = self.decisions.0.lock();
         decisions.retain_mut(|decision| {
@@ -150,7 +153,7 @@ impl TransactionLog {
             decisions.iter().flat_map(|decision| &decision.participants).map(|participant| participant.guid).collect();
         waiting.sort_unstable();
         waiting.dedup();
-        waiting
+        waiting.into_iter().map(|guid| (guid, failed.remove(&guid))).collect()
     }
 
     /// The latest commit record of each log that has one which is not durable.
@@ -197,9 +200,18 @@ pub(crate) enum CommitError {
     InDoubt(LogError),
 }
 
+/// Bytes of a prepare record's payload.
+pub(crate) const PREPARE_BYTES: usize = size_of::<DatabaseGuid>() + size_of::<u64>();
+
+/// Bytes of the payload of a commit record that decides for so many other databases.
+pub(crate) const fn decision_bytes(participants: usize) -> usize {
+    size_of::<u64>() + participants * size_of::<DatabaseGuid>()
+}
+
 /// Commits a transaction that has written into several logs, the first of which decides. Returns when that is durable.
 pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain>]) -> Result<(), CommitError> {
     let decider = coordinator.log();
+    coordinator.reserve_decision(participants.len()).map_err(CommitError::Undecided)?;
     let mut prepare = decider.guid.to_vec();
     prepare.extend_from_slice(&decider.log().life().to_le_bytes());
     let prepared = participants.iter().map(|chain| chain.append(PREPARE_RECORD, &prepare));
