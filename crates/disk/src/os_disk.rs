@@ -56,13 +56,23 @@ impl<B: Backend> Disk for OsDisk<B> {
     fn create_directory(&self, path: &Path) -> Result<()> {
         let missing: Vec<&Path> =
             path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
+        // A folder is an entry of the one above it, which is durable when that one is synced.
+        let sync_above = |made: &Path| match made.parent().filter(|above| !above.as_os_str().is_empty()) {
+            Some(above) => fs::File::open(above)?.sync_all(),
+            None => fs::File::open(".")?.sync_all(),
+        };
         let create = || {
             fs::create_dir_all(path)?;
-            // A folder is an entry of the one above it, which is durable when that one is synced: the topmost first.
-            missing.iter().rev().try_for_each(|made| {
-                let above = made.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                fs::File::open(above)?.sync_all()
-            })
+            if missing.is_empty() {
+                // It may be of somebody who was killed before its entry was durable; or of long ago, in a folder that
+                // cannot be read.
+                return match sync_above(path) {
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+                    synced => synced,
+                };
+            }
+            // The topmost first.
+            missing.iter().rev().try_for_each(|made| sync_above(made))
         };
         create().map_err(|error| DiskError::new(Operation::Directory, path, None, error))
     }

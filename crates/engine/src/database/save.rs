@@ -48,6 +48,12 @@ impl Files {
     }
 }
 
+/// Whether a checkpoint failed for want of room, in the log or in memory, and may be made later: nothing has changed but
+/// that pages were written.
+fn is_for_now(error: &AccessError) -> bool {
+    matches!(error, AccessError::LogFull { .. } | AccessError::OutOfFrames | AccessError::OutOfMemory(_))
+}
+
 impl Database {
     /// To be called before a statement changes rows through a writer that was opened for an earlier one: what opening
     /// it looks at may have changed. Blocks where it is the first change since the database was saved.
@@ -105,9 +111,7 @@ impl Database {
                     // It is being closed, which makes its own checkpoint; or it is suspect already.
                     Err(EngineError::Unavailable { .. }) => {}
                     // Nothing is lost: the log keeps what this one has not made free.
-                    Err(EngineError::Storage { error: AccessError::LogFull { .. }, .. }) => {
-                        database.postpone_checkpoint()
-                    }
+                    Err(EngineError::Storage { error, .. }) if is_for_now(&error) => database.postpone_checkpoint(),
                     Err(error) => database.mark_suspect(&format!("a checkpoint failed: {error}")),
                 }
             });
@@ -116,6 +120,7 @@ impl Database {
         });
     }
 
+    /// Has the log ask for a checkpoint again a little later.
     fn postpone_checkpoint(&self) {
         if let Some(log) = self.storage.log() {
             log.checkpoint_postponed();

@@ -16,7 +16,7 @@ use hobt_disk::DiskError;
 use hobt_sync::schedule::Mutex;
 
 use super::plan::{DatabasePlan, Planning};
-use super::registry::{Entry, EntryState};
+use super::registry::{Entry, EntryState, Untold};
 use super::{DatabaseUse, Instance, does_not_exist};
 use crate::clock::time_of_day;
 use crate::data_file::{DataFile, is_of_another};
@@ -301,11 +301,16 @@ pub(super) fn delete_database(
 }
 
 /// Why a database cannot be dropped that knows what became of transactions over it and others.
-fn untold_participants(names: &[String]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+fn untold_participants(untold: &[Untold]) -> String {
+    let told = |Untold { database, why }: &Untold| match why.as_str() {
+        "" => format!("'{database}'"),
+        why => format!("'{database}' ({})", why.trim_end_matches('.')),
+    };
+    let told: Vec<String> = untold.iter().map(told).collect();
     format!(
-        ": transactions over it and {} were committed, which only it knows; set them ONLINE, or drop them, before",
-        names.join(", ")
+        ": transactions over it and {} were committed, which only it knows; make room in these, set them ONLINE, or drop \
+         them, before",
+        told.join(", ")
     )
 }
 

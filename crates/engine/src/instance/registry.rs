@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use hobt_base::{DatabaseId, FileId, Stamp};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
-use hobt_log::TruncationWait;
+use hobt_log::{LogError, TruncationWait};
 use hobt_sync::planted::{self, Bug};
 use hobt_sync::schedule::{Mutex, MutexGuard};
-use hobt_txn::GlobalTransaction;
+use hobt_txn::{DatabaseGuid, GlobalTransaction};
 
 use crate::data_file::DataFile;
 use crate::database::{Database, DatabaseState, OldDatabase, StorageParts};
@@ -265,20 +265,17 @@ impl Registry {
     }
 
     /// Whether `transaction`, which `asker` was prepared for, is to be kept: as the database says that decides on it,
-    /// or as is presumed where that cannot be asked.
+    /// or as is presumed where no database can tell any more. One that is listed and cannot be asked now may tell later.
     fn has_decided(
         &self,
         parts: &StorageParts,
         asker: &Entry,
         transaction: &GlobalTransaction,
     ) -> std::result::Result<bool, String> {
-        self.ask_decider(parts, asker, transaction).or_else(|reason| {
-            let resolution = *self.in_doubt.lock();
-            match resolution {
-                InDoubtResolution::NoPresumption => Err(reason),
-                InDoubtResolution::PresumeCommit => Ok(true),
-                InDoubtResolution::PresumeAbort => Ok(false),
-            }
+        self.ask_decider(parts, asker, transaction).or_else(|unknown| match (unknown, *self.in_doubt.lock()) {
+            (Unknown::Now(reason), _) | (Unknown::ForGood(reason), InDoubtResolution::NoPresumption) => Err(reason),
+            (Unknown::ForGood(_), InDoubtResolution::PresumeCommit) => Ok(true),
+            (Unknown::ForGood(_), InDoubtResolution::PresumeAbort) => Ok(false),
         })
     }
 
@@ -289,14 +286,20 @@ impl Registry {
         parts: &StorageParts,
         asker: &Entry,
         transaction: &GlobalTransaction,
-    ) -> std::result::Result<bool, String> {
+    ) -> std::result::Result<bool, Unknown> {
         let decider = self.all().into_iter().find(|entry| entry.guid == transaction.coordinator).ok_or_else(|| {
-            "the database that decides on it is not in this instance: attach it, and set this one ONLINE; or, if it is \
-             lost, say what to presume (sp_configure 'in-doubt xact resolution')"
-                .to_owned()
+            Unknown::ForGood(
+                "the database that decides on it is not in this instance: attach it, and set this one ONLINE; or, if it \
+                 is lost, say what to presume (sp_configure 'in-doubt xact resolution')"
+                    .to_owned(),
+            )
         })?;
         let fail = |why: String| {
-            format!("database '{}' decides on it and cannot be asked: {why} Then set this one ONLINE", decider.name)
+            Unknown::Now(format!(
+                "database '{0}' decides on it and cannot be asked: {why} Then set this one ONLINE. If '{0}' is lost, drop it \
+                 and say what to presume (sp_configure 'in-doubt xact resolution')",
+                decider.name
+            ))
         };
         // Who decides has a lower id, so that databases wait for each other in one direction, unless one was attached.
         let mut state = if decider.id < asker.id {
@@ -312,17 +315,17 @@ impl Registry {
             return Ok(log.has_decided(transaction.life, transaction.number));
         }
         // It may have decided to keep it, and have what the transaction did there.
-        Err(format!(
+        Err(Unknown::ForGood(format!(
             "database '{}' decides on it, and its log of that time is gone, so that nobody knows what was decided: detach \
              '{}', attach it with that log, and set this one ONLINE; or, if that is lost, say what to presume (sp_configure \
              'in-doubt xact resolution')",
             decider.name, decider.name
-        ))
+        )))
     }
 
     /// Sees to it that what `decider` has decided for other databases is durable in them, since it is about to go:
-    /// opens those that have to be recovered. Those that could not be told, by their names. Blocks.
-    pub(super) fn tell_participants(&self, parts: &StorageParts, decider: &Entry) -> Vec<String> {
+    /// opens those that have to be recovered. Those that could not be told, and why. Blocks.
+    pub(super) fn tell_participants(&self, parts: &StorageParts, decider: &Entry) -> Vec<Untold> {
         if planted::has(Bug::DropBeforeHeard) {
             return Vec::new();
         }
@@ -335,15 +338,22 @@ impl Registry {
             let _unasked = decider.open(parts, self);
         }
         let waiting = || decider.opened().and_then(|database| Some(database.storage().log()?.tell_participants()));
-        for guid in waiting().unwrap_or_default() {
-            if let Some(entry) = others().find(|entry| entry.guid == guid) {
-                // One that is open or whole then has heard of everything.
-                let _untold = entry.open(parts, self);
+        let mut unopened = BTreeMap::new();
+        for (guid, _) in waiting().unwrap_or_default() {
+            // One that is open or whole then has heard of everything.
+            if let Some(entry) = others().find(|entry| entry.guid == guid)
+                && let Err(error) = entry.open(parts, self)
+            {
+                unopened.insert(guid, error.to_string());
             }
         }
-        // One that is in no list was dropped in an earlier life.
-        let name = |guid| others().find(|entry| entry.guid == guid).map(|entry| entry.name.clone());
-        waiting().unwrap_or_default().into_iter().filter_map(name).collect()
+        let untold = |(guid, failed): (DatabaseGuid, Option<LogError>)| {
+            // One that is in no list was dropped in an earlier life.
+            let database = others().find(|entry| entry.guid == guid)?.name.clone();
+            let why = failed.map(|error| error.to_string()).or_else(|| unopened.remove(&guid));
+            Some(Untold { database, why: why.unwrap_or_default() })
+        };
+        waiting().unwrap_or_default().into_iter().filter_map(untold).collect()
     }
 
     /// Takes an entry out if nobody uses it; `false` if somebody does.
@@ -360,6 +370,20 @@ impl Registry {
     pub(super) fn put_back(&self, entry: Arc<Entry>) {
         self.entries.lock().insert(entry.id, (entry, Held::default()));
     }
+}
+
+/// Why nobody tells whether a transaction over several databases was decided.
+enum Unknown {
+    /// The one that decides is here and cannot be asked now.
+    Now(String),
+    /// No database of the instance knows.
+    ForGood(String),
+}
+
+/// A database that could not be told what another has decided.
+pub(super) struct Untold {
+    pub(super) database: String,
+    pub(super) why: String,
 }
 
 /// What a user has of an entry; the entry has the other share.

@@ -285,6 +285,20 @@ fn a_coordinator_is_not_dropped_while_one_cannot_be_told() {
     instance.drop_database("first").expect("dropped");
 }
 
+#[test]
+fn nothing_is_presumed_while_the_coordinator_may_be_asked_later() {
+    let disk = in_doubt();
+    let fault = Fault::once(Operation::Read, 0, FaultKind::Error(EIO));
+    disk.inject(Fault { path_contains: "first.mdf".to_owned(), forever: true, ..fault });
+    let instance = open(&disk);
+    instance.change_runtime(|runtime| runtime.in_doubt_resolution = InDoubtResolution::PresumeAbort);
+    assert_eq!(number_of(instance.set_online("second")), number::DATABASE_INACCESSIBLE);
+    disk.clear_faults();
+    instance.set_online("first").expect("it can be read again");
+    instance.set_online("second").expect("it asks");
+    assert_eq!(have(&instance, &["second", "first"], 7), [true; 2]);
+}
+
 /// The way out where the database that decided is lost for good.
 #[test]
 fn what_no_database_can_tell_is_presumed_as_the_option_says() {
@@ -295,6 +309,9 @@ fn what_no_database_can_tell_is_presumed_as_the_option_says() {
         let instance = open(&disk);
         assert_eq!(number_of(instance.database("second")), number::DATABASE_INACCESSIBLE);
         instance.change_runtime(|runtime| runtime.in_doubt_resolution = resolution);
+        let refused = instance.set_online("second").expect_err("first is listed").to_sql_error();
+        assert!(refused.message.contains("drop it"), "{refused}");
+        instance.drop_database("first").expect("dropped");
         instance.set_online("second").expect("it is presumed");
         assert_eq!(have(&instance, &["second"], 7), [is_kept]);
         instance.close().expect("closed");
