@@ -43,10 +43,12 @@ pub(super) struct Gathering<'a> {
     pub(super) partitions: Option<&'a [usize]>,
 }
 
-/// How the partitions of a table are told apart: `$PARTITION.[function]([column])`.
-fn partition_number(snapshot: &DatabaseSnapshot, table: &Table) -> Option<String> {
+/// How the partitions of a table are told apart: `[database].$PARTITION.[function]([column])`. The session may be in
+/// another database.
+fn partition_number(place: &Place, snapshot: &DatabaseSnapshot, table: &Table) -> Option<String> {
     let (column, function) = snapshot.partitioning_of(&table.base_index().data_space)?;
-    Some(format!("$PARTITION.{}({})", quoted(&function.name), quoted(&table.columns[column].name)))
+    let [database, function, column] = [place.database.name(), &function.name, &table.columns[column].name].map(quoted);
+    Some(format!("{database}.$PARTITION.{function}({column})"))
 }
 
 impl Gathering<'_> {
@@ -79,7 +81,7 @@ impl Gathering<'_> {
                 _ => format!("CAST({name} AS varchar(8000))"),
             }
         };
-        let number = partition_number(snapshot, table);
+        let number = partition_number(self.place, snapshot, table);
         let keys: Vec<String> = self.columns().iter().map(expression).collect();
         let first = number.as_deref().unwrap_or("1");
         let mut text = format!("SELECT {first}, {}, COUNT_BIG(*) FROM ", keys.join(", "));
