@@ -45,82 +45,146 @@ pub(crate) fn passing(number: u64) -> String {
     format!("passing{number}")
 }
 
-/// Draws what one administrator does: one that keeps house, or one that changes definitions.
-pub(crate) fn draw(
-    random: &mut SplitMix64,
-    tables: &[TableName],
-    count: u64,
-    keeps_house: bool,
-    life: u64,
-) -> Vec<Act> {
-    let mut acts = Vec::new();
-    let mut databases = Vec::new();
-    for step in 0..count {
-        let database = usize::try_from(random.below(DATABASES.len() as u64)).expect("few");
-        let table = &tables[usize::try_from(random.below(tables.len() as u64)).expect("few")];
-        let act = if keeps_house {
-            match random.below(10) {
-                0..5 => Act::Checkpoint(database),
-                5..7 => Act::WritePages(database),
-                7 => Act::FlushLog(database),
-                _ => Act::DropCleanPages,
+/// Numbers of what a life makes: those of the second administrator, and behind these those of the first.
+const NUMBERS_OF_A_LIFE: u64 = 1000;
+const NUMBERS_OF_THE_FIRST: u64 = 500;
+
+/// Draws what the administrators of a life do: the first keeps house, and the second changes definitions.
+pub(crate) fn draw(random: &mut SplitMix64, tables: &[TableName], life: u64) -> [Vec<Act>; 2] {
+    let numbers = life * NUMBERS_OF_A_LIFE;
+    let mut author = Author { random, tables, made: Vec::new(), passing: Vec::new() };
+    let (housekeeping, definitions) = (author.random.below(5), author.random.below(5));
+    let definitions = (numbers..numbers + definitions).flat_map(|number| author.definition(number)).collect();
+    let numbers = numbers + NUMBERS_OF_THE_FIRST;
+    let housekeeping = (numbers..numbers + housekeeping).map(|number| author.housekeeping(number)).collect();
+    [housekeeping, definitions]
+}
+
+struct Author<'a> {
+    random: &'a mut SplitMix64,
+    tables: &'a [TableName],
+    /// Databases that are made, and of these those that are not dropped yet.
+    made: Vec<u64>,
+    passing: Vec<u64>,
+}
+
+/// A transaction over a database that passes and one that stays; the number is its own.
+fn across(database: u64, stays: usize, number: u64) -> Act {
+    Act::Across { database, stays, token: i64::try_from(number * 10).expect("small") + 1 }
+}
+
+impl Author<'_> {
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.random.below(bound as u64)).expect("few")
+    }
+
+    fn housekeeping(&mut self, number: u64) -> Act {
+        let database = self.below(DATABASES.len());
+        match self.random.below(12) {
+            // The other administrator makes and drops it beside this.
+            10.. if !self.made.is_empty() => {
+                let own = self.below(self.made.len());
+                across(self.made[own], database, number)
             }
-        } else {
-            let name = &table.name;
-            let number = life * 1000 + step;
-            match random.below(16) {
-                15 => databases.last().map_or(Act::Checkpoint(database), |own| Act::Reattach(*own)),
-                13 | 14 => match table.shape {
-                    Shape::Switched => Act::Batch(format!(
-                        "BEGIN TRANSACTION; TRUNCATE TABLE {name} WITH (PARTITIONS (1, 3 TO 4)); ALTER TABLE {name} \
-                         SWITCH PARTITION 2 TO {name}_out PARTITION 2; DELETE FROM {name}_out; ROLLBACK"
-                    )),
-                    // What others refer to cannot be truncated.
-                    shape if shape.create_children("").is_some() => Act::Checkpoint(database),
-                    _ => Act::Batch(format!("BEGIN TRANSACTION; TRUNCATE TABLE {name}; ROLLBACK")),
-                },
-                12 => databases.last().map_or(Act::Checkpoint(database), |own| Act::TakeOffline(*own)),
-                0 => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
-                1 => Act::Batch(format!("ALTER INDEX ALL ON {name} REBUILD")),
-                // It would keep the table's partitions from being switched.
-                2 if table.shape == Shape::Switched => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
-                2 => Act::Batch(format!("CREATE INDEX more{number} ON {name} (bal, rid)")),
-                3 => Act::Batch(format!("DROP INDEX IF EXISTS more{} ON {name}", number.saturating_sub(1))),
-                4 => Act::Batch(format!("SELECT * INTO {}.dbo.copy{number} FROM {name}", DATABASES[database])),
-                5 => Act::Batch(format!("TRUNCATE TABLE {}.dbo.side", DATABASES[database])),
-                6 => Act::Batch(format!(
-                    "INSERT {}.dbo.side WITH (TABLOCK) SELECT t.tok, t.pad FROM {name} AS t CROSS JOIN \
-                     GENERATE_SERIES(1, 20)",
-                    DATABASES[database]
-                )),
-                7 => Act::Batch(format!(
-                    "BEGIN TRANSACTION; DROP TABLE IF EXISTS {0}.dbo.undone; CREATE TABLE {0}.dbo.undone (a int); INSERT \
-                     {0}.dbo.undone VALUES (1), (2); ROLLBACK",
-                    DATABASES[database]
-                )),
-                8 | 9 => {
-                    databases.push(number);
-                    Act::MakeDatabase(number)
+            0..5 => Act::Checkpoint(database),
+            5..7 => Act::WritePages(database),
+            7 => Act::FlushLog(database),
+            _ => Act::DropCleanPages,
+        }
+    }
+
+    fn definition(&mut self, number: u64) -> Vec<Act> {
+        let database = self.below(DATABASES.len());
+        let place = DATABASES[database];
+        let table = &self.tables[self.below(self.tables.len())];
+        let (name, shape) = (&table.name, table.shape);
+        let passes = self.passing.last().copied();
+        let act = match self.random.below(22) {
+            0 => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
+            1 => Act::Batch(format!("ALTER INDEX ALL ON {name} REBUILD")),
+            // It would keep the table's partitions from being switched.
+            2 if shape == Shape::Switched => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
+            2 => Act::Batch(format!("CREATE INDEX more{number} ON {name} (bal, rid)")),
+            3 => Act::Batch(format!("DROP INDEX IF EXISTS more{} ON {name}", number.saturating_sub(1))),
+            4 => Act::Batch(format!("SELECT * INTO {place}.dbo.copy{number} FROM {name}")),
+            5 => Act::Batch(format!("TRUNCATE TABLE {place}.dbo.side")),
+            6 => Act::Batch(format!(
+                "INSERT {place}.dbo.side WITH (TABLOCK) SELECT t.tok, LEFT(t.pad, 900) FROM {name} AS t CROSS JOIN \
+                 GENERATE_SERIES(1, 20)"
+            )),
+            7 => Act::Batch(format!(
+                "BEGIN TRANSACTION; DROP TABLE IF EXISTS {place}.dbo.undone; CREATE TABLE {place}.dbo.undone (a int); \
+                 INSERT {place}.dbo.undone VALUES (1), (2); ROLLBACK"
+            )),
+            8 | 9 => {
+                self.made.push(number);
+                self.passing.push(number);
+                Act::MakeDatabase(number)
+            }
+            10 if !self.passing.is_empty() => Act::DropDatabase(self.passing.remove(0)),
+            11 => passes.map_or(Act::Checkpoint(database), Act::TakeOffline),
+            12 => passes.map_or(Act::Checkpoint(database), Act::Reattach),
+            13 | 14 => Act::Batch(taken_back(table)),
+            15..18 => Act::Batch(self.columns(table, number)),
+            18 => Act::Batch(format!("UPDATE STATISTICS {name}")),
+            _ => {
+                let Some(own) = passes else { return vec![Act::Checkpoint(database)] };
+                let mut acts = vec![across(own, database, number)];
+                if self.random.below(2) == 0 {
+                    // Those that it decides for may not have heard of it.
+                    self.passing.retain(|other| *other != own);
+                    acts.push(Act::DropDatabase(own));
                 }
-                10 if !databases.is_empty() => Act::DropDatabase(databases.remove(0)),
-                _ => match databases.last() {
-                    Some(&own) => {
-                        let token = i64::try_from(number * 10).expect("small") + 1;
-                        acts.push(Act::Across { database: own, stays: database, token });
-                        if random.below(2) == 0 {
-                            continue;
-                        }
-                        // Those that it decides for may not have heard of it.
-                        databases.retain(|other| *other != own);
-                        Act::DropDatabase(own)
-                    }
-                    None => Act::Checkpoint(database),
-                },
+                return acts;
             }
         };
-        acts.push(act);
+        vec![act]
     }
-    acts
+
+    /// Columns that come and go, and boundaries of partitions.
+    fn columns(&mut self, table: &TableName, number: u64) -> String {
+        let (database, own) = table.name.split_once(".dbo.").expect("a name with a database");
+        let name = &table.name;
+        let earlier = number.saturating_sub(1 + self.random.below(2));
+        match (table.shape, self.random.below(6)) {
+            // Both of its tables would have to have it.
+            (Shape::Switched, _) => format!("UPDATE STATISTICS {name}"),
+            (Shape::Partitioned, 0..2) => format!(
+                "USE {database}; ALTER PARTITION SCHEME ps_{own} NEXT USED [PRIMARY]; ALTER PARTITION FUNCTION pf_{own}() \
+                 SPLIT RANGE ({})",
+                [30, 150, 250][self.below(3)]
+            ),
+            (Shape::Partitioned, 2) => {
+                format!(
+                    "USE {database}; ALTER PARTITION FUNCTION pf_{own}() MERGE RANGE ({})",
+                    [150, 200, 250][self.below(3)]
+                )
+            }
+            (_, 0..3) => format!("ALTER TABLE {name} ADD more{number} int NULL"),
+            (_, 3) => {
+                format!("ALTER TABLE {name} ADD more{number} int NOT NULL CONSTRAINT of_more{number} DEFAULT {number}")
+            }
+            _ => {
+                format!("ALTER TABLE {name} DROP CONSTRAINT IF EXISTS of_more{earlier}, COLUMN IF EXISTS more{earlier}")
+            }
+        }
+    }
+}
+
+/// What goes at once, and comes back with a rollback.
+fn taken_back(table: &TableName) -> String {
+    let name = &table.name;
+    match table.shape {
+        Shape::Switched => format!(
+            "BEGIN TRANSACTION; TRUNCATE TABLE {name} WITH (PARTITIONS (1, 3 TO 4)); ALTER TABLE {name} SWITCH PARTITION \
+             2 TO {name}_out PARTITION 2; DELETE FROM {name}_out; ROLLBACK"
+        ),
+        // What others refer to cannot be truncated.
+        shape if shape.create_children("").is_some() => {
+            format!("BEGIN TRANSACTION; ALTER TABLE {name} ADD gone int NULL; DELETE FROM {name}_child; ROLLBACK")
+        }
+        _ => format!("BEGIN TRANSACTION; TRUNCATE TABLE {name}; ROLLBACK"),
+    }
 }
 
 /// An administrator.
@@ -130,9 +194,9 @@ pub(crate) struct Other<'w> {
     pub(crate) session: Session,
 }
 
-/// Errors that an administrator must expect beside others: deadlocks, names that others claim, names that are there or
-/// not, databases that are in use.
-const EXPECTED: [i32; 12] = [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 911, 2627];
+/// Errors that an administrator must expect beside others: deadlocks, names that others claim, names and boundaries that
+/// are there or not, databases that are in use.
+const EXPECTED: [i32; 14] = [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 7715, 7721, 911, 2627];
 
 /// Errors that all must expect where the log or the disk may be full: no more room in a database or its log, a file
 /// that cannot be made or extended.

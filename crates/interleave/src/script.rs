@@ -3,7 +3,7 @@
 
 use hobt_base::SplitMix64;
 
-use crate::tables::{BALANCE, RID_MIN, ROWS, SWITCHED, Shape, group, pad};
+use crate::tables::{BALANCE, COLUMNS, RID_MIN, ROWS, SWITCHED, Shape, group, pad};
 
 /// What a transaction may see.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -154,6 +154,8 @@ pub(crate) struct Transaction {
     pub(crate) statements: Vec<Statement>,
     pub(crate) commits: bool,
     pub(crate) is_delayed: bool,
+    /// Milliseconds that it waits for a lock; `None`: for ever.
+    pub(crate) waits_ms: Option<u32>,
 }
 
 /// What one session does in one life of the instance.
@@ -179,6 +181,9 @@ fn chance(random: &mut SplitMix64, percent: u64) -> bool {
 fn length(random: &mut SplitMix64) -> usize {
     [20, 60, 300, 880][usize::try_from(random.below(4)).expect("few")]
 }
+
+/// How much longer values are that have pages of their own.
+const LONGER: usize = 25;
 
 /// Draws scripts.
 pub(crate) struct Author<'t> {
@@ -246,7 +251,9 @@ impl Author<'_> {
             }
         }
         let commits = chance(&mut self.random, 70);
-        Transaction { level, is_autocommit, statements, commits, is_delayed: chance(&mut self.random, 15) }
+        let is_delayed = chance(&mut self.random, 15);
+        let waits_ms = chance(&mut self.random, 10).then_some(60);
+        Transaction { level, is_autocommit, statements, commits, is_delayed, waits_ms }
     }
 
     /// An amount goes from one row to another.
@@ -279,7 +286,10 @@ impl Author<'_> {
         let table = self.table();
         let index = self.index(table);
         let rows = Rows::draw(&mut self.random);
-        let (k, length) = (below(&mut self.random, 400), length(&mut self.random));
+        let (k, mut length) = (below(&mut self.random, 400), length(&mut self.random));
+        if self.tables[table].shape.is_long() {
+            length *= LONGER;
+        }
         match self.random.below(100) {
             0..38 => {
                 let hint = if chance(&mut self.random, 8) { "READCOMMITTEDLOCK" } else { "" };
@@ -320,7 +330,10 @@ impl Author<'_> {
         match self.random.below(4) {
             0 => format!("EXEC {database}.sys.sp_flush_log"),
             1 => format!("SELECT COUNT(*) FROM {name} WITH (NOLOCK)"),
-            _ => format!("INSERT {database}.dbo.side SELECT TOP ({}) tok, pad FROM {name}", 1 + self.random.below(30)),
+            _ => format!(
+                "INSERT {database}.dbo.side SELECT TOP ({}) tok, LEFT(pad, 900) FROM {name}",
+                1 + self.random.below(30)
+            ),
         }
     }
 }
@@ -362,8 +375,8 @@ impl Statement {
                 format!("UPDATE {target} SET {set} {output}{condition}")
             }
             Statement::Insert { table, rid, k, token, length } => format!(
-                "INSERT {} OUTPUT inserted.rid, CAST(NULL AS bigint), CAST(NULL AS int), inserted.tok, inserted.bal VALUES \
-                 ({rid}, {k}, {}, {token}, {BALANCE}, '{}')",
+                "INSERT {} ({COLUMNS}) OUTPUT inserted.rid, CAST(NULL AS bigint), CAST(NULL AS int), inserted.tok, \
+                 inserted.bal VALUES ({rid}, {k}, {}, {token}, {BALANCE}, '{}')",
                 tables[*table].name,
                 group(*rid),
                 pad(*token, *length)
@@ -372,8 +385,8 @@ impl Statement {
                 let pad = pad(*token, *length);
                 format!(
                     "MERGE {} AS t USING (SELECT {rid} AS rid) AS s ON t.rid = s.rid WHEN MATCHED THEN UPDATE SET tok = \
-                     {token}, pad = '{pad}' WHEN NOT MATCHED THEN INSERT VALUES ({rid}, {k}, {}, {token}, {BALANCE}, \
-                     '{pad}') OUTPUT inserted.rid, deleted.tok, deleted.bal, inserted.tok, inserted.bal;",
+                     {token}, pad = '{pad}' WHEN NOT MATCHED THEN INSERT ({COLUMNS}) VALUES ({rid}, {k}, {}, \
+                     {token}, {BALANCE}, '{pad}') OUTPUT inserted.rid, deleted.tok, deleted.bal, inserted.tok, inserted.bal;",
                     tables[*table].name,
                     group(*rid),
                 )
@@ -382,8 +395,8 @@ impl Statement {
                 let row = |rid: i64| format!("({rid}, {}, {})", rid * 30, group(rid));
                 let rows: Vec<String> = (RID_MIN..ROWS).map(row).collect();
                 format!(
-                    "INSERT {} OUTPUT inserted.rid, CAST(NULL AS bigint), CAST(NULL AS int), inserted.tok, inserted.bal \
-                     SELECT v.rid, v.k, v.grp, {token}, {BALANCE}, '{}' FROM (VALUES {}) AS v(rid, k, grp)",
+                    "INSERT {} ({COLUMNS}) OUTPUT inserted.rid, CAST(NULL AS bigint), CAST(NULL AS int), inserted.tok, \
+                     inserted.bal SELECT v.rid, v.k, v.grp, {token}, {BALANCE}, '{}' FROM (VALUES {}) AS v(rid, k, grp)",
                     tables[*table].name,
                     pad(*token, 100),
                     rows.join(", ")

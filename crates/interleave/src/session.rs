@@ -50,7 +50,7 @@ const EXPECTED: [i32; 9] = [
     3961, // the table has changed since the snapshot
     2601, // a duplicate
     2627, //
-    1222, // names that another claims
+    1222, // names that another claims, locks that are waited for too long
     3628, // a table whose definition changed while it was read
     539,  //
 ];
@@ -82,7 +82,7 @@ impl Client<'_> {
 
     /// Runs its script.
     pub(crate) fn run(&mut self, script: &Script) {
-        let mut level = Level::ReadCommitted;
+        let (mut level, mut waits_ms) = (Level::ReadCommitted, None);
         for transaction in script {
             if self.is_over() {
                 return;
@@ -90,6 +90,10 @@ impl Client<'_> {
             if transaction.level != level {
                 level = transaction.level;
                 self.say(&format!("SET TRANSACTION ISOLATION LEVEL {}", level.name()));
+            }
+            if transaction.waits_ms != waits_ms {
+                waits_ms = transaction.waits_ms;
+                self.say(&format!("SET LOCK_TIMEOUT {}", waits_ms.map_or(-1, i64::from)));
             }
             if transaction.is_autocommit {
                 for statement in &transaction.statements {
@@ -318,7 +322,10 @@ impl Client<'_> {
         let mut found = BTreeMap::new();
         for row in &answer.rows {
             let cells = (number(row.first()), number(row.get(1)), number(row.get(2)));
-            let (Some(rid), Some(token), Some(balance)) = cells else { continue };
+            let (Some(rid), Some(token), Some(balance)) = cells else {
+                self.history().is_wrong(format!("session {}: {} shows {row:?}", self.number, seen.text));
+                continue;
+            };
             let pad = row.get(4).and_then(|cell| cell.as_deref()).unwrap_or_default();
             let value = Value { token, balance };
             let before = found.insert(rid, value);
@@ -341,7 +348,10 @@ impl Client<'_> {
         let mut found = BTreeMap::new();
         let mut writes = Vec::new();
         for row in &answer.rows {
-            let Some(rid) = number(row.first()) else { continue };
+            let Some(rid) = number(row.first()) else {
+                self.history().is_wrong(format!("session {}: {} says that it wrote {row:?}", self.number, seen.text));
+                continue;
+            };
             let value = |at: usize| Some(Value { token: number(row.get(at))?, balance: number(row.get(at + 1))? });
             let (before, after) = (value(1), value(3));
             if after.is_none() != deletes || !rows.holds(rid) {

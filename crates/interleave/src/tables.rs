@@ -21,6 +21,9 @@ pub(crate) const GROUPS: i64 = 4;
 /// The least `rid`: those below 0 are inserted only beside others that are there, so that the statement fails.
 pub(crate) const RID_MIN: i64 = -2;
 
+/// The columns of every table. Others may come and go.
+pub(crate) const COLUMNS: &str = "rid, k, grp, tok, bal, pad";
+
 /// The group of a row.
 pub(crate) fn group(rid: i64) -> i64 {
     rid.rem_euclid(GROUPS)
@@ -45,6 +48,10 @@ pub(crate) enum Shape {
     Partitioned,
     /// Clustered and partitioned by `rid`, its other index with it: a partition can be switched out, and back in.
     Switched,
+    /// A heap whose rows have values on pages of their own.
+    LongHeap,
+    /// Clustered by `rid`, with values on pages of their own.
+    LongTree,
 }
 
 /// The partition of [`Shape::Switched`] that is switched holds these rows.
@@ -52,7 +59,7 @@ pub(crate) const SWITCHED: std::ops::Range<i64> = 3..6;
 
 impl Shape {
     /// Every one.
-    pub(crate) const ALL: [Shape; 7] = [
+    pub(crate) const ALL: [Shape; 9] = [
         Shape::Heap,
         Shape::HeapIndexed,
         Shape::Tree,
@@ -60,20 +67,25 @@ impl Shape {
         Shape::Moving,
         Shape::Partitioned,
         Shape::Switched,
+        Shape::LongHeap,
+        Shape::LongTree,
     ];
 
     /// What makes a table of it.
     pub(crate) fn create(self, name: &str) -> String {
-        let columns = "rid int NOT NULL, k int NOT NULL, grp int NOT NULL, tok bigint NOT NULL, bal int NOT NULL, \
-                       pad varchar(900) NOT NULL";
+        let pad = if self.is_long() { "max" } else { "900" };
+        let columns = format!(
+            "rid int NOT NULL, k int NOT NULL, grp int NOT NULL, tok bigint NOT NULL, bal int NOT NULL, pad \
+             varchar({pad}) NOT NULL"
+        );
         let plain = format!("CREATE TABLE {name} ({columns})");
         match self {
-            Shape::Heap => format!("{plain}; CREATE UNIQUE INDEX by_rid ON {name} (rid)"),
+            Shape::Heap | Shape::LongHeap => format!("{plain}; CREATE UNIQUE INDEX by_rid ON {name} (rid)"),
             Shape::HeapIndexed => format!(
                 "{plain}; CREATE UNIQUE INDEX by_rid ON {name} (rid) INCLUDE (tok); CREATE INDEX by_grp ON {name} (grp); \
                  CREATE INDEX by_k ON {name} (k) INCLUDE (bal)"
             ),
-            Shape::Tree => format!("CREATE TABLE {name} ({columns}, PRIMARY KEY CLUSTERED (rid))"),
+            Shape::Tree | Shape::LongTree => format!("CREATE TABLE {name} ({columns}, PRIMARY KEY CLUSTERED (rid))"),
             Shape::TreeIndexed => format!(
                 "CREATE TABLE {name} ({columns}, PRIMARY KEY CLUSTERED (rid)); CREATE INDEX by_grp ON {name} (grp) \
                  INCLUDE (tok); CREATE UNIQUE INDEX by_tok ON {name} (tok, rid)"
@@ -112,12 +124,17 @@ impl Shape {
         })
     }
 
+    /// Whether `pad` may be longer than a page.
+    pub(crate) fn is_long(self) -> bool {
+        matches!(self, Shape::LongHeap | Shape::LongTree)
+    }
+
     /// Its indexes but the heap or the clustered one, for hints.
     pub(crate) fn indexes(self) -> &'static [&'static str] {
         match self {
-            Shape::Heap | Shape::Moving | Shape::Partitioned => &["by_rid"],
+            Shape::Heap | Shape::LongHeap | Shape::Moving | Shape::Partitioned => &["by_rid"],
             Shape::HeapIndexed => &["by_rid", "by_grp", "by_k"],
-            Shape::Tree => &[],
+            Shape::Tree | Shape::LongTree => &[],
             Shape::TreeIndexed => &["by_grp", "by_tok"],
             Shape::Switched => &["by_grp"],
         }
@@ -147,5 +164,5 @@ pub(crate) fn fill(name: &str) -> String {
         let grp = group(rid);
         write!(rows, "{separator}({rid}, {}, {grp}, 0, {BALANCE}, '{}')", rid * 30, pad(0, 40)).expect("a string");
     }
-    format!("INSERT {name} VALUES {rows}")
+    format!("INSERT {name} ({COLUMNS}) VALUES {rows}")
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hobt_base::SplitMix64;
@@ -17,7 +18,7 @@ use crate::judge::{self, Rows};
 use crate::others::{self, Act, Other, passing};
 use crate::script::{Author, Script, TableName};
 use crate::session::{Client, SharedHistory, ask};
-use crate::tables::{ROWS, Shape, fill};
+use crate::tables::{ROWS, Shape, fill, is_pad_of};
 use crate::{Options, Report};
 
 /// The databases that stay.
@@ -126,10 +127,7 @@ impl Cast {
         let sessions = 2 + random.below(options.sessions.saturating_sub(1).max(1));
         let mut count = || 1 + random.below(options.transactions.max(1));
         let scripts: Vec<Script> = (0..sessions).map(|_| author.script(count())).collect();
-        let others = [true, false].map(|keeps_house| {
-            let count = random.below(5);
-            others::draw(random, tables, count, keeps_house, life)
-        });
+        let others = others::draw(random, tables, life);
         let habit = match random.below(4) {
             0 => Habit::OneOf(2),
             1 => Habit::OneOf(15),
@@ -265,6 +263,8 @@ pub(crate) struct World {
     numbers: BTreeSet<(usize, bool, i64)>,
     report: Report,
     log: Vec<String>,
+    /// What ran alone could not go on, and was ended by a loss of power that is no crash.
+    is_stuck: Arc<AtomicBool>,
 }
 
 type Step<T> = Result<T, String>;
@@ -280,7 +280,8 @@ impl World {
         let disk = SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory without a device");
         let (rows, passing, log) = (Rows::new(), Passing::default(), Vec::new());
         let (options, cast, report) = (options.clone(), cast.clone(), Report::default());
-        World { seed, options, cast, disk, rows, passing, numbers: BTreeSet::new(), report, log }
+        let is_stuck = Arc::default();
+        World { seed, options, cast, disk, rows, passing, numbers: BTreeSet::new(), report, log, is_stuck }
     }
 
     pub(crate) fn take_log(&mut self) -> Vec<String> {
@@ -311,7 +312,7 @@ impl World {
     /// Does something as the only actor of a schedule: on one thread, and in simulated time.
     fn alone<T: Send>(&mut self, act: impl FnOnce(&mut World) -> T + Send) -> T {
         let seed = self.seed ^ self.report.starts.rotate_right(16);
-        let disk = Arc::clone(&self.disk);
+        let (disk, is_stuck) = (Arc::clone(&self.disk), Arc::clone(&self.is_stuck));
         let mut done = None;
         let to = &mut done;
         let act = move || {
@@ -320,6 +321,7 @@ impl World {
         };
         let schedule = Schedule::new(seed, Habit::OneOf(u64::MAX)).on_stuck(move || {
             eprintln!("seed {seed}: nobody else runs, and it cannot go on");
+            is_stuck.store(true, Ordering::Relaxed);
             disk.lose_power(seed);
         });
         let (_, mut ended) = schedule.run(vec![("world".to_owned(), Box::new(act))]);
@@ -580,7 +582,12 @@ impl World {
     }
 
     fn stop(&self, text: String) -> Stop {
-        if self.disk.is_off() { Stop::Crash } else { Stop::Bug(text) }
+        match self.disk.is_off() {
+            // That ended it, and the power with it.
+            _ if self.is_stuck.load(Ordering::Relaxed) => Stop::Bug(format!("it could not go on: {text}")),
+            true => Stop::Crash,
+            false => Stop::Bug(text),
+        }
     }
 
     fn query(&self, session: &mut Session, batch: &str) -> Result<Vec<Vec<Option<String>>>, Stop> {
@@ -597,9 +604,9 @@ impl World {
         self.look_at_databases(&mut session)?;
         let mut rows = Rows::new();
         for (number, table) in self.cast.tables.clone().iter().enumerate() {
-            let base = self.rows_of(&mut session, number, &format!("SELECT rid, tok, bal FROM {}", table.name))?;
+            let base = self.rows_of(&mut session, number, &format!("SELECT rid, tok, bal, pad FROM {}", table.name))?;
             for index in table.shape.indexes() {
-                let query = format!("SELECT rid, tok, bal FROM {} WITH (INDEX({index}))", table.name);
+                let query = format!("SELECT rid, tok, bal, pad FROM {} WITH (INDEX({index}))", table.name);
                 let by_index = self.rows_of(&mut session, number, &query)?;
                 if by_index != base {
                     return Err(Stop::Bug(format!("{}: {by_index:?} by index {index}, {base:?} without", table.name)));
@@ -638,7 +645,13 @@ impl World {
         let mut found = BTreeMap::new();
         for row in self.query(session, query)? {
             let number = |at: usize| row.get(at)?.as_deref()?.parse::<i64>().ok();
-            let (Some(rid), Some(token), Some(balance)) = (number(0), number(1), number(2)) else { continue };
+            let (Some(rid), Some(token), Some(balance)) = (number(0), number(1), number(2)) else {
+                return Err(Stop::Bug(format!("a row is {row:?}: {query}")));
+            };
+            let pad = row.get(3).and_then(|cell| cell.as_deref()).unwrap_or_default();
+            if !is_pad_of(token, pad) {
+                return Err(Stop::Bug(format!("row {rid} of token {token} has {} other bytes: {query}", pad.len())));
+            }
             if found.insert((table, rid), Value { token, balance }).is_some() {
                 return Err(Stop::Bug(format!("row {rid} is there twice: {query}")));
             }
@@ -672,12 +685,10 @@ impl World {
         for number in self.passing.listed.clone() {
             let there = format!("SELECT tok FROM {}.dbo.m ORDER BY tok", passing(number));
             let name = passing(number);
-            // The table may not have been made yet.
+            // The table may not have been made yet; then nothing is anywhere of it.
             let made = self.query(session, &format!("SELECT OBJECT_ID('{name}.dbo.m')"))?;
-            if made.first().is_none_or(|row| row.first().cloned().flatten().is_none()) {
-                continue;
-            }
-            let there = tokens(&self.query(session, &there)?);
+            let is_made = made.first().is_some_and(|row| row.first().cloned().flatten().is_some());
+            let there = if is_made { tokens(&self.query(session, &there)?) } else { BTreeSet::new() };
             for (stays, database) in DATABASES.iter().enumerate() {
                 let query = format!("SELECT tok FROM {database}.dbo.crossed WHERE passing = {number} ORDER BY tok");
                 let here = tokens(&self.query(session, &query)?);

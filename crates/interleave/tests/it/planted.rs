@@ -3,11 +3,14 @@
 use hobt_interleave::{Options, simulate};
 use hobt_sync::planted::{Bug, plant};
 
-/// The first of some seeds that finds something.
+/// The first of some seeds that fails with a bug, and not without.
 fn found(bug: Bug, seeds: u64) -> Option<u64> {
     let _alone = crate::alone();
-    let _planted = plant(Some(bug));
-    (0..seeds).find(|&seed| simulate(seed, &Options::default()).is_err())
+    let fails = |seed: u64, bug: Option<Bug>| {
+        let _planted = plant(bug);
+        simulate(seed, &Options::default()).is_err()
+    };
+    (0..seeds).find(|&seed| fails(seed, Some(bug)) && !fails(seed, None))
 }
 
 #[test]
