@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_access::{
-    AccessError, AllocationCheck, BTree, BTreeError, DataFileDescription, Direction, KeyRange, Storage,
+    AccessError, AllocationCheck, BTree, BTreeError, DataFileDescription, Direction, Hobt, KeyRange, Storage,
     StorageSettings, TreeDescription, recover,
 };
-use hobt_base::{DatabaseId, FileId, Lsn, PAGE_SIZE, PageId, SessionId, SplitMix64};
+use hobt_base::{DatabaseId, FileId, HobtId, Lsn, PAGE_SIZE, PageId, SessionId, SplitMix64};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_disk::{Disk, Fault, FaultKind, OpenOptions, Operation, SimulatedConfig, SimulatedDisk};
 use hobt_log::{Log, LogFile};
 use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, TransactionLog, Transactions};
 
 use super::{Model, build, change, rows_of, shapes};
-use crate::world::{GROUP, Row, TAG, image};
+use crate::world::{GROUP, Row, TAG, image, random_row, rows_in, sorted, table};
 
 const PAGES: u32 = 4096;
 const RING_BYTES: usize = 1 << 20;
@@ -348,4 +348,116 @@ fn after_a_crash_a_tree_has_what_its_threads_had_committed() {
         |name: &str, or: u64| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(or);
     let first = from_environment("HOBT_SEED", 0);
     (first..first + from_environment("HOBT_TREE_SEEDS", 12) / 2).for_each(run_threads);
+}
+
+/// A checkpoint gives up no record of a transaction whose end is not durable: of a tree.
+#[test]
+fn a_tree_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash() {
+    for seed in 0..4 {
+        let mut random = SplitMix64::new(seed);
+        let shape = &shapes()[0];
+        let mut database = Logged::create(128);
+        let mut rows = Model::new();
+        let mut changes = |tree: &Arc<BTree>, context: &StatementContext, rows: &mut Model| {
+            (0..200).for_each(|_| {
+                let row = shape.row(&mut random, 20_000, 300);
+                change(tree, context, &mut random, rows, row).expect("the disk is well");
+            });
+        };
+        let made = database.statement();
+        let tree = BTree::create(&database.storage, &shape.description(), &made).expect("room");
+        changes(&tree, &made, &mut rows);
+        made.commit().expect("the disk is well");
+        database.checkpoint(Some(&tree)).expect("the disk is well");
+        let undone = database.statement();
+        changes(&tree, &undone, &mut rows.clone());
+        let begun = database.begin_checkpoint(&tree).expect("the disk is well");
+        undone.roll_back().expect("the disk is well");
+        database.storage.end_checkpoint(begun).expect("the disk is well");
+        database.disk.crash(seed);
+        drop(undone);
+        database.recover(128).expect("what is needed is in the log");
+        let run_list = tree.hobt().run_list();
+        let mut life = Life { tree, committed: rows, perhaps: None };
+        check(&database, &shape.description(), run_list, &mut life, &format!("seed {seed}"));
+    }
+}
+
+/// The rows of a heap, in no order.
+fn rows_of_heap(heap: &Hobt) -> Vec<Row> {
+    sorted(rows_in(heap))
+}
+
+/// A checkpoint gives up no record of a transaction whose end is not durable: of a heap.
+#[test]
+fn a_heap_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash() {
+    for seed in 0..4 {
+        let mut random = SplitMix64::new(seed);
+        let layout = table();
+        let mut database = Logged::create(128);
+        let made = database.statement();
+        let create = |context: &StatementContext| {
+            Hobt::create(&database.storage, HobtId(77), GROUP, Arc::clone(&layout), 3, context).expect("room")
+        };
+        let heap = create(&made);
+        let mut row = || image(&random_row(&mut random, &layout, 300));
+        let places: Vec<_> = (0..200).map(|_| heap.insert(&made, &row()).expect("room")).collect();
+        made.commit().expect("the disk is well");
+        let begun = database.storage.begin_checkpoint().expect("the disk is well");
+        heap.save_counts().expect("the disk is well");
+        database.storage.flush().expect("the disk is well");
+        database.storage.end_checkpoint(begun).expect("the disk is well");
+        let before = rows_of_heap(&heap);
+        let undone = database.statement();
+        for (page, slot) in places.iter().step_by(3) {
+            heap.delete(&undone, *page, *slot).expect("the disk is well");
+            heap.insert(&undone, &row()).expect("room");
+        }
+        let begun = database.storage.begin_checkpoint().expect("the disk is well");
+        heap.save_counts().expect("the disk is well");
+        database.storage.flush().expect("the disk is well");
+        undone.roll_back().expect("the disk is well");
+        database.storage.end_checkpoint(begun).expect("the disk is well");
+        database.disk.crash(seed);
+        let run_list = heap.run_list();
+        drop((undone, heap));
+        database.recover(128).expect("what is needed is in the log");
+        let opened = Hobt::open(&database.storage, HobtId(77), GROUP, Arc::clone(&layout), 3, run_list);
+        let heap = opened.expect("a sound heap");
+        assert_eq!(rows_of_heap(&heap), before, "seed {seed}");
+        let mut check = AllocationCheck::new(&database.storage).expect("readable maps");
+        check.add_hobt(&heap).expect("readable pages");
+        assert_eq!(check.finish(), [], "seed {seed}");
+    }
+}
+
+/// A checkpoint gives up no record of a transaction whose end is not durable: of one that frees extents behind its
+/// commit.
+#[test]
+fn no_extent_is_lost_where_a_drop_comes_amid_a_checkpoint_and_then_a_crash() {
+    for seed in 0..4 {
+        let mut random = SplitMix64::new(seed);
+        let shape = &shapes()[0];
+        let mut database = Logged::create(128);
+        let made = database.statement();
+        let tree = BTree::create(&database.storage, &shape.description(), &made).expect("room");
+        let mut rows = Model::new();
+        for _ in 0..2_000 {
+            let row = shape.row(&mut random, 20_000, 300);
+            change(&tree, &made, &mut random, &mut rows, row).expect("the disk is well");
+        }
+        made.commit().expect("the disk is well");
+        database.checkpoint(Some(&tree)).expect("the disk is well");
+        let dropped = database.statement();
+        tree.drop_storage(&dropped).expect("the disk is well");
+        let begun = database.storage.begin_checkpoint().expect("the disk is well");
+        database.storage.flush().expect("the disk is well");
+        dropped.commit().expect("the disk is well");
+        database.storage.end_checkpoint(begun).expect("the disk is well");
+        database.disk.crash(seed);
+        drop((dropped, tree));
+        database.recover(128).expect("what is needed is in the log");
+        let check = AllocationCheck::new(&database.storage).expect("readable maps");
+        assert_eq!(check.finish(), [], "seed {seed}");
+    }
 }
