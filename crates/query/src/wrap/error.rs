@@ -56,7 +56,7 @@ fn translate(error: &DataFusionError) -> SqlError {
     let root = error.find_root();
     let message = root.to_string();
     if matches!(root, DataFusionError::ResourcesExhausted(_)) {
-        return out_of_memory();
+        return out_of_memory(&message);
     }
     if is_full_disk(root, &message) {
         return no_room_to_spill();
@@ -70,13 +70,16 @@ fn translate(error: &DataFusionError) -> SqlError {
     SqlError::internal(message)
 }
 
-/// 701.
-fn out_of_memory() -> SqlError {
+/// 701; `refused` says what was asked for, and what there was.
+fn out_of_memory(refused: &str) -> SqlError {
     SqlError::new(
         number::OUT_OF_MEMORY,
-        "There is insufficient system memory in resource pool 'default' to run this query. Its sorts, groups or joins \
-         keep more rows than fit: select fewer or shorter columns, run it with a lower MAXDOP or when fewer queries run, \
-         or give the instance more memory.",
+        format!(
+            "There is insufficient system memory in resource pool 'default' to run this query. Its sorts, groups or joins \
+             keep more rows than fit: select fewer or shorter columns, run it with a lower MAXDOP or when fewer queries \
+             run, or give the instance more memory. ({})",
+            refused.trim_start_matches("Resources exhausted: ")
+        ),
     )
 }
 
