@@ -40,11 +40,16 @@ pub(crate) fn tree_named(name: &str) -> TableDefinition {
 
 /// A database whose log has 8 MiB and no more, with two trees.
 fn with_small_log(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
+    with_log(disk, Growth::None)
+}
+
+/// A database whose log begins with 8 MiB, with two trees.
+fn with_log(disk: &Arc<SimulatedDisk>, growth: Growth) -> (Arc<Instance>, DatabaseUse) {
     let instance = open(disk);
     let log = FileDefinition {
         name: Some("small".to_owned()),
         size_pages: Some(1024),
-        growth: Some(Growth::None),
+        growth: Some(growth),
         ..FileDefinition::default()
     };
     let definition = DatabaseDefinition {
@@ -267,4 +272,38 @@ fn checkpoints_in_a_log_that_is_nearly_full_leave_the_database_online() {
     drop(filler);
     drop(database);
     instance.close().expect("closed");
+}
+
+/// A log that could grow finds no room on the disk, beside a transaction that keeps it from being freed: the next row is
+/// refused, the database stays as it is, and a start finds what had committed.
+#[test]
+fn a_log_that_cannot_grow_on_a_full_disk_refuses_what_is_new_and_nothing_else() {
+    let disk = simulated();
+    let (instance, database) = with_log(&disk, Growth::Pages(128));
+    run(&instance, |ctx| insert(&database, ctx, "t", -1, 10)).expect("there is room");
+    let filler = begin_as(&instance, SessionId(52), Arc::default());
+    insert(&database, &filler, "filler", 0, 1).expect("there is room");
+    // It grows once, and then not again.
+    disk.leave_free(Some(1 << 20));
+    let mut committed = 1;
+    let refused = loop {
+        let ctx = begin_as(&instance, SessionId(53), Arc::default());
+        let done = insert(&database, &ctx, "t", committed, 3000);
+        instance.end_statement(&ctx, done.is_ok(), &[&database]).expect("it ends");
+        match done {
+            Ok(()) => committed += 1,
+            Err(error) => break error.to_sql_error(),
+        }
+        assert!(committed < 100_000, "9 MiB are full some time");
+    };
+    assert!([number::LOG_FULL, number::FILEGROUP_FULL].contains(&refused.number), "{refused}");
+    assert_eq!(database.state(), DatabaseState::Online);
+    instance.end_statement(&filler, false, &[&database]).expect("undone");
+    disk.crash(11);
+    drop((filler, database, instance));
+    disk.leave_free(None);
+    let instance = open(&disk);
+    let database = instance.database("d").expect("it is recovered");
+    assert_eq!(places(&database, "t").len(), committed as usize);
+    assert_eq!(places(&database, "filler").len(), 0);
 }
