@@ -10,7 +10,7 @@
 //! Leaves to others: what the catalog says exists (it names the heaps to [`AllocationCheck::add_hobt`]), what values
 //! mean, repairs. A page of values to which no row points is none: an undo may leave such pages in their run.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,7 @@ use hobt_page::{
 use hobt_txn::Transactions;
 
 use crate::btree::{TreeFault, Wrong};
+use crate::page_set::PageSet;
 use crate::storage::DataFile;
 use crate::{AccessError, BTree, Hobt, Storage};
 
@@ -138,27 +139,20 @@ pub struct AllocationCheck {
     /// The files that there were when it began, each with one bit an extent: in a run, or kept for allocation pages.
     owned: BTreeMap<FileId, (Arc<DataFile>, Vec<bool>)>,
     findings: Vec<Finding>,
+    /// What was noted of damaged pages, so that it is noted once.
+    damaged: HashMap<PageId, Vec<PageDamage>>,
     cancelled: Arc<AtomicBool>,
     /// Who gives stamps out.
     clock: Option<Arc<Transactions>>,
 }
 
-/// The pages of values of one heap or tree.
-#[derive(Default)]
-struct ValuePages {
-    /// Those that are in its runs.
-    own: HashSet<PageId>,
-    /// Those that a value has.
-    used: HashSet<PageId>,
+/// The pages of values in the runs of one heap or tree; those that a value has are put into the set.
+fn value_pages_of(runs: &[Run]) -> PageSet {
+    PageSet::empty(value_runs(runs).map(|run| (run.first.file, run.first.number..run.used_end())))
 }
 
-impl ValuePages {
-    fn of(runs: &[Run]) -> ValuePages {
-        let values = runs.iter().filter(|run| run.contents == RunContents::LargeValues);
-        let pages =
-            values.flat_map(|run| (run.first.number..run.used_end()).map(|number| PageId::new(run.first.file, number)));
-        ValuePages { own: pages.collect(), used: HashSet::new() }
-    }
+fn value_runs(runs: &[Run]) -> impl Iterator<Item = &Run> {
+    runs.iter().filter(|run| run.contents == RunContents::LargeValues)
 }
 
 impl AllocationCheck {
@@ -201,7 +195,8 @@ impl AllocationCheck {
             let of_maps = (0..size.max(extents)).map(of_maps).collect();
             owned.insert(file.id(), (file, of_maps));
         }
-        Ok(AllocationCheck { storage: Arc::clone(storage), owned, findings, cancelled: Arc::default(), clock: None })
+        let (storage, cancelled) = (Arc::clone(storage), Arc::default());
+        Ok(AllocationCheck { storage, owned, findings, damaged: HashMap::new(), cancelled, clock: None })
     }
 
     /// The check, which ends with [`AccessError::Cancelled`] soon after `cancelled` was set.
@@ -255,14 +250,14 @@ impl AllocationCheck {
         let runs = hobt.runs();
         self.compare_list(hobt, &runs)?;
         self.own_all(hobt, &runs)?;
-        let mut values = ValuePages::of(&runs);
+        let mut values = value_pages_of(&runs);
         let mut rows = 0;
         for run in &runs {
             for number in run.row_pages() {
                 rows += self.page_rows(hobt, PageId::new(run.first.file, number), &mut values)?;
             }
         }
-        self.value_pages(hobt, &values)?;
+        self.value_pages(hobt, &runs)?;
         if rows != hobt.row_count() {
             self.findings.push(Finding::RowCount { hobt: hobt.id(), counted: hobt.row_count(), found: rows });
         }
@@ -284,13 +279,13 @@ impl AllocationCheck {
             Wrong::Tree(fault) => Finding::Tree { page, fault },
         };
         self.findings.extend(wrong.into_iter().map(finding));
-        let mut values = ValuePages::of(&runs);
+        let mut values = value_pages_of(&runs);
         for run in &runs {
             for number in run.row_pages() {
                 self.tree_page(hobt, PageId::new(run.first.file, number), &mut values)?;
             }
         }
-        self.value_pages(hobt, &values)?;
+        self.value_pages(hobt, &runs)?;
         if figures.rows != hobt.row_count() {
             let counted = hobt.row_count();
             self.findings.push(Finding::RowCount { hobt: hobt.id(), counted, found: figures.rows });
@@ -299,7 +294,7 @@ impl AllocationCheck {
     }
 
     /// The header of a page of a tree and the long values of a leaf.
-    fn tree_page(&mut self, hobt: &Hobt, id: PageId, values: &mut ValuePages) -> Result<(), AccessError> {
+    fn tree_page(&mut self, hobt: &Hobt, id: PageId, values: &mut PageSet) -> Result<(), AccessError> {
         self.check_cancelled()?;
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));
@@ -312,10 +307,14 @@ impl AllocationCheck {
     }
 
     /// The pages of a HOBT with pieces of values.
-    fn value_pages(&mut self, hobt: &Hobt, values: &ValuePages) -> Result<(), AccessError> {
-        let mut pages: Vec<PageId> = values.own.iter().copied().collect();
-        pages.sort_unstable();
-        pages.into_iter().try_for_each(|id| self.value_page(hobt, id))
+    fn value_pages(&mut self, hobt: &Hobt, runs: &[Run]) -> Result<(), AccessError> {
+        let pages = |run: &Run| {
+            (run.first.number..run.used_end()).map({
+                let file = run.first.file;
+                move |number| PageId::new(file, number)
+            })
+        };
+        value_runs(runs).flat_map(pages).try_for_each(|id| self.value_page(hobt, id))
     }
 
     /// What a header says besides what it is for.
@@ -331,9 +330,10 @@ impl AllocationCheck {
 
     /// Notes what is wrong with a page, unless it is known.
     fn note_damage(&mut self, page: PageId, damage: PageDamage) {
-        let finding = Finding::Page { page, damage };
-        if !self.findings.contains(&finding) {
-            self.findings.push(finding);
+        let of_page = self.damaged.entry(page).or_default();
+        if !of_page.contains(&damage) {
+            of_page.push(damage);
+            self.findings.push(Finding::Page { page, damage });
         }
     }
 
@@ -425,7 +425,7 @@ impl AllocationCheck {
         hobt: &Hobt,
         id: PageId,
         bytes: &PageBytes,
-        values: &mut ValuePages,
+        values: &mut PageSet,
     ) -> Result<(), AccessError> {
         if PageHeader::read(bytes).is_ok_and(|header| header.page_type != PageType::Row) {
             return Ok(());
@@ -439,10 +439,10 @@ impl AllocationCheck {
                 if let Ok(StoredValue::Pointer(pointer)) = page.stored(column, slot) {
                     let mut wrong = Vec::new();
                     let read = hobt.for_each_value_page(&pointer, &mut |page| {
-                        if !values.own.contains(&page) {
+                        if !values.is_of_runs(page) {
                             let rule = "a page of a value in the runs of values";
                             wrong.push(Finding::Page { page, damage: PageDamage::Structure { rule } });
-                        } else if !values.used.insert(page) {
+                        } else if !values.insert(page) {
                             wrong.push(Finding::SharedValue { page, row_page: id });
                         }
                     });
@@ -455,7 +455,7 @@ impl AllocationCheck {
     }
 
     /// The live rows of a page of a heap; damage counts as none.
-    fn page_rows(&mut self, hobt: &Hobt, id: PageId, values: &mut ValuePages) -> Result<u64, AccessError> {
+    fn page_rows(&mut self, hobt: &Hobt, id: PageId, values: &mut PageSet) -> Result<u64, AccessError> {
         self.check_cancelled()?;
         let file = self.storage.file(id.file)?;
         let page = file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()));

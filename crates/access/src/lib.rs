@@ -24,6 +24,7 @@ mod free_extents;
 mod hobt;
 mod load;
 mod log_record;
+mod page_set;
 mod read_ahead;
 mod recovery;
 mod row_store;

@@ -4,13 +4,12 @@
 //! them, levels fall by one, each leaf names the next one, each page of the runs is reached once, and the live rows are
 //! as many as the count says. Nothing may change the tree meanwhile; that pages are put elsewhere waits for it.
 
-use std::collections::HashSet;
-
 use hobt_base::{PAGE_SIZE, PageId};
 use hobt_page::{PageDamage, PageFlags, PageHeader, check_index_page, check_row_page};
 
 use super::BTree;
 use crate::AccessError;
+use crate::page_set::PageSet;
 
 /// What a tree looks like.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -119,10 +118,8 @@ impl From<TreeFault> for Wrong {
 struct Walk {
     figures: TreeFigures,
     wrong: Vec<(PageId, Wrong)>,
-    /// The pages of the runs that were not reached yet.
-    left: HashSet<PageId>,
-    /// The pages of the runs.
-    own: HashSet<PageId>,
+    /// The pages of the runs; in the set are those that were reached.
+    reached: PageSet,
     /// The last leaf, and which it names as the next.
     last_leaf: Option<(PageId, PageId)>,
 }
@@ -158,27 +155,23 @@ impl BTree {
     /// A page cannot be read.
     pub(crate) fn check(&self) -> Result<(TreeFigures, Vec<(PageId, Wrong)>), AccessError> {
         let _stay = self.moves.read();
-        let mut left = HashSet::new();
-        for run in self.hobt.runs() {
-            left.extend(run.row_pages().map(|number| PageId::new(run.first.file, number)));
-        }
-        let own = left.clone();
-        let mut walk = Walk { figures: TreeFigures::default(), wrong: Vec::new(), left, own, last_leaf: None };
+        let runs = self.hobt.runs();
+        let reached = PageSet::empty(runs.iter().map(|run| (run.first.file, run.row_pages())));
+        let mut walk = Walk { figures: TreeFigures::default(), wrong: Vec::new(), reached, last_leaf: None };
         self.walk(&mut walk, self.root, None, &[], None)?;
         if let Some((id, next)) = walk.last_leaf.filter(|(_, next)| *next != PageId::default()) {
             walk.note(id, TreeFault::NextLeaf { next });
         }
-        let mut unreached: Vec<PageId> = walk.left.iter().copied().collect();
-        unreached.sort_unstable();
-        for id in unreached {
+        let Walk { mut figures, mut wrong, reached, .. } = walk;
+        for id in reached.others() {
             match self.is_free(id) {
-                Ok(true) => walk.figures.free += 1,
-                Ok(false) => walk.note(id, TreeFault::Unreached),
-                Err(AccessError::Damaged { page, damage, .. }) => walk.note(page, damage),
+                Ok(true) => figures.free += 1,
+                Ok(false) => wrong.push((id, TreeFault::Unreached.into())),
+                Err(AccessError::Damaged { page, damage, .. }) => wrong.push((page, damage.into())),
                 Err(error) => return Err(error),
             }
         }
-        Ok((walk.figures, walk.wrong))
+        Ok((figures, wrong))
     }
 
     /// Whether a page is one that `REORGANIZE` has emptied.
@@ -198,8 +191,8 @@ impl BTree {
         high: Option<&[u8]>,
     ) -> Result<(), AccessError> {
         let parent = above.map_or(id, |(parent, _)| parent);
-        if !walk.left.remove(&id) {
-            if walk.own.contains(&id) {
+        if !walk.reached.insert(id) {
+            if walk.reached.is_of_runs(id) {
                 walk.note(id, TreeFault::TwoParents { parent });
             } else {
                 walk.note(id, TreeFault::ForeignChild { parent });
