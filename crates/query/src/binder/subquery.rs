@@ -18,7 +18,7 @@ use super::bound::BoundExpr;
 use super::comparison::{comparable, engine_operator};
 use super::condition::balanced;
 use super::query::{Body, QueryUse};
-use super::scope::{Names, Outer};
+use super::scope::{Names, Outer, Scope, ScopeColumn};
 use super::unnest::is_beyond_engine;
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::{Kernel, Operation, SingleValue, sql_error_of};
@@ -67,9 +67,15 @@ fn as_outer(expr: Expr, sql_type_of: &dyn Fn(&Column) -> Option<SqlType>) -> Res
 }
 
 /// Whether `NOT IN` can be a join by nothing but the equation of both values. DataFusion's join that knows what NULL
-/// does has room for one equation of columns; it takes it for any whose columns, those that correlate too, may be NULL.
-fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), top: bool) -> bool {
-    let knows_null = top && !left.column_refs().is_empty();
+/// does has room for one equation of columns; it takes it for any whose columns, those that correlate too, may be NULL,
+/// and asks nothing but columns: of others an expression may be NULL, too.
+fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), (scope, top): (&Scope, bool)) -> bool {
+    let columns = left.column_refs();
+    let is_null_seen = || {
+        let is_nullable = |column: &ScopeColumn| column.nullable && columns.contains(&column.column);
+        plan.schema().field(0).is_nullable() || scope.columns().any(is_nullable)
+    };
+    let knows_null = top && !columns.is_empty() && is_null_seen();
     !is_correlated(plan) && (nullable == (false, false) || knows_null)
 }
 
@@ -198,7 +204,7 @@ impl Binder<'_> {
             && !is_beyond_engine(&plan, true)
             && (top || !(is_correlated(&plan) || is_set(&plan)))
             && !left.contains_outer();
-        if can_join && (!negated || is_one_equation(&left, &plan, nullable, top)) {
+        if can_join && (!negated || is_one_equation(&left, &plan, nullable, (site.scope, top))) {
             return Ok(Expr::InSubquery(InSubquery::new(Box::new(left), subquery_of(plan), negated)));
         }
         // The rows that keep `NOT IN` from being true: equal ones, and NULL on either side.
