@@ -14,9 +14,12 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::{SqlError, number};
+use hobt_catalog::ModuleKind;
 use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
 use hobt_sync::processor;
-use hobt_tsql::ast::{CreateView, Query, QueryBody, SelectInto, SelectItem, SelectStatement, StatisticsKind};
+use hobt_tsql::ast::{
+    CreateFunction, CreateView, Query, QueryBody, SelectInto, SelectItem, SelectStatement, StatisticsKind,
+};
 use hobt_txn::locks::LockMode;
 
 use super::direct::{Learned, Wanted};
@@ -173,7 +176,8 @@ impl Interpreter<'_> {
         finish: FinishPlan<'_>,
     ) -> Result<Option<Prepared>, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
-        let Some(Planned { query, plan, planner, wish, least_bytes }) = self.plan_once(run, options, bind)? else {
+        let Some(Planned { query, plan, planner, wish, least_bytes }) = self.plan_once(run, options, bind, finish)?
+        else {
             return Ok(None);
         };
         let plan = finish(plan)?;
@@ -220,18 +224,19 @@ impl Interpreter<'_> {
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
     ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
         loop {
-            if let Some(planned) = self.plan_once(run, options, bind)? {
+            if let Some(planned) = self.plan_once(run, options, bind, &Ok)? {
                 return Ok(planned.plan);
             }
         }
     }
 
-    /// Binds, locks and plans; `None` as in [`Interpreter::prepare_once`].
+    /// Binds, locks and plans, with memory for what `finish` makes of the plan; `None` as in [`Interpreter::prepare_once`].
     fn plan_once(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
+        finish: FinishPlan<'_>,
     ) -> Result<Option<Planned>, Failure> {
         let query = self.bind_and_lock(run, options, bind)?;
         let mut sizes = self.environment.executor.memory.sizes(run.degree());
@@ -265,7 +270,8 @@ impl Interpreter<'_> {
         }
         let width = row_width(&query, &logical);
         let plan = sort_large_tops(plan, sizes.top_rows(width)).map_err(sql_error_of)?;
-        let wish = memory_wish(&plan);
+        // What comes above the query's plan keeps rows, too.
+        let wish = memory_wish(&finish(Arc::clone(&plan))?);
         let least_bytes = sizes.least_bytes(&wish, planner.config().batch_size(), width);
         let plan = spilling(cancellable(plan, run)?, run)?;
         Ok(Some(Planned { query, plan, planner, wish, least_bytes }))
@@ -379,8 +385,15 @@ impl Interpreter<'_> {
     /// Binds a view, so that a definition which names what is not there, or cannot be used, is refused at once.
     pub(super) fn bind_view(&self, create: &CreateView) -> Result<(), Failure> {
         let run = self.new_run(None)?;
-        let names = self.names(&run).of_view();
+        let names = self.names(&run).of_module(ModuleKind::View);
         Binder::new(&names, BindOptions::default()).bind_view(create).map_err(Failure::of_binding)
+    }
+
+    /// The same for an inline function.
+    pub(super) fn bind_inline_function(&self, create: &CreateFunction) -> Result<(), Failure> {
+        let run = self.new_run(None)?;
+        let names = self.names(&run).of_module(ModuleKind::InlineFunction);
+        Binder::new(&names, BindOptions::default()).bind_inline_function(create).map_err(Failure::of_binding)
     }
 
     fn select_into_variables(&mut self, select: &SelectStatement, hints: &QueryHints) -> Result<Outcome, Failure> {
