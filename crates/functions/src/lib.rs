@@ -16,6 +16,7 @@ mod column;
 mod conditional;
 pub mod date;
 mod decimal;
+mod determinism;
 mod error;
 pub mod format;
 pub mod function;
@@ -31,6 +32,7 @@ pub use carrier::{array_value, carrier, output_array, output_field, output_type,
 pub use cast::cast_array;
 pub use column::Column;
 pub use date::DatePart;
+pub use determinism::{is_call_deterministic, is_conversion_deterministic};
 pub use error::invalid_argument;
 pub use format::format_value;
 pub use function::{ArgType, Argument, Call, FunctionContext, FunctionDef, Volatility, lookup};

@@ -2,15 +2,16 @@
 //!
 //! SQL Server finds that before anything of the text runs, whether the tables beside them exist or not. So the tokens
 //! say where variables stand, and the tree says which of them are declarations, and which are no variables but names of
-//! a procedure's parameters (`EXEC p @name = …`).
+//! a procedure's parameters (`EXEC p @name = …`). Which of them stand for tables only matters for the error, so the
+//! parser is asked when there is one.
 
 use std::collections::HashSet;
 
 use hobt_base::{Position, SqlError, number};
 
 use crate::ast::{Execute, InsertSource, Statement, StatementKind, VariableName};
-use crate::keyword::Keyword;
 use crate::lexer::{Lexer, TokenKind};
+use crate::parser::table_variables;
 
 /// What the tree says of a text's variables.
 #[derive(Default)]
@@ -31,12 +32,10 @@ pub fn check_variables(text: &str, statements: &[Statement], is_known: impl Fn(&
     places.of_statements(statements);
     let mut declared = HashSet::new();
     let mut lexer = Lexer::new(text, true);
-    let mut previous = TokenKind::End;
     while let Ok(token) = lexer.next_token() {
         if token.kind == TokenKind::End {
             break;
         }
-        let before = std::mem::replace(&mut previous, token.kind);
         if token.kind != TokenKind::Variable || places.names_of_parameters.contains(&token.position) {
             continue;
         }
@@ -45,18 +44,14 @@ pub fn check_variables(text: &str, statements: &[Statement], is_known: impl Fn(&
         if places.declarations.contains(&token.position) {
             declared.insert(lower);
         } else if !declared.contains(&lower) && !is_known(name) {
-            return Err(undeclared(name, before).at(token.position));
+            return Err(undeclared(name, table_variables(text).contains(&token.position)).at(token.position));
         }
     }
     Ok(())
 }
 
-/// The error of a variable behind a token of the kind `before`.
-fn undeclared(name: &str, before: TokenKind) -> SqlError {
-    let is_table = matches!(
-        before,
-        TokenKind::Keyword(Keyword::FROM | Keyword::JOIN | Keyword::INTO | Keyword::INSERT | Keyword::UPDATE)
-    );
+/// The error of a variable that is not declared.
+fn undeclared(name: &str, is_table: bool) -> SqlError {
     match is_table {
         true => {
             let text = format!("Must declare the table variable \"{name}\".");
@@ -124,5 +119,32 @@ mod tests {
         assert_eq!(found("INSERT t EXEC p @a = @known OUTPUT"), Ok(()));
         assert_eq!(found("INSERT @t SELECT 1").unwrap_err().0, 1087);
         assert_eq!(found("DECLARE @t TABLE (a int) SELECT 1 FROM @t AS x JOIN @u AS y ON 1 = 1").unwrap_err().0, 1087);
+    }
+
+    #[test]
+    fn a_variable_in_the_place_of_a_table_is_told_as_one() {
+        let numbers = |texts: &[&str]| texts.iter().map(|text| found(text).unwrap_err().0).collect::<Vec<_>>();
+        let tables = [
+            "DELETE @no",
+            "DELETE TOP (1) @no",
+            "DELETE FROM @no",
+            "UPDATE TOP (1) @no SET a = 1",
+            "INSERT TOP (1) @no SELECT 1",
+            "SELECT 1 FROM t AS o, @no AS x",
+            "SELECT 1 FROM (t AS o CROSS JOIN @no AS x)",
+            "SELECT (SELECT COUNT(*) FROM f(1, 2) AS o, @no AS x)",
+            "MERGE @no AS t USING s ON t.a = s.a WHEN MATCHED THEN DELETE;",
+            "MERGE TOP (1) INTO t USING @no AS s ON t.a = s.a WHEN MATCHED THEN DELETE;",
+            "DELETE t OUTPUT deleted.a INTO @no",
+        ];
+        assert_eq!(numbers(&tables), [1087; 11]);
+        let values = [
+            "DELETE TOP (@no) t",
+            "SELECT 1 FROM f(1, @no) AS x, t",
+            "SELECT 1 WHERE 1 IS DISTINCT FROM @no",
+            "SELECT TRIM('x' FROM @no)",
+            "UPDATE t SET @no = 1",
+        ];
+        assert_eq!(numbers(&values), [137; 5]);
     }
 }

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use hobt_base::{SqlError, number};
-use hobt_tsql::ast::{CreateView, FunctionBody, Parameter, StatementKind};
+use hobt_tsql::ast::{CreateFunction, CreateView, FunctionBody, Parameter, StatementKind};
 use hobt_tsql::parse_batch;
+use hobt_types::{SqlType, Value};
 
 use super::Binder;
 use super::bound::BoundExpr;
@@ -26,6 +27,42 @@ fn statement(definition: &str) -> Result<StatementKind, SqlError> {
 /// An error inside a definition has no place in the text that uses it.
 fn without_place(error: SqlError) -> SqlError {
     SqlError { position: None, ..error }
+}
+
+/// The columns of a view or function have names, each another; `unnamed` is the error of one without, whose place counts
+/// from 1.
+///
+/// # Errors
+/// 4506, and that of `unnamed`.
+fn check_columns(name: &str, columns: &[Option<&str>], unnamed: impl Fn(usize) -> SqlError) -> Result<(), SqlError> {
+    let mut known = HashSet::with_capacity(columns.len());
+    for (place, column) in columns.iter().enumerate() {
+        let column = column.ok_or_else(|| unnamed(place + 1))?;
+        if !known.insert(column.to_lowercase()) {
+            let message = format!(
+                "Column names in each view or function must be unique. Column name '{column}' in view or function \
+                 '{name}' is specified more than once."
+            );
+            return Err(SqlError::new(4506, message));
+        }
+    }
+    Ok(())
+}
+
+/// A value of a parameter's type: 1 where that is one, for some clauses take no NULL.
+fn some_value(parameter: &Parameter) -> Result<BoundExpr, SqlError> {
+    let declared = sql_type(&parameter.data_type, TypePlace::Declaration)?;
+    let position = parameter.name.position;
+    let one = implicit(BoundExpr::literal(Value::Int(1), SqlType::Int, position)?, declared);
+    match one.ok().filter(|one| one.literal.is_some()) {
+        Some(one) => Ok(one),
+        None => BoundExpr::literal(Value::Null, declared, position),
+    }
+}
+
+/// Whether an error is about the number of a `TOP`, `OFFSET` or `FETCH`.
+fn is_of_count(error: &SqlError) -> bool {
+    matches!(error.number, number::NEGATIVE_ROW_COUNT | 1031 | 1060 | 10742 | 10744)
 }
 
 impl Binder<'_> {
@@ -52,23 +89,41 @@ impl Binder<'_> {
             let message = format!("'{name}' has more columns than were specified in the column list.");
             return Err(SqlError::new(8158, message));
         }
-        let mut known = HashSet::with_capacity(given.len());
-        for (place, column) in given.into_iter().enumerate() {
-            let column = column.ok_or_else(|| {
-                let place = place + 1;
-                let message =
-                    format!("Create View or Function failed because no column name was specified for column {place}.");
-                SqlError::new(4511, message)
-            })?;
-            if !known.insert(column.to_lowercase()) {
-                let message = format!(
-                    "Column names in each view or function must be unique. Column name '{column}' in view or function \
-                     '{name}' is specified more than once."
-                );
-                return Err(SqlError::new(4506, message));
-            }
+        let named = |place: usize| {
+            let text =
+                format!("Create View or Function failed because no column name was specified for column {place}.");
+            SqlError::new(4511, text)
+        };
+        check_columns(name, &given, named)
+    }
+
+    /// Binds an inline function that is about to be created. What stands for its parameters is no value of any call.
+    ///
+    /// # Errors
+    /// As [`Binder::bind_query`]; also 1033 for an order without `TOP`, 4506 and 4514 for the names of its columns.
+    pub fn bind_inline_function(&self, function: &CreateFunction) -> Result<(), SqlError> {
+        let FunctionBody::Inline { query } = &function.body else { return Ok(()) };
+        let mut parameters = HashMap::with_capacity(function.parameters.len());
+        for parameter in &function.parameters {
+            parameters.insert(parameter.name.value.to_lowercase(), some_value(parameter)?);
         }
-        Ok(())
+        let names = Names { parameters: Some(Rc::new(parameters)), ..Names::default() };
+        let body = match self.query(query, &names, QueryUse::Nested) {
+            Ok(body) => body,
+            // A count of rows that a parameter gives is right or wrong by the call.
+            Err(error) if is_of_count(&error) && !function.parameters.is_empty() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if let Some(place) = body.assigns {
+            return Err(super::mixed_assignment().at(place));
+        }
+        let given: Vec<Option<&str>> =
+            body.columns.iter().map(|column| column.name.as_deref().filter(|name| !name.is_empty())).collect();
+        let named = |place: usize| {
+            let text = format!("CREATE FUNCTION failed because a column name is not specified for column {place}.");
+            SqlError::new(4514, text)
+        };
+        check_columns(&function.name.name.value, &given, named)
     }
 
     /// The rows of a view; `places` as in [`Names::places`].

@@ -8,7 +8,7 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::Table;
-use hobt_functions::{Volatility, carrier};
+use hobt_functions::{Volatility, carrier, is_call_deterministic, is_conversion_deterministic};
 use hobt_tsql::ast::{Condition, Expression};
 use hobt_types::{Collation, SqlType};
 
@@ -413,28 +413,35 @@ fn places_read(expr: &Expr) -> Vec<usize> {
     places
 }
 
-/// Whether a conversion depends on nothing but its value, as Microsoft's pages "CAST and CONVERT" and "Deterministic
-/// and nondeterministic functions" say it: text and dates are read and written by a session's settings, unless a style
-/// says how.
-fn is_deterministic(from: SqlType, to: SqlType, style: Option<i32>) -> bool {
-    let is_datetime = |sql_type| matches!(sql_type, SqlType::DateTime | SqlType::SmallDateTime);
-    let depends = from.is_text() && to.is_temporal() || is_datetime(from) && to.is_text();
-    !depends
-        || matches!(style, Some(20 | 21))
-        || style.is_some_and(|style| style > 100 && ![106, 107, 109, 113, 130].contains(&style))
-}
-
-/// Whether an expression gives other values for the same row at another time.
+/// Whether an expression gives other values for the same row at another time, or in another session.
 fn is_volatile(expr: &Expr) -> Result<bool, SqlError> {
     let found = expr.exists(|node| {
-        let Expr::ScalarFunction(function) = node else { return Ok(false) };
-        let Some(kernel) = function.func.inner().downcast_ref::<Kernel>() else { return Ok(false) };
+        let Some((kernel, operands)) = kernel_of(node) else { return Ok(false) };
         Ok(match kernel.operation() {
-            Operation::Function { def, .. } => def.volatility != Volatility::Immutable,
+            Operation::Function { def, .. } if def.volatility != Volatility::Immutable => true,
+            Operation::Function { def, .. } if def.name == "ISDATE" => !operands.first().is_some_and(says_style),
+            Operation::Function { def, arguments, result, date_part, .. } => {
+                !is_call_deterministic(def, arguments, *result, *date_part)
+            }
             Operation::Rows { .. } | Operation::NextValue(_) => true,
-            Operation::Cast { from, to, style, .. } => !is_deterministic(*from, *to, *style),
+            Operation::Cast { from, to, style, .. } => !is_conversion_deterministic(*from, *to, *style),
+            Operation::Binary { left, right, result, .. } => {
+                [left, right].into_iter().any(|operand| !is_conversion_deterministic(*operand, *result, None))
+            }
             _ => false,
         })
     });
     found.map_err(sql_error_of)
+}
+
+/// The operation at the top of an expression, and its operands.
+fn kernel_of(expr: &Expr) -> Option<(&Kernel, &[Expr])> {
+    let Expr::ScalarFunction(function) = expr else { return None };
+    Some((function.func.inner().downcast_ref::<Kernel>()?, &function.args))
+}
+
+/// Whether a value is a `CONVERT` with a style that makes `ISDATE` of it deterministic, as its page says it.
+fn says_style(expr: &Expr) -> bool {
+    let Some((kernel, _)) = kernel_of(expr) else { return false };
+    matches!(kernel.operation(), Operation::Cast { style: Some(style), .. } if ![0, 9, 100, 109].contains(style))
 }

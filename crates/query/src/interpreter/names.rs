@@ -89,8 +89,8 @@ pub(super) struct Names<'a> {
     /// The names, in lower case, of tables that are taken not to be there; and that nothing is to happen, for names are
     /// only looked at. `None` for a statement that runs.
     looks_without: Option<&'a HashSet<String>>,
-    /// Whether a view is made, which must not name temporary tables.
-    is_of_view: bool,
+    /// The kind of the module that is made, which must not name temporary tables.
+    of_module: Option<ModuleKind>,
 }
 
 impl Interpreter<'_> {
@@ -115,7 +115,7 @@ impl Interpreter<'_> {
             sequences: Rc::clone(&self.sequences),
             changed_keys: &self.changed_keys,
             looks_without: None,
-            is_of_view: false,
+            of_module: None,
         }
     }
 }
@@ -127,9 +127,9 @@ impl<'a> Names<'a> {
         Names { frame, looks_without: Some(made), ..self }
     }
 
-    /// Names as they are resolved in the definition of a view that is being created.
-    pub(super) fn of_view(self) -> Names<'a> {
-        Names { is_of_view: true, ..self }
+    /// Names as they are resolved in the definition of a view or function that is being created.
+    pub(super) fn of_module(self, kind: ModuleKind) -> Names<'a> {
+        Names { of_module: Some(kind), ..self }
     }
 }
 
@@ -223,10 +223,10 @@ impl NameResolver for Names<'_> {
         if let Some(keys) = self.changed_keys.iter().find(is_it) {
             return Ok(keys.resolved());
         }
-        if self.is_of_view && name.name.value.starts_with('#') {
-            let text = "Views or functions are not allowed on temporary tables. Table names that begin with '#' denote \
-                        temporary tables.";
-            return Err(SqlError::new(4508, text).at(name.position()));
+        if let Some(kind) = self.of_module
+            && name.name.value.starts_with('#')
+        {
+            return Err(temporary_in_module(kind).at(name.position()));
         }
         if self.looks_without.is_some_and(|made| made.contains(&name.name.value.to_lowercase())) {
             return Err(invalid_object(name));
@@ -370,6 +370,18 @@ impl NameResolver for Names<'_> {
 
     fn in_database(&self, database: &DatabaseUse) -> Box<dyn NameResolver + '_> {
         Box::new(Names { database: database.clone(), ..self.clone() })
+    }
+}
+
+/// 4508 of a view, 2772 of a function.
+fn temporary_in_module(kind: ModuleKind) -> SqlError {
+    match kind {
+        ModuleKind::View => SqlError::new(
+            4508,
+            "Views or functions are not allowed on temporary tables. Table names that begin with '#' denote temporary \
+             tables.",
+        ),
+        _ => SqlError::new(2772, "Cannot access temporary tables from within a function."),
     }
 }
 

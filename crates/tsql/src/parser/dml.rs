@@ -46,7 +46,7 @@ impl Parser<'_> {
 
     fn target_name(&mut self) -> Result<TargetName> {
         if self.current.kind == TokenKind::Variable {
-            return Ok(TargetName::Variable(self.variable()?));
+            return Ok(TargetName::Variable(self.table_variable()?));
         }
         Ok(TargetName::Object(self.object_name()?))
     }

@@ -85,6 +85,13 @@ pub fn parse_expression(text: &str) -> Result<Expression> {
     Ok(expression)
 }
 
+/// Where a batch has variables in the place of tables. Nothing is said behind an error.
+pub(crate) fn table_variables(text: &str) -> Vec<Position> {
+    let Ok(mut parser) = Parser::new(text, ParseOptions::default()) else { return Vec::new() };
+    let _tree = parser.batch();
+    parser.table_variables
+}
+
 /// A text on its way to a tree.
 struct Parser<'a> {
     text: &'a str,
@@ -100,6 +107,8 @@ struct Parser<'a> {
     subqueries: usize,
     /// Where the batch's first statement begins.
     first: u32,
+    /// The variables met in the place of tables.
+    table_variables: Vec<Position>,
 }
 
 /// Where a node begins.
@@ -118,8 +127,18 @@ impl<'a> Parser<'a> {
         let end = Token { kind: TokenKind::End, start: 0, end: 0, position: Position::default() };
         let lexer = Lexer::new(text, options.quoted_identifier);
         let (previous, current, next) = (end, end, end);
-        let mut parser =
-            Parser { text, lexer, previous, current, next, lexer_error: None, depth: 0, subqueries: 0, first: 0 };
+        let mut parser = Parser {
+            text,
+            lexer,
+            previous,
+            current,
+            next,
+            lexer_error: None,
+            depth: 0,
+            subqueries: 0,
+            first: 0,
+            table_variables: Vec::new(),
+        };
         parser.advance();
         parser.advance();
         parser.previous = parser.current;
@@ -351,6 +370,13 @@ impl<'a> Parser<'a> {
         }
         let name = VariableName { value: self.current_text().to_owned(), position: self.current.position };
         self.advance();
+        Ok(name)
+    }
+
+    /// A variable in the place of a table.
+    fn table_variable(&mut self) -> Result<VariableName> {
+        let name = self.variable()?;
+        self.table_variables.push(name.position);
         Ok(name)
     }
 

@@ -92,7 +92,7 @@ impl Parser<'_> {
         match self.current.kind {
             TokenKind::Mark(Mark::Open) => self.nested(|p| p.parenthesized_source()),
             TokenKind::Variable => {
-                let name = self.variable()?;
+                let name = self.table_variable()?;
                 let alias = self.table_alias(false)?;
                 Ok(TableSource::Variable { name, alias })
             }

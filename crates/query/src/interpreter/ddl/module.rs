@@ -1,11 +1,11 @@
-//! Views, functions and procedures: their text is what is stored.
+//! Views, functions and procedures: their text is what is stored, once it has been looked at.
 
 use hobt_base::{SqlError, number};
 use hobt_catalog::ModuleKind;
 use hobt_engine::{ModuleDefinition, Replace};
 use hobt_tsql::ast::{
-    CreateFunction, CreateMode, CreateProcedure, CreateView, Declaration, DeclarationKind, FunctionBody, ObjectKind,
-    ObjectName, Statement, StatementKind,
+    ColumnKind, CreateFunction, CreateMode, CreateProcedure, CreateView, Declaration, DeclarationKind, FunctionBody,
+    ObjectKind, ObjectName, Parameter, Statement, StatementKind,
 };
 use hobt_tsql::check_variables;
 
@@ -35,6 +35,9 @@ impl Interpreter<'_> {
         check_prefix(&create.name, "CREATE/ALTER FUNCTION")?;
         match &create.body {
             FunctionBody::Inline { .. } => {
+                self.check_parameters(&create.parameters)?;
+                check_variables(&self.text, &[], |name| is_parameter(&create.parameters, name))?;
+                self.bind_inline_function(create)?;
                 self.create_module(&create.name, ModuleKind::InlineFunction, create.mode, statement)
             }
             FunctionBody::Scalar { .. } => Err(SqlError::not_supported("A scalar function").into()),
@@ -51,9 +54,7 @@ impl Interpreter<'_> {
     ) -> Result<Outcome, Failure> {
         check_prefix(&create.name, "CREATE/ALTER PROCEDURE")?;
         let steps = check_body(&create.statements)?;
-        let is_parameter =
-            |name: &str| create.parameters.iter().any(|known| known.name.value.eq_ignore_ascii_case(name));
-        check_variables(&self.text, &create.statements, is_parameter)?;
+        check_variables(&self.text, &create.statements, |name| is_parameter(&create.parameters, name))?;
         self.check_types(create, &steps)?;
         self.create_module(&create.name, ModuleKind::Procedure, create.mode, statement)
     }
@@ -63,18 +64,33 @@ impl Interpreter<'_> {
     /// # Errors
     /// 2715 for one that is not there; 134 for a variable that a parameter has the name of.
     fn check_types(&self, create: &CreateProcedure, steps: &Program<'_>) -> Result<(), SqlError> {
-        for parameter in &create.parameters {
-            self.data_type(&parameter.data_type)?;
-        }
+        self.check_parameters(&create.parameters)?;
         for Declaration { name, kind } in steps.declarations() {
-            if create.parameters.iter().any(|known| known.name.value.eq_ignore_ascii_case(&name.value)) {
+            if is_parameter(&create.parameters, &name.value) {
                 return Err(redeclared(name));
             }
-            if let DeclarationKind::Scalar { data_type, .. } = kind {
-                self.data_type(data_type)?;
+            match kind {
+                DeclarationKind::Scalar { data_type, .. } => {
+                    self.data_type(data_type)?;
+                }
+                DeclarationKind::Table(definition) => {
+                    for column in &definition.columns {
+                        if let ColumnKind::Typed(data_type) = &column.kind {
+                            self.data_type(data_type)?;
+                        }
+                    }
+                }
             }
         }
         Ok(())
+    }
+
+    /// The types of a module's parameters.
+    ///
+    /// # Errors
+    /// 2715 for one that is not there.
+    fn check_parameters(&self, parameters: &[Parameter]) -> Result<(), SqlError> {
+        parameters.iter().try_for_each(|parameter| self.data_type(&parameter.data_type).map(|_| ()))
     }
 
     fn create_module(
@@ -137,6 +153,11 @@ impl Interpreter<'_> {
                 .map_err(SqlError::from)?)
         })
     }
+}
+
+/// Whether a name is that of a parameter.
+fn is_parameter(parameters: &[Parameter], name: &str) -> bool {
+    parameters.iter().any(|known| known.name.value.eq_ignore_ascii_case(name))
 }
 
 /// A module is made, changed and dropped in the current database, whose names its text is checked with.
