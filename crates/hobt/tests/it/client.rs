@@ -1,5 +1,7 @@
 //! What tests ask of a session, and how they read its answers.
 
+use std::any::Any;
+
 use hobt::{Event, Flow, Instance, Session, SqlError};
 use hobt_base::SplitMix64;
 
@@ -87,7 +89,15 @@ pub(crate) fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
     from[usize::try_from(random.below(from.len() as u64)).expect("few")]
 }
 
-/// The number that a variable of the environment holds: of seeds, or of the first of them.
+/// The number that a variable of the environment holds: of seeds, or of the first of them. What is no number is told,
+/// since who has mistyped one would take the run for another.
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    let number = |text: String| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}"));
+    std::env::var(name).map_or(default, number)
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?")
 }

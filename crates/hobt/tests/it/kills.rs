@@ -7,20 +7,37 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use hobt_base::SplitMix64;
 
+use crate::client::setting;
+
 /// Time after which no further life is begun.
 const TIME_MAX: Duration = Duration::from_secs(45);
+/// Longer than the slowest machine takes for a batch.
+const STUCK: Duration = Duration::from_secs(120);
+/// Where the program's errors go.
+const ERRORS: &str = "stderr";
 /// Batches of a life, more than it has time for.
 const BATCHES: i64 = 20_000;
 
 fn start(folder: &Path) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
     command.args(["sql", "--data", "data", "-d", "shop", "-W", "-h", "-1"]).current_dir(folder);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let errors = std::fs::File::options().create(true).append(true).open(folder.join(ERRORS)).expect("a file");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
     command.spawn().expect("the program")
+}
+
+/// Kills a program that runs still, and has said nothing of errors. One that has ended by itself was not to.
+fn kill(mut child: Child, folder: &Path) {
+    let by_itself = child.try_wait().expect("its state");
+    child.kill().expect("it is there, or has ended");
+    child.wait().expect("it has ended");
+    let errors = std::fs::read_to_string(folder.join(ERRORS)).expect("what it said");
+    assert!(by_itself.is_none() && errors.is_empty(), "the program ended: {by_itself:?}, and said: {errors}");
 }
 
 /// Runs batches to their end; what they print.
@@ -98,30 +115,36 @@ fn live_and_die(folder: &Path, first: i64, random: &mut SplitMix64) -> (Vec<i64>
     let wanted = usize::try_from(random.below(4)).expect("small");
     let (sender, receiver) = std::sync::mpsc::channel();
     let reader = std::thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            let number = line.trim().strip_prefix("done ").and_then(|number| number.parse::<i64>().ok());
-            if let Some(number) = number
-                && sender.send(number).is_err()
-            {
+        let mut output = BufReader::new(output);
+        let mut line = String::new();
+        // The last line may be cut off.
+        while output.read_line(&mut line).is_ok() && line.ends_with('\n') {
+            let whole = std::mem::take(&mut line);
+            if !whole.trim().is_empty() && sender.send(whole).is_err() {
                 return;
             }
         }
     });
+    // Errors stand between the others.
+    let number = |line: String| {
+        let number = line.trim().strip_prefix("done ").and_then(|number| number.parse::<i64>().ok());
+        number.unwrap_or_else(|| panic!("the program said: {line}"))
+    };
     let mut acknowledged = Vec::new();
     // It has started when it has acknowledged something; some are killed before.
     while acknowledged.len() < wanted {
-        match receiver.recv_timeout(Duration::from_secs(20)) {
-            Ok(number) => acknowledged.push(number),
-            Err(_) => break,
+        match receiver.recv_timeout(STUCK) {
+            Ok(line) => acknowledged.push(number(line)),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => panic!("stuck: no batch has ended for {} s", STUCK.as_secs()),
         }
     }
     let deadline = Instant::now() + kill_after;
-    while let Ok(number) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        acknowledged.push(number);
+    while let Ok(line) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        acknowledged.push(number(line));
     }
-    child.kill().expect("it runs still");
-    child.wait().expect("it has ended");
-    acknowledged.extend(receiver.iter());
+    kill(child, folder);
+    acknowledged.extend(receiver.iter().map(number));
     reader.join().expect("the reader");
     feeder.join().expect("the feeder");
     (acknowledged, first + BATCHES)
@@ -129,10 +152,9 @@ fn live_and_die(folder: &Path, first: i64, random: &mut SplitMix64) -> (Vec<i64>
 
 #[test]
 fn a_killed_program_has_lost_nothing_that_it_acknowledged() {
-    let kills: u64 = std::env::var("HOBT_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);
+    let kills = setting("HOBT_KILLS", 20);
     let is_long = std::env::var_os("HOBT_KILLS").is_some();
-    let seed = std::env::var("HOBT_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    let mut random = SplitMix64::new(seed);
+    let mut random = SplitMix64::new(setting("HOBT_SEED", 1));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
     sql(folder, "master", "CREATE DATABASE shop");
@@ -152,11 +174,10 @@ fn a_killed_program_has_lost_nothing_that_it_acknowledged() {
         all.extend(acknowledged);
         // The start that this makes recovers; now and then it is killed itself.
         if random.below(3) == 0 {
-            let mut child = start(folder);
+            let child = start(folder);
             // Nothing tells when recovery is at which step: a moment by chance is what is wanted here.
             std::thread::sleep(Duration::from_millis(random.below(60)));
-            child.kill().expect("it waits for batches");
-            child.wait().expect("it has ended");
+            kill(child, folder);
         }
         let (journal, twin) = (numbers(folder, "journal"), numbers(folder, "twin"));
         assert_eq!(journal, twin, "kill {done}: a transaction is there by half");

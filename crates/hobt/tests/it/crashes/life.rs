@@ -5,7 +5,7 @@
 //! long these last, how close checkpoints come to each other, and whether databases come and go, tables are loaded, and
 //! readers look on. In which order things happen does not.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Builder;
@@ -43,6 +43,10 @@ pub(super) struct Orders {
 pub(super) const BEGINS: &str = "begins";
 /// Transactions, kept or not, after which a recorded life ends.
 const RECORDED_MAX: u64 = 300;
+/// Nothing that sessions do takes so long on the slowest machine: they wait for each other without end.
+pub(super) const STUCK: Duration = Duration::from_secs(120);
+/// A life whose time is over ends if something was done in the last of it.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// What the seed makes of a life.
 struct Character {
@@ -91,13 +95,23 @@ impl Character {
     }
 }
 
+/// Sessions have numbers below.
+const SESSIONS: usize = 16;
+
+/// How many transactions a session has begun and ended.
+#[derive(Default)]
+struct Counts {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
+
 /// What all threads of a life have.
 struct Life {
     instance: Instance,
     notes: Notes,
     stop: AtomicBool,
-    /// Transactions that were acknowledged, kept or not.
-    done: AtomicU64,
+    /// Transactions that each session has begun, and those that were acknowledged, kept or not.
+    counts: [Counts; SESSIONS],
     character: Character,
     number: i64,
     /// The databases that came and have not gone in earlier lives.
@@ -177,20 +191,48 @@ fn run(instance: Instance, notes: Notes, orders: &Orders, known: &Known) {
     let there =
         known.databases.iter().filter(|(name, presence)| **presence == Presence::There && name.starts_with('x'));
     let there = there.map(|(name, _)| name.clone()).collect();
-    let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let life = Arc::new(Life { instance, notes, stop, done, character, number: orders.number, there });
+    let (stop, counts) = (AtomicBool::new(false), Default::default());
+    let life = Arc::new(Life { instance, notes, stop, counts, character, number: orders.number, there });
     for (place, part) in (1..).zip(parts) {
         let (life, random) = (Arc::clone(&life), SplitMix64::new(random.next_u64()));
         let thread = Builder::new().stack_size(STACK_BYTES).spawn(move || part(&life, place, random));
         thread.expect("a thread");
     }
     let most = if orders.trace.is_some() { 1 + random.below(RECORDED_MAX) } else { u64::MAX };
-    let (since, longest) = (Instant::now(), Duration::from_millis(orders.milliseconds));
-    while since.elapsed() < longest && life.done.load(Ordering::Relaxed) < most {
+    wait_for_end(&life, Duration::from_millis(orders.milliseconds), most);
+    life.stop.store(true, Ordering::Relaxed);
+}
+
+/// Blocks until the time is over or `most` transactions were done, and until each session has ended the transaction
+/// that it is in then. Sessions that do nothing for very long are told to be stuck: a slow machine is no fault, and
+/// those that wait for each other without end are.
+fn wait_for_end(life: &Life, longest: Duration, most: u64) {
+    let since = Instant::now();
+    let (mut done, mut last) = (0, since);
+    while done < most && (since.elapsed() < longest || last.elapsed() >= QUIET) {
+        if last.elapsed() >= STUCK {
+            return note_hang(life, &format!("no transaction has ended, behind {done} that did"));
+        }
         // No event says that time is over; a millisecond more or less of a life does not matter.
         std::thread::sleep(Duration::from_millis(1));
+        let now = life.done();
+        if now > done {
+            (done, last) = (now, Instant::now());
+        }
     }
-    life.stop.store(true, Ordering::Relaxed);
+    let (before, last) = (life.progress(), Instant::now());
+    let is_stuck = |(session, now): &(usize, (u64, u64))| now.0 > now.1 && before[*session] == *now;
+    while let Some((session, counts)) = life.progress().into_iter().enumerate().find(is_stuck) {
+        if last.elapsed() >= STUCK {
+            return note_hang(life, &format!("session {session} is in its transaction, {counts:?} (begun, ended)"));
+        }
+        // As above.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn note_hang(life: &Life, what: &str) {
+    life.note(&format!("wrong hang: for {} s {what}", STUCK.as_secs()));
 }
 
 impl Life {
@@ -200,9 +242,28 @@ impl Life {
 
     fn note(&self, line: &str) {
         self.notes.note(line);
-        if line.starts_with("done ") || line.starts_with("undone ") {
-            self.done.fetch_add(1, Ordering::Relaxed);
+        let mut words = line.split(' ');
+        let (verb, what) = (words.next(), words.next().unwrap_or_default());
+        let counts = || {
+            let transaction: usize = what.parse().expect("a transaction's number");
+            &self.counts[transaction / 100_000 % 100]
+        };
+        match verb {
+            Some("begin") => _ = counts().begun.fetch_add(1, Ordering::Relaxed),
+            Some("done" | "undone") => _ = counts().ended.fetch_add(1, Ordering::Relaxed),
+            _ => {}
         }
+    }
+
+    /// Transactions that have ended.
+    fn done(&self) -> u64 {
+        self.counts.iter().map(|counts| counts.ended.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Of each session, how many transactions it has begun and ended.
+    fn progress(&self) -> Vec<(u64, u64)> {
+        let of = |counts: &Counts| (counts.begun.load(Ordering::Relaxed), counts.ended.load(Ordering::Relaxed));
+        self.counts.iter().map(of).collect()
     }
 
     fn session(&self) -> Session {
@@ -471,14 +532,5 @@ fn read(life: &Life, _place: i64, mut random: SplitMix64) {
                 client::answer(&mut session, "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION");
             }
         }
-    }
-}
-
-/// Blocks until a file has grown to this size or `most` has passed.
-pub(super) fn wait_for_bytes(path: &Path, bytes: u64, most: Duration) {
-    let since = Instant::now();
-    while since.elapsed() < most && std::fs::metadata(path).map_or(0, |metadata| metadata.len()) < bytes {
-        // The file grows in another process. Who calls this bounds the wait, and a kill at any size is a valid one.
-        std::thread::sleep(Duration::from_millis(1));
     }
 }

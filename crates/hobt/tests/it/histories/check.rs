@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::graph::{self, Looked, Missed};
-use super::history::{Covers, Kind, Level, Moment, Row, RowName, Step, Token, Transaction};
+use super::history::{Covers, Kind, Level, Row, RowName, Step, Token, Transaction};
 use super::own::{Own, walk};
+use super::ranges::{Images, Look};
 use super::tables::{BALANCE, COMING, STAYING};
 use super::versions::Versions;
 
@@ -15,19 +16,21 @@ pub(super) type Wrong = Vec<(String, Vec<usize>)>;
 /// there.
 type Known = BTreeMap<RowName, Option<Vec<Token>>>;
 
-/// All that is wrong with a round, whose tables have these rows in the end.
-pub(super) fn check(transactions: &[Transaction], last: &[Vec<Row>]) -> Wrong {
-    let mut wrong = Wrong::new();
+/// All that is wrong with a round, whose tables have these rows in the end; and how many rows were asked of ranges.
+pub(super) fn check(transactions: &[Transaction], last: &[Vec<Row>]) -> (Wrong, u64) {
+    let (mut wrong, mut asked) = (Wrong::new(), 0);
     check_last(last, &mut wrong);
     let versions = Versions::new(transactions, last, &mut wrong);
+    let images = Images::new(transactions, last, &mut wrong);
     let (mut looked, mut missed) = (Vec::new(), Vec::new());
     for (at, transaction) in transactions.iter().enumerate() {
-        let (looked, missed, wrong) = (&mut looked, &mut missed, &mut wrong);
-        let mut reader = Reader { versions: &versions, at, known: Known::new(), looked, missed, wrong };
+        let (looked, missed, wrong, asked) = (&mut looked, &mut missed, &mut wrong, &mut asked);
+        let (versions, images) = (&versions, &images);
+        let mut reader = Reader { versions, images, at, known: Known::new(), looked, missed, wrong, asked };
         walk(transaction, |number, step, own| reader.step(number, step, own));
     }
     graph::check(&versions, (&looked, &missed), &mut wrong);
-    wrong
+    (wrong, asked)
 }
 
 fn check_last(last: &[Vec<Row>], wrong: &mut Wrong) {
@@ -51,11 +54,14 @@ fn total() -> i64 {
 /// A transaction whose reads are looked at.
 struct Reader<'c, 'h> {
     versions: &'c Versions<'h>,
+    images: &'c Images<'h>,
     at: usize,
     known: Known,
     looked: &'c mut Vec<Looked>,
     missed: &'c mut Vec<Missed>,
     wrong: &'c mut Wrong,
+    /// How many rows were asked of ranges.
+    asked: &'c mut u64,
 }
 
 impl Reader<'_, '_> {
@@ -178,19 +184,12 @@ impl Reader<'_, '_> {
 
     /// The rows that a statement's condition names: those that are there all the while are seen, once.
     fn covered(&mut self, step: &Step, own: &Own, covers: &Covers) {
-        let is_covered = |row: &Row| match covers {
-            Covers::All => true,
-            Covers::Ids(ids) => ids.contains(&row.id),
-            Covers::Keys(from, to) => (*from..=*to).contains(&row.key),
-            Covers::Part(part) => row.part == *part,
-        };
-        if let Some(row) = step.seen.iter().find(|row| !row.log.is_empty() && !is_covered(row)) {
+        if let Some(row) = step.seen.iter().find(|row| !row.log.is_empty() && !covers.has(row)) {
             self.fails(step, &format!("row {} does not fulfil the condition", row.id), None);
         }
         let ids: BTreeSet<i32> = match covers {
-            Covers::All => STAYING.chain(COMING).collect(),
             Covers::Ids(ids) => ids.iter().copied().collect(),
-            Covers::Keys(..) | Covers::Part(_) => return,
+            Covers::All | Covers::Keys(..) | Covers::Part(_) => STAYING.chain(COMING).collect(),
         };
         for id in ids {
             let name = (step.table, id);
@@ -199,9 +198,24 @@ impl Reader<'_, '_> {
             if count > 1 && !may_repeat {
                 self.fails(step, &format!("row {name:?} {count} times"), None);
             }
-            if count == 0 {
-                self.absent(step, own, name);
+            match covers {
+                Covers::All | Covers::Ids(_) if count == 0 => self.absent(step, own, name),
+                Covers::All | Covers::Ids(_) => {}
+                Covers::Keys(..) | Covers::Part(_) => self.in_range(step, own, (covers, name), count > 0),
             }
+        }
+    }
+
+    /// A row that a range of keys or a part showed, or did not.
+    fn in_range(&mut self, step: &Step, own: &Own, (covers, name): (&Covers, RowName), is_seen: bool) {
+        let known = self.known.get(&name).filter(|_| self.this().level.repeats_reads());
+        let known = known.and_then(|log| log.as_deref());
+        let (versions, images) = (self.versions, self.images);
+        let must_show = Look { versions, images, transaction: self.at, step, covers }.must_show(own, known, name);
+        *self.asked += u64::from(must_show);
+        if must_show && !is_seen {
+            let text = format!("row {name:?} was not found, and lies in the range");
+            self.fails(step, &text, self.changing(step, name));
         }
     }
 
@@ -218,7 +232,7 @@ impl Reader<'_, '_> {
         let is_mine = mine.is_some_and(|mine| mine.is_new);
         let sees_from = self.this().sees_from(step);
         let mut lives = self.versions.lives_of(name).iter();
-        if is_mine || lives.any(|life| self.is_there(*life, sees_from, step.end)) {
+        if is_mine || lives.any(|life| self.versions.is_there(*life, sees_from, step.end)) {
             return self.fails(step, &format!("row {name:?} was not found"), self.changing(step, name));
         }
         if self.this().level.keeps_out_phantoms() {
@@ -251,13 +265,5 @@ impl Reader<'_, '_> {
         let all = versions.transactions.iter().enumerate().filter(|(at, _)| *at != self.at);
         let mut beside = all.filter(|(_, other)| other.first_look() < step.end && other.ended > step.begin);
         beside.find(|(at, _)| versions.done[*at].rows.contains_key(&name)).map(|(at, _)| at)
-    }
-
-    /// Whether a row is there for every reader between two moments.
-    fn is_there(&self, life: usize, from: Moment, to: Moment) -> bool {
-        let versions = self.versions;
-        let came = versions.inserter(life).is_none_or(|inserter| versions.transactions[inserter].ended < from);
-        let stays = versions.lives[life].removed_by.is_none_or(|remover| versions.transactions[remover].ends_from > to);
-        came && stays
     }
 }

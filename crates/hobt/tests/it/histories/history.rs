@@ -80,6 +80,17 @@ pub(super) enum Covers {
     Part(i32),
 }
 
+impl Covers {
+    pub(super) fn has(&self, row: &Row) -> bool {
+        match self {
+            Covers::All => true,
+            Covers::Ids(ids) => ids.contains(&row.id),
+            Covers::Keys(from, to) => (*from..=*to).contains(&row.key),
+            Covers::Part(part) => row.part == *part,
+        }
+    }
+}
+
 /// What a step does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
@@ -109,6 +120,8 @@ pub(super) struct Step {
     pub(super) table: usize,
     pub(super) sql: String,
     pub(super) kind: Kind,
+    /// Whether an update gives rows another key or part.
+    pub(super) moves: bool,
     pub(super) begin: Moment,
     pub(super) end: Moment,
     /// The number of its first error.
@@ -126,6 +139,24 @@ impl Step {
     /// Whether it only reads.
     pub(super) fn is_read(&self) -> bool {
         matches!(self.kind, Kind::Read(_))
+    }
+
+    /// Whether it may have put a row elsewhere in an index, be it for a while. Which rows a statement had changed before
+    /// it failed is not known.
+    pub(super) fn may_move(&self, id: i32) -> bool {
+        let touches = |covers: &Covers| match covers {
+            Covers::All => true,
+            Covers::Ids(ids) => ids.contains(&id),
+            Covers::Keys(..) | Covers::Part(_) => self.error.is_some() || self.seen.iter().any(|row| row.id == id),
+        };
+        match &self.kind {
+            Kind::Read(_) | Kind::Total | Kind::Save | Kind::Undo => false,
+            Kind::Failing => true,
+            Kind::Insert(of, _) | Kind::Merge(of) => *of == id,
+            Kind::PutBack(row) => row.id == id,
+            Kind::Delete(covers) => touches(covers),
+            Kind::Update(covers, _) => self.moves && touches(covers),
+        }
     }
 }
 

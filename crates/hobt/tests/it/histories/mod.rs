@@ -6,6 +6,7 @@
 //!   player.rs    does it, and writes down what came of it, between two moments of one clock
 //!   versions.rs  the versions of each row in order: rows have the list of their changes in them
 //!   check.rs     what every statement saw
+//!   ranges.rs    which rows a range of keys, or a part, has to show
 //!   graph.rs     which transaction depends on which
 //! ```
 //!
@@ -24,6 +25,7 @@ mod graph;
 mod history;
 mod own;
 mod player;
+mod ranges;
 mod script;
 mod tables;
 mod versions;
@@ -32,9 +34,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
-use hobt::{Event, Flow, Instance, Session};
+use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
+use crate::client::{answer, setting};
 use history::{Row, Transaction};
 use player::{Shared, play, row_of};
 use tables::{FORMS, OF_DATABASE, RoundTable};
@@ -45,17 +48,15 @@ const SESSIONS: usize = 6;
 const TRANSACTIONS: usize = 30;
 /// Tables of a round, so that transactions go over several.
 const TABLES: usize = 2;
+/// Of so many transactions of a round one has to commit.
+const COMMITTED_ONE_OF: usize = 4;
 /// So many things that are wrong are shown of a round.
 const SHOWN: usize = 3;
 
-fn number_of(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{variable}: {text}")))
-}
-
 #[test]
 fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
-    let seconds = Duration::from_secs(number_of("HOBT_HISTORY_SECONDS", 15));
-    let first = number_of("HOBT_SEED", 1);
+    let seconds = Duration::from_secs(setting("HOBT_HISTORY_SECONDS", 15));
+    let first = setting("HOBT_SEED", 1);
     let began = Instant::now();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let instance = Instance::open(folder.path()).expect("an instance");
@@ -69,10 +70,11 @@ fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
         session.run(&format!("USE {database}")).expect("the database");
         OF_DATABASE.iter().for_each(|batch| session.run(batch).expect("a partition scheme"));
     }
-    let (mut rounds, mut transactions, mut steps, mut errors) = (0, 0, 0, BTreeMap::new());
+    let (mut rounds, mut transactions, mut steps, mut asked, mut errors) = (0, 0, 0, 0, BTreeMap::new());
     while rounds == 0 || began.elapsed() < seconds {
         let seed = first + rounds;
-        let played = round(&instance, seed, began + seconds);
+        let (played, of_ranges) = round(&instance, seed);
+        asked += of_ranges;
         transactions += played.iter().filter(|transaction| transaction.is_committed).count();
         steps += played.iter().map(|transaction| transaction.steps.len()).sum::<usize>();
         for error in played.iter().flat_map(|transaction| &transaction.steps).filter_map(|step| step.error) {
@@ -81,12 +83,21 @@ fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
         rounds += 1;
     }
     println!("{rounds} rounds, {transactions} committed transactions, {steps} statements in {:?}", began.elapsed());
-    println!("errors by number: {errors:?}");
-    assert!(transactions > 0, "nothing committed");
+    println!("rows asked of ranges: {asked}; errors by number: {errors:?}");
+    assert!(asked > 0, "no range was asked for a row");
+}
+
+/// Asks that a round has done what it is for: sessions that get nothing but errors see nothing that could be wrong.
+fn check_work(seed: u64, transactions: &[Transaction]) {
+    let committed = transactions.iter().filter(|transaction| transaction.is_committed).count();
+    let (planned, steps) = (SESSIONS * TRANSACTIONS, || transactions.iter().flat_map(|transaction| &transaction.steps));
+    let (all, failed) = (steps().count(), steps().filter(|step| step.error.is_some()).count());
+    let told = format!("round {seed}: {committed} of {planned} transactions committed, {failed} of {all} steps failed");
+    assert!(committed * COMMITTED_ONE_OF >= planned && failed * 2 < all, "{told}");
 }
 
 /// Plays a round and checks it.
-fn round(instance: &Instance, seed: u64, until: Instant) -> Vec<Transaction> {
+fn round(instance: &Instance, seed: u64) -> (Vec<Transaction>, u64) {
     let mut random = SplitMix64::new(seed);
     let has_versions = random.next_u64().is_multiple_of(2);
     let database = if has_versions { "versions" } else { "locks" };
@@ -106,7 +117,6 @@ fn round(instance: &Instance, seed: u64, until: Instant) -> Vec<Transaction> {
         tables: &tables,
         has_versions,
         transactions: TRANSACTIONS,
-        until,
         clock: AtomicU64::new(1),
         tokens: AtomicU32::new(1),
     };
@@ -123,7 +133,7 @@ fn round(instance: &Instance, seed: u64, until: Instant) -> Vec<Transaction> {
         threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
     });
     let last: Vec<Vec<Row>> = tables.iter().map(|table| rows(&mut owner, &table.name)).collect();
-    let wrong = check::check(&transactions, &last);
+    let (wrong, asked) = check::check(&transactions, &last);
     if !wrong.is_empty() {
         let named: Vec<String> = tables.iter().map(|table| format!("{:?}", table.setup())).collect();
         println!("\nround {seed}, database {database}, tables\n{}", named.join("\n"));
@@ -134,28 +144,18 @@ fn round(instance: &Instance, seed: u64, until: Instant) -> Vec<Transaction> {
         }
         panic!("round {seed}: {} things are wrong, the first: {}", wrong.len(), wrong[0].0);
     }
+    check_work(seed, &transactions);
     for table in &tables {
         let batch = format!("DBCC CHECKTABLE ({}) WITH NO_INFOMSGS", table.name);
         owner.run(&batch).unwrap_or_else(|error| panic!("round {seed}: {batch}: {error}"));
         owner.run(&format!("DROP TABLE {}", table.name)).expect("the table goes");
     }
-    transactions
+    (transactions, asked)
 }
 
 /// The rows of a table.
 fn rows(session: &mut Session, table: &str) -> Vec<Row> {
-    let (mut rows, mut columns) = (Vec::new(), Vec::new());
-    session.execute(&format!("SELECT id, k, p, bal, log FROM {table}"), &mut |event: Event| {
-        match event {
-            Event::ResultSet(begun) => columns = begun,
-            Event::Rows(batch) => rows.extend((0..batch.num_rows()).map(|row| {
-                let cell = |column| hobt::cell_text(&columns, &batch, row, column).expect("a text").unwrap_or_default();
-                row_of(&(0..batch.num_columns()).map(cell).collect::<Vec<String>>())
-            })),
-            Event::Error(error) => panic!("{table}: {error}"),
-            _ => {}
-        }
-        Flow::Continue
-    });
-    rows
+    let (rows, failed) = answer(session, &format!("SELECT id, k, p, bal, log FROM {table}"));
+    assert_eq!(failed, None, "{table}");
+    rows.iter().map(|cells| row_of(cells)).collect()
 }

@@ -1,21 +1,20 @@
 //! A session of a round: runs its script's statements and writes down what came of them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
 
-use hobt::{Event, Flow, Session};
+use hobt::Session;
 use hobt_base::SplitMix64;
 
 use super::history::{Covers, Kind, Level, Moment, Row, Step, Token, Transaction};
 use super::script::{Moves, Operation, Part, Plan, Reach, plan};
 use super::tables::RoundTable;
+use crate::client::{self, answer};
 
 /// What the sessions of a round have in common.
 pub(super) struct Shared<'r> {
     pub(super) tables: &'r [RoundTable],
     pub(super) has_versions: bool,
     pub(super) transactions: usize,
-    pub(super) until: Instant,
     pub(super) clock: AtomicU64,
     pub(super) tokens: AtomicU32,
 }
@@ -57,9 +56,6 @@ pub(super) fn play(shared: &Shared<'_>, session: Session, thread: usize, seed: u
     };
     let mut done = Vec::new();
     for number in 0..shared.transactions {
-        if Instant::now() >= shared.until {
-            break;
-        }
         let plan = plan(&mut random, shared.tables, shared.has_versions);
         done.push(player.transaction(number, plan));
     }
@@ -70,34 +66,11 @@ fn empty(name: (usize, usize), level: Level) -> Transaction {
     Transaction { name, level, steps: Vec::new(), ends_from: 0, ended: 0, is_committed: false }
 }
 
-/// What becomes of a batch: the rows of its last result set, or the number of its first error.
-fn send(session: &mut Session, sql: &str) -> Result<Vec<Vec<String>>, (i32, String)> {
-    let (mut rows, mut columns, mut failed) = (Vec::new(), Vec::new(), None);
-    session.execute(sql, &mut |event: Event| {
-        match event {
-            Event::ResultSet(begun) => {
-                columns = begun;
-                rows.clear();
-            }
-            Event::Rows(batch) => rows.extend((0..batch.num_rows()).map(|row| {
-                let cell = |column| hobt::cell_text(&columns, &batch, row, column).expect("a text").unwrap_or_default();
-                (0..batch.num_columns()).map(cell).collect::<Vec<String>>()
-            })),
-            Event::Error(error) => {
-                failed.get_or_insert((error.number, error.to_string()));
-            }
-            _ => {}
-        }
-        Flow::Continue
-    });
-    failed.map_or(Ok(rows), Err)
-}
-
-/// A row of the result sets of this module: nothing stands for a value that is NULL.
-pub(super) fn row_of(cells: &[String]) -> Row {
-    let number = |text: &String| if text.is_empty() { 0 } else { text.parse::<i64>().expect("a number") };
-    let narrow = |text: &String| i32::try_from(number(text)).expect("an int");
-    let tokens = cells[4].split(',').filter(|token| !token.is_empty());
+/// A row of the result sets of this module. A `MERGE` gives NULLs of a row that was not there.
+pub(super) fn row_of(cells: &[Option<String>]) -> Row {
+    let number = |cell: &Option<String>| cell.as_ref().map_or(0, |text| text.parse::<i64>().expect("a number"));
+    let narrow = |cell: &Option<String>| i32::try_from(number(cell)).expect("an int");
+    let tokens = cells[4].iter().flat_map(|log| log.split(',')).filter(|token| !token.is_empty());
     Row {
         id: narrow(&cells[0]),
         key: narrow(&cells[1]),
@@ -149,7 +122,7 @@ impl Player<'_> {
         if !is_alone {
             begin.push_str("; BEGIN TRANSACTION");
         }
-        send(&mut self.session, &begin).unwrap_or_else(|(_, text)| panic!("{begin}: {text}"));
+        client::ok(&mut self.session, &begin);
         for part in parts {
             if self.has_ended || self.is_torn {
                 break;
@@ -174,8 +147,8 @@ impl Player<'_> {
             self.under_way.ends_from = now;
             self.under_way.is_committed = commits;
             let end = if commits { "COMMIT" } else { "ROLLBACK" };
-            if let Err((_, text)) = send(&mut self.session, end) {
-                panic!("{end}: {text}\n{}", self.under_way);
+            if let Some(error) = answer(&mut self.session, end).1 {
+                panic!("{end}: {error}\n{}", self.under_way);
             }
         }
         self.under_way.ended = self.shared.now();
@@ -199,18 +172,18 @@ impl Player<'_> {
     /// Runs a statement; the rows that it gave, or nothing if it failed.
     fn step(&mut self, table: usize, kind: Kind, token: Option<Token>, sql: String) -> Option<Vec<Row>> {
         let begin = self.shared.now();
-        let sent = send(&mut self.session, &sql);
+        let (rows, failed) = answer(&mut self.session, &sql);
         let end = self.shared.now();
-        let (seen, error) = match sent {
-            Ok(rows) => (rows.iter().map(|cells| row_of(cells)).collect(), None),
-            Err((number, text)) => {
-                const EXPECTED: [i32; 7] = [1205, 1222, 2601, 2627, 3960, 3961, 8134];
-                assert!(EXPECTED.contains(&number), "{sql}: {text}\nin {}", self.under_way);
-                (Vec::new(), Some(number))
-            }
-        };
+        if let Some(error) = &failed {
+            const EXPECTED: [i32; 7] = [1205, 1222, 2601, 2627, 3960, 3961, 8134];
+            assert!(EXPECTED.contains(&error.number), "{sql}: {error}\nin {}", self.under_way);
+        }
+        let error = failed.map(|error| error.number);
+        // What a statement has sent before it failed was read by none.
+        let seen = if error.is_none() { rows.iter().map(|cells| row_of(cells)).collect() } else { Vec::new() };
         self.has_ended |= error.is_some_and(|number| ENDING.contains(&number));
-        let step = Step { table, sql, kind, begin, end, error, seen, token };
+        let moves = [", k = ", ", p = "].iter().any(|assignment| sql.contains(assignment));
+        let step = Step { table, sql, kind, moves, begin, end, error, seen, token };
         let found = step.error.is_none().then(|| step.seen.clone());
         self.under_way.steps.push(step);
         found

@@ -91,6 +91,13 @@ impl<'h> Versions<'h> {
         first.map_or(0, |(transaction, step)| self.transactions[*transaction].steps[*step].end)
     }
 
+    /// Whether a row is there for every reader between two moments.
+    pub(super) fn is_there(&self, life: usize, from: Moment, to: Moment) -> bool {
+        let came = self.inserter(life).is_none_or(|inserter| self.transactions[inserter].ended < from);
+        let stays = self.lives[life].removed_by.is_none_or(|remover| self.transactions[remover].ends_from > to);
+        came && stays
+    }
+
     /// The transaction that made the version behind another one, or took the row away.
     pub(super) fn next_writer(&self, life: usize, at: usize) -> Option<usize> {
         let Life { order, removed_by, .. } = &self.lives[life];

@@ -99,7 +99,11 @@ impl Worker<'_> {
 
     fn checkpoints(&mut self) {
         let mut session = self.world.session();
-        while client::answer(&mut session, "CHECKPOINT").1.is_none() && !self.stop.load(Ordering::SeqCst) {
+        while !self.stop.load(Ordering::SeqCst) {
+            if let Some(error) = client::answer(&mut session, "CHECKPOINT").1 {
+                assert!(self.world.disk.is_off(), "CHECKPOINT: {error}");
+                return;
+            }
             (0..self.random.below(200)).for_each(|_| std::thread::yield_now());
         }
     }

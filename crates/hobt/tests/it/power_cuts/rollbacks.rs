@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use hobt::SqlError;
 use hobt_base::SplitMix64;
 
 use super::World;
@@ -44,25 +45,33 @@ fn change(world: &World, session: &mut hobt::Session, rows: i64) -> Vec<Vec<Vec<
     before.to_vec()
 }
 
+/// Checkpoints, one after the other, until they are stopped or one fails; the error of that. A page of its own is
+/// changed before each, so that no checkpoint has nothing to do.
+fn checkpoints(world: &World, (begun, ended): (&AtomicU64, &AtomicU64), stop: &AtomicBool) -> Option<SqlError> {
+    let (mut checkpointer, mut touch) = (world.session(), world.session());
+    while !stop.load(Ordering::SeqCst) {
+        if let Some(error) = client::answer(&mut touch, "UPDATE touched SET n = n + 1").1 {
+            return Some(error);
+        }
+        begun.fetch_add(1, Ordering::SeqCst);
+        let failed = client::answer(&mut checkpointer, "CHECKPOINT").1;
+        ended.fetch_add(1, Ordering::SeqCst);
+        if failed.is_some() {
+            return failed;
+        }
+    }
+    None
+}
+
 /// Rolls back beside checkpoints, one after the other, while the disk's power fails at operation `cut` behind the
 /// beginning, if that is given. Gives at how many checkpoints the rollback was under way, and how many operations there
-/// were.
+/// were. Nothing fails while there is power.
 fn roll_back(world: &World, mut session: hobt::Session, cut: Option<(u64, u64)>) -> (u64, u64) {
     let (begun, ended, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let mut checkpointer = world.session();
-    let mut touch = world.session();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::SeqCst) {
-                // A page of its own is changed each time, so that no checkpoint has nothing to do.
-                drop(client::answer(&mut touch, "UPDATE touched SET n = n + 1"));
-                begun.fetch_add(1, Ordering::SeqCst);
-                drop(client::answer(&mut checkpointer, "CHECKPOINT"));
-                ended.fetch_add(1, Ordering::SeqCst);
-            }
-        });
+    let (checkpoint_failed, undone, counts) = std::thread::scope(|scope| {
+        let checkpointer = scope.spawn(|| checkpoints(world, (&begun, &ended), &stop));
         // Into the middle of a checkpoint, as far as that can be seen.
-        while begun.load(Ordering::SeqCst) == ended.load(Ordering::SeqCst) {
+        while begun.load(Ordering::SeqCst) == ended.load(Ordering::SeqCst) && !checkpointer.is_finished() {
             std::hint::spin_loop();
         }
         let (first, changes) = (begun.load(Ordering::SeqCst), world.disk.changes());
@@ -70,12 +79,16 @@ fn roll_back(world: &World, mut session: hobt::Session, cut: Option<(u64, u64)>)
             world.disk.crash_at(changes + 1 + reach, seed);
         }
         let undone = client::answer(&mut session, "ROLLBACK").1;
-        assert!(undone.is_none() || cut.is_some(), "{undone:?}");
         let under_way = begun.load(Ordering::SeqCst) - first + 1;
         let changes = world.disk.changes() - changes;
+        // What is asserted comes behind the scope, which would wait for the checkpoints.
         stop.store(true, Ordering::SeqCst);
-        (under_way, changes)
-    })
+        (checkpointer.join().expect("no panic"), undone, (under_way, changes))
+    });
+    let is_off = world.disk.is_off();
+    assert!(undone.is_none() || is_off, "ROLLBACK: {undone:?}");
+    assert!(checkpoint_failed.is_none() || is_off, "beside it: {checkpoint_failed:?}");
+    counts
 }
 
 #[test]

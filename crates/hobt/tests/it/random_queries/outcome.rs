@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use hobt::{Session, SqlError};
 use hobt_base::number;
 
-use crate::client::answer;
+use crate::client::{answer, panic_text};
 
 /// A row, as texts; `None` is NULL.
 pub(crate) type Row = Vec<Option<String>>;
@@ -37,10 +37,6 @@ pub(crate) fn run(session: &mut Session, batch: &str) -> Outcome {
         Ok((rows, None)) => Outcome::Rows(rows),
         Ok((_, Some(error))) if error.number == number::INTERNAL => Outcome::Broken(error.to_string()),
         Ok((_, Some(error))) => Outcome::Failed(error),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            Outcome::Broken(format!("a panic: {}", text.unwrap_or_default()))
-        }
+        Err(panic) => Outcome::Broken(format!("a panic: {}", panic_text(&*panic))),
     }
 }
