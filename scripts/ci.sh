@@ -42,6 +42,9 @@ members = [package for package in metadata["packages"] if package["id"] in metad
 programs = [target["name"] for package in members for target in package["targets"] if "bin" in target["kind"]]
 sys.exit(None if programs == ["hobt"] else f"the README says cargo run, which would have to choose among {programs}")'
 
+step "the program as users build it: without what the simulators switch on in --workspace"
+cargo build --locked -p hobt
+
 step "documents"
 target_dir=$(cargo metadata --locked --no-deps --format-version 1 |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')

@@ -737,6 +737,8 @@ pub const FILES_DO_NOT_MATCH: i32 = 5173;
 pub const DATABASE_NOT_LOCKED: i32 = 5061;
 /// Database '%s' cannot be opened because it is offline.
 pub const DATABASE_OFFLINE: i32 = 942;
+/// Database '%s' is in transition. Try the statement later.
+pub const DATABASE_IN_TRANSITION: i32 = 952;
 /// Version store is full. New version(s) could not be added.
 pub const VERSION_STORE_FULL: i32 = 3959;
 /// Failed to update database '%s' because the database is read-only.

@@ -195,8 +195,9 @@ pub(crate) struct Other<'w> {
 }
 
 /// Errors that an administrator must expect beside others: deadlocks, names that others claim, names and boundaries that
-/// are there or not, databases that are in use.
-const EXPECTED: [i32; 14] = [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 7715, 7721, 911, 2627];
+/// are there or not, databases that are in use or in transition.
+const EXPECTED: [i32; 16] =
+    [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 7715, 7721, 911, 942, 952, 2627];
 
 /// Errors that all must expect where the log or the disk may be full: no more room in a database or its log, a file
 /// that cannot be made or extended.
@@ -250,65 +251,75 @@ impl Other<'_> {
             Act::DropCleanPages => {
                 self.shared.server.instance().pool().drop_clean_buffers(None);
             }
-            Act::MakeDatabase(number) => {
-                let name = passing(*number);
-                self.passing().doubtful.insert(*number);
-                let text = format!(
-                    "CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB) LOG ON (NAME = {name}_log, SIZE = 4MB)"
-                );
-                if self.batch(&text) {
-                    // Others know of it when they can use it.
-                    self.batch(&format!("CREATE TABLE {name}.dbo.m (tok bigint NOT NULL)"));
-                    if !self.shared.disk.is_off() {
-                        self.passing().doubtful.remove(number);
-                        self.passing().listed.insert(*number);
-                    }
-                }
-            }
-            Act::Across { database, stays, token } => {
-                // Its last digit says which of the databases that stay has it, too.
-                let token = token * 10 + i64::try_from(*stays).expect("few") + 1;
-                let text = format!(
-                    "BEGIN TRANSACTION; INSERT {}.dbo.m VALUES ({token}); INSERT {}.dbo.crossed VALUES ({database}, \
-                     {token}); COMMIT",
-                    passing(*database),
-                    DATABASES[*stays]
-                );
-                if self.passing().listed.contains(database) && self.batch(&text) {
-                    self.passing().tokens.entry((*database, *stays)).or_default().insert(token);
-                }
-            }
+            Act::MakeDatabase(number) => self.make_database(*number),
+            Act::Across { database, stays, token } => self.commit_across(*database, *stays, *token),
             Act::TakeOffline(number) => {
-                if self.passing().listed.contains(number) {
+                if self.is_listed(*number) {
                     let name = passing(*number);
                     self.batch(&format!("ALTER DATABASE {name} SET OFFLINE; ALTER DATABASE {name} SET ONLINE"));
                 }
             }
-            Act::Reattach(number) => {
-                if !self.passing().listed.contains(number) {
-                    return;
-                }
-                let name = passing(*number);
-                self.passing().doubtful.insert(*number);
-                let attach = format!("CREATE DATABASE {name} ON (FILENAME = '{FOLDER}/{name}.mdf') FOR ATTACH");
-                if self.batch(&format!("EXEC sp_detach_db '{name}'")) && self.batch(&attach)
-                    || !self.shared.disk.is_off()
-                {
-                    self.passing().doubtful.remove(number);
-                }
+            Act::Reattach(number) => self.reattach(*number),
+            Act::DropDatabase(number) => self.drop_database(*number),
+        }
+    }
+
+    /// Whether a database that passes is there for all.
+    fn is_listed(&self, number: u64) -> bool {
+        self.passing().listed.contains(&number)
+    }
+
+    fn make_database(&mut self, number: u64) {
+        let name = passing(number);
+        self.passing().doubtful.insert(number);
+        let text =
+            format!("CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB) LOG ON (NAME = {name}_log, SIZE = 4MB)");
+        if self.batch(&text) {
+            // Others know of it when they can use it.
+            self.batch(&format!("CREATE TABLE {name}.dbo.m (tok bigint NOT NULL)"));
+            if !self.shared.disk.is_off() {
+                self.passing().doubtful.remove(&number);
+                self.passing().listed.insert(number);
             }
-            Act::DropDatabase(number) => {
-                if !self.passing().listed.contains(number) {
-                    return;
-                }
-                self.passing().doubtful.insert(*number);
-                if self.batch(&format!("DROP DATABASE {}", passing(*number))) {
-                    self.passing().doubtful.remove(number);
-                    self.passing().listed.remove(number);
-                } else if !self.shared.disk.is_off() {
-                    self.passing().doubtful.remove(number);
-                }
-            }
+        }
+    }
+
+    fn commit_across(&mut self, database: u64, stays: usize, token: i64) {
+        // Its last digit says which of the databases that stay has it, too.
+        let token = token * 10 + i64::try_from(stays).expect("few") + 1;
+        let text = format!(
+            "BEGIN TRANSACTION; INSERT {}.dbo.m VALUES ({token}); INSERT {}.dbo.crossed VALUES ({database}, {token}); \
+             COMMIT",
+            passing(database),
+            DATABASES[stays]
+        );
+        if self.is_listed(database) && self.batch(&text) {
+            self.passing().tokens.entry((database, stays)).or_default().insert(token);
+        }
+    }
+
+    fn reattach(&mut self, number: u64) {
+        if !self.is_listed(number) {
+            return;
+        }
+        let name = passing(number);
+        self.passing().doubtful.insert(number);
+        let attach = format!("CREATE DATABASE {name} ON (FILENAME = '{FOLDER}/{name}.mdf') FOR ATTACH");
+        if self.batch(&format!("EXEC sp_detach_db '{name}'")) && self.batch(&attach) || !self.shared.disk.is_off() {
+            self.passing().doubtful.remove(&number);
+        }
+    }
+
+    fn drop_database(&mut self, number: u64) {
+        if !self.is_listed(number) {
+            return;
+        }
+        self.passing().doubtful.insert(number);
+        if self.batch(&format!("DROP DATABASE {}", passing(number))) {
+            self.passing().doubtful.remove(&number);
+            self.passing().listed.remove(&number);
+        } else if !self.shared.disk.is_off() {
+            self.passing().doubtful.remove(&number);
         }
     }
 

@@ -338,45 +338,57 @@ impl Author<'_> {
     }
 }
 
+/// A table with hints.
+fn hinted(table: &TableName, index: Option<&str>, hint: &str) -> String {
+    let index = index.map(|index| format!("INDEX({index})"));
+    let all: Vec<&str> = index.as_deref().into_iter().chain(Some(hint).filter(|hint| !hint.is_empty())).collect();
+    let with = if all.is_empty() { String::new() } else { format!(" WITH ({})", all.join(", ")) };
+    format!("{}{with}", table.name)
+}
+
+/// What a statement shows of a row that comes, or that goes.
+const OF_INSERT: &str = "inserted.rid, CAST(NULL AS bigint), CAST(NULL AS int), inserted.tok, inserted.bal";
+const OF_DELETE: &str = "deleted.rid, deleted.tok, deleted.bal, CAST(NULL AS bigint), CAST(NULL AS int)";
+const OF_UPDATE: &str = "inserted.rid, deleted.tok, deleted.bal, inserted.tok, inserted.bal";
+
+impl Change {
+    /// The T-SQL that makes it in the rows of a table that fulfil a condition.
+    fn text(self, target: &str, token: i64, condition: &str) -> String {
+        let set = match self {
+            Change::Delete => return format!("DELETE FROM {target} OUTPUT {OF_DELETE}{condition}"),
+            Change::Set { length } => format!("tok = {token}, pad = '{}'", pad(token, length)),
+            Change::Move { k, length } => format!("tok = {token}, k = {k} + rid % 3, pad = '{}'", pad(token, length)),
+            Change::Add(amount) => format!("tok = {token}, bal = bal + {amount}, pad = '{}'", pad(token, 30)),
+        };
+        format!("UPDATE {target} SET {set} OUTPUT {OF_UPDATE}{condition}")
+    }
+}
+
+/// An insert of rows, all but the first two of which are mostly there.
+fn insert_all(name: &str, token: i64) -> String {
+    let row = |rid: i64| format!("({rid}, {}, {})", rid * 30, group(rid));
+    let rows: Vec<String> = (RID_MIN..ROWS).map(row).collect();
+    format!(
+        "INSERT {name} ({COLUMNS}) OUTPUT {OF_INSERT} SELECT v.rid, v.k, v.grp, {token}, {BALANCE}, '{}' FROM (VALUES {}) \
+         AS v(rid, k, grp)",
+        pad(token, 100),
+        rows.join(", ")
+    )
+}
+
 impl Statement {
     /// The T-SQL of it. What changes rows shows what was there and what is.
     pub(crate) fn text(&self, tables: &[TableName]) -> String {
-        let hinted = |table: usize, index: Option<&str>, hint: &str| {
-            let index = index.map(|index| format!("INDEX({index})"));
-            let all: Vec<&str> =
-                index.as_deref().into_iter().chain(Some(hint).filter(|hint| !hint.is_empty())).collect();
-            let with = if all.is_empty() { String::new() } else { format!(" WITH ({})", all.join(", ")) };
-            format!("{}{with}", tables[table].name)
-        };
         match self {
             Statement::Read { table, rows, index, hint } => {
-                let from = hinted(*table, *index, hint);
+                let from = hinted(&tables[*table], *index, hint);
                 format!("SELECT rid, tok, bal, grp, pad FROM {from}{}", rows.condition())
             }
             Statement::Change { table, rows, change, token, index } => {
-                let target = hinted(*table, *index, "");
-                let condition = rows.condition();
-                let set = match change {
-                    Change::Delete => {
-                        return format!(
-                            "DELETE FROM {target} OUTPUT deleted.rid, deleted.tok, deleted.bal, CAST(NULL AS bigint), \
-                             CAST(NULL AS int){condition}"
-                        );
-                    }
-                    Change::Set { length } => format!("tok = {token}, pad = '{}'", pad(*token, *length)),
-                    Change::Move { k, length } => {
-                        format!("tok = {token}, k = {k} + rid % 3, pad = '{}'", pad(*token, *length))
-                    }
-                    Change::Add(amount) => {
-                        format!("tok = {token}, bal = bal + {amount}, pad = '{}'", pad(*token, 30))
-                    }
-                };
-                let output = "OUTPUT inserted.rid, deleted.tok, deleted.bal, inserted.tok, inserted.bal";
-                format!("UPDATE {target} SET {set} {output}{condition}")
+                change.text(&hinted(&tables[*table], *index, ""), *token, &rows.condition())
             }
             Statement::Insert { table, rid, k, token, length } => format!(
-                "INSERT {} ({COLUMNS}) OUTPUT inserted.rid, CAST(NULL AS bigint), CAST(NULL AS int), inserted.tok, \
-                 inserted.bal VALUES ({rid}, {k}, {}, {token}, {BALANCE}, '{}')",
+                "INSERT {} ({COLUMNS}) OUTPUT {OF_INSERT} VALUES ({rid}, {k}, {}, {token}, {BALANCE}, '{}')",
                 tables[*table].name,
                 group(*rid),
                 pad(*token, *length)
@@ -385,23 +397,13 @@ impl Statement {
                 let pad = pad(*token, *length);
                 format!(
                     "MERGE {} AS t USING (SELECT {rid} AS rid) AS s ON t.rid = s.rid WHEN MATCHED THEN UPDATE SET tok = \
-                     {token}, pad = '{pad}' WHEN NOT MATCHED THEN INSERT ({COLUMNS}) VALUES ({rid}, {k}, {}, \
-                     {token}, {BALANCE}, '{pad}') OUTPUT inserted.rid, deleted.tok, deleted.bal, inserted.tok, inserted.bal;",
+                     {token}, pad = '{pad}' WHEN NOT MATCHED THEN INSERT ({COLUMNS}) VALUES ({rid}, {k}, {}, {token}, \
+                     {BALANCE}, '{pad}') OUTPUT {OF_UPDATE};",
                     tables[*table].name,
                     group(*rid),
                 )
             }
-            Statement::InsertAll { table, token } => {
-                let row = |rid: i64| format!("({rid}, {}, {})", rid * 30, group(rid));
-                let rows: Vec<String> = (RID_MIN..ROWS).map(row).collect();
-                format!(
-                    "INSERT {} ({COLUMNS}) OUTPUT inserted.rid, CAST(NULL AS bigint), CAST(NULL AS int), inserted.tok, \
-                     inserted.bal SELECT v.rid, v.k, v.grp, {token}, {BALANCE}, '{}' FROM (VALUES {}) AS v(rid, k, grp)",
-                    tables[*table].name,
-                    pad(*token, 100),
-                    rows.join(", ")
-                )
-            }
+            Statement::InsertAll { table, token } => insert_all(&tables[*table].name, *token),
             Statement::Truncate { table, rows } => {
                 let name = &tables[*table].name;
                 let partitions = if *rows == Rows::All { "" } else { " WITH (PARTITIONS (2))" };
@@ -414,9 +416,9 @@ impl Statement {
             Statement::Switch { table, token } => {
                 let (name, pad) = (&tables[*table].name, pad(*token, 200));
                 format!(
-                    "SET XACT_ABORT ON; ALTER TABLE {name} SWITCH PARTITION 2 TO {name}_out PARTITION 2; UPDATE {name}_out SET tok = {token}, pad = \
-                     '{pad}' OUTPUT inserted.rid, deleted.tok, deleted.bal, inserted.tok, inserted.bal; ALTER TABLE \
-                     {name}_out SWITCH PARTITION 2 TO {name} PARTITION 2; SET XACT_ABORT OFF"
+                    "SET XACT_ABORT ON; ALTER TABLE {name} SWITCH PARTITION 2 TO {name}_out PARTITION 2; UPDATE {name}_out \
+                     SET tok = {token}, pad = '{pad}' OUTPUT {OF_UPDATE}; ALTER TABLE {name}_out SWITCH PARTITION 2 TO \
+                     {name} PARTITION 2; SET XACT_ABORT OFF"
                 )
             }
             Statement::Save(number) => format!("SAVE TRANSACTION s{number}"),

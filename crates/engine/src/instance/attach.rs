@@ -65,9 +65,12 @@ impl Instance {
         });
         let id = entry.id.0.cast_signed();
         let done = closed.and_then(|()| master.change_and_save(|heaps, ctx| delete_database(heaps, ctx, id)));
-        if done.is_err() {
-            self.look_again(&entry);
-            self.registry.put_back(entry);
+        match &done {
+            Ok(()) => self.registry.remove(entry.id),
+            Err(_) => {
+                self.look_again(&entry);
+                self.registry.end_transition(entry.id);
+            }
         }
         done
     }
@@ -211,7 +214,7 @@ impl Instance {
             Ok(()) => *entry.state.lock() = EntryState::offline(),
             Err(_) => self.look_again(&entry),
         }
-        self.registry.put_back(entry);
+        self.registry.end_transition(entry.id);
         done
     }
 
@@ -234,9 +237,8 @@ impl Instance {
         if noted.is_ok() {
             self.look_again(&entry);
         }
-        let id = entry.id;
-        self.registry.put_back(entry);
-        noted.and_then(|()| self.database_by_id(id)).map(drop)
+        self.registry.end_transition(entry.id);
+        noted.and_then(|()| self.database_by_id(entry.id)).map(drop)
     }
 
     /// A database that is not the instance's own.

@@ -25,9 +25,9 @@ impl Instance {
         }
     }
 
-    /// Takes a database out of the list if nobody uses it but work that can be stopped; `false` if somebody does.
+    /// Keeps everybody from using a database if nobody does but work that can be stopped; `false` if somebody does.
     pub(super) fn take_unused(&self, database: DatabaseId) -> bool {
         self.stop_background(Some(database));
-        self.registry.remove_unused(database)
+        self.registry.begin_transition(database)
     }
 }

@@ -209,15 +209,16 @@ impl Instance {
         // Again, for what has committed meanwhile: nothing does any more.
         let untold = self.registry.tell_participants(&self.parts, &entry);
         if !untold.is_empty() {
-            self.registry.put_back(entry);
+            self.registry.end_transition(entry.id);
             return Err(in_use(&untold_participants(&untold)));
         }
         let id = entry.id.0.cast_signed();
         let unlisted = master.change_and_save(|heaps, ctx| delete_database(heaps, ctx, id));
         if let Err(error) = unlisted {
-            self.registry.put_back(entry);
+            self.registry.end_transition(entry.id);
             return Err(error);
         }
+        self.registry.remove(entry.id);
         let dropped = EntryState::Unavailable {
             state: crate::DatabaseState::RecoveryPending,
             reason: "it was dropped".to_owned(),

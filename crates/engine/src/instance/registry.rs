@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hobt_base::{DatabaseId, FileId, Stamp};
+use hobt_base::{DatabaseId, FileId, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
 use hobt_log::{LogError, TruncationWait};
 use hobt_sync::planted::{self, Bug};
@@ -228,13 +228,15 @@ pub struct DatabaseDescription {
 /// Entries with their users. Who has none gets his share of an entry behind the lock, and is counted from then on.
 #[derive(Default)]
 pub(super) struct Registry {
-    entries: Mutex<BTreeMap<DatabaseId, (Arc<Entry>, Held)>>,
+    /// Each with what its users have a share of; `None` while it is being dropped, detached, or taken offline or back:
+    /// it is listed then, and nobody opens it.
+    entries: Mutex<BTreeMap<DatabaseId, (Arc<Entry>, Option<Held>)>>,
     in_doubt: Mutex<InDoubtResolution>,
 }
 
 impl Registry {
     pub(super) fn insert(&self, entry: Entry) {
-        self.entries.lock().insert(entry.id, (Arc::new(entry), Held::default()));
+        self.entries.lock().insert(entry.id, (Arc::new(entry), Some(Held::default())));
     }
 
     /// Every entry, by id.
@@ -254,6 +256,10 @@ impl Registry {
     /// Opens the database that `pick` finds, and holds it; `None` if there is none.
     pub(super) fn hold(&self, parts: &StorageParts, pick: impl Fn(&Entry) -> bool) -> Option<Result<DatabaseUse>> {
         let (entry, held) = self.entries.lock().values().find(|(entry, _)| pick(entry)).cloned()?;
+        let Some(held) = held else {
+            let text = format!("Database '{}' is in transition. Try the statement later.", entry.name);
+            return Some(Err(EngineError::statement(number::DATABASE_IN_TRANSITION, text)));
+        };
         let isolation = Arc::clone(&entry.isolation);
         let used = |database| DatabaseUse { used: Arc::new(Used { database, isolation, held }), viewer: None };
         Some(entry.open(parts, self).map(used))
@@ -287,7 +293,8 @@ impl Registry {
         asker: &Entry,
         transaction: &GlobalTransaction,
     ) -> std::result::Result<bool, Unknown> {
-        let decider = self.all().into_iter().find(|entry| entry.guid == transaction.coordinator).ok_or_else(|| {
+        let known = self.entries.lock().values().find(|(entry, _)| entry.guid == transaction.coordinator).cloned();
+        let (decider, held) = known.ok_or_else(|| {
             Unknown::ForGood(
                 "the database that decides on it is not in this instance: attach it, and set this one ONLINE; or, if it \
                  is lost, say what to presume (sp_configure 'in-doubt xact resolution')"
@@ -301,6 +308,8 @@ impl Registry {
                 decider.name
             ))
         };
+        // As long as it is asked, nobody closes it.
+        let _held = held.ok_or_else(|| fail("it is in transition.".to_owned()))?;
         // Who decides has a lower id, so that databases wait for each other in one direction, unless one was attached.
         let mut state = if decider.id < asker.id {
             decider.state.lock()
@@ -356,19 +365,27 @@ impl Registry {
         waiting().unwrap_or_default().into_iter().filter_map(untold).collect()
     }
 
-    /// Takes an entry out if nobody uses it; `false` if somebody does.
-    pub(super) fn remove_unused(&self, id: DatabaseId) -> bool {
+    /// Keeps everybody from using a database, if nobody does; `false` if somebody does.
+    pub(super) fn begin_transition(&self, id: DatabaseId) -> bool {
         let mut entries = self.entries.lock();
-        let is_unused = entries.get_mut(&id).is_some_and(|(_, held)| Arc::get_mut(held).is_some());
+        let Some((_, held)) = entries.get_mut(&id) else { return false };
+        let is_unused = held.as_mut().is_some_and(|held| Arc::get_mut(held).is_some());
         if is_unused {
-            entries.remove(&id);
+            *held = None;
         }
         is_unused
     }
 
-    /// Puts an entry back that was taken out.
-    pub(super) fn put_back(&self, entry: Arc<Entry>) {
-        self.entries.lock().insert(entry.id, (entry, Held::default()));
+    /// Lets users have it again.
+    pub(super) fn end_transition(&self, id: DatabaseId) {
+        if let Some((_, held)) = self.entries.lock().get_mut(&id) {
+            *held = Some(Held::default());
+        }
+    }
+
+    /// Takes a database out that is in transition.
+    pub(super) fn remove(&self, id: DatabaseId) {
+        self.entries.lock().remove(&id);
     }
 }
 
