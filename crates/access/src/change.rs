@@ -297,6 +297,32 @@ fn apply_parts(hobt: &Identity, parts: &mut [Part<'_>]) -> Result<bool, (PageId,
     failed
 }
 
+/// Makes room for the record of a change, of which its bytes are given, whether it stands alone, and up to where the log
+/// has the page; and for what undoing it may take. Room for a change of no transaction is in `own`, unless one pays.
+///
+/// # Errors
+/// The log is full or has failed.
+fn reserve(
+    log: &Arc<TransactionLog>,
+    (bytes, stands_alone, before): (usize, bool, Lsn),
+    (id, hobt): (PageId, Option<&Identity>),
+    logged: &Logged<'_>,
+    (own, paid): (&Reservation, Option<(&Arc<LogChain>, &Reservation)>),
+) -> Result<(), AccessError> {
+    let epoch = log.log().epoch();
+    let is_long = stands_alone || before < epoch.begin;
+    let (bytes, touched) = bytes_needed(bytes, id, hobt, (epoch, is_long), logged);
+    match (logged.chain, paid) {
+        (Some(chain), _) | (None, Some((chain, _))) => chain.reserve(bytes)?,
+        (None, None) if logged.counts => log.reserve_for_checkpoint(own, bytes)?,
+        (None, None) => log.reserve(own, bytes)?,
+    }
+    for (chain, what) in logged.chain.iter().flat_map(|chain| touched.iter().flatten().map(move |it| (chain, *it))) {
+        chain.note_touched(what);
+    }
+    Ok(())
+}
+
 /// A change says all about its page that there is to say.
 fn stands_alone(change: &PageChange) -> bool {
     if planted::has(Bug::NoImages) {
@@ -351,19 +377,8 @@ impl Storage {
         let own = Reservation::default();
         let paid = logged.payer.and_then(|payer| Some((payer, payer.paid_reservation()?)));
         if !logged.is_reserved {
-            let epoch = log.log().epoch();
-            let is_long = stands_alone(change) || before < epoch.begin;
-            let (bytes, touched) = bytes_needed(payload.len(), id, hobt, (epoch, is_long), &logged);
-            match (logged.chain, paid) {
-                (Some(chain), _) | (None, Some((chain, _))) => chain.reserve(bytes)?,
-                (None, None) if logged.counts => log.reserve_for_checkpoint(&own, bytes)?,
-                (None, None) => log.reserve(&own, bytes)?,
-            }
-            for (chain, what) in
-                logged.chain.iter().flat_map(|chain| touched.iter().flatten().map(move |it| (chain, *it)))
-            {
-                chain.note_touched(what);
-            }
+            let stands_alone = stands_alone(change);
+            reserve(log, (payload.len(), stands_alone, before), (id, hobt), &logged, (&own, paid))?;
         }
         // What an undo does comes from the log, not from this page.
         let fits = if logged.compensates.is_some() { change.check(page, rows) } else { Ok(()) };
