@@ -6,6 +6,7 @@ use hobt_interleave::{Options, Report, shrink, simulate};
 
 /// How many seeds are run, on any machine the same ones, unless `HOBT_INTERLEAVE_SECONDS` says for how long.
 const SEEDS: u64 = 100;
+const SEEDS_THAT_FILL_UP: u64 = 20;
 /// Tries to cut a failure down.
 const TRIES: u64 = 60;
 
@@ -43,6 +44,18 @@ fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
     println!("{seeds} seeds: {total:?}");
     assert!(total.switches > 100 * seeds, "actors do run beside each other: {total:?}");
     assert!(total.commits > 2 * seeds && total.reads > 2 * seeds && total.writes > seeds, "{total:?}");
+}
+
+/// A log that may not grow and a disk that is nearly full refuse what is new, and nothing else.
+#[test]
+fn worlds_whose_logs_and_disks_are_full_lose_nothing() {
+    let _alone = crate::alone();
+    let options = Options { fills_up: true, ..Options::default() };
+    let mut total = Report::default();
+    for seed in 0..SEEDS_THAT_FILL_UP {
+        total.add(&simulate(seed, &options).unwrap_or_else(|failure| panic!("{failure}\n--seed {seed} --fill-up yes")));
+    }
+    assert!(total.full > SEEDS_THAT_FILL_UP, "there is no room for some statements: {total:?}");
 }
 
 #[test]
