@@ -297,8 +297,9 @@ fn apply_parts(hobt: &Identity, parts: &mut [Part<'_>]) -> Result<bool, (PageId,
     failed
 }
 
-/// Makes room for the record of a change, of which its bytes are given, whether it stands alone, and up to where the log
-/// has the page; and for what undoing it may take. Room for a change of no transaction is in `own`, unless one pays.
+/// Makes room for the record of a change, of which its bytes are given, whether it stands alone, and up to where the
+/// log has the page; and for what undoing it may take. Room for a change of no transaction is in `own`, unless one
+/// pays.
 ///
 /// # Errors
 /// The log is full or has failed.

@@ -1,8 +1,9 @@
 //! Which conversions and calls give the same for the same values in every session.
 //!
-//! Microsoft's pages "Deterministic and nondeterministic functions", "CAST and CONVERT" and those of the date functions:
-//! text and dates are read and written by a session's settings, unless a style says how. A function converts what is not
-//! of the type that it takes, so that `LEFT(d, 11)` of a `datetime` depends on settings as `CAST(d AS varchar(30))` does.
+//! Microsoft's pages "Deterministic and nondeterministic functions", "CAST and CONVERT" and those of the date
+//! functions: text and dates are read and written by a session's settings, unless a style says how. A function converts
+//! what is not of the type that it takes, so that `LEFT(d, 11)` of a `datetime` depends on settings as `CAST(d AS
+//! varchar(30))` does.
 //!
 //! Left to others: what gives another value each time by itself ([`Volatility`](crate::Volatility)).
 

@@ -194,8 +194,8 @@ pub(crate) struct Other<'w> {
     pub(crate) session: Session,
 }
 
-/// Errors that an administrator must expect beside others: deadlocks, names that others claim, names and boundaries that
-/// are there or not, databases that are in use or in transition.
+/// Errors that an administrator must expect beside others: deadlocks, names that others claim, names and boundaries
+/// that are there or not, databases that are in use or in transition.
 const EXPECTED: [i32; 16] =
     [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 7715, 7721, 911, 942, 952, 2627];
 

@@ -239,8 +239,8 @@ impl StatementContext {
         }
     }
 
-    /// The statement is of the level SNAPSHOT: what it changes has not changed since its transaction first looked, or it
-    /// fails. A transaction may go on under another level, and keeps its snapshot.
+    /// The statement is of the level SNAPSHOT: what it changes has not changed since its transaction first looked, or
+    /// it fails. A transaction may go on under another level, and keeps its snapshot.
     pub fn write_by_snapshot(&self) {
         self.writes_by_snapshot.store(true, Ordering::Relaxed);
     }

@@ -265,8 +265,8 @@ impl Instance {
     /// A database by its name, without regard to case; its first user opens it, which reads its catalog.
     ///
     /// # Errors
-    /// 911 there is none, 926 it is SUSPECT, 945 its files are not accessible, 952 it is being dropped, detached, or taken
-    /// offline or back.
+    /// 911 there is none, 926 it is SUSPECT, 945 its files are not accessible, 952 it is being dropped, detached, or
+    /// taken offline or back.
     pub fn database(&self, name: &str) -> Result<DatabaseUse> {
         let held = self.registry.hold(&self.parts, |entry| name_equals(&entry.name, name));
         held.unwrap_or_else(|| Err(does_not_exist(name)))

@@ -271,7 +271,8 @@ impl Registry {
     }
 
     /// Whether `transaction`, which `asker` was prepared for, is to be kept: as the database says that decides on it,
-    /// or as is presumed where no database can tell any more. One that is listed and cannot be asked now may tell later.
+    /// or as is presumed where no database can tell any more. One that is listed and cannot be asked now may tell
+    /// later.
     fn has_decided(
         &self,
         parts: &StorageParts,

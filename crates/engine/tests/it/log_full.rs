@@ -274,8 +274,8 @@ fn checkpoints_in_a_log_that_is_nearly_full_leave_the_database_online() {
     instance.close().expect("closed");
 }
 
-/// A log that could grow finds no room on the disk, beside a transaction that keeps it from being freed: the next row is
-/// refused, the database stays as it is, and a start finds what had committed.
+/// A log that could grow finds no room on the disk, beside a transaction that keeps it from being freed: the next row
+/// is refused, the database stays as it is, and a start finds what had committed.
 #[test]
 fn a_log_that_cannot_grow_on_a_full_disk_refuses_what_is_new_and_nothing_else() {
     let disk = simulated();

@@ -29,8 +29,8 @@ fn without_place(error: SqlError) -> SqlError {
     SqlError { position: None, ..error }
 }
 
-/// The columns of a view or function have names, each another; `unnamed` is the error of one without, whose place counts
-/// from 1.
+/// The columns of a view or function have names, each another; `unnamed` is the error of one without, whose place
+/// counts from 1.
 ///
 /// # Errors
 /// 4506, and that of `unnamed`.

@@ -230,7 +230,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Binds, locks and plans, with memory for what `finish` makes of the plan; `None` as in [`Interpreter::prepare_once`].
+    /// Binds, locks and plans, with memory for what `finish` makes of the plan; `None` as in
+    /// [`Interpreter::prepare_once`].
     fn plan_once(
         &mut self,
         run: &Arc<StatementRun>,

@@ -141,8 +141,8 @@ impl Step {
         matches!(self.kind, Kind::Read(_))
     }
 
-    /// Whether it may have put a row elsewhere in an index, be it for a while. Which rows a statement had changed before
-    /// it failed is not known.
+    /// Whether it may have put a row elsewhere in an index, be it for a while. Which rows a statement had changed
+    /// before it failed is not known.
     pub(super) fn may_move(&self, id: i32) -> bool {
         let touches = |covers: &Covers| match covers {
             Covers::All => true,
