@@ -228,9 +228,7 @@ pub struct DatabaseDescription {
 /// Entries with their users. Who has none gets his share of an entry behind the lock, and is counted from then on.
 #[derive(Default)]
 pub(super) struct Registry {
-    /// Each with what its users have a share of; `None` while it is being dropped, detached, or taken offline or back:
-    /// it is listed then, and nobody opens it.
-    entries: Mutex<BTreeMap<DatabaseId, (Arc<Entry>, Option<Held>)>>,
+    entries: Mutex<BTreeMap<DatabaseId, Listed>>,
     in_doubt: Mutex<InDoubtResolution>,
 }
 
@@ -406,6 +404,10 @@ pub(super) struct Untold {
 
 /// What a user has of an entry; the entry has the other share.
 type Held = Arc<()>;
+
+/// An entry with what its users have a share of; `None` while it is being dropped, detached, or taken offline or back: it
+/// is listed then, and nobody opens it.
+type Listed = (Arc<Entry>, Option<Held>);
 
 /// A database that somebody uses.
 struct Used {
