@@ -405,8 +405,8 @@ pub(super) struct Untold {
 /// What a user has of an entry; the entry has the other share.
 type Held = Arc<()>;
 
-/// An entry with what its users have a share of; `None` while it is being dropped, detached, or taken offline or back: it
-/// is listed then, and nobody opens it.
+/// An entry with what its users have a share of; `None` while it is being dropped, detached, or taken offline or back:
+/// it is listed then, and nobody opens it.
 type Listed = (Arc<Entry>, Option<Held>);
 
 /// A database that somebody uses.
