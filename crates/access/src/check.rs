@@ -274,11 +274,12 @@ impl AllocationCheck {
         self.compare_list(hobt, &runs)?;
         self.own_all(hobt, &runs)?;
         let (figures, wrong) = tree.check()?;
-        let finding = |(page, wrong)| match wrong {
-            Wrong::Damage(damage) => Finding::Page { page, damage },
-            Wrong::Tree(fault) => Finding::Tree { page, fault },
-        };
-        self.findings.extend(wrong.into_iter().map(finding));
+        for (page, wrong) in wrong {
+            match wrong {
+                Wrong::Damage(damage) => self.note_damage(page, damage),
+                Wrong::Tree(fault) => self.findings.push(Finding::Tree { page, fault }),
+            }
+        }
         let mut values = value_pages_of(&runs);
         for run in &runs {
             for number in run.row_pages() {
@@ -383,7 +384,7 @@ impl AllocationCheck {
                     next = header.next;
                 }
                 Err(damage) => {
-                    self.findings.push(Finding::Page { page: next, damage });
+                    self.note_damage(next, damage);
                     return Ok(());
                 }
             }
@@ -437,17 +438,18 @@ impl AllocationCheck {
         for slot in (0..page.row_count()).filter(|&slot| !page.is_deleted(slot)) {
             for column in 0..hobt.row_layout().columns().len() {
                 if let Ok(StoredValue::Pointer(pointer)) = page.stored(column, slot) {
-                    let mut wrong = Vec::new();
+                    let (mut foreign, mut shared) = (Vec::new(), Vec::new());
                     let read = hobt.for_each_value_page(&pointer, &mut |page| {
                         if !values.is_of_runs(page) {
                             let rule = "a page of a value in the runs of values";
-                            wrong.push(Finding::Page { page, damage: PageDamage::Structure { rule } });
+                            foreign.push((page, PageDamage::Structure { rule }));
                         } else if !values.insert(page) {
-                            wrong.push(Finding::SharedValue { page, row_page: id });
+                            shared.push(Finding::SharedValue { page, row_page: id });
                         }
                     });
                     self.page_or_finding(read)?;
-                    self.findings.extend(wrong);
+                    foreign.into_iter().for_each(|(page, damage)| self.note_damage(page, damage));
+                    self.findings.extend(shared);
                 }
             }
         }

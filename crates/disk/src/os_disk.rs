@@ -65,11 +65,17 @@ impl<B: Backend> Disk for OsDisk<B> {
             fs::create_dir_all(path)?;
             if missing.is_empty() {
                 // It may be of somebody who was killed before its entry was durable; or of long ago, in a folder that
-                // cannot be read.
-                return match sync_above(path) {
-                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-                    synced => synced,
+                // cannot be read, or that has nothing to be synced.
+                let is_fixed = |kind| {
+                    matches!(
+                        kind,
+                        io::ErrorKind::PermissionDenied
+                            | io::ErrorKind::InvalidInput
+                            | io::ErrorKind::Unsupported
+                            | io::ErrorKind::ReadOnlyFilesystem
+                    )
                 };
+                return sync_above(path).or_else(|error| if is_fixed(error.kind()) { Ok(()) } else { Err(error) });
             }
             // The topmost first.
             missing.iter().rev().try_for_each(|made| sync_above(made))

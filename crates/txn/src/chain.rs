@@ -226,7 +226,8 @@ impl TransactionLog {
 
     /// A checkpoint found no room, which is there later: it is asked for again.
     pub fn checkpoint_postponed(&self) {
-        let due = self.log.free_bytes().saturating_sub(POSTPONED_BYTES);
+        // 0 would say that one is asked for.
+        let due = self.log.free_bytes().saturating_sub(POSTPONED_BYTES).max(1);
         self.due_below_bytes.store(due, Ordering::Relaxed);
     }
 

@@ -48,8 +48,8 @@ impl Files {
     }
 }
 
-/// Whether a checkpoint failed for want of room, in the log or in memory, and may be made later: nothing has changed
-/// but that pages were written.
+/// Whether a checkpoint failed for want of room, in the log or in memory, and may be made later. An epoch has begun,
+/// and pages were written; nothing else has changed.
 fn is_for_now(error: &AccessError) -> bool {
     matches!(error, AccessError::LogFull { .. } | AccessError::OutOfFrames | AccessError::OutOfMemory(_))
 }

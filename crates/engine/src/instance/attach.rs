@@ -267,12 +267,14 @@ impl Instance {
 
     /// Looks at the files of a database that nobody uses as a start does.
     fn look_again(&self, entry: &Entry) {
-        let mut state = entry.state.lock();
         let closed = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".into() };
-        if let EntryState::Open(database) = std::mem::replace(&mut *state, closed) {
+        // Who looks at the list does not wait for the close, and nobody opens it.
+        let before = std::mem::replace(&mut *entry.state.lock(), closed);
+        if let EntryState::Open(database) = before {
             // One that failed is not saved: its recovery looks at what is on the disk.
             let _ = database.close();
         }
+        let mut state = entry.state.lock();
         *state = inspect(&*self.disk, &entry.files.lock(), entry.guid);
     }
 }

@@ -14,7 +14,7 @@ use hobt_base::{DatabaseId, FileId, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
 use hobt_log::{LogError, TruncationWait};
 use hobt_sync::planted::{self, Bug};
-use hobt_sync::schedule::{Mutex, MutexGuard};
+use hobt_sync::schedule::{self, Mutex, MutexGuard, Place};
 use hobt_txn::{DatabaseGuid, GlobalTransaction};
 
 use crate::data_file::DataFile;
@@ -103,6 +103,8 @@ impl Entry {
         let database = self.open_locked(&mut state, parts, registry)?;
         database.note_in_use()?;
         *state = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".to_owned() };
+        // Who looks at the list does not wait for its last checkpoint.
+        drop(state);
         database.close()
     }
 
@@ -284,6 +286,21 @@ impl Registry {
         })
     }
 
+    /// The database of an identity, with a share of what its users have: one that is in transition is waited for, for a
+    /// moment.
+    fn settled(&self, guid: DatabaseGuid) -> Option<Listed> {
+        let deadline = schedule::now() + DECIDER_PATIENCE;
+        loop {
+            let (entry, held) = self.entries.lock().values().find(|(entry, _)| entry.guid == guid).cloned()?;
+            if held.is_some() || schedule::now() >= deadline {
+                return Some((entry, held));
+            }
+            if !schedule::wait(Place::Moment) {
+                std::thread::sleep(LOOK_PAUSE);
+            }
+        }
+    }
+
     /// Asks the database that decides on `transaction`, which `asker` was prepared for. Opens that database, while
     /// `asker` is being opened.
     fn ask_decider(
@@ -292,8 +309,7 @@ impl Registry {
         asker: &Entry,
         transaction: &GlobalTransaction,
     ) -> std::result::Result<bool, Unknown> {
-        let known = self.entries.lock().values().find(|(entry, _)| entry.guid == transaction.coordinator).cloned();
-        let (decider, held) = known.ok_or_else(|| {
+        let (decider, held) = self.settled(transaction.coordinator).ok_or_else(|| {
             Unknown::ForGood(
                 "the database that decides on it is not in this instance: attach it, and set this one ONLINE; or, if it \
                  is lost, say what to presume (sp_configure 'in-doubt xact resolution')"

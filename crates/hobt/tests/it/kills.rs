@@ -130,21 +130,23 @@ fn live_and_die(folder: &Path, first: i64, random: &mut SplitMix64) -> (Vec<i64>
         let number = line.trim().strip_prefix("done ").and_then(|number| number.parse::<i64>().ok());
         number.unwrap_or_else(|| panic!("the program said: {line}"))
     };
-    let mut acknowledged = Vec::new();
+    // Nothing is judged before it is killed: a test that panics leaves the program behind.
+    let (mut lines, mut is_stuck) = (Vec::new(), false);
     // It has started when it has acknowledged something; some are killed before.
-    while acknowledged.len() < wanted {
+    while lines.len() < wanted && !is_stuck {
         match receiver.recv_timeout(STUCK) {
-            Ok(line) => acknowledged.push(number(line)),
+            Ok(line) => lines.push(line),
             Err(RecvTimeoutError::Disconnected) => break,
-            Err(RecvTimeoutError::Timeout) => panic!("stuck: no batch has ended for {} s", STUCK.as_secs()),
+            Err(RecvTimeoutError::Timeout) => is_stuck = true,
         }
     }
     let deadline = Instant::now() + kill_after;
     while let Ok(line) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-        acknowledged.push(number(line));
+        lines.push(line);
     }
     kill(child, folder);
-    acknowledged.extend(receiver.iter().map(number));
+    assert!(!is_stuck, "stuck: no batch has ended for {} s", STUCK.as_secs());
+    let acknowledged = lines.into_iter().chain(receiver.iter()).map(number).collect();
     reader.join().expect("the reader");
     feeder.join().expect("the feeder");
     (acknowledged, first + BATCHES)

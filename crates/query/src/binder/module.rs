@@ -60,9 +60,13 @@ fn some_value(parameter: &Parameter) -> Result<BoundExpr, SqlError> {
     }
 }
 
-/// Whether an error is about the number of a `TOP`, `OFFSET` or `FETCH`.
-fn is_of_count(error: &SqlError) -> bool {
-    matches!(error.number, number::NEGATIVE_ROW_COUNT | 1031 | 1060 | 10742 | 10744)
+/// Whether an error is about a value: the number of a `TOP`, `OFFSET` or `FETCH`, or what is computed of constants
+/// while a query is bound.
+fn is_of_value(error: &SqlError) -> bool {
+    const OF_COUNTS: [i32; 5] = [number::NEGATIVE_ROW_COUNT, 1031, 1060, 10742, 10744];
+    const OF_EXPRESSIONS: [i32; 13] = [8134, 8115, 8114, 8152, 220, 232, 241, 242, 244, 245, 248, 517, 3623];
+    const OF_SERIES: i32 = 4199;
+    OF_COUNTS.contains(&error.number) || OF_EXPRESSIONS.contains(&error.number) || error.number == OF_SERIES
 }
 
 impl Binder<'_> {
@@ -110,8 +114,8 @@ impl Binder<'_> {
         let names = Names { parameters: Some(Rc::new(parameters)), ..Names::default() };
         let body = match self.query(query, &names, QueryUse::Nested) {
             Ok(body) => body,
-            // A count of rows that a parameter gives is right or wrong by the call.
-            Err(error) if is_of_count(&error) && !function.parameters.is_empty() => return Ok(()),
+            // A value that a parameter gives is right or wrong by the call.
+            Err(error) if is_of_value(&error) && !function.parameters.is_empty() => return Ok(()),
             Err(error) => return Err(error),
         };
         if let Some(place) = body.assigns {

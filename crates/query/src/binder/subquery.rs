@@ -73,7 +73,9 @@ fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), (sco
     let columns = left.column_refs();
     let is_null_seen = || {
         let is_nullable = |column: &ScopeColumn| column.nullable && columns.contains(&column.column);
-        plan.schema().field(0).is_nullable() || scope.columns().any(is_nullable)
+        // A column that is none of the sources is an aggregate's.
+        let is_aggregate = nullable.0 && matches!(left, Expr::Column(_));
+        plan.schema().field(0).is_nullable() || scope.columns().any(is_nullable) || is_aggregate
     };
     let knows_null = top && !columns.is_empty() && is_null_seen();
     !is_correlated(plan) && (nullable == (false, false) || knows_null)

@@ -285,13 +285,10 @@ impl LockRowsStream {
                             }
                         }
                         Locked::LeftOut | Locked::Gone { .. } => {}
-                        Locked::Changed { values, at, seen_at } => {
+                        Locked::Changed(values, at) => {
                             let again = self.row_again(&values, &at)?;
                             is_shown = again.num_rows() > 0;
                             changed.extend(is_shown.then_some(again));
-                            if !is_shown {
-                                self.rows.is_not_shown(seen_at);
-                            }
                         }
                     }
                     self.rows.done(is_shown, &taken);
@@ -335,10 +332,12 @@ impl LockRowsStream {
             let mut taken = Vec::new();
             let mut is_shown = false;
             match self.rows.row(at, &mut taken).map_err(external)? {
-                Locked::Changed { values, at, .. } => {
+                Locked::Changed(values, at) => {
                     let row = self.row_again(&values, &at)?;
                     is_shown = row.num_rows() > 0;
                     shown.extend(is_shown.then_some(row));
+                    // What it was looked for has perhaps gone on to another row.
+                    has_lost_one |= !is_shown;
                 }
                 Locked::Gone { waited } => has_lost_one |= waited || values.is_some(),
                 Locked::AsSeen | Locked::LeftOut => {}

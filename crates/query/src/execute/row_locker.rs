@@ -31,8 +31,9 @@ pub(super) struct RowLocker {
     met: HashSet<RowAt>,
     /// Rows that were gone when their turn came. They may come back.
     gone: HashSet<RowAt>,
-    /// Where rows were seen that had changed when their turn came, and were not shown.
-    unshown: HashSet<RowAt>,
+    /// Where rows were seen that had changed when their turn came. Where a unique key led there, it may lead to another
+    /// row by now.
+    changed: HashSet<RowAt>,
 }
 
 /// What becomes of a row.
@@ -43,8 +44,8 @@ pub(super) enum Locked {
     LeftOut,
     /// It is gone. `waited`: a transaction that had it locked was waited for, and may have put it elsewhere meanwhile.
     Gone { waited: bool },
-    /// It has these values now, and lies at `at`.
-    Changed { values: Vec<Value>, at: RowAt, seen_at: RowAt },
+    /// It has these values now, and lies there.
+    Changed(Vec<Value>, RowAt),
 }
 
 impl RowLocker {
@@ -63,8 +64,8 @@ impl RowLocker {
         let hobt = rows.stores()[0].hobt();
         let locks = run.context.row_locks(hobt.storage().database_tag(), hobt.id());
         let (table, run) = (Arc::clone(table), Arc::clone(run));
-        let [met, gone, unshown] = [(); 3].map(|()| HashSet::new());
-        Ok(RowLocker { table, run, reading, rows, locks, met, gone, unshown })
+        let [met, gone, changed] = [(); 3].map(|()| HashSet::new());
+        Ok(RowLocker { table, run, reading, rows, locks, met, gone, changed })
     }
 
     /// The table.
@@ -165,7 +166,8 @@ impl RowLocker {
         loop {
             if let Some(values) = self.values(&at)? {
                 let is_new = self.met.insert(at.clone());
-                return Ok(if is_new { Locked::Changed { values, at, seen_at } } else { Locked::LeftOut });
+                self.changed.insert(seen_at);
+                return Ok(if is_new { Locked::Changed(values, at) } else { Locked::LeftOut });
             }
             match self.rows.moved_to(&at) {
                 Some(to) => at = to,
@@ -184,11 +186,6 @@ impl RowLocker {
         self.rows.values(at)
     }
 
-    /// A row that has changed is not shown: as it is now, it does not fulfil the conditions.
-    pub(super) fn is_not_shown(&mut self, seen_at: RowAt) {
-        self.unshown.insert(seen_at);
-    }
-
     /// The row is shown, or not: its lock stays, or goes.
     pub(super) fn done(&self, is_shown: bool, taken: &[LockResource]) {
         let Some(locks) = &self.locks else { return };
@@ -200,8 +197,8 @@ impl RowLocker {
     }
 
     /// Where rows are that have come into the path since the snapshot, or are about to, or have come back. Where no
-    /// locks are kept, a row that took over a unique key is left out if the row that had the key before was shown: a
-    /// unique key gives one row.
+    /// locks are kept, a row that took over a unique key is left out if the row that had the key before was shown with
+    /// it: a unique key gives one row.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -209,7 +206,7 @@ impl RowLocker {
         if self.reading.is_of_snapshot || self.locks.is_none() {
             return Ok(Vec::new());
         }
-        let is_missing = |row: &RowAt| self.reading.is_kept || self.gone.contains(row) || self.unshown.contains(row);
+        let is_missing = |row: &RowAt| self.reading.is_kept || self.gone.contains(row) || self.changed.contains(row);
         let came = self.rows.inserted()?.into_iter();
         let came = came.filter(|came| came.instead_of.as_ref().is_none_or(is_missing));
         let mut rows: Vec<RowAt> = came.map(|came| came.at).collect();

@@ -157,7 +157,8 @@ impl Interpreter<'_> {
 
 /// Whether a name is that of a parameter.
 fn is_parameter(parameters: &[Parameter], name: &str) -> bool {
-    parameters.iter().any(|known| known.name.value.eq_ignore_ascii_case(name))
+    let name = name.to_lowercase();
+    parameters.iter().any(|known| known.name.value.to_lowercase() == name)
 }
 
 /// A module is made, changed and dropped in the current database, whose names its text is checked with.

@@ -22,6 +22,9 @@ const CANCEL_CHECK: Duration = Duration::from_millis(50);
 const FORCED_AFTER: Duration = Duration::from_secs(30);
 /// The part of an instance's memory that is left to what nobody reserves.
 const UNCOUNTED: u64 = 16;
+/// A statement that asks for no more than this part of the operators' memory does not stand in the line: of a few of
+/// these there is nearly always room beside what is lent, and who stands in the line may ask for more than there is.
+const SMALL: u64 = 16;
 /// The part of the operators' memory that is lent to nobody, so that who comes next finds something.
 const KEPT_BACK: u64 = 8;
 
@@ -143,6 +146,7 @@ impl OperatorMemory {
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<MemoryGrant, Cancelled> {
         let least = wanted.least.min(self.total);
+        let is_small = least <= self.total / SMALL;
         let ideal = wanted.ideal.max(least);
         let mut line = self.line.lock();
         line.last_ticket += 1;
@@ -156,8 +160,14 @@ impl OperatorMemory {
             }
             let is_forced = line.inside == 0
                 || first_since.is_some_and(|since: Instant| schedule::now().duration_since(since) >= self.forced_after);
-            if let Some((granted, beyond)) = if is_first { self.granted(least, ideal, is_forced) } else { None } {
-                line.waiting.pop_front();
+            let granted = match (is_first, is_small) {
+                (true, _) => self.granted(least, ideal, is_forced),
+                // No more than is in any case left over for it.
+                (false, true) => self.granted(least, least, false),
+                (false, false) => None,
+            };
+            if let Some((granted, beyond)) = granted {
+                line.waiting.retain(|waiting| *waiting != ticket);
                 line.inside += 1;
                 line.granted += granted;
                 line.forced += u64::from(beyond);
@@ -305,6 +315,24 @@ mod tests {
         let asked = AtomicUsize::new(0);
         let second = enter(&memory, all, &|| asked.fetch_add(1, Ordering::Relaxed) > 2);
         assert_eq!(second.map(drop), Err(Cancelled));
+    }
+
+    #[test]
+    fn who_wants_little_does_not_stand_in_the_line() {
+        let memory = memory();
+        let most = MemoryRequest { least: 500, ideal: 800, most: u64::MAX };
+        let (held, _) = enter(&memory, most, &|| false).expect("room");
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| enter(&memory, most, &|| false).map(drop));
+            while memory.line.lock().waiting.is_empty() {
+                std::thread::yield_now();
+            }
+            let little = MemoryRequest { least: 40, ideal: 200, most: u64::MAX };
+            let (_small, figures) = enter(&memory, little, &|| false).expect("room beside the first");
+            assert_eq!((figures.shown().granted, memory.line.lock().waiting.len()), (40, 1));
+            drop((held, _small));
+            assert_eq!(waits.join().expect("no panic"), Ok(()));
+        });
     }
 
     #[test]
