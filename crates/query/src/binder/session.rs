@@ -19,7 +19,7 @@ use crate::cardinality::{JoinOrderRule, fold_assumed};
 use crate::execute::OrderedScanRule;
 use crate::execute::{
     AggregateScanRule, ExtremeSeekRule, FencedProjectionRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule,
-    JoinFilterRule, JoinWay, RangeJoinRule,
+    JoinFilterRule, JoinWay, RangeJoinRule, SortAgainRule,
 };
 use crate::wrap::sql_error_of;
 
@@ -51,6 +51,8 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     for rule in rules.iter_mut().filter(|rule| rule.name() == "ProjectionPushdown") {
         *rule = Arc::new(FencedProjectionRule::around(Arc::clone(rule)));
     }
+    let check = rules.iter().position(|rule| rule.name() == SortAgainRule::BEFORE).unwrap_or(rules.len());
+    rules.insert(check, Arc::new(SortAgainRule));
     let selection = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
     rules.insert(selection + 1, Arc::new(ForcedLoopRule::before(&indexes)));
     // In front of what turns the sides of a hash join.

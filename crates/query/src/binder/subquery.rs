@@ -68,7 +68,8 @@ fn as_outer(expr: Expr, sql_type_of: &dyn Fn(&Column) -> Option<SqlType>) -> Res
 
 /// Whether `NOT IN` can be a join by nothing but the equation of both values. DataFusion's join that knows what NULL
 /// does has room for one equation of columns; it takes it for any whose columns, those that correlate too, may be NULL,
-/// and asks nothing but columns: of others an expression may be NULL, too.
+/// and asks nothing but columns: of others an expression may be NULL, too. A value that is chosen by conditions may
+/// come to be NULL in each row while the plan is made, and then no column is left to be asked.
 fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), (scope, top): (&Scope, bool)) -> bool {
     let columns = left.column_refs();
     let is_null_seen = || {
@@ -77,7 +78,8 @@ fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), (sco
         let is_aggregate = nullable.0 && matches!(left, Expr::Column(_));
         plan.schema().field(0).is_nullable() || scope.columns().any(is_nullable) || is_aggregate
     };
-    let knows_null = top && !columns.is_empty() && is_null_seen();
+    let is_chosen = || left.exists(|part| Ok(matches!(part, Expr::Case(_)))).unwrap_or(true);
+    let knows_null = top && !columns.is_empty() && !is_chosen() && is_null_seen();
     !is_correlated(plan) && (nullable == (false, false) || knows_null)
 }
 
