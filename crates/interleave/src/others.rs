@@ -285,10 +285,11 @@ impl Other<'_> {
     }
 
     fn commit_across(&mut self, database: u64, stays: usize, token: i64) {
-        // Its last digit says which of the databases that stay has it, too.
+        // Its last digit says which of the databases that stay has it, too. Without XACT_ABORT a database in transition
+        // would fail the one insert and let the other commit.
         let token = token * 10 + i64::try_from(stays).expect("few") + 1;
         let text = format!(
-            "BEGIN TRANSACTION; INSERT {}.dbo.m VALUES ({token}); INSERT {}.dbo.crossed VALUES ({database}, {token}); \
+            "SET XACT_ABORT ON; BEGIN TRANSACTION; INSERT {}.dbo.m VALUES ({token}); INSERT {}.dbo.crossed VALUES ({database}, {token}); \
              COMMIT",
             passing(database),
             DATABASES[stays]
