@@ -55,8 +55,8 @@ fn find_in(error: &(dyn std::error::Error + 'static)) -> Option<SqlError> {
 fn translate(error: &DataFusionError) -> SqlError {
     let root = error.find_root();
     let message = root.to_string();
-    if matches!(root, DataFusionError::ResourcesExhausted(_)) {
-        return out_of_memory(&message);
+    if let DataFusionError::ResourcesExhausted(refused) = root {
+        return out_of_memory(refused.strip_prefix(REFUSED));
     }
     if is_full_disk(root, &message) {
         return no_room_to_spill();
@@ -70,15 +70,18 @@ fn translate(error: &DataFusionError) -> SqlError {
     SqlError::internal(message)
 }
 
+/// What begins a refusal of memory that users may read: those of DataFusion name its operators.
+pub(crate) const REFUSED: &str = "refused: ";
+
 /// 701; `refused` says what was asked for, and what there was.
-fn out_of_memory(refused: &str) -> SqlError {
+fn out_of_memory(refused: Option<&str>) -> SqlError {
+    let told = refused.map(|refused| format!(" ({refused})")).unwrap_or_default();
     SqlError::new(
         number::OUT_OF_MEMORY,
         format!(
             "There is insufficient system memory in resource pool 'default' to run this query. Its sorts, groups or joins \
              keep more rows than fit: select fewer or shorter columns, run it with a lower MAXDOP or when fewer queries \
-             run, or give the instance more memory. ({})",
-            refused.trim_start_matches("Resources exhausted: ")
+             run, or give the instance more memory.{told}"
         ),
     )
 }
@@ -152,6 +155,8 @@ mod tests {
         let error = sql_error_of(error);
         assert_eq!(error.number, number::OUT_OF_MEMORY);
         assert!(!error.message.contains("ExternalSorter"), "{}", error.message);
+        let own = DataFusionError::ResourcesExhausted(format!("{REFUSED}7 bytes were asked for.")).context("sort");
+        assert!(sql_error_of(own).message.ends_with("more memory. (7 bytes were asked for.)"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod single_value;
 mod window;
 
 pub use aggregate::SqlAggregate;
+pub(crate) use error::REFUSED;
 pub use error::{external, sql_error_of};
 pub use next_value::{NextValues, TakeValues};
 pub use ordered::OrderedStringAgg;

@@ -12,6 +12,7 @@ use hobt_txn::MemoryBudget;
 
 use super::operator_memory::OperatorMemory;
 use crate::execute::MemoryFigures;
+use crate::wrap::REFUSED;
 
 /// A statement's operators share what it was granted, and what is lent beyond.
 ///
@@ -159,7 +160,7 @@ impl StatementPool {
 }
 
 fn refused(text: String) -> DataFusionError {
-    DataFusionError::ResourcesExhausted(text)
+    DataFusionError::ResourcesExhausted(format!("{REFUSED}{text}"))
 }
 
 /// The pool of a statement that may have all of so many bytes.
