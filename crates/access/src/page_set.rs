@@ -1,6 +1,6 @@
 //! Pages of the runs of a HOBT, of which some are in a set: a bit for each page of the runs, however many are in it.
-//! Runs that a damaged list
-//! makes overlap are sound here: a page is then of the one that begins last.
+//!
+//! Runs of a damaged list may overlap: a page of two of them belongs to the one that begins last.
 
 use std::ops::Range;
 

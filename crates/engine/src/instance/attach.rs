@@ -268,7 +268,7 @@ impl Instance {
     /// Looks at the files of a database that nobody uses as a start does.
     fn look_again(&self, entry: &Entry) {
         let closed = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".into() };
-        // Who looks at the list does not wait for the close, and nobody opens it.
+        // Released during the close: views of databases need the state. A database in transition is not opened.
         let before = std::mem::replace(&mut *entry.state.lock(), closed);
         if let EntryState::Open(database) = before {
             // One that failed is not saved: its recovery looks at what is on the disk.

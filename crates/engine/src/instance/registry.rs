@@ -103,7 +103,7 @@ impl Entry {
         let database = self.open_locked(&mut state, parts, registry)?;
         database.note_in_use()?;
         *state = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".to_owned() };
-        // Who looks at the list does not wait for its last checkpoint.
+        // Released before the last checkpoint: views of databases need the state and do not wait for that.
         drop(state);
         database.close()
     }

@@ -89,8 +89,8 @@ pub(crate) fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
     from[usize::try_from(random.below(from.len() as u64)).expect("few")]
 }
 
-/// The number that a variable of the environment holds: of seeds, or of the first of them. What is no number is told,
-/// since who has mistyped one would take the run for another.
+/// The number that a variable of the environment holds: of seeds, or of the first of them. A text that is no
+/// number fails the test: with the default instead, a mistyped seed would replay another run.
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     let number = |text: String| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}"));
     std::env::var(name).map_or(default, number)

@@ -390,7 +390,7 @@ impl Interpreter<'_> {
         Binder::new(&names, BindOptions::default()).bind_view(create).map_err(Failure::of_binding)
     }
 
-    /// The same for an inline function.
+    /// Binds an inline function, so that one whose query cannot be used is refused at once.
     pub(super) fn bind_inline_function(&self, create: &CreateFunction) -> Result<(), Failure> {
         let run = self.new_run(None)?;
         let names = self.names(&run).of_module(ModuleKind::InlineFunction);
