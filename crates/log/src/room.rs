@@ -94,7 +94,8 @@ fn take(from: &AtomicU64, wanted: u64) -> u64 {
 #[derive(Debug)]
 pub(crate) struct Room {
     /// Bytes that blocks can fill: what is free but for the ends of segments. It is one number: bytes and ends in two
-    /// would be read between the steps in which a checkpoint adds to them, as more than there is. Below 0 where a segment is filled into its end.
+    /// would be read between the steps in which a checkpoint adds to them, as more than there is. Below 0 where a
+    /// segment is filled into its end.
     usable_bytes: AtomicI64,
     /// Bytes of segments that hold nothing needed, and the rest of the one that is being filled. To be shown.
     free_bytes: AtomicU64,
@@ -261,8 +262,8 @@ impl Log {
     /// part that a caller of this kind ([`RoomFor`]) leaves to others.
     pub(crate) fn has_room(&self, room_for: RoomFor<'_>, loss: u64) -> bool {
         // In the order in which room is used up: what is reserved becomes records, these become durable, and blocks
-        // take what is free. So what moves on between two looks counts twice, and nothing is left out: each step adds to
-        // the later number before it takes from the earlier one, with release.
+        // take what is free. So what moves on between two looks counts twice, and nothing is left out: each step adds
+        // to the later number before it takes from the earlier one, with release.
         let reserved = self.room.needed(0);
         let durable = self.durable().0;
         let unwritten = with_padding(self.end().0 - durable);
