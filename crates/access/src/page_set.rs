@@ -65,15 +65,11 @@ impl PageSet {
     /// The pages of the runs that are not in the set, in order.
     pub(crate) fn others(&self) -> impl Iterator<Item = PageId> {
         self.stretches.iter().enumerate().flat_map(move |(at, stretch)| {
-            let is_in = move |place: u32| stretch.bits[place as usize / 64] & (1 << (place % 64)) != 0;
-            let is_here = move |place: u32| {
-                let page = PageId::new(stretch.file, stretch.pages.start + place);
-                self.find(page) == Some((at, place))
-            };
-            let places = (0..stretch.pages.end - stretch.pages.start).filter(move |place| is_here(*place));
-            places
-                .filter(move |place| !is_in(*place))
-                .map(|place| PageId::new(stretch.file, stretch.pages.start + place))
+            let page = |place: u32| PageId::new(stretch.file, stretch.pages.start + place);
+            let is_in = |place: u32| stretch.bits[place as usize / 64] & (1 << (place % 64)) != 0;
+            // A page of two runs is in the set by the bit of the other.
+            let is_other = move |place: &u32| !is_in(*place) && self.find(page(*place)) == Some((at, *place));
+            (0..stretch.pages.end - stretch.pages.start).filter(is_other).map(page)
         })
     }
 }

@@ -80,18 +80,16 @@ impl Logged {
         context
     }
 
-    /// A checkpoint but for its last step.
-    fn begin_checkpoint(&self, tree: &BTree) -> Result<Option<Lsn>, AccessError> {
+    /// A checkpoint but for its last step; of the rows of `hobt` the count is saved.
+    fn begin_checkpoint(&self, hobt: Option<&Hobt>) -> Result<Option<Lsn>, AccessError> {
         let begun = self.storage.begin_checkpoint()?;
-        tree.hobt().save_counts()?;
+        hobt.map_or(Ok(()), Hobt::save_counts)?;
         self.storage.flush()?;
         Ok(begun)
     }
 
-    fn checkpoint(&self, tree: Option<&BTree>) -> Result<(), AccessError> {
-        let begun = self.storage.begin_checkpoint()?;
-        tree.map_or(Ok(()), |tree| tree.hobt().save_counts())?;
-        self.storage.flush()?;
+    fn checkpoint(&self, hobt: Option<&Hobt>) -> Result<(), AccessError> {
+        let begun = self.begin_checkpoint(hobt)?;
         self.storage.end_checkpoint(begun)
     }
 
@@ -153,7 +151,7 @@ fn work(database: &Logged, life: &mut Life, random: &mut SplitMix64, shape: usiz
             1 => {
                 // It may end while a checkpoint is under way, which must not rely on what is not durable of it.
                 let beside = random.below(2) == 0;
-                let begun = if beside { database.begin_checkpoint(&life.tree) } else { Ok(None) };
+                let begun = if beside { database.begin_checkpoint(Some(life.tree.hobt())) } else { Ok(None) };
                 if context.roll_back().is_err() {
                     return None;
                 }
@@ -169,7 +167,7 @@ fn work(database: &Logged, life: &mut Life, random: &mut SplitMix64, shape: usiz
                 life.committed = after;
             }
         }
-        if random.below(4) == 0 && database.checkpoint(Some(&life.tree)).is_err() {
+        if random.below(4) == 0 && database.checkpoint(Some(life.tree.hobt())).is_err() {
             return None;
         }
     }
@@ -206,7 +204,7 @@ fn run(seed: u64) -> u64 {
     let context = database.statement();
     let tree = BTree::create(&database.storage, &description, &context).expect("room");
     context.commit().expect("the log is well");
-    database.checkpoint(Some(&tree)).expect("the disk is well");
+    database.checkpoint(Some(tree.hobt())).expect("the disk is well");
     let run_list = tree.hobt().run_list();
     let mut life = Life { tree, committed: Model::new(), perhaps: None };
     for number in 0..4 {
@@ -281,7 +279,7 @@ fn run_threads(seed: u64) {
     let context = database.statement();
     let mut tree = BTree::create(&database.storage, &description, &context).expect("room");
     context.commit().expect("the log is well");
-    database.checkpoint(Some(&tree)).expect("the disk is well");
+    database.checkpoint(Some(tree.hobt())).expect("the disk is well");
     let run_list = tree.hobt().run_list();
     let mut committed = vec![Model::new(); THREADS as usize];
     for life in 0..3 {
@@ -306,7 +304,8 @@ fn run_threads(seed: u64) {
                     }
                 }
             });
-            while !threads.iter().any(|thread| thread.is_finished()) && database.checkpoint(Some(tree)).is_ok() {}
+            while !threads.iter().any(|thread| thread.is_finished()) && database.checkpoint(Some(tree.hobt())).is_ok() {
+            }
             let results = threads.into_iter().map(|thread| thread.join().expect("no panic")).collect();
             is_over.store(true, Ordering::Release);
             walker.join().expect("no panic");
@@ -350,28 +349,33 @@ fn after_a_crash_a_tree_has_what_its_threads_had_committed() {
     (first..first + from_environment("HOBT_TREE_SEEDS", 12) / 2).for_each(run_threads);
 }
 
+/// A tree with the rows of so many changes, durable in its file.
+fn tree_of(database: &Logged, random: &mut SplitMix64, count: usize) -> (Arc<BTree>, Model) {
+    let made = database.statement();
+    let tree = BTree::create(&database.storage, &shapes()[0].description(), &made).expect("room");
+    let mut rows = Model::new();
+    change_some(&tree, &made, random, &mut rows, count);
+    made.commit().expect("the disk is well");
+    database.checkpoint(Some(tree.hobt())).expect("the disk is well");
+    (tree, rows)
+}
+
+fn change_some(tree: &Arc<BTree>, context: &StatementContext, random: &mut SplitMix64, rows: &mut Model, count: usize) {
+    for _ in 0..count {
+        let row = shapes()[0].row(random, 20_000, 300);
+        change(tree, context, random, rows, row).expect("the disk is well");
+    }
+}
+
 /// A checkpoint gives up no record of a transaction whose end is not durable: of a tree.
 #[test]
 fn a_tree_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash() {
     for seed in 0..4 {
-        let mut random = SplitMix64::new(seed);
-        let shape = &shapes()[0];
-        let mut database = Logged::create(128);
-        let mut rows = Model::new();
-        let mut changes = |tree: &Arc<BTree>, context: &StatementContext, rows: &mut Model| {
-            (0..200).for_each(|_| {
-                let row = shape.row(&mut random, 20_000, 300);
-                change(tree, context, &mut random, rows, row).expect("the disk is well");
-            });
-        };
-        let made = database.statement();
-        let tree = BTree::create(&database.storage, &shape.description(), &made).expect("room");
-        changes(&tree, &made, &mut rows);
-        made.commit().expect("the disk is well");
-        database.checkpoint(Some(&tree)).expect("the disk is well");
+        let (mut random, mut database) = (SplitMix64::new(seed), Logged::create(128));
+        let (tree, rows) = tree_of(&database, &mut random, 200);
         let undone = database.statement();
-        changes(&tree, &undone, &mut rows.clone());
-        let begun = database.begin_checkpoint(&tree).expect("the disk is well");
+        change_some(&tree, &undone, &mut random, &mut rows.clone(), 200);
+        let begun = database.begin_checkpoint(Some(tree.hobt())).expect("the disk is well");
         undone.roll_back().expect("the disk is well");
         database.storage.end_checkpoint(begun).expect("the disk is well");
         database.disk.crash(seed);
@@ -379,43 +383,30 @@ fn a_tree_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash
         database.recover(128).expect("what is needed is in the log");
         let run_list = tree.hobt().run_list();
         let mut life = Life { tree, committed: rows, perhaps: None };
-        check(&database, &shape.description(), run_list, &mut life, &format!("seed {seed}"));
+        check(&database, &shapes()[0].description(), run_list, &mut life, &format!("seed {seed}"));
     }
-}
-
-/// The rows of a heap, in no order.
-fn rows_of_heap(heap: &Hobt) -> Vec<Row> {
-    sorted(rows_in(heap))
 }
 
 /// A checkpoint gives up no record of a transaction whose end is not durable: of a heap.
 #[test]
 fn a_heap_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash() {
     for seed in 0..4 {
-        let mut random = SplitMix64::new(seed);
+        let (mut random, mut database) = (SplitMix64::new(seed), Logged::create(128));
         let layout = table();
-        let mut database = Logged::create(128);
-        let made = database.statement();
-        let create = |context: &StatementContext| {
-            Hobt::create(&database.storage, HobtId(77), GROUP, Arc::clone(&layout), 3, context).expect("room")
-        };
-        let heap = create(&made);
         let mut row = || image(&random_row(&mut random, &layout, 300));
+        let made = database.statement();
+        let created = Hobt::create(&database.storage, HobtId(77), GROUP, Arc::clone(&layout), 3, &made);
+        let heap = created.expect("room");
         let places: Vec<_> = (0..200).map(|_| heap.insert(&made, &row()).expect("room")).collect();
         made.commit().expect("the disk is well");
-        let begun = database.storage.begin_checkpoint().expect("the disk is well");
-        heap.save_counts().expect("the disk is well");
-        database.storage.flush().expect("the disk is well");
-        database.storage.end_checkpoint(begun).expect("the disk is well");
-        let before = rows_of_heap(&heap);
+        database.checkpoint(Some(&heap)).expect("the disk is well");
+        let before = sorted(rows_in(&heap));
         let undone = database.statement();
         for (page, slot) in places.iter().step_by(3) {
             heap.delete(&undone, *page, *slot).expect("the disk is well");
             heap.insert(&undone, &row()).expect("room");
         }
-        let begun = database.storage.begin_checkpoint().expect("the disk is well");
-        heap.save_counts().expect("the disk is well");
-        database.storage.flush().expect("the disk is well");
+        let begun = database.begin_checkpoint(Some(&heap)).expect("the disk is well");
         undone.roll_back().expect("the disk is well");
         database.storage.end_checkpoint(begun).expect("the disk is well");
         database.disk.crash(seed);
@@ -424,7 +415,7 @@ fn a_heap_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash
         database.recover(128).expect("what is needed is in the log");
         let opened = Hobt::open(&database.storage, HobtId(77), GROUP, Arc::clone(&layout), 3, run_list);
         let heap = opened.expect("a sound heap");
-        assert_eq!(rows_of_heap(&heap), before, "seed {seed}");
+        assert_eq!(sorted(rows_in(&heap)), before, "seed {seed}");
         let mut check = AllocationCheck::new(&database.storage).expect("readable maps");
         check.add_hobt(&heap).expect("readable pages");
         assert_eq!(check.finish(), [], "seed {seed}");
@@ -436,22 +427,11 @@ fn a_heap_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash
 #[test]
 fn no_extent_is_lost_where_a_drop_comes_amid_a_checkpoint_and_then_a_crash() {
     for seed in 0..4 {
-        let mut random = SplitMix64::new(seed);
-        let shape = &shapes()[0];
-        let mut database = Logged::create(128);
-        let made = database.statement();
-        let tree = BTree::create(&database.storage, &shape.description(), &made).expect("room");
-        let mut rows = Model::new();
-        for _ in 0..2_000 {
-            let row = shape.row(&mut random, 20_000, 300);
-            change(&tree, &made, &mut random, &mut rows, row).expect("the disk is well");
-        }
-        made.commit().expect("the disk is well");
-        database.checkpoint(Some(&tree)).expect("the disk is well");
+        let (mut random, mut database) = (SplitMix64::new(seed), Logged::create(128));
+        let (tree, _) = tree_of(&database, &mut random, 2_000);
         let dropped = database.statement();
         tree.drop_storage(&dropped).expect("the disk is well");
-        let begun = database.storage.begin_checkpoint().expect("the disk is well");
-        database.storage.flush().expect("the disk is well");
+        let begun = database.begin_checkpoint(None).expect("the disk is well");
         dropped.commit().expect("the disk is well");
         database.storage.end_checkpoint(begun).expect("the disk is well");
         database.disk.crash(seed);
