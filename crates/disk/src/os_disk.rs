@@ -64,8 +64,8 @@ impl<B: Backend> Disk for OsDisk<B> {
         let create = || {
             fs::create_dir_all(path)?;
             if missing.is_empty() {
-                // A process that was killed may have made it, before its entry was durable. Or it is old, and the folder
-                // above cannot be read or synced.
+                // A process that was killed may have made it, before its entry was durable. Or it is old, and the
+                // folder above cannot be read or synced.
                 let is_fixed = |kind| {
                     matches!(
                         kind,
