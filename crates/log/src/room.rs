@@ -97,7 +97,8 @@ pub(crate) struct Room {
     /// would be read between the steps in which a checkpoint adds to them, as more than there is. Below 0 where a
     /// segment is filled into its end.
     usable_bytes: AtomicI64,
-    /// Bytes of segments that hold nothing needed, and the rest of the one that is being filled. To be shown.
+    /// Bytes of segments that hold nothing needed, and the rest of the one that is being filled: what views show, and
+    /// what says when a checkpoint is due.
     free_bytes: AtomicU64,
     /// Bytes of all reservations.
     reserved_bytes: AtomicU64,
