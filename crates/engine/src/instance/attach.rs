@@ -50,10 +50,10 @@ impl Instance {
             return Err(EngineError::statement(number::CANNOT_DETACH_SYSTEM, text));
         }
         let master = self.master()?;
-        if !self.take_unused(entry.id) {
+        let transition = self.take_unused(entry.id).ok_or_else(|| {
             let text = format!("Cannot detach the database '{name}' because it is currently in use.");
-            return Err(EngineError::statement(number::CANNOT_DETACH_IN_USE, text));
-        }
+            EngineError::statement(number::CANNOT_DETACH_IN_USE, text)
+        })?;
         let closed = entry.shut(&self.parts, &self.registry).map_err(|error| match error {
             EngineError::Unavailable { .. } => EngineError::statement(
                 number::CANNOT_DETACH_SUSPECT,
@@ -66,11 +66,8 @@ impl Instance {
         let id = entry.id.0.cast_signed();
         let done = closed.and_then(|()| master.change_and_save(|heaps, ctx| delete_database(heaps, ctx, id)));
         match &done {
-            Ok(()) => self.registry.remove(entry.id),
-            Err(_) => {
-                self.look_again(&entry);
-                self.registry.end_transition(entry.id);
-            }
+            Ok(()) => transition.remove(),
+            Err(_) => self.look_again(&entry),
         }
         done
     }
@@ -206,15 +203,12 @@ impl Instance {
         if let EntryState::Unavailable { state: DatabaseState::Offline, .. } = &*entry.state.lock() {
             return Ok(());
         }
-        if !self.take_unused(entry.id) {
-            return Err(cannot_lock(name));
-        }
+        let _transition = self.take_unused(entry.id).ok_or_else(|| cannot_lock(name))?;
         let done = entry.shut(&self.parts, &self.registry).and_then(|()| self.note_offline(&master, &entry, true));
         match &done {
             Ok(()) => *entry.state.lock() = EntryState::offline(),
             Err(_) => self.look_again(&entry),
         }
-        self.registry.end_transition(entry.id);
         done
     }
 
@@ -230,14 +224,12 @@ impl Instance {
         if is_open {
             return Ok(());
         }
-        if !self.take_unused(entry.id) {
-            return Err(cannot_lock(name));
-        }
+        let transition = self.take_unused(entry.id).ok_or_else(|| cannot_lock(name))?;
         let noted = self.note_offline(&master, &entry, false);
         if noted.is_ok() {
             self.look_again(&entry);
         }
-        self.registry.end_transition(entry.id);
+        drop(transition);
         noted.and_then(|()| self.database_by_id(entry.id)).map(drop)
     }
 
@@ -274,8 +266,8 @@ impl Instance {
             // One that failed is not saved: its recovery looks at what is on the disk.
             let _ = database.close();
         }
-        let mut state = entry.state.lock();
-        *state = inspect(&*self.disk, &entry.files.lock(), entry.guid);
+        let found = inspect(&*self.disk, &entry.files.lock(), entry.guid);
+        *entry.state.lock() = found;
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hobt_base::DatabaseId;
 
 use super::Instance;
+use super::registry::Transition;
 
 /// Who works in databases behind statements.
 pub trait BackgroundWork: Send + Sync {
@@ -25,8 +26,8 @@ impl Instance {
         }
     }
 
-    /// Keeps everybody from using a database if nobody does but work that can be stopped; `false` if somebody does.
-    pub(super) fn take_unused(&self, database: DatabaseId) -> bool {
+    /// Begins a transition of a database that is used by nothing but work that can be stopped; `None` if it has users.
+    pub(super) fn take_unused(&self, database: DatabaseId) -> Option<Transition<'_>> {
         self.stop_background(Some(database));
         self.registry.begin_transition(database)
     }

@@ -203,22 +203,15 @@ impl Instance {
         if !untold.is_empty() {
             return Err(in_use(&untold_participants(&untold)));
         }
-        if !self.take_unused(entry.id) {
-            return Err(in_use(""));
-        }
+        let Some(transition) = self.take_unused(entry.id) else { return Err(in_use("")) };
         // Again, for what has committed meanwhile: nothing does any more.
         let untold = self.registry.tell_participants(&self.parts, &entry);
         if !untold.is_empty() {
-            self.registry.end_transition(entry.id);
             return Err(in_use(&untold_participants(&untold)));
         }
         let id = entry.id.0.cast_signed();
-        let unlisted = master.change_and_save(|heaps, ctx| delete_database(heaps, ctx, id));
-        if let Err(error) = unlisted {
-            self.registry.end_transition(entry.id);
-            return Err(error);
-        }
-        self.registry.remove(entry.id);
+        master.change_and_save(|heaps, ctx| delete_database(heaps, ctx, id))?;
+        transition.remove();
         let dropped = EntryState::Unavailable {
             state: crate::DatabaseState::RecoveryPending,
             reason: "it was dropped".to_owned(),

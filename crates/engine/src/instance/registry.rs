@@ -14,7 +14,7 @@ use hobt_base::{DatabaseId, FileId, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
 use hobt_log::{LogError, TruncationWait};
 use hobt_sync::planted::{self, Bug};
-use hobt_sync::schedule::{self, Mutex, MutexGuard, Place};
+use hobt_sync::schedule::{self, Condvar, Mutex, MutexGuard};
 use hobt_txn::{DatabaseGuid, GlobalTransaction};
 
 use crate::data_file::DataFile;
@@ -102,7 +102,7 @@ impl Entry {
         let mut state = self.state.lock();
         let database = self.open_locked(&mut state, parts, registry)?;
         database.note_in_use()?;
-        *state = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".to_owned() };
+        *state = EntryState::Unavailable { state: DatabaseState::Offline, reason: "it is being closed".to_owned() };
         // Released before the last checkpoint: views of databases need the state and do not wait for that.
         drop(state);
         database.close()
@@ -231,6 +231,8 @@ pub struct DatabaseDescription {
 #[derive(Default)]
 pub(super) struct Registry {
     entries: Mutex<BTreeMap<DatabaseId, Listed>>,
+    /// A transition has ended.
+    settled: Condvar,
     in_doubt: Mutex<InDoubtResolution>,
 }
 
@@ -286,18 +288,18 @@ impl Registry {
         })
     }
 
-    /// The database of an identity, with a share of what its users have: one that is in transition is waited for, for a
-    /// moment.
+    /// The database of an identity, with a share of what its users have; that of a database in transition is waited for
+    /// up to [`DECIDER_PATIENCE`].
     fn settled(&self, guid: DatabaseGuid) -> Option<Listed> {
         let deadline = schedule::now() + DECIDER_PATIENCE;
+        let mut entries = self.entries.lock();
         loop {
-            let (entry, held) = self.entries.lock().values().find(|(entry, _)| entry.guid == guid).cloned()?;
-            if held.is_some() || schedule::now() >= deadline {
-                return Some((entry, held));
+            let listed = entries.values().find(|(entry, _)| entry.guid == guid)?;
+            let left = deadline.saturating_duration_since(schedule::now());
+            if listed.1.is_some() || left.is_zero() {
+                return Some(listed.clone());
             }
-            if !schedule::wait(Place::Moment) {
-                std::thread::sleep(LOOK_PAUSE);
-            }
+            self.settled.wait_for(&mut entries, left);
         }
     }
 
@@ -323,7 +325,7 @@ impl Registry {
                 decider.name
             ))
         };
-        // As long as it is asked, nobody closes it.
+        // It counts as used until it has answered, so that no transition begins.
         let _held = held.ok_or_else(|| fail("it is in transition.".to_owned()))?;
         // Who decides has a lower id, so that databases wait for each other in one direction, unless one was attached.
         let mut state = if decider.id < asker.id {
@@ -380,27 +382,36 @@ impl Registry {
         waiting().unwrap_or_default().into_iter().filter_map(untold).collect()
     }
 
-    /// Keeps everybody from using a database, if nobody does; `false` if somebody does.
-    pub(super) fn begin_transition(&self, id: DatabaseId) -> bool {
+    /// Begins a transition of a database that has no users; `None` if it has some.
+    pub(super) fn begin_transition(&self, id: DatabaseId) -> Option<Transition<'_>> {
         let mut entries = self.entries.lock();
-        let Some((_, held)) = entries.get_mut(&id) else { return false };
-        let is_unused = held.as_mut().is_some_and(|held| Arc::get_mut(held).is_some());
-        if is_unused {
-            *held = None;
-        }
-        is_unused
+        let (_, held) = entries.get_mut(&id)?;
+        Arc::get_mut(held.as_mut()?)?;
+        *held = None;
+        Some(Transition { registry: self, id })
     }
+}
 
-    /// Lets users have it again.
-    pub(super) fn end_transition(&self, id: DatabaseId) {
-        if let Some((_, held)) = self.entries.lock().get_mut(&id) {
+/// A database that is listed and cannot be used, until this is dropped.
+#[must_use]
+pub(super) struct Transition<'r> {
+    registry: &'r Registry,
+    id: DatabaseId,
+}
+
+impl Transition<'_> {
+    /// Takes the database off the list.
+    pub(super) fn remove(self) {
+        self.registry.entries.lock().remove(&self.id);
+    }
+}
+
+impl Drop for Transition<'_> {
+    fn drop(&mut self) {
+        if let Some((_, held)) = self.registry.entries.lock().get_mut(&self.id) {
             *held = Some(Held::default());
         }
-    }
-
-    /// Takes a database out that is in transition.
-    pub(super) fn remove(&self, id: DatabaseId) {
-        self.entries.lock().remove(&id);
+        self.registry.settled.notify_all();
     }
 }
 
@@ -421,8 +432,7 @@ pub(super) struct Untold {
 /// What a user has of an entry; the entry has the other share.
 type Held = Arc<()>;
 
-/// An entry with what its users have a share of; `None` while it is being dropped, detached, or taken offline or back:
-/// it is listed then, and nobody opens it.
+/// An entry with what its users have a share of; `None` during a [`Transition`].
 type Listed = (Arc<Entry>, Option<Held>);
 
 /// A database that somebody uses.
