@@ -1,8 +1,10 @@
-//! Sorts again what was sorted by what a plan no longer knows.
+//! Orders that a plan lost after its sorts were chosen.
 //!
-//! DataFusion chooses sorts where conditions and constants say what is equal: `ORDER BY c0, c1` beside `c1 = 5` sorts
-//! by `c0`. Then it lets operators take projections in, and filters and joins forget of what they leave out that it was
-//! equal: whatever wants the order finds it missing, and the plan is refused. Here the missing sort is put in.
+//! DataFusion leaves out of a sort what conditions and constants make equal: `ORDER BY c0, c1` beside `c1 = 5` sorts by
+//! `c0`, and `ORDER BY id` beside `e + 1 = id` by `e + 1`. Later its filters and joins take projections in, and keep no
+//! equation of an expression or column that they do not pass on. The order that an operator asks for is then not proven
+//! any more, and the plan is refused. This rule sorts by the whole order in the place of the sort that is not enough,
+//! or where there is none.
 
 use std::sync::Arc;
 
@@ -13,6 +15,7 @@ use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 
 /// The rule: the last before plans are checked.
@@ -46,9 +49,15 @@ fn sorted(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
         let Some(wanted) = wanted else { continue };
         let wanted = wanted.into_single();
         if !input.equivalence_properties().ordering_satisfy_requirement(wanted.clone())? {
-            let sort = SortExec::new(LexOrdering::from(wanted), Arc::clone(input));
-            let keeps_parts = input.output_partitioning().partition_count() > 1;
-            *input = Arc::new(sort.with_preserve_partitioning(keeps_parts));
+            // The first rows in the one order are those in the other.
+            let (rows, fetch) = match input.downcast_ref::<SortExec>() {
+                Some(sort) => (Arc::clone(sort.input()), sort.fetch()),
+                None => (Arc::clone(input), None),
+            };
+            let fetch = fetch.or_else(|| plan.downcast_ref::<SortPreservingMergeExec>()?.fetch());
+            let keeps_parts = rows.output_partitioning().partition_count() > 1;
+            let sort = SortExec::new(LexOrdering::from(wanted), rows).with_preserve_partitioning(keeps_parts);
+            *input = Arc::new(sort.with_fetch(fetch));
             is_changed = true;
         }
     }
