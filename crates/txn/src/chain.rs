@@ -305,7 +305,8 @@ impl TransactionLog {
         for Open { figures, .. } in self.open.lock().values() {
             let spent = figures.spent.swap(0, Ordering::Relaxed);
             let moved = self.log.move_reserved(&reserved, &figures.reservation, spent);
-            // What was spent meanwhile is in what new work leaves to be unknown, until the next checkpoint.
+            // What was spent since the sum was taken finds its room in what new work leaves (`LEEWAY_BYTES` of the
+            // log), and is reserved before the next checkpoint.
             figures.spent.fetch_add(spent - moved, Ordering::Relaxed);
         }
         self.log.release(&reserved);

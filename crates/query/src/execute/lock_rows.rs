@@ -336,7 +336,7 @@ impl LockRowsStream {
                     let row = self.row_again(&values, &at)?;
                     is_shown = row.num_rows() > 0;
                     shown.extend(is_shown.then_some(row));
-                    // What it was looked for has perhaps gone on to another row.
+                    // The key that led to it may lead to another row by now.
                     has_lost_one |= !is_shown;
                 }
                 Locked::Gone { waited } => has_lost_one |= waited || values.is_some(),

@@ -31,8 +31,8 @@ pub(super) struct RowLocker {
     met: HashSet<RowAt>,
     /// Rows that were gone when their turn came. They may come back.
     gone: HashSet<RowAt>,
-    /// Where rows were seen that had changed when their turn came. Where a unique key led there, it may lead to another
-    /// row by now.
+    /// Where rows were seen that had changed when their turn came, if locks are not kept. A unique key that led there
+    /// may lead to another row by now.
     changed: HashSet<RowAt>,
 }
 
@@ -166,7 +166,9 @@ impl RowLocker {
         loop {
             if let Some(values) = self.values(&at)? {
                 let is_new = self.met.insert(at.clone());
-                self.changed.insert(seen_at);
+                if !self.reading.is_kept {
+                    self.changed.insert(seen_at);
+                }
                 return Ok(if is_new { Locked::Changed(values, at) } else { Locked::LeftOut });
             }
             match self.rows.moved_to(&at) {

@@ -57,7 +57,8 @@ impl Interpreter<'_> {
         });
     }
 
-    fn note_level(&self, context: &StatementContext) {
+    /// Tells a statement that changes rows whether it is of the level SNAPSHOT.
+    pub(super) fn note_level(&self, context: &StatementContext) {
         if self.state.options.isolation == IsolationLevel::Snapshot {
             context.write_by_snapshot();
         }
@@ -72,7 +73,6 @@ impl Interpreter<'_> {
         table: LockResource,
         rows: impl FnOnce() -> Arc<RowLocks>,
     ) {
-        self.note_level(context);
         let held = self.environment.instance.locks().mode_held(transaction.lock_owner(), &table);
         if held != Some(LockMode::Exclusive) {
             context.lock_rows(rows());

@@ -1,7 +1,7 @@
 //! Views, functions and procedures: their text is what is stored, once it has been looked at.
 
 use hobt_base::{SqlError, number};
-use hobt_catalog::ModuleKind;
+use hobt_catalog::{ModuleKind, name_equals};
 use hobt_engine::{ModuleDefinition, Replace};
 use hobt_tsql::ast::{
     ColumnKind, CreateFunction, CreateMode, CreateProcedure, CreateView, Declaration, DeclarationKind, FunctionBody,
@@ -157,8 +157,7 @@ impl Interpreter<'_> {
 
 /// Whether a name is that of a parameter.
 fn is_parameter(parameters: &[Parameter], name: &str) -> bool {
-    let name = name.to_lowercase();
-    parameters.iter().any(|known| known.name.value.to_lowercase() == name)
+    parameters.iter().any(|known| name_equals(&known.name.value, name))
 }
 
 /// A module is made, changed and dropped in the current database, whose names its text is checked with.

@@ -250,6 +250,7 @@ impl Interpreter<'_> {
                 rows
             }
         };
+        self.note_level(context);
         self.list_row_locks_of(context, transaction, table, || rows);
         Ok(())
     }

@@ -22,8 +22,9 @@ const CANCEL_CHECK: Duration = Duration::from_millis(50);
 const FORCED_AFTER: Duration = Duration::from_secs(30);
 /// The part of an instance's memory that is left to what nobody reserves.
 const UNCOUNTED: u64 = 16;
-/// A statement that asks for no more than this part of the operators' memory does not stand in the line: of a few of
-/// these there is nearly always room beside what is lent, and who stands in the line may ask for more than there is.
+/// A statement that asks for no more than this part of the operators' memory does not stand in the line: there is
+/// nearly always room for it in what is not lent, while the first in the line may ask for more than will be free for
+/// long.
 const SMALL: u64 = 16;
 /// The part of the operators' memory that is lent to nobody, so that who comes next finds something.
 const KEPT_BACK: u64 = 8;
@@ -162,7 +163,7 @@ impl OperatorMemory {
                 || first_since.is_some_and(|since: Instant| schedule::now().duration_since(since) >= self.forced_after);
             let granted = match (is_first, is_small) {
                 (true, _) => self.granted(least, ideal, is_forced),
-                // No more than is in any case left over for it.
+                // Its least alone, so that those in the line lose little by it.
                 (false, true) => self.granted(least, least, false),
                 (false, false) => None,
             };
