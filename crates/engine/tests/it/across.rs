@@ -270,11 +270,17 @@ fn who_has_not_heard_is_recovered_before_the_coordinator_is_dropped() {
     assert_eq!(have(&instance, &["second", "third"], 7), [true, false]);
 }
 
-#[test]
-fn a_coordinator_is_not_dropped_while_one_cannot_be_told() {
+/// `first` has decided, `second` has not been opened since, and a file cannot be read.
+fn in_doubt_without(file: &str) -> Arc<SimulatedDisk> {
     let disk = in_doubt();
     let fault = Fault::once(Operation::Read, 0, FaultKind::Error(EIO));
-    disk.inject(Fault { path_contains: "second.mdf".to_owned(), forever: true, ..fault });
+    disk.inject(Fault { path_contains: file.to_owned(), forever: true, ..fault });
+    disk
+}
+
+#[test]
+fn a_coordinator_is_not_dropped_while_one_cannot_be_told() {
+    let disk = in_doubt_without("second.mdf");
     let instance = open(&disk);
     let refused = instance.drop_database("first").expect_err("second cannot be read").to_sql_error();
     assert_eq!(refused.number, number::DATABASE_IN_USE);
@@ -287,9 +293,7 @@ fn a_coordinator_is_not_dropped_while_one_cannot_be_told() {
 
 #[test]
 fn nothing_is_presumed_while_the_coordinator_may_be_asked_later() {
-    let disk = in_doubt();
-    let fault = Fault::once(Operation::Read, 0, FaultKind::Error(EIO));
-    disk.inject(Fault { path_contains: "first.mdf".to_owned(), forever: true, ..fault });
+    let disk = in_doubt_without("first.mdf");
     let instance = open(&disk);
     instance.change_runtime(|runtime| runtime.in_doubt_resolution = InDoubtResolution::PresumeAbort);
     assert_eq!(number_of(instance.set_online("second")), number::DATABASE_INACCESSIBLE);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{SessionId, number};
+use hobt_base::{SessionId, SqlError, number};
 use hobt_catalog::Growth;
 use hobt_disk::SimulatedDisk;
 use hobt_engine::{
@@ -234,6 +234,25 @@ fn hundreds_of_transactions_end_in_a_full_log_and_recovery_has_room() {
     }
 }
 
+/// Commits rows of so many bytes one by one, calls `committed` with the number of those so far, and gives that and the
+/// error of the first that is refused.
+fn commit_until_refused(
+    (instance, database): (&Instance, &DatabaseUse),
+    bytes: usize,
+    committed: impl Fn(usize),
+) -> (usize, SqlError) {
+    for id in 0..100_000 {
+        let ctx = begin_as(instance, SessionId(53), Arc::default());
+        let done = insert(database, &ctx, "t", id, bytes);
+        instance.end_statement(&ctx, done.is_ok(), &[database]).expect("it ends");
+        if let Err(error) = done {
+            return (id as usize, error.to_sql_error());
+        }
+        committed(id as usize + 1);
+    }
+    panic!("a log that does not grow is full some time");
+}
+
 /// Single rows commit beside a transaction that keeps the log from being freed, up to the last that has room: the
 /// checkpoints that begin by themselves do not make the database SUSPECT.
 #[test]
@@ -244,20 +263,11 @@ fn checkpoints_in_a_log_that_is_nearly_full_leave_the_database_online() {
     for id in 0..1200 {
         insert(&database, &filler, "filler", id, 1).expect("there is room");
     }
-    let mut committed = 0;
-    let refused = loop {
-        let ctx = begin_as(&instance, SessionId(53), Arc::default());
-        let done = insert(&database, &ctx, "t", committed, 10);
-        instance.end_statement(&ctx, done.is_ok(), &[&database]).expect("it ends");
-        match done {
-            Ok(()) => committed += 1,
-            Err(error) => break error.to_sql_error(),
-        }
-        assert!(committed < 100_000, "8 MiB are full some time");
+    let (_, refused) = commit_until_refused((&instance, &database), 10, |committed| {
         if committed % 10 == 0 {
             instance.checkpoint().expect("as the one that begins by itself");
         }
-    };
+    });
     assert_eq!(refused.number, number::LOG_FULL);
     for _ in 0..50 {
         // As many as an operator may try.
@@ -285,17 +295,7 @@ fn a_log_that_cannot_grow_on_a_full_disk_refuses_what_is_new_and_nothing_else() 
     insert(&database, &filler, "filler", 0, 1).expect("there is room");
     // It grows once, and then not again.
     disk.leave_free(Some(1 << 20));
-    let mut committed = 1;
-    let refused = loop {
-        let ctx = begin_as(&instance, SessionId(53), Arc::default());
-        let done = insert(&database, &ctx, "t", committed, 3000);
-        instance.end_statement(&ctx, done.is_ok(), &[&database]).expect("it ends");
-        match done {
-            Ok(()) => committed += 1,
-            Err(error) => break error.to_sql_error(),
-        }
-        assert!(committed < 100_000, "9 MiB are full some time");
-    };
+    let (committed, refused) = commit_until_refused((&instance, &database), 3000, |_| {});
     assert!([number::LOG_FULL, number::FILEGROUP_FULL].contains(&refused.number), "{refused}");
     assert_eq!(database.state(), DatabaseState::Online);
     instance.end_statement(&filler, false, &[&database]).expect("undone");
@@ -304,6 +304,6 @@ fn a_log_that_cannot_grow_on_a_full_disk_refuses_what_is_new_and_nothing_else() 
     disk.leave_free(None);
     let instance = open(&disk);
     let database = instance.database("d").expect("it is recovered");
-    assert_eq!(places(&database, "t").len(), committed as usize);
+    assert_eq!(places(&database, "t").len(), committed + 1);
     assert_eq!(places(&database, "filler").len(), 0);
 }

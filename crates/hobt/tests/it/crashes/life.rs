@@ -6,8 +6,8 @@
 //! readers look on. In which order things happen does not.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
@@ -95,14 +95,34 @@ impl Character {
     }
 }
 
-/// Sessions have numbers below.
+/// The numbers of a life's sessions are below this.
 const SESSIONS: usize = 16;
 
-/// How many transactions a session has begun and ended.
-#[derive(Default)]
+/// How many transactions a session has begun, and how many of them were acknowledged, kept or not.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Counts {
-    begun: AtomicU64,
-    ended: AtomicU64,
+    begun: u64,
+    ended: u64,
+}
+
+/// What the sessions of a life have done.
+#[derive(Default)]
+struct Progress {
+    counts: Mutex<[Counts; SESSIONS]>,
+    changed: Condvar,
+}
+
+impl Progress {
+    fn counts(&self) -> MutexGuard<'_, [Counts; SESSIONS]> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A line of the journal about a transaction, whose number tells the session.
+    fn note(&self, transaction: &str, count: impl Fn(&mut Counts)) {
+        let number: usize = transaction.parse().expect("a transaction's number");
+        count(&mut self.counts()[number / 100_000 % 100]);
+        self.changed.notify_all();
+    }
 }
 
 /// What all threads of a life have.
@@ -110,8 +130,7 @@ struct Life {
     instance: Instance,
     notes: Notes,
     stop: AtomicBool,
-    /// Transactions that each session has begun, and those that were acknowledged, kept or not.
-    counts: [Counts; SESSIONS],
+    progress: Progress,
     character: Character,
     number: i64,
     /// The databases that came and have not gone in earlier lives.
@@ -191,8 +210,8 @@ fn run(instance: Instance, notes: Notes, orders: &Orders, known: &Known) {
     let there =
         known.databases.iter().filter(|(name, presence)| **presence == Presence::There && name.starts_with('x'));
     let there = there.map(|(name, _)| name.clone()).collect();
-    let (stop, counts) = (AtomicBool::new(false), Default::default());
-    let life = Arc::new(Life { instance, notes, stop, counts, character, number: orders.number, there });
+    let (stop, progress) = (AtomicBool::new(false), Progress::default());
+    let life = Arc::new(Life { instance, notes, stop, progress, character, number: orders.number, there });
     for (place, part) in (1..).zip(parts) {
         let (life, random) = (Arc::clone(&life), SplitMix64::new(random.next_u64()));
         let thread = Builder::new().stack_size(STACK_BYTES).spawn(move || part(&life, place, random));
@@ -207,27 +226,30 @@ fn run(instance: Instance, notes: Notes, orders: &Orders, known: &Known) {
 /// that it is in then. Sessions that do nothing for very long are told to be stuck: a slow machine is no fault, and
 /// those that wait for each other without end are.
 fn wait_for_end(life: &Life, longest: Duration, most: u64) {
-    let since = Instant::now();
+    let (since, changed) = (Instant::now(), &life.progress.changed);
     let (mut done, mut last) = (0, since);
+    let mut counts = life.progress.counts();
     while done < most && (since.elapsed() < longest || last.elapsed() >= QUIET) {
-        if last.elapsed() >= STUCK {
+        let patience = STUCK.saturating_sub(last.elapsed());
+        if patience.is_zero() {
             return note_hang(life, &format!("no transaction has ended, behind {done} that did"));
         }
-        // No event says that time is over; a millisecond more or less of a life does not matter.
-        std::thread::sleep(Duration::from_millis(1));
-        let now = life.done();
+        let left = longest.saturating_sub(since.elapsed());
+        let wait = if left.is_zero() { patience } else { left.min(patience) };
+        (counts, _) = changed.wait_timeout(counts, wait).unwrap_or_else(PoisonError::into_inner);
+        let now = counts.iter().map(|counts| counts.ended).sum();
         if now > done {
             (done, last) = (now, Instant::now());
         }
     }
-    let (before, last) = (life.progress(), Instant::now());
-    let is_stuck = |(session, now): &(usize, (u64, u64))| now.0 > now.1 && before[*session] == *now;
-    while let Some((session, counts)) = life.progress().into_iter().enumerate().find(is_stuck) {
-        if last.elapsed() >= STUCK {
-            return note_hang(life, &format!("session {session} is in its transaction, {counts:?} (begun, ended)"));
+    let (before, last) = (*counts, Instant::now());
+    let stays = |now: &[Counts; SESSIONS], at: usize| now[at].begun > now[at].ended && before[at] == now[at];
+    while let Some(session) = (0..SESSIONS).find(|at| stays(&counts, *at)) {
+        let patience = STUCK.saturating_sub(last.elapsed());
+        if patience.is_zero() {
+            return note_hang(life, &format!("session {session} is in its transaction, {:?}", before[session]));
         }
-        // As above.
-        std::thread::sleep(Duration::from_millis(1));
+        (counts, _) = changed.wait_timeout(counts, patience).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
@@ -243,27 +265,12 @@ impl Life {
     fn note(&self, line: &str) {
         self.notes.note(line);
         let mut words = line.split(' ');
-        let (verb, what) = (words.next(), words.next().unwrap_or_default());
-        let counts = || {
-            let transaction: usize = what.parse().expect("a transaction's number");
-            &self.counts[transaction / 100_000 % 100]
-        };
+        let (verb, transaction) = (words.next(), words.next().unwrap_or_default());
         match verb {
-            Some("begin") => _ = counts().begun.fetch_add(1, Ordering::Relaxed),
-            Some("done" | "undone") => _ = counts().ended.fetch_add(1, Ordering::Relaxed),
+            Some("begin") => self.progress.note(transaction, |counts| counts.begun += 1),
+            Some("done" | "undone") => self.progress.note(transaction, |counts| counts.ended += 1),
             _ => {}
         }
-    }
-
-    /// Transactions that have ended.
-    fn done(&self) -> u64 {
-        self.counts.iter().map(|counts| counts.ended.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Of each session, how many transactions it has begun and ended.
-    fn progress(&self) -> Vec<(u64, u64)> {
-        let of = |counts: &Counts| (counts.begun.load(Ordering::Relaxed), counts.ended.load(Ordering::Relaxed));
-        self.counts.iter().map(of).collect()
     }
 
     fn session(&self) -> Session {
