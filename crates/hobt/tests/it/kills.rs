@@ -31,7 +31,7 @@ fn start(folder: &Path) -> Child {
     command.spawn().expect("the program")
 }
 
-/// Kills a program that runs still, and has said nothing of errors. One that has ended by itself was not to.
+/// Kills a program that runs still and has written no errors; one that ended by itself fails the test.
 fn kill(mut child: Child, folder: &Path) {
     let by_itself = child.try_wait().expect("its state");
     child.kill().expect("it is there, or has ended");
@@ -125,7 +125,7 @@ fn live_and_die(folder: &Path, first: i64, random: &mut SplitMix64) -> (Vec<i64>
             }
         }
     });
-    // Errors stand between the others.
+    // Any other line is the text of an error.
     let number = |line: String| {
         let number = line.trim().strip_prefix("done ").and_then(|number| number.parse::<i64>().ok());
         number.unwrap_or_else(|| panic!("the program said: {line}"))

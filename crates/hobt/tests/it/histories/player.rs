@@ -179,7 +179,7 @@ impl Player<'_> {
             assert!(EXPECTED.contains(&error.number), "{sql}: {error}\nin {}", self.under_way);
         }
         let error = failed.map(|error| error.number);
-        // What a statement has sent before it failed was read by none.
+        // Rows that came before an error do not count as read.
         let seen = if error.is_none() { rows.iter().map(|cells| row_of(cells)).collect() } else { Vec::new() };
         self.has_ended |= error.is_some_and(|number| ENDING.contains(&number));
         let moves = [", k = ", ", p = "].iter().any(|assignment| sql.contains(assignment));
