@@ -10,7 +10,7 @@ use hobt_base::SplitMix64;
 use hobt_disk::{Disk, SimulatedConfig, SimulatedDisk};
 use hobt_engine::{Instance, InstanceSettings};
 use hobt_session::{CancelHandle, Server, Session, SessionOptions};
-use hobt_sync::schedule::{Ended, Habit, Place, Schedule};
+use hobt_sync::schedule::{Alarm, Ended, Habit, Place, Schedule};
 
 use crate::chance;
 use crate::history::{Done, History, Key, Outcome, Value};
@@ -40,8 +40,8 @@ pub(crate) struct Life {
     pub(crate) others: Vec<Vec<Act>>,
     schedule: u64,
     habit: Habit,
-    /// Points until the power fails, all of them or those of one place.
-    crash: Option<(u64, Option<Place>)>,
+    /// When the power fails.
+    crash: Option<Alarm>,
     /// Changes of the disk until it fails again, for each start behind this life that is cut off.
     crashes_in_recovery: Vec<u64>,
     closes: bool,
@@ -135,10 +135,11 @@ impl Cast {
             _ => Habit::Priorities(400),
         };
         let reach = [1_000, 5_000, 20_000][usize::try_from(random.below(3)).expect("few")];
-        let crash = (options.crashes && random.below(100) < 65).then(|| match random.below(3) {
-            0 => (1 + random.below(30), Some(Place::LogFlush)),
-            1 => (1 + random.below(30), Some(Place::Visibility)),
-            _ => (1 + random.below(reach), None),
+        let crash = (options.crashes && random.below(100) < 65).then(|| {
+            let mut one_of = |count: u64| usize::try_from(random.below(count)).expect("few");
+            let place = [Some(Place::LogFlush), Some(Place::Visibility), None][one_of(3)];
+            let hold = if place.is_some() { [0, 100, 1_000, 5_000][one_of(4)] } else { 0 };
+            Alarm { points: 1 + random.below(if place.is_some() { 30 } else { reach }), place, hold }
         });
         let mut crashes_in_recovery = Vec::new();
         while options.crashes && crashes_in_recovery.len() < 10 && random.below(100) < 30 {
@@ -300,7 +301,7 @@ impl World {
         let mut server = self.alone(World::begin)?;
         for number in 0..self.cast.lives.len() {
             let life = self.cast.lives[number].clone();
-            self.note(|| format!("-- life {number}: {:?}, crash at point {:?}", life.habit, life.crash));
+            self.note(|| format!("-- life {number}: {:?}, crash: {:?}", life.habit, life.crash));
             server = self.live(server, &life)?;
         }
         self.alone(|_| server.instance().close()).map_err(|error| format!("the last close: {error}"))?;
@@ -523,9 +524,9 @@ impl World {
         let cancels = Arc::new(cancels);
         let mut schedule =
             Schedule::new(life.schedule, life.habit).bounded_by(life.escalates_after).dated(life.date, life.jump);
-        if let Some((points, place)) = life.crash {
+        if let Some(crash) = life.crash {
             let (disk, cancels, seed) = (Arc::clone(&self.disk), Arc::clone(&cancels), life.schedule);
-            schedule = schedule.alarm_at(points, place, move || {
+            schedule = schedule.alarm_at(crash, move || {
                 disk.lose_power(seed);
                 cancels.iter().for_each(CancelHandle::cancel);
             });

@@ -36,7 +36,7 @@ pub use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use actors::pretended_processors;
 #[cfg(feature = "schedule")]
 pub use actors::{
-    Ended, Habit, Schedule, Trace, actor, bound, date, is_actor, now, outside, point, pretend_processors, wait,
+    Alarm, Ended, Habit, Schedule, Trace, actor, bound, date, is_actor, now, outside, point, pretend_processors, wait,
 };
 #[cfg(feature = "schedule")]
 pub use locks::{Condvar, Mutex, RwLock};

@@ -415,7 +415,7 @@ impl Drop for Transition<'_> {
     }
 }
 
-/// Why nobody tells whether a transaction over several databases was decided.
+/// Why it is unknown whether a transaction over several databases was decided.
 enum Unknown {
     /// The one that decides is here and cannot be asked now.
     Now(String),

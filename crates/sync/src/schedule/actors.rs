@@ -69,10 +69,16 @@ enum Status {
     Ended,
 }
 
-#[derive(Clone, Copy)]
-struct Alarm {
-    points: u64,
-    place: Option<Place>,
+/// When something is to happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Alarm {
+    /// So many points from now, all of them or those of one place.
+    pub points: u64,
+    /// `None`: all places.
+    pub place: Option<Place>,
+    /// So many more, in which the actor that passed the last one is held there: as in a flush that takes very long. It
+    /// ends early where no other actor can go on.
+    pub hold: u64,
 }
 
 struct State {
@@ -85,8 +91,9 @@ struct State {
     /// Points at which an actor went on by itself: what a waiting one looks for.
     progress: u64,
     fruitless: u64,
-    /// Points until something is to happen, all of them or those of one place.
     alarm: Option<Alarm>,
+    /// The actor that does not go on before the alarm ([`Alarm::hold`]).
+    held: Option<usize>,
     clock: Duration,
     /// Hundreds of nanoseconds since 1970 when the schedule began.
     date: i64,
@@ -155,11 +162,11 @@ impl Schedule {
         Schedule { date, jump, ..self }
     }
 
-    /// Calls `act` once, when so many points have been passed, or so many of one place, on the thread of the actor that
-    /// passed the last one. It must not come to a point itself.
+    /// Calls `act` once, on the thread of the actor that passes the alarm's last point. It must not come to a point
+    /// itself.
     #[must_use]
-    pub fn alarm_at(self, points: u64, place: Option<Place>, act: impl Fn() + Send + Sync + 'static) -> Schedule {
-        Schedule { alarm: Some(Alarm { points, place }), on_alarm: Box::new(act), ..self }
+    pub fn alarm_at(self, alarm: Alarm, act: impl Fn() + Send + Sync + 'static) -> Schedule {
+        Schedule { alarm: Some(alarm), on_alarm: Box::new(act), ..self }
     }
 
     /// Calls `act` when no actor can go on: it makes those that can give up do so. If they still cannot, the process
@@ -182,6 +189,7 @@ impl Schedule {
             progress: 0,
             fruitless: 0,
             alarm: self.alarm,
+            held: None,
             clock: Duration::ZERO,
             date: self.date,
             jump: self.jump,
@@ -278,7 +286,16 @@ impl State {
             Status::Waiting(since) => *since < progress,
             Status::Ended => false,
         };
-        let ready: Vec<usize> = (0..self.actors.len()).filter(|at| is_ready(&self.actors[*at])).collect();
+        let mut ready: Vec<usize> = (0..self.actors.len()).filter(|at| is_ready(&self.actors[*at])).collect();
+        match self.held {
+            Some(held) if ready != [held] => ready.retain(|at| *at != held),
+            // The others wait for what it holds: the alarm is due.
+            Some(_) => {
+                self.held = None;
+                self.alarm.iter_mut().for_each(|alarm| alarm.points = 1);
+            }
+            None => {}
+        }
         let next = if ready.is_empty() {
             // All wait: for time to pass.
             let waiting: Vec<usize> = (0..self.actors.len()).filter(|at| self.actors[*at] != Status::Ended).collect();
@@ -361,11 +378,18 @@ impl Actor {
     fn point(&self, place: Place) {
         let (switches, is_due) = {
             let mut state = self.shared.state();
-            let switches = state.passes(self.number, place);
+            let mut switches = state.passes(self.number, place);
             if let Some(alarm) = state.alarm.as_mut().filter(|alarm| alarm.place.is_none_or(|its| its == place)) {
                 alarm.points = alarm.points.saturating_sub(1);
             }
-            let is_due = state.alarm.take_if(|alarm| alarm.points == 0).is_some();
+            let due = state.alarm.take_if(|alarm| alarm.points == 0);
+            let is_due = due.is_some_and(|alarm| alarm.hold == 0);
+            state.held = state.held.filter(|_| !is_due);
+            if let Some(alarm) = due.filter(|_| !is_due) {
+                state.alarm = Some(Alarm { points: alarm.hold, place: None, hold: 0 });
+                state.held = Some(self.number);
+                switches = true;
+            }
             (switches, is_due)
         };
         if is_due {
@@ -565,7 +589,8 @@ mod tests {
         let count = move || {
             told.fetch_add(1, Ordering::Relaxed);
         };
-        let (_, ended) = Schedule::new(1, Habit::OneOf(2)).alarm_at(7, None, count).run(actors(3, &|number| {
+        let alarm = Alarm { points: 7, place: None, hold: 0 };
+        let (_, ended) = Schedule::new(1, Habit::OneOf(2)).alarm_at(alarm, count).run(actors(3, &|number| {
             for _ in 0..10 {
                 point(Place::Moment);
             }
@@ -573,5 +598,36 @@ mod tests {
         }));
         assert!(matches!(&ended[..], [Ended::Well, Ended::Panicked(_), Ended::Well]), "{ended:?}");
         assert_eq!(alarms.load(Ordering::Relaxed), 1);
+    }
+
+    /// The others' points between the alarm's last point of its place and the alarm.
+    fn passed_beside_a_held_one(hold: u64, points_of_others: u64) -> u64 {
+        let (others, at_alarm) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(u64::MAX)));
+        let (counted, told) = (Arc::clone(&others), Arc::clone(&at_alarm));
+        let alarm = Alarm { points: 3, place: Some(Place::LogFlush), hold };
+        let schedule = Schedule::new(1, Habit::OneOf(2))
+            .alarm_at(alarm, move || told.store(counted.load(Ordering::Relaxed), Ordering::Relaxed));
+        let (_, ended) = schedule.run(actors(3, &|number| {
+            if number == 0 {
+                for _ in 0..3 {
+                    point(Place::LogFlush);
+                }
+                assert!(at_alarm.load(Ordering::Relaxed) < u64::MAX || hold > points_of_others, "it goes on too early");
+                point(Place::Moment);
+            } else {
+                for _ in 0..points_of_others / 2 {
+                    others.fetch_add(1, Ordering::Relaxed);
+                    point(Place::Moment);
+                }
+            }
+        }));
+        assert!(ended.iter().all(|ended| matches!(ended, Ended::Well)), "{ended:?}");
+        at_alarm.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_held_actor_goes_on_with_the_alarm_or_when_no_other_can() {
+        assert!((50..=60).contains(&passed_beside_a_held_one(50, 2_000)));
+        assert_eq!(passed_beside_a_held_one(5_000, 2_000), 2_000);
     }
 }

@@ -271,7 +271,11 @@ impl<'w> Generator<'w> {
                 let template =
                     self.one_of(&["ISNULL({}, {})", "COALESCE({}, {})", "NULLIF({}, {})", "COALESCE({}, {})"]);
                 let arguments = vec![self.expr(family, seen, depth - 1), self.expr(family, seen, depth - 1)];
-                let of = arguments[0].of();
+                let of = if template.starts_with("COALESCE") {
+                    arguments[0].of().max(arguments[1].of())
+                } else {
+                    arguments[0].of()
+                };
                 Expr::form(template, arguments, of)
             }
             76..=80 if depth > 1 => Expr::Query(Box::new(self.single(family, seen))),

@@ -5,16 +5,16 @@
 
 use std::fmt::Write as _;
 
-/// A SQL type of the tests' tables.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A SQL type of the tests' tables. Within a family, a later one takes precedence in CASE and COALESCE (SQL Server's order).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Type {
     Bit,
     TinyInt,
     SmallInt,
     Int,
     BigInt,
-    Decimal,
     Money,
+    Decimal,
     Float,
     Date,
     DateTime,
@@ -42,8 +42,8 @@ impl Type {
         Type::SmallInt,
         Type::Int,
         Type::BigInt,
-        Type::Decimal,
         Type::Money,
+        Type::Decimal,
         Type::Float,
         Type::Date,
         Type::DateTime,
@@ -123,7 +123,10 @@ impl Expr {
         match self {
             Expr::Column { of, .. } | Expr::Constant { of, .. } | Expr::Form { of, .. } => *of,
             Expr::Null(of) => of.unwrap_or(Type::Int),
-            Expr::Case { whens, .. } => whens.first().map_or(Type::Int, |(_, value)| value.of()),
+            Expr::Case { whens, other } => {
+                let values = whens.iter().map(|(_, value)| value).chain(other.as_deref());
+                values.map(Expr::of).max().unwrap_or(Type::Int)
+            }
             Expr::Query(query) => query.items.first().map_or(Type::Int, Expr::of),
         }
     }
