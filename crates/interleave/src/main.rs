@@ -15,7 +15,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 const USAGE: &str =
     "usage: hobt-interleave --seeds FROM..TO [--sessions N] [--transactions N] [--lives N] [--processes N] [--fill-up yes|no]
-       hobt-interleave --seed N [--shrink TRIES]     one world again, with all that was run
+       hobt-interleave --seed N [--shrink TRIES] [--bug NAME]  one world again, with all that was run
        hobt-interleave --planted SEEDS [--bug NAME]  bugs on purpose, and the first of so many seeds that finds each";
 
 struct Arguments {
@@ -27,7 +27,7 @@ struct Arguments {
     one: Option<u64>,
     shrink: u64,
     planted: Option<u64>,
-    bug: Option<String>,
+    bug: Option<Bug>,
     options: Options,
 }
 
@@ -62,7 +62,7 @@ fn arguments() -> Option<Arguments> {
             "--seed" => parsed.one = Some(number()?),
             "--shrink" => parsed.shrink = number()?,
             "--planted" => parsed.planted = Some(number()?),
-            "--bug" => parsed.bug = Some(value),
+            "--bug" => parsed.bug = Some(Bug::named(&value)?),
             _ => return None,
         }
     }
@@ -131,6 +131,7 @@ fn per(count: u64, seconds: f64) -> f64 {
 /// One world, with all that was run; cut down if that is asked for.
 fn one(seed: u64, arguments: &Arguments) -> ExitCode {
     let options = Options { keeps_log: true, ..arguments.options.clone() };
+    let _planted = plant(arguments.bug);
     if arguments.shrink > 0 {
         return match shrink(seed, &options, arguments.shrink) {
             None => {
@@ -161,7 +162,7 @@ fn planted(seeds: u64, arguments: &Arguments) -> ExitCode {
     let part = arguments.part.unwrap_or(0);
     for (at, bug) in (0..).zip(Bug::ALL) {
         let name = format!("{bug:?}");
-        if at % arguments.processes != part || arguments.bug.as_ref().is_some_and(|wanted| *wanted != name) {
+        if at % arguments.processes != part || arguments.bug.is_some_and(|wanted| wanted != bug) {
             continue;
         }
         let since = Instant::now();

@@ -118,6 +118,13 @@ impl Author<'_> {
             )),
             8 | 9 => {
                 self.made.push(number);
+                if self.below(3) == 0 {
+                    return vec![
+                        Act::MakeDatabase(number),
+                        across(number, database, number),
+                        Act::DropDatabase(number),
+                    ];
+                }
                 self.passing.push(number);
                 Act::MakeDatabase(number)
             }

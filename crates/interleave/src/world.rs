@@ -137,9 +137,14 @@ impl Cast {
         let reach = [1_000, 5_000, 20_000][usize::try_from(random.below(3)).expect("few")];
         let crash = (options.crashes && random.below(100) < 65).then(|| {
             let mut one_of = |count: u64| usize::try_from(random.below(count)).expect("few");
-            let place = [Some(Place::LogFlush), Some(Place::Visibility), None][one_of(3)];
+            let (place, of) = match one_of(7) {
+                0 | 1 => (Some(Place::LogFlush), 20),
+                2 | 3 => (Some(Place::Visibility), 10),
+                4 => (Some(Place::Transition), 3),
+                _ => (None, reach),
+            };
             let hold = if place.is_some() { [0, 100, 1_000, 5_000][one_of(4)] } else { 0 };
-            Alarm { points: 1 + random.below(if place.is_some() { 30 } else { reach }), place, hold }
+            Alarm { points: 1 + random.below(of), place, hold }
         });
         let mut crashes_in_recovery = Vec::new();
         while options.crashes && crashes_in_recovery.len() < 10 && random.below(100) < 30 {

@@ -361,6 +361,7 @@ impl Log {
             self.waiters.wait(lsn.0, must_wait);
             return self.check();
         };
+        schedule::point(schedule::Place::LogFlush);
         // Under the lock: whoever had it before may have failed, and nothing may be written behind a block that is
         // missing.
         let written = self.check().and_then(|()| self.write_block(&mut writer, wanted, room_for));

@@ -53,20 +53,30 @@ pub enum Place {
     PageRelease,
     /// Between a record's place in the log and its copy.
     LogAppend,
-    /// Before the log is flushed, or while another flushes it.
+    /// Before the right to write a block of the log is asked for, and behind that; or while another writes one.
     LogFlush,
     /// Before an operation of the disk.
     Disk,
     /// While a transaction's lock is waited for.
     TransactionLock,
-    /// Before a transaction's changes are published to readers, or a snapshot is taken.
+    /// Before a transaction's changes are published to readers, and behind that.
     Visibility,
+    /// Behind the drop of a database, or another change of what can be used.
+    Transition,
     /// Before a batch or a statement.
     Statement,
     /// Where frames of the buffer pool are looked for.
     Frames,
     /// Where another does something that takes a moment.
     Moment,
+}
+
+#[cfg(feature = "schedule")]
+impl Place {
+    /// Whether commits come here that become durable or visible next.
+    fn is_commit(self) -> bool {
+        matches!(self, Place::LogFlush | Place::Visibility)
+    }
 }
 
 #[cfg(not(feature = "schedule"))]

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{HobtId, PageId, Stamp};
-use hobt_sync::schedule::Mutex;
+use hobt_sync::schedule::{self, Mutex, Place};
 
 use crate::memory::{MemoryAccount, MemoryBudget};
 use crate::versions::VersionKey;
@@ -158,11 +158,15 @@ impl Transactions {
     /// Ends a transaction, and forgets the versions that nobody needs any more.
     fn end(&self, ended: Stamp, changed: Vec<Changed>, bytes: u64) {
         let mut gone = Vec::new();
+        let has_changed = !changed.is_empty();
+        if has_changed {
+            schedule::point(Place::Visibility);
+        }
         {
             let mut state = self.state.lock();
             state.running.remove(&ended.0);
             let mut added = 0;
-            if !changed.is_empty() {
+            if has_changed {
                 // A stamp of its own: snapshots from before the end and from behind it differ.
                 let at = self.next().0;
                 state.ended.push_back(Ended { at, changed, bytes });
@@ -170,6 +174,9 @@ impl Transactions {
             }
             state.collect(&mut gone);
             self.account(added, &gone);
+        }
+        if has_changed {
+            schedule::point(Place::Visibility);
         }
         forget(gone);
     }

@@ -412,6 +412,7 @@ impl Drop for Transition<'_> {
             *held = Some(Held::default());
         }
         self.registry.settled.notify_all();
+        schedule::point(schedule::Place::Transition);
     }
 }
 

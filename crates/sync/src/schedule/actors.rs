@@ -22,6 +22,9 @@ const POINT_TIME: Duration = Duration::from_micros(1);
 const IDLE_TIME: Duration = Duration::from_millis(50);
 /// When a schedule begins that says nothing of it: in the year 2027.
 const DATE: i64 = 1_800_000_000 * 10_000_000;
+/// At one in so many points of a commit an actor falls behind ([`Habit::Priorities`]): what others may see of it is
+/// decided there.
+const COMMIT_POINTS: u64 = 6;
 /// So often all actors in a row find that they cannot go on before the schedule says that they never will.
 const FRUITLESS_MAX: u64 = 20_000;
 
@@ -34,7 +37,8 @@ thread_local! {
 pub enum Habit {
     /// At one point of so many another actor goes on.
     OneOf(u64),
-    /// The ready actor of the highest priority runs; at one point of so many the running one falls behind all others
+    /// The ready actor of the highest priority runs; at one point of so many, and at more of those of commits, the
+    /// running one falls behind all others
     /// (Burckhardt and others, "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", 2010).
     Priorities(u64),
 }
@@ -337,6 +341,7 @@ impl State {
         match self.habit {
             Habit::OneOf(points) => self.random.below(points) == 0,
             Habit::Priorities(points) => {
+                let points = if place.is_commit() { points.min(COMMIT_POINTS) } else { points };
                 let falls = self.random.below(points) == 0;
                 if falls {
                     let least = self.priorities.iter().min().copied().unwrap_or(0);
