@@ -1,6 +1,7 @@
 //! The library from outside: SQL scripts, the embedding interface, sessions side by side, users' mistakes, the seeds'
 //! scripts.
 
+mod aborted;
 mod api;
 #[cfg(feature = "cli")]
 mod bad_input;

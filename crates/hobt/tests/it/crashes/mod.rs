@@ -102,7 +102,7 @@ fn life_in_a_process_of_its_own() {
 }
 
 /// Breaks the rule that the environment names, if it names one.
-fn plant_what_is_asked() {
+pub(crate) fn plant_what_is_asked() {
     if let Ok(name) = std::env::var(PLANT) {
         plant_everywhere(Bug::named(&name).unwrap_or_else(|| panic!("{PLANT}: there is no bug {name}")));
     }
