@@ -19,7 +19,7 @@ use hobt_page::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageDamage, PageHeader, PageType,
     RESERVED_PAGES, Run,
 };
-use hobt_sync::schedule::{Mutex, RwLock};
+use hobt_sync::schedule::{self, Mutex, Place, RwLock};
 use hobt_txn::{LogChain, StatementContext, TransactionLog, UndoError, VersionStore};
 
 use crate::AccessError;
@@ -758,6 +758,7 @@ impl Storage {
             }
             log.log().append_always(&record, paid.map_or(&own, |(_, reservation)| reservation))?;
         }
+        schedule::point(Place::Growth);
         file.free.lock().resize(target);
         Ok(())
     }

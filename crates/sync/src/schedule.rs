@@ -61,6 +61,8 @@ pub enum Place {
     TransactionLock,
     /// Before a transaction's changes are published to readers, and behind that.
     Visibility,
+    /// Between a file's growth in the log and the size that others see.
+    Growth,
     /// Behind the drop of a database, or another change of what can be used.
     Transition,
     /// Before a batch or a statement.
@@ -73,9 +75,9 @@ pub enum Place {
 
 #[cfg(feature = "schedule")]
 impl Place {
-    /// Whether commits come here that become durable or visible next.
-    fn is_commit(self) -> bool {
-        matches!(self, Place::LogFlush | Place::Visibility)
+    /// Whether something becomes durable or visible here, which others rely on from then on.
+    fn is_decisive(self) -> bool {
+        matches!(self, Place::LogFlush | Place::Visibility | Place::Growth)
     }
 }
 

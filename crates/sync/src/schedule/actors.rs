@@ -22,9 +22,9 @@ const POINT_TIME: Duration = Duration::from_micros(1);
 const IDLE_TIME: Duration = Duration::from_millis(50);
 /// When a schedule begins that says nothing of it: in the year 2027.
 const DATE: i64 = 1_800_000_000 * 10_000_000;
-/// At one in so many points of a commit an actor falls behind ([`Habit::Priorities`]): what others may see of it is
-/// decided there.
-const COMMIT_POINTS: u64 = 6;
+/// At one in so many points at which something becomes durable or visible an actor falls behind
+/// ([`Habit::Priorities`]).
+const DECISIVE_POINTS: u64 = 6;
 /// So often all actors in a row find that they cannot go on before the schedule says that they never will.
 const FRUITLESS_MAX: u64 = 20_000;
 
@@ -37,9 +37,9 @@ thread_local! {
 pub enum Habit {
     /// At one point of so many another actor goes on.
     OneOf(u64),
-    /// The ready actor of the highest priority runs; at one point of so many, and at more of those of commits, the
-    /// running one falls behind all others
-    /// (Burckhardt and others, "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", 2010).
+    /// The ready actor of the highest priority runs; at one point of so many, and at more of those where something
+    /// becomes durable or visible, the running one falls behind all others (Burckhardt and others, "A Randomized
+    /// Scheduler with Probabilistic Guarantees of Finding Bugs", 2010).
     Priorities(u64),
 }
 
@@ -341,7 +341,7 @@ impl State {
         match self.habit {
             Habit::OneOf(points) => self.random.below(points) == 0,
             Habit::Priorities(points) => {
-                let points = if place.is_commit() { points.min(COMMIT_POINTS) } else { points };
+                let points = if place.is_decisive() { points.min(DECISIVE_POINTS) } else { points };
                 let falls = self.random.below(points) == 0;
                 if falls {
                     let least = self.priorities.iter().min().copied().unwrap_or(0);
@@ -514,7 +514,7 @@ pub fn outside<T>(act: impl FnOnce() -> T) -> T {
 mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64};
 
-    use super::super::Mutex;
+    use super::super::{Condvar, Mutex};
     use super::*;
 
     fn actors<'a>(count: usize, act: &'a (dyn Fn(usize) + Sync)) -> Vec<(String, Box<dyn FnOnce() + Send + 'a>)> {
@@ -561,6 +561,30 @@ mod tests {
         let (trace, _) = Schedule::new(3, Habit::OneOf(2)).run(actors(4, &add));
         assert_eq!(counter.into_inner(), 80);
         assert!(trace.switches > 20, "{trace:?}");
+    }
+
+    #[test]
+    fn who_waits_for_a_signal_comes_back_where_another_holds_the_lock_and_is_preempted() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // By itself: where this is broken its threads wait for each other without end.
+        std::thread::spawn(move || {
+            let (turns, changed) = (Mutex::new(0), Condvar::new());
+            let act = |number: usize| {
+                for turn in (0..20).filter(|turn| turn % 2 == number) {
+                    let mut turns = turns.lock();
+                    while *turns < turn {
+                        changed.wait(&mut turns);
+                    }
+                    // Preempted here, with the mutex.
+                    point(Place::Moment);
+                    *turns += 1;
+                    changed.notify_all();
+                }
+            };
+            let (_, ended) = Schedule::new(1, Habit::OneOf(2)).run(actors(2, &act));
+            sender.send(ended.iter().all(|ended| matches!(ended, Ended::Well)))
+        });
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(true));
     }
 
     #[test]

@@ -116,6 +116,20 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
+/// Waits for a moment, if so, with the mutex open. It is taken again by force, which ends only where it is free: another
+/// actor may have been preempted while it holds it.
+fn let_others_go_on<T: ?Sized>(guard: &mut MutexGuard<'_, T>, waits: bool) {
+    let mutex = MutexGuard::mutex(guard);
+    MutexGuard::unlocked(guard, || {
+        if waits {
+            wait(Place::Moment);
+        }
+        while mutex.is_locked() {
+            wait(Place::Lock);
+        }
+    });
+}
+
 /// What threads wait for until another tells them.
 #[derive(Default, Debug)]
 pub struct Condvar(parking_lot::Condvar);
@@ -129,7 +143,7 @@ impl Condvar {
     /// Waits until told; an actor may come back without that.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         if is_actor() {
-            MutexGuard::unlocked(guard, || wait(Place::Moment));
+            let_others_go_on(guard, true);
         } else {
             self.0.wait(guard);
         }
@@ -138,12 +152,7 @@ impl Condvar {
     /// Waits until told, or for a while; an actor may come back without either.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) {
         if is_actor() {
-            let until = now() + time;
-            MutexGuard::unlocked(guard, || {
-                if now() < until {
-                    wait(Place::Moment);
-                }
-            });
+            let_others_go_on(guard, time > Duration::ZERO);
         } else {
             self.0.wait_for(guard, time);
         }
