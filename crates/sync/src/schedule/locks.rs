@@ -116,8 +116,8 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-/// Waits for a moment, if so, with the mutex open. It is taken again by force, which ends only where it is free: another
-/// actor may have been preempted while it holds it.
+/// Waits for a moment, if so, with the mutex open. It is taken again by force, which ends only where it is free:
+/// another actor may have been preempted while it holds it.
 fn let_others_go_on<T: ?Sized>(guard: &mut MutexGuard<'_, T>, waits: bool) {
     let mutex = MutexGuard::mutex(guard);
     MutexGuard::unlocked(guard, || {

@@ -5,7 +5,8 @@
 
 use std::fmt::Write as _;
 
-/// A SQL type of the tests' tables. Within a family, a later one takes precedence in CASE and COALESCE (SQL Server's order).
+/// A SQL type of the tests' tables. Within a family, a later one takes precedence in CASE and COALESCE (SQL Server's
+/// order).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Type {
     Bit,
