@@ -30,6 +30,7 @@ const DAY: i64 = 86_400 * 10_000_000;
 /// What the seed of [`Cast::tighten`] differs by.
 const FILLS_UP: u64 = 0xF111_0F11;
 const POOL_PAGES: [u64; 3] = [96, 160, 1024];
+/// The streams of a parallel plan end in the order of a hash map, whose keys come of addresses and the clock.
 const SERIAL_PLANS: &str = "EXEC sp_configure 'max degree of parallelism', 1; RECONFIGURE";
 /// Moments of tokens of the lives do not meet.
 const TOKENS_OF_A_LIFE: i64 = 100_000;
@@ -361,10 +362,9 @@ impl World {
         let server = self.open()?;
         self.report.starts += 1;
         let mut session = World::session(&server)?;
-        // The streams of a parallel plan end in the order of a hash map, whose keys come of addresses and the clock.
-        let mut batches = vec![SERIAL_PLANS.to_owned()];
-        // Its number is free for a database that passes, which then decides transactions over it and the others.
-        batches.push("CREATE DATABASE first".to_owned());
+        // The number of `first` is free for a database that passes, which then decides transactions over it and the
+        // others.
+        let mut batches = vec![SERIAL_PLANS.to_owned(), "CREATE DATABASE first".to_owned()];
         for (at, name) in DATABASES.iter().enumerate() {
             let log_max = self.cast.log_kb_max[at].map_or("UNLIMITED".to_owned(), |size| format!("{size}KB"));
             batches.push(format!(

@@ -3,20 +3,20 @@
 //!
 //! A script runs in a process of its own, which aborts: what is in memory is gone, as with SIGKILL. Then the instance
 //! is started and looked at, twice. `HOBT_TIMES` says how often each script runs (once without), and the moments at
-//! which its sessions meet differ each time. `HOBT_PLANT` names a bug on purpose (`hobt_sync::planted`) for them.
+//! which its sessions meet differ each time. `HOBT_PLANT` names a bug on purpose (`hobt_sync::planted`) for them. A
+//! failure keeps its folder. Instances that are killed while they are made are a part of `crashes`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
-use crate::client::{answer, number, ok, session_in, setting};
+use crate::client::{answer, number, ok, panic_text, session_in, setting};
 use crate::crashes::plant_what_is_asked;
 
-/// Which script a process runs, in which folder, and after how many microseconds its sessions meet.
+/// Which script a process runs, in which folder, and at which moment its sessions meet.
 const ORDERS: &str = "HOBT_ABORTED";
 const SIGABRT: i32 = 6;
 /// 9002: the log is full.
@@ -24,28 +24,28 @@ const LOG_FULL: i32 = 9002;
 /// Transactions that are open when the log is full.
 const OPEN: i64 = 600;
 
-/// A script, what its database must be afterwards, and how late its sessions meet at most.
+/// Moments are numbers below.
+const MOMENTS: u64 = 200;
+
+/// A script that goes by a moment, and what its database must be afterwards.
 struct Script {
     name: &'static str,
-    run: fn(&Path, Duration),
+    run: fn(&Path, u64),
     holds: fn(&Instance),
-    latest: Duration,
 }
 
-const SCRIPTS: [Script; 6] = [
+const SCRIPTS: [Script; 5] = [
     Script {
         name: "a transaction of two rows is rolled back beside a checkpoint",
-        run: |folder, delay| {
-            roll_back_beside_checkpoint(folder, delay, "UPDATE small SET v = -1; INSERT small VALUES (3, -1)")
+        run: |folder, moment| {
+            roll_back_beside_checkpoint(folder, moment, "UPDATE small SET v = -1; INSERT small VALUES (3, -1)")
         },
         holds: is_as_before,
-        latest: Duration::from_millis(200),
     },
     Script {
         name: "a transaction of many rows is rolled back beside a checkpoint",
-        run: |folder, delay| roll_back_beside_checkpoint(folder, delay, "UPDATE other SET v = -1, pad = 'u'"),
+        run: |folder, moment| roll_back_beside_checkpoint(folder, moment, "UPDATE other SET v = -1, pad = 'u'"),
         holds: is_as_before,
-        latest: Duration::from_millis(100),
     },
     Script {
         name: "a table is dropped beside a checkpoint",
@@ -54,7 +54,6 @@ const SCRIPTS: [Script; 6] = [
             let mut session = session_in(instance, "d");
             assert_eq!(ok(&mut session, "SELECT OBJECT_ID('other')"), [["NULL"]]);
         },
-        latest: Duration::from_millis(60),
     },
     Script {
         name: "a database that decided for another is dropped",
@@ -64,7 +63,6 @@ const SCRIPTS: [Script; 6] = [
             assert_eq!(number(&mut session, "SELECT COUNT(*) FROM crossed WHERE i = 7"), 1, "it was acknowledged");
             assert_eq!(ok(&mut session, "SELECT DB_ID('a')"), [["NULL"]]);
         },
-        latest: Duration::from_millis(3),
     },
     Script {
         name: "transactions commit while the log is full",
@@ -74,21 +72,6 @@ const SCRIPTS: [Script; 6] = [
             assert_eq!(number(&mut session, "SELECT COUNT(*) FROM t"), OPEN, "those were acknowledged");
             assert_eq!(number(&mut session, "SELECT COUNT(*) FROM big"), 0, "that was rolled back");
         },
-        latest: Duration::from_millis(20),
-    },
-    Script {
-        name: "the first start is cut off",
-        run: |folder, delay| {
-            std::thread::spawn(move || {
-                std::thread::sleep(delay);
-                std::process::abort()
-            });
-            let instance = Instance::open(folder).expect("an instance");
-            ok(&mut instance.session().expect("a session"), "CREATE DATABASE d");
-            std::thread::park();
-        },
-        holds: |instance| drop(instance.session().expect("a session")),
-        latest: Duration::from_millis(120),
     },
 ];
 
@@ -115,35 +98,34 @@ fn is_as_before(instance: &Instance) {
     assert_eq!(number(&mut session, "SELECT COUNT(*) FROM large WHERE v = 1"), 40_000, "that was acknowledged");
 }
 
-/// Makes a checkpoint, and does something some time after its beginning; dies when both have ended.
-fn beside_checkpoint(instance: &Instance, delay: Duration, act: impl FnOnce()) -> ! {
+/// Makes a checkpoint, and runs a statement so many milliseconds after its beginning; dies when both have ended.
+fn beside_checkpoint(instance: &Instance, mut session: Session, moment: u64, statement: &str) -> ! {
     let mut checkpoints = session_in(instance, "d");
     std::thread::scope(|scope| {
         let checkpoint = scope.spawn(move || ok(&mut checkpoints, "CHECKPOINT"));
-        // Nothing tells when a checkpoint is at which step: a moment by chance is what is wanted here.
-        std::thread::sleep(delay);
-        act();
+        ok(&mut session, &format!("WAITFOR DELAY '00:00:00.{moment:03}'; {statement}"));
         checkpoint.join().expect("the checkpoint");
     });
     std::process::abort()
 }
 
-fn roll_back_beside_checkpoint(folder: &Path, delay: Duration, change: &str) {
+fn roll_back_beside_checkpoint(folder: &Path, moment: u64, change: &str) {
     let instance = made(folder, TABLES);
     let mut writer = session_in(&instance, "d");
     ok(&mut writer, &format!("BEGIN TRANSACTION; {change}"));
     ok(&mut session_in(&instance, "d"), "UPDATE large SET v = 1");
-    beside_checkpoint(&instance, delay, || drop(ok(&mut writer, "ROLLBACK")));
+    beside_checkpoint(&instance, writer, moment, "ROLLBACK");
 }
 
-fn drop_beside_checkpoint(folder: &Path, delay: Duration) {
+fn drop_beside_checkpoint(folder: &Path, moment: u64) {
     let instance = made(folder, TABLES);
     let mut dropper = session_in(&instance, "d");
     ok(&mut dropper, "UPDATE large SET v = 1");
-    beside_checkpoint(&instance, delay, || drop(ok(&mut dropper, "DROP TABLE other")));
+    beside_checkpoint(&instance, dropper, moment, "DROP TABLE other");
 }
 
-fn drop_of_a_decider(folder: &Path, delay: Duration) {
+/// Nothing of it depends on the moment.
+fn drop_of_a_decider(folder: &Path, _moment: u64) {
     let instance = Instance::open(folder).expect("an instance");
     let mut session = instance.session().expect("a session");
     // The one that was made first decides.
@@ -155,12 +137,12 @@ fn drop_of_a_decider(folder: &Path, delay: Duration) {
         &mut session,
         "CHECKPOINT; BEGIN TRANSACTION; INSERT a.dbo.crossed VALUES (7); INSERT d.dbo.crossed VALUES (7); COMMIT",
     );
-    std::thread::sleep(delay);
     ok(&mut session, "DROP DATABASE a");
     std::process::abort()
 }
 
-fn commit_in_a_full_log(folder: &Path, delay: Duration) {
+/// A checkpoint comes behind so many of the commits; it may find no room.
+fn commit_in_a_full_log(folder: &Path, moment: u64) {
     let instance = Instance::open(folder).expect("an instance");
     let log = "CREATE DATABASE d LOG ON (NAME = d_log, SIZE = 20MB, FILEGROWTH = 0)";
     ok(&mut instance.session().expect("a session"), log);
@@ -177,8 +159,11 @@ fn commit_in_a_full_log(folder: &Path, delay: Duration) {
         let failed = std::iter::repeat_with(|| answer(&mut big, statement).1).find_map(|error| error);
         assert_eq!(failed.map(|error| error.number), Some(LOG_FULL));
     }
-    std::thread::sleep(delay);
-    for session in &mut sessions {
+    for (at, session) in (0..).zip(&mut sessions) {
+        if at == moment {
+            let refused = answer(&mut session_in(&instance, "d"), "CHECKPOINT").1;
+            assert!(refused.is_none_or(|error| error.number == LOG_FULL), "a checkpoint in a full log");
+        }
         ok(session, "COMMIT");
     }
     ok(&mut big, "IF @@TRANCOUNT > 0 ROLLBACK");
@@ -192,15 +177,14 @@ fn a_script_in_a_process_of_its_own() {
     let words: Vec<&str> = orders.split('|').collect();
     plant_what_is_asked();
     let place: usize = words[0].parse().expect("a script");
-    let delay = Duration::from_micros(words[2].parse().expect("microseconds"));
-    (SCRIPTS[place].run)(Path::new(words[1]), delay);
+    (SCRIPTS[place].run)(Path::new(words[1]), words[2].parse().expect("a moment"));
 }
 
 /// Starts it, looks at it, and ends it well.
 fn look(script: &Script, folder: &Path) {
     let instance = Instance::open(folder).expect("it starts");
     let mut session = instance.session().expect("a session");
-    let states = ok(&mut session, "SELECT name, state_desc FROM sys.databases WHERE state_desc <> 'ONLINE'");
+    let states = ok(&mut session, "SELECT name FROM sys.databases WHERE state_desc <> 'ONLINE'");
     assert!(states.is_empty(), "{states:?}");
     for row in ok(&mut session, "SELECT name FROM sys.databases WHERE name <> 'tempdb'") {
         ok(&mut session, &format!("DBCC CHECKDB ({}) WITH NO_INFOMSGS", row[0]));
@@ -215,23 +199,23 @@ fn what_was_acknowledged_is_there_and_what_was_not_is_not() {
     let mut random = SplitMix64::new(setting("HOBT_SEED", 1));
     for _ in 0..setting("HOBT_TIMES", 1) {
         for (place, script) in SCRIPTS.iter().enumerate() {
-            let folder = tempfile::tempdir().expect("a temporary folder");
-            let folder = folder.path();
-            let delay = random.below(u64::try_from(script.latest.as_micros()).expect("short"));
-            let told = format!("{}, {delay} microseconds", script.name);
+            let folder = tempfile::tempdir().expect("a temporary folder").keep();
+            let moment = random.below(MOMENTS);
+            let told = format!("{}, moment {moment}, kept: {}", script.name, folder.display());
             let mut command = Command::new(std::env::current_exe().expect("this program"));
             command.args(["aborted::a_script_in_a_process_of_its_own", "--exact", "--nocapture"]);
-            command.env(ORDERS, format!("{place}|{}|{delay}", folder.display())).stdin(Stdio::null());
+            command.env(ORDERS, format!("{place}|{}|{moment}", folder.display())).stdin(Stdio::null());
             let output = command.output().expect("the program");
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(output.status.signal() == Some(SIGABRT) && said.is_empty(), "{told}: {}: {said}", output.status);
             let looked = std::panic::catch_unwind(|| {
-                look(script, folder);
-                look(script, folder);
+                look(script, &folder);
+                look(script, &folder);
             });
             if let Err(panic) = looked {
-                panic!("{told}: {}", crate::client::panic_text(&*panic));
+                panic!("{told}: {}", panic_text(&*panic));
             }
+            std::fs::remove_dir_all(&folder).expect("the folder");
         }
     }
 }

@@ -387,14 +387,19 @@ impl Actor {
             if let Some(alarm) = state.alarm.as_mut().filter(|alarm| alarm.place.is_none_or(|its| its == place)) {
                 alarm.points = alarm.points.saturating_sub(1);
             }
-            let due = state.alarm.take_if(|alarm| alarm.points == 0);
-            let is_due = due.is_some_and(|alarm| alarm.hold == 0);
-            state.held = state.held.filter(|_| !is_due);
-            if let Some(alarm) = due.filter(|_| !is_due) {
-                state.alarm = Some(Alarm { points: alarm.hold, place: None, hold: 0 });
-                state.held = Some(self.number);
-                switches = true;
-            }
+            let is_due = match state.alarm.take_if(|alarm| alarm.points == 0) {
+                None => false,
+                Some(Alarm { hold: 0, .. }) => {
+                    state.held = None;
+                    true
+                }
+                Some(Alarm { hold, .. }) => {
+                    state.alarm = Some(Alarm { points: hold, place: None, hold: 0 });
+                    state.held = Some(self.number);
+                    switches = true;
+                    false
+                }
+            };
             (switches, is_due)
         };
         if is_due {
@@ -564,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_signal_comes_back_where_another_holds_the_lock_and_is_preempted() {
+    fn a_wait_for_a_signal_ends_where_another_actor_is_preempted_with_the_lock() {
         let (sender, receiver) = std::sync::mpsc::channel();
         // By itself: where this is broken its threads wait for each other without end.
         std::thread::spawn(move || {
