@@ -30,8 +30,6 @@ const DAY: i64 = 86_400 * 10_000_000;
 /// What the seed of [`Cast::tighten`] differs by.
 const FILLS_UP: u64 = 0xF111_0F11;
 const POOL_PAGES: [u64; 3] = [96, 160, 1024];
-/// The streams of a parallel plan end in the order of a hash map, whose keys come of addresses and the clock.
-const SERIAL_PLANS: &str = "EXEC sp_configure 'max degree of parallelism', 1; RECONFIGURE";
 /// Moments of tokens of the lives do not meet.
 const TOKENS_OF_A_LIFE: i64 = 100_000;
 
@@ -350,6 +348,8 @@ impl World {
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as Arc<dyn Disk>;
         let instance = Instance::open_on(disk, Path::new(FOLDER), settings).map_err(|error| error.to_string())?;
+        // The streams of a parallel plan end in the order of a hash map, whose keys come of addresses and the clock.
+        instance.change_runtime(|runtime| runtime.max_degree_of_parallelism = 1);
         Server::new(instance).map_err(|error| error.to_string())
     }
 
@@ -364,7 +364,7 @@ impl World {
         let mut session = World::session(&server)?;
         // The number of `first` is free for a database that passes, which then decides transactions over it and the
         // others.
-        let mut batches = vec![SERIAL_PLANS.to_owned(), "CREATE DATABASE first".to_owned()];
+        let mut batches = vec!["CREATE DATABASE first".to_owned()];
         for (at, name) in DATABASES.iter().enumerate() {
             let log_max = self.cast.log_kb_max[at].map_or("UNLIMITED".to_owned(), |size| format!("{size}KB"));
             batches.push(format!(
