@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use hobt_base::{HobtId, PageId, SessionId, SlotId, Stamp};
+use hobt_base::{HobtId, SessionId, SlotId, Stamp};
 use hobt_page::RowImage;
 use hobt_sync::schedule::{Mutex, RwLock};
 
@@ -13,8 +13,8 @@ use crate::locks::LockOwner;
 use crate::notes::Notes;
 use crate::undo_memory::ACTION_BYTES;
 use crate::{
-    Before, LogChain, MemoryAccount, MemoryBudget, NoRoom, RowLocks, Running, Savepoint, Snapshot, Transaction,
-    TransactionLog, UndoError, VersionStore,
+    Before, HeapPage, LogChain, MemoryAccount, MemoryBudget, NoRoom, RowLocks, Running, Savepoint, Snapshot,
+    Transaction, TransactionLog, UndoError, VersionStore,
 };
 
 /// The reads of one table by one statement, in pages: what `SET STATISTICS IO` prints.
@@ -278,7 +278,7 @@ impl StatementContext {
     }
 
     /// Keeps what stood in a row's place for readers that do not see the change; its page is held exclusively.
-    pub fn put_version(&self, store: &Arc<VersionStore>, page: PageId, slot: SlotId, before: Before) {
+    pub fn put_version(&self, store: &Arc<VersionStore>, page: HeapPage, slot: SlotId, before: Before) {
         if let Some(running) = &*self.transaction.running.lock() {
             self.transaction.undo_memory.take(store.put(running, page, slot, before));
         }
@@ -286,7 +286,7 @@ impl StatementContext {
 
     /// The same for all rows of a page that `loader` had built whole and that is about to be changed for the first
     /// time.
-    pub fn put_loaded_versions(&self, store: &Arc<VersionStore>, loader: Stamp, page: PageId, rows: u16) {
+    pub fn put_loaded_versions(&self, store: &Arc<VersionStore>, loader: Stamp, page: HeapPage, rows: u16) {
         if let Some(running) = &*self.transaction.running.lock() {
             self.transaction.undo_memory.take(store.put_loaded(running, loader, page, rows));
         }

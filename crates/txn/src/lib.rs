@@ -40,4 +40,4 @@ pub use progress::Progress;
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use transaction::{Savepoint, Transaction, UndoError};
 pub use transactions::{Running, Snapshot, Transactions};
-pub use versions::{Before, VersionStore};
+pub use versions::{Before, HeapPage, VersionStore};

@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use hobt_base::{HobtId, PageId, Stamp};
+use hobt_base::{HobtId, Stamp};
 use hobt_sync::schedule::{self, Mutex, Place};
 
 use crate::memory::{MemoryAccount, MemoryBudget};
 use crate::versions::VersionKey;
-use crate::{VersionStore, VersionsFull};
+use crate::{HeapPage, VersionStore, VersionsFull};
 
 /// The part of the instance's memory that versions may take whose writers have ended: one in so many.
 const VERSIONS_SHARE: u64 = 4;
@@ -65,7 +65,7 @@ struct Ended {
 struct Changed {
     store: Arc<VersionStore>,
     writer: Stamp,
-    pages: Vec<PageId>,
+    pages: Vec<HeapPage>,
     keys: Vec<(HobtId, VersionKey)>,
 }
 
@@ -265,7 +265,7 @@ impl Running {
 
     /// Notes that versions of a page's rows, changed by `writer`, are in `store` and are to go some time after this one
     /// has ended.
-    pub(crate) fn note(&self, store: &Arc<VersionStore>, writer: Stamp, page: PageId) {
+    pub(crate) fn note(&self, store: &Arc<VersionStore>, writer: Stamp, page: HeapPage) {
         self.note_in(store, writer, |changed| {
             if changed.pages.last() != Some(&page) {
                 changed.pages.push(page);
@@ -363,11 +363,12 @@ mod tests {
     #[test]
     fn versions_that_outlive_their_writer_are_in_an_account_with_an_end() {
         use crate::{Before, VersionStore};
-        use hobt_base::{FileId, SlotId};
+        use hobt_base::{FileId, PageId, SlotId};
         let budget = MemoryBudget::new(4096);
         let all: Arc<Transactions> = Arc::default();
         all.keep_versions_in(&budget);
-        let (store, page) = (VersionStore::new(), PageId::new(FileId(1), 9));
+        let store = VersionStore::new();
+        let page = HeapPage { hobt: HobtId(7), page: PageId::new(FileId(1), 9) };
         let change = |slot: u16| {
             let writer = all.begin();
             store.put(&writer, page, SlotId(slot), Before::Present);
@@ -392,10 +393,10 @@ mod tests {
     #[test]
     fn versions_go_when_no_snapshot_needs_them() {
         use crate::{Before, VersionStore};
-        use hobt_base::{FileId, SlotId};
+        use hobt_base::{FileId, PageId, SlotId};
         let all: Arc<Transactions> = Arc::default();
         let store = VersionStore::new();
-        let page = PageId::new(FileId(1), 9);
+        let page = HeapPage { hobt: HobtId(7), page: PageId::new(FileId(1), 9) };
         let writer = all.begin();
         store.put(&writer, page, SlotId(3), Before::Absent);
         let reader = all.snapshot(Stamp(0), Stamp(0));

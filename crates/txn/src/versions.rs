@@ -4,6 +4,10 @@
 //! is held exclusively, so whoever has a whole copy of the page finds what he needs here; what is here and not yet in
 //! his copy changes nothing in it. Versions of a heap's rows stand here by page and slot, those of a B+tree's by its
 //! key (`keys`).
+//!
+//! A version tells what stood in a place of one heap or tree, and of what was in it then: versions outlive their rows,
+//! whose pages may be another heap's by then ([`HeapPage`]), and rows that a truncation took away and its undo brings
+//! back have the versions that they had before ([`VersionStore::set_keys_aside`]).
 
 mod keys;
 
@@ -23,6 +27,15 @@ pub(crate) use keys::VersionKey;
 
 /// Parts of the store that are locked apart; a power of two.
 const SHARDS: usize = 64;
+
+/// A page as one heap has it: versions of its rows say nothing of the rows that another heap has there later.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct HeapPage {
+    /// The heap.
+    pub hobt: HobtId,
+    /// Its page.
+    pub page: PageId,
+}
 
 /// What stood in a row's place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,7 +87,7 @@ enum Found<'a> {
 }
 
 /// A part of the store: by page its versions, the oldest first.
-type Shard = Mutex<HashMap<PageId, Vec<Version>>>;
+type Shard = Mutex<HashMap<HeapPage, Vec<Version>>>;
 
 /// The versions of one database's rows.
 #[derive(Debug)]
@@ -91,13 +104,19 @@ impl VersionStore {
         Arc::new(VersionStore { shards, hasher: RandomState::new(), keys: KeyVersions::default() })
     }
 
-    fn shard(&self, page: PageId) -> &Shard {
+    fn shard(&self, page: HeapPage) -> &Shard {
         let hash = self.hasher.hash_one(page);
         &self.shards[usize::try_from(hash % SHARDS as u64).expect("fewer than a word counts")]
     }
 
     /// Puts what stood in a row's place; the page is held exclusively. Gives the bytes that the version takes.
-    pub(crate) fn put(self: &Arc<VersionStore>, writer: &Running, page: PageId, slot: SlotId, before: Before) -> usize {
+    pub(crate) fn put(
+        self: &Arc<VersionStore>,
+        writer: &Running,
+        page: HeapPage,
+        slot: SlotId,
+        before: Before,
+    ) -> usize {
         let bytes = VERSION_BYTES + before.row_bytes();
         let version = Version { slot, writer: writer.stamp(), before, is_undone: false, moved_to: None };
         writer.add_version_bytes(bytes);
@@ -113,7 +132,7 @@ impl VersionStore {
         self: &Arc<VersionStore>,
         changer: &Running,
         loader: Stamp,
-        page: PageId,
+        page: HeapPage,
         rows: u16,
     ) -> usize {
         if changer.transactions().is_seen_by_all(loader) {
@@ -134,7 +153,7 @@ impl VersionStore {
     }
 
     /// The rows of a page that a snapshot sees otherwise than they stand there, each once.
-    pub fn changes(&self, page: PageId, snapshot: &Snapshot) -> Vec<(SlotId, Before)> {
+    pub fn changes(&self, page: HeapPage, snapshot: &Snapshot) -> Vec<(SlotId, Before)> {
         let shard = self.shard(page).lock();
         let Some(versions) = shard.get(&page) else { return Vec::new() };
         let slots = versions.iter().map(|version| usize::from(version.slot.0) + 1).max().unwrap_or(0);
@@ -159,7 +178,7 @@ impl VersionStore {
 
     /// What stood in a heap row's place before the changes that a snapshot does not see; `None` if it sees what stands
     /// there.
-    pub fn change(&self, page: PageId, slot: SlotId, snapshot: &Snapshot) -> Option<Before> {
+    pub fn change(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Option<Before> {
         let shard = self.shard(page).lock();
         let of_slot = shard.get(&page)?.iter().rev().filter(|version| version.slot == slot);
         let unseen = of_slot.take_while(|version| !snapshot.sees(version.writer));
@@ -247,7 +266,7 @@ impl VersionStore {
 
     /// Notes that `writer` has undone its last change of a row that it had not undone before; the page is held
     /// exclusively.
-    pub fn undone(&self, writer: Stamp, page: PageId, slot: SlotId) {
+    pub fn undone(&self, writer: Stamp, page: HeapPage, slot: SlotId) {
         let mut shard = self.shard(page).lock();
         let of_row = |version: &&mut Version| version.slot == slot && version.writer == writer && !version.is_undone;
         let last = shard.get_mut(&page).and_then(|versions| versions.iter_mut().rev().find(of_row));
@@ -257,7 +276,7 @@ impl VersionStore {
     }
 
     /// Notes that `writer`, who has deleted a row, has put it into another place with new values.
-    pub fn moved(&self, writer: Stamp, (page, slot): (PageId, SlotId), to: (PageId, SlotId)) {
+    pub fn moved(&self, writer: Stamp, (page, slot): (HeapPage, SlotId), to: (PageId, SlotId)) {
         let mut shard = self.shard(page).lock();
         let of_row = |version: &&mut Version| version.slot == slot && version.writer == writer && !version.is_undone;
         let last = shard.get_mut(&page).and_then(|versions| versions.iter_mut().rev().find(of_row));
@@ -267,20 +286,21 @@ impl VersionStore {
     }
 
     /// Where a row went that somebody whom a snapshot does not see has changed.
-    pub fn moved_to(&self, page: PageId, slot: SlotId, snapshot: &Snapshot) -> Option<(PageId, SlotId)> {
+    pub fn moved_to(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Option<(PageId, SlotId)> {
         let shard = self.shard(page).lock();
         let stands = |version: &&Version| version.slot == slot && !version.is_undone;
         let last = shard.get(&page)?.iter().rev().find(stands)?;
         last.moved_to.filter(|_| !snapshot.sees(last.writer))
     }
 
-    /// Whether somebody whom a snapshot does not see has changed a row of one of the wanted pages, and the change
-    /// stands.
-    pub fn has_unseen_rows(&self, snapshot: &Snapshot, is_wanted: &dyn Fn(PageId) -> bool) -> bool {
+    /// Whether somebody whom a snapshot does not see has changed a row of one of the wanted pages of a heap, and the
+    /// change stands.
+    pub fn has_unseen_rows(&self, hobt: HobtId, snapshot: &Snapshot, is_wanted: &dyn Fn(PageId) -> bool) -> bool {
         let is_unseen = |version: &Version| !version.is_undone && !snapshot.sees(version.writer);
         self.shards.iter().any(|shard| {
             let shard = shard.lock();
-            shard.iter().any(|(page, versions)| is_wanted(*page) && versions.iter().any(is_unseen))
+            let mut of_heap = shard.iter().filter(|(at, _)| at.hobt == hobt);
+            of_heap.any(|(at, versions)| is_wanted(at.page) && versions.iter().any(is_unseen))
         })
     }
 
@@ -290,21 +310,23 @@ impl VersionStore {
         self.keys.has_unseen(hobt, low, high, snapshot)
     }
 
-    /// The places of rows of heaps that somebody whom a snapshot does not see has changed, inserted or deleted, as far
+    /// The places of rows of a heap that somebody whom a snapshot does not see has changed, inserted or deleted, as far
     /// as such a change stands and their pages are among the wanted ones; with `inserts_only` those that he has
     /// inserted. Looks at all pages that have versions.
     pub fn unseen_rows(
         &self,
+        hobt: HobtId,
         snapshot: &Snapshot,
         inserts_only: bool,
         is_wanted: &dyn Fn(PageId) -> bool,
     ) -> Vec<(PageId, SlotId)> {
         let mut found = Vec::new();
         for shard in &self.shards {
-            for (page, versions) in shard.lock().iter().filter(|(page, _)| is_wanted(**page)) {
+            let of_heap = |at: &HeapPage| at.hobt == hobt && is_wanted(at.page);
+            for (at, versions) in shard.lock().iter().filter(|(at, _)| of_heap(at)) {
                 let unseen = versions.iter().filter(|version| !version.is_undone && !snapshot.sees(version.writer));
                 let wanted = unseen.filter(|version| !inserts_only || version.before == Before::Absent);
-                found.extend(wanted.map(|version| (*page, version.slot)));
+                found.extend(wanted.map(|version| (at.page, version.slot)));
             }
         }
         found.sort_unstable();
@@ -313,15 +335,33 @@ impl VersionStore {
     }
 
     /// Whether a row was changed by somebody whom a snapshot does not see, and the change stands.
-    pub fn is_changed(&self, page: PageId, slot: SlotId, snapshot: &Snapshot) -> bool {
+    pub fn is_changed(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> bool {
         let shard = self.shard(page).lock();
         let stands = |version: &&Version| version.slot == slot && !version.is_undone;
         let last = shard.get(&page).and_then(|versions| versions.iter().rev().find(stands));
         last.is_some_and(|version| !snapshot.sees(version.writer))
     }
 
+    /// Sets the versions of a tree aside, whose rows go all at once and without versions: what comes into it from now
+    /// on has versions of its own, even of the same keys. To be called by who alone has the tree until his transaction
+    /// ends, and undone with that by [`VersionStore::put_keys_back`], or ended by [`VersionStore::drop_keys_aside`].
+    pub fn set_keys_aside(&self, hobt: HobtId) {
+        self.keys.set_aside(hobt);
+    }
+
+    /// To be called when the rows are there again that were when versions were set aside the last time: their versions
+    /// are, too, and those that have come since are gone with what they told of.
+    pub fn put_keys_back(&self, hobt: HobtId) {
+        self.keys.put_back(hobt);
+    }
+
+    /// To be called when the rows are gone for good whose versions were set aside.
+    pub fn drop_keys_aside(&self, hobt: HobtId) {
+        self.keys.drop_aside(hobt);
+    }
+
     /// Forgets what a transaction had put for pages and keys.
-    pub(crate) fn forget(&self, writer: Stamp, pages: &[PageId], keys: Vec<(HobtId, VersionKey)>) {
+    pub(crate) fn forget(&self, writer: Stamp, pages: &[HeapPage], keys: Vec<(HobtId, VersionKey)>) {
         self.keys.forget(writer, keys);
         for page in pages {
             let mut shard = self.shard(*page).lock();
@@ -360,10 +400,65 @@ mod tests {
     use super::*;
     use crate::Transactions;
 
+    const HEAP: HobtId = HobtId(7);
+
+    fn heap_page(number: u32) -> HeapPage {
+        HeapPage { hobt: HEAP, page: PageId::new(FileId(1), number) }
+    }
+
+    #[test]
+    fn versions_of_a_page_are_those_of_the_heap_that_had_it() {
+        let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
+        let reader = all.snapshot(Stamp(0), Stamp(0));
+        let (page, slot) = (heap_page(9), SlotId(3));
+        let writer = all.begin();
+        store.put(&writer, page, slot, Before::Present);
+        let later = HeapPage { hobt: HobtId(8), ..page };
+        assert_eq!((store.changes(later, &reader), store.change(later, slot, &reader)), (vec![], None));
+        assert!(!store.is_changed(later, slot, &reader) && !store.has_unseen_rows(later.hobt, &reader, &|_| true));
+        store.put(&writer, later, slot, Before::Absent);
+        assert_eq!(store.changes(later, &reader), vec![(slot, Before::Absent)]);
+        assert_eq!(store.changes(page, &reader), vec![(slot, Before::Present)]);
+    }
+
+    #[test]
+    fn what_comes_into_a_truncated_tree_leaves_the_versions_of_what_was_there() {
+        let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
+        let hobt = HobtId(4);
+        let reader = all.snapshot(Stamp(0), Stamp(0));
+        let old = Before::Row(Arc::new(RowImage::new([Some(&b"old"[..])])));
+        let (earlier, writer) = (all.begin(), all.begin());
+        store.put_key(&earlier, hobt, b"deleted", Before::Present);
+        store.put_key(&writer, hobt, b"changed", old.clone());
+        let before = store.key_changes(hobt, b"", None, &reader);
+        for truncations in 1..=2 {
+            (0..truncations).for_each(|_| {
+                store.set_keys_aside(hobt);
+                assert_eq!(store.key_changes(hobt, b"", None, &reader), vec![]);
+                for key in [&b"deleted"[..], b"changed", b"other"] {
+                    store.put_key(&writer, hobt, key, Before::Absent);
+                    store.undone_key(writer.stamp(), hobt, key);
+                    store.keep_row(hobt, key, &RowImage::new([Some(&b"new"[..])]));
+                }
+            });
+            (0..truncations).for_each(|_| store.put_keys_back(hobt));
+            assert_eq!(store.key_changes(hobt, b"", None, &reader), before);
+            assert!(store.is_key_changed(hobt, b"changed", &reader), "it was changed before");
+        }
+        // What is forgotten meanwhile does not come back.
+        store.set_keys_aside(hobt);
+        store.forget(earlier.stamp(), &[], vec![(hobt, VersionKey::new(b"deleted"))]);
+        store.put_keys_back(hobt);
+        assert_eq!(store.key_changes(hobt, b"", None, &reader), vec![(Arc::from(&b"changed"[..]), old)]);
+        store.set_keys_aside(hobt);
+        store.drop_keys_aside(hobt);
+        assert!(store.is_empty() && !store.has_key(hobt, b"changed"));
+    }
+
     #[test]
     fn what_was_undone_is_no_change_but_an_older_copy_still_finds_it() {
         let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
-        let (page, slot) = (PageId::new(FileId(1), 9), SlotId(3));
+        let (page, slot) = (heap_page(9), SlotId(3));
         let reader = all.snapshot(Stamp(0), Stamp(0));
         let writer = all.begin();
         store.put(&writer, page, slot, Before::Present);
@@ -379,7 +474,7 @@ mod tests {
     #[test]
     fn a_row_whose_delete_was_undone_has_the_values_that_a_newer_version_tells_of() {
         let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
-        let (page, slot) = (PageId::new(FileId(1), 9), SlotId(3));
+        let (page, slot) = (heap_page(9), SlotId(3));
         let reader = all.snapshot(Stamp(0), Stamp(0));
         let old = Before::Row(Arc::new(RowImage::new([Some(&b"old"[..])])));
         let between = Before::Row(Arc::new(RowImage::new([Some(&b"between"[..])])));
@@ -402,19 +497,22 @@ mod tests {
     fn what_others_have_changed_and_not_undone_is_told_until_it_is_seen() {
         let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
         let (hobt, key) = (HobtId(4), &b"k"[..]);
-        let (page, other) = (PageId::new(FileId(1), 9), PageId::new(FileId(1), 10));
+        let (page, other) = (heap_page(9), heap_page(10));
         let (writer, own) = (all.begin(), all.begin());
         let reader = all.snapshot(own.stamp(), Stamp(0));
         store.put(&writer, page, SlotId(3), Before::Absent);
         store.put(&writer, page, SlotId(5), Before::Present);
         store.put(&writer, other, SlotId(1), Before::Present);
         store.put(&own, page, SlotId(7), Before::Absent);
-        let of_page = |inserts_only| store.unseen_rows(&reader, inserts_only, &|id| id == page);
-        assert_eq!(of_page(false), vec![(page, SlotId(3)), (page, SlotId(5))]);
-        assert_eq!(of_page(true), vec![(page, SlotId(3))]);
+        let of_page = |inserts_only| store.unseen_rows(HEAP, &reader, inserts_only, &|id| id == page.page);
+        assert_eq!(of_page(false), vec![(page.page, SlotId(3)), (page.page, SlotId(5))]);
+        assert_eq!(of_page(true), vec![(page.page, SlotId(3))]);
         store.undone(writer.stamp(), page, SlotId(3));
         assert_eq!(of_page(true), vec![]);
-        assert!(store.has_unseen_rows(&reader, &|id| id == other) && !store.has_unseen_rows(&reader, &|_| false));
+        assert!(
+            store.has_unseen_rows(HEAP, &reader, &|id| id == other.page)
+                && !store.has_unseen_rows(HEAP, &reader, &|_| false)
+        );
         store.put_key(&own, hobt, b"a", Before::Absent);
         assert!(!store.has_unseen_keys(hobt, b"", None, &reader), "its own");
         store.put_key(&writer, hobt, key, Before::Absent);
@@ -428,7 +526,7 @@ mod tests {
         drop(writer);
         let later = all.snapshot(own.stamp(), Stamp(0));
         assert!(store.has_unseen_keys(hobt, b"", None, &reader), "it has committed since");
-        assert!(!store.has_unseen_keys(hobt, b"", None, &later) && !store.has_unseen_rows(&later, &|_| true));
+        assert!(!store.has_unseen_keys(hobt, b"", None, &later) && !store.has_unseen_rows(HEAP, &later, &|_| true));
     }
 
     #[test]

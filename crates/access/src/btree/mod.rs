@@ -309,6 +309,7 @@ impl BTree {
     pub fn truncate(self: &Arc<BTree>, context: &StatementContext) -> Result<(), AccessError> {
         self.hobt.storage().in_one_piece(|| {
             self.note_remade_on_undo(context);
+            self.set_versions_aside(context);
             let first = self.hobt.runs()[0];
             let pages = (first.row_pages().start..first.used_end()).map(|number| PageId::new(first.first.file, number));
             for id in pages.rev() {
@@ -319,6 +320,22 @@ impl BTree {
             self.notes.note_remade();
             Ok(())
         })
+    }
+
+    /// The rows that go take no versions with them: those that the undo brings back find theirs as they left them.
+    fn set_versions_aside(&self, context: &StatementContext) {
+        let (store, hobt) = (Arc::clone(self.hobt.storage().versions()), self.hobt.id());
+        store.set_keys_aside(hobt);
+        let at_commit = Arc::clone(&store);
+        // Registered before the rest of the truncation, so that it is undone behind that.
+        context.on_undo(move || {
+            store.put_keys_back(hobt);
+            Ok(())
+        });
+        context.on_commit(move || {
+            at_commit.drop_keys_aside(hobt);
+            Ok(())
+        });
     }
 
     /// Pages that were a scan's are others once the statement is undone, up to here.

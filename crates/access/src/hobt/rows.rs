@@ -78,7 +78,7 @@ impl Hobt {
                 let counting = self.begin_counting();
                 let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(1);
                 if let Some(changed) = self.change(&mut page, id, &change, logged)? {
-                    context.put_version(self.storage.versions(), id, slot, Before::Absent);
+                    context.put_version(self.storage.versions(), self.at(id), slot, Before::Absent);
                     drop(page);
                     hold.end();
                     self.row_count.fetch_add(1, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Hobt {
     /// A page that a load built says by its stamp alone who sees it; from its first change on its rows do.
     pub(super) fn put_loaded_versions(&self, context: &StatementContext, id: PageId, header: &PageHeader) {
         if header.flags.contains(PageFlags::BULK) {
-            context.put_loaded_versions(self.storage.versions(), header.newest_writer, id, header.row_count);
+            context.put_loaded_versions(self.storage.versions(), header.newest_writer, self.at(id), header.row_count);
         }
     }
 
@@ -241,7 +241,7 @@ impl Hobt {
             let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
             let changed = self.change(&mut guard, page, &change, logged)?.expect("a bit has room");
             if !planted::has(Bug::DeleteWithoutVersion) {
-                context.put_version(self.storage.versions(), page, slot, Before::Present);
+                context.put_version(self.storage.versions(), self.at(page), slot, Before::Present);
             }
             drop(guard);
             self.row_count.fetch_sub(1, Ordering::Relaxed);
@@ -271,7 +271,7 @@ impl Hobt {
         }
         self.delete(context, page, slot)?;
         let to = self.insert(context, row)?;
-        self.storage.versions().moved(context.stamp(), (page, slot), to);
+        self.storage.versions().moved(context.stamp(), (self.at(page), slot), to);
         Ok(to)
     }
 
@@ -304,7 +304,7 @@ impl Hobt {
         let change = PageChange::ReplaceRow { slot, row: row.clone(), writer: newest_writer(&header, context) };
         let logged = Logged::of(chain.as_ref()).undone_by(&undo);
         let Some(changed) = self.change(&mut page, id, &change, logged)? else { return Ok(false) };
-        context.put_version(self.storage.versions(), id, slot, Before::Row(Arc::new(old.clone())));
+        context.put_version(self.storage.versions(), self.at(id), slot, Before::Row(Arc::new(old.clone())));
         drop(page);
         self.note_operations(Operation::LeafUpdate, 1);
         let done = Replaced { page: id, slot, row: old, lsn: changed.lsn };
@@ -329,7 +329,7 @@ impl Hobt {
         let newest = header.newest_writer;
         let change = PageChange::ReplaceRow { slot: done.slot, row: done.row.clone(), writer: newest };
         let put = self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn))?;
-        self.storage.versions().undone(writer, id, done.slot);
+        self.storage.versions().undone(writer, self.at(id), done.slot);
         let no_room = PageDamage::Structure { rule: "room for a row that stood there before" };
         put.map(drop).ok_or_else(|| self.damaged(id, no_room))
     }
@@ -356,7 +356,7 @@ impl Hobt {
         let rows = if done.was_inserted { -1 } else { 1 };
         let _counting = self.begin_counting();
         self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn).rows(rows))?;
-        self.storage.versions().undone(writer, id, slot);
+        self.storage.versions().undone(writer, self.at(id), slot);
         self.row_count.fetch_add_signed(rows.into());
         Ok(())
     }

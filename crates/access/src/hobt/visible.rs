@@ -3,7 +3,7 @@
 use hobt_base::{PageId, SlotId};
 use hobt_buffer::{ReadCounts, ReadOptions};
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
-use hobt_txn::{Before, IoCounts, Snapshot, StatementContext};
+use hobt_txn::{Before, HeapPage, IoCounts, Snapshot, StatementContext};
 
 use super::Hobt;
 use crate::AccessError;
@@ -26,7 +26,7 @@ impl Hobt {
         if PageHeader::is_bulk(page.bytes()) {
             return Ok(if view.sees(writer) { VisiblePage::AsItStands } else { VisiblePage::Nothing });
         }
-        let changes = self.storage.versions().changes(id, view);
+        let changes = self.storage.versions().changes(self.at(id), view);
         if changes.is_empty() {
             return Ok(VisiblePage::AsItStands);
         }
@@ -34,15 +34,20 @@ impl Hobt {
         Ok(VisiblePage::Otherwise(vec![page]))
     }
 
+    /// A page of this heap, to which its rows' versions belong.
+    pub fn at(&self, page: PageId) -> HeapPage {
+        HeapPage { hobt: self.id(), page }
+    }
+
     /// The places of rows of this heap that somebody whom a snapshot does not see has changed, or is about to, and has
     /// not taken that back by himself; with `inserts_only` those that he has put there.
     pub fn unseen_rows(&self, snapshot: &Snapshot, inserts_only: bool) -> Vec<(PageId, SlotId)> {
-        self.storage.versions().unseen_rows(snapshot, inserts_only, &self.row_page_test())
+        self.storage.versions().unseen_rows(self.id(), snapshot, inserts_only, &self.row_page_test())
     }
 
     /// Whether [`Hobt::unseen_rows`] has any.
     pub fn has_unseen_rows(&self, snapshot: &Snapshot) -> bool {
-        self.storage.versions().has_unseen_rows(snapshot, &self.row_page_test())
+        self.storage.versions().has_unseen_rows(self.id(), snapshot, &self.row_page_test())
     }
 
     /// Tells which pages hold rows of this heap at this moment.
@@ -117,7 +122,7 @@ impl Hobt {
             let is_seen = view.sees(PageHeader::newest_writer_of(&guard)) && live(&page);
             return Ok(is_seen.then(|| show(id, &page, slot)));
         }
-        let Some(before) = self.storage.versions().change(id, slot, &view) else {
+        let Some(before) = self.storage.versions().change(self.at(id), slot, &view) else {
             return Ok(live(&page).then(|| show(id, &page, slot)));
         };
         let piece = self.take_back(id, &page, vec![(slot, before)])?;

@@ -211,7 +211,7 @@ impl TableWriter {
         let hobt = self.base[at.partition()].hobt();
         let versions = hobt.storage().versions();
         match at {
-            RowAt::Heap { page, slot, .. } => versions.is_changed(*page, *slot, snapshot),
+            RowAt::Heap { page, slot, .. } => versions.is_changed(hobt.at(*page), *slot, snapshot),
             RowAt::Tree { key, .. } => versions.is_key_changed(hobt.id(), key, snapshot),
         }
     }

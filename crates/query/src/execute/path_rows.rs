@@ -63,7 +63,7 @@ impl PathRows {
         let hobt = self.stores[at.partition()].hobt();
         let versions = hobt.storage().versions();
         match at {
-            RowAt::Heap { page, slot, .. } => versions.is_changed(*page, *slot, view),
+            RowAt::Heap { page, slot, .. } => versions.is_changed(hobt.at(*page), *slot, view),
             RowAt::Tree { key, .. } => versions.is_key_changed(hobt.id(), key, view),
         }
     }
@@ -71,8 +71,8 @@ impl PathRows {
     /// Where a row went that has left its place.
     pub(super) fn moved_to(&self, at: &RowAt) -> Option<RowAt> {
         let RowAt::Heap { partition, page, slot } = at else { return None };
-        let versions = self.stores[*partition].hobt().storage().versions();
-        let (page, slot) = versions.moved_to(*page, *slot, self.view.as_ref()?)?;
+        let hobt = self.stores[*partition].hobt();
+        let (page, slot) = hobt.storage().versions().moved_to(hobt.at(*page), *slot, self.view.as_ref()?)?;
         Some(RowAt::Heap { partition: *partition, page, slot })
     }
 

@@ -189,13 +189,14 @@ fn a_rollback_says_how_far_it_is() {
 
 #[test]
 fn memory_is_taken_for_the_versions_that_are_put_and_for_no_others() {
-    use hobt_base::FileId;
+    use hobt_base::{FileId, PageId};
     let (all, store): (Arc<crate::Transactions>, _) = (Arc::default(), VersionStore::new());
     let (loader, running) = (all.next(), all.begin());
     let context = StatementContext::new(&settings(running.stamp()), Arc::default());
     context.transaction().set_running(running);
     let taken = || (context.transaction().undo_bytes(), context.running().expect("set").version_bytes());
     let (page, hobt, key) = (PageId::new(FileId(1), 9), HobtId(4), &b"k"[..]);
+    let page = HeapPage { hobt: HobtId(3), page };
     context.put_loaded_versions(&store, loader, page, 100);
     assert_eq!((taken(), store.len()), ((0, 0), 0), "everybody sees the load");
     context.put_version(&store, page, SlotId(1), Before::Present);

@@ -85,7 +85,7 @@ impl VersionsOfKey {
 pub(crate) struct VersionKey(SmallVec<[u8; 24]>);
 
 impl VersionKey {
-    fn new(key: &[u8]) -> VersionKey {
+    pub(super) fn new(key: &[u8]) -> VersionKey {
         VersionKey(SmallVec::from_slice(key))
     }
 }
@@ -133,10 +133,30 @@ impl Tree {
     }
 }
 
+/// The versions of a tree, and those of the rows that it had before it was truncated, as often as it was.
+#[derive(Debug, Default)]
+struct Versions {
+    tree: Tree,
+    /// The last truncation's last. Of one transaction, which alone has the tree.
+    aside: Vec<Tree>,
+}
+
+impl Versions {
+    /// Whether there are none, and nobody will put any back.
+    fn is_unused(&mut self) -> bool {
+        self.aside.is_empty() && self.tree.0.iter_mut().all(|part| part.get_mut().is_empty())
+    }
+
+    /// All that are there.
+    fn all(&self) -> impl Iterator<Item = &Tree> {
+        std::iter::once(&self.tree).chain(&self.aside)
+    }
+}
+
 /// The versions of all trees of a database.
 #[derive(Debug, Default)]
 pub(super) struct KeyVersions {
-    trees: RwLock<HashMap<HobtId, Tree>>,
+    trees: RwLock<HashMap<HobtId, Versions>>,
 }
 
 impl KeyVersions {
@@ -164,15 +184,15 @@ impl KeyVersions {
         };
         {
             let trees = self.trees.read();
-            if let Some(tree) = trees.get(&hobt) {
+            if let Some(Versions { tree, .. }) = trees.get(&hobt) {
                 return add(&mut tree.part(key));
             }
         }
         let mut trees = self.trees.write();
         if trees.len() >= TREES {
-            trees.retain(|_, tree| tree.0.iter_mut().any(|part| !part.get_mut().is_empty()));
+            trees.retain(|_, versions| !versions.is_unused());
         }
-        let tree = trees.entry(hobt).or_default();
+        let Versions { tree, .. } = trees.entry(hobt).or_default();
         add(&mut tree.part(key))
     }
 
@@ -180,7 +200,7 @@ impl KeyVersions {
     /// Gives the bytes that they take more.
     pub(super) fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) -> usize {
         let trees = self.trees.read();
-        let Some(tree) = trees.get(&hobt) else { return 0 };
+        let Some(Versions { tree, .. }) = trees.get(&hobt) else { return 0 };
         let mut part = tree.part(key);
         let Some(versions) = part.get_mut(&VersionKey::new(key)) else { return 0 };
         let mut kept = None;
@@ -199,7 +219,7 @@ impl KeyVersions {
         snapshot: &Snapshot,
     ) -> Vec<(Arc<[u8]>, Before)> {
         let trees = self.trees.read();
-        let Some(tree) = trees.get(&hobt) else { return Vec::new() };
+        let Some(Versions { tree, .. }) = trees.get(&hobt) else { return Vec::new() };
         let Some(range) = KeysBetween::new(low, high) else { return Vec::new() };
         let mut changed = Vec::new();
         for part in &tree.0 {
@@ -215,25 +235,27 @@ impl KeyVersions {
     /// See [`super::VersionStore::has_unseen_keys`].
     pub(super) fn has_unseen(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> bool {
         let trees = self.trees.read();
-        let (Some(tree), Some(range)) = (trees.get(&hobt), KeysBetween::new(low, high)) else { return false };
+        let (Some(Versions { tree, .. }), Some(range)) = (trees.get(&hobt), KeysBetween::new(low, high)) else {
+            return false;
+        };
         tree.0.iter().any(|part| part.lock().range(range.bounds()).any(|(_, versions)| versions.is_unseen(snapshot)))
     }
 
     /// See [`super::VersionStore::key_change`].
     pub(super) fn change(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Option<Before> {
         let trees = self.trees.read();
-        let part = trees.get(&hobt)?.part(key);
+        let part = trees.get(&hobt)?.tree.part(key);
         part.get(&VersionKey::new(key))?.before_unseen(snapshot).cloned()
     }
 
     pub(super) fn has(&self, hobt: HobtId, key: &[u8]) -> bool {
-        self.trees.read().get(&hobt).is_some_and(|tree| tree.part(key).contains_key(&VersionKey::new(key)))
+        self.trees.read().get(&hobt).is_some_and(|known| known.tree.part(key).contains_key(&VersionKey::new(key)))
     }
 
     /// See [`super::VersionStore::undone_key`].
     pub(super) fn undone(&self, writer: Stamp, hobt: HobtId, key: &[u8]) {
         let trees = self.trees.read();
-        let Some(tree) = trees.get(&hobt) else { return };
+        let Some(Versions { tree, .. }) = trees.get(&hobt) else { return };
         let mut part = tree.part(key);
         let versions = part.get_mut(&VersionKey::new(key));
         let own = versions.and_then(|versions| versions.iter_mut().rfind(|version| version.writer == writer));
@@ -245,20 +267,44 @@ impl KeyVersions {
     /// See [`super::VersionStore::is_key_changed`].
     pub(super) fn is_changed(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> bool {
         let trees = self.trees.read();
-        let Some(tree) = trees.get(&hobt) else { return false };
+        let Some(Versions { tree, .. }) = trees.get(&hobt) else { return false };
         tree.part(key).get(&VersionKey::new(key)).is_some_and(|versions| versions.is_unseen(snapshot))
+    }
+
+    /// See [`super::VersionStore::set_keys_aside`].
+    pub(super) fn set_aside(&self, hobt: HobtId) {
+        let mut trees = self.trees.write();
+        let Versions { tree, aside } = trees.entry(hobt).or_default();
+        aside.push(std::mem::take(tree));
+    }
+
+    /// See [`super::VersionStore::put_keys_back`].
+    pub(super) fn put_back(&self, hobt: HobtId) {
+        let mut trees = self.trees.write();
+        let Some(Versions { tree, aside }) = trees.get_mut(&hobt) else { return };
+        if let Some(before) = aside.pop() {
+            *tree = before;
+        }
+    }
+
+    /// See [`super::VersionStore::drop_keys_aside`].
+    pub(super) fn drop_aside(&self, hobt: HobtId) {
+        if let Some(versions) = self.trees.write().get_mut(&hobt) {
+            versions.aside.clear();
+        }
     }
 
     /// Forgets what a transaction had put.
     pub(super) fn forget(&self, writer: Stamp, keys: Vec<(HobtId, VersionKey)>) {
         let trees = self.trees.read();
         for (hobt, key) in keys {
-            let Some(tree) = trees.get(&hobt) else { continue };
-            let mut part = tree.part(&key.0);
-            if let Entry::Occupied(mut versions) = part.entry(key)
-                && !versions.get_mut().forget(writer)
-            {
-                versions.remove();
+            for tree in trees.get(&hobt).into_iter().flat_map(Versions::all) {
+                let mut part = tree.part(&key.0);
+                if let Entry::Occupied(mut versions) = part.entry(key.clone())
+                    && !versions.get_mut().forget(writer)
+                {
+                    versions.remove();
+                }
             }
         }
     }
@@ -278,6 +324,6 @@ impl KeyVersions {
 
     fn of_parts(&self, count: impl Fn(&Part) -> usize) -> usize {
         let trees = self.trees.read();
-        trees.values().flat_map(|tree| &tree.0).map(|part| count(&part.lock())).sum()
+        trees.values().flat_map(Versions::all).flat_map(|tree| &tree.0).map(|part| count(&part.lock())).sum()
     }
 }
