@@ -150,6 +150,36 @@ fn operators_get_on_with_the_least_that_they_ask_for() {
     assert_eq!(answer(&mut session, spilled), answer(&mut session, "SELECT 2"), "the sorts went to disk");
 }
 
+/// A source's batches are no longer than the operators above are made for, or what a sort counts of one is as many times
+/// its texts as there are batches to come of it.
+#[test]
+fn what_reads_no_table_is_sorted_with_the_least_that_is_asked_for() {
+    let (_folder, _instance, mut session) = open(96);
+    let table = "CREATE TABLE x (tid bigint NOT NULL, v int NOT NULL, pad varchar(400) NULL);
+        CREATE CLUSTERED INDEX cl ON x (v, tid)";
+    session.run(table).expect(table);
+    let insert = "INSERT x WITH (TABLOCK) SELECT 5, value, REPLICATE('w', value % 300) FROM GENERATE_SERIES(1, 50000)";
+    let values: Vec<String> = (0..1000).map(|value| format!("('{value:0300}')")).collect();
+    let values = values.join(", ");
+    let batches = [
+        format!("{insert} OPTION (MAX_GRANT_PERCENT = 0)"),
+        "SELECT REPLICATE('w', value % 300) w, value FROM GENERATE_SERIES(1, 50000) ORDER BY w DESC, value OFFSET 49990 \
+         ROWS OPTION (MAX_GRANT_PERCENT = 0)"
+            .to_owned(),
+        "WITH r AS (SELECT 1 AS n, REPLICATE('r', 300) AS w UNION ALL SELECT n + 1, REPLICATE(CHAR(97 + n % 26), 300) \
+         FROM r WHERE n < 5000) SELECT w, n FROM r ORDER BY w, n OFFSET 4990 ROWS OPTION (MAXRECURSION 0, \
+         MAX_GRANT_PERCENT = 0)"
+            .to_owned(),
+        format!(
+            "SELECT w + x.v FROM (VALUES {values}) AS y(w) CROSS JOIN (VALUES ('a'), ('b'), ('c')) AS x(v) ORDER BY 1 \
+             OFFSET 2990 ROWS OPTION (MAX_GRANT_PERCENT = 0)"
+        ),
+    ];
+    for batch in batches {
+        session.run(&batch).unwrap_or_else(|error| panic!("{error}: {}", batch.chars().take(300).collect::<String>()));
+    }
+}
+
 #[test]
 fn who_is_alone_may_have_all_of_a_small_memory() {
     let (_folder, _instance, mut session) = open(96);

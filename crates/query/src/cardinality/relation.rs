@@ -19,7 +19,7 @@ use super::wanted::WantedColumn;
 use super::width::RowWidth;
 use super::{UNKNOWN_ROWS, together};
 use crate::access_path::{partitions_read, read_predicates};
-use crate::source::HeapTable;
+use crate::source::{HeapTable, Series};
 use crate::wrap::SqlAggregate;
 
 /// What is known of a column of some rows.
@@ -583,7 +583,8 @@ fn of_join(join: &Join) -> Relation {
 fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
     let provider = source_as_provider(&scan.source).ok();
     let Some(heap) = provider.as_ref().and_then(|provider| provider.downcast_ref::<HeapTable>()) else {
-        return Relation::of_rows(UNKNOWN_ROWS, plan);
+        let series = provider.as_ref().and_then(|provider| provider.downcast_ref::<Series>());
+        return Relation::of_rows(series.map_or(UNKNOWN_ROWS, |series| series.rows() as f64), plan);
     };
     let (predicates, unread) = read_predicates(heap, &scan.filters);
     let partitions = partitions_read(heap, &predicates);

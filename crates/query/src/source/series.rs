@@ -16,9 +16,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::memory::{LazyBatchGenerator, LazyMemoryExec};
 use parking_lot::RwLock;
 
-/// Rows of a batch.
-const BATCH_ROWS: usize = 8192;
-
 /// The whole numbers from a first to a last, by steps; the column has the carrier of a type that holds them all.
 #[derive(Debug)]
 pub struct Series {
@@ -34,6 +31,22 @@ impl Series {
         let schema = Arc::new(Schema::new(vec![Field::new("value", carrier, false)]));
         Series { start, stop, step, schema }
     }
+
+    /// How many numbers there are.
+    pub(crate) fn rows(&self) -> u64 {
+        self.steps(1).rows()
+    }
+
+    fn steps(&self, batch_rows: usize) -> Steps {
+        let Series { start, stop, step, .. } = *self;
+        Steps { next: Some(start), first: start, stop, step, batch_rows, schema: Arc::clone(&self.schema) }
+    }
+}
+
+/// How many rows a plan gives that makes a series; `None` of any other.
+pub(crate) fn series_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    let made = plan.downcast_ref::<LazyMemoryExec>()?;
+    made.generators().iter().map(|made| made.read().as_any().downcast_ref::<Steps>().map(Steps::rows)).sum()
 }
 
 #[async_trait]
@@ -48,32 +61,37 @@ impl TableProvider for Series {
 
     async fn scan(
         &self,
-        _: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         _: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let steps = Steps {
-            next: Some(self.start),
-            first: self.start,
-            stop: self.stop,
-            step: self.step,
-            schema: self.schema(),
-        };
+        let steps = self.steps(session.config().batch_size());
         let plan = LazyMemoryExec::try_new(self.schema(), vec![Arc::new(RwLock::new(steps))])?;
         Ok(Arc::new(plan.with_projection(projection.cloned())))
     }
 }
 
 /// A series on its way.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Steps {
     /// `None` behind the last number of 64 bits.
     next: Option<i64>,
     first: i64,
     stop: i64,
     step: i64,
+    /// Rows of a batch, as the operators above are made for: a sort counts the texts of a longer one several times.
+    batch_rows: usize,
     schema: SchemaRef,
+}
+
+impl Steps {
+    /// How many numbers there are in all.
+    fn rows(&self) -> u64 {
+        let (first, stop, step) = (i128::from(self.first), i128::from(self.stop), i128::from(self.step));
+        let leads_away = (stop - first).signum() == -step.signum();
+        if leads_away { 0 } else { u64::try_from((stop - first) / step + 1).unwrap_or(u64::MAX) }
+    }
 }
 
 impl fmt::Display for Steps {
@@ -100,7 +118,8 @@ impl LazyBatchGenerator for Steps {
     }
 
     fn generate_next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let values: Int64Array = self.by_ref().take(BATCH_ROWS).collect();
+        let batch_rows = self.batch_rows;
+        let values: Int64Array = self.by_ref().take(batch_rows).collect();
         let values: ArrayRef = Arc::new(values);
         if values.is_empty() {
             return Ok(None);
@@ -110,8 +129,7 @@ impl LazyBatchGenerator for Steps {
     }
 
     fn reset_state(&self) -> Arc<RwLock<dyn LazyBatchGenerator>> {
-        let (first, stop, step) = (self.first, self.stop, self.step);
-        Arc::new(RwLock::new(Steps { next: Some(first), first, stop, step, schema: Arc::clone(&self.schema) }))
+        Arc::new(RwLock::new(Steps { next: Some(self.first), ..self.clone() }))
     }
 }
 
@@ -122,13 +140,19 @@ mod tests {
     #[test]
     fn a_series_ends_at_the_last_number() {
         let series = |start, stop, step| {
-            let schema = Series::new(start, stop, step, DataType::Int64).schema();
-            Steps { next: Some(start), first: start, stop, step, schema }.take(9).collect::<Vec<_>>()
+            let series = Series::new(start, stop, step, DataType::Int64);
+            let numbers: Vec<i64> = series.steps(1).take(9).collect();
+            assert_eq!(series.rows(), numbers.len() as u64, "{series:?}");
+            numbers
         };
         assert_eq!(series(1, 7, 3), [1, 4, 7]);
+        assert_eq!(series(1, 8, 3), [1, 4, 7]);
         assert_eq!(series(5, 2, -2), [5, 3]);
+        assert_eq!(series(4, 4, -2), [4]);
         assert!(series(1, 0, 1).is_empty());
+        assert!(series(0, 1, -3).is_empty());
         assert_eq!(series(i64::MAX - 1, i64::MAX, 1), [i64::MAX - 1, i64::MAX]);
         assert_eq!(series(i64::MIN + 1, i64::MIN, -1), [i64::MIN + 1, i64::MIN]);
+        assert_eq!(Series::new(i64::MIN, i64::MAX, 1, DataType::Int64).rows(), u64::MAX, "more than that by one");
     }
 }

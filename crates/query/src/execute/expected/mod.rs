@@ -47,7 +47,7 @@ use super::unseen_rows::UnseenRowsExec;
 use crate::cardinality::{
     ColumnRows, Knowledge, LeafEstimate, Relation, RowWidth, TableKnowledge, UNKNOWN_ROWS, WantedColumn, distinct_left,
 };
-use crate::source::HeapTable;
+use crate::source::{HeapTable, series_rows};
 use crate::wrap::SqlAggregate;
 
 pub(super) use join::of_join;
@@ -223,7 +223,7 @@ impl Expectations {
         let known = self.executor.compute(plan.as_ref(), &StatisticsArgs::new()).ok();
         let known = known.and_then(|known| known.num_rows.get_value().copied());
         let most = inputs.iter().map(|input| input.rows).fold(0.0, f64::max);
-        of_rows(match known {
+        of_rows(match known.map(|rows| rows as u64).or_else(|| series_rows(plan)) {
             Some(rows) => rows as f64,
             None if inputs.is_empty() => UNKNOWN_ROWS,
             None => most,
