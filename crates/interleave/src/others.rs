@@ -2,13 +2,15 @@
 //! rebuilt, tables and databases that come and go, and transactions over databases that are about to go.
 
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hobt_base::{SplitMix64, SqlError};
 use hobt_session::Session;
+use hobt_sync::schedule::{self, Place};
 
 use crate::history::{Flush, History, Moment};
-use crate::script::TableName;
-use crate::session::ask;
+use crate::script::{TableName, insert_all};
+use crate::session::{Answer, ask};
 use crate::tables::Shape;
 use crate::world::{DATABASES, FOLDER, Passing, Shared};
 
@@ -17,6 +19,8 @@ use crate::world::{DATABASES, FOLDER, Passing, Shared};
 pub(crate) enum Act {
     /// A batch; some errors are expected of it.
     Batch(String),
+    /// Batches, each if the one before it has done what it says.
+    InTurn(Vec<String>),
     Checkpoint(usize),
     /// Makes the delayed commits of a database durable.
     FlushLog(usize),
@@ -38,6 +42,8 @@ pub(crate) enum Act {
     DropDatabase(u64),
     /// Fills a database's log or the disk with a transaction, holds it for a while, and rolls it back.
     FillUp(usize),
+    /// Looks at a heap that others fill, again and again in one snapshot.
+    LookAgain(usize),
 }
 
 /// The name of a database that comes and goes.
@@ -86,7 +92,8 @@ impl Author<'_> {
                 let own = self.below(self.made.len());
                 across(self.made[own], database, number)
             }
-            0..5 => Act::Checkpoint(database),
+            0..4 => Act::Checkpoint(database),
+            4 => Act::LookAgain(database),
             5..7 => Act::WritePages(database),
             7 => Act::FlushLog(database),
             _ => Act::DropCleanPages,
@@ -99,7 +106,7 @@ impl Author<'_> {
         let table = &self.tables[self.below(self.tables.len())];
         let (name, shape) = (&table.name, table.shape);
         let passes = self.passing.last().copied();
-        let act = match self.random.below(22) {
+        let act = match self.random.below(24) {
             0 => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
             1 => Act::Batch(format!("ALTER INDEX ALL ON {name} REBUILD")),
             // It would keep the table's partitions from being switched.
@@ -134,6 +141,7 @@ impl Author<'_> {
             13 | 14 => Act::Batch(taken_back(table)),
             15..18 => Act::Batch(self.columns(table, number)),
             18 => Act::Batch(format!("UPDATE STATISTICS {name}")),
+            19 | 20 => brief(place, number),
             _ => {
                 let Some(own) = passes else { return vec![Act::Checkpoint(database)] };
                 let mut acts = vec![across(own, database, number)];
@@ -178,6 +186,21 @@ impl Author<'_> {
     }
 }
 
+/// A table that goes when its rows have versions; others get its pages.
+fn brief(place: &str, number: u64) -> Act {
+    let name = format!("{place}.dbo.brief{number}");
+    // Row by row: pages that are loaded whole need no versions.
+    let fill = |into: &str, token: &str| {
+        format!("INSERT {into} SELECT {token}, REPLICATE('b', 800) FROM GENERATE_SERIES(1, 90)")
+    };
+    let (filled, side) = (fill(&name, "value"), format!("{place}.dbo.side"));
+    Act::InTurn(vec![
+        format!("CREATE TABLE {name} (tok bigint NOT NULL, pad varchar(900) NOT NULL); {filled}"),
+        format!("UPDATE {name} SET tok = -tok; DROP TABLE {name}"),
+        fill(&side, "-value"),
+    ])
+}
+
 /// What goes at once, and comes back with a rollback.
 fn taken_back(table: &TableName) -> String {
     let name = &table.name;
@@ -190,9 +213,18 @@ fn taken_back(table: &TableName) -> String {
         shape if shape.create_children("").is_some() => {
             format!("BEGIN TRANSACTION; ALTER TABLE {name} ADD gone int NULL; DELETE FROM {name}_child; ROLLBACK")
         }
-        _ => format!("BEGIN TRANSACTION; TRUNCATE TABLE {name}; ROLLBACK"),
+        _ => {
+            let others = insert_all(name, NEVER_COMMITTED);
+            format!("BEGIN TRANSACTION; TRUNCATE TABLE {name}; {others}; ROLLBACK")
+        }
     }
 }
+
+/// In simulated time: others come by some thousand points meanwhile.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+
+/// A token that nobody ever commits.
+const NEVER_COMMITTED: i64 = 99_999_999;
 
 /// An administrator.
 pub(crate) struct Other<'w> {
@@ -234,6 +266,9 @@ impl Other<'_> {
             Act::Batch(text) => {
                 self.batch(text);
             }
+            Act::InTurn(batches) => {
+                batches.iter().all(|text| self.batch(text));
+            }
             Act::Checkpoint(database) => {
                 let from = self.history().tick();
                 if self.batch(&format!("USE {}; CHECKPOINT; USE master", DATABASES[*database])) {
@@ -255,6 +290,7 @@ impl Other<'_> {
                 }
             }
             Act::FillUp(database) => self.fill_up(*database),
+            Act::LookAgain(database) => self.look_again(*database),
             Act::DropCleanPages => {
                 self.shared.server.instance().pool().drop_clean_buffers(None);
             }
@@ -359,6 +395,31 @@ impl Other<'_> {
         self.batch("IF @@TRANCOUNT > 0 ROLLBACK");
     }
 
+    /// A snapshot shows the same again and again, whatever has come and gone since.
+    fn look_again(&mut self, database: usize) {
+        let name = DATABASES[database];
+        let look = format!("SELECT COUNT(*), SUM(tok), SUM(LEN(pad)) FROM {name}.dbo.side");
+        let mut begins = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION; ";
+        let mut seen = None;
+        for _ in 0..6 {
+            let answer = self.answer(&format!("{begins}{look}"));
+            begins = "";
+            if let Some(error) = answer.error {
+                self.check(&error, &look);
+                break;
+            }
+            let first = seen.get_or_insert_with(|| answer.rows.clone());
+            if *first != answer.rows && !self.shared.disk.is_off() {
+                self.is_wrong(format!("a snapshot saw {first:?}, and then {:?}: {look}", answer.rows));
+            }
+            let until = schedule::now() + BETWEEN_LOOKS;
+            while schedule::now() < until && !self.shared.disk.is_off() {
+                schedule::wait(Place::Moment);
+            }
+        }
+        self.batch("IF @@TRANCOUNT > 0 ROLLBACK; SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    }
+
     fn note_flush(&self, database: usize, from: Moment) {
         let mut history = self.history();
         history.flushes.push(Flush { database, from });
@@ -379,6 +440,10 @@ impl Other<'_> {
 
     /// Runs a batch; its error.
     fn ask(&mut self, text: &str) -> Option<SqlError> {
+        self.answer(text).error
+    }
+
+    fn answer(&mut self, text: &str) -> Answer {
         let (number, shared) = (self.number, self.shared);
         let note = |text: String| {
             let mut history = shared.history.lock().unwrap_or_else(PoisonError::into_inner);
@@ -391,7 +456,7 @@ impl Other<'_> {
             None => note(format!("a{number} --> done")),
             Some(error) => note(format!("a{number} --> error {}: {}", error.number, error.message)),
         }
-        answer.error
+        answer
     }
 
     /// Whether an error is one that comes of what others do.

@@ -365,7 +365,7 @@ impl Change {
 }
 
 /// An insert of rows, all but the first two of which are mostly there.
-fn insert_all(name: &str, token: i64) -> String {
+pub(crate) fn insert_all(name: &str, token: i64) -> String {
     let row = |rid: i64| format!("({rid}, {}, {})", rid * 30, group(rid));
     let rows: Vec<String> = (RID_MIN..ROWS).map(row).collect();
     format!(

@@ -590,6 +590,8 @@ impl World {
         Ok((server, found))
     }
 
+    /// What is to be made of something that a start, or a look behind it, found wrong: a database is not there when the
+    /// power failed while it was recovered, and the next start shows what it is like.
     fn stop(&self, text: String) -> Stop {
         match self.disk.is_off() {
             // That ended it, and the power with it.
@@ -618,13 +620,13 @@ impl World {
                 let query = format!("SELECT rid, tok, bal, pad FROM {} WITH (INDEX({index}))", table.name);
                 let by_index = self.rows_of(&mut session, number, &query)?;
                 if by_index != base {
-                    return Err(Stop::Bug(format!("{}: {by_index:?} by index {index}, {base:?} without", table.name)));
+                    return Err(self.stop(format!("{}: {by_index:?} by index {index}, {base:?} without", table.name)));
                 }
             }
             if table.shape == Shape::Switched {
                 let out = self.query(&mut session, &format!("SELECT rid FROM {}_out", table.name))?;
                 if !out.is_empty() {
-                    return Err(Stop::Bug(format!("rows of {} that were switched out: {out:?}", table.name)));
+                    return Err(self.stop(format!("rows of {} that were switched out: {out:?}", table.name)));
                 }
             }
             if table.shape.create_children("").is_some() {
@@ -634,7 +636,7 @@ impl World {
                 );
                 let orphans = self.query(&mut session, &query)?;
                 if !orphans.is_empty() {
-                    return Err(Stop::Bug(format!("children of {} without their row: {orphans:?}", table.name)));
+                    return Err(self.stop(format!("children of {} without their row: {orphans:?}", table.name)));
                 }
             }
             rows.extend(base);
@@ -643,7 +645,7 @@ impl World {
             let twice = format!("SELECT n FROM {database}.dbo.numbered GROUP BY n HAVING COUNT(*) > 1");
             let twice = self.query(&mut session, &twice)?;
             if !twice.is_empty() {
-                return Err(Stop::Bug(format!("identity values of {database} that were given twice: {twice:?}")));
+                return Err(self.stop(format!("identity values of {database} that were given twice: {twice:?}")));
             }
             self.query(&mut session, &format!("DBCC CHECKDB ({database}) WITH NO_INFOMSGS"))?;
         }
@@ -655,14 +657,14 @@ impl World {
         for row in self.query(session, query)? {
             let number = |at: usize| row.get(at)?.as_deref()?.parse::<i64>().ok();
             let (Some(rid), Some(token), Some(balance)) = (number(0), number(1), number(2)) else {
-                return Err(Stop::Bug(format!("a row is {row:?}: {query}")));
+                return Err(self.stop(format!("a row is {row:?}: {query}")));
             };
             let pad = row.get(3).and_then(|cell| cell.as_deref()).unwrap_or_default();
             if !is_pad_of(token, pad) {
-                return Err(Stop::Bug(format!("row {rid} of token {token} has {} other bytes: {query}", pad.len())));
+                return Err(self.stop(format!("row {rid} of token {token} has {} other bytes: {query}", pad.len())));
             }
             if found.insert((table, rid), Value { token, balance }).is_some() {
-                return Err(Stop::Bug(format!("row {rid} is there twice: {query}")));
+                return Err(self.stop(format!("row {rid} is there twice: {query}")));
             }
         }
         Ok(found)
@@ -689,7 +691,7 @@ impl World {
         let own = self.passing.listed.iter().map(|number| passing(*number));
         let expected: BTreeSet<String> = DATABASES.iter().map(|&name| name.to_owned()).chain(own).collect();
         if found != expected {
-            return Err(Stop::Bug(format!("the databases are {found:?} and should be {expected:?}")));
+            return Err(self.stop(format!("the databases are {found:?} and should be {expected:?}")));
         }
         for number in self.passing.listed.clone() {
             let there = format!("SELECT tok FROM {}.dbo.m ORDER BY tok", passing(number));
@@ -712,7 +714,7 @@ impl World {
                         "transactions over {name} and {database}: {own:?} there, {here:?} here, {acknowledged:?} \
                          acknowledged"
                     );
-                    return Err(Stop::Bug(text));
+                    return Err(self.stop(text));
                 }
             }
         }

@@ -50,6 +50,10 @@ pub enum Bug {
     PresentHidesRow,
     /// Versions are forgotten when their writer ends, whoever needs them.
     VersionsForgottenEarly,
+    /// Versions of a page's rows are those of whoever has had the page.
+    VersionsOfAnyHeap,
+    /// The versions of a tree are not set aside when it is truncated.
+    VersionsNotSetAside,
     /// A snapshot does not know of transactions that are running.
     SnapshotWithoutRunning,
     /// A transaction keeps what stood at a key before its last change, not before its first.
@@ -90,7 +94,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every one.
-    pub const ALL: [Bug; 36] = [
+    pub const ALL: [Bug; 38] = [
         Bug::CommitNotDurable,
         Bug::PagesBeforeLog,
         Bug::EndNotDurableAtCheckpoint,
@@ -109,6 +113,8 @@ impl Bug {
         Bug::PublicationBeforeDurability,
         Bug::PresentHidesRow,
         Bug::VersionsForgottenEarly,
+        Bug::VersionsOfAnyHeap,
+        Bug::VersionsNotSetAside,
         Bug::SnapshotWithoutRunning,
         Bug::KeyVersionOfLastChange,
         Bug::DeleteWithoutVersion,

@@ -1,8 +1,9 @@
 //! What a statement sees of a heap's pages: [18](../../../../docs/design/0018-row-versions.md).
 
-use hobt_base::{PageId, SlotId};
+use hobt_base::{HobtId, PageId, SlotId};
 use hobt_buffer::{ReadCounts, ReadOptions};
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
+use hobt_sync::planted::{self, Bug};
 use hobt_txn::{Before, HeapPage, IoCounts, Snapshot, StatementContext};
 
 use super::Hobt;
@@ -36,7 +37,8 @@ impl Hobt {
 
     /// A page of this heap, to which its rows' versions belong.
     pub fn at(&self, page: PageId) -> HeapPage {
-        HeapPage { hobt: self.id(), page }
+        let hobt = if planted::has(Bug::VersionsOfAnyHeap) { HobtId(0) } else { self.id() };
+        HeapPage { hobt, page }
     }
 
     /// The places of rows of this heap that somebody whom a snapshot does not see has changed, or is about to, and has
