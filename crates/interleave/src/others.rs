@@ -19,7 +19,7 @@ use crate::world::{DATABASES, FOLDER, Passing, Shared};
 pub(crate) enum Act {
     /// A batch; some errors are expected of it.
     Batch(String),
-    /// Batches, each if the one before it has done what it says.
+    /// Batches, each a while behind the one before it, if that has done what it says.
     InTurn(Vec<String>),
     Checkpoint(usize),
     /// Makes the delayed commits of a database durable.
@@ -221,7 +221,7 @@ fn taken_back(table: &TableName) -> String {
 }
 
 /// In simulated time: others come by some thousand points meanwhile.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
+const A_WHILE: Duration = Duration::from_millis(2);
 
 /// A token that nobody ever commits.
 const NEVER_COMMITTED: i64 = 99_999_999;
@@ -267,7 +267,11 @@ impl Other<'_> {
                 self.batch(text);
             }
             Act::InTurn(batches) => {
-                batches.iter().all(|text| self.batch(text));
+                batches.iter().all(|text| {
+                    let is_done = self.batch(text);
+                    self.wait();
+                    is_done
+                });
             }
             Act::Checkpoint(database) => {
                 let from = self.history().tick();
@@ -412,12 +416,17 @@ impl Other<'_> {
             if *first != answer.rows && !self.shared.disk.is_off() {
                 self.is_wrong(format!("a snapshot saw {first:?}, and then {:?}: {look}", answer.rows));
             }
-            let until = schedule::now() + BETWEEN_LOOKS;
-            while schedule::now() < until && !self.shared.disk.is_off() {
-                schedule::wait(Place::Moment);
-            }
+            self.wait();
         }
         self.batch("IF @@TRANCOUNT > 0 ROLLBACK; SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
+    }
+
+    /// Waits while others get on.
+    fn wait(&self) {
+        let until = schedule::now() + A_WHILE;
+        while schedule::now() < until && !self.shared.disk.is_off() {
+            schedule::wait(Place::Moment);
+        }
     }
 
     fn note_flush(&self, database: usize, from: Moment) {
