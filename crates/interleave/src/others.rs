@@ -215,7 +215,10 @@ fn taken_back(table: &TableName) -> String {
         }
         _ => {
             let others = insert_all(name, NEVER_COMMITTED);
-            format!("BEGIN TRANSACTION; TRUNCATE TABLE {name}; {others}; ROLLBACK")
+            // Without XACT_ABORT they would go where the truncation has failed, and stay.
+            format!(
+                "SET XACT_ABORT ON; BEGIN TRANSACTION; TRUNCATE TABLE {name}; {others}; ROLLBACK; SET XACT_ABORT OFF"
+            )
         }
     }
 }
@@ -267,11 +270,14 @@ impl Other<'_> {
                 self.batch(text);
             }
             Act::InTurn(batches) => {
-                batches.iter().all(|text| {
-                    let is_done = self.batch(text);
-                    self.wait();
-                    is_done
-                });
+                for (at, text) in batches.iter().enumerate() {
+                    if at > 0 {
+                        self.wait();
+                    }
+                    if !self.batch(text) {
+                        break;
+                    }
+                }
             }
             Act::Checkpoint(database) => {
                 let from = self.history().tick();
@@ -415,6 +421,7 @@ impl Other<'_> {
             let first = seen.get_or_insert_with(|| answer.rows.clone());
             if *first != answer.rows && !self.shared.disk.is_off() {
                 self.is_wrong(format!("a snapshot saw {first:?}, and then {:?}: {look}", answer.rows));
+                break;
             }
             self.wait();
         }

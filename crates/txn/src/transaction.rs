@@ -74,7 +74,7 @@ pub struct Savepoint {
     pub(crate) undo: usize,
     pub(crate) commit: usize,
     pub(crate) undo_bytes: u64,
-    /// Of these, what versions take: they stay until the transaction has ended.
+    /// Of these, what versions take: they count until the transaction has ended, those too that go before.
     pub(crate) version_bytes: u64,
 }
 

@@ -28,7 +28,8 @@ pub(crate) use keys::VersionKey;
 /// Parts of the store that are locked apart; a power of two.
 const SHARDS: usize = 64;
 
-/// A page as one heap has it: versions of its rows say nothing of the rows that another heap has there later.
+/// A page as one heap has it: versions of its rows say nothing of the rows that another heap has there later. The heap
+/// itself may get a page again when it was truncated; who does not see the truncation is refused then (3961).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HeapPage {
     /// The heap.

@@ -37,19 +37,22 @@ impl Hobt {
 
     /// A page of this heap, to which its rows' versions belong.
     pub fn at(&self, page: PageId) -> HeapPage {
-        let hobt = if planted::has(Bug::VersionsOfAnyHeap) { HobtId(0) } else { self.id() };
-        HeapPage { hobt, page }
+        HeapPage { hobt: self.owner_of_versions(), page }
+    }
+
+    fn owner_of_versions(&self) -> HobtId {
+        if planted::has(Bug::VersionsOfAnyHeap) { HobtId(0) } else { self.id() }
     }
 
     /// The places of rows of this heap that somebody whom a snapshot does not see has changed, or is about to, and has
     /// not taken that back by himself; with `inserts_only` those that he has put there.
     pub fn unseen_rows(&self, snapshot: &Snapshot, inserts_only: bool) -> Vec<(PageId, SlotId)> {
-        self.storage.versions().unseen_rows(self.id(), snapshot, inserts_only, &self.row_page_test())
+        self.storage.versions().unseen_rows(self.owner_of_versions(), snapshot, inserts_only, &self.row_page_test())
     }
 
     /// Whether [`Hobt::unseen_rows`] has any.
     pub fn has_unseen_rows(&self, snapshot: &Snapshot) -> bool {
-        self.storage.versions().has_unseen_rows(self.id(), snapshot, &self.row_page_test())
+        self.storage.versions().has_unseen_rows(self.owner_of_versions(), snapshot, &self.row_page_test())
     }
 
     /// Tells which pages hold rows of this heap at this moment.

@@ -26,8 +26,12 @@ pub struct Series {
 }
 
 impl Series {
-    /// The series; it is empty where `step` leads away from `stop`. A step is not 0.
+    /// The series; it is empty where `step` leads away from `stop`.
+    ///
+    /// # Panics
+    /// The step is 0.
     pub fn new(start: i64, stop: i64, step: i64, carrier: DataType) -> Series {
+        assert_ne!(step, 0, "a series has an end");
         let schema = Arc::new(Schema::new(vec![Field::new("value", carrier, false)]));
         Series { start, stop, step, schema }
     }
@@ -46,7 +50,8 @@ impl Series {
 /// How many rows a plan gives that makes a series; `None` of any other.
 pub(crate) fn series_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     let made = plan.downcast_ref::<LazyMemoryExec>()?;
-    made.generators().iter().map(|made| made.read().as_any().downcast_ref::<Steps>().map(Steps::rows)).sum()
+    let mut parts = made.generators().iter().map(|made| made.read().as_any().downcast_ref::<Steps>().map(Steps::rows));
+    parts.try_fold(0_u64, |sum, rows| Some(sum.saturating_add(rows?)))
 }
 
 #[async_trait]
@@ -153,6 +158,20 @@ mod tests {
         assert!(series(0, 1, -3).is_empty());
         assert_eq!(series(i64::MAX - 1, i64::MAX, 1), [i64::MAX - 1, i64::MAX]);
         assert_eq!(series(i64::MIN + 1, i64::MIN, -1), [i64::MIN + 1, i64::MIN]);
+        assert_eq!(series(i64::MAX, i64::MIN, i64::MIN), [i64::MAX, -1]);
         assert_eq!(Series::new(i64::MIN, i64::MAX, 1, DataType::Int64).rows(), u64::MAX, "more than that by one");
+    }
+
+    #[test]
+    fn batches_are_no_longer_than_the_plan_wants_them() {
+        let mut steps = Series::new(1, 70, 1, DataType::Int32).steps(64);
+        let mut lengths = || {
+            let batches = std::iter::from_fn(|| steps.generate_next_batch().expect("numbers of the type"));
+            batches.map(|batch| batch.num_rows()).collect::<Vec<_>>()
+        };
+        assert_eq!((lengths(), lengths()), (vec![64, 6], vec![]));
+        let again = steps.reset_state();
+        let first = again.write().generate_next_batch().expect("numbers").expect("it begins anew");
+        assert_eq!(first.num_rows(), 64);
     }
 }

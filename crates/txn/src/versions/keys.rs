@@ -131,17 +131,26 @@ impl Tree {
         let part = usize::try_from(mixed >> 40).expect("24 bits") % PARTS;
         self.0[part].lock()
     }
+
+    fn forget(&self, writer: Stamp, key: VersionKey) {
+        let mut part = self.part(&key.0);
+        if let Entry::Occupied(mut versions) = part.entry(key)
+            && !versions.get_mut().forget(writer)
+        {
+            versions.remove();
+        }
+    }
 }
 
 /// The versions of a tree, and those of the rows that it had before it was truncated, as often as it was.
 #[derive(Debug, Default)]
-struct Versions {
+struct TreeVersions {
     tree: Tree,
-    /// The last truncation's last. Of one transaction, which alone has the tree.
+    /// The oldest truncation's first. All are one transaction's, which alone has the tree.
     aside: Vec<Tree>,
 }
 
-impl Versions {
+impl TreeVersions {
     /// Whether there are none, and nobody will put any back.
     fn is_unused(&mut self) -> bool {
         self.aside.is_empty() && self.tree.0.iter_mut().all(|part| part.get_mut().is_empty())
@@ -156,7 +165,7 @@ impl Versions {
 /// The versions of all trees of a database.
 #[derive(Debug, Default)]
 pub(super) struct KeyVersions {
-    trees: RwLock<HashMap<HobtId, Versions>>,
+    trees: RwLock<HashMap<HobtId, TreeVersions>>,
 }
 
 impl KeyVersions {
@@ -184,7 +193,7 @@ impl KeyVersions {
         };
         {
             let trees = self.trees.read();
-            if let Some(Versions { tree, .. }) = trees.get(&hobt) {
+            if let Some(TreeVersions { tree, .. }) = trees.get(&hobt) {
                 return add(&mut tree.part(key));
             }
         }
@@ -192,7 +201,7 @@ impl KeyVersions {
         if trees.len() >= TREES {
             trees.retain(|_, versions| !versions.is_unused());
         }
-        let Versions { tree, .. } = trees.entry(hobt).or_default();
+        let TreeVersions { tree, .. } = trees.entry(hobt).or_default();
         add(&mut tree.part(key))
     }
 
@@ -200,7 +209,7 @@ impl KeyVersions {
     /// Gives the bytes that they take more.
     pub(super) fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) -> usize {
         let trees = self.trees.read();
-        let Some(Versions { tree, .. }) = trees.get(&hobt) else { return 0 };
+        let Some(TreeVersions { tree, .. }) = trees.get(&hobt) else { return 0 };
         let mut part = tree.part(key);
         let Some(versions) = part.get_mut(&VersionKey::new(key)) else { return 0 };
         let mut kept = None;
@@ -219,7 +228,7 @@ impl KeyVersions {
         snapshot: &Snapshot,
     ) -> Vec<(Arc<[u8]>, Before)> {
         let trees = self.trees.read();
-        let Some(Versions { tree, .. }) = trees.get(&hobt) else { return Vec::new() };
+        let Some(TreeVersions { tree, .. }) = trees.get(&hobt) else { return Vec::new() };
         let Some(range) = KeysBetween::new(low, high) else { return Vec::new() };
         let mut changed = Vec::new();
         for part in &tree.0 {
@@ -235,7 +244,7 @@ impl KeyVersions {
     /// See [`super::VersionStore::has_unseen_keys`].
     pub(super) fn has_unseen(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> bool {
         let trees = self.trees.read();
-        let (Some(Versions { tree, .. }), Some(range)) = (trees.get(&hobt), KeysBetween::new(low, high)) else {
+        let (Some(TreeVersions { tree, .. }), Some(range)) = (trees.get(&hobt), KeysBetween::new(low, high)) else {
             return false;
         };
         tree.0.iter().any(|part| part.lock().range(range.bounds()).any(|(_, versions)| versions.is_unseen(snapshot)))
@@ -255,7 +264,7 @@ impl KeyVersions {
     /// See [`super::VersionStore::undone_key`].
     pub(super) fn undone(&self, writer: Stamp, hobt: HobtId, key: &[u8]) {
         let trees = self.trees.read();
-        let Some(Versions { tree, .. }) = trees.get(&hobt) else { return };
+        let Some(TreeVersions { tree, .. }) = trees.get(&hobt) else { return };
         let mut part = tree.part(key);
         let versions = part.get_mut(&VersionKey::new(key));
         let own = versions.and_then(|versions| versions.iter_mut().rfind(|version| version.writer == writer));
@@ -267,48 +276,54 @@ impl KeyVersions {
     /// See [`super::VersionStore::is_key_changed`].
     pub(super) fn is_changed(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> bool {
         let trees = self.trees.read();
-        let Some(Versions { tree, .. }) = trees.get(&hobt) else { return false };
+        let Some(TreeVersions { tree, .. }) = trees.get(&hobt) else { return false };
         tree.part(key).get(&VersionKey::new(key)).is_some_and(|versions| versions.is_unseen(snapshot))
     }
 
     /// See [`super::VersionStore::set_keys_aside`].
     pub(super) fn set_aside(&self, hobt: HobtId) {
-        let mut trees = self.trees.write();
-        let Versions { tree, aside } = trees.entry(hobt).or_default();
         if planted::has(Bug::VersionsNotSetAside) {
             return;
         }
+        let mut trees = self.trees.write();
+        let TreeVersions { tree, aside } = trees.entry(hobt).or_default();
         aside.push(std::mem::take(tree));
     }
 
     /// See [`super::VersionStore::put_keys_back`].
     pub(super) fn put_back(&self, hobt: HobtId) {
-        let mut trees = self.trees.write();
-        let Some(Versions { tree, aside }) = trees.get_mut(&hobt) else { return };
-        if let Some(before) = aside.pop() {
-            *tree = before;
-        }
+        self.end_aside(hobt, |TreeVersions { tree, aside }| {
+            aside.pop().map(|before| std::mem::replace(tree, before)).into_iter().collect()
+        });
     }
 
     /// See [`super::VersionStore::drop_keys_aside`].
     pub(super) fn drop_aside(&self, hobt: HobtId) {
-        if let Some(versions) = self.trees.write().get_mut(&hobt) {
-            versions.aside.clear();
-        }
+        self.end_aside(hobt, |versions| std::mem::take(&mut versions.aside));
+    }
+
+    /// Drops what `end` takes out of a tree's versions.
+    fn end_aside(&self, hobt: HobtId, end: impl FnOnce(&mut TreeVersions) -> Vec<Tree>) {
+        let gone = {
+            let mut trees = self.trees.write();
+            let Some(versions) = trees.get_mut(&hobt) else { return };
+            let gone = end(versions);
+            if versions.is_unused() {
+                trees.remove(&hobt);
+            }
+            gone
+        };
+        // Behind the lock that all of the database want: there may be millions.
+        drop(gone);
     }
 
     /// Forgets what a transaction had put.
     pub(super) fn forget(&self, writer: Stamp, keys: Vec<(HobtId, VersionKey)>) {
         let trees = self.trees.read();
         for (hobt, key) in keys {
-            for tree in trees.get(&hobt).into_iter().flat_map(Versions::all) {
-                let mut part = tree.part(&key.0);
-                if let Entry::Occupied(mut versions) = part.entry(key.clone())
-                    && !versions.get_mut().forget(writer)
-                {
-                    versions.remove();
-                }
-            }
+            let Some(TreeVersions { tree, aside }) = trees.get(&hobt) else { continue };
+            aside.iter().for_each(|tree| tree.forget(writer, key.clone()));
+            tree.forget(writer, key);
         }
     }
 
@@ -327,6 +342,26 @@ impl KeyVersions {
 
     fn of_parts(&self, count: impl Fn(&Part) -> usize) -> usize {
         let trees = self.trees.read();
-        trees.values().flat_map(Versions::all).flat_map(|tree| &tree.0).map(|part| count(&part.lock())).sum()
+        trees.values().flat_map(TreeVersions::all).flat_map(|tree| &tree.0).map(|part| count(&part.lock())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_of_a_tree_without_versions() {
+        let keys = KeyVersions::default();
+        let trees = || keys.trees.read().len();
+        keys.set_aside(HobtId(1));
+        keys.set_aside(HobtId(1));
+        keys.put_back(HobtId(1));
+        assert_eq!(trees(), 1, "those of the first truncation are to come back");
+        keys.put_back(HobtId(1));
+        assert_eq!(trees(), 0);
+        keys.set_aside(HobtId(1));
+        keys.drop_aside(HobtId(1));
+        assert_eq!(trees(), 0);
     }
 }

@@ -223,8 +223,9 @@ impl Expectations {
         let known = self.executor.compute(plan.as_ref(), &StatisticsArgs::new()).ok();
         let known = known.and_then(|known| known.num_rows.get_value().copied());
         let most = inputs.iter().map(|input| input.rows).fold(0.0, f64::max);
-        of_rows(match known.map(|rows| rows as u64).or_else(|| series_rows(plan)) {
-            Some(rows) => rows as f64,
+        let known = known.map(|rows| rows as f64).or_else(|| series_rows(plan).map(|rows| rows as f64));
+        of_rows(match known {
+            Some(rows) => rows,
             None if inputs.is_empty() => UNKNOWN_ROWS,
             None => most,
         })
