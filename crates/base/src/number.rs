@@ -248,6 +248,8 @@ pub const DOOMED_TO_SAVEPOINT: i32 = 3931;
 pub const SNAPSHOT_BEGUN_OTHERWISE: i32 = 3951;
 /// The database does not allow SNAPSHOT isolation.
 pub const SNAPSHOT_NOT_ALLOWED: i32 = 3952;
+/// The database was opened after the snapshot was taken.
+pub const SNAPSHOT_OF_CLOSED: i32 = 3957;
 /// Snapshot isolation transaction aborted due to update conflict.
 pub const SNAPSHOT_CONFLICT: i32 = 3960;
 /// The definition of a table changed after the snapshot was taken.

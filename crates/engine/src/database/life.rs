@@ -291,6 +291,7 @@ impl Database {
             published: ArcSwap::from_pointee(snapshot),
             pending: PendingChanges::default(),
             definitions: Default::default(),
+            opened: parts.shared.clock.next(),
             catalog_writes: Mutex::new(()),
             stores: RwLock::new(HashMap::new()),
             sequences: RwLock::new(HashMap::new()),

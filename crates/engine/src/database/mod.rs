@@ -186,6 +186,8 @@ pub struct Database {
     published: ArcSwap<DatabaseSnapshot>,
     pending: PendingChanges,
     definitions: ChangedDefinitions,
+    /// When it was opened: versions of earlier changes are gone, and nobody remembers whose definitions they were.
+    opened: Stamp,
     /// One group of catalog rows at a time.
     catalog_writes: Mutex<()>,
     stores: RwLock<HashMap<HobtId, RowStore>>,
@@ -270,6 +272,11 @@ impl Database {
     /// see.
     pub fn has_seen_definition(&self, table: ObjectId, snapshot: &Snapshot) -> bool {
         self.definitions.are_seen(table, snapshot)
+    }
+
+    /// Whether it was open when a snapshot was taken, and has been since. What an older one saw of its rows is not known.
+    pub fn was_open(&self, snapshot: &Snapshot) -> bool {
+        snapshot.sees(self.opened)
     }
 
     /// The objects that `ctx` sees: the committed ones with its own changes.

@@ -129,6 +129,7 @@ fn dooms(error: &SqlError) -> bool {
             | number::SNAPSHOT_BEGUN_OTHERWISE
             | number::SNAPSHOT_CONFLICT
             | number::SNAPSHOT_DEFINITION_CHANGED
+            | number::SNAPSHOT_OF_CLOSED
             | number::SNAPSHOT_DEFINITION
     ) || error.severity >= 19
 }

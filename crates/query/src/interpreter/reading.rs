@@ -222,6 +222,17 @@ pub(super) fn snapshot_not_allowed(database: &DatabaseUse) -> SqlError {
     SqlError::new(number::SNAPSHOT_NOT_ALLOWED, text)
 }
 
+/// 3957.
+pub(super) fn opened_since(database: &DatabaseUse) -> SqlError {
+    let text = format!(
+        "Snapshot isolation transaction failed in database '{}' because the database did not allow snapshot isolation when the \
+         current transaction started: it was closed then, or has been opened again since. It may help to retry the \
+         transaction.",
+        database.name()
+    );
+    SqlError::new(number::SNAPSHOT_OF_CLOSED, text)
+}
+
 /// 3951.
 pub(super) fn begun_otherwise(database: &DatabaseUse) -> SqlError {
     let text = format!(

@@ -13,7 +13,7 @@ use hobt_txn::locks::LockMode;
 
 use super::failure::Failure;
 use super::names::UsedTable;
-use super::reading::{begun_otherwise, changed_since, is_private, snapshot_not_allowed};
+use super::reading::{begun_otherwise, changed_since, is_private, opened_since, snapshot_not_allowed};
 use super::run::Interpreter;
 use super::transaction::OpenTransaction;
 use crate::binder::{BindOptions, Binder};
@@ -41,7 +41,7 @@ impl Interpreter<'_> {
     /// statements that read each other's tables wait one for the other, never both.
     ///
     /// # Errors
-    /// 2801 where the tables change again and again; those of `find`; 1205, 1222, 3617; 3951, 3952 and 3961 under
+    /// 2801 where the tables change again and again; those of `find`; 1205, 1222, 3617; 3951, 3952, 3957 and 3961 under
     /// `SNAPSHOT`.
     pub(super) fn until_locked<F>(
         &mut self,
@@ -126,8 +126,12 @@ impl Interpreter<'_> {
                 return Err(snapshot_not_allowed(&used.database));
             }
             let seen = self.state.lasting_transaction(&run.context).snapshot();
-            if seen.is_some_and(|seen| !used.database.has_seen_definition(used.table.id, &seen)) {
+            let Some(seen) = seen else { continue };
+            if !used.database.has_seen_definition(used.table.id, &seen) {
                 return Err(changed_since(&used.database));
+            }
+            if !used.database.was_open(&seen) {
+                return Err(opened_since(&used.database));
             }
         }
         Ok(())

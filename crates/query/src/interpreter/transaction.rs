@@ -123,6 +123,11 @@ impl OpenTransaction {
         &self.shared.transaction
     }
 
+    /// Whether it has begun under `SNAPSHOT`; not, as long as it has looked at nothing.
+    fn has_begun_in_snapshot(&self) -> bool {
+        self.began_in_snapshot.get() == Some(&true)
+    }
+
     /// Whether it began under `SNAPSHOT`; what the first caller says is so from then on.
     pub(super) fn began_in_snapshot(&self, now: bool) -> bool {
         *self.began_in_snapshot.get_or_init(|| now)
@@ -282,7 +287,9 @@ impl Interpreter<'_> {
         if open.is_doomed && (is_write(kind) || matches!(kind, StatementKind::SaveTransaction { .. })) {
             return Err(doomed().at(position).into());
         }
-        if self.state.options.isolation == IsolationLevel::Snapshot && changes_what_is_read(kind) {
+        // Under another level by now it sees the same snapshot when the level is `SNAPSHOT` again.
+        let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot || open.has_begun_in_snapshot();
+        if is_snapshot && changes_what_is_read(kind) {
             let text = "Transaction failed because this DDL statement is not allowed inside a snapshot isolation transaction. Since \
                         metadata is not versioned, a metadata change can lead to inconsistency if mixed within snapshot isolation.";
             return Err(SqlError::new(number::SNAPSHOT_DEFINITION, text).at(position).into());
