@@ -274,7 +274,8 @@ impl Database {
         self.definitions.are_seen(table, snapshot)
     }
 
-    /// Whether it was open when a snapshot was taken, and has been since. What an older one saw of its rows is not known.
+    /// Whether it was open when a snapshot was taken, and has been since. What an older one saw of its rows is not
+    /// known.
     pub fn was_open(&self, snapshot: &Snapshot) -> bool {
         snapshot.sees(self.opened)
     }

@@ -150,8 +150,8 @@ fn operators_get_on_with_the_least_that_they_ask_for() {
     assert_eq!(answer(&mut session, spilled), answer(&mut session, "SELECT 2"), "the sorts went to disk");
 }
 
-/// A sort counts the texts of a batch once for each batch that it makes of it: a source's are no longer than the plan's.
-/// The recursive query and the list of values have batches of others' making.
+/// A sort counts the texts of a batch once for each batch that it makes of it: a source's are no longer than the
+/// plan's. The recursive query and the list of values have batches of others' making.
 #[test]
 fn what_reads_no_table_is_sorted_with_the_least_that_is_asked_for() {
     let (_folder, _instance, mut session) = open(96);
