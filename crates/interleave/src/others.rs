@@ -223,6 +223,9 @@ fn taken_back(table: &TableName) -> String {
     }
 }
 
+/// How often a snapshot is looked at: as long as a table comes, goes, and leaves its pages to others.
+const LOOKS: usize = 15;
+
 /// In simulated time: others come by some thousand points meanwhile.
 const A_WHILE: Duration = Duration::from_millis(2);
 
@@ -411,7 +414,7 @@ impl Other<'_> {
         let look = format!("SELECT COUNT(*), SUM(tok), SUM(LEN(pad)) FROM {name}.dbo.side");
         let mut begins = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION; ";
         let mut seen = None;
-        for _ in 0..6 {
+        for _ in 0..LOOKS {
             let answer = self.answer(&format!("{begins}{look}"));
             begins = "";
             if let Some(error) = answer.error {
