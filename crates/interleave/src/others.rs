@@ -58,7 +58,7 @@ const NUMBERS_OF_THE_FIRST: u64 = 500;
 /// Draws what the administrators of a life do: the first keeps house, and the second changes definitions.
 pub(crate) fn draw(random: &mut SplitMix64, tables: &[TableName], life: u64) -> [Vec<Act>; 2] {
     let numbers = life * NUMBERS_OF_A_LIFE;
-    let mut author = Author { random, tables, made: Vec::new(), passing: Vec::new() };
+    let mut author = Author { random, tables, made: Vec::new(), passing: Vec::new(), briefs: Vec::new() };
     let (housekeeping, definitions) = (author.random.below(5), author.random.below(5));
     let definitions = (numbers..numbers + definitions).flat_map(|number| author.definition(number)).collect();
     let numbers = numbers + NUMBERS_OF_THE_FIRST;
@@ -72,6 +72,8 @@ struct Author<'a> {
     /// Databases that are made, and of these those that are not dropped yet.
     made: Vec<u64>,
     passing: Vec<u64>,
+    /// Where tables come and go.
+    briefs: Vec<usize>,
 }
 
 /// A transaction over a database that passes and one that stays; the number is its own.
@@ -92,6 +94,8 @@ impl Author<'_> {
                 let own = self.below(self.made.len());
                 across(self.made[own], database, number)
             }
+            // Where others get pages of a table that goes meanwhile.
+            2..5 if !self.briefs.is_empty() => Act::LookAgain(self.briefs.remove(0)),
             0..4 => Act::Checkpoint(database),
             4 => Act::LookAgain(database),
             5..7 => Act::WritePages(database),
@@ -141,7 +145,10 @@ impl Author<'_> {
             13 | 14 => Act::Batch(taken_back(table)),
             15..18 => Act::Batch(self.columns(table, number)),
             18 => Act::Batch(format!("UPDATE STATISTICS {name}")),
-            19 | 20 => brief(place, number),
+            19 | 20 => {
+                self.briefs.push(database);
+                brief(place, number)
+            }
             _ => {
                 let Some(own) = passes else { return vec![Act::Checkpoint(database)] };
                 let mut acts = vec![across(own, database, number)];

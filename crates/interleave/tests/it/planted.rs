@@ -24,6 +24,6 @@ fn a_snapshot_that_does_not_know_who_runs_is_found() {
 }
 
 #[test]
-fn an_entry_of_an_index_that_stays_is_found() {
-    assert!(found(Bug::EntryLeft, 40).is_some());
+fn a_row_that_is_deleted_without_a_version_is_found() {
+    assert!(found(Bug::DeleteWithoutVersion, 40).is_some());
 }
