@@ -43,7 +43,11 @@ pub(crate) enum Act {
     /// Fills a database's log or the disk with a transaction, holds it for a while, and rolls it back.
     FillUp(usize),
     /// Looks at a heap that others fill, again and again in one snapshot.
-    LookAgain(usize),
+    LookAgain {
+        database: usize,
+        /// So many whiles from now on.
+        later: u64,
+    },
 }
 
 /// The name of a database that comes and goes.
@@ -95,9 +99,11 @@ impl Author<'_> {
                 across(self.made[own], database, number)
             }
             // Where others get pages of a table that goes meanwhile.
-            2..5 if !self.briefs.is_empty() => Act::LookAgain(self.briefs.remove(0)),
+            2..5 if !self.briefs.is_empty() => {
+                Act::LookAgain { database: self.briefs.remove(0), later: self.random.below(8) }
+            }
             0..4 => Act::Checkpoint(database),
-            4 => Act::LookAgain(database),
+            4 => Act::LookAgain { database, later: 0 },
             5..7 => Act::WritePages(database),
             7 => Act::FlushLog(database),
             _ => Act::DropCleanPages,
@@ -310,7 +316,10 @@ impl Other<'_> {
                 }
             }
             Act::FillUp(database) => self.fill_up(*database),
-            Act::LookAgain(database) => self.look_again(*database),
+            Act::LookAgain { database, later } => {
+                (0..*later).for_each(|_| self.wait());
+                self.look_again(*database);
+            }
             Act::DropCleanPages => {
                 self.shared.server.instance().pool().drop_clean_buffers(None);
             }
