@@ -42,10 +42,10 @@ pub(crate) enum Act {
     DropDatabase(u64),
     /// Fills a database's log or the disk with a transaction, holds it for a while, and rolls it back.
     FillUp(usize),
-    /// Looks at a heap that others fill, again and again in one snapshot.
+    /// Reads a heap that others fill, several times in one snapshot.
     LookAgain {
         database: usize,
-        /// So many whiles from now on.
+        /// How often to wait [`A_WHILE`] before that.
         later: u64,
     },
 }
@@ -76,7 +76,7 @@ struct Author<'a> {
     /// Databases that are made, and of these those that are not dropped yet.
     made: Vec<u64>,
     passing: Vec<u64>,
-    /// Where tables come and go.
+    /// Databases in which tables are made and dropped.
     briefs: Vec<usize>,
 }
 
@@ -199,7 +199,7 @@ impl Author<'_> {
     }
 }
 
-/// A table that goes when its rows have versions; others get its pages.
+/// Makes a table, drops it while its rows have versions, and makes another heap use its pages.
 fn brief(place: &str, number: u64) -> Act {
     let name = format!("{place}.dbo.brief{number}");
     // Row by row: pages that are loaded whole need no versions.
@@ -236,7 +236,7 @@ fn taken_back(table: &TableName) -> String {
     }
 }
 
-/// How often a snapshot is looked at: as long as a table comes, goes, and leaves its pages to others.
+/// Reads in one snapshot: enough to last while a table is made and dropped and its pages are used again.
 const LOOKS: usize = 15;
 
 /// In simulated time: others come by some thousand points meanwhile.
@@ -424,7 +424,7 @@ impl Other<'_> {
         self.batch("IF @@TRANCOUNT > 0 ROLLBACK");
     }
 
-    /// A snapshot shows the same again and again, whatever has come and gone since.
+    /// Reads a heap several times in one snapshot, and compares the results.
     fn look_again(&mut self, database: usize) {
         let name = DATABASES[database];
         let look = format!("SELECT COUNT(*), SUM(tok), SUM(LEN(pad)) FROM {name}.dbo.side");

@@ -50,7 +50,7 @@ pub enum Bug {
     PresentHidesRow,
     /// Versions are forgotten when their writer ends, whoever needs them.
     VersionsForgottenEarly,
-    /// Versions of a page's rows are those of whoever has had the page.
+    /// Versions of a heap's rows are known by page and slot alone: another heap that gets the page has them, too.
     VersionsOfAnyHeap,
     /// The versions of a tree are not set aside when it is truncated.
     VersionsNotSetAside,

@@ -74,7 +74,7 @@ pub struct Savepoint {
     pub(crate) undo: usize,
     pub(crate) commit: usize,
     pub(crate) undo_bytes: u64,
-    /// Of these, what versions take: they count until the transaction has ended, those too that go before.
+    /// Of these, what versions take: they count until the transaction has ended, even those dropped before that.
     pub(crate) version_bytes: u64,
 }
 

@@ -2,12 +2,12 @@
 //!
 //! Kept off the page and in memory alone: after a restart nobody reads what was before. A version is put while the page
 //! is held exclusively, so whoever has a whole copy of the page finds what he needs here; what is here and not yet in
-//! his copy changes nothing in it. Versions of a heap's rows stand here by page and slot, those of a B+tree's by its
-//! key (`keys`).
+//! his copy changes nothing in it. Versions of a heap's rows stand here by heap, page and slot, those of a B+tree's
+//! by tree and key (`keys`).
 //!
-//! A version tells what stood in a place of one heap or tree, and of what was in it then: versions outlive their rows,
-//! whose pages may be another heap's by then ([`HeapPage`]), and rows that a truncation took away and its undo brings
-//! back have the versions that they had before ([`VersionStore::set_keys_aside`]).
+//! A version belongs to one heap or tree, and to the rows that were in it when it was put. Versions outlive rows:
+//! another heap may have the page by the time that they are read ([`HeapPage`]). A truncation removes rows without
+//! versions; its undo restores the rows and the versions from before it ([`VersionStore::set_keys_aside`]).
 
 mod keys;
 
@@ -28,8 +28,8 @@ pub(crate) use keys::VersionKey;
 /// Parts of the store that are locked apart; a power of two.
 const SHARDS: usize = 64;
 
-/// A page as one heap has it: versions of its rows say nothing of the rows that another heap has there later. The heap
-/// itself may get a page again when it was truncated; who does not see the truncation is refused then (3961).
+/// A page while it belongs to a heap: versions of its rows do not apply to rows that another heap has there later. A
+/// truncated heap may use its pages again: snapshots from before the truncation are refused with 3961.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HeapPage {
     /// The heap.
@@ -343,20 +343,21 @@ impl VersionStore {
         last.is_some_and(|version| !snapshot.sees(version.writer))
     }
 
-    /// Sets the versions of a tree aside, whose rows go all at once and without versions: what comes into it from now
-    /// on has versions of its own, even of the same keys. To be called by who alone has the tree until his transaction
-    /// ends, and undone with that by [`VersionStore::put_keys_back`], or ended by [`VersionStore::drop_keys_aside`].
+    /// Sets the versions of a tree aside before a truncation, which removes rows without versions: rows inserted from
+    /// now on have versions of their own, even under the same keys. The transaction must have the tree locked
+    /// exclusively until it ends. [`VersionStore::put_keys_back`] undoes it, [`VersionStore::drop_keys_aside`] commits
+    /// it.
     pub fn set_keys_aside(&self, hobt: HobtId) {
         self.keys.set_aside(hobt);
     }
 
-    /// To be called when the rows are there again that were when versions were set aside the last time: their versions
-    /// are, too, and those that have come since are gone with what they told of.
+    /// Undoes the last [`VersionStore::set_keys_aside`], once the truncated rows are restored: the versions put since
+    /// are dropped.
     pub fn put_keys_back(&self, hobt: HobtId) {
         self.keys.put_back(hobt);
     }
 
-    /// To be called when the rows are gone for good whose versions were set aside.
+    /// Drops the versions that were set aside: the truncation is committed.
     pub fn drop_keys_aside(&self, hobt: HobtId) {
         self.keys.drop_aside(hobt);
     }

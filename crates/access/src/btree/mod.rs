@@ -322,7 +322,7 @@ impl BTree {
         })
     }
 
-    /// The rows that go take no versions with them: those that the undo brings back find theirs as they left them.
+    /// Sets the versions of the rows aside: the undo of the truncation restores both.
     fn set_versions_aside(&self, context: &StatementContext) {
         let (store, hobt) = (Arc::clone(self.hobt.storage().versions()), self.hobt.id());
         store.set_keys_aside(hobt);

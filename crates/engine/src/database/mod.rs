@@ -186,7 +186,7 @@ pub struct Database {
     published: ArcSwap<DatabaseSnapshot>,
     pending: PendingChanges,
     definitions: ChangedDefinitions,
-    /// When it was opened: versions of earlier changes are gone, and nobody remembers whose definitions they were.
+    /// When it was opened. Versions of earlier changes, and who changed which definition, went with the last close.
     opened: Stamp,
     /// One group of catalog rows at a time.
     catalog_writes: Mutex<()>,

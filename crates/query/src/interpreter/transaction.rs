@@ -123,7 +123,7 @@ impl OpenTransaction {
         &self.shared.transaction
     }
 
-    /// Whether it has begun under `SNAPSHOT`; not, as long as it has looked at nothing.
+    /// Whether its first read or change was under `SNAPSHOT`; `false` before that one.
     fn has_begun_in_snapshot(&self) -> bool {
         self.began_in_snapshot.get() == Some(&true)
     }

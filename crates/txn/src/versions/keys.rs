@@ -142,16 +142,16 @@ impl Tree {
     }
 }
 
-/// The versions of a tree, and those of the rows that it had before it was truncated, as often as it was.
+/// The versions of a tree, and those from before each truncation that is not committed yet.
 #[derive(Debug, Default)]
 struct TreeVersions {
     tree: Tree,
-    /// The oldest truncation's first. All are one transaction's, which alone has the tree.
+    /// The oldest truncation's first; all of one transaction, which has the tree locked exclusively.
     aside: Vec<Tree>,
 }
 
 impl TreeVersions {
-    /// Whether there are none, and nobody will put any back.
+    /// Whether there are none, and none that an undo would put back.
     fn is_unused(&mut self) -> bool {
         self.aside.is_empty() && self.tree.0.iter_mut().all(|part| part.get_mut().is_empty())
     }
@@ -313,7 +313,7 @@ impl KeyVersions {
             }
             gone
         };
-        // Behind the lock that all of the database want: there may be millions.
+        // Outside the lock, which every reader and writer of trees takes: there may be millions.
         drop(gone);
     }
 
