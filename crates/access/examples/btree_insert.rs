@@ -91,7 +91,7 @@ fn key(is_rising: bool, index: u64, thread: u64, threads: u64) -> u64 {
     if is_rising { number } else { number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 1 }
 }
 
-/// Inserts and scans; nanoseconds a row: busy, in all, and to pass.
+/// Inserts and scans. Returns nanoseconds a row: busy, in all, and to pass.
 fn round(rows: u64, threads: u64, is_rising: bool, has_log: bool) -> [f64; 3] {
     let storage = storage(has_log);
     let context = statement(1);

@@ -1,17 +1,17 @@
-//! The one way in which a page is changed: apply, append to the log, note the record's position in the page.
+//! The one way to change a page: apply the change, append it to the log, stamp the record's position on the page.
 //!
-//! Everything that changes a page of a database goes through [`Storage::change`], which calls [`hobt_page::apply`], as
-//! recovery does. Room in the log is reserved before: what cannot be logged is not done.
+//! Every change of a database's page goes through [`Storage::change`], which calls [`hobt_page::apply`], as recovery
+//! does. Room in the log is reserved before: a change that cannot be logged is not made.
 //!
-//! Who says what becomes of a change ([`Logged`]):
+//! The caller says whether a change is undone ([`Logged`]):
 //!
-//! * a transaction's own ([`Logged::of`]) is taken back with it, by the [`Undo`] that stands beside it;
-//! * a structure's ([`Logged::structure`]) stays: each by itself leaves everything as whole as it was;
-//! * a compensation ([`Logged::compensating`]) takes back the record that it names, and is never taken back.
+//! * A change of a transaction ([`Logged::of`]) is undone with it, by the [`Undo`] in its record.
+//! * A structure change ([`Logged::structure`]) is never undone: each one leaves the pages consistent on its own.
+//! * A compensation ([`Logged::compensating`]) undoes the record that it names, and is never undone.
 //!
-//! Pages of which each without the others would be wrong are changed by [`Storage::change_together`], with one record.
+//! Pages that are consistent only together are changed by [`Storage::change_together`], with one record.
 //!
-//! A database without a log (`tempdb`, and tests) changes its pages in the same way and logs nothing.
+//! A database without a log (`tempdb`, and tests) changes its pages in the same way, without logging.
 
 use hobt_sync::planted::{self, Bug};
 use std::sync::Arc;
@@ -26,16 +26,16 @@ use crate::btree::TreeKey;
 use crate::log_record::{ChangeHead, HobtRecord, Undo, encode_together, encode_undone, kind};
 use crate::{AccessError, Storage};
 
-/// What a record takes beside the change in it, at most: its head, and the two records that end a transaction.
+/// The largest size of a record without its change: its head, and the two records that end a transaction.
 pub(crate) const HEAD_BYTES: usize = 160;
-/// What an image takes more than its page.
+/// The largest size of an image of a page.
 pub(crate) const IMAGE_BYTES: usize = hobt_base::PAGE_SIZE + 64;
 
-/// Bytes of the record that saves a HOBT's count of rows, at most: the first since a checkpoint is an image of the
+/// The largest size of the record that saves a HOBT's count of rows: the first since a checkpoint is an image of the
 /// page.
 pub(crate) const COUNT_RECORD_BYTES: usize = IMAGE_BYTES + HEAD_BYTES + CHANGE_BYTES;
 
-/// What becomes of a change.
+/// How a change is logged, and what it is for.
 #[derive(Clone, Copy)]
 pub(crate) struct Logged<'a> {
     chain: Option<&'a Arc<LogChain>>,
@@ -47,12 +47,12 @@ pub(crate) struct Logged<'a> {
     rows: i8,
     /// Its room in the log was reserved before.
     is_reserved: bool,
-    /// Whose room it takes, where it belongs to no transaction.
+    /// The chain whose reservation it uses, if it belongs to no transaction.
     payer: Option<&'a Arc<LogChain>>,
 }
 
 impl<'a> Logged<'a> {
-    /// It stays.
+    /// A change that is never undone.
     pub(crate) fn structure() -> Logged<'static> {
         Logged {
             chain: None,
@@ -67,27 +67,27 @@ impl<'a> Logged<'a> {
         }
     }
 
-    /// It stays, and is a part of what `with` belongs to: where that takes the room of another, so does this.
+    /// A change that is never undone, made as part of what `with` belongs to: it uses the same reservation.
     pub(crate) fn structure_of(with: Logged<'a>) -> Logged<'a> {
         Logged { payer: with.chain.or(with.payer), ..Logged::structure() }
     }
 
-    /// It belongs to a transaction; `None` in a database without a log.
+    /// A change of a transaction; `None` in a database without a log.
     pub(crate) fn of(chain: Option<&'a Arc<LogChain>>) -> Logged<'a> {
         Logged { chain, ..Logged::structure() }
     }
 
-    /// How it is taken back.
+    /// Adds how it is undone.
     pub(crate) fn undone_by(self, undo: &'a Undo) -> Logged<'a> {
         Logged { undo: Some(undo), ..self }
     }
 
-    /// It takes the record at `lsn` back.
+    /// Makes it a compensation: it undoes the record at `lsn`.
     pub(crate) fn compensating(self, lsn: Lsn) -> Logged<'a> {
         Logged { compensates: Some(lsn), is_reserved: true, ..self }
     }
 
-    /// It frees extents that its transaction, which has committed, had put off to free.
+    /// It frees extents whose freeing its transaction, which has committed, had deferred.
     pub(crate) fn freeing(self, first: PageId, extents: u32) -> Logged<'a> {
         Logged { freed: Some((first, extents)), is_reserved: true, ..self }
     }
@@ -107,7 +107,7 @@ impl<'a> Logged<'a> {
         Logged { counts: true, ..self }
     }
 
-    /// It makes the HOBT's rows more by one, or less.
+    /// It increases the HOBT's number of rows by one, or decreases it.
     pub(crate) fn rows(self, rows: i8) -> Logged<'a> {
         Logged { rows, ..self }
     }
@@ -116,11 +116,11 @@ impl<'a> Logged<'a> {
 /// A change that was made.
 #[derive(Debug)]
 pub(crate) struct Changed {
-    /// Where its record is; 0 in a database without a log.
+    /// The position of its record; 0 in a database without a log.
     pub(crate) lsn: Lsn,
 }
 
-/// What recovery has to know of a HOBT; the log has it once between two checkpoints, if the HOBT changes.
+/// The description of a HOBT that recovery needs. The log has it once between two checkpoints if the HOBT changes.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) id: HobtId,
@@ -128,11 +128,11 @@ pub(crate) struct Identity {
     pub(crate) filegroup: FilegroupId,
     pub(crate) rows: Arc<RowLayout>,
     pub(crate) layout_version: u32,
-    /// A heap has none.
+    /// `None` for a heap.
     pub(crate) key: Option<Arc<TreeKey>>,
     /// The beginning of the epoch in which the log has it.
     logged_in: AtomicU64,
-    /// Bytes of what the log has of it; 0 while that is not known.
+    /// Bytes of its record; 0 while that is not known.
     record_bytes: AtomicU64,
 }
 
@@ -156,12 +156,12 @@ impl Identity {
         }
     }
 
-    /// That of a B+tree.
+    /// Makes it the identity of a B+tree.
     pub(crate) fn with_key(self, key: Option<Arc<TreeKey>>) -> Identity {
         Identity { key, ..self }
     }
 
-    /// The layout, for changes that need one.
+    /// The layout, if `change` needs one.
     fn rows_for(&self, change: &PageChange) -> Option<&RowLayout> {
         match change {
             PageChange::Format { header } => (header.page_type == PageType::Row).then_some(&*self.rows),
@@ -174,7 +174,7 @@ impl Identity {
         HobtRecord::encode(self.id, self.run_list, self.filegroup, self.layout_version, key, &self.rows)
     }
 
-    /// Bytes of what the log has of it.
+    /// Bytes of its record.
     pub(crate) fn record_bytes(&self) -> usize {
         let known = self.record_bytes.load(Ordering::Relaxed);
         if known > 0 {
@@ -189,8 +189,8 @@ impl Identity {
         self.logged_in.load(Ordering::Acquire) == epoch.begin.0
     }
 
-    /// Sees to it that the log has it in this epoch. The record takes the room of `reservation`; how many bytes it has,
-    /// if there was none.
+    /// Makes sure that the log has it in this epoch. The record uses the room of `reservation`. Returns the size of the
+    /// record, if one was appended.
     fn log(&self, log: &TransactionLog, epoch: Epoch, reservation: &Reservation) -> Result<Option<usize>, AppendError> {
         if self.is_logged_in(epoch) {
             return Ok(None);
@@ -214,13 +214,15 @@ fn append_structure(
     log.log().append(epoch, &record, reservation)
 }
 
-/// Room for the record of a change of a row, as most are.
+/// Room for the record of a change of one row, the usual case.
 const CHANGE_BYTES: usize = 512;
 
-/// Bytes of the log that a change of a page and its undo take together, and what the transaction touches first with it.
+/// Bytes of log that a change of a page and its undo take together, and what the transaction touches with it for the
+/// first time.
 ///
-/// What takes a change back is no longer than the change. But the page may have to be logged whole by then, and its
-/// HOBT be described, because a checkpoint has begun in between: once for each that the transaction changes.
+/// The undo is no longer than the change. But by then the page may have to be logged whole, and its HOBT be described,
+/// because a checkpoint has begun in between. That is reserved once for each page and HOBT that the transaction
+/// changes.
 fn bytes_needed(
     payload: usize,
     id: PageId,
@@ -243,36 +245,36 @@ fn bytes_needed(
     (bytes, [Some(page), described.map(|hobt| HOBT_KEY | hobt.id.0)])
 }
 
-/// Numbers of pages as [`LogChain::note_touched`] is told of them; those of HOBTs have the highest bit.
+/// The numbers of pages for [`LogChain::note_touched`]. Those of HOBTs have the highest bit set.
 fn page_key(id: PageId) -> u64 {
     u64::from(id.file.0) << 32 | u64::from(id.number)
 }
 
 const HOBT_KEY: u64 = 1 << 63;
 
-/// Where a record goes, and what pays for its room.
+/// Where a record goes, and which reservation it uses.
 struct Destination<'a> {
     log: &'a TransactionLog,
-    /// Whose pages are changed.
+    /// The HOBT whose pages are changed.
     hobt: Option<&'a Identity>,
     /// The transaction that the record belongs to, and that has reserved room for it.
     chain: Option<&'a Arc<LogChain>>,
-    /// What was reserved where there is none.
+    /// The reservation to use if there is no chain.
     own: &'a Reservation,
-    /// Whether more was reserved in `own` than this record takes, and stays there.
+    /// Whether `own` has more than this record takes, and keeps it.
     keeps_rest: bool,
 }
 
-/// A page's share of changes that are made together.
+/// The part of one page in changes that are made together.
 pub(crate) struct Part<'a> {
     pub(crate) id: PageId,
     /// The page, held exclusively; each page has one part.
     pub(crate) page: &'a mut PageBytes,
-    /// In order.
+    /// In the order in which they are made.
     pub(crate) changes: Vec<PageChange>,
 }
 
-/// Makes the changes of all parts, or none if one has no room.
+/// Makes the changes of all parts, or none if a page has no room.
 fn apply_parts(hobt: &Identity, parts: &mut [Part<'_>]) -> Result<bool, (PageId, PageDamage)> {
     let mut done: Vec<(usize, PageChange)> = Vec::new();
     let mut failed = None;
@@ -297,9 +299,9 @@ fn apply_parts(hobt: &Identity, parts: &mut [Part<'_>]) -> Result<bool, (PageId,
     failed
 }
 
-/// Makes room for the record of a change, of which its bytes are given, whether it stands alone, and up to where the
-/// log has the page; and for what undoing it may take. Room for a change of no transaction is in `own`, unless one
-/// pays.
+/// Reserves room for the record of a change, and for its undo. `bytes` is the size of the record. `stands_alone` tells
+/// whether it needs no image, and `before` is the page's last position in the log. Room for a change that belongs to no
+/// transaction goes to `own`, unless another chain pays.
 ///
 /// # Errors
 /// The log is full or has failed.
@@ -324,7 +326,7 @@ fn reserve(
     Ok(())
 }
 
-/// A change says all about its page that there is to say.
+/// Whether a change determines the page's whole content.
 fn stands_alone(change: &PageChange) -> bool {
     if planted::has(Bug::NoImages) {
         return true;
@@ -333,12 +335,13 @@ fn stands_alone(change: &PageChange) -> bool {
 }
 
 impl Storage {
-    /// The statement's records in this database's log; `None` if it has none.
+    /// The statement's chain in this database's log; `None` if the database has none.
     pub(crate) fn chain_of(&self, context: &StatementContext) -> Option<Arc<LogChain>> {
         self.log().map(|log| context.log_chain(log))
     }
 
-    /// Applies `change` to a page that is held, and logs it; `None` if the page has no room, and nothing is changed.
+    /// Applies `change` to a page that is held, and logs it. Returns `None`, with nothing changed, if the page has no
+    /// room.
     ///
     /// # Errors
     /// The page is damaged; the log is full, and nothing is changed; the log has failed, and the database is broken.
@@ -381,7 +384,7 @@ impl Storage {
             let stands_alone = stands_alone(change);
             reserve(log, (payload.len(), stands_alone, before), (id, hobt), &logged, (&own, paid))?;
         }
-        // What an undo does comes from the log, not from this page.
+        // The change of an undo comes from the log, not from this page, so it is checked first.
         let fits = if logged.compensates.is_some() { change.check(page, rows) } else { Ok(()) };
         match fits.and_then(|()| apply(page, rows, change)) {
             Ok(Some(_)) => {}
@@ -408,8 +411,9 @@ impl Storage {
         Ok(Some(Changed { lsn: appended.lsn }))
     }
 
-    /// Appends the record of a change that pages have already, and gives back what was reserved for it alone. `look` is
-    /// called in each epoch that the record might come to lie in, and puts an image into it where one is needed.
+    /// Appends the record of a change that pages have already, and releases the room that was reserved for it alone.
+    /// Calls `look` in each epoch in which the record might be appended. `look` replaces changes by an image where one
+    /// is needed.
     fn append(
         &self,
         to: &Destination<'_>,
@@ -438,7 +442,7 @@ impl Storage {
                 }
                 Err(AppendError::EpochChanged) => {}
                 Err(AppendError::Failed(error)) => {
-                    // The pages have what the log has not.
+                    // The pages have a change that the log does not have.
                     self.mark_broken(&error.to_string());
                     return Err(error.into());
                 }
@@ -446,10 +450,10 @@ impl Storage {
         }
     }
 
-    /// Changes several pages of a HOBT that are held, with one record: after a crash all of it is there or nothing.
-    /// Never undone. `None` if a page has no room, and nothing is changed.
+    /// Changes several pages of a HOBT that are held, with one record: after a crash all of the changes are there or
+    /// none. Never undone. Returns `None`, with nothing changed, if a page has no room.
     ///
-    /// With a `chain` the record takes the room that its transaction has reserved: for what an undo needs.
+    /// With a `chain` the record uses the room that its transaction has reserved: for changes that an undo needs.
     ///
     /// # Errors
     /// As [`Storage::change`].
@@ -503,7 +507,8 @@ impl Storage {
         Ok(Some(appended.lsn))
     }
 
-    /// Logs a page that a load has built in private memory; gives the record's position, which the page is to carry.
+    /// Logs a page that a load has built in private memory. Returns the record's position, with which the page is to be
+    /// stamped.
     ///
     /// # Errors
     /// The log is full or has failed.
@@ -533,7 +538,7 @@ impl Storage {
         Ok(self.append(&to, kind::CHANGE, &mut payload, &mut |_, _| {})?.lsn)
     }
 
-    /// Logs what will be done to several pages of a HOBT, before it is; nothing in a database without a log.
+    /// Logs a note of a change to several pages of a HOBT, before it is made. Does nothing in a database without a log.
     ///
     /// # Errors
     /// The log is full or has failed.
@@ -541,10 +546,10 @@ impl Storage {
         let Some(chain) = chain else { return Ok(Lsn(0)) };
         let mut payload = Vec::new();
         undo.encode(&mut payload);
-        // What takes it back writes two pages of the run list at most.
+        // Its undo writes two pages of the run list at most.
         chain.reserve(payload.len() + 3 * (IMAGE_BYTES + HEAD_BYTES) + 2 * hobt.record_bytes())?;
         loop {
-            // Recovery opens the HOBT, also where the note is the last that a crash left of it.
+            // Recovery opens the HOBT, even if the note is the last record of it before a crash.
             let epoch = chain.log().log().epoch();
             let described = hobt.log(chain.log(), epoch, chain.reservation());
             match described.and_then(|_| chain.append_in(epoch, kind::NOTE, &payload)) {
@@ -555,7 +560,7 @@ impl Storage {
         }
     }
 
-    /// Logs that what [`Storage::note`] said has been taken back, whose rows are no more, or are back.
+    /// Logs that the change of a [`Storage::note`] was undone, and by how many `rows` that changed the count.
     ///
     /// # Errors
     /// The log has failed.

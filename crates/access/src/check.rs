@@ -1,14 +1,15 @@
-//! Whether a database's allocation and its heaps agree: for `DBCC CHECKDB`, tests and simulation.
+//! Checks whether a database's allocation and its heaps agree: for `DBCC CHECKDB`, tests and simulation.
 //!
-//! Every extent of a file is free, or kept for allocation pages, or in one run of one heap; the maps on disk and the
-//! copy in memory say the same; a heap's run list on disk is the one in memory, each of its pages carries its id, and
-//! the live rows are as many as its count says; their values on pages of their own are whole, in the runs that are for
-//! them, and each has its pages to itself; a B+tree is one besides ([`AllocationCheck::add_tree`]). No page was changed
-//! behind the end of the log, or by a statement that there has not been. Nothing may change the database meanwhile, or
-//! what is found may be what changed.
+//! Every extent of a file is free, or kept for allocation pages, or in exactly one run of one heap. The maps on disk
+//! and the copy in memory agree. A heap's run list on disk is the one in memory, each of its pages has its id, and the
+//! number of live rows is its count. Values on pages of their own are whole, in the runs for them, and no page belongs
+//! to two values. A B+tree is also consistent as a tree ([`AllocationCheck::add_tree`]). No page was changed by a
+//! record behind the end of the log, or by a statement that never existed. Nothing may change the database meanwhile,
+//! or the findings may come from the changes.
 //!
-//! Leaves to others: what the catalog says exists (it names the heaps to [`AllocationCheck::add_hobt`]), what values
-//! mean, repairs. A page of values to which no row points is none: an undo may leave such pages in their run.
+//! Left to others: which objects exist in the catalog (it passes the heaps to [`AllocationCheck::add_hobt`]), the
+//! meaning of values, repairs. A page of values to which no row points is not a finding: an undo may leave such pages
+//! in their run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -28,24 +29,24 @@ use crate::page_set::PageSet;
 use crate::storage::DataFile;
 use crate::{AccessError, BTree, Hobt, Storage};
 
-/// Something that contradicts something else.
+/// A contradiction in the database.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Finding {
-    /// An extent is in a run, and in another one too.
+    /// An extent is in two runs.
     OwnedTwice {
         /// The extent's first page.
         extent: PageId,
         /// The second owner.
         hobt: HobtId,
     },
-    /// An extent is in a run and not allocated, or not in the file.
+    /// An extent is in a run, but is not allocated or not in the file.
     NotAllocated {
         /// The extent's first page.
         extent: PageId,
         /// The owner.
         hobt: HobtId,
     },
-    /// An extent is allocated and in no run.
+    /// An extent is allocated, but is in no run.
     Unowned {
         /// The extent's first page.
         extent: PageId,
@@ -55,7 +56,7 @@ pub enum Finding {
         /// The extent's first page.
         extent: PageId,
     },
-    /// The number of free extents is not that of the map's.
+    /// The number of free extents is not that of the map.
     FreeCount {
         /// The file.
         file: FileId,
@@ -68,31 +69,31 @@ pub enum Finding {
     RunList {
         /// The heap.
         hobt: HobtId,
-        /// Which rule is broken.
+        /// The broken rule.
         rule: &'static str,
     },
-    /// A page is damaged, or another heap's.
+    /// A page is damaged, or belongs to another heap.
     Page {
         /// The page.
         page: PageId,
         /// What is wrong.
         damage: PageDamage,
     },
-    /// A page of a tree contradicts the others.
+    /// A page of a tree contradicts other pages.
     Tree {
         /// The page.
         page: PageId,
         /// How.
         fault: TreeFault,
     },
-    /// A page with a piece of a value is one of two values.
+    /// A page with a piece of a value belongs to two values.
     SharedValue {
         /// The page.
         page: PageId,
         /// The row page whose row has the second value.
         row_page: PageId,
     },
-    /// A heap has another number of live rows than its count says.
+    /// A heap's number of live rows differs from its count.
     RowCount {
         /// The heap.
         hobt: HobtId,
@@ -132,21 +133,21 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A check under way: heaps are added one by one, then [`AllocationCheck::finish`] looks for what belongs to none.
+/// A running check. Heaps are added one by one, then [`AllocationCheck::finish`] finds the extents that belong to none.
 #[derive(Debug)]
 pub struct AllocationCheck {
     storage: Arc<Storage>,
-    /// The files that there were when it began, each with one bit an extent: in a run, or kept for allocation pages.
+    /// The files at its beginning, each with one bit an extent: in a run, or kept for allocation pages.
     owned: BTreeMap<FileId, (Arc<DataFile>, Vec<bool>)>,
     findings: Vec<Finding>,
-    /// What was noted of damaged pages, so that it is noted once.
+    /// The damage noted for each page, so that it is noted once.
     damaged: HashMap<PageId, Vec<PageDamage>>,
     cancelled: Arc<AtomicBool>,
-    /// Who gives stamps out.
+    /// The source of stamps.
     clock: Option<Arc<Transactions>>,
 }
 
-/// The pages of values in the runs of one heap or tree; those that a value has are put into the set.
+/// The pages of values in the runs of one heap or tree. Those that belong to a value are put into the set.
 fn value_pages_of(runs: &[Run]) -> PageSet {
     PageSet::empty(value_runs(runs).map(|run| (run.first.file, run.first.number..run.used_end())))
 }
@@ -159,7 +160,7 @@ impl AllocationCheck {
     /// Starts a check by comparing the maps on disk with memory.
     ///
     /// # Errors
-    /// A map cannot be read at all; damage is a finding.
+    /// A map cannot be read at all. Damage is a finding.
     pub fn new(storage: &Arc<Storage>) -> Result<AllocationCheck, AccessError> {
         let mut findings = Vec::new();
         let mut owned = BTreeMap::new();
@@ -199,21 +200,21 @@ impl AllocationCheck {
         Ok(AllocationCheck { storage, owned, findings, damaged: HashMap::new(), cancelled, clock: None })
     }
 
-    /// The check, which ends with [`AccessError::Cancelled`] soon after `cancelled` was set.
+    /// Makes the check end with [`AccessError::Cancelled`] soon after `cancelled` is set.
     #[must_use]
     pub fn until(mut self, cancelled: Arc<AtomicBool>) -> AllocationCheck {
         self.cancelled = cancelled;
         self
     }
 
-    /// The check with the statements that there have been.
+    /// Makes the check compare pages' writers with the statements that there have been.
     #[must_use]
     pub fn stamped_by(mut self, clock: Arc<Transactions>) -> AllocationCheck {
         self.clock = Some(clock);
         self
     }
 
-    /// What was found since the check began or this was last asked.
+    /// The findings since the check began or since the last call.
     pub fn take_findings(&mut self) -> Vec<Finding> {
         std::mem::take(&mut self.findings)
     }
@@ -222,7 +223,7 @@ impl AllocationCheck {
         if self.cancelled.load(Ordering::Relaxed) { Err(AccessError::Cancelled) } else { Ok(()) }
     }
 
-    /// Checks the extents of one heap or tree and its run list, and none of its rows.
+    /// Checks the extents of one heap or tree and its run list, but none of its rows.
     ///
     /// # Errors
     /// As [`AllocationCheck::add_hobt`].
@@ -245,7 +246,7 @@ impl AllocationCheck {
     /// Checks one heap: its run list, its extents, its pages and its count of rows.
     ///
     /// # Errors
-    /// A page cannot be read at all; damage is a finding. Or the check was cancelled.
+    /// A page cannot be read at all. Damage is a finding. Or the check was cancelled.
     pub fn add_hobt(&mut self, hobt: &Hobt) -> Result<(), AccessError> {
         let runs = hobt.runs();
         self.compare_list(hobt, &runs)?;
@@ -294,7 +295,7 @@ impl AllocationCheck {
         Ok(())
     }
 
-    /// The header of a page of a tree and the long values of a leaf.
+    /// Checks the header of a page of a tree, and the large values of a leaf.
     fn tree_page(&mut self, hobt: &Hobt, id: PageId, values: &mut PageSet) -> Result<(), AccessError> {
         self.check_cancelled()?;
         let file = self.storage.file(id.file)?;
@@ -307,7 +308,7 @@ impl AllocationCheck {
         self.check_values(hobt, id, &page, values)
     }
 
-    /// The pages of a HOBT with pieces of values.
+    /// Checks the pages of a HOBT that have pieces of values.
     fn value_pages(&mut self, hobt: &Hobt, runs: &[Run]) -> Result<(), AccessError> {
         let pages = |run: &Run| {
             (run.first.number..run.used_end()).map({
@@ -318,7 +319,7 @@ impl AllocationCheck {
         value_runs(runs).flat_map(pages).try_for_each(|id| self.value_page(hobt, id))
     }
 
-    /// What a header says besides what it is for.
+    /// Checks what a header says, independently of the page's use.
     fn check_header(&self, page: &PageBytes) -> Result<PageHeader, PageDamage> {
         let header = PageHeader::read(page)?;
         header.check(page)?;
@@ -329,7 +330,7 @@ impl AllocationCheck {
         Ok(header)
     }
 
-    /// Notes what is wrong with a page, unless it is known.
+    /// Notes a page's damage, unless it is known.
     fn note_damage(&mut self, page: PageId, damage: PageDamage) {
         let of_page = self.damaged.entry(page).or_default();
         if !of_page.contains(&damage) {
@@ -338,9 +339,9 @@ impl AllocationCheck {
         }
     }
 
-    /// Ends the check; what is allocated and was not named by any heap is a finding.
+    /// Ends the check. Extents that are allocated and in no heap's runs are findings.
     pub fn finish(mut self) -> Vec<Finding> {
-        // A file that was removed meanwhile is empty; one that came since is none of the check's business.
+        // A file that was removed meanwhile is empty; a file that was added since is not checked.
         for (file, owned) in self.owned.values() {
             for (extent, owned) in (0..).zip(owned) {
                 if !owned && file.is_allocated(extent) {
@@ -365,7 +366,7 @@ impl AllocationCheck {
         }
     }
 
-    /// The run list on disk against the one in memory.
+    /// Compares the run list on disk with the one in memory.
     fn compare_list(&mut self, hobt: &Hobt, runs: &[Run]) -> Result<(), AccessError> {
         let mut on_disk = Vec::new();
         let mut next = hobt.run_list();
@@ -395,7 +396,7 @@ impl AllocationCheck {
         Ok(())
     }
 
-    /// A page with a piece of a value.
+    /// Checks a page with a piece of a value.
     fn value_page(&mut self, hobt: &Hobt, id: PageId) -> Result<(), AccessError> {
         self.check_cancelled()?;
         let file = self.storage.file(id.file)?;
@@ -408,7 +409,7 @@ impl AllocationCheck {
         Ok(())
     }
 
-    /// Takes damage as a finding.
+    /// Turns damage into a finding.
     fn page_or_finding<T>(&mut self, read: Result<T, AccessError>) -> Result<Option<T>, AccessError> {
         match read {
             Ok(read) => Ok(Some(read)),
@@ -456,7 +457,7 @@ impl AllocationCheck {
         Ok(())
     }
 
-    /// The live rows of a page of a heap; damage counts as none.
+    /// The number of live rows of a page of a heap; 0 if it is damaged.
     fn page_rows(&mut self, hobt: &Hobt, id: PageId, values: &mut PageSet) -> Result<u64, AccessError> {
         self.check_cancelled()?;
         let file = self.storage.file(id.file)?;
@@ -487,8 +488,8 @@ impl AllocationCheck {
     }
 }
 
-/// Whether a page was made for the layout of its heap or tree, or for one before it: a partition that was switched in
-/// may have pages of an earlier one.
+/// Checks that a page was made for the layout of its heap or tree, or for an earlier one: a partition that was switched
+/// in may have such pages.
 fn check_version(header: &PageHeader, hobt: &Hobt) -> Result<(), PageDamage> {
     if !(1..=hobt.layout_version()).contains(&header.layout_version) {
         return Err(PageDamage::Structure { rule: "a layout version from 1 to that of the page's table" });
@@ -496,7 +497,7 @@ fn check_version(header: &PageHeader, hobt: &Hobt) -> Result<(), PageDamage> {
     Ok(())
 }
 
-/// Whether a map page that describes so many extents of its file is no more than that.
+/// Checks that a map page that describes so many extents of its file describes no others.
 fn check_map(page: &PageBytes, extents: u32) -> Result<PageHeader, PageDamage> {
     let header = PageHeader::read(page)?;
     header.check(page)?;
@@ -509,8 +510,8 @@ fn check_map(page: &PageBytes, extents: u32) -> Result<PageHeader, PageDamage> {
     Ok(header)
 }
 
-/// Whether the record that changed a page last is in the log. Asked behind the page: what changes it meanwhile is in
-/// the log by then.
+/// Checks that the record that last changed a page is in the log. Called after the page is read: a record of a
+/// concurrent change is in the log by then.
 fn check_lsn(storage: &Storage, header: &PageHeader) -> Result<(), PageDamage> {
     if storage.log().is_some_and(|log| header.lsn >= log.log().end()) {
         return Err(PageDamage::Structure { rule: "a page's log sequence number before the end of the log" });

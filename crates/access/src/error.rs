@@ -1,4 +1,4 @@
-//! What can go wrong with a database's storage, by what the caller does next.
+//! Errors of a database's storage, by what the caller does next.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use hobt_txn::{NoRoom, OutOfMemory, VersionsFull};
 /// An error of storage.
 #[derive(Debug)]
 pub enum AccessError {
-    /// A page is not what was written there: error 824. The statement fails; the page stays as it is.
+    /// A page does not have the content that was written: error 824. The statement fails; the page stays as it is.
     Damaged {
         /// The file's logical name.
         file: String,
@@ -37,7 +37,7 @@ pub enum AccessError {
     },
     /// The log failed: nothing can be changed until the database is recovered.
     LogFailed(String),
-    /// A transaction was prepared whose outcome another database knows, which cannot be asked: why. Nothing was
+    /// A transaction was prepared, and the database that knows its outcome cannot be asked: the reason. Nothing was
     /// written.
     Undecided(String),
     /// The device failed: error 823.
@@ -46,7 +46,7 @@ pub enum AccessError {
     OutOfFrames,
     /// The memory budget is used up: error 701.
     OutOfMemory(OutOfMemory),
-    /// Readers keep as many versions of rows as there may be.
+    /// Readers keep as many versions of rows as are allowed.
     VersionsFull(VersionsFull),
     /// A row is larger than a page: error 511.
     RowTooLarge {
@@ -57,7 +57,7 @@ pub enum AccessError {
     Cancelled,
     /// The database is closed, or the file's pages are in use where they must not be.
     Closed(String),
-    /// What a visitor of the scan refused, kept for it.
+    /// An error of the scan's visitor, passed through.
     Visitor(Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -1,19 +1,20 @@
-//! The free extents of a file, in memory: one bit an extent, and how far a search may start.
+//! The free extents of a file, in memory: one bit an extent, and hints where a search may start.
 //!
-//! A search wants a run of some length and takes the first that is long enough to its power of two; when there is none,
-//! the next smaller power, down to one extent. For each power a hint says where such a run can begin at the earliest,
-//! so that a file of millions of extents is not searched from its start for each allocation: hints rise as extents are
-//! taken and fall when some are freed, for the lengths that this makes possible.
+//! A search wants a run of some length and takes the first run that is at least as long as the largest power of two in
+//! that length. If there is none, it tries the next smaller power, down to one extent. For each power a hint gives the
+//! earliest extent at which such a run can begin, so that a file of millions of extents is not searched from its start
+//! for each allocation. Hints rise as extents are taken. When extents are freed, the hints fall for the lengths that
+//! become possible.
 
 use hobt_base::EXTENT_PAGES;
 use hobt_page::EXTENTS_PER_MAP;
 
 /// Powers of two of run lengths: 1, 2, 4 … 32,768 extents.
 const CLASSES: usize = 16;
-/// The longest of them.
+/// The longest of these lengths.
 const LENGTH_MAX: u32 = 1 << (CLASSES - 1);
 
-/// Extents are not in the state that they should come from.
+/// The extents are not in the expected state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct StateDiffers;
 
@@ -24,12 +25,12 @@ pub(crate) struct FreeExtents {
     bits: Vec<u64>,
     size_pages: u32,
     free: u32,
-    /// No run of `1 << class` free extents begins before.
+    /// No run of `1 << class` free extents begins before this extent.
     hints: [u32; CLASSES],
 }
 
 impl FreeExtents {
-    /// All extents of a file of this size, free but for those that are kept for allocation pages.
+    /// The extents of a file of this size, all free except those that are kept for allocation pages.
     pub(crate) fn new(size_pages: u32) -> FreeExtents {
         let mut free = FreeExtents { bits: Vec::new(), size_pages: 0, free: 0, hints: [0; CLASSES] };
         free.resize(size_pages);
@@ -41,17 +42,17 @@ impl FreeExtents {
         self.size_pages
     }
 
-    /// Whole extents in the file.
+    /// The number of whole extents in the file.
     pub(crate) fn extents(&self) -> u32 {
         self.size_pages / EXTENT_PAGES
     }
 
-    /// Extents that are free.
+    /// The number of free extents.
     pub(crate) fn free(&self) -> u32 {
         self.free
     }
 
-    /// Takes the extents up to `size_pages` in; new intervals' first extents are allocated.
+    /// Adds the extents up to `size_pages`. The first extents of new intervals are allocated.
     pub(crate) fn resize(&mut self, size_pages: u32) {
         let (old, new) = (self.extents(), size_pages / EXTENT_PAGES);
         self.bits.resize((new as usize).div_ceil(64), 0);
@@ -69,14 +70,14 @@ impl FreeExtents {
         self.bits[(extent / 64) as usize] >> (extent % 64) & 1 == 1
     }
 
-    /// Whether all these extents are in the file and in one state.
+    /// Whether all these extents are in the file and in this state.
     pub(crate) fn are(&self, first: u32, count: u32, allocated: bool) -> bool {
         let Some(end) = first.checked_add(count).filter(|end| *end <= self.extents()) else { return false };
         let state = if allocated { u64::MAX } else { 0 };
         words(first, end).all(|(word, mask)| (self.bits[word] ^ state) & mask == 0)
     }
 
-    /// Whether these extents can be some HOBT's: in the file, allocated, and none that holds an allocation page.
+    /// Whether these extents can belong to a HOBT: in the file, allocated, and without an allocation page.
     pub(crate) fn can_be_owned(&self, first: u32, count: u32) -> bool {
         let reserved = u64::from(first).next_multiple_of(u64::from(EXTENTS_PER_MAP));
         self.are(first, count, true) && reserved >= u64::from(first) + u64::from(count)
@@ -85,8 +86,8 @@ impl FreeExtents {
     /// Changes the state of extents.
     ///
     /// # Errors
-    /// One of them is in that state already, or not in the file: a page said so that belongs to two owners, or is
-    /// damaged. Nothing was changed.
+    /// One of them is in that state already, or not in the file: it has two owners, or a page that says so is damaged.
+    /// Nothing was changed.
     pub(crate) fn set(&mut self, first: u32, count: u32, allocated: bool) -> Result<(), StateDiffers> {
         if !self.are(first, count, !allocated) {
             return Err(StateDiffers);
@@ -101,8 +102,8 @@ impl FreeExtents {
         Ok(())
     }
 
-    /// Extents have become free: with their neighbours they make a run, and shorter runs of it may begin a little
-    /// before.
+    /// Called when extents have become free: with their neighbours they make a run, in which shorter runs may begin a
+    /// little before them.
     fn lower_hints(&mut self, first: u32, count: u32) {
         let start = self.run_start(first, first.saturating_sub(LENGTH_MAX));
         let stop = self.next_allocated(first + count, (first + count).saturating_add(LENGTH_MAX).min(self.extents()));
@@ -114,7 +115,7 @@ impl FreeExtents {
         }
     }
 
-    /// The first of the free extents that end before `from`, not looking before `least`.
+    /// The first of the free extents directly before `from`, searched down to `least`.
     fn run_start(&self, from: u32, least: u32) -> u32 {
         let mut extent = from;
         while extent > least {
@@ -156,7 +157,8 @@ impl FreeExtents {
         limit
     }
 
-    /// Allocates up to `wanted` extents in one piece, the longest power of two that there is; `None` if none is free.
+    /// Allocates up to `wanted` extents in one piece, of the longest power of two that is free; `None` if no extent is
+    /// free.
     pub(crate) fn take(&mut self, wanted: u32) -> Option<(u32, u32)> {
         let end = self.extents();
         let largest = (wanted.max(1).ilog2() as usize).min(CLASSES - 1);
@@ -177,7 +179,7 @@ impl FreeExtents {
     }
 }
 
-/// The words of the extents `first..end`, each with the bits that are theirs.
+/// The words of the extents `first..end`, each with the mask of their bits.
 fn words(first: u32, end: u32) -> impl Iterator<Item = (usize, u64)> {
     let mut extent = first;
     std::iter::from_fn(move || {

@@ -1,12 +1,12 @@
-//! One heap: its runs of pages, and rows that come and go one at a time.
+//! One heap: its runs of pages, and inserts and deletes of single rows.
 //!
-//! The runs stand in run-list pages on disk and in memory; a scan takes a copy when it starts. The first page of the
-//! first run is the first run-list page; when the list outgrows it, the next one gets an extent of its own. Rows are
-//! appended to the last page of the last run of rows; bulk loads bring whole runs ([`Hobt::publish`]). Values that do
-//! not fit their row lie in runs of their own (`large_values`).
+//! The runs are listed in run-list pages on disk and in memory. A scan takes a copy of the list when it starts. The
+//! first page of the first run is the first run-list page. When the list outgrows it, the next one gets an extent of
+//! its own. Rows are appended to the last page of the last run of rows. Bulk loads add whole runs ([`Hobt::publish`]).
+//! Values that do not fit their row are in runs of their own (`large_values`).
 //!
-//! Here is how a heap is made, opened and asked. `rows` changes single rows, `run_list` its list, `whole` all of it at
-//! once, `tree_pages` is what B+trees take from it, `visible` what a statement sees of it, `operations` counts.
+//! This file creates, opens and describes a heap. `rows` changes single rows, `run_list` the run list, `whole` all of
+//! the heap at once. `tree_pages` gives pages to B+trees, `visible` tells what a statement sees, `operations` counts.
 
 mod large_values;
 mod operations;
@@ -47,15 +47,15 @@ pub struct Hobt {
     storage: Arc<Storage>,
     identity: Identity,
     row_count: AtomicU64,
-    /// Held shared from the record of a row that comes or goes until it is counted; a checkpoint, which holds it
-    /// exclusively, so knows which rows are in the count that it saves.
+    /// Held shared from the log record of a row's insert or delete until the row is counted. A checkpoint holds it
+    /// exclusively, so it knows which rows are in the count that it saves.
     counting: RwLock<()>,
-    /// Whether the count has changed since it was saved last. Changed while `counting` is held.
+    /// Whether the count has changed since it was last saved. Changed while `counting` is held.
     unsaved_count: UnsavedCount,
     state: Latch<State>,
     operations: OperationCounters,
     range_lockers: Arc<RangeLockers>,
-    /// Pages that were read from disk to open it and to plan statements, until a statement is charged with them.
+    /// Pages read from disk to open it and to plan statements, until a statement is charged with them.
     uncharged_reads: AtomicU64,
 }
 
@@ -68,12 +68,12 @@ struct State {
     next_extents: u32,
     /// The length of the next run for their large values.
     next_value_extents: u32,
-    /// Its extents are free, or about to be: its pages are not to be touched any more.
+    /// Its extents are free, or about to be: its pages must not be used any more.
     dropped: bool,
 }
 
 impl State {
-    /// The place of the run that new rows, or new large values, go to.
+    /// The index of the run that new rows, or new large values, go to.
     fn tail(&self, contents: RunContents) -> Option<usize> {
         self.runs.iter().rposition(|run| run.contents == contents)
     }
@@ -87,7 +87,7 @@ impl State {
 }
 
 impl Hobt {
-    /// Makes an empty heap: one extent, whose first page is the run list. Undone with the statement.
+    /// Creates an empty heap: one extent, whose first page is the run list. Undone with the statement.
     ///
     /// # Errors
     /// The filegroup is full or the device fails.
@@ -103,7 +103,7 @@ impl Hobt {
         storage.in_one_piece(|| Hobt::create_list(storage, filegroup, context, identity))
     }
 
-    /// Creates a heap or tree, of which `identity` says what it is when the first page of its run list is known.
+    /// Creates a heap or tree. `identity` makes its description once the first page of its run list is known.
     pub(crate) fn create_list(
         storage: &Arc<Storage>,
         filegroup: FilegroupId,
@@ -135,14 +135,14 @@ impl Hobt {
         hobt.create_list_page(first, &[run], Logged::structure())?;
         let chain = storage.chain_of(context);
         let lsn = storage.note(&hobt.identity, chain.as_ref(), &Undo::Uncreate { hobt: hobt.identity.id })?;
-        // The undo runs backwards: who still has the heap learns that it is gone before its extents are free.
+        // The undo runs backwards: other references to the heap are closed before its extents are free.
         let undone = Arc::clone(&hobt);
         context.on_undo(move || undone.storage.undo(|| undone.uncreate(chain.as_ref(), lsn)));
         Ok(hobt)
     }
 
-    /// Takes its making back, but for its first run. The runs that it got since are free only when it is in the log
-    /// that they are to be.
+    /// Undoes its creation, except for its first run. The runs that were added since are freed only when the log says
+    /// that they are to be freed.
     fn uncreate(&self, chain: Option<&Arc<LogChain>>, lsn: Lsn) -> Result<(), AccessError> {
         let mut state = self.state.write();
         state.dropped = true;
@@ -155,10 +155,11 @@ impl Hobt {
         self.storage.end_freeing(structure, &gone)
     }
 
-    /// Takes the creation back in recovery, where an earlier recovery may have been cut off in it.
+    /// Undoes the creation in recovery, where an earlier recovery may have been interrupted in it.
     pub(crate) fn uncreate_again(&self, chain: &Arc<LogChain>, lsn: Lsn) -> Result<(), AccessError> {
         let state = self.state.write();
-        // Nothing is allocated meanwhile: what is free already was freed by a recovery that was cut off here.
+        // Nothing is allocated meanwhile: an extent that is free already was freed by a recovery that was interrupted
+        // here.
         for run in &state.runs[1..] {
             let file = self.storage.file(run.first.file)?;
             if file.is_allocated(run.first.number / EXTENT_PAGES) {
@@ -172,7 +173,7 @@ impl Hobt {
     ///
     /// # Errors
     /// A page of the list is damaged, belongs to another HOBT, or names pages that do not exist or are not the HOBT's
-    /// to free: such that are not allocated, hold allocation pages, or stand in two of its runs.
+    /// to free: pages that are not allocated, hold allocation pages, or are in two of its runs.
     pub fn open(
         storage: &Arc<Storage>,
         id: HobtId,
@@ -185,7 +186,7 @@ impl Hobt {
         Hobt::open_list(storage, identity, true)
     }
 
-    /// The same for recovery, where extents may be freed that the list still names.
+    /// Like [`Hobt::open`], for recovery, where extents may be free that the list still names.
     pub(crate) fn open_to_undo(storage: &Arc<Storage>, identity: Identity) -> Result<Arc<Hobt>, AccessError> {
         Hobt::open_list(storage, identity, false)
     }
@@ -255,23 +256,23 @@ impl Hobt {
         }))
     }
 
-    /// Takes reads that no statement is there for yet: those that open what is in the heap's pages, and those by which
-    /// its statements are planned. Writes nothing that is shared where no page came from disk.
+    /// Counts reads for which there is no statement yet: those that open data structures in the heap's pages, and those
+    /// that plan statements. Writes no shared memory if no page came from disk.
     pub(crate) fn leave_uncharged(&self, reads: &ReadCounts) {
         self.charge_later(reads.physical.load(Ordering::Relaxed));
     }
 
-    /// Takes pages that were read from disk for statements to come, none of which has asked for them: the next scan or
-    /// seek is charged with them.
+    /// Counts pages that were read from disk before any statement asked for them. The next scan or seek is charged with
+    /// them.
     pub fn charge_later(&self, pages: u64) {
         if pages > 0 {
             self.uncharged_reads.fetch_add(pages, Ordering::Relaxed);
         }
     }
 
-    /// Charges a statement with the pages that were read from disk before, and nobody was charged with: what statements
-    /// are charged with then adds up to what the file has read. As logical reads they do not count, so that those of a
-    /// statement are the same each time.
+    /// Charges a statement with the pages that were read from disk before and not charged yet. So the reads charged to
+    /// statements add up to what the file has read. They do not count as logical reads, so that a statement's logical
+    /// reads are the same each time.
     pub(crate) fn charge_reads(&self, counts: &IoCounts) {
         if self.uncharged_reads.load(Ordering::Relaxed) > 0 {
             let pages = self.uncharged_reads.swap(0, Ordering::Relaxed);
@@ -284,7 +285,7 @@ impl Hobt {
         self.identity.id
     }
 
-    /// Who has locked ranges of its keys.
+    /// The count of transactions that have locked ranges of its keys.
     pub fn range_lockers(&self) -> &Arc<RangeLockers> {
         &self.range_lockers
     }
@@ -314,7 +315,7 @@ impl Hobt {
         self.identity.layout_version
     }
 
-    /// Rows, statements that still run included.
+    /// The number of rows, including those of statements that still run.
     pub fn row_count(&self) -> u64 {
         self.row_count.load(Ordering::Relaxed)
     }
@@ -329,7 +330,7 @@ impl Hobt {
         self.state.read().runs.iter().map(|run| u64::from(run.row_page_count())).sum()
     }
 
-    /// Pages of values that do not fit their rows: formatted, and allocated for them.
+    /// Pages of values that do not fit their rows: how many are formatted, and how many allocated.
     pub fn large_value_pages(&self) -> (u64, u64) {
         let state = self.state.read();
         let runs = state.runs.iter().filter(|run| run.contents == RunContents::LargeValues);
@@ -354,7 +355,7 @@ impl Hobt {
         self.state.read().runs.clone()
     }
 
-    /// Applies a change; `None` if the page has no room.
+    /// Applies a change and logs it; `None` if the page has no room.
     pub(crate) fn change(
         &self,
         page: &mut ExclusiveGuard<'_>,
@@ -365,7 +366,7 @@ impl Hobt {
         self.storage.change(page, id, Some(&self.identity), change, logged)
     }
 
-    /// The error of a page of it that is not what it should be.
+    /// The error for a damaged page of it.
     pub fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
         self.storage.damaged(page, damage)
     }
@@ -374,7 +375,7 @@ impl Hobt {
         &self.identity
     }
 
-    /// Counts rows that came or went, while [`Hobt::begin_counting`] is held.
+    /// Adds to the number of rows, while [`Hobt::begin_counting`] is held.
     pub(crate) fn count_rows(&self, rows: i64) {
         self.row_count.fetch_add_signed(rows);
     }
@@ -403,7 +404,7 @@ impl Hobt {
         Ok(())
     }
 
-    /// Shows every live row: its page, its slot and the page's columns.
+    /// Shows every live row: its page's address, its slot and the page.
     ///
     /// # Errors
     /// As [`Hobt::for_each_page`].
@@ -416,7 +417,7 @@ impl Hobt {
         })
     }
 
-    /// Writes the row count into the run list; part of a checkpoint. A heap that was dropped has none any more.
+    /// Writes the row count into the run list, as part of a checkpoint. Does nothing for a heap that was dropped.
     ///
     /// # Errors
     /// The page cannot be read or written, or is not this heap's.
@@ -438,19 +439,19 @@ impl Hobt {
         let (offset, bytes) = RunListPage::row_count_bytes(self.row_count());
         let change = PageChange::Write { offset, bytes };
         self.storage.in_one_piece(|| self.change(&mut page, id, &change, Logged::structure().counting()))?;
-        // Only now: a checkpoint that failed before has saved nothing, and the next one is to do it.
+        // Only now: a checkpoint that failed has saved nothing, and the next one has to.
         self.unsaved_count.end();
         Ok(())
     }
 
-    /// Adds to the count that was saved last, and saves it.
+    /// Adds to the count that was last saved, and saves it.
     pub(crate) fn add_to_count(&self, rows: i64) -> Result<(), AccessError> {
         self.row_count.fetch_add_signed(rows);
         self.unsaved_count.begin();
         self.save_counts()
     }
 
-    /// The state of a heap that is there.
+    /// The state, locked for a change, of a heap that was not dropped.
     fn state_to_change(&self) -> Result<LatchWriteGuard<'_, State>, AccessError> {
         let state = self.state.write();
         if state.dropped {
@@ -459,20 +460,20 @@ impl Hobt {
         Ok(state)
     }
 
-    /// The last that happens to a heap before its extents are free: a checkpoint under way has done with it, and a
-    /// later one leaves its pages alone.
+    /// The last action on a heap before its extents are freed: a checkpoint in progress has finished with it, and later
+    /// ones leave its pages alone.
     fn leave(&self) -> Result<(), UndoError> {
         self.state.write().dropped = true;
         Ok(())
     }
 }
 
-/// Whether the next checkpoint has to save a HOBT's count of rows; while it does, the log has room for that.
+/// Whether the next checkpoint has to save a HOBT's count of rows. If so, the log keeps room for that.
 #[derive(Debug)]
 struct UnsavedCount {
     is: AtomicBool,
     log: Option<Arc<TransactionLog>>,
-    /// Of the record that saves it, with an image of the page, and of the HOBT's description.
+    /// The size of the record that saves it, with an image of the page, and of the HOBT's description.
     bytes: u64,
 }
 
@@ -486,7 +487,7 @@ impl UnsavedCount {
         self.is.load(Ordering::Relaxed)
     }
 
-    /// The count changes. Writes nothing that is shared where it has changed before.
+    /// Called when the count changes. Writes no shared memory if it has changed before.
     fn begin(&self) {
         if !self.is()
             && !self.is.swap(true, Ordering::Relaxed)

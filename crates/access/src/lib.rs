@@ -1,20 +1,20 @@
-//! Allocation, heaps, the parallel scan with its page-range dispenser, and bulk insert.
+//! Storage access: extent allocation, heaps, B+trees, parallel scans and bulk loads.
 //!
 //! ```text
 //! Storage        the data files of a database: which extents are free, proportional fill, growth
-//!   Hobt         one heap: its runs of pages, row inserts and deletes, long values, what a bulk load publishes
+//!   Hobt         one heap: its runs of pages, row inserts and deletes, large values, publication of bulk loads
 //!     Loader     builds pages in private memory and writes them straight into runs of its own
-//!     BTree      rows in the order of a key, whose pages are a Hobt's; a Cursor shows a range of keys leaf by leaf,
-//!                a TreeSeek ranges as a statement sees them
-//!     RowStore   the one or the other: where a partition's rows are
+//!     BTree      rows in the order of a key, on the pages of a Hobt; a Cursor shows a range of keys leaf by leaf,
+//!                a TreeSeek shows ranges as a statement sees them
+//!     RowStore   a heap or a B+tree: where a partition's rows are
 //!     Scan       a set of row stores cut into page ranges; workers draw ranges, read them, show each page to a visitor
 //! ```
 //!
-//! A bulk load is invisible until it is published: its runs join the HOBT's list at the end of the statement. A row
-//! that is inserted or deleted changes a page under its exclusive latch through [`hobt_page::apply`] and registers the
-//! undo with the statement.
+//! A bulk load is invisible until it is published: at the end of the statement its runs join the HOBT's list. An insert
+//! or delete of one row changes a page under its exclusive latch through [`hobt_page::apply`], and registers its undo
+//! with the statement.
 //!
-//! Leaves to others: SQL types and Arrow arrays (crate `query`), which tables exist (`catalog`), table locks (`txn`).
+//! Left to others: SQL types and Arrow arrays (crate `query`), the existing tables (`catalog`), table locks (`txn`).
 
 mod btree;
 mod change;

@@ -1,9 +1,9 @@
 //! Bulk insert: pages built in private memory, written straight into runs of the loader's own.
 //!
-//! Each worker of a parallel insert has one loader a target partition. A loader fills pages in table order; its
-//! `RunWriter` writes them, a few writes in flight, and allocates ever longer runs. Values that do not fit their rows
-//! are written first, as chains of pages in runs of their own. Nothing that a loader writes is visible before
-//! [`crate::Hobt::publish`]; when the statement fails its runs are freed.
+//! Each worker of a parallel insert has one loader for each target partition. A loader fills pages in table order. Its
+//! `RunWriter` writes them, with a few writes in flight, and allocates ever longer runs. Values that do not fit their
+//! rows are written first, as chains of pages in runs of their own. Nothing that a loader writes is visible before
+//! [`crate::Hobt::publish`]. If the statement fails, its runs are freed.
 
 mod run_writer;
 
@@ -20,12 +20,12 @@ pub(crate) use self::run_writer::RunWriter;
 use crate::btree::{BTreeError, LeafChain};
 use crate::{AccessError, Hobt};
 
-/// One column of a batch on its way into pages.
+/// One column of a batch to load.
 #[derive(Clone, Debug)]
 pub struct LoadColumn<'a> {
     /// The values.
     pub values: LoadValues<'a>,
-    /// Which rows have a value; `None` when all have.
+    /// Which rows have a value; `None` if all have one.
     pub validity: Option<ValidityBits<'a>>,
 }
 
@@ -34,11 +34,11 @@ pub struct LoadColumn<'a> {
 pub enum LoadValues<'a> {
     /// `rows × width` bytes, little-endian, in the column's physical form.
     Fixed(&'a [u8]),
-    /// A slice a row; empty at a NULL.
+    /// One slice for each row; empty for NULL.
     Variable(Vec<&'a [u8]>),
 }
 
-/// What a loader wrote.
+/// The result of a loader.
 #[derive(Debug, Default)]
 pub struct LoadedRuns {
     /// Its runs, in order.
@@ -47,7 +47,7 @@ pub struct LoadedRuns {
     pub rows: u64,
 }
 
-/// Rows that do not fill a page yet, column-wise.
+/// Rows that do not fill a page yet, by column.
 #[derive(Debug, Default)]
 struct Staged {
     rows: usize,
@@ -70,7 +70,7 @@ struct StagedColumn {
 struct Batch<'a> {
     rows: usize,
     columns: &'a [LoadColumn<'a>],
-    /// For each column which of its values are pointers; empty where none is.
+    /// For each column which of its values are pointers; empty if there are none.
     pointers: &'a [Vec<bool>],
     /// The variable bytes of each row.
     variable_bytes: &'a [u32],
@@ -89,14 +89,14 @@ pub struct Loader {
     context: Arc<StatementContext>,
     staged: Staged,
     writer: RunWriter,
-    /// Made for the first value that does not fit its row.
+    /// Created for the first value that does not fit its row.
     value_writer: Option<RunWriter>,
-    /// A B+tree's loader has it: its pages are leaves, in order and linked.
+    /// Set for a B+tree's loader, whose pages are leaves, in order and linked.
     chain: Option<LeafChain>,
-    /// The page to be written is the last one.
+    /// Whether the page to be written is the last one.
     is_last_page: bool,
     row_count: u64,
-    /// An error came: what is staged or written is not whole any more.
+    /// An error occurred: what is staged or written is incomplete.
     failed: bool,
 }
 
@@ -128,19 +128,19 @@ impl Loader {
         Loader { chain: Some(chain), ..Loader::new(hobt, context) }
     }
 
-    /// Why the tree does not take the rows, if that is what an error was.
+    /// Why the tree refuses the rows, if that was the cause of an error.
     pub(crate) fn refusal(&mut self) -> Option<BTreeError> {
         self.chain.as_mut().and_then(LeafChain::refusal)
     }
 
-    /// As [`Loader::finish`]; and what the leaves mean for the levels above them.
+    /// As [`Loader::finish`], and returns the levels above the leaves.
     pub(crate) fn finish_tree(mut self) -> Result<(Result<LoadedRuns, AccessError>, LeafChain), AccessError> {
         let loaded = self.finish_pages();
         Ok((loaded, self.chain.take().expect("a loader of leaves")))
     }
 
-    /// How many of the rows, whose variable bytes these are, come into a page behind `rows` others with `bytes`
-    /// variable bytes; 0 if not even one fits an empty page.
+    /// How many of the rows with these variable bytes fit a page after `rows` other rows with `bytes` variable bytes; 0
+    /// if not even one fits an empty page.
     fn rows_that_fit(&self, builder: &BulkPageBuilder<'_>, rows: usize, bytes: usize, variable_bytes: &[u32]) -> usize {
         let room = builder.rows_that_fit_behind(rows, bytes, variable_bytes);
         let Some(leaf_bytes) = self.chain.as_ref().and_then(LeafChain::leaf_bytes) else { return room };
@@ -159,8 +159,8 @@ impl Loader {
     /// Adds `rows` rows. Blocks when too many writes are in flight.
     ///
     /// # Errors
-    /// A row is larger than a page even without its long values, the filegroup is full, the device fails, the statement
-    /// is cancelled.
+    /// A row is larger than a page even without its large values, the filegroup is full, the device fails, or the
+    /// statement is cancelled.
     ///
     /// # Panics
     /// If the columns do not have the table's shape, or a NOT NULL column has a NULL: the caller checks both.
@@ -175,7 +175,7 @@ impl Loader {
         appended
     }
 
-    /// After an error a part of the rows is lost; they must not be published without it.
+    /// After an error some of the rows are lost. The others must not be published without them.
     fn expect_sound(&self) -> Result<(), AccessError> {
         if self.failed {
             return Err(AccessError::Closed("the load has failed before; undo its statement".to_owned()));
@@ -197,7 +197,7 @@ impl Loader {
         self.append_batch(Batch { rows, columns, pointers: &pointers, variable_bytes: &variable_bytes })
     }
 
-    /// Adds rows of which some have values that do not fit.
+    /// Adds rows some of which have values that do not fit.
     fn append_long(
         &mut self,
         rows: usize,
@@ -382,7 +382,7 @@ impl Loader {
         Ok(())
     }
 
-    /// Gives `fill` the next page and counts its rows.
+    /// Calls `fill` with the next page, writes it and counts its rows.
     fn write_page(
         &mut self,
         builder: &BulkPageBuilder<'_>,
@@ -410,12 +410,12 @@ impl Loader {
         Ok(())
     }
 
-    /// Writes what is left, waits for all writes, gives the unused end of the last run back.
+    /// Writes the remaining rows, waits for all writes, and frees the unused end of the last run.
     ///
     /// The caller syncs the files before it publishes.
     ///
     /// # Errors
-    /// As [`Loader::append`]; the statement is then undone.
+    /// As [`Loader::append`]. The statement is then to be undone.
     pub fn finish(mut self) -> Result<LoadedRuns, AccessError> {
         self.finish_pages()
     }

@@ -1,4 +1,4 @@
-//! What the storage writes into its log.
+//! The storage's log records.
 //!
 //! ```text
 //! change   flags u8 | page | hobt u64 | [compensates u64] | [freed: first page | extents u32]
@@ -11,21 +11,22 @@
 //! grow     file u16 | pages u32
 //! page:    file u16 | number u32
 //! ```
-//! All numbers little-endian. The log's checksum guards the bytes: what does not decode all the same is another
-//! version's. A page that was not changed since the last checkpoint has its image in the place of its change, which
-//! says the same and needs no former state: so a write that a crash tore is repaired.
+//! All numbers are little-endian. The log's checksum guards the bytes: bytes that do not decode all the same are of
+//! another version. If a page was not changed since the last checkpoint, its record has an image of the page in place
+//! of the change. The image has the same effect and needs no earlier state, so a page write torn by a crash is
+//! repaired.
 //!
-//! What undoes a change stands in its record in words of its own, because others may have changed the page meanwhile:
-//! a heap's row is undone by its place, a B+tree's by its key, extents by their bits.
+//! The undo of a change is described in its record on its own, because other transactions may have changed the page
+//! since: a heap's row is undone by its RID, a B+tree's row by its key, extents by their bits.
 //!
-//! Changes that stand together are of one structure: all are there or none is. They are never undone.
+//! Changes of one `together` record are of one structure: all are there or none is. They are never undone.
 
 use hobt_base::{FileId, FilegroupId, HobtId, Lsn, PageId, SlotId, Stamp};
 use hobt_page::{EncodingDamage, EncodingReader, PageBytes, PageChange, RowImage, RowLayout};
 
 use crate::btree::TreeKey;
 
-/// Kinds of records, beside those that end a transaction.
+/// Kinds of the storage's records. The others end a transaction.
 pub(crate) mod kind {
     pub(crate) const CHANGE: u8 = 16;
     pub(crate) const NOTE: u8 = 17;
@@ -42,73 +43,73 @@ mod flag {
     pub(super) const COMMITS: u8 = 1;
     pub(super) const COMPENSATES: u8 = 2;
     pub(super) const UNDO: u8 = 4;
-    /// The row count of a HOBT is being saved: rows that came before are in it.
+    /// The row count of a HOBT is saved: it includes the rows of earlier records.
     pub(super) const COUNTS: u8 = 8;
     pub(super) const ROW_MORE: u8 = 16;
     pub(super) const ROW_LESS: u8 = 32;
-    /// The change frees extents that a committed transaction had put off to free.
+    /// The change frees extents whose freeing a committed transaction had deferred.
     pub(super) const FREES: u8 = 64;
     pub(super) const ALL: u8 = 127;
 }
 
-/// How a change that is in the log is taken back.
+/// How a logged change is undone.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Undo {
-    /// A row was put into a slot of the record's page.
+    /// A row was inserted into a slot of the record's page.
     RemoveRow { slot: SlotId },
     /// A row of the record's page was deleted.
     RestoreRow { slot: SlotId },
     /// A run was allocated.
     FreeRun { first: PageId, extents: u32 },
-    /// Loaded runs are about to join a heap that has `runs`, and will then have `until`.
+    /// Loaded runs are about to be added to a heap that has `runs` runs, and will then have `until`.
     Unpublish { hobt: HobtId, runs: u32, until: u32, rows: u64 },
-    /// A heap is about to be emptied: the first page of its run list, and its rows.
+    /// A heap is about to be truncated: the first page of its run list, and its number of rows.
     Untruncate { hobt: HobtId, rows: u64, list_page: Box<PageBytes> },
-    /// A row with this key came into the B+tree.
+    /// A row with this key was inserted into the B+tree.
     RemoveKey { key: Vec<u8> },
     /// The row with this key was deleted.
     RestoreKey { key: Vec<u8> },
-    /// The row with this key, deleted or not, was replaced; what it was.
+    /// The row with this key, deleted or not, was replaced: the old row.
     ReplaceKey { key: Vec<u8>, row: RowImage },
-    /// The record's page was made anew by who alone has the HOBT; what it was.
+    /// The record's page was rewritten by a statement that has the HOBT for itself: the old page.
     RestorePage { bytes: Box<PageBytes> },
-    /// Another row was put into a slot of the record's page; what stood there.
+    /// A row in a slot of the record's page was replaced: the old row.
     PutBack { slot: SlotId, row: RowImage },
-    /// A HOBT was made, of one run; those that it has got since, which are structure, go with it.
+    /// A HOBT was created, with one run. Runs added since, which are structure, are freed with it.
     Uncreate { hobt: HobtId },
 }
 
-/// A change of a page, as the log has it.
+/// A change of a page, as logged.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ChangeRecord {
     pub(crate) page: PageId,
-    /// 0 for pages of the file.
+    /// 0 for pages of the file itself.
     pub(crate) hobt: HobtId,
     pub(crate) commits: bool,
     /// The record that the change undoes.
     pub(crate) compensates: Option<Lsn>,
-    /// Extents that a committed transaction had put off to free: first page, and how many.
+    /// Extents whose freeing a committed transaction had deferred: the first page, and how many.
     pub(crate) freed: Option<(PageId, u32)>,
     pub(crate) undo: Option<Undo>,
     pub(crate) counts: bool,
-    /// How many rows more the HOBT has by it: 1, 0 or -1.
+    /// By how many rows the change increases the HOBT's count: 1, 0 or -1.
     pub(crate) rows: i8,
     pub(crate) change: PageChange,
 }
 
-/// The layout of a HOBT's rows, and where it lies.
+/// The layout of a HOBT's rows, and where the HOBT is stored.
 #[derive(Debug)]
 pub(crate) struct HobtRecord {
     pub(crate) hobt: HobtId,
     pub(crate) run_list: PageId,
     pub(crate) filegroup: FilegroupId,
     pub(crate) layout_version: u32,
-    /// A heap has none.
+    /// `None` for a heap.
     pub(crate) key: Option<TreeKey>,
     pub(crate) rows: RowLayout,
 }
 
-/// A record of the storage's, decoded.
+/// A decoded record of the storage.
 #[derive(Debug)]
 pub(crate) enum StorageRecord {
     Change(Box<ChangeRecord>),
@@ -140,7 +141,7 @@ fn put_page(out: &mut Vec<u8>, page: PageId) {
     out.extend_from_slice(&page.number.to_le_bytes());
 }
 
-/// The bytes of a change's record, but for those of the change itself, which go to the end.
+/// The bytes of a change's record without those of the change, which follow to the end.
 pub(crate) struct ChangeHead<'a> {
     pub(crate) page: PageId,
     pub(crate) hobt: HobtId,
@@ -312,7 +313,7 @@ fn put_key(out: &mut Vec<u8>, key: &[u8]) {
     out.extend_from_slice(key);
 }
 
-/// The bytes of changes that are made together.
+/// Encodes changes that are made together.
 pub(crate) fn encode_together(hobt: HobtId, parts: &[(PageId, &[PageChange])]) -> Vec<u8> {
     let mut out = hobt.0.to_le_bytes().to_vec();
     out.push(u8::try_from(parts.len()).expect("a few pages"));
@@ -366,7 +367,7 @@ pub(crate) fn encode_undone(compensates: Lsn, hobt: HobtId, rows: i64) -> Vec<u8
 }
 
 impl StorageRecord {
-    /// A record of `kind`, one of [`kind`]; `None` for those of others.
+    /// Decodes a record of `kind`, one of [`kind`]; `None` for other kinds.
     pub(crate) fn decode(kind: u8, payload: &[u8]) -> Result<Option<StorageRecord>, EncodingDamage> {
         let mut from = EncodingReader::new(payload);
         let record = match kind {

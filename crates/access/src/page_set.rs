@@ -1,6 +1,6 @@
-//! Pages of the runs of a HOBT, of which some are in a set: a bit for each page of the runs, however many are in it.
+//! A set of pages from the runs of a HOBT: a bit for each page of the runs, whether it is in the set or not.
 //!
-//! Runs of a damaged list may overlap: a page of two of them belongs to the one that begins last.
+//! Runs of a damaged list may overlap: a page of two runs belongs to the one that begins last.
 
 use std::ops::Range;
 
@@ -19,12 +19,12 @@ struct Stretch {
 pub(crate) struct PageSet {
     /// In the order of their first pages.
     stretches: Vec<Stretch>,
-    /// The longest of them, in pages: so far before a page may begin the one that has it.
+    /// The length of the longest, in pages: the stretch of a page begins at most so far before it.
     longest: u32,
 }
 
 impl PageSet {
-    /// The set of none of the pages of these runs.
+    /// An empty set for these runs.
     pub(crate) fn empty(runs: impl IntoIterator<Item = (FileId, Range<u32>)>) -> PageSet {
         let stretch =
             |(file, pages): (FileId, Range<u32>)| Stretch { file, bits: vec![0; pages.len().div_ceil(64)], pages };
@@ -52,7 +52,7 @@ impl PageSet {
         self.find(page).is_some()
     }
 
-    /// Puts a page of the runs into the set; whether it was not in it.
+    /// Puts a page of the runs into the set; returns whether it was not in it.
     pub(crate) fn insert(&mut self, page: PageId) -> bool {
         let Some((at, place)) = self.find(page) else { return false };
         let word = &mut self.stretches[at].bits[place as usize / 64];
@@ -67,7 +67,7 @@ impl PageSet {
         self.stretches.iter().enumerate().flat_map(move |(at, stretch)| {
             let page = |place: u32| PageId::new(stretch.file, stretch.pages.start + place);
             let is_in = |place: u32| stretch.bits[place as usize / 64] & (1 << (place % 64)) != 0;
-            // A page of two runs is in the set by the bit of the other.
+            // A page of two runs may be in the set by the other run's bit.
             let is_other = move |place: &u32| !is_in(*place) && self.find(page(*place)) == Some((at, *place));
             (0..stretch.pages.end - stretch.pages.start).filter(is_other).map(page)
         })

@@ -1,7 +1,7 @@
-//! Pages that are read before they are asked for, by somebody who then reads them through guards.
+//! Read-ahead of pages for one reader, which then reads them through guards.
 //!
-//! What is under way is published before its owner waits for anything else, or by whoever has waited for one of the
-//! pages for a moment ([`LoadOwner`]).
+//! Loads in progress are published before their owner waits for anything else, or by a thread that has waited for one
+//! of the pages for a moment ([`LoadOwner`]).
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -15,14 +15,14 @@ use hobt_txn::IoCounts;
 
 use crate::Storage;
 
-/// Adds what the pool has counted to what a statement's table is charged with.
+/// Adds the pool's counts to the counts with which a statement's table is charged.
 pub(crate) fn add_reads(counts: &IoCounts, reads: &ReadCounts) {
     counts.logical_reads.fetch_add(reads.logical.load(Ordering::Relaxed), Ordering::Relaxed);
     counts.physical_reads.fetch_add(reads.physical.load(Ordering::Relaxed), Ordering::Relaxed);
     counts.read_ahead_reads.fetch_add(reads.read_ahead.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
-/// Loads of one reader that are under way.
+/// Loads of one reader that are in progress.
 pub(crate) struct ReadAhead {
     shared: Arc<Shared>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct ReadAhead {
 struct Shared(Mutex<Loads>);
 
 struct Loads {
-    /// The reads of each that have not come yet.
+    /// Loads whose reads have not all completed.
     under_way: Vec<UnderWay>,
     queue: Arc<CompletionQueue>,
     next_tag: u64,
@@ -43,7 +43,8 @@ struct UnderWay {
 }
 
 impl Loads {
-    /// Waits for all of them and publishes their pages. What failed stays absent: who reads it hears why.
+    /// Waits for all loads and publishes their pages. A page whose read failed stays absent: a later read reports the
+    /// error.
     fn settle(&mut self) {
         while !self.under_way.is_empty() {
             let wait = Wait::begin(WaitType::PageIoLatchSh);
@@ -79,8 +80,8 @@ impl ReadAhead {
         ReadAhead { shared }
     }
 
-    /// Starts to read those of these pages that are not resident; neighbours by one read. Does not block. Pages that
-    /// have no frame now are left to who reads them.
+    /// Starts to read those of these pages that are not resident; neighbours by one read. Does not block. Pages for
+    /// which there is no frame now are left to later reads.
     pub(crate) fn start(&self, storage: &Storage, pages: &[PageId], counts: &IoCounts) {
         let mut loads = self.shared.0.lock();
         let is_next =
@@ -99,7 +100,7 @@ impl ReadAhead {
         }
     }
 
-    /// To be called before its owner waits for a page or a latch.
+    /// To be called before the owner waits for a page or a latch.
     pub(crate) fn settle(&self) {
         self.shared.0.lock().settle();
     }
@@ -107,7 +108,7 @@ impl ReadAhead {
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        // Here and not with the last reference, which may be that of a thread that asks for its loads.
+        // Here and not when the last reference is dropped: that may be by a thread that calls `publish_loads`.
         self.settle();
     }
 }

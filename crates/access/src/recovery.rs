@@ -1,20 +1,20 @@
-//! What a crash left is made whole again: analysis, redo, undo.
+//! Crash recovery: analysis, redo, undo.
 //!
-//! 1. *Analysis* reads the log from the first record that an open transaction or the last checkpoint may need: which
-//!    transactions did not end, what those that committed had put off, where each HOBT's run list lies and what its
-//!    rows look like, how many rows it has more than the count that was saved last.
-//! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older. A page that does
-//!    not pass its checks and whose first change since the checkpoint is an image becomes the image. A transaction that
-//!    was prepared to do as another database decides is asked after before that: it is one that committed, or one that
-//!    did not.
-//! 3. *Undo* takes back what open transactions did, the latest first, logging each step as the compensation of a
-//!    record, so that a crash in the middle begins again where it was. Then what committed transactions had put off is
-//!    done.
+//! 1. *Analysis* reads the log from the first record that an open transaction or the last checkpoint may need. It finds
+//!    which transactions did not end, the deferred actions of committed ones, each HOBT's run list and row layout, and
+//!    by how many rows its count differs from the one last saved.
+//! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older. If a page does
+//!    not pass its checks and its first change since the checkpoint is an image, the page becomes the image. Before
+//!    that, recovery asks for the outcome of each transaction that was prepared to do as another database decides: it
+//!    committed or it did not.
+//! 3. *Undo* undoes the changes of open transactions, the latest first, and logs each step as the compensation of a
+//!    record, so that a recovery after a crash continues where this one was. Then the deferred actions of committed
+//!    transactions are done.
 //!
-//! Everything here is done by the functions that did it before the crash ([`Storage::change`], [`Hobt`]). Nothing else
+//! The changes are made by the functions that made them before the crash ([`Storage::change`], [`Hobt`]). Nothing else
 //! may use the database meanwhile.
 //!
-//! Leaves to others: the headers of files, the catalog (crate `engine`), the checkpoint that ends it.
+//! Left to others: the headers of files, the catalog (crate `engine`), the checkpoint that ends the recovery.
 
 use hobt_sync::planted::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -36,40 +36,40 @@ use crate::log_record::{ChangeRecord, StorageRecord, Undo};
 use crate::storage::Allocated;
 use crate::{AccessError, DataFile, Hobt, Storage};
 
-/// What a recovery did.
+/// The result of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RecoverySummary {
     /// Records that were read.
     pub records: u64,
     /// Changes that were applied again.
     pub redone: u64,
-    /// Pages that were damaged and are whole again.
+    /// Damaged pages that were repaired.
     pub repaired: u64,
-    /// Transactions that were open, and are undone.
+    /// Transactions that were open, and were undone.
     pub undone_transactions: u64,
-    /// Records that were taken back.
+    /// Records that were undone.
     pub undone: u64,
     /// The largest number of a user's transaction in the log.
     pub newest: Stamp,
-    /// The largest HOBT in the log.
+    /// The largest HOBT id in the log.
     pub newest_hobt: HobtId,
 }
 
-/// A transaction as analysis knows it.
+/// What analysis knows of a transaction.
 #[derive(Debug)]
 struct Known {
     first: Lsn,
     last: Lsn,
     committed: bool,
-    /// Another database decides, or has.
+    /// Set if another database decides, or has decided.
     prepared: Option<GlobalTransaction>,
-    /// By the position of the record that says so.
+    /// Extents to free, by the position of the record that says so.
     pending: BTreeMap<Lsn, (PageId, u32)>,
-    /// Records that were taken back before the crash.
+    /// Records that were undone before the crash.
     compensated: HashSet<Lsn>,
-    /// Bytes of the log that its undo appends, about.
+    /// Estimated bytes of log that its undo appends.
     undo_bytes: u64,
-    /// Pages that it changed before redo begins, which its undo logs whole.
+    /// Pages that it changed before the start of redo, which its undo logs whole.
     old_pages: HashSet<PageId>,
 }
 
@@ -88,13 +88,14 @@ impl Known {
     }
 }
 
-/// Who knows whether a transaction that was prepared here was decided to be kept; why it cannot be known.
+/// Tells whether the coordinator decided to commit a transaction that was prepared here; the error is why that is not
+/// known.
 pub type AskCoordinator<'a> = &'a dyn Fn(&GlobalTransaction) -> Result<bool, String>;
 
 /// The decisions that other databases may still ask for, from the log of a database that needs no recovery.
 ///
 /// # Errors
-/// The log cannot be read, or has what is no record.
+/// The log cannot be read, or has a malformed record.
 pub fn recovered_decisions(recovered: &Recovered) -> Result<Vec<RecoveredDecision>, AccessError> {
     let mut decisions = Vec::new();
     recovered.for_each(recovered.keep, &mut |record| {
@@ -114,12 +115,12 @@ fn decision_of(record: &Record) -> Result<Option<RecoveredDecision>, AccessError
     read.map(Some).ok_or_else(|| not_decoded(record, damage))
 }
 
-/// Makes a database whole whose files are open ([`Storage::open_file_to_recover`]) and whose log has just been opened;
-/// `ask` is asked before anything is written. Its log then has the decisions that others may ask for.
+/// Recovers a database whose files are open ([`Storage::open_file_to_recover`]) and whose log has just been opened.
+/// `ask` is called before anything is written. Afterwards the log has the decisions that other databases may ask for.
 ///
 /// # Errors
-/// [`AccessError::Undecided`]: whoever decides on a transaction cannot be asked. A file cannot be read or written, the
-/// log has what is no record, or a page is damaged that the log cannot repair.
+/// [`AccessError::Undecided`]: the coordinator of a transaction cannot be asked. A file cannot be read or written, the
+/// log has a malformed record, or a page is damaged that the log cannot repair.
 ///
 /// # Panics
 /// The database has no log.
@@ -168,12 +169,12 @@ struct Recovery<'a> {
     opened: HashMap<HobtId, Arc<Hobt>>,
     /// B+trees of which single keys are undone.
     trees: HashMap<HobtId, Arc<BTree>>,
-    /// By HOBT: how many rows more it has than its count that was saved last.
+    /// By HOBT: by how many rows its count differs from the one last saved.
     row_changes: BTreeMap<HobtId, i64>,
     file_pages: HashMap<FileId, u32>,
-    /// Pages that are damaged so far: a later record may make them anew, or their extents may be free in the end.
+    /// Pages that are damaged so far: a later record may rewrite them, or their extents may be free in the end.
     broken: BTreeSet<PageId>,
-    /// What this database decided for others.
+    /// Decisions of this database for other databases.
     decisions: Vec<RecoveredDecision>,
     summary: RecoverySummary,
 }
@@ -227,7 +228,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Finds out what became of transactions that others decide on.
+    /// Finds out the outcome of transactions that other databases decide.
     fn decide(&mut self, ask: AskCoordinator<'_>) -> Result<(), AccessError> {
         for known in self.transactions.values_mut().filter(|known| !known.committed) {
             if let Some(prepared) = &known.prepared {
@@ -237,7 +238,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// A transaction has committed: what it had put off is still to be done, if there is any.
+    /// Notes that a transaction has committed: only its deferred actions are still to be done, if there are any.
     fn commit(&mut self, id: u64) {
         if let Some(known) = self.transactions.get_mut(&id) {
             known.committed = true;
@@ -297,8 +298,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Counts rows that came or went since the last checkpoint began; it saved the count of every HOBT that had changed
-    /// before.
+    /// Counts rows that were inserted or deleted since the last checkpoint began. That checkpoint saved the count of
+    /// every HOBT that had changed before.
     fn count(&mut self, record: &Record, hobt: HobtId, rows: i64) {
         if rows != 0 && record.lsn >= self.recovered.redo_start {
             *self.row_changes.entry(hobt).or_default() += rows;
@@ -312,7 +313,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Counts what taking a change back will append, should its transaction not have committed.
+    /// Adds up what the undo of a change will append, in case its transaction did not commit.
     fn expect_undo(&mut self, record: &Record, change: &ChangeRecord) {
         let is_old = record.lsn < self.recovered.redo_start;
         let known = self.transactions.get_mut(&record.transaction).filter(|_| change.undo.is_some());
@@ -323,8 +324,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Extents that a committed transaction had put off to free are free once the record of their bits is there, which
-    /// is the only change of such a page that it makes then.
+    /// Removes extents that a committed transaction had deferred to free from the pending ones: they are free once the
+    /// record of their bits is there. After its commit a transaction changes such a page only for that.
     fn forget_freed(&mut self, id: u64, change: &ChangeRecord) {
         let Some(known) = self.transactions.get_mut(&id).filter(|known| known.committed) else { return };
         if let Some(freed) = &change.freed {
@@ -332,13 +333,13 @@ impl Recovery<'_> {
         }
     }
 
-    /// Gives each file the size that it had.
+    /// Restores the size of each file.
     fn size_files(&self) -> Result<(), AccessError> {
         for file in self.storage.files() {
             let described = file.size_pages();
             let pages = self.file_pages.get(&file.id()).copied().unwrap_or(0).max(described);
             let bytes = u64::from(pages) * PAGE_SIZE as u64;
-            // The file system may have lost a growth that the log has; what lay there is in the log too.
+            // The file system may have lost a growth that the log has; the content of these pages is in the log too.
             if file.disk().size()? < bytes {
                 file.disk().set_size(bytes)?;
             }
@@ -363,7 +364,7 @@ impl Recovery<'_> {
         })
     }
 
-    /// What a record changes in one page, in order.
+    /// Redoes the changes of a record in one page, in order.
     fn redo_page(
         &mut self,
         record: &Record,
@@ -371,7 +372,7 @@ impl Recovery<'_> {
         hobt: HobtId,
         changes: &[PageChange],
     ) -> Result<(), AccessError> {
-        // A file that was removed from the database since has no pages to be redone.
+        // A file that was removed from the database since has no pages to redo.
         let Ok(file) = self.storage.file(id.file) else { return Ok(()) };
         if id.number >= file.size_pages() {
             return Err(self.storage.damaged(id, PageDamage::Structure { rule: "a page behind the end of its file" }));
@@ -399,7 +400,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The page as the disk has it; `None` if it is damaged and this record does not say what is in it.
+    /// The page as it is on disk; `None` if it is damaged and this record does not determine its content.
     fn page_to_redo<'f>(
         &mut self,
         file: &'f DataFile,
@@ -420,12 +421,12 @@ impl Recovery<'_> {
         file.pool_file().create(id.number).map(Some).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
-    /// Takes back what open transactions did, over all of them the latest first.
+    /// Undoes the changes of open transactions, over all of them the latest first.
     fn undo(&mut self) -> Result<(), AccessError> {
         let losers: Vec<u64> =
             self.transactions.iter().filter(|(_, known)| !known.committed).map(|(id, _)| *id).collect();
         let mut chains = HashMap::new();
-        // By the position of the next record to look at.
+        // By the position of the next record to undo.
         let mut next: BTreeMap<Lsn, u64> = BTreeMap::new();
         for id in losers {
             let known = &self.transactions[&id];
@@ -511,7 +512,7 @@ impl Recovery<'_> {
         tree.undo_change(Some(chain), lsn, done, Stamp(0))
     }
 
-    /// Forgets what memory has of a HOBT whose runs are about to change.
+    /// Drops the in-memory state of a HOBT whose runs are about to change.
     fn close_hobt(&mut self, hobt: HobtId) {
         self.opened.remove(&hobt);
         self.trees.remove(&hobt);
@@ -522,11 +523,11 @@ impl Recovery<'_> {
             return Ok(());
         }
         *self.row_changes.entry(hobt).or_default() += if done.was_inserted { -1 } else { 1 };
-        // The page's newest writer stays: a stamp that no reader waits for any more.
+        // The page's newest writer stays: no reader waits for that stamp any more.
         self.opened_for_rows(hobt)?.undo_row(Some(chain), done, Stamp(0))
     }
 
-    /// A heap of which single rows are undone; its run list does not count.
+    /// A heap of which single rows are undone. Its run list is not used.
     fn opened_for_rows(&mut self, hobt: HobtId) -> Result<Arc<Hobt>, AccessError> {
         let opened = match self.opened.get(&hobt) {
             Some(opened) => Arc::clone(opened),
@@ -536,7 +537,7 @@ impl Recovery<'_> {
         Ok(opened)
     }
 
-    /// The HOBT as its run list is at this moment of the undo.
+    /// The HOBT with its run list at this moment of the undo.
     fn open_hobt(&self, id: HobtId) -> Result<Arc<Hobt>, AccessError> {
         let known = self.hobts.get(&id).ok_or_else(|| {
             AccessError::LogFailed(format!("the log does not say what the rows of HOBT {id} look like"))
@@ -546,13 +547,14 @@ impl Recovery<'_> {
         Hobt::open_to_undo(self.storage, identity.with_key(known.key.clone()))
     }
 
-    /// Does what committed transactions had put off.
+    /// Does the deferred actions of committed transactions.
     fn finish_committed(&mut self) -> Result<(), AccessError> {
         for (id, known) in std::mem::take(&mut self.transactions) {
             let first = known.first.min(self.recovered.keep);
             let chain = self.log.resume(id, first, known.last, 0);
             if known.prepared.is_some() {
-                // Here too, so that nobody is asked again. One that had it already has it twice.
+                // Committed here too, so that the coordinator is not asked again. If it had a commit record, it now has
+                // two.
                 chain.append(COMMIT_RECORD, &[])?;
             }
             for (first, extents) in known.pending.into_values() {
@@ -567,7 +569,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// A page that stayed damaged matters if somebody has it.
+    /// Refuses pages that stayed damaged, if they are allocated.
     fn refuse_broken(&self) -> Result<(), AccessError> {
         for &id in &self.broken {
             let file = self.storage.file(id.file)?;
@@ -579,18 +581,18 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Writes how many rows each HOBT has, of those that are there still.
+    /// Saves the number of rows of each HOBT that still exists.
     fn save_counts(&mut self) -> Result<(), AccessError> {
         for (&id, &rows) in self.row_changes.iter().filter(|(_, rows)| **rows != 0) {
             let Some(known) = self.hobts.get(&id) else { continue };
-            // What was dropped may have lain in a file that was removed since.
+            // A dropped HOBT may have been in a file that was removed since.
             let Ok(file) = self.storage.file(known.run_list.file) else { continue };
             if !file.is_allocated(known.run_list.number / EXTENT_PAGES) {
                 continue;
             }
             match self.open_hobt(id) {
                 Ok(hobt) => hobt.add_to_count(rows)?,
-                // What was dropped may have made room for something else.
+                // The pages of a dropped HOBT may have another use by now.
                 Err(AccessError::Damaged { .. }) => {}
                 Err(error) => return Err(error),
             }

@@ -1,4 +1,4 @@
-//! Where the rows of one partition of a table or index are: in a heap or in a B+tree.
+//! The store of one partition of a table or index: a heap or a B+tree.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use crate::{BTree, Hobt};
 /// A heap or a B+tree.
 #[derive(Clone, Debug)]
 pub enum RowStore {
-    /// Rows in no order, found by their page and slot.
+    /// Rows in no order, found by RID.
     Heap(Arc<Hobt>),
-    /// Rows in the order of a key, found by it.
+    /// Rows in the order of a key, found by the key.
     Tree(Arc<BTree>),
 }
 

@@ -1,9 +1,9 @@
-//! The data files of one database: which extents are free, how files fill and grow.
+//! The data files of one database: which extents are free, how files are filled and grow.
 //!
-//! Extents are handed out in runs as long as the caller asks for and the file has in one piece. Among the files of a
-//! filegroup runs are dealt by free space (stride scheduling), so that files fill in proportion and, when one of them
-//! is smaller, it gets its share and no more. Where several files have room, a run is a small part of its file's, or
-//! short (`deal`). The bits on disk are changed through the pool; a copy in memory answers the searches.
+//! An extent run is as long as the caller asks for and the file has in one piece. Among the files of a filegroup runs
+//! are dealt by free space (stride scheduling), so that files fill in proportion, and a smaller file gets only its
+//! share. If several files have room, a run is a small part of its file's free space, or short (`deal`). The bits on
+//! disk are changed through the pool. A copy in memory answers the searches.
 
 use hobt_sync::planted::{self, Bug};
 use std::collections::HashMap;
@@ -33,13 +33,13 @@ mod removal;
 /// What extents are allocated for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Something new: it is refused where the filegroup is full.
+    /// New data: refused if the filegroup is full.
     Work,
-    /// Something that is taken back, which must not fail: the files grow beyond what they may, if the disk has room.
+    /// An undo, which must not fail: files grow beyond their limits if the disk has room.
     Undo,
 }
 
-/// By how much a file grows beyond its limit for an undo, in extents, and by how much where the disk has no room for
+/// By how many extents a file grows beyond its limit for an undo: the first, or the second if the disk has no room for
 /// that.
 const UNDO_GROWTH_EXTENTS: [u32; 2] = [8, 1];
 
@@ -59,15 +59,15 @@ impl Default for StorageSettings {
 }
 
 impl StorageSettings {
-    /// Runs of at least one extent, and none longer than an interval.
+    /// Limits runs to at least one extent and at most an interval.
     fn in_range(self) -> StorageSettings {
         let run_extents_first = self.run_extents_first.clamp(1, EXTENTS_PER_MAP);
         let run_extents_max = self.run_extents_max.clamp(run_extents_first, EXTENTS_PER_MAP);
         StorageSettings { run_extents_first, run_extents_max }
     }
 
-    /// The length of the run after one of `extents`, where runs are dealt among so many files: the more there are, the
-    /// more slowly runs grow, so that no file gets half of a table in one run.
+    /// The length of the run after one of `extents`, if runs are dealt among `files` files. With more files runs grow
+    /// more slowly, so that no file gets half of a table in one run.
     fn next_run(&self, extents: u32, files: u32) -> u32 {
         extents.saturating_add(extents.div_ceil(files.max(1))).clamp(1, self.run_extents_max)
     }
@@ -80,11 +80,11 @@ pub struct Allocated {
     pub first: PageId,
     /// How long it is, in extents.
     pub extents: u32,
-    /// The position of the record that says so; 0 in a database without a log.
+    /// The position of its record; 0 in a database without a log.
     pub lsn: Lsn,
 }
 
-/// A data file on its way into a [`Storage`].
+/// Describes a data file that is to become part of a [`Storage`].
 #[derive(Clone)]
 pub struct DataFileDescription {
     /// Its id.
@@ -93,13 +93,13 @@ pub struct DataFileDescription {
     pub filegroup: FilegroupId,
     /// Its logical name.
     pub name: String,
-    /// Where it lies, for messages.
+    /// Its path, for messages.
     pub path: PathBuf,
     /// The open file.
     pub disk: Arc<dyn DiskFile>,
     /// Its size in pages.
     pub size_pages: u32,
-    /// Growth in pages; 0 if `growth_percent` counts, and no growth if both are 0.
+    /// Growth in pages; 0 if `growth_percent` applies. No growth if both are 0.
     pub growth_pages: u32,
     /// Growth in percent of the size.
     pub growth_percent: u32,
@@ -112,9 +112,9 @@ pub struct DataFile {
     description: DataFileDescription,
     pool_file: Arc<PoolFile>,
     free: Mutex<FreeExtents>,
-    /// The file's turn in the deal; changed under the storage's `dealing`.
+    /// The file's credit in the deal; changed under the storage's `dealing`.
     credit: Mutex<f64>,
-    /// It gives no extents and does not grow; changed under the storage's `growth` and `dealing`.
+    /// No extents are allocated from it and it does not grow; changed under the storage's `growth` and `dealing`.
     is_set_aside: AtomicBool,
 }
 
@@ -144,7 +144,7 @@ impl DataFile {
         &self.description.name
     }
 
-    /// Where it lies.
+    /// Its path.
     pub fn path(&self) -> &PathBuf {
         &self.description.path
     }
@@ -177,7 +177,7 @@ impl DataFile {
         AccessError::Damaged { file: self.name().to_owned(), page: PageId::new(self.id(), number), damage }
     }
 
-    /// Shows the bits of each allocation map: the number of its first extent, how many of its extents lie in the file,
+    /// Shows each allocation map to `visit`: the number of its first extent, how many of its extents are in the file,
     /// and the page.
     pub(crate) fn for_each_map(
         &self,
@@ -203,7 +203,7 @@ impl DataFile {
         Err(self.damaged(number, PageDamage::Type { found: header.page_type as u8 }))
     }
 
-    /// Takes over what the allocation maps say.
+    /// Marks in memory the extents that the allocation maps have as allocated.
     pub(crate) fn read_maps(&self) -> Result<(), AccessError> {
         self.for_each_map(&mut |first, count, page| {
             let mut free = self.free.lock();
@@ -215,7 +215,7 @@ impl DataFile {
         })
     }
 
-    /// Whether a run can be some HOBT's: whole in the file, allocated, and none of it for allocation pages.
+    /// Whether a run can belong to a HOBT: it is whole in the file, allocated, and has no allocation page.
     pub(crate) fn can_be_owned(&self, run: &Run) -> Result<(), &'static str> {
         let (first, extents) = (run.first.number / EXTENT_PAGES, run.page_count / EXTENT_PAGES);
         let free = self.free.lock();
@@ -225,12 +225,12 @@ impl DataFile {
         if free.can_be_owned(first, extents) { Ok(()) } else { Err("a run of extents that are not its own") }
     }
 
-    /// Whether memory has the extent as allocated.
+    /// Whether the extent is allocated according to the copy in memory.
     pub(crate) fn is_allocated(&self, extent: u32) -> bool {
         self.free.lock().is_allocated(extent)
     }
 
-    /// How many pages it has, as recovery finds out; no extent of it may be in use yet.
+    /// Sets its number of pages, as found by recovery. No extent of it may be in use yet.
     pub(crate) fn set_size_pages(&self, pages: u32) {
         *self.free.lock() = FreeExtents::new(pages);
     }
@@ -245,10 +245,10 @@ pub struct Storage {
     log: Option<Arc<TransactionLog>>,
     versions: Arc<VersionStore>,
     files: RwLock<Vec<Arc<DataFile>>>,
-    /// Held while a run is dealt, in memory alone.
+    /// Held while a run is dealt, which only changes memory.
     dealing: Mutex<()>,
     growth: Mutex<HashMap<FilegroupId, usize>>,
-    /// Pages that loads build are in the log.
+    /// Whether pages that loads build are logged.
     logs_loads: AtomicBool,
     /// Why the pages cannot be trusted any more.
     broken: OnceLock<String>,
@@ -265,13 +265,13 @@ impl std::fmt::Debug for Storage {
 enum GrowBy {
     /// By its step at least.
     Step,
-    /// By less, where the disk has no room for the step.
+    /// By less, if the disk has no room for the step.
     Less,
 }
 
 impl Storage {
-    /// A database without files yet; `database_tag` stands in every page of it. With a log its changes outlive a crash;
-    /// without one, as in `tempdb`, it is lost then.
+    /// A database without files yet. `database_tag` is in the header of every page. With a log its changes survive a
+    /// crash. Without one, as in `tempdb`, they are lost.
     pub fn new(
         database: DatabaseId,
         database_tag: u32,
@@ -294,9 +294,8 @@ impl Storage {
         })
     }
 
-    /// Says whether pages that loads build are in the log too, from the next page on: for backups of the log, from
-    /// which they are to be restored. Recovery from a crash needs them in neither case: they are on the disk before
-    /// their commit.
+    /// Sets whether pages that loads build are logged too, from the next page on: backups of the log then can restore
+    /// them. Recovery from a crash does not need these records: the pages are on disk before the load commits.
     pub fn set_logs_loads(&self, logs: bool) {
         self.logs_loads.store(logs, Ordering::Relaxed);
     }
@@ -306,11 +305,11 @@ impl Storage {
         self.logs_loads.load(Ordering::Relaxed)
     }
 
-    /// Says that pages are not what they should be, in memory or on disk: a change stopped half-way, or could not be
-    /// undone. Nothing takes this back; the first reason stays.
+    /// Marks the pages as broken, in memory or on disk: a change stopped half-way, or could not be undone. This cannot
+    /// be reset. The first reason stays.
     pub fn mark_broken(&self, reason: &str) {
         self.broken.get_or_init(|| reason.to_owned());
-        // What the log does not have must not come to the disk: recovery starts from what is there.
+        // Changes that the log does not have must not be written to disk: recovery starts from what is there.
         self.files.read().iter().for_each(|file| file.pool_file.freeze());
     }
 
@@ -319,7 +318,7 @@ impl Storage {
         self.broken.get().map(String::as_str)
     }
 
-    /// Runs a change that must not stop half-way: a panic in it marks the pages as broken. Errors are the caller's.
+    /// Runs a change that must not stop half-way: a panic in it marks the pages as broken. Errors are returned.
     pub fn in_one_piece<R>(&self, change: impl FnOnce() -> R) -> R {
         struct Armed<'a>(&'a Storage);
         impl Drop for Armed<'_> {
@@ -333,7 +332,7 @@ impl Storage {
         result
     }
 
-    /// Runs an action that only tidies up, behind a transaction: it is left out when the log has no room for it.
+    /// Runs an action that only tidies up after a transaction. It is skipped if the log has no room for it.
     pub(crate) fn tidy(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {
         self.end(|| match action() {
             Err(AccessError::LogFull { .. }) => Ok(()),
@@ -341,13 +340,13 @@ impl Storage {
         })
     }
 
-    /// Takes back a change of pages that can be trusted. Behind an undo that failed, those of what came before it would
-    /// not find what they expect; recovery undoes the transaction instead.
+    /// Undoes a change of pages that can be trusted. After an undo that failed, the undo of earlier changes would not
+    /// find what it expects. Recovery undoes the transaction instead.
     pub(crate) fn undo(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {
         self.broken().map_or_else(|| self.end(action), |why| Err(UndoError(why.to_owned())))
     }
 
-    /// Runs the last that a statement does to pages, its undo or what it had put off: if it fails, they are broken.
+    /// Runs the last action of a statement on pages, its undo or a deferred action. If it fails, the pages are broken.
     pub(crate) fn end(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {
         self.in_one_piece(action).map_err(|error| {
             self.mark_broken(&error.to_string());
@@ -365,12 +364,12 @@ impl Storage {
         self.log.as_ref()
     }
 
-    /// What stood in its rows' places before they were changed.
+    /// The earlier versions of its rows.
     pub fn versions(&self) -> &Arc<VersionStore> {
         &self.versions
     }
 
-    /// What stands in every page's header.
+    /// The tag in every page's header.
     pub fn database_tag(&self) -> u32 {
         self.database_tag
     }
@@ -390,11 +389,11 @@ impl Storage {
         *self.settings.write() = settings.in_range();
     }
 
-    /// Takes a new, empty file in: gives it its size and formats its allocation maps. The header pages are the
-    /// caller's. Pages behind the last whole extent are not used.
+    /// Adds a new, empty file: gives it its size and formats its allocation maps. The caller writes the header pages.
+    /// Pages behind the last whole extent are not used.
     ///
     /// # Errors
-    /// The device has no room or fails; the file is not taken in then.
+    /// The device has no room or fails. The file is not added then.
     pub fn create_file(&self, description: DataFileDescription) -> Result<(), AccessError> {
         description.disk.set_size(u64::from(description.size_pages) * PAGE_SIZE as u64)?;
         let file = self.register(description);
@@ -402,10 +401,10 @@ impl Storage {
         self.take_in(file, formatted)
     }
 
-    /// Takes an existing file in and reads its allocation maps.
+    /// Adds an existing file and reads its allocation maps.
     ///
     /// # Errors
-    /// The file is shorter than described, or a map is damaged or cannot be read; the file is not taken in then.
+    /// The file is shorter than described, or a map is damaged or cannot be read. The file is not added then.
     pub fn open_file(&self, description: DataFileDescription) -> Result<(), AccessError> {
         let pages = description.disk.size()? / PAGE_SIZE as u64;
         if pages < u64::from(description.size_pages) {
@@ -419,13 +418,13 @@ impl Storage {
         self.take_in(file, read)
     }
 
-    /// Takes an existing file in whose pages are those that a crash left; [`crate::recover`] looks into them.
+    /// Adds an existing file whose pages are as a crash left them. [`crate::recover`] repairs them.
     pub fn open_file_to_recover(&self, description: DataFileDescription) {
         let file = self.register(description);
         self.files.write().push(file);
     }
 
-    /// Keeps a file that is ready, and takes one that failed out of the pool again.
+    /// Adds a file that is ready, and removes one that failed from the pool.
     fn take_in(&self, file: Arc<DataFile>, ready: Result<(), AccessError>) -> Result<(), AccessError> {
         match ready {
             Ok(()) => self.files.write().push(file),
@@ -450,7 +449,7 @@ impl Storage {
         Arc::new(DataFile { description, pool_file, free, credit: Mutex::new(0.0), is_set_aside })
     }
 
-    /// The files, in the order in which they were taken in.
+    /// The files, in the order in which they were added.
     pub fn files(&self) -> Vec<Arc<DataFile>> {
         self.files.read().clone()
     }
@@ -458,15 +457,15 @@ impl Storage {
     /// A file by its id.
     ///
     /// # Errors
-    /// There is no such file: a page refers to what is not there.
+    /// There is no such file: a page refers to a file that does not exist.
     pub fn file(&self, id: FileId) -> Result<Arc<DataFile>, AccessError> {
         let files = self.files.read();
         let file = files.iter().find(|file| file.id() == id);
         file.cloned().ok_or_else(|| AccessError::Closed(format!("the database has no file {id}")))
     }
 
-    /// Allocates a run of up to `wanted` extents in one file of `filegroup`; at least one. The caller registers the
-    /// undo ([`Storage::free_undone`] with the record's position); recovery knows it from the record in `chain`.
+    /// Allocates a run of up to `wanted` extents, at least one, in one file of `filegroup`. The caller registers the
+    /// undo ([`Storage::free_undone`] with the record's position). Recovery knows it from the record in `chain`.
     ///
     /// # Errors
     /// `FilegroupFull` when no file has a free extent or can grow; the log is full.
@@ -481,7 +480,7 @@ impl Storage {
         self.in_one_piece(|| self.allocate_run(chain, purpose, filegroup, wanted))
     }
 
-    /// Allocates a run for a statement, which gives it back if it is undone.
+    /// Allocates a run for a statement. It is freed if the statement is undone.
     ///
     /// # Errors
     /// `FilegroupFull` when no file has a free extent or can grow; the log is full.
@@ -523,11 +522,11 @@ impl Storage {
         }
     }
 
-    /// Gives extents back, at once.
+    /// Frees extents at once.
     ///
     /// # Errors
-    /// They are not allocated, or hold allocation pages: whoever frees them read a damaged list. Or the allocation map
-    /// cannot be read or written.
+    /// They are not allocated, or hold allocation pages: the caller read a damaged list. Or the allocation map cannot
+    /// be read or written.
     pub fn free(&self, first: PageId, extents: u32) -> Result<(), AccessError> {
         self.free_as(first, extents, Logged::structure())
     }
@@ -547,25 +546,25 @@ impl Storage {
         })
     }
 
-    /// Gives back what was allocated by a transaction that is being undone.
+    /// Frees extents that were allocated by a transaction that is being undone.
     pub(crate) fn free_undone(&self, chain: Option<&Arc<LogChain>>, run: &Allocated) -> Result<(), AccessError> {
         self.free_as(run.first, run.extents, Logged::of(chain).compensating(run.lsn))
     }
 
-    /// Notes that extents are to be given back once the transaction has committed, also if a crash comes in between;
+    /// Logs that extents are to be freed once the transaction has committed, even if a crash comes in between. Returns
     /// the position of the record.
     fn log_pending_free(&self, chain: Option<&Arc<LogChain>>, first: PageId, extents: u32) -> Result<Lsn, AccessError> {
         let Some(chain) = chain else { return Ok(Lsn(0)) };
-        // The record, and that of the extents' bits later, which may need an image.
+        // Room for this record, and for the later record of the extents' bits, which may need an image.
         let payload = encode_free(first, extents);
         chain.reserve(2 * PAGE_SIZE)?;
         Ok(chain.append(kind::PENDING_FREE, &payload)?.lsn)
     }
 
-    /// Gives extents back when the statement commits.
+    /// Frees extents when the statement commits.
     ///
     /// # Errors
-    /// The log is full or has failed; the extents stay.
+    /// The log is full or has failed. The extents stay allocated.
     pub(crate) fn free_on_commit(
         self: &Arc<Storage>,
         context: &StatementContext,
@@ -575,7 +574,7 @@ impl Storage {
         let chain = self.chain_of(context);
         let lsn = self.log_pending_free(chain.as_ref(), first, extents)?;
         let (storage, undone) = (Arc::clone(self), chain.clone());
-        // A statement may be undone whose transaction commits.
+        // A statement may be undone although its transaction commits.
         context.on_undo(move || storage.undo(|| storage.undone(undone.as_ref(), lsn, HobtId(0), 0)));
         let storage = Arc::clone(self);
         if planted::has(Bug::ExtentsFreedAtOnce) {
@@ -585,7 +584,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Gives extents back as [`Storage::log_pending_free`] said.
+    /// Frees extents as announced by [`Storage::log_pending_free`].
     pub(crate) fn free_pending(
         &self,
         chain: Option<&Arc<LogChain>>,
@@ -595,8 +594,8 @@ impl Storage {
         self.free_as(first, extents, Logged::of(chain).freeing(first, extents))
     }
 
-    /// Begins a small transaction that frees runs once it has committed; the caller commits it with the change after
-    /// which nothing names them any more. `None` in a database without a log.
+    /// Begins a small transaction that frees runs once it has committed. The caller commits it with the change after
+    /// which no list names the runs any more. `None` in a database without a log.
     pub(crate) fn begin_freeing(&self, gone: &[Run]) -> Result<Option<Arc<LogChain>>, AccessError> {
         let Some(log) = self.log.as_ref().filter(|_| !gone.is_empty()) else { return Ok(None) };
         let chain = log.begin_structure();
@@ -617,7 +616,7 @@ impl Storage {
         chain.map_or(Ok(()), |chain| Ok(chain.end()?))
     }
 
-    /// Sets the bits of extents `first..first + count` on disk (through the pool); the position of the record.
+    /// Sets the bits of extents `first..first + count` on disk (through the pool). Returns the position of the record.
     fn write_bits(
         &self,
         file: &DataFile,
@@ -654,8 +653,8 @@ impl Storage {
         Ok(())
     }
 
-    /// Grows one file of the filegroup, each in its turn, for a run that `chain` is to log; for an undo one that may
-    /// not grow, if none may.
+    /// Grows one file of the filegroup, in turn, for a run that `chain` is to log. For an undo, a file may grow beyond
+    /// its limit if none may grow otherwise.
     fn grow(
         &self,
         filegroup: FilegroupId,
@@ -672,7 +671,7 @@ impl Storage {
         let turn = turns.entry(filegroup).or_default();
         let mut reason = "its files may not grow; add a file or allow growth".to_owned();
         let no_space = |file: &DataFile| format!("the disk of file '{}' has no room left", file.name());
-        // By less than a step only where no disk has room for one.
+        // By less than a step only if no disk has room for a step.
         for (by, step) in
             [GrowBy::Step, GrowBy::Less].into_iter().flat_map(|by| (0..files.len()).map(move |it| (by, it)))
         {
@@ -699,8 +698,8 @@ impl Storage {
         Err(AccessError::FilegroupFull { filegroup, reason })
     }
 
-    /// Grows `file` by its growth step, and by `wanted` extents if the disk has room for them, or by what the disk has
-    /// room for, found by halving; `false` if it may not grow.
+    /// Grows `file` by its growth step, or by `wanted` extents if that is more and the disk has room for them. With
+    /// [`GrowBy::Less`] it grows by what the disk has room for, found by halving. Returns `false` if it may not grow.
     fn grow_file(
         &self,
         file: &Arc<DataFile>,
@@ -739,11 +738,11 @@ impl Storage {
         }
     }
 
-    /// The file stays larger whatever becomes of `chain`. Where that uses up the room in the log that another has
-    /// reserved, so does this.
+    /// Makes a file larger. That is never undone, whatever becomes of `chain`. If `chain` uses the reservation of
+    /// another chain, so does this.
     ///
-    /// The record comes before the size that others see, so that what they log of the new pages lies behind it. A
-    /// checkpoint may begin between the two: it asks for the size by [`Storage::settled_size_pages`].
+    /// The record is appended before other threads see the new size, so that their records of the new pages come after
+    /// it. A checkpoint may begin between the two: it reads the size by [`Storage::settled_size_pages`].
     fn resize_file(&self, file: &DataFile, target: u32, chain: Option<&Arc<LogChain>>) -> Result<(), AccessError> {
         file.disk().set_size(u64::from(target) * PAGE_SIZE as u64)?;
         self.format_maps(file, file.size_pages(), target, Logged::structure_of(Logged::of(chain)))?;
@@ -763,7 +762,7 @@ impl Storage {
         Ok(())
     }
 
-    /// How many pages a file has, while none is growing: all growth that the log has before is in it.
+    /// The number of pages of a file while no file is growing: all growth that the log has before is included.
     ///
     /// # Errors
     /// There is no such file.
@@ -777,7 +776,7 @@ impl Storage {
         AccessError::Damaged { file, page, damage }
     }
 
-    /// Begins a checkpoint: what is changed from now on is redone by a recovery that begins here. Its position, for
+    /// Begins a checkpoint: changes from now on are redone by a recovery that begins here. Returns its position for
     /// [`Storage::end_checkpoint`]; `None` in a database without a log.
     ///
     /// # Errors
@@ -789,16 +788,16 @@ impl Storage {
         Ok(Some(log.log().begin_epoch(&record)?.lsn))
     }
 
-    /// Ends a checkpoint whose pages have all been written ([`Storage::flush`]): from now on recovery begins where it
-    /// began, and the log keeps what is before only for transactions that are open still.
+    /// Ends a checkpoint whose pages have all been written ([`Storage::flush`]). From now on recovery begins where the
+    /// checkpoint began, and the log keeps older records only for transactions that are still open.
     ///
     /// # Errors
-    /// The log has failed; or it is full, and a later checkpoint does what this one has not.
+    /// The log has failed; or it is full, and a later checkpoint does the work of this one.
     pub fn end_checkpoint(&self, begun: Option<Lsn>) -> Result<(), AccessError> {
         let (Some(log), Some(begun)) = (&self.log, begun) else { return Ok(()) };
         let counted = planted::has(Bug::EndNotDurableAtCheckpoint).then(|| log.oldest());
-        // Recovery will begin behind what they were written in first; what flushes the ends of transactions flushes
-        // these, too.
+        // Recovery will begin behind the records in which decisions were first written. The flush of the transactions'
+        // end records flushes the new records too.
         log.carry_decisions()?;
         let oldest = match counted {
             None => log.needed_from()?,
@@ -833,18 +832,18 @@ impl Storage {
         Ok(())
     }
 
-    /// Takes the files out of the pool; call after a checkpoint.
+    /// Removes the files from the pool. Call it after a checkpoint.
     ///
     /// # Errors
-    /// A page is still dirty or in use; that file and those behind it stay.
+    /// A page is still dirty or in use. That file and those after it stay.
     pub fn close(&self) -> Result<(), AccessError> {
         self.leave(Dirty::Refuse)
     }
 
-    /// Takes the files out of the pool and forgets what was not written: for a database that is dropped.
+    /// Removes the files from the pool and discards dirty pages: for a database that is dropped.
     ///
     /// # Errors
-    /// A page is still in use; that file and those behind it stay.
+    /// A page is still in use. That file and those after it stay.
     pub fn discard(&self) -> Result<(), AccessError> {
         self.leave(Dirty::Discard)
     }

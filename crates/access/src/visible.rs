@@ -6,13 +6,13 @@ use hobt_page::PageBytes;
 pub(crate) enum VisiblePage {
     /// All of it.
     AsItStands,
-    /// None of it: whoever loaded it is not seen.
+    /// None of it: the load that built it is not visible.
     Nothing,
-    /// These pages instead, with changes taken back, in the page's order. A heap's page is one.
+    /// These pages instead, with changes undone, in the page's order. For a heap's page it is one.
     Otherwise(Vec<PagePiece>),
 }
 
-/// A page, or a part of it, with changes taken back.
+/// A page, or a part of it, with changes undone.
 pub(crate) struct PagePiece {
     /// The position in the page of its first row.
     pub(crate) first: usize,

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! interpreter --statement--> binder --LogicalPlan--> execute --rows--> interpreter
-//!                            wrap: kernels as functions of DataFusion   source: tables as DataFusion sees them
+//!                            wrap: kernels as functions of DataFusion   source: tables as DataFusion's providers
 //! ```
-//! The only crate that names DataFusion. It never sees the bytes of a page.
+//! The only crate that uses DataFusion. It never accesses the bytes of a page.
 
 pub mod access_path;
 pub mod binder;

@@ -1,11 +1,11 @@
-//! What transactions write into one database's log, and which of them are open.
+//! What transactions write into one database's log, and which transactions are open there.
 //!
-//! [`TransactionLog`] is a log with the list of who is writing into it: a checkpoint asks it how far back recovery
-//! would have to read. A [`LogChain`] is one transaction in one log; its records name each other backwards.
-//! [`LogChains`] are those of one transaction, at most one a database, begun at its first change there.
+//! [`TransactionLog`] is a log with the list of the transactions that write into it: a checkpoint asks it how far back
+//! recovery would have to read. A [`LogChain`] is one transaction in one log. Its records are linked backwards.
+//! [`LogChains`] are the chains of one transaction, at most one a database, each begun at its first change there.
 //!
-//! Leaves to others: what a record says (crate `access`), apart from those that end a transaction or are about to
-//! ([`decision`](crate::decision) for those over several databases).
+//! Left to others: the content of records (crate `access`), except those that prepare or end a transaction
+//! ([`decision`](crate::decision) for transactions over several databases).
 
 use hobt_sync::planted::{self, Bug};
 use std::collections::HashMap;
@@ -26,17 +26,17 @@ use crate::decision::{
 };
 use crate::locks::LockOwner;
 
-/// The kind of the record that makes a transaction's changes last.
+/// The kind of a commit record: it makes a transaction's changes durable.
 pub const COMMIT_RECORD: u8 = 1;
-/// The kind of a transaction's last record: nothing of it is left to be done or undone.
+/// The kind of a transaction's last record, the end record: nothing of it is left to be done or undone.
 pub const END_RECORD: u8 = 2;
 
-/// The kind of the record that says that a transaction will do as another database's log decides.
+/// The kind of a prepare record: the transaction will do as another database's log decides.
 pub const PREPARE_RECORD: u8 = 3;
-/// The kind of the record by which a checkpoint keeps a decision that others may still ask for.
+/// The kind of the record by which a checkpoint keeps a decision that participants may still ask for.
 pub const DECISION_RECORD: u8 = 4;
 
-/// Transactions of the storage's own are numbered from here; stamps of users' transactions stay below.
+/// The storage's own transactions are numbered from here. Stamps of users' transactions stay below.
 const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
 
 /// When a commit may return before it is durable.
@@ -46,9 +46,9 @@ pub enum DelayedDurability {
     /// Never.
     #[default]
     Disabled,
-    /// When the transaction asks for it.
+    /// If the transaction asks for it.
     Allowed,
-    /// Always, but for transactions over several databases.
+    /// Always, except for transactions over several databases.
     Forced,
 }
 
@@ -72,25 +72,25 @@ impl DelayedDurability {
     }
 }
 
-/// Bits of the storage's own transactions' numbers that count them; above are the lives of the log. A crash inside a
-/// recovery leaves some of two lives in one log, which are told apart by their numbers.
+/// The low bits of the numbers of the storage's own transactions, which count them. The bits above are the life of the
+/// log. A crash inside a recovery leaves such transactions of two lives in one log, and the numbers tell them apart.
 const STRUCTURE_COUNT_BITS: u32 = 40;
 
-/// Bytes of the records that end a user's transaction: its preparation, its commit, and the one that says that nothing
-/// is left to be done. A commit that names many databases reserves what it takes beside that.
+/// Bytes of the records that end a user's transaction: prepare, commit and end records. A commit that names many
+/// databases reserves more than this.
 const ENDING_BYTES: u64 = 512;
-/// Databases whose names a commit has room for in that.
+/// The number of other databases that a commit record of that size can name.
 const ENDING_PARTICIPANTS: usize = 16;
 const _: () = assert!(
     (record_bytes(PREPARE_BYTES) + record_bytes(decision_bytes(ENDING_PARTICIPANTS)) + record_bytes(0)) as u64
         <= ENDING_BYTES
 );
-/// How long one waits between two looks whether a full log has room for a commit that is in it already.
+/// The pause between two attempts to flush a commit that a full log already contains.
 const FULL_PAUSE: Duration = Duration::from_millis(10);
-/// Bytes of the log that are used before a checkpoint is asked for again that found no room.
+/// Bytes of log that are used before a postponed checkpoint, one that found no room, is asked for again.
 const POSTPONED_BYTES: u64 = 64 << 10;
 
-/// Bytes of records that wait for a flush before a delayed commit flushes them: SQL Server's log block.
+/// Bytes of unflushed records from which on a delayed commit flushes them: the size of SQL Server's log block.
 const DELAYED_BYTES_MAX: u64 = 60 << 10;
 
 /// The log of one database, with the transactions that write into it.
@@ -102,7 +102,7 @@ pub struct TransactionLog {
     pub(crate) decisions: Decisions,
     pub(crate) settlements: Arc<Settlements>,
     open: Mutex<HashMap<u64, Open>>,
-    /// Users' transactions that have begun to write.
+    /// How many users' transactions have begun to write.
     begun: AtomicU64,
     next_structure: AtomicU64,
     /// A checkpoint is due when the log has fewer free bytes; 0 while one is asked for.
@@ -110,35 +110,36 @@ pub struct TransactionLog {
     on_due: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// A [`DelayedDurability`].
     delays: AtomicU8,
-    /// Somebody was told that commits wait for a flush, and has not flushed yet.
+    /// `on_delayed` was called, and no flush has begun since.
     flush_is_due: AtomicBool,
     on_delayed: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// The flush of commits that have returned before it: one for all of them.
+    /// The flush reserved for commits that have returned before it: one for all of them.
     late: Reservation,
 }
 
 /// A transaction that has not ended.
 struct Open {
-    /// The beginning of the epoch that its first record may lie in.
+    /// All its records are at or after this position: the beginning of an epoch, or for a resumed transaction the one
+    /// that recovery has given.
     begin: Lsn,
     figures: Arc<Figures>,
 }
 
-/// What a transaction has written and may still write, also for those who look on.
+/// What a transaction has written and may still write, readable by other threads.
 #[derive(Default)]
 struct Figures {
     records: AtomicU64,
     bytes: AtomicU64,
     reservation: Reservation,
-    /// Bytes of what its undo has appended beside its own records because a checkpoint had begun: it needs as much
-    /// again behind the next one.
+    /// Bytes that its undo has appended beside its own records because a checkpoint had begun. It needs as much again
+    /// after the next one.
     spent: AtomicU64,
     first: AtomicU64,
     last: AtomicU64,
 }
 
 impl Figures {
-    /// Counts a record; called by one at a time.
+    /// Counts a record. Not called by two threads at once.
     fn count(&self, appended: Appended, payload: &[u8]) {
         if self.records.fetch_add(1, Ordering::Relaxed) == 0 {
             self.first.store(appended.lsn.0, Ordering::Relaxed);
@@ -155,7 +156,7 @@ pub struct OpenChain {
     pub transaction: u64,
     /// Records.
     pub records: u64,
-    /// Bytes of them.
+    /// Bytes of these records.
     pub bytes: u64,
     /// Bytes that it may still need, for its undo above all.
     pub reserved_bytes: u64,
@@ -172,13 +173,14 @@ impl fmt::Debug for TransactionLog {
 }
 
 impl TransactionLog {
-    /// A log that nobody writes into yet, of no database: no transaction over several has a part in it.
+    /// A log without transactions that belongs to no database: it takes no part in a transaction over several
+    /// databases.
     pub fn new(log: Arc<Log>) -> Arc<TransactionLog> {
         TransactionLog::of_database(log, DatabaseId(0), [0; 16], Arc::default())
     }
 
-    /// The log of a database, which nobody writes into yet. Of the databases that a transaction changed, the one of
-    /// lowest id decides whether it is kept; `settlements` are the instance's.
+    /// The log of a database, without transactions yet. Of the databases that a transaction changed, the one of lowest
+    /// id is the coordinator. `settlements` are the instance's.
     pub fn of_database(
         log: Arc<Log>,
         database: DatabaseId,
@@ -186,7 +188,7 @@ impl TransactionLog {
         settlements: Arc<Settlements>,
     ) -> Arc<TransactionLog> {
         let due_below_bytes = AtomicU64::new(log.free_bytes() / 2);
-        // More lives than these, or more transactions in one, do not come together in one recovery.
+        // One recovery never meets more lives, or more transactions in a life, than these bits can count.
         let lives = if planted::has(Bug::StructuresNumberedAnew) { 0 } else { log.life() << STRUCTURE_COUNT_BITS };
         let next_structure = AtomicU64::new(STRUCTURE_TRANSACTION_FIRST | lives);
         Arc::new(TransactionLog {
@@ -212,21 +214,21 @@ impl TransactionLog {
         &self.log
     }
 
-    /// Says who is to be told when a checkpoint is due: once half of what was free is used. He is called by a
-    /// transaction that may hold pages, and must not wait for any.
+    /// Sets the callback for a checkpoint that is due: once half of what was free is used. A transaction that may hold
+    /// pages calls it, so it must not wait for a page.
     pub fn on_checkpoint_due(&self, tell: impl Fn() + Send + Sync + 'static) {
-        // A second one would be told of what the first is told.
+        // The first callback stays: a second one would get the same calls.
         let _first = self.on_due.set(Box::new(tell));
     }
 
-    /// A checkpoint has ended, well or not: the next is due once half of what is free now is used.
+    /// Called when a checkpoint has ended, successfully or not: the next is due once half of what is free now is used.
     pub fn checkpoint_ended(&self) {
         self.due_below_bytes.store(self.log.free_bytes() / 2, Ordering::Relaxed);
     }
 
-    /// A checkpoint found no room, which is there later: it is asked for again.
+    /// Called when a checkpoint found no room, which may be there later: it will be asked for again.
     pub fn checkpoint_postponed(&self) {
-        // 0 would say that one is asked for.
+        // 0 would mean that one was asked for.
         let due = self.log.free_bytes().saturating_sub(POSTPONED_BYTES).max(1);
         self.due_below_bytes.store(due, Ordering::Relaxed);
     }
@@ -238,7 +240,7 @@ impl TransactionLog {
         }
     }
 
-    /// Asks for a checkpoint, unless one is asked for: then none is due below any number of bytes.
+    /// Asks for a checkpoint, unless one was asked for already. `due_below_bytes` is 0 then, so that none is due.
     fn ask_for_checkpoint(&self, due: u64) {
         if due != 0
             && self.due_below_bytes.compare_exchange(due, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -248,30 +250,30 @@ impl TransactionLog {
         }
     }
 
-    /// Says when commits may return before they are durable, from the next one on.
+    /// Sets when commits may return before they are durable, from the next commit on.
     pub fn set_delayed_durability(&self, delays: DelayedDurability) {
         self.delays.store(delays as u8, Ordering::Relaxed);
     }
 
-    /// Says who is to be told when a commit has returned that is not durable: he calls [`TransactionLog::flush`] soon.
-    /// He is told once until he does. Without him such commits are durable with the next one that waits, or when many
-    /// bytes are.
+    /// Sets the callback for a commit that returned before it is durable. It must have [`TransactionLog::flush`] called
+    /// soon, and is not called again until then. Without a callback such commits become durable with the next commit
+    /// that waits, or once many bytes are unflushed.
     pub fn on_delayed_commit(&self, tell: impl Fn() + Send + Sync + 'static) {
-        // A second one would be told of what the first is told.
+        // The first callback stays: a second one would get the same calls.
         let _first = self.on_delayed.set(Box::new(tell));
     }
 
-    /// Returns when everything that was appended before is durable. Blocks (`WRITELOG`).
+    /// Returns when every record appended before the call is durable. Blocks (`WRITELOG`).
     ///
     /// # Errors
     /// The log has failed, or is full.
     pub fn flush(&self) -> Result<(), LogError> {
-        // Before the end is read: who commits behind it tells again.
+        // Before the end is read: a later commit calls `on_delayed` again.
         self.flush_is_due.store(false, Ordering::SeqCst);
         self.log.flush_for(RoomFor::End(&self.late), Lsn(self.log.end().0 - 1))
     }
 
-    /// Makes sure that a record with a payload of `bytes` finds room, for a change that belongs to no transaction.
+    /// Reserves room for a record with a payload of `bytes`, for a change that belongs to no transaction.
     ///
     /// # Errors
     /// As [`LogChain::reserve`].
@@ -279,7 +281,8 @@ impl TransactionLog {
         self.reserve_for(RoomFor::Work, reservation, record_bytes(bytes) as u64, 0)
     }
 
-    /// Makes sure that a checkpoint's record with a payload of `bytes` finds room: the checkpoint may free more.
+    /// Reserves room for a checkpoint's record with a payload of `bytes`. It may use room that other work may not,
+    /// because the checkpoint may free more.
     ///
     /// # Errors
     /// As [`LogChain::reserve`].
@@ -287,8 +290,8 @@ impl TransactionLog {
         self.reserve_for(RoomFor::Checkpoint, reservation, record_bytes(bytes) as u64, 0)
     }
 
-    /// Reserves what undoing the open transactions will append again once a checkpoint has begun: to be called before
-    /// that.
+    /// Reserves what undoing the open transactions will append again once the next checkpoint has begun. To be called
+    /// before it begins.
     ///
     /// # Errors
     /// [`LogError::Full`]: the checkpoint is to be made when a transaction that is being undone has ended. Or the log
@@ -298,15 +301,15 @@ impl TransactionLog {
         if spent == 0 {
             return Ok(());
         }
-        // Not under the lock: others begin and end while the log grows.
+        // Not under the lock: other transactions begin and end while the log grows.
         let reserved = Reservation::default();
         self.log.reserve_for(RoomFor::Checkpoint, &reserved, spent, 0)?;
-        // Under the lock: a transaction that leaves the list gives back all that is reserved for it.
+        // Under the lock: a transaction that leaves the list releases all that is reserved for it.
         for Open { figures, .. } in self.open.lock().values() {
             let spent = figures.spent.swap(0, Ordering::Relaxed);
             let moved = self.log.move_reserved(&reserved, &figures.reservation, spent);
-            // What was spent since the sum was taken finds its room in what new work leaves (`LEEWAY_BYTES` of the
-            // log), and is reserved before the next checkpoint.
+            // What was spent since the sum was taken fits into what new work leaves free (`LEEWAY_BYTES` of the log),
+            // and is reserved before the next checkpoint.
             figures.spent.fetch_add(spent - moved, Ordering::Relaxed);
         }
         self.log.release(&reserved);
@@ -325,7 +328,7 @@ impl TransactionLog {
             LogError::Full { reason, .. } => {
                 let oldest = self.oldest();
                 let wait = match self.log.truncation_wait(oldest) {
-                    // No segment is in the way, but what those who are open have reserved, mostly to be undone.
+                    // No segment is needed, but open transactions have reserved the room, mostly for their undo.
                     TruncationWait::Nothing if oldest.is_some() => TruncationWait::ActiveTransaction,
                     wait => wait,
                 };
@@ -340,8 +343,8 @@ impl TransactionLog {
         delays == DelayedDurability::Forced as u8 || (is_asked && delays == DelayedDurability::Allowed as u8)
     }
 
-    /// A commit returns whose record ends at `end` and is not durable. The flush that it has reserved is that of all
-    /// such commits.
+    /// Called when a commit whose record ends at `commit.end` returns before it is durable. All such commits share one
+    /// reserved flush.
     fn delayed(&self, commit: Appended, reservation: &Reservation) -> Result<(), LogError> {
         if commit.end.0 - self.log.durable().0.min(commit.end.0) >= DELAYED_BYTES_MAX {
             return self.flush_end(reservation, commit.lsn);
@@ -357,8 +360,8 @@ impl TransactionLog {
         Ok(())
     }
 
-    /// Flushes the record of a transaction's end, for which `reservation` has a flush. Should there be no room all the
-    /// same, it waits for some (`LOGMGR_RESERVE_APPEND`): the record cannot be taken back.
+    /// Flushes the record of a transaction's end. `reservation` has a flush for it. If there is no room all the same,
+    /// it waits for some (`LOGMGR_RESERVE_APPEND`): the record cannot be undone.
     ///
     /// # Errors
     /// The log has failed.
@@ -371,25 +374,24 @@ impl TransactionLog {
             self.ask_for_checkpoint(self.due_below_bytes.load(Ordering::Relaxed));
             let _wait = Wait::begin_working(WaitType::LogMgrReserveAppend);
             if !schedule::wait(Place::LogFlush) {
-                // Room comes of a checkpoint, a backup, a larger MAXSIZE or space on the disk, and no one event tells
-                // of all. The commit is in the log and cannot be taken back; a log that fails or is closed ends the
-                // wait.
+                // A checkpoint, a backup, a larger MAXSIZE or space on the disk makes room, and no one event covers all
+                // of these. The commit is in the log and cannot be undone. A log that fails or is closed ends the wait.
                 std::thread::sleep(FULL_PAUSE);
             }
         }
     }
 
-    /// Transactions that have written and not ended.
+    /// The number of transactions that have written and not ended.
     pub fn open_count(&self) -> usize {
         self.open.lock().len()
     }
 
-    /// Users' transactions that have begun to write since the log was opened.
+    /// The number of users' transactions that have begun to write since the log was opened.
     pub fn begun_count(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// The transactions that have written and not ended, but for the storage's own, in the order of their numbers.
+    /// The users' transactions that have written and not ended, in the order of their numbers.
     pub fn open_chains(&self) -> Vec<OpenChain> {
         let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let open = self.open.lock();
@@ -408,10 +410,10 @@ impl TransactionLog {
         chains
     }
 
-    /// The position that recovery would have to read from for the open transactions' sake; `None` if there are none. To
-    /// be asked after a checkpoint has begun its epoch: who is not in the list then writes behind that. A transaction
-    /// leaves the list when its last record is appended, not when that is durable: [`TransactionLog::needed_from`] is
-    /// what a checkpoint may rely on.
+    /// The position from which recovery would have to read for the open transactions' sake; `None` if there are none.
+    /// To be called after a checkpoint has begun its epoch: a transaction that is not in the list then writes behind
+    /// that point. A transaction leaves the list when its last record is appended, not when that record is durable. A
+    /// checkpoint therefore relies on [`TransactionLog::needed_from`] instead.
     pub fn oldest(&self) -> Option<Lsn> {
         if planted::has(Bug::OldestByLastRecord) {
             let last = |open: &Open| Lsn(open.figures.last.load(Ordering::Relaxed).max(open.begin.0));
@@ -420,39 +422,41 @@ impl TransactionLog {
         self.open.lock().values().map(|open| open.begin).min()
     }
 
-    /// The position before which recovery needs no record, whenever the crash comes: [`TransactionLog::oldest`], once
-    /// the ends of all transactions that are not in the list any more are durable. Without the flush a crash would
-    /// bring a transaction back that has ended, with only the last of its records to undo it by. Blocks (`WRITELOG`).
+    /// The position before which recovery needs no record, whenever the crash comes: [`TransactionLog::oldest`],
+    /// returned once the end records of all transactions that have left the list are durable. Without that flush a
+    /// crash could bring back a transaction that has ended, with only the last of its records to undo it by. Blocks
+    /// (`WRITELOG`).
     ///
     /// # Errors
     /// The log has failed, or is full.
     pub fn needed_from(&self) -> Result<Option<Lsn>, LogError> {
-        // In this order: what leaves the list before it is read has appended its last record before the end is read.
+        // In this order: a transaction that left the list before it is read has appended its last record before the
+        // end is read.
         let oldest = self.oldest();
         self.log.flush_for(RoomFor::Checkpoint, Lsn(self.log.end().0 - 1))?;
         Ok(oldest)
     }
 
-    /// Begins to write for the transaction `id`, a user's.
+    /// Begins the chain of the transaction `id`, a user's.
     fn begin(self: &Arc<TransactionLog>, id: u64, lock_owner: &Arc<LockOwner>) -> Arc<LogChain> {
         assert!(id > 0 && id < STRUCTURE_TRANSACTION_FIRST, "a user's transaction is numbered by its stamp");
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.begin_as(id, None, Some(Arc::clone(lock_owner)))
     }
 
-    /// Begins a transaction of the storage's own, for a change of several pages that is kept or undone by itself.
+    /// Begins a transaction of the storage's own, for a change of several pages that is kept or undone on its own.
     pub fn begin_structure(self: &Arc<TransactionLog>) -> Arc<LogChain> {
         self.begin_structure_for(None)
     }
 
-    /// The same for what the undo of a transaction needs: it takes the room that `payer` has reserved for that, as far
-    /// as it goes, and gives back what is left of it.
+    /// Like [`TransactionLog::begin_structure`], for what the undo of a transaction needs. It uses room that `payer`
+    /// has reserved for its undo, as far as there is any, and returns what is left of it.
     pub fn begin_structure_for(self: &Arc<TransactionLog>, payer: Option<&Arc<LogChain>>) -> Arc<LogChain> {
         self.begin_as(self.next_structure.fetch_add(1, Ordering::Relaxed), payer.cloned(), None)
     }
 
-    /// Goes on with a transaction that a crash left open, whose last record is at `last`, and whose undo appends about
-    /// `bytes`: these are kept from flushes that could come later.
+    /// Continues a transaction that a crash left open, whose last record is at `last`. Its undo appends about `bytes`,
+    /// which are reserved as far as there is room, so that later flushes do not use that room.
     pub fn resume(self: &Arc<TransactionLog>, id: u64, first: Lsn, last: Lsn, bytes: u64) -> Arc<LogChain> {
         let chain = self.begin_as(id, None, None);
         self.log.reserve_up_to(&chain.figures.reservation, bytes);
@@ -474,7 +478,7 @@ impl TransactionLog {
         lock_owner: Option<Arc<LockOwner>>,
     ) -> Arc<LogChain> {
         let figures: Arc<Figures> = Arc::default();
-        // The epoch is looked at before anything is appended, so it is that of the first record or an earlier one.
+        // The epoch is read before anything is appended, so it is that of the first record or an earlier one.
         let open = Open { begin: self.log.epoch().begin, figures: Arc::clone(&figures) };
         self.open.lock().insert(id, open);
         Arc::new(LogChain {
@@ -495,22 +499,23 @@ impl TransactionLog {
 pub struct LogChain {
     owner: Arc<TransactionLog>,
     id: u64,
-    /// Whose room it uses up first.
+    /// The chain whose reservation it uses first.
     payer: Option<Arc<LogChain>>,
-    /// [`LogChain::reserve_once_for_undo`] did.
+    /// Whether [`LogChain::reserve_once_for_undo`] has reserved.
     has_undo_reserve: AtomicBool,
-    /// It has reserved what its end takes.
+    /// Whether the room for its end records is reserved.
     has_ending_reserve: AtomicBool,
-    /// What [`LogChain::note_touched`] was told of: of 64 numbers that follow each other a word of bits.
+    /// What was passed to [`LogChain::note_touched`], as a bitmap: one word for each 64 consecutive numbers.
     touched: Mutex<HashMap<u64, u64>>,
-    /// The last record, held while the next gets its place: the order of the chain is that of the log.
+    /// The last record. Locked while the next one is appended, so that the chain is in the order of the log.
     last: Mutex<Lsn>,
     figures: Arc<Figures>,
-    /// Who holds the transaction's locks: of a deadlock's circle the one fails that has written least.
+    /// The owner of the transaction's locks. It counts log bytes: the victim of a deadlock is the one that has written
+    /// least.
     lock_owner: Option<Arc<LockOwner>>,
 }
 
-/// Which word has the bit of a number, and that bit.
+/// The word that has the bit of a number, and that bit.
 fn touched_bit(what: u64) -> (u64, u64) {
     (what / 64, 1 << (what % 64))
 }
@@ -532,8 +537,8 @@ impl LogChain {
         &self.owner
     }
 
-    /// Makes sure that records with payloads of `bytes` together find room, whatever others do; the first time also
-    /// what ends the transaction.
+    /// Reserves room for records with payloads of `bytes` together, whatever other transactions do. The first call also
+    /// reserves room for the transaction's end records.
     ///
     /// # Errors
     /// [`LogError::Full`], or the log has failed.
@@ -541,7 +546,7 @@ impl LogChain {
         self.owner.tell_if_due();
         let (ending, flushes) = match self.has_ending_reserve.load(Ordering::Relaxed) {
             true => (0, 0),
-            // Nobody waits for the end of one of the storage's own.
+            // The end of a storage transaction is not flushed.
             false if TransactionLog::is_structure(self.id) => (record_bytes(0) as u64, 0),
             false => (ENDING_BYTES, 1),
         };
@@ -549,7 +554,7 @@ impl LogChain {
         let (log, own) = (&self.owner.log, &self.figures.reservation);
         let paid = self.payer.as_ref().map_or(0, |payer| log.move_reserved(&payer.figures.reservation, own, bytes));
         if paid < bytes || flushes > 0 {
-            // What an undo needs is not refused for the sake of what may begin.
+            // An undo may use the room that is kept from new work.
             let room_for = if self.payer.is_some() { RoomFor::Checkpoint } else { RoomFor::Work };
             self.owner.reserve_for(room_for, own, bytes - paid, flushes)?;
         }
@@ -559,7 +564,7 @@ impl LogChain {
         Ok(())
     }
 
-    /// Makes sure that a commit that names so many other databases finds room.
+    /// Reserves room for a commit record that names `participants` other databases.
     ///
     /// # Errors
     /// As [`LogChain::reserve`].
@@ -570,41 +575,42 @@ impl LogChain {
         }
     }
 
-    /// Whether the transaction has not yet changed something, a page or a HOBT: then it reserves what its undo may have
-    /// to log of it as a whole, because a checkpoint has begun in between.
+    /// Whether the transaction has not changed `what`, a page or a HOBT, yet. At the first change it reserves room for
+    /// logging `what` as a whole: its undo has to do that if a checkpoint has begun in between.
     pub fn is_untouched(&self, what: u64) -> bool {
         let (word, bit) = touched_bit(what);
         self.touched.lock().get(&word).is_none_or(|bits| bits & bit == 0)
     }
 
-    /// It has reserved that. A bit of it is kept until the transaction ends, which no memory account counts: a byte for
-    /// two pages or fewer where pages that lie together are changed, 32 for one that lies alone.
+    /// Notes that this room is reserved. A bit is kept until the transaction ends, which no memory account counts. That
+    /// is a byte for two pages or fewer where neighbouring pages are changed, and 32 bytes for a page that lies alone.
     pub fn note_touched(&self, what: u64) {
         let (word, bit) = touched_bit(what);
         *self.touched.lock().entry(word).or_default() |= bit;
     }
 
-    /// Its undo has logged something as a whole, in so many bytes, and would have to behind the next checkpoint again.
+    /// Notes that its undo has logged something as a whole, in `bytes` bytes, and would have to do so again after the
+    /// next checkpoint.
     pub fn note_spent(&self, bytes: usize) {
         self.figures.spent.fetch_add(record_bytes(bytes) as u64, Ordering::Relaxed);
     }
 
-    /// What it has reserved.
+    /// What it has reserved in the log.
     pub fn reservation(&self) -> &Reservation {
         &self.figures.reservation
     }
 
-    /// Whether it has written nothing: then there is nothing to be ended.
+    /// Whether it has written nothing: then it needs no end record.
     fn is_empty(&self) -> bool {
         *self.last.lock() == Lsn(0)
     }
 
-    /// What it has reserved, if it uses up the room of another: for changes that belong to it and to no transaction.
+    /// Its reservation, if it uses the room of another chain: for changes that are part of it and of no transaction.
     pub fn paid_reservation(&self) -> Option<&Reservation> {
         self.payer.is_some().then_some(&self.figures.reservation)
     }
 
-    /// Reserves, once for the transaction, what an undo may need beside the records that it takes back.
+    /// Reserves, once for the transaction, what an undo may need beside the records that it undoes.
     ///
     /// # Errors
     /// As [`LogChain::reserve`].
@@ -623,10 +629,10 @@ impl LogChain {
         }
     }
 
-    /// Appends a record that was decided on in `epoch`. Blocks while the log's ring is full.
+    /// Appends a record that was prepared in `epoch`. Blocks while the log's ring is full.
     ///
     /// # Errors
-    /// A checkpoint has begun since `epoch` was looked at, or the log has failed.
+    /// A checkpoint has begun since `epoch` was read, or the log has failed.
     pub fn append_in(&self, epoch: Epoch, kind: u8, payload: &[u8]) -> Result<Appended, AppendError> {
         let mut last = self.last.lock();
         let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
@@ -649,7 +655,7 @@ impl LogChain {
         Ok(appended)
     }
 
-    /// Makes the transaction last, as the only one of its chains.
+    /// Commits the transaction, whose only chain this is.
     fn commit(&self, asks_for_delay: bool) -> Result<(), LogError> {
         let appended = self.append(COMMIT_RECORD, &[])?;
         if planted::has(Bug::CommitNotDurable) {
@@ -662,7 +668,7 @@ impl LogChain {
         }
     }
 
-    /// Appends the transaction's last record, if it has any, and gives back what it had reserved.
+    /// Appends the transaction's end record, if it has written anything, and releases its reservation.
     ///
     /// # Errors
     /// The log has failed.
@@ -672,7 +678,8 @@ impl LogChain {
         ended
     }
 
-    /// Takes the transaction off the list of those that recovery needs to know of: its last record is appended.
+    /// Removes the transaction from the list of those that recovery needs to know of. Its last record has been
+    /// appended.
     pub fn leave(&self) {
         self.owner.open.lock().remove(&self.id);
         self.give_back();
@@ -690,7 +697,7 @@ impl LogChain {
 
 impl Drop for LogChain {
     fn drop(&mut self) {
-        // One that was not ended stays in the list: recovery will undo it, and needs its records.
+        // A chain that was not ended stays in the list: recovery will undo it, and needs its records.
         self.give_back();
     }
 }
@@ -700,7 +707,7 @@ impl Drop for LogChain {
 pub struct LogChains(Mutex<Vec<Arc<LogChain>>>);
 
 impl LogChains {
-    /// The chain of the transaction `id` in `log`, begun if it has none there. `lock_owner` holds the transaction's
+    /// The chain of the transaction `id` in `log`, begun if there is none yet. `lock_owner` owns the transaction's
     /// locks.
     pub fn of(&self, log: &Arc<TransactionLog>, id: u64, lock_owner: &Arc<LockOwner>) -> Arc<LogChain> {
         let mut chains = self.0.lock();
@@ -712,11 +719,11 @@ impl LogChains {
         chain
     }
 
-    /// Makes the transaction last, in all databases or in none: returns when that is durable, or before, if it asks for
-    /// that or the database always does it so. Blocks (`WRITELOG`).
+    /// Commits the transaction, in all databases or in none. Returns when that is durable, or before if the transaction
+    /// asks for delay and its database allows it, or its database always delays. Blocks (`WRITELOG`).
     ///
     /// # Errors
-    /// A log has failed. Either nothing is decided, and the transaction is to be undone, or recovery will say.
+    /// A log has failed. Either nothing is decided, and the transaction is to be undone, or recovery will decide.
     pub(crate) fn commit(&self, asks_for_delay: bool) -> Result<(), CommitError> {
         let mut chains = self.0.lock().clone();
         chains.retain(|chain| !chain.is_empty());
@@ -728,8 +735,8 @@ impl LogChains {
         }
     }
 
-    /// Ends the chains: what was put off until the commit is done, or all is undone. The transaction's next change
-    /// begins new ones.
+    /// Ends the chains, after the commit actions have run or everything is undone. The transaction's next change begins
+    /// new chains.
     ///
     /// # Errors
     /// A log has failed; all chains are ended all the same.

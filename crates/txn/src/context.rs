@@ -1,4 +1,4 @@
-//! What a statement carries through every layer.
+//! The statement context, which every layer gets.
 
 use std::any::Any;
 use std::fmt;
@@ -22,20 +22,20 @@ use crate::{
 pub struct IoCounts {
     /// Scans and seeks begun.
     pub scans: AtomicU64,
-    /// Pages looked at.
+    /// Pages accessed.
     pub logical_reads: AtomicU64,
-    /// Pages read from disk because somebody waited for them.
+    /// Pages read from disk while a thread waited for them.
     pub physical_reads: AtomicU64,
     /// Pages read from disk ahead of their use.
     pub read_ahead_reads: AtomicU64,
-    /// Pages of large values looked at.
+    /// Pages of large values accessed.
     pub lob_logical_reads: AtomicU64,
     /// Pages of large values read from disk.
     pub lob_physical_reads: AtomicU64,
 }
 
 impl IoCounts {
-    /// Counts a page that was looked at, and whether it had to be read.
+    /// Counts a page access, and whether the page was read from disk.
     pub fn count(&self, physical: bool) {
         self.logical_reads.fetch_add(1, Ordering::Relaxed);
         if physical {
@@ -44,12 +44,12 @@ impl IoCounts {
     }
 }
 
-/// What a statement starts with.
+/// The settings of a new statement.
 #[derive(Debug)]
 pub struct StatementContextSettings {
     /// The session that runs the statement.
     pub session: SessionId,
-    /// The statement's place in the order of writers.
+    /// The statement's position in the order of writers.
     pub stamp: Stamp,
     /// Workers that it may keep busy; at least 1.
     pub degree_of_parallelism: usize,
@@ -57,27 +57,29 @@ pub struct StatementContextSettings {
     pub memory: Arc<MemoryBudget>,
 }
 
-/// What a statement has seen before it was asked to see what is there by now: [`StatementContext::look_at_present`].
+/// The view that a statement had before [`StatementContext::look_at_present`].
 #[must_use = "the statement goes on with what it has seen"]
 pub struct EarlierView(View);
 
-/// What a statement sees of others.
+/// What a statement sees of other transactions' changes.
 enum View {
-    /// What stands in the pages.
+    /// The current rows of the pages.
     Present,
-    /// What was committed when it first looked, and what its transaction and the one beside which it runs have changed.
+    /// What was committed at its first read, with the changes of its own transaction and of the one beside which it
+    /// runs.
     OfStatement { beside: Stamp, seen: Option<Arc<Snapshot>> },
-    /// What was committed when a transaction first looked.
+    /// What was committed at a transaction's first read.
     OfTransaction(Arc<Transaction>),
 }
 
 /// A running statement, shared by its workers.
 ///
-/// It ends by [`StatementContext::commit`] or [`StatementContext::roll_back`]. One that is dropped without either,
-/// because its thread panicked, is rolled back by the last who has it, so that no worker still writes what is undone.
+/// It ends by [`StatementContext::commit`] or [`StatementContext::roll_back`]. If it ends by neither, because its
+/// thread panicked, it is rolled back when the last reference is dropped, so that no worker still writes what is
+/// undone.
 pub struct StatementContext {
     transaction: Arc<Transaction>,
-    /// Where the transaction was when the statement began; `None` if the transaction is the statement's own.
+    /// The point of the transaction at which the statement began; `None` if the transaction is the statement's own.
     begun_at: Option<Savepoint>,
     ended: AtomicBool,
     view: Mutex<View>,
@@ -88,7 +90,7 @@ pub struct StatementContext {
     degree_of_parallelism: usize,
     cancelled: Arc<AtomicBool>,
     memory: MemoryAccount,
-    /// What is let go of when the statement has ended, the last first.
+    /// What is dropped when the statement has ended, the last first.
     held: Mutex<Vec<Box<dyn Any + Send>>>,
     /// See [`StatementContext::note`].
     notes: Notes,
@@ -104,13 +106,13 @@ impl fmt::Debug for StatementContext {
 }
 
 impl StatementContext {
-    /// A statement that is a transaction of its own, and may be cancelled through `cancelled`.
+    /// A statement that is its own transaction. Setting `cancelled` cancels it.
     pub fn new(settings: &StatementContextSettings, cancelled: Arc<AtomicBool>) -> Arc<StatementContext> {
         let transaction = Transaction::new(settings.session, settings.stamp);
         StatementContext::with(transaction, None, settings, cancelled)
     }
 
-    /// A statement of a transaction that goes on behind it; the settings' stamp does not count, the transaction's does.
+    /// A statement of a transaction that goes on after it. The transaction's stamp is used, not that of the settings.
     pub fn in_transaction(
         transaction: &Arc<Transaction>,
         settings: &StatementContextSettings,
@@ -147,12 +149,12 @@ impl StatementContext {
         self.transaction.session
     }
 
-    /// Its transaction's place in the order of writers.
+    /// Its transaction's position in the order of writers.
     pub fn stamp(&self) -> Stamp {
         self.transaction.stamp
     }
 
-    /// Whether its transaction goes on behind it.
+    /// Whether its transaction goes on after it.
     pub fn is_in_transaction(&self) -> bool {
         self.begun_at.is_some()
     }
@@ -162,7 +164,7 @@ impl StatementContext {
         self.degree_of_parallelism
     }
 
-    /// Whether somebody cancelled the statement. Long loops ask once a page or a batch.
+    /// Whether the statement was cancelled. Long loops ask once a page or a batch.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
@@ -172,13 +174,13 @@ impl StatementContext {
         &self.memory
     }
 
-    /// Whom the statement locks for. It lets go of nothing by itself: who locks keeps a
+    /// The owner of the statement's locks. The statement releases nothing by itself: the caller that locks keeps a
     /// [`HeldLock`](crate::locks::HeldLock) with [`StatementContext::hold`].
     pub fn lock_owner(&self) -> &Arc<LockOwner> {
         &self.transaction.lock_owner
     }
 
-    /// What its transaction writes into a database's log.
+    /// The chain of its transaction in a database's log.
     pub fn log_chain(&self, log: &Arc<TransactionLog>) -> Arc<LogChain> {
         self.transaction.chains.of(log, self.transaction.stamp.0, &self.transaction.lock_owner)
     }
@@ -188,8 +190,8 @@ impl StatementContext {
         &self.transaction
     }
 
-    /// From now on the statement reads rows as they were committed when it first looked, and waits for no writer. It
-    /// sees the changes of its own transaction, and of the one beside which it runs.
+    /// From now on the statement reads rows as they were committed at its first read, and waits for no writer. It sees
+    /// the changes of its own transaction, and of the one beside which it runs.
     pub fn read_versions(&self, beside: Option<Stamp>) {
         let mut view = self.view.lock();
         if let View::Present = *view {
@@ -197,35 +199,36 @@ impl StatementContext {
         }
     }
 
-    /// From now on the statement reads rows as they were committed when `transaction` first looked: its own, or the one
-    /// beside which it runs.
+    /// From now on the statement reads rows as they were committed at the first read of `transaction`: its own, or the
+    /// one beside which it runs.
     pub fn read_snapshot(&self, transaction: &Arc<Transaction>) {
         *self.view.lock() = View::OfTransaction(Arc::clone(transaction));
     }
 
-    /// Lets the statement look anew: it runs its query once more. What a transaction has seen it sees as before.
+    /// Drops the statement's snapshot, so that the next read takes a new one: it runs its query once more. A
+    /// transaction's snapshot stays.
     pub fn look_again(&self) {
         if let View::OfStatement { seen, .. } = &mut *self.view.lock() {
             *seen = None;
         }
     }
 
-    /// Until the view that this gives is put back ([`StatementContext::look_back`]), the statement sees what has
-    /// committed by the time that it next looks, whatever it or its transaction has seen before: what is to be so when
-    /// it has ended cannot be held against the past. Nothing of the statement may be reading meanwhile but what looks
-    /// so.
+    /// Makes the statement see what has committed by its next read, whatever it or its transaction has read before: a
+    /// constraint that must hold after the statement cannot be checked against the past.
+    /// [`StatementContext::look_back`] restores the returned view. Meanwhile no part of the statement may read by the
+    /// earlier view.
     pub fn look_at_present(&self, beside: Option<Stamp>) -> EarlierView {
         let present = View::OfStatement { beside: beside.unwrap_or_default(), seen: None };
         EarlierView(std::mem::replace(&mut *self.view.lock(), present))
     }
 
-    /// Sees what it has seen before [`StatementContext::look_at_present`].
+    /// Restores the view from before [`StatementContext::look_at_present`].
     pub fn look_back(&self, EarlierView(view): EarlierView) {
         *self.view.lock() = view;
     }
 
-    /// What the statement sees of others' changes; `None` if it reads what stands in the pages, under locks or without.
-    /// The first call decides: it comes after the statement's locks.
+    /// The statement's snapshot; `None` if it reads the current rows, with or without locks. The first call takes the
+    /// snapshot, after the statement's locks.
     pub fn view(&self) -> Option<Arc<Snapshot>> {
         match &mut *self.view.lock() {
             View::Present => None,
@@ -239,19 +242,20 @@ impl StatementContext {
         }
     }
 
-    /// The statement is of the level SNAPSHOT: what it changes has not changed since its transaction first looked, or
-    /// it fails. A transaction may go on under another level, and keeps its snapshot.
+    /// The statement is of the level SNAPSHOT: it fails if a row that it changes has been changed since its
+    /// transaction's first read. A transaction may go on under another level, and keeps its snapshot.
     pub fn write_by_snapshot(&self) {
         self.writes_by_snapshot.store(true, Ordering::Relaxed);
     }
 
-    /// The moment that the statement's transaction sees from its beginning to its end, if it has looked at one and the
-    /// statement is of its level.
+    /// The snapshot of the statement's transaction, if the transaction has taken one and the statement is of the level
+    /// SNAPSHOT.
     pub fn snapshot_to_write_by(&self) -> Option<Arc<Snapshot>> {
         self.writes_by_snapshot.load(Ordering::Relaxed).then(|| self.transaction.snapshot_so_far()).flatten()
     }
 
-    /// What [`StatementContext::view`] gives or, before its first call, would give: this decides nothing.
+    /// The snapshot that [`StatementContext::view`] has returned or, before its first call, would return. A
+    /// statement's own snapshot that is taken here is not kept.
     pub fn view_so_far(&self) -> Option<Arc<Snapshot>> {
         match &*self.view.lock() {
             View::Present => None,
@@ -261,7 +265,8 @@ impl StatementContext {
         }
     }
 
-    /// What has committed by now, and what the statement's transaction changes and the one of stamp `also`.
+    /// A snapshot of what has committed by now, and of the changes of the statement's transaction and of the one of
+    /// stamp `also`.
     pub fn snapshot_now(&self, also: Stamp) -> Option<Arc<Snapshot>> {
         let running = self.transaction.running.lock().clone()?;
         Some(running.transactions().snapshot(self.transaction.stamp, also))
@@ -277,29 +282,30 @@ impl StatementContext {
         self.row_locks.read().iter().find(|table| table.is_of(database_tag, hobt)).cloned()
     }
 
-    /// Keeps what stood in a row's place for readers that do not see the change; its page is held exclusively.
+    /// Keeps the state of a row before a change, for readers that do not see the change. Its page is held exclusively.
     pub fn put_version(&self, store: &Arc<VersionStore>, page: HeapPage, slot: SlotId, before: Before) {
         if let Some(running) = &*self.transaction.running.lock() {
             self.transaction.undo_memory.take(store.put(running, page, slot, before));
         }
     }
 
-    /// The same for all rows of a page that `loader` had built whole and that is about to be changed for the first
-    /// time.
+    /// Like [`StatementContext::put_version`], for all rows of a page that `loader` has built whole and that is about
+    /// to be changed for the first time.
     pub fn put_loaded_versions(&self, store: &Arc<VersionStore>, loader: Stamp, page: HeapPage, rows: u16) {
         if let Some(running) = &*self.transaction.running.lock() {
             self.transaction.undo_memory.take(store.put_loaded(running, loader, page, rows));
         }
     }
 
-    /// Keeps what stood at a key of a tree for readers that do not see the change; its leaf is held exclusively.
+    /// Keeps the state at a key of a tree before a change, for readers that do not see the change. Its leaf is held
+    /// exclusively.
     pub fn put_key_version(&self, store: &Arc<VersionStore>, hobt: HobtId, key: &[u8], before: Before) {
         if let Some(running) = &*self.transaction.running.lock() {
             self.transaction.undo_memory.take(store.put_key(running, hobt, key, before));
         }
     }
 
-    /// Keeps the values of a row of a tree for the versions that need them, before others take their place. The leaf is
+    /// Keeps the values of a row of a tree for the versions that need them, before they are overwritten. The leaf is
     /// held exclusively.
     pub fn keep_row(&self, store: &Arc<VersionStore>, hobt: HobtId, key: &[u8], row: &RowImage) {
         let bytes = store.keep_row(hobt, key, row);
@@ -309,8 +315,8 @@ impl StatementContext {
         }
     }
 
-    /// The same for all keys of a leaf that `loader` had built whole and that is about to be changed for the first
-    /// time. They are asked for only if somebody may not see the load.
+    /// Like [`StatementContext::put_key_version`], for all keys of a leaf that `loader` has built whole and that is
+    /// about to be changed for the first time. `keys` is called only if some snapshot may not see the load.
     ///
     /// # Errors
     /// What `keys` returns.
@@ -330,34 +336,34 @@ impl StatementContext {
         Ok(())
     }
 
-    /// Its transaction's place among the running, if readers need to know of it.
+    /// Its transaction's entry in the list of running transactions, if readers need to know of it.
     pub fn running(&self) -> Option<Arc<Running>> {
         self.transaction.running.lock().clone()
     }
 
-    /// Registers how a change that was just made is undone.
+    /// Registers an undo action for a change that was made.
     ///
-    /// Nobody may be left to hear that an action failed: before it returns an error, and if it panics, it must have
-    /// refused for good what it could not bring in order.
+    /// The caller may be gone when an action fails. Before it returns an error, and if it panics, the action must have
+    /// refused for good what it could not restore.
     pub fn on_undo(&self, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
         self.on_undo_with(0, action);
     }
 
-    /// The same of an action that has `bytes` on the heap.
+    /// Like [`StatementContext::on_undo`], for an action that has `bytes` on the heap.
     pub fn on_undo_with(&self, bytes: usize, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
         self.transaction.undo_memory.take(size_of_val(&action) + ACTION_BYTES + bytes);
         self.transaction.undo.lock().push(Box::new(action));
     }
 
-    /// Notes that what was kept for the transaction's end takes so many bytes more.
+    /// Notes that the data kept for the transaction's end takes `bytes` more.
     pub fn take_undo_memory(&self, bytes: usize) {
         self.transaction.undo_memory.take(bytes);
     }
 
-    /// To be called before a row is changed: there is memory for what takes that back, and for its version.
+    /// To be called before a row is changed: reserves memory for its undo action and its version.
     ///
     /// # Errors
-    /// There is none, or readers keep as many versions as there may be; the statement fails.
+    /// There is no memory, or readers keep as many versions as are allowed. The statement fails.
     pub fn reserve_undo_memory(&self) -> Result<(), NoRoom> {
         self.transaction.undo_memory.reserve(|| match &*self.transaction.running.lock() {
             Some(running) => running.transactions().check_version_room(),
@@ -365,14 +371,14 @@ impl StatementContext {
         })
     }
 
-    /// Puts an action off until the transaction has succeeded. The same is asked of it as of an undo action.
+    /// Defers an action until the transaction has succeeded. The requirements of [`StatementContext::on_undo`] apply.
     pub fn on_commit(&self, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
         self.transaction.undo_memory.take(size_of_val(&action) + ACTION_BYTES);
         self.transaction.commit.lock().push(Box::new(action));
     }
 
-    /// What the statement keeps under a number: made when it is first asked for, the same for all its threads, gone
-    /// with the statement. Numbers are the users' own; one number is of one type.
+    /// A value that the statement keeps under a number. It is made at the first call, shared by all threads of the
+    /// statement and dropped with it. Callers choose the numbers. A number has one type.
     ///
     /// # Panics
     /// If the number was used with another type.
@@ -380,7 +386,7 @@ impl StatementContext {
         self.notes.get(number, make)
     }
 
-    /// The same of its transaction: gone with that.
+    /// Like [`StatementContext::note`], for a value that its transaction keeps.
     ///
     /// # Panics
     /// As [`StatementContext::note`].
@@ -388,17 +394,18 @@ impl StatementContext {
         self.transaction.notes.get(number, make)
     }
 
-    /// Keeps a value for as long as what the statement changed may still be undone: its locks.
+    /// Keeps a value, such as a lock, for as long as the statement's changes may still be undone.
     pub fn hold(&self, value: impl Any + Send) {
         self.transaction.hold(value);
     }
 
-    /// Keeps a value until the statement has ended, its transaction or not: locks that only reading needs.
+    /// Keeps a value until the statement has ended, whether its transaction goes on or not: locks that only reading
+    /// needs.
     pub fn hold_for_statement(&self, value: impl Any + Send) {
         self.held.lock().push(Box::new(value));
     }
 
-    /// Ends the statement with success, and its transaction with it if that is its own.
+    /// Ends the statement with success, and its transaction too if that is its own.
     ///
     /// # Errors
     /// The first action that failed or panicked; the rest have been run all the same.
@@ -419,8 +426,8 @@ impl StatementContext {
         }
     }
 
-    /// Drops what was held for the statement, the last first, and what was for its transaction if that is its own. For
-    /// a statement that was committed or rolled back.
+    /// Drops what was held for the statement, the last first, and what was held for its transaction if that is its own.
+    /// For a statement that was committed or rolled back.
     pub fn let_go(&self) {
         let held = std::mem::take(&mut *self.held.lock());
         held.into_iter().rev().for_each(drop);
@@ -433,7 +440,7 @@ impl StatementContext {
 impl Drop for StatementContext {
     fn drop(&mut self) {
         if !self.ended.load(Ordering::Acquire) {
-            // What could not be undone has been refused by its action, and there is nobody to tell.
+            // An action that fails refuses for good what it could not undo. There is no caller to return the error to.
             let _of_nobody = self.roll_back();
         }
         self.let_go();

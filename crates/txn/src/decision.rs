@@ -1,11 +1,12 @@
-//! Commits over several databases: what is decided, by whom, and who has yet to hear of it.
+//! Commits over several databases: what is decided, by which database, and which databases do not know it yet.
 //!
-//! The databases that a transaction changed are ordered by their ids. The first decides, by the commit record in its
-//! log, which names the others; those have been prepared before, durably, and get their commit records behind it. Until
-//! all of them have these on the disk, the decision is kept ([`TransactionLog::carry_decisions`]), because whoever
-//! recovers a prepared transaction asks for it ([`TransactionLog::has_decided`]). What is not known was not decided.
+//! The databases that a transaction changed are ordered by their ids. The first is the coordinator: the commit record
+//! in its log, which names the others, is the decision. The participants (the others) have been prepared before,
+//! durably, and get their commit records afterwards. The decision is kept until all participants have theirs on disk
+//! ([`TransactionLog::carry_decisions`]), because the recovery of a prepared transaction asks for it
+//! ([`TransactionLog::has_decided`]). A decision that is not known was not made.
 //!
-//! Leaves to others: how the others find the one who decides (crate `engine`), undo and redo (crate `access`).
+//! Left to others: how a participant finds the coordinator (crate `engine`), undo and redo (crate `access`).
 
 use hobt_sync::planted::{self, Bug};
 use std::collections::HashMap;
@@ -17,22 +18,22 @@ use hobt_sync::schedule::Mutex;
 
 use crate::chain::{COMMIT_RECORD, DECISION_RECORD, LogChain, PREPARE_RECORD, TransactionLog};
 
-/// What makes a database different from every other, for ever.
+/// An id of a database that no other database ever has.
 pub type DatabaseGuid = [u8; 16];
 
-/// A transaction over several databases, named so that no other ever has the name: a stamp alone may come again after a
-/// crash, in one life of a log it does not.
+/// The name of a transaction over several databases, unique for ever. A stamp alone is not: it may come again after a
+/// crash, but not within one life of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct GlobalTransaction {
-    /// The database that decides.
+    /// The database whose log has the decision.
     pub coordinator: DatabaseGuid,
-    /// Which life of its log.
+    /// The life of that log.
     pub life: u64,
     /// The transaction's number there, and everywhere.
     pub number: u64,
 }
 
-/// A commit over several databases, as a log has it.
+/// A commit over several databases, as recorded in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecoveredDecision {
     /// The life of the log in which it was decided.
@@ -43,13 +44,13 @@ pub struct RecoveredDecision {
     pub participants: Vec<DatabaseGuid>,
 }
 
-/// How often each database of an instance came to a state in which nothing of before is undecided: opened and whole,
-/// closed and clean, or dropped.
+/// How often each database of an instance reached a state without undecided transactions: opened and recovered, closed
+/// cleanly, or dropped.
 #[derive(Debug, Default)]
 pub struct Settlements(Mutex<HashMap<DatabaseGuid, u64>>);
 
 impl Settlements {
-    /// Everything that the database was prepared for until now is done, durably.
+    /// Notes that everything for which the database was prepared until now is done, durably.
     pub fn note(&self, database: DatabaseGuid) {
         *self.0.lock().entry(database).or_default() += 1;
     }
@@ -59,13 +60,13 @@ impl Settlements {
     }
 }
 
-/// A database that has to hear of a decision.
+/// A database that has to learn of a decision.
 #[derive(Debug)]
 struct Participant {
     guid: DatabaseGuid,
-    /// Its settlements when it was prepared: one more, and it has heard.
+    /// Its settlements when it was prepared. One more means that it knows the decision.
     settlements: u64,
-    /// Its log, and where its commit record is.
+    /// Its log, and the position of its commit record there.
     committed: Option<(Weak<TransactionLog>, Lsn)>,
 }
 
@@ -76,29 +77,29 @@ struct Decision {
     participants: Vec<Participant>,
 }
 
-/// The decisions of one database that others may still ask for.
+/// The decisions of one database that participants may still ask for.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions(Mutex<Vec<Decision>>);
 
 impl TransactionLog {
-    /// Which database it is the log of, for ever; zeros for one of none.
+    /// The id of the log's database; zeros for the log of no database.
     pub fn guid(&self) -> DatabaseGuid {
         self.guid
     }
 
-    /// Whether the transaction was decided here, to be kept.
+    /// Whether this log has the decision to commit the transaction.
     pub fn has_decided(&self, life: u64, number: u64) -> bool {
         self.decisions.0.lock().iter().any(|decision| decision.life == life && decision.number == number)
     }
 
-    /// Decisions that others may still ask for.
+    /// The number of decisions that participants may still ask for.
     pub fn decision_count(&self) -> usize {
         self.decisions.0.lock().len()
     }
 
     /// Takes over the decisions that its log had when it was opened.
     pub fn recover_decisions(&self, recovered: Vec<RecoveredDecision>) {
-        // A database that was open before has decided things that settlements of its time do not cover.
+        // If this database was open before, its participants' settlements so far may be older than its decisions.
         let is_first = self.settlements.count(&self.guid) == 0;
         let participant = |guid| {
             let settlements = if is_first { 0 } else { self.settlements.count(&guid) };
@@ -113,8 +114,8 @@ impl TransactionLog {
         }
     }
 
-    /// Forgets the decisions that all participants have heard of, and appends the others to the log again. Called when
-    /// a checkpoint has begun: its log needs nothing older for their sake. Has the others flush.
+    /// Forgets the decisions that all participants know, and appends the others to the log again. Has the participants
+    /// flush. Called when a checkpoint has begun, so that no older record is needed for these decisions.
     ///
     /// # Errors
     /// The log has failed.
@@ -134,10 +135,11 @@ impl TransactionLog {
         Ok(())
     }
 
-    /// Has the participants flush what they know of decisions, and forgets those that all have heard of. The databases
-    /// that have not, and why, if that is known: their recovery will ask. Blocks (`WRITELOG`).
+    /// Has the participants flush their commit records, and forgets the decisions that all participants know. Returns
+    /// the databases that do not know theirs yet, and the error if there was one: their recovery will ask. Blocks
+    /// (`WRITELOG`).
     pub fn tell_participants(&self) -> Vec<(DatabaseGuid, Option<LogError>)> {
-        // One that has failed, or is full, hears of it when it is recovered.
+        // A log that has failed, or is full, learns of it when it is recovered.
         let mut failed: HashMap<DatabaseGuid, LogError> = HashMap::new();
         for (log, lsn) in self.unheard() {
             if let Err(error) = log.log().flush_for(RoomFor::Checkpoint, lsn) {
@@ -156,7 +158,7 @@ impl TransactionLog {
         waiting.into_iter().map(|guid| (guid, failed.remove(&guid))).collect()
     }
 
-    /// The latest commit record of each log that has one which is not durable.
+    /// For each log with commit records that are not durable, the latest of them.
     fn unheard(&self) -> Vec<(Arc<TransactionLog>, Lsn)> {
         let mut latest: Vec<(Arc<TransactionLog>, Lsn)> = Vec::new();
         let decisions = self.decisions.0.lock();
@@ -171,7 +173,7 @@ impl TransactionLog {
         latest
     }
 
-    /// Notes where a participant's commit record is.
+    /// Notes the position of a participant's commit record.
     fn participant_committed(&self, number: u64, participant: &Arc<TransactionLog>, lsn: Lsn) {
         let mut decisions = self.decisions.0.lock();
         let (life, guid) = (self.log().life(), participant.guid);
@@ -196,19 +198,20 @@ impl Participant {
 pub(crate) enum CommitError {
     /// Nothing is decided: the transaction is to be undone.
     Undecided(LogError),
-    /// It may be decided: recovery will tell.
+    /// It may be decided: recovery will find out.
     InDoubt(LogError),
 }
 
 /// Bytes of a prepare record's payload.
 pub(crate) const PREPARE_BYTES: usize = size_of::<DatabaseGuid>() + size_of::<u64>();
 
-/// Bytes of the payload of a commit record that decides for so many other databases.
+/// Bytes of the payload of a commit record that decides for `participants` other databases.
 pub(crate) const fn decision_bytes(participants: usize) -> usize {
     size_of::<u64>() + participants * size_of::<DatabaseGuid>()
 }
 
-/// Commits a transaction that has written into several logs, the first of which decides. Returns when that is durable.
+/// Commits a transaction that has written into several logs, the first of which is the coordinator's. Returns when the
+/// decision is durable.
 pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain>]) -> Result<(), CommitError> {
     let decider = coordinator.log();
     coordinator.reserve_decision(participants.len()).map_err(CommitError::Undecided)?;
@@ -234,7 +237,7 @@ pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain
         return Err(CommitError::InDoubt(error));
     }
     for chain in participants {
-        // It is decided. A log that fails now hears of it when it is recovered.
+        // It is decided. A log that fails now learns of it when it is recovered.
         if let Ok(appended) = chain.append(COMMIT_RECORD, &[]) {
             decider.participant_committed(coordinator.id(), chain.log(), appended.lsn);
         }
@@ -242,7 +245,7 @@ pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain
     Ok(())
 }
 
-/// Appends the decision and keeps it, in one step for a checkpoint that comes meanwhile; gives its position.
+/// Appends the decision and remembers it, in one step as seen by a concurrent checkpoint. Returns its position.
 fn decide(coordinator: &LogChain, participants: &[Arc<LogChain>]) -> Result<Lsn, LogError> {
     let log = coordinator.log();
     let life = log.log().life();
@@ -259,7 +262,7 @@ fn decide(coordinator: &LogChain, participants: &[Arc<LogChain>]) -> Result<Lsn,
     Ok(appended.lsn)
 }
 
-/// The life that is the first word of a payload, and what is behind it.
+/// The first word of a payload, and the rest.
 fn word(payload: &[u8]) -> Option<(u64, &[u8])> {
     let (first, rest) = payload.split_first_chunk::<8>()?;
     Some((u64::from_le_bytes(*first), rest))
@@ -270,20 +273,20 @@ fn guids(bytes: &[u8]) -> Option<Vec<DatabaseGuid>> {
     (rest.is_empty() && !guids.is_empty()).then(|| guids.to_vec())
 }
 
-/// What a prepare record of the transaction `number` says; `None` for what is none.
+/// The content of a prepare record of the transaction `number`; `None` if the payload is malformed.
 pub fn read_prepare(number: u64, payload: &[u8]) -> Option<GlobalTransaction> {
     let (coordinator, rest) = payload.split_first_chunk::<16>()?;
     let (life, rest) = word(rest)?;
     rest.is_empty().then_some(GlobalTransaction { coordinator: *coordinator, life, number })
 }
 
-/// The decision in a commit record of the transaction `number` that is not empty; `None` for what is none.
+/// The decision in a commit record of the transaction `number` that is not empty; `None` if the payload is malformed.
 pub fn read_commit(number: u64, payload: &[u8]) -> Option<RecoveredDecision> {
     let (life, rest) = word(payload)?;
     Some(RecoveredDecision { life, number, participants: guids(rest)? })
 }
 
-/// A decision that a checkpoint wrote again; `None` for what is none.
+/// The decision in a record that a checkpoint wrote; `None` if the payload is malformed.
 pub fn read_decision(payload: &[u8]) -> Option<RecoveredDecision> {
     let (life, rest) = word(payload)?;
     let (number, rest) = word(rest)?;

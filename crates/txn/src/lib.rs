@@ -1,18 +1,18 @@
-//! The statement context: cancellation, memory, counters, and what undoes a statement that failed; and the locks.
+//! Statements and transactions: cancellation, memory, counters, undo; snapshots, row versions and locks.
 //!
-//! Every storage call that can wait, allocate or change a page takes a [`StatementContext`]. A change registers how it
-//! is undone; when the statement fails or is cancelled, [`StatementContext::roll_back`] runs those actions in reverse,
-//! and when it succeeds [`StatementContext::commit`] runs what was put off until then (freeing a dropped table's
-//! extents, publishing loaded pages). A statement that nobody ended, because its thread panicked, is rolled back when
-//! the last who has its context drops it. What is to stay until then ([`StatementContext::hold`]: locks, its place
-//! among the running) goes last.
+//! Every storage call that can wait, allocate or change a page takes a [`StatementContext`]. A change registers an undo
+//! action. If the statement fails or is cancelled, [`StatementContext::roll_back`] runs those actions in reverse order.
+//! If it succeeds, [`StatementContext::commit`] runs the deferred actions (freeing a dropped table's extents,
+//! publishing loaded pages). A statement that ends neither way, because its thread panicked, is rolled back when the
+//! last reference to its context is dropped. Values that must stay until then ([`StatementContext::hold`]: locks, its
+//! entry in the list of running transactions) are dropped last.
 //!
-//! [`locks`] is the lock manager; [`RowLocks`] says which tables' rows a statement locks one by one.
+//! [`locks`] is the lock manager. [`RowLocks`] holds the tables whose rows a statement locks one by one.
 //!
-//! [`Transactions`] says who is running and what a reader sees; [`VersionStore`] has what stood in a row's place
-//! before.
+//! [`Transactions`] knows which transactions are running and what a reader sees. [`VersionStore`] has the earlier
+//! versions of rows.
 //!
-//! Leaves to others: which locks a statement needs, and who decides to commit (crate `query`).
+//! Left to others: which locks a statement needs, and the decision to commit (crate `query`).
 
 mod chain;
 mod context;

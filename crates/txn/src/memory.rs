@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How many names of accounts are told apart.
+/// The number of account names that are told apart.
 const CLERKS: usize = 16;
 
-/// What an instance may use, in bytes, and what its accounts hold of it.
+/// The memory limit of an instance, in bytes, and what its accounts hold of it.
 #[derive(Debug)]
 pub struct MemoryBudget {
     limit: u64,
@@ -39,10 +39,10 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Readers that are open for long keep as many versions of rows as there may be. The statement fails with error 3959.
+/// Readers that are open for long keep as many row versions as are allowed. The statement fails with error 3959.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionsFull {
-    /// Bytes that they take, about.
+    /// Estimated bytes that they take.
     pub bytes: u64,
     /// Bytes that they may take.
     pub bytes_max: u64,
@@ -92,14 +92,15 @@ impl MemoryBudget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// The names of accounts that there were so far, and the bytes that the accounts of each hold now. They add up to
-    /// [`MemoryBudget::used`] while nobody takes or gives back.
+    /// The names of all accounts so far, and the bytes that the accounts of each name hold now. They add up to
+    /// [`MemoryBudget::used`] while no account grows or shrinks.
     pub fn clerks(&self) -> Vec<(&'static str, u64)> {
         let named = self.clerks.iter().filter_map(|clerk| Some((*clerk.name.get()?, clerk)));
         named.map(|(name, clerk)| (name, clerk.held.load(Ordering::Relaxed))).collect()
     }
 
-    /// The place of a name among the clerks. Takes no lock: every statement asks. Names beyond the last place share it.
+    /// The index of a name among the clerks. Takes no lock, because every statement calls it. Names beyond the last
+    /// index share it.
     fn clerk_of(&self, name: &'static str) -> usize {
         let found = self.clerks.iter().position(|clerk| *clerk.name.get_or_init(|| name) == name);
         found.unwrap_or(CLERKS - 1)
@@ -113,7 +114,7 @@ impl MemoryBudget {
     }
 }
 
-/// A part of the budget that one user holds; given back when it is dropped.
+/// A part of the budget that one user holds; returned when it is dropped.
 #[derive(Debug)]
 pub struct MemoryAccount {
     budget: Arc<MemoryBudget>,
@@ -123,7 +124,7 @@ pub struct MemoryAccount {
 }
 
 impl MemoryAccount {
-    /// An account that holds nothing yet; `name` is what [`MemoryBudget::clerks`] adds it up under.
+    /// An account that holds nothing yet. [`MemoryBudget::clerks`] adds it up under `name`.
     pub fn new(budget: &Arc<MemoryBudget>, name: &'static str) -> MemoryAccount {
         MemoryAccount { budget: Arc::clone(budget), name, held: AtomicU64::new(0), clerk: budget.clerk_of(name) }
     }
@@ -154,15 +155,15 @@ impl MemoryAccount {
         Ok(())
     }
 
-    /// Takes `bytes` more even where the budget has less left: for memory that is in use already. Until it comes back,
-    /// nobody else gets any.
+    /// Takes `bytes` more even if the budget has less left: for memory that is in use already. No account can grow
+    /// until they are returned.
     pub fn overdraw(&self, bytes: u64) {
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
         self.held.fetch_add(bytes, Ordering::Relaxed);
         self.clerk().fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Gives `bytes` back.
+    /// Returns `bytes` to the budget.
     ///
     /// # Panics
     /// If the account holds less.

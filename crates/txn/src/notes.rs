@@ -1,4 +1,4 @@
-//! What users of a statement or a transaction keep with it under numbers of their own.
+//! Values that callers keep with a statement or a transaction, under numbers of their own.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Steps done, of those that there are; a statement of which nobody knows how many there are has none.
+/// Steps done and steps in all. A statement whose number of steps is unknown has 0 in all.
 #[derive(Debug, Default)]
 pub struct Progress {
     done: AtomicU64,
@@ -10,7 +10,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Says how far it is.
+    /// Sets how far it is.
     pub fn set(&self, done: u64, all: u64) {
         self.done.store(done, Ordering::Relaxed);
         self.all.store(all, Ordering::Relaxed);

@@ -1,8 +1,9 @@
 //! The tables whose rows a statement locks one by one, and how.
 //!
-//! Storage names a row by where it lies or by its key ([`RowId`]) and asks the statement's context to lock it; which
-//! table that is, who locks, how long it waits and what escalates to what the interpreter has said before. A table that
-//! is not listed here is locked as a whole, or belongs to the catalog, and its rows are not locked.
+//! Storage names a row by its position or its key ([`RowId`]) and asks the statement's context to lock it. The
+//! interpreter has said before which table that is, which transaction locks, how long it waits, and what row locks
+//! escalate to. Rows of a table that is not listed here are not locked: the table is locked as a whole, or belongs to
+//! the catalog.
 
 use hobt_sync::planted::{self, Bug};
 use std::sync::Arc;
@@ -18,63 +19,63 @@ use crate::locks::{
 /// A row, as locks name it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RowId {
-    /// A row of a heap, by its place.
+    /// A row of a heap, by its RID.
     Heap(PageId, SlotId),
     /// A row of a B+tree, by its key.
     Key(KeyHash),
 }
 
-/// What many locks of rows are exchanged for.
+/// The larger lock for which many row locks are exchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EscalatesTo {
-    /// One of the table.
+    /// One lock of the table.
     Table,
-    /// One of the partition.
+    /// One lock of the partition.
     Hobt,
-    /// Nothing: they stay.
+    /// Nothing: the row locks stay.
     Nothing,
 }
 
-/// What is to be said of a table whose rows are locked.
+/// How the rows of a table are locked.
 #[derive(Clone, Debug)]
 pub struct RowLockSettings {
     /// The table's database.
     pub database: DatabaseId,
-    /// What that database's pages have in their headers.
+    /// The database's tag in page headers.
     pub database_tag: u32,
     /// The table.
     pub object: ObjectId,
     /// Its partitions.
     pub hobts: Vec<HobtId>,
-    /// What many locks are exchanged for.
+    /// What many row locks are exchanged for.
     pub escalates_to: EscalatesTo,
     /// Whether pages are locked in place of rows: `PAGLOCK`.
     pub locks_pages: bool,
-    /// How long a lock is waited for.
+    /// How long a statement waits for a lock.
     pub patience: Patience,
 }
 
-/// A table whose rows a statement locks, for its transaction.
+/// A table whose rows a statement locks, on behalf of its transaction.
 #[derive(Debug)]
 pub struct RowLocks {
     settings: RowLockSettings,
     manager: Arc<LockManager>,
     owner: Arc<LockOwner>,
-    /// The partition of which the statement has many locks by now; 0 for none.
+    /// The partition of which the statement has so many locks that escalation is due; 0 for none.
     escalation_due: AtomicU64,
-    /// The page whose intent was locked last, and the mode of that: the next row mostly lies there too.
+    /// The page that was locked last with an intent lock, and the mode: the next row mostly lies there too.
     last_page: AtomicU64,
 }
 
 impl RowLocks {
-    /// For statements that lock for `transaction`, whose end lets go of everything.
+    /// For statements that lock for `transaction`, whose end releases all locks.
     pub fn new(settings: RowLockSettings, manager: &Arc<LockManager>, transaction: &Transaction) -> Arc<RowLocks> {
         transaction.lets_go_of_locks(manager);
         let (manager, owner) = (Arc::clone(manager), Arc::clone(transaction.lock_owner()));
         Arc::new(RowLocks { settings, manager, owner, escalation_due: AtomicU64::new(0), last_page: AtomicU64::new(0) })
     }
 
-    /// Whether `hobt` of the database of this tag is a partition of the table.
+    /// Whether `hobt`, in the database of this tag, is a partition of the table.
     pub fn is_of(&self, database_tag: u32, hobt: HobtId) -> bool {
         self.settings.database_tag == database_tag && self.settings.hobts.contains(&hobt)
     }
@@ -89,8 +90,8 @@ impl RowLocks {
         self.settings.locks_pages
     }
 
-    /// Locks a row of `hobt` until the transaction has ended, waiting for those in the way, and notes in `taken` what
-    /// is to be released for less ([`RowLocks::release`]).
+    /// Locks a row of `hobt` until the transaction has ended, waiting for conflicting locks. Adds to `taken` the locks
+    /// that [`RowLocks::release`] may release earlier.
     ///
     /// # Errors
     /// As [`LockManager::lock`].
@@ -109,7 +110,8 @@ impl RowLocks {
         })
     }
 
-    /// The same without waiting; `false`, and nothing is locked, if somebody is in the way.
+    /// Like [`RowLocks::lock`], without waiting. Returns `false`, with nothing locked, if another session's lock
+    /// conflicts.
     pub fn try_lock(&self, hobt: HobtId, row: RowId, mode: LockMode, taken: &mut Vec<LockResource>) -> bool {
         let before = taken.len();
         let locked = self.each::<()>(hobt, row, mode, &mut |resource, mode| {
@@ -123,7 +125,7 @@ impl RowLocks {
         locked.is_ok()
     }
 
-    /// Calls `lock` for what a row lies in, from the outside in, and for the row.
+    /// Calls `lock` for the containers of a row, from the outside in, and then for the row.
     fn each<E>(
         &self,
         hobt: HobtId,
@@ -156,8 +158,8 @@ impl RowLocks {
         lock(LockResource::Rid(database, hobt, page, slot), mode)
     }
 
-    /// Locks a key of `hobt` until the transaction has ended, in a mode that may say something of the gap before it,
-    /// waiting for those in the way; whether the transaction had not locked it so before.
+    /// Locks a key of `hobt` until the transaction has ended, waiting for conflicting locks. The mode may be a range
+    /// mode, which includes the gap before the key. Returns whether the transaction had not locked the key so before.
     ///
     /// # Errors
     /// As [`LockManager::lock`].
@@ -178,14 +180,16 @@ impl RowLocks {
         Ok(is_new)
     }
 
-    /// Counts the transaction among those who lock ranges of a tree. To be called before it looks which keys there are.
+    /// Counts the transaction among those that lock ranges of a tree. To be called before it reads which keys there
+    /// are.
     pub fn locks_ranges_of(&self, lockers: &Arc<RangeLockers>) {
         self.owner.locks_ranges_of(lockers);
     }
 
-    /// Whether a key may come into the gap before the key `next` of `hobt`; where somebody has locked that, what is to
-    /// be waited for by [`RowLocks::wait_for_gap`]. The new key of a transaction that has itself locked the gap parts
-    /// it: it is locked so that both parts are. Does not wait; the leaf where the key comes is held exclusively.
+    /// Whether a key may be inserted into the gap before the key `next` of `hobt`. If the gap is locked by another
+    /// session, the error is what [`RowLocks::wait_for_gap`] has to wait for. If the transaction itself has locked the
+    /// gap, the new key splits it: the key is locked too, so that both parts stay locked. Does not wait. The caller
+    /// holds the leaf where the key is inserted exclusively.
     pub fn gap_before(&self, hobt: HobtId, next: KeyHash, new: KeyHash) -> Result<(), (KeyHash, LockMode)> {
         if planted::has(Bug::GapsNotLocked) {
             return Ok(());
@@ -206,7 +210,7 @@ impl RowLocks {
         both.map(drop).ok_or((new, mode))
     }
 
-    /// Waits until nobody is in the way of what [`RowLocks::gap_before`] has named.
+    /// Waits until nothing conflicts with what [`RowLocks::gap_before`] has returned.
     ///
     /// # Errors
     /// As [`LockManager::lock`].
@@ -219,7 +223,7 @@ impl RowLocks {
         let mut taken = Vec::new();
         self.lock(hobt, RowId::Key(key), mode, is_cancelled, &mut taken)?;
         if mode == LockMode::RangeInsertNull {
-            // The key alone: what it lies in is part of what is about to be changed.
+            // Only the key: its containers are part of what is about to be changed.
             taken.retain(|resource| matches!(resource, LockResource::Key(..)));
             self.release(&taken);
         }
@@ -238,7 +242,7 @@ impl RowLocks {
         }
     }
 
-    /// Takes back what [`RowLocks::lock`] has noted, each once. What the transaction has locked otherwise it keeps.
+    /// Releases the locks that [`RowLocks::lock`] has added to `taken`, each once. Other locks of the transaction stay.
     pub fn release(&self, taken: &[LockResource]) {
         self.last_page.store(0, Ordering::Relaxed);
         for resource in taken.iter().rev() {
@@ -247,13 +251,14 @@ impl RowLocks {
         }
     }
 
-    /// The next row's page is locked although the last one's was: each round of a statement can be released by itself.
+    /// Begins a round of a statement, whose locks can be released on their own: the next row's page is locked even if
+    /// it is the page of the last row.
     pub fn begin_round(&self) {
         self.last_page.store(0, Ordering::Relaxed);
     }
 
-    /// Exchanges the locks of rows for a larger one, if there are so many by now and nobody is in the way. Does not
-    /// wait. No other thread may lock rows of the table for the statement meanwhile.
+    /// Exchanges the locks of rows for a larger lock, if there are enough of them and no other session's lock
+    /// conflicts. Does not wait. No other thread may lock rows of the table for the statement meanwhile.
     pub fn escalate_if_due(&self) {
         let due = self.escalation_due.load(Ordering::Relaxed);
         if due == 0 {
@@ -267,13 +272,14 @@ impl RowLocks {
             EscalatesTo::Table => (hobts.as_slice(), LockResource::Object(*database, *object)),
             EscalatesTo::Hobt => (one.as_slice(), LockResource::Hobt(*database, one[0])),
         };
-        // Refused, it is tried again when there are more.
+        // If refused, it is tried again when there are more locks.
         let done = self.manager.escalate(&self.owner, *database, hobts, larger);
         self.manager.note_promotion(*database, one[0], matches!(done, Escalation::Done(..)));
         self.last_page.store(0, Ordering::Relaxed);
     }
 
-    /// Locks the table exclusively in place of its rows, for a load. Does not wait: `false` if somebody is in the way.
+    /// Locks the table exclusively in place of its rows, for a load. Does not wait: returns `false` if a lock
+    /// conflicts.
     pub fn lock_table_to_load(&self) -> bool {
         let (database, object) = self.table();
         self.manager.try_lock(&self.owner, LockResource::Object(database, object), LockMode::Exclusive).is_some()

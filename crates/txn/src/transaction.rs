@@ -1,4 +1,4 @@
-//! What is changed together: its place among writers, its locks, and what undoes it.
+//! A transaction: its position among writers, its locks, and its undo actions.
 
 use hobt_sync::planted::{self, Bug};
 use std::any::Any;
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::undo_memory::UndoMemory;
 use crate::{LogChains, Running, Snapshot};
 
-/// An undo or commit action that did not work: the page it needed cannot be read or written, or it stopped at a broken
+/// An undo or commit action that failed: a page that it needed cannot be read or written, or it stopped at a broken
 /// invariant. The database is then SUSPECT.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UndoError(pub String);
@@ -32,33 +32,33 @@ impl std::error::Error for UndoError {}
 
 type Action = Box<dyn FnOnce() -> Result<(), UndoError> + Send>;
 
-/// What is changed together and kept or undone together: by one statement, or by all from `BEGIN TRANSACTION` on.
+/// A unit of changes that are kept or undone together: one statement, or all statements from `BEGIN TRANSACTION` on.
 ///
-/// It ends by [`Transaction::commit`] or [`Transaction::roll_back`]. One that is dropped without either is rolled back
-/// by the last who has it.
+/// It ends by [`Transaction::commit`] or [`Transaction::roll_back`]. If it ends by neither, it is rolled back when the
+/// last reference to it is dropped.
 pub struct Transaction {
     pub(crate) session: SessionId,
     pub(crate) stamp: Stamp,
     pub(crate) lock_owner: Arc<LockOwner>,
     /// What it has written into the logs of the databases that it changed.
     pub(crate) chains: LogChains,
-    /// Its commit need not be durable when it returns.
+    /// Its commit may return before it is durable.
     asks_for_delay: AtomicBool,
-    /// Its place among the running, if readers need to know of it.
+    /// Its entry in the list of running transactions, if readers need to know of it.
     pub(crate) running: Mutex<Option<Arc<Running>>>,
-    /// What its statements see under `SNAPSHOT`, once one has looked.
+    /// What its statements see under `SNAPSHOT`, from the first read on.
     snapshot: Mutex<Option<Arc<Snapshot>>>,
-    /// Where it has locked what nobody but its end lets go of.
+    /// The lock manager that holds the locks that only its end releases.
     locks: OnceLock<Arc<LockManager>>,
     pub(crate) undo: Mutex<Vec<Action>>,
     pub(crate) commit: Mutex<Vec<Action>>,
-    /// What is let go of when the transaction has ended, the last first.
+    /// What is dropped when the transaction has ended, the last first.
     held: Mutex<Vec<Box<dyn Any + Send>>>,
-    /// What undo actions and versions take.
+    /// Memory of its undo actions and versions.
     pub(crate) undo_memory: UndoMemory,
     /// See [`crate::StatementContext::note_in_transaction`].
     pub(crate) notes: Notes,
-    /// Where it says how far its undo is.
+    /// Where its rollback reports how far it is.
     undo_progress: OnceLock<Arc<Progress>>,
 }
 
@@ -68,18 +68,19 @@ impl fmt::Debug for Transaction {
     }
 }
 
-/// A place in a transaction that it can be rolled back to.
+/// A point in a transaction to which it can be rolled back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Savepoint {
     pub(crate) undo: usize,
     pub(crate) commit: usize,
     pub(crate) undo_bytes: u64,
-    /// Of these, what versions take: they count until the transaction has ended, even those dropped before that.
+    /// The part of `undo_bytes` that versions take. They count until the transaction has ended, even those dropped
+    /// before.
     pub(crate) version_bytes: u64,
 }
 
 impl Transaction {
-    /// A transaction of a session. `stamp` is its place in the order of writers.
+    /// A transaction of a session. `stamp` is its position in the order of writers.
     pub fn new(session: SessionId, stamp: Stamp) -> Arc<Transaction> {
         let lock_owner = LockOwner::new(session, LockOwnerKind::Transaction(stamp.0), stamp);
         let (chains, asks_for_delay, running, snapshot, locks, undo, commit, held) = Default::default();
@@ -102,12 +103,12 @@ impl Transaction {
         })
     }
 
-    /// Makes it say there how far it is when it is rolled back.
+    /// Makes its rollback report to `progress` how far it is.
     pub fn report_undo_to(&self, progress: &Arc<Progress>) {
         self.undo_progress.get_or_init(|| Arc::clone(progress));
     }
 
-    /// Bytes that its undo actions and the versions of what it has changed take, about.
+    /// Estimated bytes of its undo actions and of the versions of the rows that it changed.
     pub fn undo_bytes(&self) -> u64 {
         self.undo_memory.used()
     }
@@ -116,49 +117,49 @@ impl Transaction {
         self.running.lock().as_ref().map_or(0, |running| running.version_bytes())
     }
 
-    /// Its place in the order of writers.
+    /// Its position in the order of writers.
     pub fn stamp(&self) -> Stamp {
         self.stamp
     }
 
-    /// Whom its statements lock for.
+    /// The owner of its statements' locks.
     pub fn lock_owner(&self) -> &Arc<LockOwner> {
         &self.lock_owner
     }
 
-    /// Its commit may return before it is durable, where its database allows that: it may be lost in a crash, with all
-    /// behind it.
+    /// Lets its commit return before it is durable, where its database allows that. A crash may then lose it, and
+    /// everything after it.
     pub fn delay_durability(&self) {
         self.asks_for_delay.store(true, Ordering::Relaxed);
     }
 
-    /// All that is locked for it in `locks` goes with its end.
+    /// Makes the transaction's end release all that is locked for it in `locks`.
     pub fn lets_go_of_locks(&self, locks: &Arc<LockManager>) {
         let known = self.locks.get_or_init(|| Arc::clone(locks));
         debug_assert!(Arc::ptr_eq(known, locks), "an instance has one lock manager");
     }
 
-    /// Where it is now.
+    /// The current point of the transaction.
     pub fn savepoint(&self) -> Savepoint {
         let (undo_bytes, version_bytes) = (self.undo_bytes(), self.version_bytes());
         Savepoint { undo: self.undo.lock().len(), commit: self.commit.lock().len(), undo_bytes, version_bytes }
     }
 
-    /// Readers do not see what it changes until it has ended; `running` has its stamp.
+    /// Hides its changes from readers until it has ended. `running` has its stamp.
     pub fn set_running(&self, running: Running) {
         assert_eq!(running.stamp(), self.stamp, "the place of this transaction");
         *self.running.lock() = Some(Arc::new(running));
     }
 
-    /// What had committed when this was first called, and what the transaction itself changes. `None` if readers need
-    /// not know of it.
+    /// A snapshot of what had committed when this was first called, and of the transaction's own changes. `None` if
+    /// readers need not know of the transaction.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         let running = self.running.lock().clone()?;
         let mut snapshot = self.snapshot.lock();
         Some(Arc::clone(snapshot.get_or_insert_with(|| running.transactions().snapshot(self.stamp, self.stamp))))
     }
 
-    /// What [`Transaction::snapshot`] has given, if it was ever asked.
+    /// The snapshot that [`Transaction::snapshot`] has returned, if it was ever called.
     pub fn snapshot_so_far(&self) -> Option<Arc<Snapshot>> {
         self.snapshot.lock().clone()
     }
@@ -168,13 +169,14 @@ impl Transaction {
         self.held.lock().push(Box::new(value));
     }
 
-    /// Ends the transaction with success: makes what it wrote durable, forgets the undo actions, runs the others in
-    /// order. Blocks on the flush of the log (`WRITELOG`).
+    /// Ends the transaction with success: makes its log records durable, forgets the undo actions, runs the commit
+    /// actions in order. Blocks on the flush of the log (`WRITELOG`).
     ///
     /// # Errors
-    /// A log failed, so that nobody knows whether the transaction outlives a crash: nothing else is done then. A log
-    /// failed before a transaction over several was decided: it is undone. Or the first action that failed or panicked;
-    /// the rest have been run all the same.
+    /// - A log failed while the commit was written: only recovery decides whether the transaction is kept. Nothing else
+    ///   is done.
+    /// - A log failed before a transaction over several databases was decided: the transaction is undone.
+    /// - A commit action failed or panicked: the first such error. The other actions have been run all the same.
     pub fn commit(&self) -> Result<(), UndoError> {
         if planted::has(Bug::LocksBeforeDurability)
             && let Some(locks) = self.locks.get()
@@ -188,12 +190,12 @@ impl Transaction {
         match self.chains.commit(self.asks_for_delay.load(Ordering::Relaxed)) {
             Ok(()) => {}
             Err(CommitError::Undecided(error)) => {
-                // A log that failed fails the undo in its database too; what matters is why.
+                // A log that failed fails the undo in its database too; the first error matters.
                 let _of_the_same = self.roll_back();
                 return Err(UndoError(format!("its commit could not be prepared, and it was undone: {error}")));
             }
             Err(CommitError::InDoubt(error)) => {
-                // The database's recovery decides; in memory nothing is taken back that may have been kept.
+                // The database's recovery decides; in memory nothing is undone that may have been kept.
                 self.undo.lock().clear();
                 self.commit.lock().clear();
                 return Err(UndoError(format!("its commit could not be written to the log: {error}")));
@@ -215,12 +217,13 @@ impl Transaction {
         self.end_chains()
     }
 
-    /// Nothing is left to be done or undone. After an action that failed this is not said: recovery does what is left.
+    /// Logs that nothing is left to be done or undone. Not called after an action that failed: recovery does what is
+    /// left.
     fn end_chains(&self) -> Result<(), UndoError> {
         self.chains.end().map_err(|error| UndoError(format!("its end could not be written to the log: {error}")))
     }
 
-    /// Undoes what was done since `place`, last first; the transaction goes on.
+    /// Undoes what was done since `place`, last first. The transaction goes on.
     ///
     /// # Errors
     /// As [`Transaction::commit`].
@@ -234,7 +237,7 @@ impl Transaction {
         let progress = self.undo_progress.get();
         progress.iter().for_each(|progress| progress.set(0, actions.len() as u64));
         let is_done = || progress.iter().for_each(|progress| progress.add(1));
-        // Counted as it is taken to be run.
+        // Each action is counted when it begins.
         let done = run(actions.into_iter().rev().inspect(|_| is_done()));
         let versions_since = self.version_bytes().saturating_sub(place.version_bytes);
         self.undo_memory.shrink_to(place.undo_bytes + versions_since);
@@ -249,10 +252,10 @@ impl Transaction {
         {
             locks.release_all(&self.lock_owner);
         }
-        // Before its locks go: who has waited for one sees what was done.
+        // Before its locks are released: a transaction that waited for one sees these changes.
         let running = self.running.lock().take();
         drop(running);
-        // Versions that others need from now on are in an account of their own.
+        // Versions that others still need are in an account of their own.
         self.undo_memory.shrink_to(0);
         if let Some(locks) = self.locks.get() {
             locks.release_all(&self.lock_owner);
@@ -264,13 +267,13 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // What could not be undone has been refused by its action, and there is nobody to tell.
+        // An action that fails refuses for good what it could not undo. There is no caller to return the error to.
         let _of_nobody = self.roll_back();
         self.let_go();
     }
 }
 
-/// Runs all actions, also behind one that fails; a panic ends one action and not the statement's end.
+/// Runs all actions, also after one that fails. A panic ends one action and not the statement's end.
 fn run(actions: impl Iterator<Item = Action>) -> Result<(), UndoError> {
     let mut result = Ok(());
     for action in actions {

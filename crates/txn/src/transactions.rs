@@ -1,12 +1,12 @@
-//! Which transactions are running, and what a reader sees of those that are not.
+//! Which transactions are running, and what a reader sees of the others.
 //!
-//! A stamp is a transaction's place in the order of beginnings, one order per instance. A [`Snapshot`] is what had
-//! committed at one moment: every stamp given out before, but for those that were running. What a transaction changes
-//! is seen by later snapshots from the moment its [`Running`] guard is dropped, which is after its commit is durable
-//! and before its locks are let go: who waited for a lock sees what its holder did.
+//! A stamp is a transaction's position in the order of beginnings, one order per instance. A [`Snapshot`] is what had
+//! committed at one moment: every stamp given out before, except those that were running. Later snapshots see a
+//! transaction's changes from the moment its [`Running`] guard is dropped. That is after its commit is durable and
+//! before its locks are released, so a transaction that waited for one of its locks sees its changes.
 //!
-//! A page names its newest writer. Below a snapshot's [`Snapshot::horizon`] that is enough to know that all of the page
-//! is seen; from there on [`crate::VersionStore`] says what stood there before.
+//! A page names its newest writer. If that stamp is below a snapshot's [`Snapshot::horizon`], the whole page is
+//! visible. Otherwise [`crate::VersionStore`] has the earlier versions.
 
 use hobt_sync::planted::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +20,7 @@ use crate::memory::{MemoryAccount, MemoryBudget};
 use crate::versions::VersionKey;
 use crate::{HeapPage, VersionStore, VersionsFull};
 
-/// The part of the instance's memory that versions may take whose writers have ended: one in so many.
+/// The part of the instance's memory that versions of ended transactions may take: one in so many.
 const VERSIONS_SHARE: u64 = 4;
 
 /// The transactions of an instance.
@@ -28,11 +28,11 @@ const VERSIONS_SHARE: u64 = 4;
 pub struct Transactions {
     latest: AtomicU64,
     state: Mutex<State>,
-    /// What versions take whose writers have ended; changed under `state`.
+    /// What versions of ended transactions take; changed under `state`.
     kept: OnceLock<KeptVersions>,
 }
 
-/// The account of versions that readers need behind the end of their writers.
+/// The account of versions that readers need after their writers have ended.
 #[derive(Debug)]
 struct KeptVersions {
     account: MemoryAccount,
@@ -42,25 +42,25 @@ struct KeptVersions {
 #[derive(Debug, Default)]
 struct State {
     running: BTreeSet<u64>,
-    /// How many snapshots there are of each moment: the first stamp that was not given out then.
+    /// How many snapshots there are of each moment. The key is the first stamp that was not given out then.
     snapshots: BTreeMap<u64, usize>,
-    /// The same by their horizons.
+    /// How many snapshots there are of each horizon.
     horizons: BTreeMap<u64, usize>,
-    /// What ended transactions have left in version stores, the first that ended first.
+    /// What ended transactions have left in version stores, in the order in which they ended.
     ended: VecDeque<Ended>,
 }
 
 /// What an ended transaction has left.
 #[derive(Debug)]
 struct Ended {
-    /// Snapshots of later moments see what it did.
+    /// Snapshots of later moments see the transaction's changes.
     at: u64,
     changed: Vec<Changed>,
-    /// What its versions take, about.
+    /// Estimated bytes of its versions.
     bytes: u64,
 }
 
-/// Versions that `writer` put, or that were put for him, into a store.
+/// Versions in a store whose writer is `writer`, whether put by that transaction or on its behalf.
 #[derive(Debug)]
 struct Changed {
     store: Arc<VersionStore>,
@@ -73,7 +73,7 @@ struct Changed {
 const LIFE_BITS: u32 = 40;
 
 impl Transactions {
-    /// A stamp that nobody has yet, for a writer of whom no reader needs to know.
+    /// A new stamp, for a writer that no reader needs to know of.
     pub fn next(&self) -> Stamp {
         Stamp(self.latest.fetch_add(1, Ordering::Relaxed) + 1)
     }
@@ -83,21 +83,19 @@ impl Transactions {
         Stamp(self.latest.load(Ordering::Relaxed))
     }
 
-    /// All later stamps are above `stamp`.
+    /// Makes all later stamps greater than `stamp`.
     pub fn raise_above(&self, stamp: Stamp) {
         self.latest.fetch_max(stamp.0, Ordering::Relaxed);
     }
 
-    /// From now on stamps are above all that an instance has given out in an earlier life whose first stamps were above
-    /// those known here. A life has a tebi stamps, and nobody has to know the last one of a life that a crash has
-    /// ended.
+    /// Begins a new life: all stamps from now on are above every stamp of an earlier life whose first stamps were known
+    /// here. A life has 2^40 stamps, so the last stamp of a life that a crash ended need not be known.
     pub fn begin_life(&self) {
         let next = (self.latest.load(Ordering::Relaxed) >> LIFE_BITS) + 1;
         self.raise_above(Stamp(next << LIFE_BITS));
     }
 
-    /// Says from where the memory of versions comes that are needed behind the end of their writers, unless that is
-    /// known.
+    /// Sets the budget for versions that are needed after their writers have ended. Does nothing if one is set.
     pub fn keep_versions_in(&self, budget: &Arc<MemoryBudget>) {
         self.kept.get_or_init(|| KeptVersions {
             account: MemoryAccount::new(budget, "Row versions"),
@@ -105,22 +103,22 @@ impl Transactions {
         });
     }
 
-    /// Bytes of versions that readers need behind the end of their writers, about.
+    /// Estimated bytes of the versions that readers need after their writers have ended.
     pub fn kept_version_bytes(&self) -> u64 {
         self.kept.get().map_or(0, |kept| kept.account.held())
     }
 
-    /// Whether there may be more versions.
+    /// Checks that there is room for more versions.
     ///
     /// # Errors
-    /// Readers that are open for long keep as many as there may be.
+    /// Readers that are open for long keep as many versions as are allowed.
     pub(crate) fn check_version_room(&self) -> Result<(), VersionsFull> {
         let Some(kept) = self.kept.get() else { return Ok(()) };
         let bytes = kept.account.held();
         if bytes < kept.bytes_max { Ok(()) } else { Err(VersionsFull { bytes, bytes_max: kept.bytes_max }) }
     }
 
-    /// Begins a transaction: no snapshot sees what it changes until the guard is dropped.
+    /// Begins a transaction. No snapshot sees its changes until the guard is dropped.
     pub fn begin(self: &Arc<Transactions>) -> Running {
         // Under the lock: a snapshot that counts the stamp as given out finds it running.
         let mut state = self.state.lock();
@@ -129,8 +127,8 @@ impl Transactions {
         Running { of: Arc::clone(self), stamp, changed: Mutex::default(), version_bytes: AtomicU64::new(0) }
     }
 
-    /// What has committed now, and what `own` and `also` change: a statement beside a transaction sees that one's
-    /// changes.
+    /// A snapshot of what has committed now, and of the changes of `own` and `also`: a statement that runs beside a
+    /// transaction sees that transaction's changes.
     pub fn snapshot(self: &Arc<Transactions>, own: Stamp, also: Stamp) -> Arc<Snapshot> {
         let mut state = self.state.lock();
         let next = self.latest.load(Ordering::Relaxed) + 1;
@@ -144,18 +142,18 @@ impl Transactions {
         Arc::new(Snapshot { of: Arc::clone(self), own, also, next, horizon: Stamp(horizon), running })
     }
 
-    /// Transactions that are running.
+    /// The number of running transactions.
     pub fn running_count(&self) -> usize {
         self.state.lock().running.len()
     }
 
-    /// Whether every snapshot sees what `writer` changed, those that are and those that come.
+    /// Whether every snapshot, present and future, sees the changes of `writer`.
     pub fn is_seen_by_all(&self, writer: Stamp) -> bool {
         let state = self.state.lock();
         !state.running.contains(&writer.0) && state.horizons.keys().next().is_none_or(|oldest| writer.0 < *oldest)
     }
 
-    /// Ends a transaction, and forgets the versions that nobody needs any more.
+    /// Ends a transaction, and forgets the versions that are no longer needed.
     fn end(&self, ended: Stamp, changed: Vec<Changed>, bytes: u64) {
         let mut gone = Vec::new();
         let has_changed = !changed.is_empty();
@@ -167,7 +165,7 @@ impl Transactions {
             state.running.remove(&ended.0);
             let mut added = 0;
             if has_changed {
-                // A stamp of its own: snapshots from before the end and from behind it differ.
+                // A stamp of its own: snapshots from before and after the end differ.
                 let at = self.next().0;
                 state.ended.push_back(Ended { at, changed, bytes });
                 added = bytes;
@@ -181,8 +179,8 @@ impl Transactions {
         forget(gone);
     }
 
-    /// Notes what versions take from now on: so many bytes more, and without those of `gone`, where mostly those are
-    /// that were added. Under the lock of the state, so that nobody gives back what was not taken yet.
+    /// Accounts for `added` bytes of versions, less those of `gone`, which mostly are the bytes that were added. Called
+    /// under the lock of the state, so that no bytes are returned before they were taken.
     fn account(&self, added: u64, gone: &[Ended]) {
         let Some(KeptVersions { account, .. }) = self.kept.get() else { return };
         let freed: u64 = gone.iter().map(|ended| ended.bytes).sum();
@@ -207,7 +205,7 @@ impl Transactions {
 }
 
 impl State {
-    /// Takes out what all snapshots see, those that are and those that come.
+    /// Takes out what all snapshots, present and future, see.
     fn collect(&mut self, gone: &mut Vec<Ended>) {
         let oldest = self.snapshots.keys().next().copied().unwrap_or(u64::MAX);
         let oldest = if planted::has(Bug::VersionsForgottenEarly) { u64::MAX } else { oldest };
@@ -232,23 +230,23 @@ fn forget(gone: Vec<Ended>) {
     }
 }
 
-/// A transaction that is running. Dropping it ends it for readers: what it did is seen from then on.
+/// A running transaction. Dropping it ends it for readers: later snapshots see its changes.
 #[derive(Debug)]
 pub struct Running {
     of: Arc<Transactions>,
     stamp: Stamp,
     changed: Mutex<Vec<Changed>>,
-    /// What the versions take that it has put, about.
+    /// Estimated bytes of the versions that it has put.
     version_bytes: AtomicU64,
 }
 
 impl Running {
-    /// What the versions take that it has put, in bytes, about.
+    /// Estimated bytes of the versions that it has put.
     pub(crate) fn version_bytes(&self) -> u64 {
         self.version_bytes.load(Ordering::Relaxed)
     }
 
-    /// Notes that its versions, or those of others that it has put values into, take so much more.
+    /// Notes that its versions, or versions of others into which it has put values, take `bytes` more.
     pub(crate) fn add_version_bytes(&self, bytes: usize) {
         self.version_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -258,12 +256,12 @@ impl Running {
         self.stamp
     }
 
-    /// The transactions that it is one of.
+    /// The list of running transactions that has it.
     pub fn transactions(&self) -> &Arc<Transactions> {
         &self.of
     }
 
-    /// Notes that versions of a page's rows, changed by `writer`, are in `store` and are to go some time after this one
+    /// Notes that `store` has versions of a page's rows, changed by `writer`. They are dropped after this transaction
     /// has ended.
     pub(crate) fn note(&self, store: &Arc<VersionStore>, writer: Stamp, page: HeapPage) {
         self.note_in(store, writer, |changed| {
@@ -273,7 +271,7 @@ impl Running {
         });
     }
 
-    /// The same of a version of a tree's key.
+    /// Like [`Running::note`], for a version of a tree's key.
     pub(crate) fn note_key(&self, store: &Arc<VersionStore>, writer: Stamp, hobt: HobtId, key: VersionKey) {
         self.note_in(store, writer, |changed| changed.keys.push((hobt, key)));
     }
@@ -296,7 +294,7 @@ impl Drop for Running {
     }
 }
 
-/// What had committed at one moment, and a transaction's own changes.
+/// A view of the database: what had committed at one moment, and a transaction's own changes.
 #[derive(Debug)]
 pub struct Snapshot {
     of: Arc<Transactions>,
@@ -305,12 +303,12 @@ pub struct Snapshot {
     /// The first stamp that was not given out.
     next: u64,
     horizon: Stamp,
-    /// Those that were running, in order.
+    /// The stamps that were running, in order.
     running: Box<[u64]>,
 }
 
 impl Snapshot {
-    /// Whether what `writer` changed is seen.
+    /// Whether the changes of `writer` are visible.
     pub fn sees(&self, writer: Stamp) -> bool {
         writer == self.own
             || writer == self.also
@@ -318,12 +316,12 @@ impl Snapshot {
             || (writer.0 < self.next && self.running.binary_search(&writer.0).is_err())
     }
 
-    /// Everything that was written by stamps below is seen.
+    /// All stamps below this one are visible.
     pub fn horizon(&self) -> Stamp {
         self.horizon
     }
 
-    /// Whether it still sees everything that stands anywhere: nobody else was running then, and nobody has begun since.
+    /// Whether it sees all current rows: no other transaction was running when it was taken, and none has begun since.
     pub fn is_of_present(&self) -> bool {
         self.horizon.0 == self.next && self.of.latest.load(Ordering::Relaxed) < self.next
     }

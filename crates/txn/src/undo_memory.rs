@@ -1,12 +1,11 @@
-//! The memory that a transaction's changes take until it has ended: actions that take them back, and versions for
-//! readers.
+//! The memory that a transaction's changes take until it has ended: undo actions, and versions for readers.
 //!
 //! It comes from the instance's budget in steps, before a row is changed, so that a transaction of many rows fails with
-//! error 701 in place of the process. What a change has then taken is known behind it: more than a step holds is taken
-//! all the same, and nobody gets more before it is back. Sizes are estimates: what the allocator adds is in them as a
-//! constant.
+//! error 701 and the process does not. How much a change takes is known only afterwards. If it is more than a step
+//! holds, it is taken all the same, and the budget gives nothing more until it is returned. Sizes are estimates: the
+//! allocator's overhead is in them as a constant.
 //!
-//! Versions that are needed behind the end, by readers that are open for long, are in an account of all
+//! Versions that readers need after the end, because they are open for long, are in one account for all transactions
 //! ([`crate::Transactions`]).
 
 use std::sync::Arc;
@@ -15,28 +14,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::memory::{MemoryAccount, MemoryBudget, NoRoom, VersionsFull};
 
-/// Taken at once for what is to come.
+/// The bytes of a step.
 const BYTES_AT_ONCE: u64 = 64 << 10;
-/// What has to be left of that before a row is changed: more than one takes, but for long ones.
+/// The bytes that must be left of a step before a row is changed: more than the change of a row takes, unless it is
+/// long.
 const BYTES_LEFT: u64 = 16 << 10;
-/// What an action takes beside what it has captured: its box, and its place in a list that grows by doubling.
+/// Bytes of an action beside what it has captured: its box, and its entry in a list that grows by doubling.
 pub(crate) const ACTION_BYTES: usize = 48;
-/// What a version of a heap's row takes beside the row's values: its place in a list that grows by doubling.
+/// Bytes of a version of a heap's row beside the row's values: its entry in a list that grows by doubling.
 pub(crate) const VERSION_BYTES: usize = 72;
-/// What a version of a key takes beside the key and the row's values: a place in the map, and one in the writer's list.
+/// Bytes of a version of a key beside the key and the row's values: an entry in the map, and one in the writer's list.
 pub(crate) const KEY_VERSION_BYTES: usize = 160;
 
 /// The account of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct UndoMemory {
-    /// From its first statement on.
+    /// Set by its first statement.
     account: OnceLock<MemoryAccount>,
-    /// How much of what the account holds is in use.
+    /// The part of the account that is in use.
     used: AtomicU64,
 }
 
 impl UndoMemory {
-    /// Says where memory comes from, unless that is known.
+    /// Sets the budget, unless one is set.
     pub(crate) fn is_of(&self, budget: &Arc<MemoryBudget>) {
         self.account.get_or_init(|| MemoryAccount::new(budget, "Transactions"));
     }
@@ -46,7 +46,7 @@ impl UndoMemory {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Makes sure that there is memory for the next change. `may_take` is asked if some has to be taken for that.
+    /// Makes sure that there is memory for the next change. Calls `may_take` first if a step has to be taken for that.
     ///
     /// # Errors
     /// The budget has too little left, or what `may_take` returns.
@@ -57,7 +57,7 @@ impl UndoMemory {
         Ok(account.grow(BYTES_AT_ONCE)?)
     }
 
-    /// Notes what is in use from now on.
+    /// Adds `bytes` to what is in use.
     pub(crate) fn take(&self, bytes: usize) {
         let used = self.used.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
         if let Some(account) = self.account.get() {
@@ -65,7 +65,7 @@ impl UndoMemory {
         }
     }
 
-    /// Gives back all but `bytes`: what was in use at a place to which the transaction was rolled back.
+    /// Returns all but `bytes`, which were in use at the savepoint to which the transaction was rolled back.
     pub(crate) fn shrink_to(&self, bytes: u64) {
         self.used.fetch_min(bytes, Ordering::Relaxed);
         if let Some(account) = self.account.get() {

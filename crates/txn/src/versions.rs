@@ -1,9 +1,9 @@
-//! What stood in a row's place before a transaction changed it, for readers that do not see the change.
+//! Earlier versions of rows, for readers that do not see a transaction's changes.
 //!
-//! Kept off the page and in memory alone: after a restart nobody reads what was before. A version is put while the page
-//! is held exclusively, so whoever has a whole copy of the page finds what he needs here; what is here and not yet in
-//! his copy changes nothing in it. Versions of a heap's rows stand here by heap, page and slot, those of a B+tree's
-//! by tree and key (`keys`).
+//! Versions are kept off the page and only in memory: after a restart no reader needs them. A version is put while the
+//! page is held exclusively, so a reader with a whole copy of the page finds every version that it needs here. A
+//! version of a change that is not in that copy yet has no effect on it. Versions of a heap's rows are kept by heap,
+//! page and slot, those of a B+tree's rows by tree and key (`keys`).
 //!
 //! A version belongs to one heap or tree, and to the rows that were in it when it was put. Versions outlive rows:
 //! another heap may have the page by the time that they are read ([`HeapPage`]). A truncation removes rows without
@@ -25,7 +25,7 @@ use crate::{Running, Snapshot};
 use keys::KeyVersions;
 pub(crate) use keys::VersionKey;
 
-/// Parts of the store that are locked apart; a power of two.
+/// Parts of the store, each with its own lock; a power of two.
 const SHARDS: usize = 64;
 
 /// A page while it belongs to a heap: versions of its rows do not apply to rows that another heap has there later. A
@@ -38,20 +38,20 @@ pub struct HeapPage {
     pub page: PageId,
 }
 
-/// What stood in a row's place.
+/// The state of a row before a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Before {
     /// No row: it was inserted.
     Absent,
-    /// The row, which was deleted. Its values are those that the slot had at that time: where a newer version of the
-    /// slot tells of a row ([`Before::Row`]), the delete was undone before, and the values are that version's.
+    /// The row, which was deleted. Its values are those that the slot had at that time. If a newer version of the slot
+    /// has a row ([`Before::Row`]), the delete was undone before, and the values are that version's.
     Present,
-    /// This row, in whose place another one was put.
+    /// This row, which was replaced by another one.
     Row(Arc<RowImage>),
 }
 
 impl Before {
-    /// What stood in the slot before this change and `newer`, the one behind it, of neither of which anything is seen.
+    /// The state of the slot before this change and `newer`, the next one, neither of which is visible.
     fn beneath<'a>(&'a self, newer: Option<&'a Before>) -> &'a Before {
         match newer {
             Some(row @ Before::Row(_)) if *self == Before::Present && !planted::has(Bug::PresentHidesRow) => row,
@@ -70,24 +70,24 @@ struct Version {
     slot: SlotId,
     writer: Stamp,
     before: Before,
-    /// What it tells of has been undone: what was before stands there again. Who has an older copy of the page needs it
-    /// all the same.
+    /// Its change has been undone: the row is again as before. A reader with an older copy of the page still needs the
+    /// version.
     is_undone: bool,
-    /// Where the row went: another one took its place in the table, and not its place in the page.
+    /// The RID of the row's new values, if they were not put in the row's own position.
     moved_to: Option<(PageId, SlotId)>,
 }
 
-/// What is known of a slot while its versions are walked back.
+/// The result for a slot so far, while its versions are walked from the newest back.
 #[derive(Clone, Copy)]
 enum Found<'a> {
     Nothing,
-    /// Changes that are not seen; what stood there before the oldest of them so far.
+    /// Changes that are not visible, with the state before the oldest of them so far.
     Some(&'a Before),
-    /// The one before is seen: nothing older matters.
+    /// The next older change is visible: nothing older matters.
     All(Option<&'a Before>),
 }
 
-/// A part of the store: by page its versions, the oldest first.
+/// A part of the store: the versions of each page, the oldest first.
 type Shard = Mutex<HashMap<HeapPage, Vec<Version>>>;
 
 /// The versions of one database's rows.
@@ -110,7 +110,7 @@ impl VersionStore {
         &self.shards[usize::try_from(hash % SHARDS as u64).expect("fewer than a word counts")]
     }
 
-    /// Puts what stood in a row's place; the page is held exclusively. Gives the bytes that the version takes.
+    /// Puts the state of a row before a change. The page is held exclusively. Returns the bytes that the version takes.
     pub(crate) fn put(
         self: &Arc<VersionStore>,
         writer: &Running,
@@ -126,9 +126,9 @@ impl VersionStore {
         bytes
     }
 
-    /// Puts one version for each row of a page that `loader` had built whole, before `changer` is the first to change
-    /// one of them: until now the page's stamp alone has said who sees it. None if everybody sees the load. The page is
-    /// held exclusively. Gives the bytes that the versions take.
+    /// Puts one version for each row of a page that `loader` has built whole, before `changer` is the first to change
+    /// one of them: until now the page's stamp alone has said which readers see it. Puts none if every reader sees the
+    /// load. The page is held exclusively. Returns the bytes that the versions take.
     pub(crate) fn put_loaded(
         self: &Arc<VersionStore>,
         changer: &Running,
@@ -153,13 +153,13 @@ impl VersionStore {
         bytes
     }
 
-    /// The rows of a page that a snapshot sees otherwise than they stand there, each once.
+    /// The rows of a page whose state in a snapshot differs from the current one, each once.
     pub fn changes(&self, page: HeapPage, snapshot: &Snapshot) -> Vec<(SlotId, Before)> {
         let shard = self.shard(page).lock();
         let Some(versions) = shard.get(&page) else { return Vec::new() };
         let slots = versions.iter().map(|version| usize::from(version.slot.0) + 1).max().unwrap_or(0);
         let mut found: Vec<Found<'_>> = vec![Found::Nothing; slots];
-        // The newest first: each takes back one change, until one is seen.
+        // The newest first: each undoes one change, until one is visible.
         for version in versions.iter().rev() {
             let place = &mut found[usize::from(version.slot.0)];
             *place = match *place {
@@ -177,8 +177,7 @@ impl VersionStore {
         changed.collect()
     }
 
-    /// What stood in a heap row's place before the changes that a snapshot does not see; `None` if it sees what stands
-    /// there.
+    /// The state of a heap row before the changes that a snapshot does not see; `None` if it sees the current row.
     pub fn change(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Option<Before> {
         let shard = self.shard(page).lock();
         let of_slot = shard.get(&page)?.iter().rev().filter(|version| version.slot == slot);
@@ -186,8 +185,8 @@ impl VersionStore {
         unseen.fold(None, |newer, version| Some(version.before.beneath(newer))).cloned()
     }
 
-    /// Puts what stood at a key of a tree before `writer` changed it, unless he had changed it before; the leaf is held
-    /// exclusively. Gives the bytes that the version takes.
+    /// Puts the state at a key of a tree before `writer` changed it, unless `writer` had changed it before. The leaf is
+    /// held exclusively. Returns the bytes that the version takes.
     pub(crate) fn put_key(
         self: &Arc<VersionStore>,
         writer: &Running,
@@ -198,7 +197,7 @@ impl VersionStore {
         self.put_key_of(writer, writer.stamp(), hobt, key, before)
     }
 
-    /// The same of a change that `writer` has made, and whose version goes with `noter`.
+    /// Like [`VersionStore::put_key`], for a change of `writer` whose version is dropped when `noter`'s are.
     fn put_key_of(
         self: &Arc<VersionStore>,
         noter: &Running,
@@ -214,8 +213,9 @@ impl VersionStore {
         bytes
     }
 
-    /// Puts one version for each key of a leaf that `loader` had built whole and that not all readers see, before
-    /// `changer` is the first to change the leaf. It is held exclusively. Gives the bytes that the versions take.
+    /// Puts one version for each key of a leaf that `loader` has built whole and that not all readers see, before
+    /// `changer` is the first to change the leaf. The leaf is held exclusively. Returns the bytes that the versions
+    /// take.
     pub(crate) fn put_loaded_keys<'k>(
         self: &Arc<VersionStore>,
         changer: &Running,
@@ -226,14 +226,14 @@ impl VersionStore {
         keys.into_iter().map(|key| self.put_key_of(changer, loader, hobt, key, Before::Absent)).sum()
     }
 
-    /// To be called before other values take the place of a row of a tree, deleted or not: `row` is what stands there.
-    /// The leaf is held exclusively. Gives the bytes that the versions take more.
+    /// To be called before other values replace those of a row of a tree, deleted or not. `row` is the current row. The
+    /// leaf is held exclusively. Returns the additional bytes that the versions take.
     pub(crate) fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) -> usize {
         self.keys.keep_row(hobt, key, row)
     }
 
-    /// The keys of a tree from `low` on and below `high` at which a snapshot sees something else than what stands
-    /// there, in order.
+    /// The keys of a tree from `low` on and below `high` whose state in a snapshot differs from the current one, in
+    /// order.
     pub fn key_changes(
         &self,
         hobt: HobtId,
@@ -244,29 +244,27 @@ impl VersionStore {
         self.keys.changes(hobt, low, high, snapshot)
     }
 
-    /// What a snapshot sees at a key of a tree, if that is something else than what stands there.
+    /// The state of a key of a tree in a snapshot, if it differs from the current one.
     pub fn key_change(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Option<Before> {
         self.keys.change(hobt, key, snapshot)
     }
 
-    /// Whether there is a version of a key: somebody may not see what stands there, or may undo it.
+    /// Whether there is a version of a key: a snapshot may not see the current row, or its writer may undo it.
     pub fn has_key(&self, hobt: HobtId, key: &[u8]) -> bool {
         self.keys.has(hobt, key)
     }
 
-    /// Notes that `writer` has undone its last change at a key that it had not undone before; the leaf is held
-    /// exclusively.
+    /// Notes that `writer` has undone its last change at a key that was not undone yet. The leaf is held exclusively.
     pub fn undone_key(&self, writer: Stamp, hobt: HobtId, key: &[u8]) {
         self.keys.undone(writer, hobt, key);
     }
 
-    /// Whether what stands at a key was changed by somebody whom a snapshot does not see, and a change of his stands.
+    /// Whether the current state of a key was written by a transaction that `snapshot` does not see.
     pub fn is_key_changed(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> bool {
         self.keys.is_changed(hobt, key, snapshot)
     }
 
-    /// Notes that `writer` has undone its last change of a row that it had not undone before; the page is held
-    /// exclusively.
+    /// Notes that `writer` has undone its last change of a row that was not undone yet. The page is held exclusively.
     pub fn undone(&self, writer: Stamp, page: HeapPage, slot: SlotId) {
         let mut shard = self.shard(page).lock();
         let of_row = |version: &&mut Version| version.slot == slot && version.writer == writer && !version.is_undone;
@@ -276,7 +274,7 @@ impl VersionStore {
         }
     }
 
-    /// Notes that `writer`, who has deleted a row, has put it into another place with new values.
+    /// Notes that `writer`, which has deleted a row, has put it at another RID with new values.
     pub fn moved(&self, writer: Stamp, (page, slot): (HeapPage, SlotId), to: (PageId, SlotId)) {
         let mut shard = self.shard(page).lock();
         let of_row = |version: &&mut Version| version.slot == slot && version.writer == writer && !version.is_undone;
@@ -286,7 +284,7 @@ impl VersionStore {
         }
     }
 
-    /// Where a row went that somebody whom a snapshot does not see has changed.
+    /// The new RID of a row, if a transaction that `snapshot` does not see has changed and moved it.
     pub fn moved_to(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Option<(PageId, SlotId)> {
         let shard = self.shard(page).lock();
         let stands = |version: &&Version| version.slot == slot && !version.is_undone;
@@ -294,8 +292,8 @@ impl VersionStore {
         last.moved_to.filter(|_| !snapshot.sees(last.writer))
     }
 
-    /// Whether somebody whom a snapshot does not see has changed a row of one of the wanted pages of a heap, and the
-    /// change stands.
+    /// Whether a transaction that `snapshot` does not see has changed a row of one of the wanted pages of a heap, and
+    /// has not undone it.
     pub fn has_unseen_rows(&self, hobt: HobtId, snapshot: &Snapshot, is_wanted: &dyn Fn(PageId) -> bool) -> bool {
         let is_unseen = |version: &Version| !version.is_undone && !snapshot.sees(version.writer);
         self.shards.iter().any(|shard| {
@@ -305,15 +303,15 @@ impl VersionStore {
         })
     }
 
-    /// Whether somebody whom a snapshot does not see has changed something at the keys of a tree from `low` on and
-    /// below `high`, and a change of his stands.
+    /// Whether a transaction that `snapshot` does not see has changed a key of a tree from `low` on and below `high`,
+    /// and has not undone it.
     pub fn has_unseen_keys(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> bool {
         self.keys.has_unseen(hobt, low, high, snapshot)
     }
 
-    /// The places of rows of a heap that somebody whom a snapshot does not see has changed, inserted or deleted, as far
-    /// as such a change stands and their pages are among the wanted ones; with `inserts_only` those that he has
-    /// inserted. Looks at all pages that have versions.
+    /// The RIDs of the heap's rows on wanted pages that a transaction invisible to `snapshot` has changed, inserted or
+    /// deleted, without those whose change was undone. With `inserts_only`, only the inserted rows. Reads all pages
+    /// that have versions.
     pub fn unseen_rows(
         &self,
         hobt: HobtId,
@@ -335,7 +333,7 @@ impl VersionStore {
         found
     }
 
-    /// Whether a row was changed by somebody whom a snapshot does not see, and the change stands.
+    /// Whether the current state of a row was written by a transaction that `snapshot` does not see.
     pub fn is_changed(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> bool {
         let shard = self.shard(page).lock();
         let stands = |version: &&Version| version.slot == slot && !version.is_undone;
@@ -343,16 +341,16 @@ impl VersionStore {
         last.is_some_and(|version| !snapshot.sees(version.writer))
     }
 
-    /// Sets the versions of a tree aside before a truncation, which removes rows without versions: rows inserted from
+    /// Sets the versions of a tree aside before a truncation, which removes rows without versions. Rows inserted from
     /// now on have versions of their own, even under the same keys. The transaction must have the tree locked
-    /// exclusively until it ends. [`VersionStore::put_keys_back`] undoes it, [`VersionStore::drop_keys_aside`] commits
-    /// it.
+    /// exclusively until it ends. [`VersionStore::put_keys_back`] undoes this, [`VersionStore::drop_keys_aside`]
+    /// commits it.
     pub fn set_keys_aside(&self, hobt: HobtId) {
         self.keys.set_aside(hobt);
     }
 
-    /// Undoes the last [`VersionStore::set_keys_aside`], once the truncated rows are restored: the versions put since
-    /// are dropped.
+    /// Undoes the last [`VersionStore::set_keys_aside`], once the truncated rows are restored. Versions put since are
+    /// dropped.
     pub fn put_keys_back(&self, hobt: HobtId) {
         self.keys.put_back(hobt);
     }
@@ -362,7 +360,7 @@ impl VersionStore {
         self.keys.drop_aside(hobt);
     }
 
-    /// Forgets what a transaction had put for pages and keys.
+    /// Drops the versions that a transaction has put for pages and keys.
     pub(crate) fn forget(&self, writer: Stamp, pages: &[HeapPage], keys: Vec<(HobtId, VersionKey)>) {
         self.keys.forget(writer, keys);
         for page in pages {
@@ -382,7 +380,7 @@ impl VersionStore {
         self.shards.iter().map(of_shard).sum::<usize>() + self.keys.len()
     }
 
-    /// Bytes that the versions take, without what the maps have in reserve. Looks at all of them.
+    /// Bytes that the versions take, without the spare capacity of the maps. Reads all of them.
     pub fn bytes(&self) -> usize {
         let of_version = |version: &Version| size_of::<Version>() + version.before.row_bytes();
         let of_shard = |shard: &Shard| shard.lock().values().flatten().map(of_version).sum::<usize>();
@@ -447,7 +445,7 @@ mod tests {
             assert_eq!(store.key_changes(hobt, b"", None, &reader), before);
             assert!(store.is_key_changed(hobt, b"changed", &reader), "it was changed before");
         }
-        // What is forgotten meanwhile does not come back.
+        // Versions that are dropped meanwhile are not put back.
         store.set_keys_aside(hobt);
         store.forget(earlier.stamp(), &[], vec![(hobt, VersionKey::new(b"deleted"))]);
         store.put_keys_back(hobt);
@@ -486,7 +484,7 @@ mod tests {
         store.put(&first, page, slot, old.clone());
         assert_eq!(store.changes(page, &reader), vec![(slot, old.clone())]);
         assert_eq!(store.change(page, slot, &reader), Some(old.clone()));
-        // Another delete that is undone, and another row in its place: the oldest one told of is the one.
+        // Another delete that is undone, and another row in its place: the oldest row of the versions counts.
         store.put(&first, page, slot, Before::Present);
         store.undone(first.stamp(), page, slot);
         let second = all.begin();
@@ -537,7 +535,7 @@ mod tests {
         let (hobt, key) = (HobtId(4), &b"k"[..]);
         let row = |text: &[u8]| RowImage::new([Some(text)]);
         let oldest = all.snapshot(Stamp(0), Stamp(0));
-        // A row is deleted, and another one comes in its ghost's place.
+        // A row is deleted, and another one replaces its ghost.
         let first = all.begin();
         store.put_key(&first, hobt, key, Before::Present);
         store.keep_row(hobt, key, &row(b"old"));
@@ -552,7 +550,7 @@ mod tests {
         assert!(!store.is_key_changed(hobt, key, &oldest), "all is as it was");
         store.put_key(&first, hobt, key, Before::Present);
         drop(first);
-        // One behind it: who sees the first sees what that one left.
+        // A later change: a snapshot that sees the first transaction sees what that one left.
         let between = all.snapshot(Stamp(0), Stamp(0));
         let second = all.begin();
         store.put_key(&second, hobt, key, Before::Absent);

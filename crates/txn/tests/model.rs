@@ -1,8 +1,8 @@
-//! The lock table under every schedule that shuttle makes: what is granted at one time goes together, every circle is
-//! ended, and who waits is woken. `HOBT_MODEL` says how many schedules (1,000 without); a failure prints the schedule,
-//! which `shuttle::replay` runs again. A wake-up that is lost leaves all threads asleep, which shuttle reports.
+//! The lock table under every schedule that shuttle makes: locks granted at one time are compatible, every deadlock is
+//! broken, and every waiter is woken. `HOBT_MODEL` is the number of schedules (1,000 without). A failure prints the
+//! schedule, which `shuttle::replay` runs again. A lost wake-up leaves all threads asleep, which shuttle reports.
 //!
-//! A test binary of its own: the feature `model` exchanges what the lock table is made of.
+//! A test binary of its own: the feature `model` exchanges the primitives that the lock table is made of.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn key(number: u8) -> LockResource {
     LockResource::Key(DatabaseId(5), HobtId(9), KeyHash::of(&[number]))
 }
 
-/// Who holds what, as those say who have been told so.
+/// The locks that threads hold, each noted after it was granted.
 #[derive(Default)]
 struct Book(Mutex<Vec<(u16, LockResource, LockMode)>>);
 
@@ -42,14 +42,14 @@ impl Book {
         held.push((number, resource, mode));
     }
 
-    /// To be called before the locks are let go of.
+    /// To be called before the locks are released.
     fn lets_go(&self, number: u16) {
         self.0.lock().expect("no panic").retain(|(owner, ..)| *owner != number);
     }
 }
 
-/// Transactions that lock keys and a table in orders of their own, some to read and some to change, convert what they
-/// have, give up or are told to, and end.
+/// Transactions that lock keys and a table in orders of their own, some to read and some to change. They convert locks,
+/// give up or become victims, and end.
 #[test]
 fn what_is_granted_goes_together_and_everybody_comes_to_an_end() {
     const MODES: [LockMode; 6] = [
@@ -80,7 +80,7 @@ fn what_is_granted_goes_together_and_everybody_comes_to_an_end() {
                             }
                             _ => (key(random.gen_range(0..2)), MODES[random.gen_range(0..MODES.len())]),
                         };
-                        // Who is patient sleeps until woken; who is not is asked whether he wants to go on.
+                        // A patient thread sleeps until it is woken. An impatient one is asked whether to go on.
                         let is_patient = random.gen_range(0..3) > 0;
                         let timeout = (!is_patient).then_some(Duration::from_millis(5));
                         let patience = Patience { timeout, ..Patience::default() };
@@ -101,7 +101,7 @@ fn what_is_granted_goes_together_and_everybody_comes_to_an_end() {
     });
 }
 
-/// A circle of as many as there are: one fails, and the others get what they want.
+/// A circle of all owners: one fails, and the others are granted what they want.
 #[test]
 fn a_circle_has_one_victim() {
     explore(|| {

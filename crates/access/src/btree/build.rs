@@ -1,10 +1,10 @@
-//! A tree built from below, from rows that come in the order of its key.
+//! Bottom-up build of a tree, from rows in the order of its key.
 //!
 //! Leaves are built and written as a heap's loads are ([`crate::Loader`]): in private memory, into runs of their own,
-//! each full to the fill factor and linked to the one behind it; the log has the allocations alone. Each level above
-//! has one page in memory, which is written when it is full. At the end the pages are synced, the runs join the tree's,
-//! and the root, empty until then, becomes the topmost page. So nothing of it is seen before, and undoing it is to make
-//! the root what it was and to free the runs.
+//! each filled up to the fill factor and linked to the next. Only the allocations are logged. Each level above has one
+//! page in memory, which is written when it is full. At the end the pages are synced, the runs are added to the tree's,
+//! and the root, empty until then, becomes the topmost page. So nothing is visible before, and the undo only restores
+//! the root and frees the runs.
 
 use std::sync::Arc;
 
@@ -35,18 +35,18 @@ struct Above {
     low: Vec<u8>,
 }
 
-/// The end of what was built.
+/// The topmost page, and the runs of the pages below it.
 struct Top {
-    /// What will stand in the root.
+    /// The future content of the root.
     root: Box<PageBytes>,
-    /// The runs of the pages between it and the leaves.
+    /// The runs of the pages between the root and the leaves.
     runs: Vec<Run>,
 }
 
-/// What the leaves that were built mean for the levels above them.
+/// The levels above the leaves, built from the leaves so far.
 pub(crate) struct LeafChain {
     tree: Arc<BTree>,
-    /// How full leaves become, in percent.
+    /// The fill factor of leaves, in percent.
     fill: usize,
     writer: Option<RunWriter>,
     levels: Vec<Above>,
@@ -56,10 +56,10 @@ pub(crate) struct LeafChain {
 }
 
 impl TreeBuilder {
-    /// A builder for a tree without rows, whose leaves become `fill_factor` percent full; 0 and 100 leave no room.
+    /// A builder for a tree without rows, whose leaves are filled to `fill_factor` percent; 0 and 100 leave no room.
     ///
     /// # Errors
-    /// The tree has pages already, beside its root.
+    /// The tree has pages beside its root already.
     pub fn new(
         tree: &Arc<BTree>,
         context: &Arc<StatementContext>,
@@ -80,10 +80,10 @@ impl TreeBuilder {
         Ok(TreeBuilder { tree: Arc::clone(tree), context: Arc::clone(context), loader })
     }
 
-    /// Adds rows, whose keys are above all before. Blocks when too many writes are in flight.
+    /// Adds rows, whose keys are above those of all earlier rows. Blocks when too many writes are in flight.
     ///
     /// # Errors
-    /// `Duplicate` and `KeyTooLong` as [`BTree::insert`] has them, which may come up some rows later; the others as
+    /// `Duplicate` and `KeyTooLong` as from [`BTree::insert`], possibly reported some rows later; the others as
     /// [`Loader::append`]. The statement is then to be undone.
     ///
     /// # Panics
@@ -92,7 +92,7 @@ impl TreeBuilder {
         self.loader.append(rows, columns).map_err(|error| self.loader.refusal().unwrap_or(error.into()))
     }
 
-    /// Writes what is left and makes the rows the tree's. Undone with the statement.
+    /// Writes the rest and makes the rows part of the tree. Undone with the statement.
     ///
     /// # Errors
     /// As [`TreeBuilder::append`].
@@ -113,7 +113,7 @@ impl TreeBuilder {
             storage.file(file)?.disk().sync().map_err(AccessError::Disk)?;
         }
         tree.hobt.publish(&context, vec![runs])?;
-        // When the root is what it was, and before the pages are free.
+        // In the undo this runs after the root is restored, and before the pages are freed.
         tree.note_remade_on_undo(&context);
         storage.in_one_piece(|| tree.hobt.remake_page(&context, tree.root, &PageChange::Image { bytes: root }))?;
         tree.notes.note_remade();
@@ -122,7 +122,7 @@ impl TreeBuilder {
 }
 
 impl BTree {
-    /// Whether it is as it was made or truncated: without rows and ghosts, the root its only leaf.
+    /// Whether it is as after its creation or a truncation: without rows and ghosts, the root its only leaf.
     ///
     /// # Errors
     /// The root is damaged or cannot be read.
@@ -133,12 +133,12 @@ impl BTree {
 }
 
 impl LeafChain {
-    /// How many bytes of a leaf are to be in use at most, if it is not to be full.
+    /// The maximum number of bytes in use of a leaf, if leaves are not filled completely.
     pub(crate) fn leaf_bytes(&self) -> Option<usize> {
         (self.fill < 100).then_some(PAGE_SIZE * self.fill / 100)
     }
 
-    /// Takes note of a leaf that has been built. An error says no more than that there is one, see
+    /// Adds a leaf that has been built. The error only tells that the leaf was refused: the reason is in
     /// [`LeafChain::refusal`].
     pub(crate) fn add_leaf(&mut self, id: PageId, page: &PageBytes) -> Result<(), AccessError> {
         self.try_add_leaf(id, page).map_err(|error| match error {
@@ -186,7 +186,7 @@ impl LeafChain {
         Ok(self.add(0, separator, id)?)
     }
 
-    /// Adds a child to the last page of a level, counted from that above the leaves.
+    /// Adds a child to the last page of a level. Level 0 is the one above the leaves.
     fn add(&mut self, level: usize, separator: Vec<u8>, child: PageId) -> Result<(), AccessError> {
         if level == self.levels.len() {
             let page = self.new_page(level, child)?;
@@ -207,7 +207,7 @@ impl LeafChain {
         self.add(level + 1, low, id)
     }
 
-    /// A page that has this child.
+    /// A new page whose only child is this one.
     fn new_page(&self, level: usize, child: PageId) -> Result<Box<PageBytes>, AccessError> {
         let mut page = Box::new([0; PAGE_SIZE]);
         let header = self.tree.header(PageType::Index, PageId::default());
@@ -219,7 +219,7 @@ impl LeafChain {
         Ok(page)
     }
 
-    /// Writes a page that is full; where to.
+    /// Writes a full page; returns its address.
     fn write(&mut self, above: Above) -> Result<PageId, AccessError> {
         let writer = self.writer.as_mut().expect("there until the end");
         let mut written = (PageId::default(), Ok(()));
@@ -236,7 +236,7 @@ impl LeafChain {
         Ok(id)
     }
 
-    /// Writes the pages that are not full, but the topmost, which will be the root; `None` if there are no rows.
+    /// Writes the pages that are not full, except the topmost, which will be the root; `None` if there are no rows.
     fn finish(mut self) -> Result<Option<Top>, AccessError> {
         let mut level = 0;
         while level + 1 < self.levels.len() {

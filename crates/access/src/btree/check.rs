@@ -1,8 +1,8 @@
-//! Whether a tree is one, and what it looks like.
+//! Checks whether a tree is consistent, and collects its figures.
 //!
-//! A check goes through all pages: keys rise within a leaf and from leaf to leaf and lie between the separators above
-//! them, levels fall by one, each leaf names the next one, each page of the runs is reached once, and the live rows are
-//! as many as the count says. Nothing may change the tree meanwhile; that pages are put elsewhere waits for it.
+//! A check reads all pages. Keys ascend within a leaf and from leaf to leaf and are between the separators above them,
+//! levels decrease by one, each leaf names the next one, each page of the runs is reached once, and the number of live
+//! rows is the count. Nothing may change the tree meanwhile. `REORGANIZE` waits for the check before it moves pages.
 
 use hobt_base::{PAGE_SIZE, PageId};
 use hobt_page::{PageDamage, PageFlags, PageHeader, check_index_page, check_row_page};
@@ -11,14 +11,14 @@ use super::BTree;
 use crate::AccessError;
 use crate::page_set::PageSet;
 
-/// What a tree looks like.
+/// The figures of a tree.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct TreeFigures {
-    /// Pages of each level, the leaves first; so many levels there are.
+    /// Pages of each level, the leaves first. The length is the number of levels.
     pub pages: Vec<u64>,
     /// Live rows.
     pub rows: u64,
-    /// Deleted rows that are there still.
+    /// Deleted rows that are not removed yet.
     pub ghosts: u64,
     /// Bytes in use of all leaves together.
     pub leaf_bytes: u64,
@@ -29,7 +29,7 @@ pub struct TreeFigures {
 }
 
 impl TreeFigures {
-    /// How many levels the tree has.
+    /// The number of levels.
     pub fn depth(&self) -> usize {
         self.pages.len()
     }
@@ -41,17 +41,17 @@ impl TreeFigures {
         self.leaf_bytes as f64 / (leaves * PAGE_SIZE as u64) as f64
     }
 
-    /// The part of the leaves whose next is elsewhere, of 1.
+    /// The part of the leaves whose next leaf is not the next page, of 1.
     pub fn fragmentation(&self) -> f64 {
         let leaves = self.pages.first().copied().unwrap_or_default();
         self.fragments as f64 / leaves.saturating_sub(1).max(1) as f64
     }
 }
 
-/// How a page of a tree contradicts the others.
+/// How a page of a tree contradicts other pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TreeFault {
-    /// Its keys do not rise.
+    /// Its keys do not ascend.
     KeyOrder,
     /// A key of it, or a separator, is not between the separators above it.
     OutsideParent,
@@ -60,27 +60,27 @@ pub enum TreeFault {
         /// The page that leads to it.
         parent: PageId,
     },
-    /// Two pages lead to it, or one twice.
+    /// Two pages lead to it, or one page twice.
     TwoParents {
-        /// The page that leads to it too.
+        /// The other page that leads to it.
         parent: PageId,
     },
-    /// A page leads to it, and it is none of the tree's.
+    /// A page leads to it, and it does not belong to the tree.
     ForeignChild {
         /// The page that leads to it.
         parent: PageId,
     },
-    /// The next page that it names is not the leaf with the next keys.
+    /// The page that it names as the next is not the leaf with the next keys.
     NextLeaf {
         /// The page that it names; page 0 of file 0 for none.
         next: PageId,
     },
-    /// Nothing leads to it.
+    /// No page leads to it.
     Unreached,
 }
 
 impl TreeFault {
-    /// The rule that is broken.
+    /// The broken rule.
     pub fn rule(self) -> &'static str {
         match self {
             TreeFault::KeyOrder => "the order of a page's keys",
@@ -94,12 +94,12 @@ impl TreeFault {
     }
 }
 
-/// What is wrong with a page of a tree.
+/// The fault of a page of a tree.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Wrong {
-    /// The page by itself.
+    /// In the page by itself.
     Damage(PageDamage),
-    /// The page beside the others.
+    /// Between the page and others.
     Tree(TreeFault),
 }
 
@@ -118,9 +118,9 @@ impl From<TreeFault> for Wrong {
 struct Walk {
     figures: TreeFigures,
     wrong: Vec<(PageId, Wrong)>,
-    /// The pages of the runs; in the set are those that were reached.
+    /// The pages of the runs. Those in the set were reached.
     reached: PageSet,
-    /// The last leaf, and which it names as the next.
+    /// The last leaf, and the next leaf that it names.
     last_leaf: Option<(PageId, PageId)>,
 }
 
@@ -131,8 +131,8 @@ impl Walk {
 }
 
 impl BTree {
-    /// Goes through all pages. For the figures of a tree that others change at the same time each page is looked at by
-    /// itself.
+    /// Reads all pages. Other threads may change the tree meanwhile: the figures count each page at its own moment, and
+    /// contradictions that such changes can cause are ignored.
     ///
     /// # Errors
     /// A page cannot be read, or the tree contradicts itself.
@@ -149,7 +149,7 @@ impl BTree {
         }
     }
 
-    /// Checks the tree whole; what is wrong is in the list.
+    /// Checks the whole tree; the list has the faults.
     ///
     /// # Errors
     /// A page cannot be read.
@@ -174,14 +174,14 @@ impl BTree {
         Ok((figures, wrong))
     }
 
-    /// Whether a page is one that `REORGANIZE` has emptied.
+    /// Whether a page was emptied by `REORGANIZE`.
     fn is_free(&self, id: PageId) -> Result<bool, AccessError> {
         let page = self.read(id)?;
         let header = PageHeader::read(&page).map_err(|damage| self.hobt.damaged(id, damage))?;
         Ok(self.level_of(id, &page)? == 0 && header.flags.contains(PageFlags::FREE))
     }
 
-    /// Goes on at a page to which `above` leads: the page, and the level that its children should have.
+    /// Continues at a page to which `above` leads: that page, and the level that its children should have.
     fn walk(
         &self,
         walk: &mut Walk,
@@ -199,7 +199,7 @@ impl BTree {
             }
             return Ok(());
         }
-        // A copy: what stands below is read without a latch on what stands above.
+        // A copy: pages below are read without a latch on the pages above.
         let page = match self.read(id).map(|page| Box::new(*page)) {
             Ok(page) => page,
             Err(AccessError::Damaged { page, damage, .. }) => {
@@ -240,7 +240,7 @@ impl BTree {
         Ok(())
     }
 
-    /// The children of a page, each with the key from which on it has rows.
+    /// The children of a page, each with the lower bound of its keys.
     fn children(
         &self,
         page: &hobt_page::PageBytes,

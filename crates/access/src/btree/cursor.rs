@@ -1,9 +1,9 @@
 //! Rows in the order of their keys, leaf by leaf, forward or backward.
 //!
-//! A cursor remembers from which key on it has still to go and holds no latch between two leaves. Each step descends to
-//! the leaf of that key, shows the part of it that is in range, and goes on behind the keys that belong to it by the
-//! separators above it. Those are in force while the leaf is held, so that a split between two steps neither hides a
-//! row nor shows it twice, in either direction.
+//! A cursor keeps the range of keys that is left and holds no latch between two leaves. Each step descends to the leaf
+//! of the next key, shows the part of it that is in range, and continues after the leaf's range by the separators above
+//! it. These are valid while the leaf is held, so a split between two steps neither hides a row nor shows it twice, in
+//! either direction.
 
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use super::descent::{Fences, Target};
 use super::key::behind_prefix;
 use crate::AccessError;
 
-/// Where a cursor goes.
+/// The direction of a cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// In the order of the key.
     Forward,
-    /// Against it.
+    /// In the reverse order.
     Backward,
 }
 
 /// A range of normalised keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyRange {
-    /// The first bytes that are in it.
+    /// The smallest byte string in it.
     low: Vec<u8>,
-    /// The first bytes behind it; `None` if it has no end.
+    /// The smallest byte string behind it; `None` if it has no end.
     high: Option<Vec<u8>>,
 }
 
@@ -41,8 +41,8 @@ impl KeyRange {
         KeyRange { low: Vec::new(), high: None }
     }
 
-    /// The keys between two bounds, each a key or the key of its first columns: then it stands for all keys that begin
-    /// with these, which are in the range if it is inclusive and are not if it is exclusive.
+    /// The keys between two bounds. Each bound is a key or the key of its first columns, which stands for all keys that
+    /// begin with it: they are in the range if the bound is inclusive and are not if it is exclusive.
     pub fn new(from: Bound<&[u8]>, to: Bound<&[u8]>) -> KeyRange {
         let (low, high) = match from {
             Bound::Unbounded => (Some(Vec::new()), None),
@@ -56,7 +56,7 @@ impl KeyRange {
         };
         match low {
             Some(low) => KeyRange { low, high },
-            // Nothing is behind the key.
+            // No key is above the bound.
             None => KeyRange { low: Vec::new(), high: Some(Vec::new()) },
         }
     }
@@ -66,12 +66,12 @@ impl KeyRange {
         KeyRange::new(Bound::Included(prefix), Bound::Included(prefix))
     }
 
-    /// The first bytes in it, and the first behind it, if it has an end.
+    /// The smallest byte string in it, and the smallest behind it, if it has an end.
     pub(crate) fn bounds(&self) -> (&[u8], Option<&[u8]>) {
         (&self.low, self.high.as_deref())
     }
 
-    /// The range in parts that end before these bytes, which rise and lie in it, and a last one.
+    /// Cuts the range into parts that end before these byte strings, which ascend and are in it, and a last part.
     pub(super) fn cut<'k>(&self, ends: impl Iterator<Item = &'k [u8]>) -> Vec<KeyRange> {
         let mut parts = Vec::new();
         let mut rest = self.clone();
@@ -88,20 +88,20 @@ impl KeyRange {
     }
 }
 
-/// Whether a range is of all keys that begin with some bytes.
+/// Whether a range consists of all keys that begin with some bytes.
 pub(super) fn is_point(range: &KeyRange) -> bool {
     !range.low.is_empty() && behind_prefix(&range.low) == range.high
 }
 
-/// What a cursor shows a leaf to: its page, and which positions of its order are in range.
+/// The function to which a cursor shows a leaf: its page, and which positions of its order are in range.
 pub type ShowLeaf<'a> = dyn FnMut(PageId, &RowPage<'_>, Range<usize>) -> Result<(), AccessError> + 'a;
 
-/// A leaf that a cursor has come to; it is held shared.
+/// A leaf that a cursor has reached. It is held shared.
 pub(super) struct StepLeaf<'a> {
     pub(super) id: PageId,
     pub(super) page: RowPage<'a>,
     pub(super) positions: Range<usize>,
-    /// Between which keys the rows at these positions are.
+    /// The bounds of the keys at these positions.
     pub(super) bounds: (&'a [u8], Option<&'a [u8]>),
 }
 
@@ -109,7 +109,7 @@ pub(super) struct StepLeaf<'a> {
 #[derive(Debug)]
 pub struct Cursor {
     tree: Arc<BTree>,
-    /// What is still to be shown.
+    /// The range that is left.
     rest: KeyRange,
     direction: Direction,
     is_done: bool,
@@ -122,12 +122,13 @@ impl Cursor {
         Cursor { tree, rest: range, direction, is_done }
     }
 
-    /// Shows the next leaf that has rows in range: its page, and the positions of its order that are in range, in which
-    /// ghosts are and are to be left out. To be gone through from behind if the cursor goes backward. `false` if there
-    /// is no further one. The page is held shared while it is shown: whoever looks at it must not wait for another.
+    /// Shows the next leaf that has rows in range: its page, and the positions of its order that are in range. Ghosts
+    /// are among them and are to be skipped. If the cursor goes backward, the positions are to be read from the end.
+    /// Returns `false` if there is no further leaf. The page is held shared while it is shown: `show` must not wait for
+    /// another page.
     ///
     /// # Errors
-    /// A page is damaged or cannot be read, or what `show` returns; the cursor is then where it was.
+    /// A page is damaged or cannot be read, or what `show` returns. The cursor stays where it was.
     pub fn next_leaf(&mut self, show: &mut ShowLeaf<'_>) -> Result<bool, AccessError> {
         while !self.is_done {
             if self.step(None, &mut |leaf| show(leaf.id, &leaf.page, leaf.positions))? {
@@ -137,12 +138,12 @@ impl Cursor {
         Ok(false)
     }
 
-    /// Whether nothing is left.
+    /// Whether the range is done.
     pub(super) fn is_done(&self) -> bool {
         self.is_done
     }
 
-    /// From which key on it has still to go, and below which.
+    /// The bounds of the range that is left.
     pub(super) fn rest(&self) -> (&[u8], Option<&[u8]>) {
         (&self.rest.low, self.rest.high.as_deref())
     }
@@ -151,7 +152,7 @@ impl Cursor {
         self.direction
     }
 
-    /// Goes over one leaf; whether it had rows in range.
+    /// Goes over one leaf; returns whether it had rows in range.
     pub(super) fn step(
         &mut self,
         reads: Option<&ReadCounts>,
@@ -166,7 +167,7 @@ impl Cursor {
         let (id, page) = tree.read_leaf(target, Some(&mut fences), reads)?;
         let view = tree.leaf(id, &page)?;
         let from = if self.rest.low <= fences.low { 0 } else { tree.first_at_or_above(id, &view, &self.rest.low)? };
-        // What lies behind the leaf's own keys is not looked for.
+        // A bound behind the leaf's own keys is not searched for.
         let high = self.rest.high.as_deref().filter(|high| fences.high.as_deref().is_none_or(|fence| *high < fence));
         let to = match high {
             Some(high) => tree.first_at_or_above(id, &view, high)?,
@@ -203,10 +204,10 @@ impl BTree {
         }
     }
 
-    /// The normalised key of a slot of one of its leaves, in place of what `out` holds.
+    /// Writes the normalised key of a slot of one of its leaves to `out`, replacing its content.
     ///
     /// # Errors
-    /// The slot holds what is no value of a key column.
+    /// The slot has a value that is not valid for a key column.
     pub fn key_of_slot(&self, page: &RowPage<'_>, slot: usize, out: &mut Vec<u8>) -> Result<(), PageDamage> {
         self.key.of_slot(page, slot, out)
     }

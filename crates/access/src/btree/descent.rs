@@ -1,8 +1,8 @@
-//! From the root to a leaf.
+//! The descent from the root to a leaf.
 //!
-//! Latches are coupled: a child is latched before its parent is let go of, from the root down and never up, so that
-//! nobody meets a page between the halves of a split, and nobody waits in a circle. Who changes rows holds the leaf
-//! exclusively and nothing else; who splits holds what changes, from the highest page that does, exclusively.
+//! Latches are coupled: a child is latched before its parent is released, from the root down and never up. So no thread
+//! meets a page between the halves of a split, and there is no circular wait. A change of a row holds only the leaf,
+//! exclusively. A split holds exclusively the pages that it changes, from the highest one on.
 
 use hobt_base::PageId;
 use hobt_buffer::{ExclusiveGuard, ReadCounts, SharedGuard};
@@ -11,17 +11,17 @@ use hobt_page::{INDEX_KEY_BYTES_MAX, IndexPage, PageBytes, PageDamage};
 use super::BTree;
 use crate::AccessError;
 
-/// Which leaf is looked for.
+/// The leaf to find.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Target<'k> {
-    /// The one to which this key belongs.
+    /// The leaf to which this key belongs.
     Key(&'k [u8]),
-    /// The one with the last key below this; below all for `None`.
+    /// The leaf with the last key below this one; with the very last key for `None`.
     Before(Option<&'k [u8]>),
 }
 
-/// Between which keys a leaf's lie: from `low` on, where it is empty from the first, and below `high`, if there is an
-/// end.
+/// The bounds of a leaf's keys: from `low` on, where empty means from the first key on, and below `high`, if there is
+/// an upper bound.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Fences {
     pub(super) low: Vec<u8>,
@@ -49,7 +49,7 @@ pub(super) fn child_before(page: &IndexPage<'_>, key: &[u8]) -> Result<usize, Pa
 }
 
 impl BTree {
-    /// The child of a page to go on with.
+    /// The child of a page at which a descent continues.
     fn child(
         &self,
         id: PageId,
@@ -75,11 +75,11 @@ impl BTree {
             page.child(index)
         };
         let child = find().map_err(|damage| self.hobt.damaged(id, damage))?;
-        // A wait for its latch would be a wait of its holder for itself.
+        // The thread that holds the page would wait for its own latch.
         if child == id { Err(self.damaged(id, "a page of a tree that leads to itself")) } else { Ok(child) }
     }
 
-    /// The leaf, shared.
+    /// The leaf, held shared.
     pub(super) fn read_leaf(
         &self,
         target: Target<'_>,
@@ -89,7 +89,7 @@ impl BTree {
         Ok(self.descend(0, target, fences, reads)?.expect("a tree has leaves"))
     }
 
-    /// The page of a level that is on the way to the leaf, shared; `None` if the tree is not that high.
+    /// The page of a level on the path to the leaf, held shared; `None` if the tree is not that high.
     pub(super) fn read_down_to(
         &self,
         level: u8,
@@ -123,12 +123,12 @@ impl BTree {
         Ok(Some((id, page)))
     }
 
-    /// The leaf to which a key belongs, exclusive.
+    /// The leaf to which a key belongs, held exclusively.
     pub(super) fn write_leaf(&self, key: &[u8]) -> Result<Step<'_>, AccessError> {
         self.write_leaf_between(key, None)
     }
 
-    /// The leaf to which a key belongs, exclusive; `fences` is told between which keys those of the leaf lie.
+    /// The leaf to which a key belongs, held exclusively. `fences` gets the bounds of the leaf's keys.
     pub(super) fn write_leaf_between(
         &self,
         key: &[u8],
@@ -144,7 +144,7 @@ impl BTree {
                 if self.level_of(id, &page)? == 0 {
                     return Ok(Step { id, page });
                 }
-                // It has become a page above the leaves meanwhile.
+                // The root has become a page above the leaves meanwhile.
                 continue;
             }
             loop {
@@ -162,8 +162,8 @@ impl BTree {
         }
     }
 
-    /// The leaf to which a key belongs, and before it the page above it: all that most splits change. The root is held
-    /// shared on the way and by nobody for longer. `None` for a tree whose root is that page, or the leaf.
+    /// The leaf to which a key belongs, last, and the page above it: all that most splits change. The root is held only
+    /// shared, and only during the descent. `None` for a tree whose root is one of the two.
     pub(super) fn write_lower_path(&self, key: &[u8]) -> Result<Option<Vec<Step<'_>>>, AccessError> {
         let mut id = self.root;
         let mut page = self.read(id)?;

@@ -1,5 +1,5 @@
-//! How much of a tree lies in a range of keys, by where its bounds are among the entries of the pages on the way to
-//! them; and where a range is divided into parts of about as many leaves.
+//! Estimates how much of a tree is in a range of keys, by the positions of its bounds among the entries of the pages
+//! from the root down; and divides a range into parts of about equal numbers of leaves.
 
 use hobt_buffer::ReadCounts;
 
@@ -8,8 +8,8 @@ use super::{BTree, KeyRange};
 use crate::AccessError;
 
 impl BTree {
-    /// The part of the tree's rows that a range has, from 0 to 1: right to about a leaf where pages of a level have
-    /// about as many entries. Reads a page of each level for each bound.
+    /// The fraction of the tree's rows in a range, from 0 to 1. It is accurate to about a leaf if pages of a level have
+    /// about equal numbers of entries. Reads a page of each level for each bound.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -26,7 +26,7 @@ impl BTree {
         Ok((to - from).clamp(0.0, 1.0))
     }
 
-    /// Which part of the tree's rows is below a key.
+    /// The fraction of the tree's rows below a key.
     fn position_of(&self, key: &[u8]) -> Result<f64, AccessError> {
         let reads = ReadCounts::default();
         let position = self.find_position(key, &reads);
@@ -58,8 +58,8 @@ impl BTree {
         Ok(position + share * place as f64 / view.row_count().max(1) as f64)
     }
 
-    /// A range in up to `count` parts, rising and apart, that have about as many leaves each. The separators of the
-    /// pages above the leaves divide it, so that a range of few leaves has few parts.
+    /// Divides a range into up to `count` parts, ascending and disjoint, with about equal numbers of leaves. It is
+    /// divided at separators of the pages above the leaves, so a range of few leaves has few parts.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -74,7 +74,7 @@ impl BTree {
         Ok(range.cut(ends))
     }
 
-    /// The separators of a level that lie in a range, rising; `None` if the tree has no such level.
+    /// The separators of a level that are in a range, ascending; `None` if the tree has no such level.
     fn separators(&self, range: &KeyRange, level: u8) -> Result<Option<Vec<Vec<u8>>>, AccessError> {
         let (low, high) = range.bounds();
         let mut keys: Vec<Vec<u8>> = Vec::new();
@@ -89,7 +89,7 @@ impl BTree {
             let is_inside = |key: &[u8]| key > low && high.is_none_or(|high| key < high);
             for index in 0..page.len() {
                 let key = page.key(index).map_err(|damage| self.hobt.damaged(id, damage))?;
-                // Another split may have moved the page's beginning since the last one was looked at.
+                // A split may have moved the page's beginning since the last page was read.
                 if is_inside(key) && keys.last().is_none_or(|last| last.as_slice() < key) {
                     keys.push(key.to_vec());
                 }

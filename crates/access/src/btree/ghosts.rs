@@ -1,9 +1,9 @@
-//! Ghosts that go: rows that were deleted, whose slots nobody needs any more.
+//! Removal of ghosts: deleted rows whose slots are no longer needed.
 //!
-//! Whoever is among the running leaves a version at each key that it changes, which goes when all readers see the
-//! change, after its end. So a ghost without a version is dead for all: nobody sees the row, and nobody has its
-//! deletion left to undo. A ghost whose gap somebody may have locked stays (`ranges`). (Who writes without being among
-//! the running, as who starts an instance does, is alone with what it writes.)
+//! Each transaction in the list of running ones leaves a version at every key that it changes. The version is dropped
+//! when all readers see the change, after the transaction's end. So a ghost without a version can be removed: no reader
+//! sees the row, and no transaction has its deletion to undo. A ghost whose gap may be locked stays (`ranges`). (A
+//! writer that is not in that list, such as the start of an instance, is the only user of what it writes.)
 
 use hobt_page::{PageChange, PageHeader};
 use hobt_sync::planted::{self, Bug};
@@ -15,10 +15,10 @@ use crate::AccessError;
 use crate::change::Logged;
 
 impl BTree {
-    /// Takes the ghosts of the leaf to which `key` belongs away, of which the caller says that nobody needs them: no
-    /// transaction that deleted a row of this leaf is open, no reader goes back before it, and nobody has locked
-    /// ranges. How many there were, and the key from which on the next leaf's rows are; `None` for that if there is no
-    /// next one. Not undone.
+    /// Removes the ghosts of the leaf to which `key` belongs. The caller guarantees that they are not needed: no
+    /// transaction that deleted a row of this leaf is open, no reader's snapshot is older, and no ranges are locked.
+    /// Returns how many there were, and the key from which on the next leaf has rows; `None` for that if there is no
+    /// next leaf. Not undone.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or the log is full.
@@ -35,8 +35,8 @@ impl BTree {
         })
     }
 
-    /// Takes the ghosts of all leaves away of which nobody needs any; how many there were. Goes from leaf to leaf,
-    /// holding one at a time. Nothing is done for a statement that readers do not know of. Not undone.
+    /// Removes the ghosts of all leaves in which none is needed; returns how many there were. Goes from leaf to leaf,
+    /// holding one at a time. Does nothing for a statement that readers do not know of. Not undone.
     ///
     /// # Errors
     /// As [`BTree::remove_ghosts`], or the statement was cancelled.
@@ -60,7 +60,7 @@ impl BTree {
         Ok(removed)
     }
 
-    /// Takes the ghosts of a leaf away if nobody needs any of them; how many.
+    /// Removes the ghosts of a leaf if none of them is needed; returns how many.
     pub(super) fn drop_seen_ghosts(
         &self,
         context: &StatementContext,

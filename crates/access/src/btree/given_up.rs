@@ -1,12 +1,13 @@
 //! Room in leaves that open transactions have given up, and that the undo of their changes needs again.
 //!
-//! A row that gets shorter leaves room. Where others have taken that by the time of the undo, the leaf is split, for
-//! which the log must have room whatever happens. As long as nobody takes it nothing is reserved: what a leaf held
-//! before fits into it again. So who is about to take room in a leaf, or to move its rows together with others,
-//! *settles* it: he reserves room in the log for those who gave room up there, and is refused if there is none.
+//! A row that gets shorter leaves room. If another transaction has taken that room by the time of the undo, the leaf is
+//! split, for which the log must have room whatever happens. As long as the room is not taken, nothing is reserved:
+//! what a leaf held before fits into it again. So before a transaction takes room in a leaf, or moves its rows together
+//! with others, it *settles* the leaf: it reserves room in the log for the transactions that gave up room there, and is
+//! refused if there is none.
 //!
-//! All of a leaf is looked at and changed by who holds it exclusively. Recovery knows nothing of this and needs not to:
-//! it undoes before anybody else takes anything.
+//! The notes of a leaf are read and changed only while the leaf is held exclusively. Recovery does not need them: it
+//! undoes before any other transaction takes room.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,34 +18,35 @@ use hobt_log::LogError;
 use hobt_sync::schedule::Mutex;
 use hobt_txn::LogChain;
 
-/// Bytes of log that the undo of a transaction's first row that gets shorter may need: the root and the page above the
-/// leaf are split, the leaf is, and a run for the new pages comes, with a page of the run list. Of each four pages
-/// images may be logged.
+/// Bytes of log that the undo of a transaction's first shortened row may need: splits of the root, of the page above
+/// the leaf and of the leaf, and a run for the new pages, with a page of the run list. Each of these may log images of
+/// four pages.
 const UNDO_SPLIT_BYTES_FIRST: usize = 20 * PAGE_SIZE;
-/// The same for the first row of a leaf: of what is above it, and of a run, it needs a share alone.
+/// As [`UNDO_SPLIT_BYTES_FIRST`], for the first shortened row of a further leaf: of the pages above it, and of a run,
+/// it needs only a share.
 const UNDO_SPLIT_BYTES: usize = 8 * PAGE_SIZE;
-/// The same for further rows of a leaf, for each byte by which they get shorter. A split leaves a quarter of a page
-/// free at least, which is filled again before the next one.
+/// As [`UNDO_SPLIT_BYTES`], for further shortened rows of a leaf, for each byte by which they get shorter. A split
+/// leaves at least a quarter of a page free, which is filled again before the next split.
 const UNDO_SPLIT_BYTES_PER_BYTE: usize = UNDO_SPLIT_BYTES / (PAGE_SIZE / 4);
 
-/// What one transaction has given up in one leaf.
+/// The room that one transaction has given up in one leaf.
 #[derive(Clone)]
 struct GivenUp {
-    /// Gone with the transaction.
+    /// Dead when the transaction has ended.
     chain: Weak<LogChain>,
-    /// Bytes of log that its undo needs if others take the room.
+    /// Bytes of log that its undo needs if the room is taken.
     log_bytes: usize,
 }
 
 #[derive(Default)]
 struct Leaves {
     by_page: HashMap<PageId, Vec<GivenUp>>,
-    /// How often somebody has looked since those of ended transactions were taken away.
+    /// Accesses since the notes of ended transactions were last removed.
     looks: usize,
 }
 
 impl Leaves {
-    /// Takes away what ended transactions had given up, each time that it costs no more than the looks since.
+    /// Removes the notes of ended transactions, whenever that costs no more than the accesses since.
     fn tidy(&mut self) {
         self.looks += 1;
         if self.looks > 16 + 2 * self.by_page.len() {
@@ -61,17 +63,18 @@ impl Leaves {
 #[derive(Default)]
 pub(super) struct GivenUpRoom {
     leaves: Mutex<Leaves>,
-    /// How many leaves there are, so that nobody else pays for them.
+    /// The number of leaves with notes, so that other leaves cost nothing.
     count: AtomicUsize,
 }
 
 impl GivenUpRoom {
-    /// Notes that the transaction of `chain` gives up `room` bytes in a leaf; how many bytes of memory the note takes.
+    /// Notes that the transaction of `chain` gives up `room` bytes in a leaf. Returns the bytes of memory that the note
+    /// takes.
     ///
     /// # Errors
     /// The log has no room for the first undo of a transaction, or has failed: nothing is noted.
     pub(super) fn note(&self, leaf: PageId, chain: &Arc<LogChain>, room: usize) -> Result<usize, LogError> {
-        // Splits above the leaves come with the first leaf, and a row that does not fit although nobody took its room.
+        // With the first leaf: splits above the leaves, and a row that does not fit although its room was not taken.
         chain.reserve_once_for_undo(UNDO_SPLIT_BYTES_FIRST)?;
         self.with_leaves(|leaves| {
             let all = leaves.by_page.entry(leaf).or_default();
@@ -88,7 +91,8 @@ impl GivenUpRoom {
         })
     }
 
-    /// To be called before room is taken in a leaf: reserves for those who gave some up. May make the log grow.
+    /// To be called before room is taken in a leaf: reserves for the transactions that gave some up. May make the log
+    /// grow.
     ///
     /// # Errors
     /// The log has no room for that, or has failed: the room is not to be taken.
@@ -108,7 +112,7 @@ impl GivenUpRoom {
         Ok(())
     }
 
-    /// To be called before rows of a leaf go to a page that has room for all of them.
+    /// To be called before rows of a leaf move to a page that has room for all of them.
     pub(super) fn copy(&self, leaf: PageId, to: PageId) {
         if self.count.load(Ordering::Relaxed) > 0 {
             self.with_leaves(|leaves| {

@@ -1,11 +1,11 @@
-//! The key of a B+tree: which columns of its rows, in which order, and how each becomes bytes.
+//! The key of a B+tree: which columns of its rows, in which order, and how each is encoded.
 //!
 //! ```text
 //! in the log: columns u8 | for each: column u16 | type u8 | parameter u16 | flags u8 (1 NULL, 2 descending)
 //!             | length u8 and name of the collation
 //! ```
-//! Whether a key is unique is no matter here: all keys of a tree differ. One that SQL lets repeat ends in a hidden
-//! column that makes them differ.
+//! Uniqueness of the SQL key does not matter here: all keys of a tree differ. If SQL lets keys repeat, a hidden last
+//! column makes them differ.
 
 use std::cmp::Ordering;
 
@@ -16,9 +16,9 @@ use hobt_types::{Collation, KeyColumn, KeyError, MaxLength, SqlType};
 /// A column of a tree's key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TreeKeyColumn {
-    /// Which column of the tree's rows it is.
+    /// Its index among the columns of the tree's rows.
     pub column: usize,
-    /// How it becomes bytes.
+    /// How it is encoded.
     pub key: KeyColumn,
 }
 
@@ -31,7 +31,7 @@ pub struct TreeKey {
 const NULLABLE: u8 = 1;
 const DESCENDING: u8 = 2;
 
-/// The numbers of types stand in logs.
+/// The numbers of types are stored in logs.
 fn type_bytes(sql_type: SqlType) -> (u8, u16) {
     let length = |length| match length {
         MaxLength::Limited(length) => length,
@@ -90,12 +90,12 @@ fn type_of_bytes(number: u8, parameter: u16) -> Option<SqlType> {
         22 => SqlType::UniqueIdentifier,
         _ => return None,
     };
-    // One encoding of everything: what decodes is what encoding gives again.
+    // Each type has one encoding: what decodes is encoded to the same bytes.
     (type_bytes(decoded) == (number, parameter)).then_some(decoded)
 }
 
 impl TreeKey {
-    /// A key of these columns, in the order in which they count.
+    /// A key of these columns, in order of significance.
     ///
     /// # Panics
     /// If there is none, or there are more than 255.
@@ -104,13 +104,13 @@ impl TreeKey {
         TreeKey { columns }
     }
 
-    /// Its columns, in the order in which they count.
+    /// Its columns, in order of significance.
     pub fn columns(&self) -> &[TreeKeyColumn] {
         &self.columns
     }
 
-    /// Whether the columns are there in rows of this layout, with the form of their types, and NULLs only where these
-    /// may be.
+    /// Whether rows of this layout have these columns, with the physical form of their types, and with NULLs only where
+    /// the key allows them.
     pub fn fits(&self, rows: &RowLayout) -> bool {
         self.columns.iter().all(|part| {
             rows.columns().get(part.column).is_some_and(|layout| {
@@ -119,10 +119,10 @@ impl TreeKey {
         })
     }
 
-    /// Appends the key of the first of these values, as many as are given, to `out`.
+    /// Appends to `out` the key of these values, which are those of the first columns.
     ///
     /// # Errors
-    /// A value is none of its column.
+    /// A value is not valid for its column.
     ///
     /// # Panics
     /// If there are more values than columns.
@@ -134,10 +134,10 @@ impl TreeKey {
     /// The key of a row outside a page.
     ///
     /// # Errors
-    /// A value is none of its column.
+    /// A value is not valid for its column.
     ///
     /// # Panics
-    /// If it is no row of the tree, or has a key column on pages of its own.
+    /// If the row is not one of the tree, or has a key column on pages of its own.
     pub fn of_row(&self, row: &RowImage) -> Result<Vec<u8>, KeyError> {
         let mut key = Vec::new();
         for part in &self.columns {
@@ -147,10 +147,10 @@ impl TreeKey {
         Ok(key)
     }
 
-    /// The key of a slot in place of what `out` holds.
+    /// Writes the key of a slot to `out`, replacing its content.
     ///
     /// # Errors
-    /// The slot holds what is no value of a key column.
+    /// The slot has a value that is not valid for a key column.
     pub fn of_slot(&self, page: &RowPage<'_>, slot: usize, out: &mut Vec<u8>) -> Result<(), PageDamage> {
         out.clear();
         for part in &self.columns {
@@ -161,10 +161,10 @@ impl TreeKey {
         Ok(())
     }
 
-    /// How the key of a slot and `key` are ordered; `scratch` is made use of.
+    /// Compares the key of a slot with `key`. `scratch` is a buffer.
     ///
     /// # Errors
-    /// The slot holds what is no value of a key column.
+    /// The slot has a value that is not valid for a key column.
     pub(super) fn compare_slot(
         &self,
         page: &RowPage<'_>,
@@ -198,7 +198,7 @@ impl TreeKey {
         }
     }
 
-    /// Reads what [`TreeKey::encode`] wrote from the front of `from`; `None` for a count of 0, which a heap has.
+    /// Decodes what [`TreeKey::encode`] wrote from the front of `from`; `None` for a count of 0, which a heap has.
     pub(crate) fn decode(from: &mut EncodingReader<'_>) -> Result<Option<TreeKey>, EncodingDamage> {
         let damage = |rule| EncodingDamage { rule };
         let mut columns = Vec::new();
@@ -223,7 +223,7 @@ impl TreeKey {
     }
 }
 
-/// The first bytes that are above everything that begins with `prefix`; `None` if nothing is.
+/// The smallest byte string above everything that begins with `prefix`; `None` if there is none.
 pub(super) fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
     let mut behind = prefix[..=last].to_vec();

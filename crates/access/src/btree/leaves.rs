@@ -1,10 +1,10 @@
-//! Which leaves a tree has, for a scan that goes over all of them in any order; and which of them are split meanwhile.
+//! The list of a tree's leaves, for a scan of all of them in any order, and notes of which leaves are split meanwhile.
 //!
 //! The pages of level 1 name the leaves, with the separators between them. A scan reads these pages when it begins and
-//! goes over the leaves as a heap's scan goes over its runs. From before it reads the first of them, the tree notes
-//! which leaves are split ([`SplitNotes`]): a note is made while the leaf is held exclusively, so that who has read a
-//! page and finds no note of it has read all rows between its separators. Where there is a note, these are looked for
-//! by key.
+//! reads the leaves as a heap's scan reads its runs. From before the first of these reads on, the tree notes which
+//! leaves are split ([`SplitNotes`]). A note is made while the leaf is held exclusively. So a scan that has read a page
+//! and then finds no note of it has read all rows between its separators. If there is a note, the rows are looked up by
+//! key.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -22,14 +22,15 @@ use super::descent::{Fences, Target};
 use crate::AccessError;
 use crate::read_ahead::{ReadAhead, add_reads};
 
-/// Pages of level 1 that are read before they are asked for.
+/// Pages of level 1 that are read ahead.
 const AHEAD_PAGES: usize = 64;
-/// Slots for each leaf, at most, to put them into order. A tree's pages are neighbours, or others' lie between them.
+/// The maximum number of slots for each leaf when leaves are sorted by address. A tree's pages may have other pages
+/// between them.
 const SLOTS_OF_LEAF: usize = 8;
-/// What the slot of a page has that is no leaf.
+/// The entry of a slot whose page is not a leaf.
 const NO_RANK: u32 = u32::MAX;
 
-/// Which leaves were split while somebody watches.
+/// Notes which leaves are split while a scan watches.
 #[derive(Default)]
 pub(super) struct SplitNotes {
     /// How many notes there have been since the tree was opened.
@@ -40,15 +41,15 @@ pub(super) struct SplitNotes {
 #[derive(Default)]
 struct Kept {
     watchers: usize,
-    /// The last notes that were made, in order.
+    /// The notes since the first watcher, in order.
     notes: Vec<Note>,
 }
 
 #[derive(Clone, Copy)]
 enum Note {
-    /// Of this leaf's rows some have gone to another page.
+    /// Some rows of this leaf have moved to another page.
     Split(PageId),
-    /// All pages are others.
+    /// All pages have other content.
     Remade,
 }
 
@@ -57,28 +58,28 @@ impl SplitNotes {
         let mut kept = self.kept.lock();
         if kept.watchers > 0 {
             kept.notes.push(note);
-            // Behind the note: who sees the number finds it.
+            // After the note: a thread that sees the number finds the note.
             self.made.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Whether a scan is under way that knows leaves from before.
+    /// Whether a scan is running that has a list of leaves.
     pub(super) fn is_watched(&self) -> bool {
         self.kept.lock().watchers > 0
     }
 
-    /// Some rows of this leaf have gone to another page. It is still held exclusively.
+    /// Notes that some rows of this leaf have moved to another page. The leaf is still held exclusively.
     pub(super) fn note_split(&self, leaf: PageId) {
         self.note(Note::Split(leaf));
     }
 
-    /// The tree's pages are not what they were. Its pages are not used for anything else yet.
+    /// Notes that all pages have other content. They are not used for anything else yet.
     pub(super) fn note_remade(&self) {
         self.note(Note::Remade);
     }
 }
 
-/// What a scan knows of splits since it began.
+/// The splits since a scan began, as far as it has read the notes.
 #[derive(Default)]
 struct Known {
     until: u64,
@@ -138,15 +139,15 @@ impl Drop for Watch {
 #[derive(Clone, Copy)]
 struct Leaf {
     page: PageId,
-    /// Its place in the order of keys.
+    /// Its position in the order of keys.
     rank: u32,
 }
 
-/// The leaves of a tree, in the order of their addresses, and between which keys the rows of each are.
+/// The leaves of a tree, in the order of their addresses, with the bounds of each one's keys.
 pub(crate) struct LeafList {
     watch: Watch,
     leaves: Vec<Leaf>,
-    /// The separators between the leaves in the order of keys, one behind the other.
+    /// The separators between the leaves in the order of keys, concatenated.
     separators: Vec<u8>,
     /// Where each separator ends.
     ends: Vec<usize>,
@@ -196,7 +197,7 @@ impl LeafList {
         Ok(list)
     }
 
-    /// Makes room for as many leaves as the tree has pages, so that a long list is not moved again and again.
+    /// Allocates room for as many leaves as the tree has pages, so that a long list is not reallocated again and again.
     fn make_room(&mut self) -> Result<(), AccessError> {
         let pages = self.watch.tree.hobt.data_pages();
         self.hold(pages * (size_of::<Leaf>() + size_of::<usize>()) as u64)?;
@@ -206,7 +207,7 @@ impl LeafList {
         Ok(())
     }
 
-    /// Books bytes to the statement's memory account.
+    /// Adds bytes to the statement's memory account.
     fn hold(&mut self, bytes: u64) -> Result<(), AccessError> {
         self.context.memory().grow(bytes)?;
         self.held_bytes += bytes;
@@ -219,7 +220,7 @@ impl LeafList {
         let mut low = Vec::new();
         loop {
             let mut fences = Fences::default();
-            // The level above names the pages that come next.
+            // The level above names the next pages.
             let above = if reads_ahead { tree.read_down_to(2, Target::Key(&low), &mut fences, reads)? } else { None };
             if let Some((id, above)) = above {
                 let damaged = |damage| tree.hobt.damaged(id, damage);
@@ -252,8 +253,8 @@ impl LeafList {
         }
     }
 
-    /// Adds the leaves below the page of level 1 to which a key belongs, as far as they are not below it; the key from
-    /// which on the next such page's are.
+    /// Adds the leaves below the page of level 1 to which `low` belongs, from `low` on. Returns the lower bound of the
+    /// next page of level 1.
     fn add_level_one(
         &mut self,
         tree: &Arc<BTree>,
@@ -282,7 +283,7 @@ impl LeafList {
         Ok(fences.high)
     }
 
-    /// Adds the next leaf in the order of keys, whose rows are from `separator` on.
+    /// Adds the next leaf in the order of keys, whose keys are from `separator` on.
     fn push(&mut self, separator: &[u8], page: PageId) {
         let rank = u32::try_from(self.leaves.len()).expect("fewer leaves than pages");
         if rank > 0 {
@@ -297,12 +298,12 @@ impl LeafList {
         self.leaves.len()
     }
 
-    /// The page of a leaf, by its place in the list.
+    /// The page of a leaf, by its index in the list.
     pub(crate) fn page(&self, place: usize) -> PageId {
         self.leaves[place].page
     }
 
-    /// Between which keys the rows of a leaf are.
+    /// The bounds of a leaf's keys.
     pub(crate) fn bounds(&self, place: usize) -> (&[u8], Option<&[u8]>) {
         let rank = self.leaves[place].rank as usize;
         let separator = |index: usize| {
@@ -313,14 +314,14 @@ impl LeafList {
         (low, (rank < self.ends.len()).then(|| separator(rank)))
     }
 
-    /// Whether a leaf may have been split since the list was begun. Who asks has its page, read before.
+    /// Whether a leaf may have been split since the list was begun. The caller has read its page before.
     pub(crate) fn is_split(&self, place: usize) -> bool {
         self.watch.is_split(self.page(place))
     }
 }
 
-/// Leaves in the order of their addresses: by a slot for each page where they lie close together, as those of one tree
-/// do, else by comparing them.
+/// Sorts leaves by address: by a slot for each page if they are close together, as those of one tree are, otherwise by
+/// comparison.
 fn by_address(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
     let mut spans: Vec<(FileId, Range<u32>)> = Vec::new();
     for Leaf { page, .. } in &leaves {
@@ -340,7 +341,7 @@ fn by_address(mut leaves: Vec<Leaf>) -> Vec<Leaf> {
             let there = pages.zip(ranks).filter(|(_, rank)| *rank != NO_RANK);
             sorted.extend(there.map(|(number, rank)| Leaf { page: PageId::new(file, number), rank }));
         }
-        // A page that is there twice makes a broken tree, which is not mended here.
+        // If a page is there twice, the tree is broken, which is not repaired here.
         if sorted.len() == leaves.len() {
             return sorted;
         }

@@ -7,17 +7,19 @@
 //!                                        ┌───────────────┼──────────┐
 //!                                leaves  rows (PAX) ──►  rows ──►   rows   linked to the right
 //! ```
-//! A leaf is a row page with its slots' order; what stands above are separators of *normalised keys*, bytes whose order
-//! is the index's. The pages are of a [`Hobt`], whose runs, counts and long values a tree uses as a heap does.
+//! A leaf is a row page with an order of its slots. The pages above have separators of *normalised keys*, bytes whose
+//! order is the index's. The pages belong to a [`Hobt`], whose runs, counts and large values a tree uses as a heap
+//! does.
 //!
-//! Rows: an insert puts a row at its place, a delete sets its deleted bit and leaves a *ghost*, which an insert of the
-//! same key brings to life and [`BTree::remove_ghosts`] takes away. What a statement did is undone by key (`undo`).
-//! Structure: pages split (`split`), which is not undone; they are joined and put in order by `reorganize` alone.
-//! Latches are coupled from the root down (`descent`); a [`Cursor`] holds none between two leaves and goes by keys
-//! (`cursor`).
+//! Rows: an insert puts a row at its position. A delete sets its deleted bit and leaves a *ghost*, which an insert of
+//! the same key revives and [`BTree::remove_ghosts`] removes. A statement's changes are undone by key (`undo`).
 //!
-//! Leaves to others: who may change which row when (locks), what makes keys of SQL's values (`hobt_types`), hidden
-//! columns that make keys differ, when nobody needs a ghost any more.
+//! Structure: pages split (`split`), which is not undone. Only `reorganize` merges pages and puts them in order.
+//! Latches are coupled from the root down (`descent`). A [`Cursor`] holds no latch between two leaves and continues by
+//! key (`cursor`).
+//!
+//! Left to others: which transaction may change which row when (locks), normalised keys of SQL values (`hobt_types`),
+//! hidden columns that make keys differ, when a ghost is no longer needed.
 
 mod build;
 mod check;
@@ -71,21 +73,21 @@ pub use reorganize::{Reorganized, ShowProgress};
 pub use seek::{SeekLeaf, SeekValues, TreeSeek};
 pub(crate) use undo::KeyChange;
 
-/// Why a row did not come into a tree.
+/// Why a row was not inserted into a tree.
 #[derive(Debug)]
 pub enum BTreeError {
-    /// A row with this key is there: error 2601 or 2627. Nothing was changed.
+    /// A row with this key exists: error 2601 or 2627. Nothing was changed.
     Duplicate,
     /// The key is longer than a separator may be: error 1946. Nothing was changed.
     KeyTooLong {
         /// Bytes of the key.
         bytes: usize,
     },
-    /// Somebody has locked the range where the key would come. Nothing was changed. To be waited for, and tried again.
+    /// The range where the key would be inserted is locked. Nothing was changed. Wait for the lock, and try again.
     RangeLocked {
-        /// The key whose lock is in the way.
+        /// The key whose lock conflicts.
         key: KeyHash,
-        /// The mode in which it is to be locked.
+        /// The mode in which to lock it.
         mode: LockMode,
     },
     /// Anything else.
@@ -121,10 +123,10 @@ pub struct BTree {
     files: FileTable,
     notes: SplitNotes,
     given_up: GivenUpRoom,
-    /// Held by who puts its pages in order.
+    /// Held by the thread that puts the tree's pages in order.
     reorganizing: Mutex<()>,
-    /// Held exclusively while pages get other addresses or rows go to the left, and shared by who relies on where they
-    /// are. Before latches.
+    /// Held exclusively while pages get other addresses or rows move to the left, and shared by a thread that relies on
+    /// their addresses. Acquired before latches.
     moves: RwLock<()>,
 }
 
@@ -134,12 +136,12 @@ impl fmt::Debug for BTree {
     }
 }
 
-/// What a tree is, apart from where it lies.
+/// The properties of a tree, apart from where it is stored.
 #[derive(Clone, Debug)]
 pub struct TreeDescription {
     /// Its id.
     pub id: HobtId,
-    /// Where its pages are allocated.
+    /// The filegroup in which its pages are allocated.
     pub filegroup: FilegroupId,
     /// All columns of its rows; the layout is [ordered](RowLayout::ordered).
     pub rows: Arc<RowLayout>,
@@ -162,13 +164,13 @@ impl TreeDescription {
 }
 
 impl BTree {
-    /// Makes an empty tree. Undone with the statement.
+    /// Creates an empty tree. Undone with the statement.
     ///
     /// # Errors
     /// The filegroup or the log is full, or the device fails.
     ///
     /// # Panics
-    /// If the description is none of a tree.
+    /// If the description is not that of a tree.
     pub fn create(
         storage: &Arc<Storage>,
         description: &TreeDescription,
@@ -193,10 +195,10 @@ impl BTree {
     /// Opens a tree whose run list starts at `run_list`.
     ///
     /// # Errors
-    /// As [`Hobt::open`], or the root is none of a tree.
+    /// As [`Hobt::open`], or the root is not that of a tree.
     ///
     /// # Panics
-    /// If the description is none of a tree.
+    /// If the description is not that of a tree.
     pub fn open(
         storage: &Arc<Storage>,
         description: &TreeDescription,
@@ -227,7 +229,7 @@ impl BTree {
         }))
     }
 
-    /// Its runs, counts and long values.
+    /// Its HOBT, with its runs, counts and large values.
     pub fn hobt(&self) -> &Arc<Hobt> {
         &self.hobt
     }
@@ -237,12 +239,12 @@ impl BTree {
         &self.key
     }
 
-    /// Its root, which stays where it is.
+    /// Its root, which never moves.
     pub fn root(&self) -> PageId {
         self.root
     }
 
-    /// The header of a page that the tree makes.
+    /// The header of a page that the tree creates.
     fn header(&self, page_type: PageType, id: PageId) -> PageHeader {
         PageHeader {
             layout_version: self.hobt.layout_version(),
@@ -258,11 +260,11 @@ impl BTree {
     /// The normalised key of a row.
     ///
     /// # Errors
-    /// [`BTreeError::KeyTooLong`]. Damage of which only the tree is named: a value is none of its column, as one may be
-    /// that was read from a page of another index.
+    /// [`BTreeError::KeyTooLong`]. Or a value is not valid for its column, as one may be that was read from a page of
+    /// another index: damage that names only the tree.
     ///
     /// # Panics
-    /// If it has other columns than the rows of this tree.
+    /// If the row has other columns than the rows of this tree.
     pub fn key_of(&self, row: &RowImage) -> Result<Vec<u8>, BTreeError> {
         let key = self.key.of_row(row).map_err(|_| self.not_a_key())?;
         if key.len() > INDEX_KEY_BYTES_MAX {
@@ -271,17 +273,17 @@ impl BTree {
         Ok(key)
     }
 
-    /// A row's value that is none of a key column.
+    /// The error for a row's value that is not valid for its key column.
     pub(super) fn not_a_key(&self) -> AccessError {
         self.damaged(self.root, "the value of a key column of a row that belongs here")
     }
 
-    /// Where in a leaf's order the row with a key is, deleted or not, or would be.
+    /// The position in a leaf's order of the row with a key, deleted or not, or where it would be inserted.
     fn find_in(&self, id: PageId, page: &RowPage<'_>, key: &[u8]) -> Result<Result<usize, usize>, AccessError> {
         let mut other = Vec::with_capacity(key.len() + 16);
         let mut compare = |slot: usize| -> Result<_, PageDamage> { self.key.compare_slot(page, slot, key, &mut other) };
         let find = || {
-            // Keys that rise come behind all others.
+            // Fast path for ascending keys: they belong after all others.
             if let Some(last) = page.row_count().checked_sub(1)
                 && compare(page.slot_at(last)?)? == Ordering::Less
             {
@@ -302,10 +304,10 @@ impl BTree {
         Ok(Some(show(&self.leaf(id, &page)?, slot)))
     }
 
-    /// Takes all rows away. Undone with the statement, which alone has the tree.
+    /// Removes all rows. Undone with the statement, which has the tree for itself.
     ///
     /// # Errors
-    /// A page cannot be read or the log is full; the rows are there still once the statement is undone.
+    /// A page cannot be read or the log is full. The rows are back once the statement is undone.
     pub fn truncate(self: &Arc<BTree>, context: &StatementContext) -> Result<(), AccessError> {
         self.hobt.storage().in_one_piece(|| {
             self.note_remade_on_undo(context);
@@ -322,12 +324,12 @@ impl BTree {
         })
     }
 
-    /// Sets the versions of the rows aside: the undo of the truncation restores both.
+    /// Sets the versions of the rows aside. The undo of the truncation restores both.
     fn set_versions_aside(&self, context: &StatementContext) {
         let (store, hobt) = (Arc::clone(self.hobt.storage().versions()), self.hobt.id());
         store.set_keys_aside(hobt);
         let at_commit = Arc::clone(&store);
-        // Registered before the rest of the truncation, so that it is undone behind that.
+        // Registered before the rest of the truncation, so that it is undone after it.
         context.on_undo(move || {
             store.put_keys_back(hobt);
             Ok(())
@@ -338,7 +340,8 @@ impl BTree {
         });
     }
 
-    /// Pages that were a scan's are others once the statement is undone, up to here.
+    /// Notes for running scans, when the statement's undo reaches this point, that pages in their lists have other
+    /// content.
     fn note_remade_on_undo(self: &Arc<BTree>, context: &StatementContext) {
         let tree = Arc::clone(self);
         context.on_undo(move || {
@@ -347,7 +350,8 @@ impl BTree {
         });
     }
 
-    /// Frees all its extents when the statement commits. Whoever still has the tree then cannot change it any more.
+    /// Frees all its extents when the statement commits. From then on the tree cannot be changed through references to
+    /// it.
     ///
     /// # Errors
     /// The log is full or has failed.

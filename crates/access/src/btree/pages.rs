@@ -1,7 +1,7 @@
-//! The way to a tree's pages: latches that are held across pages, and what every page is checked for.
+//! Access to a tree's pages: guards that are held across pages, and the checks of every page.
 //!
-//! A guard lives as long as the file that it was got from. A [`FileTable`] keeps the files of a tree's pages for as
-//! long as the tree itself is there, so that guards of several pages can be held and handed on.
+//! A guard lives as long as the reference to its file. A [`FileTable`] keeps the files of a tree's pages for as long as
+//! the tree exists, so that guards of several pages can be held and returned.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,12 +12,12 @@ use hobt_page::{IndexPage, PageBytes, PageDamage, PageHeader, PageType, RowPage}
 use super::BTree;
 use crate::{AccessError, DataFile, Storage};
 
-/// Files of one part of the table.
+/// The number of files in one part of the table.
 const CHUNK: usize = 256;
 
 type Chunk = Box<[OnceLock<Arc<DataFile>>]>;
 
-/// The files that a tree's pages lie in, each looked up once.
+/// The files of a tree's pages, each looked up once.
 pub(super) struct FileTable {
     chunks: Box<[OnceLock<Chunk>]>,
 }
@@ -45,26 +45,26 @@ impl BTree {
         file.map_err(|_| self.damaged(id, "a page of a tree in a file that is there"))
     }
 
-    /// A page of the tree, shared. Blocks on the disk and on whoever holds it exclusively.
+    /// A page of the tree, held shared. Blocks on the disk and on a thread that holds it exclusively.
     pub(super) fn read(&self, id: PageId) -> Result<SharedGuard<'_>, AccessError> {
         let file = self.file(id)?;
         file.pool_file().read(id.number).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
-    /// A page of the tree, shared; the read is counted in `counts`, if there are any.
+    /// As [`BTree::read`]; the read is counted in `counts`, if there are any.
     pub(super) fn read_counted(&self, id: PageId, counts: Option<&ReadCounts>) -> Result<SharedGuard<'_>, AccessError> {
         let file = self.file(id)?;
         let options = ReadOptions { counts, ..ReadOptions::default() };
         file.pool_file().read_with(id.number, options).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
-    /// A page of the tree, exclusive.
+    /// A page of the tree, held exclusively.
     pub(super) fn write(&self, id: PageId) -> Result<ExclusiveGuard<'_>, AccessError> {
         let file = self.file(id)?;
         file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
-    /// A page that the tree has just got, zeroed and exclusive.
+    /// A page that was newly allocated for the tree, zeroed and held exclusively.
     pub(super) fn create_page(&self, id: PageId) -> Result<ExclusiveGuard<'_>, AccessError> {
         let file = self.file(id)?;
         file.pool_file().create(id.number).map_err(|error| AccessError::of_pool(error, file.name()))
@@ -74,7 +74,7 @@ impl BTree {
         self.hobt.damaged(id, PageDamage::Structure { rule })
     }
 
-    /// How many levels lie below a page, which is one of this tree.
+    /// The number of levels below a page, checked to be one of this tree.
     pub(super) fn level_of(&self, id: PageId, page: &PageBytes) -> Result<u8, AccessError> {
         let header = PageHeader::read(page).map_err(|damage| self.hobt.damaged(id, damage))?;
         if header.hobt != self.hobt.id() {
@@ -87,7 +87,7 @@ impl BTree {
         }
     }
 
-    /// Refuses a child that is not of the level below its parent: a descent ends.
+    /// Refuses a child that is not on the level below its parent, so that a descent ends.
     pub(super) fn expect_level(&self, id: PageId, page: &PageBytes, level: u8) -> Result<(), AccessError> {
         if self.level_of(id, page)? == level { Ok(()) } else { Err(self.damaged(id, "the level of a page of a tree")) }
     }

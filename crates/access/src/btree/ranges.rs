@@ -1,8 +1,7 @@
-//! Gaps between keys: which keys stand for a range to those who lock it, and which one for the gap where a key is to
-//! come.
+//! Gaps between keys: which keys are locked for a range, and which key's lock covers the gap where a key is inserted.
 //!
-//! The gap before a key belongs to it, that behind the last key to [`KeyHash::END`]. Ghosts count as keys: while
-//! anybody has locked ranges of a tree, none is taken away.
+//! The gap before a key belongs to that key, the gap after the last key to [`KeyHash::END`]. Ghosts count as keys:
+//! while any transaction has locked ranges of a tree, no ghost is removed.
 
 use std::sync::Arc;
 
@@ -16,29 +15,29 @@ use super::cursor::is_point;
 use super::{BTree, Cursor, Direction, KeyRange};
 use crate::AccessError;
 
-/// A key that stands for a part of a range.
+/// A key that is locked for a part of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyOfRange {
     /// Its hash.
     pub key: KeyHash,
-    /// Whether it is the whole range: the row with a key of a unique tree, beside which no other can come.
+    /// Whether it is the whole range: the row with a key of a unique tree, beside which no other can be inserted.
     pub is_all: bool,
 }
 
-/// The keys that stand for a range: those in it, and the first behind it. As they are now, leaf by leaf; who has locked
-/// them looks again whether there are others by then.
+/// The keys that are locked for a range: those in it, and the first one behind it. They are as they are now, leaf by
+/// leaf. A transaction that has locked them reads again whether there are others by then.
 #[derive(Debug)]
 pub struct KeysOfRange {
     tree: Arc<BTree>,
     cursor: Cursor,
     high: Option<Vec<u8>>,
-    /// The only key that can be in it.
+    /// The only key that can be in the range.
     point: Option<Vec<u8>>,
     is_done: bool,
 }
 
 impl KeysOfRange {
-    /// Those of a range of a tree; `is_unique`: the columns by which ranges are made are all of the key.
+    /// The keys for a range of a tree. `is_unique`: the columns by which ranges are made are the whole key.
     pub fn new(tree: Arc<BTree>, range: &KeyRange, is_unique: bool) -> KeysOfRange {
         let (low, high) = range.bounds();
         let open = KeyRange::new(std::ops::Bound::Included(low), std::ops::Bound::Unbounded);
@@ -80,16 +79,16 @@ impl KeysOfRange {
     }
 }
 
-/// Who stands in the way of a new key, and what is held so that nobody comes.
+/// Whether a lock conflicts with a new key, and the latches that keep the answer valid.
 pub(super) enum Gap<'t> {
-    /// Nobody, for as long as these leaves are held, which lie to the right.
+    /// No conflict, for as long as these leaves to the right are held.
     Free(Vec<SharedGuard<'t>>),
-    /// Somebody: this is to be waited for, without latches.
+    /// A conflict: wait for this, without latches.
     Locked((KeyHash, LockMode)),
 }
 
 impl BTree {
-    /// Whether a key may come into a leaf, which is held exclusively, before the key at `position` of its order.
+    /// Whether a key may be inserted into a leaf, which is held exclusively, before the key at `position` of its order.
     pub(super) fn gap_at(
         &self,
         context: &StatementContext,
@@ -100,7 +99,7 @@ impl BTree {
         if !self.hobt.range_lockers().any() {
             return Ok(Gap::Free(Vec::new()));
         }
-        // Who locks no rows has locked the table, and nobody else ranges of it.
+        // A statement without row locks has locked the table, so no other transaction has locked ranges of it.
         let Some(locks) = context.row_locks(self.hobt.storage().database_tag(), self.hobt.id()) else {
             return Ok(Gap::Free(Vec::new()));
         };
@@ -126,8 +125,8 @@ impl BTree {
         Ok(Some(KeyHash::of(&bytes)))
     }
 
-    /// The first key of the leaves to the right, which are held from then on: nobody puts one before it. A latch to the
-    /// right is never waited for by who holds one that is waited for from there.
+    /// The first key of the leaves to the right, which are held from then on, so that no key is inserted before it. A
+    /// thread that holds a latch may wait for one to the right, because no thread waits from there to the left.
     fn first_key_behind<'t>(
         &'t self,
         page: &RowPage<'_>,

@@ -1,8 +1,7 @@
-//! Rows that come, go and change, one at a time.
+//! Inserts, deletes and replacements of single rows.
 //!
-//! Whoever changes a row holds its leaf exclusively, from the look at what stands there until the version that readers
-//! need of it is put. A leaf that is full is rid of its ghosts first, if nobody needs them, and split if that is not
-//! enough.
+//! A change of a row holds its leaf exclusively, from the read of the current state until the version for readers is
+//! put. If a leaf is full, its ghosts are removed first, if they are not needed. If that is not enough, it is split.
 
 use hobt_sync::planted::{self, Bug};
 use std::sync::Arc;
@@ -22,12 +21,12 @@ use crate::change::Logged;
 use crate::hobt::{Operation, newest_writer};
 use crate::log_record::Undo;
 
-/// What became of a row that was to come into a leaf.
+/// The result of putting a row into a leaf.
 enum Put {
     Done,
     Duplicate,
     NoRoom,
-    /// Somebody has locked the range where the row belongs.
+    /// The range where the row belongs is locked.
     RangeLocked((KeyHash, LockMode)),
 }
 
@@ -35,10 +34,10 @@ impl BTree {
     /// Inserts a row. Undone with the statement. Blocks on latches, and on allocation where a page is split.
     ///
     /// # Errors
-    /// [`BTreeError`]; the row is not there then.
+    /// [`BTreeError`]. The row is not inserted then.
     ///
     /// # Panics
-    /// If it is no row of this tree.
+    /// If the row is not one of this tree.
     pub fn insert(self: &Arc<BTree>, context: &StatementContext, row: &RowImage) -> Result<(), BTreeError> {
         let key = self.key_of(row)?;
         self.hobt.storage().in_one_piece(|| {
@@ -48,7 +47,7 @@ impl BTree {
         })
     }
 
-    /// Lets `put` try the leaf of a key until there is room.
+    /// Calls `put` on the leaf of a key, splitting until there is room.
     fn make_room(
         &self,
         context: &StatementContext,
@@ -64,7 +63,7 @@ impl BTree {
         };
         let mut needs_whole_path = false;
         loop {
-            // Before the guards, so that it ends behind them.
+            // Declared before the guards, so that it ends after them.
             let mut hold = Hold::new();
             let mut step = self.write_leaf(key)?;
             hold.begin();
@@ -81,7 +80,7 @@ impl BTree {
             hold.begin();
             let leaf = path.last_mut().expect("a path ends in a leaf");
             self.drop_seen_ghosts(context, leaf)?;
-            // Somebody else may have made room, too.
+            // Another thread may have made room, too.
             if let Some(done) = answer(put(leaf)?) {
                 return done;
             }
@@ -141,8 +140,8 @@ impl BTree {
         Ok(Put::Done)
     }
 
-    /// To be called before a leaf is changed: keeps what readers need to know of it who do not see who loaded it. Its
-    /// youngest writer once the statement has changed it.
+    /// To be called before a leaf is changed: if a load built it, keeps versions for readers that do not see the load.
+    /// Returns the stamp of the leaf's newest writer after the change.
     pub(super) fn begin_change(&self, context: &StatementContext, step: &Step<'_>) -> Result<Stamp, AccessError> {
         context.reserve_undo_memory()?;
         let header = PageHeader::read(&step.page).map_err(|damage| self.hobt.damaged(step.id, damage))?;
@@ -152,7 +151,8 @@ impl BTree {
         Ok(newest_writer(&header, context))
     }
 
-    /// A leaf that was built whole says by its stamp alone who sees it; from its first change on its keys do.
+    /// Puts versions for the keys of a leaf that was built whole. Until its first change the page's stamp alone says
+    /// which readers see the rows.
     fn put_loaded_versions(&self, context: &StatementContext, id: PageId, page: &PageBytes) -> Result<(), AccessError> {
         let (store, loader) = (self.hobt.storage().versions(), PageHeader::newest_writer_of(page));
         context.put_loaded_key_versions(store, loader, self.hobt.id(), || {
@@ -165,7 +165,7 @@ impl BTree {
         })
     }
 
-    /// Puts a row in the place of another with its key, a ghost or not; whether there was room.
+    /// Replaces the row of a slot, a ghost or not, by one with the same key; returns whether there was room.
     fn replace_slot(
         self: &Arc<BTree>,
         context: &StatementContext,
@@ -186,7 +186,7 @@ impl BTree {
         if bytes > bytes_before {
             self.given_up.settle(step.id)?;
         } else if let Some(chain) = chain.filter(|_| bytes < bytes_before) {
-            // Others may have taken the room by the time of the undo.
+            // The room may have been taken by the time of the undo.
             noted_bytes = self.given_up.note(step.id, chain, bytes_before - bytes)?;
         }
         let is_ghost = view.is_deleted(usize::from(slot.0));
@@ -209,7 +209,7 @@ impl BTree {
         Ok(true)
     }
 
-    /// `noted_bytes` of memory go with the transaction, beside the undo itself.
+    /// Registers the undo. `noted_bytes` is memory that is kept beside it until the transaction's end.
     fn undo_with(
         self: &Arc<BTree>,
         context: &StatementContext,
@@ -224,7 +224,7 @@ impl BTree {
         });
     }
 
-    /// Deletes the row with a key; whether there was one. Undone with the statement.
+    /// Deletes the row with a key; returns whether there was one. Undone with the statement.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or the log is full.
@@ -248,13 +248,13 @@ impl BTree {
         })
     }
 
-    /// Replaces the row that has the key of `row`; whether there was one. Undone with the statement.
+    /// Replaces the row that has the key of `row`; returns whether there was one. Undone with the statement.
     ///
     /// # Errors
-    /// [`BTreeError`], but not `Duplicate`; the row is as it was then.
+    /// [`BTreeError`], except `Duplicate`. The row is unchanged then.
     ///
     /// # Panics
-    /// If it is no row of this tree.
+    /// If the row is not one of this tree.
     pub fn replace(self: &Arc<BTree>, context: &StatementContext, row: &RowImage) -> Result<bool, BTreeError> {
         let key = self.key_of(row)?;
         self.hobt.storage().in_one_piece(|| {

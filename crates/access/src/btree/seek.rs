@@ -1,8 +1,8 @@
 //! Ranges of keys in order, as a statement sees them.
 //!
-//! A [`TreeSeek`] goes by a [`Cursor`] over one range after the other and takes a copy of each leaf, with others'
-//! changes taken back, so that no latch is held while its rows are looked at. The leaves behind are read meanwhile: one
-//! at first, then ever more, as far as the range reaches.
+//! A [`TreeSeek`] walks a [`Cursor`] over one range after the other and takes a copy of each leaf, with invisible
+//! changes undone, so that no latch is held while its rows are read. The next leaves are read ahead meanwhile: one at
+//! first, then ever more, as far as the range reaches.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::scan::ScanSettings;
 use crate::visible::VisiblePage;
 use crate::{AccessError, LargeValues, ValueReader};
 
-/// Leaves that are read at once before they are asked for, at most.
+/// The maximum number of leaves that are read ahead at once.
 const AHEAD_LEAVES_MAX: usize = 32;
 
 /// Shows the rows of ranges of keys in order.
@@ -32,21 +32,21 @@ pub struct TreeSeek {
     ranges: VecDeque<KeyRange>,
     direction: Direction,
     cursor: Option<Cursor>,
-    /// Whether the cursor has come to a leaf.
+    /// Whether the cursor has reached a leaf.
     has_begun: bool,
     context: Arc<StatementContext>,
     view: Option<Arc<Snapshot>>,
     counts: Arc<IoCounts>,
     reads_ahead: bool,
     ahead: Option<ReadAhead>,
-    /// Leaves that were asked for at once the last time, and how many of them are not reached yet.
+    /// The number of leaves that were last read ahead at once, and how many of them are not reached yet.
     window: usize,
     asked: usize,
-    /// What was taken of a leaf and not shown yet; the first is shown.
+    /// Copies of a leaf's rows that were not shown yet. The first one is the current leaf.
     parts: VecDeque<Part>,
-    /// A page to copy into.
+    /// A buffer for the next copy.
     spare: Option<Box<PageBytes>>,
-    /// Ranges begun.
+    /// The number of ranges begun.
     begun: u64,
 }
 
@@ -65,7 +65,7 @@ impl std::fmt::Debug for TreeSeek {
 
 impl Drop for TreeSeek {
     fn drop(&mut self) {
-        // Once a seek and not once a range: many are short.
+        // Once for each seek and not for each range: many ranges are short.
         self.tree.hobt.note_operations(Operation::RangeScan, self.begun);
     }
 }
@@ -75,9 +75,9 @@ impl Drop for TreeSeek {
 pub struct SeekLeaf<'a> {
     /// The leaf's address.
     pub id: PageId,
-    /// Its columns; a copy.
+    /// A copy of the leaf.
     pub page: RowPage<'a>,
-    /// The positions of the page's order that are in range; ghosts are among them.
+    /// The positions in the page's order that are in range, ghosts included.
     pub positions: Range<usize>,
     direction: Direction,
 }
@@ -103,7 +103,7 @@ impl SeekLeaf<'_> {
     }
 }
 
-/// The way to values of a seek's rows that are on pages of their own.
+/// Access to values of a seek's rows that are on pages of their own.
 #[derive(Clone, Copy, Debug)]
 pub struct SeekValues<'a> {
     seek: &'a TreeSeek,
@@ -121,7 +121,7 @@ impl LargeValues for SeekValues<'_> {
 }
 
 impl TreeSeek {
-    /// A seek over `ranges`, in this order, each gone through in `direction`. What it sees is decided here.
+    /// A seek over `ranges`, in this order, each in `direction`. Its snapshot is taken here.
     pub fn new(
         tree: Arc<BTree>,
         ranges: impl IntoIterator<Item = KeyRange>,
@@ -151,7 +151,7 @@ impl TreeSeek {
         }
     }
 
-    /// Adds a range behind those that are still to come. What it sees stays what was decided at the beginning.
+    /// Adds a range after those that are left. The snapshot stays.
     pub fn add_range(&mut self, range: KeyRange) {
         self.ranges.push_back(range);
     }
@@ -188,12 +188,12 @@ impl TreeSeek {
         SeekLeaf { id: part.id, page, positions: part.positions.clone(), direction: self.direction }
     }
 
-    /// The way to values that are on pages of their own.
+    /// Access to values that are on pages of their own.
     pub fn large_values(&self) -> SeekValues<'_> {
         SeekValues { seek: self }
     }
 
-    /// Takes what is seen of the next leaf; `false` if there is none any more.
+    /// Copies the visible rows of the next leaf; `false` if there is no leaf left.
     fn read_leaf(&mut self) -> Result<bool, AccessError> {
         if self.context.is_cancelled() {
             return Err(AccessError::Cancelled);
@@ -216,7 +216,7 @@ impl TreeSeek {
         let stepped = cursor
             .step(Some(&reads), &mut |leaf| tree.take_parts(&leaf, view, spare, &mut |part| parts.push_back(part)));
         if self.has_begun {
-            // The pages above count where a range begins.
+            // Accesses to the pages above count only at the beginning of a range.
             reads.logical.store(1, Ordering::Relaxed);
         }
         add_reads(&self.counts, &reads);
@@ -232,7 +232,7 @@ impl TreeSeek {
         Ok(true)
     }
 
-    /// Asks for the leaves that come next.
+    /// Starts to read the next leaves.
     fn read_ahead(&mut self) -> Result<(), AccessError> {
         let cursor = self.cursor.as_ref().expect("a leaf was read");
         if cursor.is_done() {
@@ -255,7 +255,7 @@ impl TreeSeek {
 }
 
 impl BTree {
-    /// Takes copies of what is seen of a leaf, in the order of keys.
+    /// Takes copies of the visible rows of a leaf, in the order of keys.
     fn take_parts(
         &self,
         leaf: &StepLeaf<'_>,

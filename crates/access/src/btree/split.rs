@@ -1,20 +1,20 @@
-//! Splits: a page's upper part goes to a new page, and its parent gets an entry for that.
+//! Splits: a page's upper part moves to a new page, and its parent gets an entry for the new page.
 //!
-//! One split is one record: the new page whole, what the old one keeps, the parent's entry, and the place in the run
-//! list that makes the new page the tree's. So a crash leaves a split made or not begun, and no page is lost. A parent
-//! without room is split first, as a step of its own after which the tree is as whole as before; then the descent
-//! begins anew.
+//! One split is one record: the new page's image, what the old one keeps, the parent's entry, and the entry in the run
+//! list that makes the new page the tree's. So after a crash a split is complete or not begun, and no page is lost. A
+//! parent without room is split first, as a separate step that leaves the tree consistent. Then the descent begins
+//! anew.
 //!
 //! ```text
-//! the root is full:       root                 root              it never moves: its contents go to a new page, and the
-//!                      ┌────────┐            ┌──────┐            next step splits that one
+//! the root is full:       root                 root              it never moves: its content goes to a new page,
+//!                      ┌────────┐            ┌──────┐            and the next step splits that one
 //!                      │ a … z  │     →      │ ·    │
 //!                      └────────┘            └┬─────┘
 //!                                          ┌──┴─────┐
 //!                                          │ a … z  │
 //!                                          └────────┘
 //! ```
-//! Where a page is split is decided by `hobt_page::RowPage::split` and `IndexPage::split`.
+//! `hobt_page::RowPage::split` and `IndexPage::split` decide where a page is split.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ use crate::change::Part;
 use crate::hobt::Operation;
 use crate::storage::Purpose;
 
-/// The row for which a leaf is split: one that is to come, or to take the place of the one with its key.
+/// The row for which a leaf is split: one to insert, or one that replaces the row with its key.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) key: &'a [u8],
@@ -44,11 +44,11 @@ pub(super) struct Wanted<'a> {
 #[derive(Clone, Copy)]
 struct Room<'a> {
     purpose: Purpose,
-    /// Who has reserved room in the log for it.
+    /// The chain that has reserved room in the log for it.
     chain: Option<&'a Arc<LogChain>>,
 }
 
-/// How many entries of a leaf stay, and the key from which on others go to the right.
+/// How many entries of a leaf stay, and the key from which on rows move to the right.
 #[derive(PartialEq, Eq, Debug)]
 struct LeafCut {
     kept: usize,
@@ -60,12 +60,12 @@ fn narrow(count: usize) -> u16 {
 }
 
 impl BTree {
-    /// Makes one split on the way to room for a row in the leaf at the path's end. The record takes the room that
-    /// `chain` has reserved, if there is one. Who undoes has no `context`, and changes no leaf for the first time.
-    /// `false`, and nothing is done, where the path does not begin high enough.
+    /// Makes one split towards room for a row in the leaf at the path's end. The record uses the room that `chain` has
+    /// reserved, if there is one. An undo has no `context`, and is never the first to change a leaf. Returns `false`,
+    /// with nothing done, if the path does not begin high enough.
     ///
     /// # Errors
-    /// The row fits no page, the filegroup or the log is full, a page is damaged.
+    /// The row does not fit a page, the filegroup or the log is full, or a page is damaged.
     pub(super) fn split(
         &self,
         mut path: Vec<Step<'_>>,
@@ -128,12 +128,12 @@ impl BTree {
         let count = view.row_count();
         let is_new = position.is_err();
         if count == usize::from(!is_new) {
-            // No other row takes its room.
+            // There is no other row to move out.
             return Err(AccessError::RowTooLarge { bytes: wanted.row.byte_count() });
         }
         let LeafSplit { mut kept, is_right } = view.split(place, wanted.row).map_err(damaged)?;
         if !is_new {
-            // The row is one of those that are there: both halves get some.
+            // The row replaces an existing one: each half gets at least one row.
             kept = kept.clamp(1, count - 1);
         }
         let key_at = |position: usize| {
@@ -179,7 +179,7 @@ impl BTree {
         self.with_new_page(parent, left, separator, room, |id| {
             let mut left_changes = vec![PageChange::SetHeader { header: PageHeader { next: id, ..before } }];
             let right_change = if kept == count {
-                // Rows that rise: the left page stays as it is, and the right one is empty.
+                // Ascending keys: the left page keeps all rows, and the right one is empty.
                 PageChange::Format { header: PageHeader { page: id, capacity, flags: PageFlags::default(), ..before } }
             } else {
                 left_changes.push(PageChange::KeepRows { from: 0, to: kept, drop_deleted: false, writer });
@@ -208,7 +208,7 @@ impl BTree {
         })
     }
 
-    /// Takes a page for the right half and makes the changes that `divide` says, of the left page and of the new one.
+    /// Takes a page for the right half and makes the changes of the left page and of the new one that `divide` returns.
     fn with_new_page(
         &self,
         parent: &mut Step<'_>,
@@ -235,7 +235,7 @@ impl BTree {
         Ok(())
     }
 
-    /// Moves the root's contents to a new page, its only child from then on.
+    /// Moves the root's content to a new page, which becomes its only child.
     fn push_down(&self, root: &mut Step<'_>, room: Room<'_>) -> Result<(), AccessError> {
         let before = PageHeader::read(&root.page).map_err(|damage| self.hobt.damaged(root.id, damage))?;
         let level =
@@ -259,7 +259,7 @@ impl BTree {
     }
 }
 
-/// A page's contents, as another page's.
+/// A page's content with another page's address.
 fn moved_to(mut bytes: Box<PageBytes>, id: PageId) -> Result<PageChange, PageDamage> {
     let header = PageHeader::read(&bytes)?;
     PageHeader { page: id, flags: header.flags.without(PageFlags::BULK), ..header }.write(&mut bytes);

@@ -1,8 +1,8 @@
-//! Taking changes of rows back, by key: a split may have moved a row to another page since.
+//! Undo of row changes, by key: a split may have moved a row to another page since.
 //!
-//! A row that came is deleted, and its place is a ghost; one that was deleted is a ghost still and lives again; one
-//! that was replaced gets its former values back, for which its page may have to be split. At run time the statement's
-//! context calls this, after a crash recovery does.
+//! An inserted row is deleted, and leaves a ghost. A deleted row is still a ghost and is revived. A replaced row gets
+//! its old values back, for which its page may have to be split. At run time the statement's context calls this, after
+//! a crash recovery does.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::split::Wanted;
 use crate::AccessError;
 use crate::change::Logged;
 
-/// What was done to a row.
+/// A change of a row.
 #[derive(Debug)]
 pub(crate) enum KeyChange {
     Inserted {
@@ -24,7 +24,7 @@ pub(crate) enum KeyChange {
     Deleted {
         key: Vec<u8>,
     },
-    /// Deleted or not, it was this.
+    /// The old row, deleted or not.
     Replaced {
         key: Vec<u8>,
         row: RowImage,
@@ -43,7 +43,7 @@ impl KeyChange {
         self.key().len() + if let KeyChange::Replaced { row, .. } = self { row.byte_count() } else { 0 }
     }
 
-    /// How many rows more there were by it.
+    /// By how many rows it changed the count.
     pub(crate) fn rows(&self) -> i64 {
         match self {
             KeyChange::Inserted { .. } => 1,
@@ -54,10 +54,10 @@ impl KeyChange {
 }
 
 impl BTree {
-    /// Takes back what the record at `lsn` did for `writer`.
+    /// Undoes the change of the record at `lsn`, made by `writer`.
     ///
     /// # Errors
-    /// A page is damaged or cannot be read, or there is no room for what was: the tree is not what it should be.
+    /// A page is damaged or cannot be read, or there is no room for the old row: the tree is then inconsistent.
     pub(crate) fn undo_change(
         &self,
         chain: Option<&Arc<LogChain>>,
@@ -73,7 +73,7 @@ impl BTree {
         Ok(())
     }
 
-    /// Whether there was room.
+    /// Tries the undo; returns whether there was room.
     fn try_undo(
         &self,
         chain: Option<&Arc<LogChain>>,

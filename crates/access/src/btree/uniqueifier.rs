@@ -8,14 +8,14 @@ use super::{BTree, BTreeError, Cursor, Direction, KeyRange};
 use crate::AccessError;
 
 impl BTree {
-    /// The number that makes the key of a row differ from all others of the tree: 0, or, where rows are there with the
-    /// same key but for the last column, an `int` in rising order, one more than the greatest of them. What the row has
-    /// there does not count. Ghosts do, because somebody may bring one back. Somebody else may take the number before
-    /// it is used.
+    /// The number that makes the key of a row differ from all others of the tree. It is the key's last column, an
+    /// ascending `int`: one more than the greatest number among rows whose other key columns are equal, or 0 if there
+    /// are none. The row's own value in that column is ignored. Ghosts count, because an undo may revive them. Another
+    /// transaction may take the number before it is used.
     ///
     /// # Errors
-    /// A page is damaged or cannot be read, or a value of the row is none of its column; there is no greater number
-    /// (error 666).
+    /// A page is damaged or cannot be read, or a value of the row is not valid for its column. Or there is no greater
+    /// number (error 666).
     pub fn next_uniqueifier(self: &Arc<BTree>, row: &RowImage) -> Result<i32, BTreeError> {
         let columns = self.key.columns();
         let (last, columns) = columns.split_last().expect("a key has columns");

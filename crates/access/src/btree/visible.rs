@@ -1,8 +1,8 @@
-//! What a statement sees of a leaf: its rows as they stand, or with others' changes taken back.
+//! What a statement sees of a leaf: its current rows, or with invisible changes undone.
 //!
-//! A leaf's newest writer says whether anything on it may be unseen; the versions between its separators say what. Rows
-//! keep their positions when changes are taken back. A row that was shorter for a while may have no room any more: then
-//! the leaf is shown as several pages, in the order of keys.
+//! A leaf's newest writer tells whether anything on it may be invisible. The versions between its separators tell what.
+//! Rows keep their positions when changes are undone. If a row was longer before, there may be no room for the old row:
+//! then the leaf is shown as several pages, in the order of keys.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use crate::read_ahead::add_reads;
 use crate::visible::{PagePiece, VisiblePage};
 
 impl BTree {
-    /// What of a leaf with keys from `low` on and below `high` a snapshot sees otherwise than it stands there: the
-    /// slots in the order of their keys, each with what stood there. For a leaf that is not as a load built it; a copy
-    /// of it may be older than the versions.
+    /// The differences between a leaf and what a snapshot sees, for keys from `low` on and below `high`: the slots in
+    /// the order of their keys, each with the earlier state. Not for a leaf that is still as a load built it. The page
+    /// may be a copy that is older than the versions.
     ///
     /// # Errors
     /// The page is damaged.
@@ -38,7 +38,7 @@ impl BTree {
         self.changes_of(id, page, (low, high), snapshot)?.into_iter().map(slot_of).collect()
     }
 
-    /// What a snapshot sees otherwise in a leaf, by the positions of its keys.
+    /// As [`BTree::corrections`], by the positions of the keys.
     fn changes_of(
         &self,
         id: PageId,
@@ -50,7 +50,7 @@ impl BTree {
         for (key, before) in self.hobt.storage().versions().key_changes(self.hobt.id(), low, high, snapshot) {
             match self.find_in(id, page, &key)? {
                 Ok(position) => changes.push((position, before)),
-                // Inserted behind this copy of the page.
+                // Inserted after this copy of the page was made.
                 Err(_) if before == Before::Absent => {}
                 Err(_) => return Err(self.damaged(id, "a row that a reader still sees")),
             }
@@ -58,9 +58,9 @@ impl BTree {
         Ok(changes)
     }
 
-    /// The keys of a range at which somebody whom a snapshot does not see has changed something, or is about to, and
-    /// has not taken that back by himself, in order; with what the snapshot sees there. A key where it sees a row may
-    /// have another one by now: the row of another transaction that has taken the key over.
+    /// The keys of a range at which a transaction invisible to `snapshot` has changed something, or is about to, and
+    /// has not undone it, in order; each with what the snapshot sees. A key at which it sees a row may have another row
+    /// by now: that of a later transaction that has taken over the key.
     pub fn unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> Vec<(Arc<[u8]>, Before)> {
         let ((low, high), hobt) = (range.bounds(), self.hobt.id());
         let versions = self.hobt.storage().versions();
@@ -68,14 +68,14 @@ impl BTree {
         changes.filter(|(key, _)| versions.is_key_changed(hobt, key, snapshot)).collect()
     }
 
-    /// Whether [`BTree::unseen_keys`] has any.
+    /// Whether [`BTree::unseen_keys`] would return any.
     pub fn has_unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> bool {
         let (low, high) = range.bounds();
         self.hobt.storage().versions().has_unseen_keys(self.hobt.id(), low, high, snapshot)
     }
 
-    /// What is seen of a leaf whose keys lie from `low` on and below `high`, as far as between these bounds; all of it
-    /// by who has no `view`.
+    /// What a reader sees of a leaf whose keys are from `low` on and below `high`, within these bounds. Without a
+    /// `view` it sees all current rows.
     pub(crate) fn visible_leaf(
         &self,
         id: PageId,
@@ -100,8 +100,8 @@ impl BTree {
         Ok(VisiblePage::Otherwise(pieces))
     }
 
-    /// Shows what is seen of the rows from `low` on and below `high`, as far as they are in one leaf: as pages that
-    /// have these rows alone. The key to go on from, if there may be more. No latch is held while they are shown.
+    /// Shows the visible rows from `low` on and below `high`, as far as they are in one leaf, as pages that have only
+    /// these rows. Returns the key from which to continue, if there may be more. No latch is held while they are shown.
     pub(crate) fn show_between(
         &self,
         (low, high): (&[u8], Option<&[u8]>),
@@ -141,8 +141,8 @@ impl BTree {
         Ok(next)
     }
 
-    /// Adds `page`, whose first row has position `first` in the leaf, with `changes` taken back; as two pages or more
-    /// if it has too little room.
+    /// Adds `page`, whose first row has position `first` in the leaf, with `changes` undone; as two or more pages if
+    /// there is too little room on one.
     fn take_back(
         &self,
         page: &RowPage<'_>,
@@ -190,9 +190,9 @@ impl BTree {
         Ok(())
     }
 
-    /// Shows the row with a key as a statement sees it: a page that has it (the leaf, which is held shared meanwhile,
-    /// or a copy with changes taken back), and its slot. `None` if it sees none. What stands there is shown to who
-    /// `reads_uncommitted`.
+    /// Shows the row with a key as a statement sees it: a page that has it, and its slot. The page is the leaf, held
+    /// shared meanwhile, or a copy with changes undone. Returns `None` if the statement does not see the row. If it
+    /// `reads_uncommitted`, it sees the current row.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -211,7 +211,7 @@ impl BTree {
         let page = self.leaf(id, &guard)?;
         let Ok(position) = self.find_in(id, &page, key)? else { return Ok(None) };
         let damaged = |damage| self.hobt.damaged(id, damage);
-        // The bytes behind a key's end are behind it, and nothing is between.
+        // The key followed by a zero byte is the next byte string: there is nothing between.
         let behind: Vec<u8> = key.iter().copied().chain([0]).collect();
         let show_at = |page: &RowPage<'_>, position: usize| {
             let slot = page.slot_at(position).map_err(damaged)?;

@@ -1,11 +1,11 @@
-//! Values on pages of their own: moved out of a row that is inserted, and read back.
+//! Large values on pages of their own: moved out when a row is inserted, and read back.
 //!
-//! A value's pages are taken from the last run of large values, and from new ones when that is full; they are written
-//! before the row that points to them, and never changed. A statement's undo gives them back as long as nobody has gone
-//! on behind them; else they stay unused in their run.
+//! A value's pages are taken from the last run of large values, and from new runs when that is full. They are written
+//! before the row that points to them, and never changed. A statement's undo returns them if no later value follows
+//! them in the run. Otherwise they stay unused in their run.
 //!
-//! Leaves to others: which values move out (`hobt_page::RowLayout::values_to_move_out`), loads ([`crate::Loader`]
-//! writes chains of its own).
+//! Left to others: which values are moved out (`hobt_page::RowLayout::values_to_move_out`), and loads
+//! ([`crate::Loader`] writes chains of its own).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,12 +22,12 @@ use super::{Hobt, State};
 use crate::AccessError;
 use crate::change::Logged;
 
-/// Pages that a read of a value's page reads along.
+/// Pages that are read ahead with a value's page.
 const READ_AHEAD_MAX: usize = EXTENT_PAGES as usize - 1;
-/// A fetch asks whether the statement was cancelled once in so many pages.
+/// The number of pages after which a fetch checks whether the statement was cancelled.
 const CANCEL_PAGES: usize = 64;
 
-/// Where the values are that are not in their rows.
+/// Access to the values that are not in their rows.
 pub trait LargeValues {
     /// All bytes of a value. Blocks on reads.
     ///
@@ -49,12 +49,12 @@ impl LargeValues for Hobt {
     }
 }
 
-/// For whom a value is read.
+/// The statement that reads a value.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueReader<'a> {
     /// The statement.
     pub context: &'a StatementContext,
-    /// Where the reads count.
+    /// Where the reads are counted.
     pub counts: &'a IoCounts,
 }
 
@@ -69,7 +69,7 @@ impl Hobt {
         Ok(bytes)
     }
 
-    /// Shows a value piece by piece; that they are the value is known only at the end. Blocks on reads.
+    /// Shows a value piece by piece. Its checksum is checked only at the end. Blocks on reads.
     ///
     /// # Errors
     /// As [`LargeValues::fetch`].
@@ -89,7 +89,7 @@ impl Hobt {
         walked
     }
 
-    /// Reads a value whole and shows its pages, in order. Blocks on reads.
+    /// Reads a whole value and shows its pages, in order. Blocks on reads.
     ///
     /// # Errors
     /// As [`LargeValues::fetch`]; the pages before a damaged one were shown.
@@ -119,7 +119,7 @@ impl Hobt {
                 return Err(self.damaged(id, PageDamage::Structure { rule: "a large value's page that is not there" }));
             };
             let ahead = u32::try_from((pieces - ordinal - 1).min(READ_AHEAD_MAX)).expect("a few");
-            // A scan's reads do not keep pages in the pool.
+            // Reads for a statement do not keep pages in the pool.
             let options = ReadOptions { ahead, counts: Some(counts), once: reader.is_some() };
             let page = file.pool_file().read_with(id.number, options);
             let page = page.map_err(|error| AccessError::of_pool(error, file.name()))?;
@@ -136,8 +136,8 @@ impl Hobt {
         Ok(())
     }
 
-    /// Writes the values that do not fit a row onto pages of their own; the row as its page stores it, or `None` if all
-    /// values fit. Undone with the statement.
+    /// Writes the values that do not fit a row onto pages of their own. Returns the row as its page stores it, or
+    /// `None` if all values fit. Undone with the statement.
     pub(crate) fn move_out(
         self: &Arc<Hobt>,
         context: &StatementContext,
@@ -160,7 +160,7 @@ impl Hobt {
         Ok(Some(RowImage::of_stored(stored)))
     }
 
-    /// The columns whose values leave a row; those of a B+tree's key stay.
+    /// The columns whose values are moved out of a row. Columns of a B+tree's key are never moved out.
     pub(crate) fn columns_to_move_out(&self, length: impl Fn(usize) -> usize) -> Option<Vec<usize>> {
         let rows = &self.identity.rows;
         let Some(key) = &self.identity.key else { return rows.values_to_move_out(length) };
@@ -217,7 +217,7 @@ impl Hobt {
         Ok(ValuePointer { length: value.len(), first: ids[0], checksum: crc32c(value) })
     }
 
-    /// Runs with room for `count` pages together, and how many pages of each: the end of the last run, then new ones.
+    /// Runs with room for `count` pages together, and how many pages of each: the end of the last run, then new runs.
     fn reserve_value_pages(
         self: &Arc<Hobt>,
         state: &mut State,

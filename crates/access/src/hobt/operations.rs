@@ -1,7 +1,7 @@
-//! What was done to a HOBT since it was opened: `sys.dm_db_index_operational_stats`.
+//! Counts of the operations on a HOBT since it was opened: `sys.dm_db_index_operational_stats`.
 //!
-//! Writers count beside the number of rows, which they change all the same. A single look-up is not counted: it would
-//! be a write that all readers share.
+//! Writers count beside the number of rows, which they write anyway. A single look-up is not counted: that would be a
+//! write shared by all readers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,24 +20,24 @@ pub(crate) enum Operation {
     LeafMerge,
 }
 
-/// How often was done what, since the HOBT was opened. What was undone since counts too.
+/// How often each operation was done since the HOBT was opened. Operations that were undone count too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Operations {
     /// Rows inserted one at a time.
     pub leaf_inserts: u64,
-    /// Rows replaced in their place.
+    /// Rows replaced in place.
     pub leaf_updates: u64,
     /// Rows of a heap deleted.
     pub leaf_deletes: u64,
-    /// Rows of a tree deleted: they are ghosts at first.
+    /// Rows of a tree deleted, which makes them ghosts first.
     pub leaf_ghosts: u64,
-    /// Pages for rows that were added one at a time; of a tree, by a split each.
+    /// Pages for rows that were added one at a time; in a tree, each by a split.
     pub leaf_allocations: u64,
-    /// Pages above the leaves that were added by a split each.
+    /// Pages above the leaves, each added by a split.
     pub nonleaf_allocations: u64,
     /// Scans begun, whole or of a range.
     pub range_scans: u64,
-    /// Leaves whose rows went to the leaf before them.
+    /// Leaves whose rows were moved to the leaf before them.
     pub leaf_merges: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Operations {
 pub(super) struct OperationCounters([AtomicU64; 8]);
 
 impl Hobt {
-    /// What was done to it since it was opened.
+    /// The operations since it was opened.
     pub fn operations(&self) -> Operations {
         let count = |operation: Operation| self.operations.0[operation as usize].load(Ordering::Relaxed);
         Operations {

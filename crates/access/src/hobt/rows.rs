@@ -1,6 +1,6 @@
-//! Rows that come, go and change one at a time, and what takes that back.
+//! Inserts, deletes and replacements of single rows, and their undo.
 //!
-//! A row is undone by its place, whatever others have done to its page meanwhile.
+//! A row's undo addresses it by RID, whatever other transactions have done to its page meanwhile.
 
 use hobt_sync::planted::{self, Bug};
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::change::Logged;
 use crate::log_record::Undo;
 
 impl Hobt {
-    /// To be held from the record of rows that come or go until they are counted.
+    /// Guards a change of the number of rows: to be held from the row's log record until the row is counted.
     pub(crate) fn begin_counting(&self) -> RwLockReadGuard<'_, ()> {
         let counting = self.counting.read();
         self.unsaved_count.begin();
         counting
     }
 
-    /// Inserts a row at the end; values that do not fit it go to pages of their own. Blocks on the tail page's latch
-    /// and, when the tail is full, on allocation.
+    /// Inserts a row at the end. Values that do not fit the row are written to pages of their own. Blocks on the tail
+    /// page's latch and, when the tail is full, on allocation.
     ///
     /// # Errors
-    /// The row is larger than a page even so, the filegroup is full, or the device fails.
+    /// The row is larger than a page even then, the filegroup is full, or the device fails.
     pub fn insert(
         self: &Arc<Hobt>,
         context: &StatementContext,
@@ -56,7 +56,7 @@ impl Hobt {
             if tail.used > u32::from(tail.skip) {
                 let id = PageId::new(tail.first.file, tail.used_end() - 1);
                 let file = self.storage.file(id.file)?;
-                // Before the guard, so that it ends behind it.
+                // Declared before the guard, so that it ends after it.
                 let mut hold = Hold::new();
                 let mut page =
                     file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
@@ -64,7 +64,7 @@ impl Hobt {
                 let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
                 let slot = SlotId(header.row_count);
                 let Some(locked) = self.lock_new_row(context, id, slot) else {
-                    // Somebody has put a row there that is gone, and has not ended yet.
+                    // A transaction that has not ended yet has inserted a row in this slot and has undone that.
                     drop(page);
                     hold.end();
                     self.add_page(&mut state, context, self.capacity_for(variable_bytes, bytes)?)?;
@@ -99,7 +99,7 @@ impl Hobt {
         }
     }
 
-    /// How many rows such as one of so many bytes a page is made for.
+    /// The number of rows for which a new page is made, given the size of one of them.
     fn capacity_for(&self, variable_bytes: usize, bytes: usize) -> Result<u16, AccessError> {
         match self.identity.rows.capacity_for(variable_bytes) {
             0 => Err(AccessError::RowTooLarge { bytes }),
@@ -107,8 +107,8 @@ impl Hobt {
         }
     }
 
-    /// Locks a row that is about to come, before anybody can see it; `None` if its place is locked. Nobody is waited
-    /// for under a latch.
+    /// Locks a row that is about to be inserted, before any reader can see it; `None` if its RID is locked. Does not
+    /// wait, because a latch is held.
     fn lock_new_row(&self, context: &StatementContext, page: PageId, slot: SlotId) -> Option<NewRowLocks> {
         let Some(locks) = context.row_locks(self.storage.database_tag(), self.identity.id) else {
             return Some(NewRowLocks { locks: None, taken: Vec::new() });
@@ -119,15 +119,16 @@ impl Hobt {
         locked.then_some(NewRowLocks { locks: Some(locks), taken })
     }
 
-    /// A page that a load built says by its stamp alone who sees it; from its first change on its rows do.
+    /// Puts versions for the rows of a page that a load built. Until its first change the page's stamp alone says which
+    /// readers see the rows.
     pub(super) fn put_loaded_versions(&self, context: &StatementContext, id: PageId, header: &PageHeader) {
         if header.flags.contains(PageFlags::BULK) {
             context.put_loaded_versions(self.storage.versions(), header.newest_writer, self.at(id), header.row_count);
         }
     }
 
-    /// Formats the next page of the tail run for `capacity` rows, allocating a run if that is full. Undone with the
-    /// statement, unless somebody has gone on from there.
+    /// Formats the next page of the tail run for `capacity` rows, and allocates a run first if the tail is full. Undone
+    /// with the statement, unless later rows or pages follow.
     pub(super) fn add_page(
         self: &Arc<Hobt>,
         state: &mut State,
@@ -177,7 +178,7 @@ impl Hobt {
         })
     }
 
-    /// A row as it stands, deleted or not.
+    /// The current row, deleted or not.
     ///
     /// # Errors
     /// The page is damaged or cannot be read, or has no such row.
@@ -206,7 +207,7 @@ impl Hobt {
         Ok(live.map(|slot| SlotId(u16::try_from(slot).expect("a slot of the page"))).collect())
     }
 
-    /// A row as it stands; `None` if it is gone.
+    /// The current row; `None` if it is deleted or the slot does not exist.
     ///
     /// # Errors
     /// The page is damaged or cannot be read.
@@ -254,8 +255,8 @@ impl Hobt {
         })
     }
 
-    /// Puts another row in the place of one, or, where that might not be undone, into a place of its own; where it is.
-    /// Undone with the statement.
+    /// Replaces a row. If a replacement in place might not be undoable, the old row is deleted and the new one
+    /// inserted. Returns the new row's RID. Undone with the statement.
     ///
     /// # Errors
     /// As [`Hobt::insert`] and [`Hobt::delete`].
@@ -275,8 +276,9 @@ impl Hobt {
         Ok(to)
     }
 
-    /// `false`, and nothing is changed, if the row has to move: it has no room, its values go to pages of their own, or
-    /// it is shorter than the one before, whose room others could take before an undo needs it again.
+    /// Returns `false`, with nothing changed, if the row has to move: the page has no room, some of its values belong
+    /// on pages of their own, or it is shorter than the old row, whose room other rows could take before an undo needs
+    /// it again.
     pub(super) fn replace_in_place(
         self: &Arc<Hobt>,
         context: &StatementContext,
@@ -315,7 +317,7 @@ impl Hobt {
         Ok(true)
     }
 
-    /// Puts a row back in whose place another one was put; it is no longer than that one.
+    /// Undoes a replacement: restores the old row, which is no longer than the new one.
     pub(crate) fn put_back(
         &self,
         chain: Option<&Arc<LogChain>>,
@@ -334,9 +336,9 @@ impl Hobt {
         put.map(drop).ok_or_else(|| self.damaged(id, no_room))
     }
 
-    /// Takes an inserted row away, or brings a deleted one back. Other statements may have changed other rows of the
-    /// page since (the catalog's tables have many writers), so nothing but this row is touched: not the layout, and a
-    /// row that is no longer the last is marked as deleted.
+    /// Undoes an insert or a delete. Other statements may have changed other rows of the page since (the catalog's
+    /// tables have many writers), so only this row is changed, and not the layout. An inserted row that is no longer
+    /// the last one is marked as deleted.
     pub(crate) fn undo_row(
         &self,
         chain: Option<&Arc<LogChain>>,
@@ -362,20 +364,20 @@ impl Hobt {
     }
 }
 
-/// What a page that `context` changes says of its newest writer. Stamps are in the order of beginnings, changes are
-/// not: an older transaction does not hide a newer one, whose changes readers may not see yet. Nor does an undo.
+/// The stamp of the newest writer for a page that `context` changes. Stamps are in the order of beginnings, changes are
+/// not: an older transaction does not hide a newer one, whose changes readers may not see yet. An undo does not either.
 pub(crate) fn newest_writer(header: &PageHeader, context: &StatementContext) -> Stamp {
     header.newest_writer.max(context.stamp())
 }
 
-/// What was locked for a row that is about to come.
+/// The locks of a row that is about to be inserted.
 struct NewRowLocks {
     locks: Option<Arc<RowLocks>>,
     taken: Vec<LockResource>,
 }
 
 impl NewRowLocks {
-    /// It does not come.
+    /// Releases the locks: the row is not inserted.
     fn take_back(self) {
         if let Some(locks) = self.locks {
             locks.release(&self.taken);
@@ -383,23 +385,23 @@ impl NewRowLocks {
     }
 }
 
-/// A row that came or went.
+/// An insert or delete of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowChange {
     pub(crate) page: PageId,
     pub(crate) slot: SlotId,
     pub(crate) was_inserted: bool,
-    /// The record that says so.
+    /// The position of its record.
     pub(crate) lsn: Lsn,
 }
 
-/// A row in whose place another one was put.
+/// A replacement of a row in place.
 #[derive(Clone, Debug)]
 pub(crate) struct Replaced {
     pub(crate) page: PageId,
     pub(crate) slot: SlotId,
-    /// The row that stood there.
+    /// The old row.
     pub(crate) row: RowImage,
-    /// The record that says so.
+    /// The position of its record.
     pub(crate) lsn: Lsn,
 }

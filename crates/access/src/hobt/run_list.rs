@@ -1,6 +1,6 @@
-//! The run list: its pages, its entries, and runs that it gets.
+//! The run list: its pages and entries, and how runs are added.
 //!
-//! What stands behind a page's count of entries is nothing yet, so that the change of the count is the one that counts.
+//! Entries behind a page's count are ignored, so the change of the count is what makes them valid.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ impl Hobt {
         self.put_entries(&mut page, id, Entries { from: 0, runs, count: runs.len(), next: None }, logged)
     }
 
-    /// Writes entries of a run-list page, then how many the page has and which page follows. All of it or, with an
-    /// error, nothing that counts: what is behind the count is nothing yet. `logged` is for the count.
+    /// Writes entries of a run-list page, then the page's number of entries and the next page. With an error nothing is
+    /// valid: entries behind the count are ignored. `logged` is for the change of the count.
     pub(super) fn write_entries(
         &self,
         id: PageId,
@@ -68,13 +68,13 @@ impl Hobt {
         Ok(())
     }
 
-    /// Whether a further run needs a further page of the list.
+    /// Whether one more run needs one more page of the list.
     pub(super) fn needs_list_page(state: &State) -> bool {
         state.runs.len() / RUNS_PER_PAGE == state.list.len()
     }
 
-    /// Adds a run to the list, whose page has room. With an error the list is as it was, and the run's extents are
-    /// still the caller's.
+    /// Adds a run to the list, whose last page has room. With an error the list is unchanged, and the run's extents
+    /// still belong to the caller.
     pub(super) fn push_run(&self, state: &mut State, run: Run, logged: Logged<'_>) -> Result<(), AccessError> {
         let index = state.runs.len();
         let (page, place) = (state.list[index / RUNS_PER_PAGE], index % RUNS_PER_PAGE);
@@ -83,7 +83,7 @@ impl Hobt {
         Ok(())
     }
 
-    /// Adds a list page in an extent of its own, whose entries are itself and `run`, and only then links it.
+    /// Adds a list page in an extent of its own, whose entries are itself and `run`, and links it afterwards.
     pub(super) fn push_list_page(
         &self,
         state: &mut State,
@@ -102,8 +102,8 @@ impl Hobt {
         Ok(())
     }
 
-    /// Takes runs off the end of the list until `count` are left; their extents, and those of the list pages that go
-    /// with them, are the caller's.
+    /// Removes runs from the end of the list until `count` are left. Their extents, and those of the list pages that
+    /// are removed with them, then belong to the caller.
     pub(super) fn pop_runs(&self, state: &mut State, count: usize, logged: Logged<'_>) -> Result<(), AccessError> {
         let pages = count.div_ceil(RUNS_PER_PAGE).max(1);
         let in_page = count - (pages - 1) * RUNS_PER_PAGE;
@@ -114,8 +114,8 @@ impl Hobt {
         Ok(())
     }
 
-    /// Allocates the next run for single rows or their large values, of `wanted` extents if there are so many in a row:
-    /// a small transaction of its own.
+    /// Allocates the next run for single rows or their large values, of `wanted` extents if so many are free in one
+    /// piece: a small transaction of its own.
     pub(super) fn add_run(
         self: &Arc<Hobt>,
         state: &mut State,
@@ -132,8 +132,8 @@ impl Hobt {
         Ok(())
     }
 
-    /// Adds a run that stays, whatever becomes of the statement. Room in the log comes from what `payer` has reserved,
-    /// if there is one.
+    /// Adds a run that is not undone with the statement. Room in the log comes from the reservation of `payer`, if
+    /// there is one.
     pub(super) fn add_structure_run(
         &self,
         state: &mut State,
@@ -146,7 +146,7 @@ impl Hobt {
         let chain = self.storage.log().map(|log| log.begin_structure_for(payer));
         let added = self.add_allocated_run(state, chain.as_ref(), purpose, contents, wanted);
         if let Some(chain) = chain {
-            // Its last change commits it; one that failed has been taken back.
+            // Its last change commits it. If it failed, its changes have been undone.
             if added.is_ok() { chain.leave() } else { chain.end()? }
         }
         let run = added?;
@@ -191,7 +191,7 @@ impl Hobt {
     ) -> Result<(), UndoError> {
         self.storage.tidy(|| {
             let mut state = self.state.write();
-            // A list page's own run goes with the run that needed it, if no row has gone into it.
+            // A list page's own run is removed with the run that needed it, if no row was put into it.
             let is_own = |run: &Run| run.used == u32::from(run.skip);
             if state.runs.len() != after
                 || state.runs[after - 1] != run
@@ -208,7 +208,7 @@ impl Hobt {
     }
 }
 
-/// What is to be written into a run-list page: entries from a place on, how many it then has, and which page follows.
+/// What to write into a run-list page: entries from an index on, the number of entries it then has, and the next page.
 #[derive(Clone, Copy)]
 pub(super) struct Entries<'a> {
     pub(super) from: usize,

@@ -1,4 +1,4 @@
-//! Pages that a B+tree takes from a HOBT's runs, and pages that it makes anew. What is in them is the tree's matter.
+//! Pages that a B+tree takes from a HOBT's runs, and pages that it rewrites. The tree defines their content.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::log_record::Undo;
 use crate::storage::Purpose;
 
 impl Hobt {
-    /// Takes the next page of a B+tree, from a new run if the last is full. `use_page` gets its address, the page of
-    /// the run list that names its run, and the change that makes it the tree's: it makes that change together with
-    /// those that need the page, or says that they had no room, and the page stays free. A new run takes room in the
-    /// log that `payer` has reserved, if there is one.
+    /// Takes the next page for a B+tree, from a new run if the last is full. Calls `use_page` with the page's address,
+    /// and with the page of the run list that names its run and the change there that makes the page the tree's.
+    /// `use_page` makes that change together with those that need the page. It returns `false` if they had no room, and
+    /// the page stays free. A new run uses log room that `payer` has reserved, if there is one.
     ///
     /// # Errors
     /// The filegroup or the log is full, the device fails, or what `use_page` returns.
@@ -47,8 +47,8 @@ impl Hobt {
         Ok(used)
     }
 
-    /// Takes pages of a B+tree off the end of its last runs as long as `is_free` says that nobody needs them, and frees
-    /// runs that have none left; how many pages. Not undone.
+    /// Removes pages of a B+tree from the end of its last runs as long as `is_free` says that they are unused, and
+    /// frees runs that have none left. Returns the number of pages. Not undone.
     ///
     /// # Errors
     /// The log is full or has failed.
@@ -67,7 +67,7 @@ impl Hobt {
                 return Ok(count);
             }
             count += u64::from(run.used - used);
-            // A list page's own run stays, and what large values have behind it.
+            // A list page's own run stays, and so do runs before one of large values.
             if used > 0 || tail == 0 || tail + 1 < state.runs.len() {
                 self.replace_run(&mut state, tail, Run { used, ..run })?;
                 return Ok(count);
@@ -79,8 +79,8 @@ impl Hobt {
         }
     }
 
-    /// Makes a page anew for a statement that alone has the HOBT. Undone with it, whatever has become of the page by
-    /// then.
+    /// Rewrites a page for a statement that has the HOBT for itself. Undone with the statement, whatever has become of
+    /// the page by then.
     ///
     /// # Errors
     /// The page cannot be read, or the log is full.
@@ -103,7 +103,7 @@ impl Hobt {
         Ok(())
     }
 
-    /// Takes [`Hobt::remake_page`] back.
+    /// Undoes [`Hobt::remake_page`].
     pub(crate) fn restore_page(
         &self,
         chain: Option<&Arc<LogChain>>,

@@ -12,7 +12,7 @@ use crate::read_ahead::add_reads;
 use crate::visible::{PagePiece, VisiblePage};
 
 impl Hobt {
-    /// What is seen of a page; all of it by who has no `view`.
+    /// What a reader sees of a page. Without a `view` it sees all current rows.
     pub(crate) fn visible_page(
         &self,
         id: PageId,
@@ -35,7 +35,7 @@ impl Hobt {
         Ok(VisiblePage::Otherwise(vec![page]))
     }
 
-    /// A page of this heap, to which its rows' versions belong.
+    /// Names a page of this heap in the version store.
     pub fn at(&self, page: PageId) -> HeapPage {
         HeapPage { hobt: self.owner_of_versions(), page }
     }
@@ -44,18 +44,18 @@ impl Hobt {
         if planted::has(Bug::VersionsOfAnyHeap) { HobtId(0) } else { self.id() }
     }
 
-    /// The places of rows of this heap that somebody whom a snapshot does not see has changed, or is about to, and has
-    /// not taken that back by himself; with `inserts_only` those that he has put there.
+    /// The RIDs of this heap's rows that a transaction invisible to `snapshot` has changed, or is about to change,
+    /// without those whose change was undone. With `inserts_only`, only the inserted rows.
     pub fn unseen_rows(&self, snapshot: &Snapshot, inserts_only: bool) -> Vec<(PageId, SlotId)> {
         self.storage.versions().unseen_rows(self.owner_of_versions(), snapshot, inserts_only, &self.row_page_test())
     }
 
-    /// Whether [`Hobt::unseen_rows`] has any.
+    /// Whether [`Hobt::unseen_rows`] would return any.
     pub fn has_unseen_rows(&self, snapshot: &Snapshot) -> bool {
         self.storage.versions().has_unseen_rows(self.owner_of_versions(), snapshot, &self.row_page_test())
     }
 
-    /// Tells which pages hold rows of this heap at this moment.
+    /// A test whether a page holds rows of this heap at this moment.
     fn row_page_test(&self) -> impl Fn(PageId) -> bool + use<> {
         let mut pages: Vec<_> = self.runs().into_iter().map(|run| (run.first.file, run.row_pages())).collect();
         pages.sort_unstable_by_key(|(file, pages)| (*file, pages.start));
@@ -66,7 +66,7 @@ impl Hobt {
         }
     }
 
-    /// A copy of a page with changes taken back.
+    /// A copy of a page with changes undone.
     fn take_back(
         &self,
         id: PageId,
@@ -85,7 +85,7 @@ impl Hobt {
                 apply(&mut copy, Some(rows), &change).map_err(damaged)?;
             }
             if let Before::Row(row) = before {
-                // It is no longer than what stands there now.
+                // It is no longer than the current row.
                 let change = PageChange::ReplaceRow { slot, row: (*row).clone(), writer };
                 let put = apply(&mut copy, Some(rows), &change).map_err(damaged)?;
                 put.ok_or_else(|| damaged(PageDamage::Structure { rule: "room for a row that stood there before" }))?;
@@ -94,12 +94,12 @@ impl Hobt {
         Ok(PagePiece { first: 0, page: copy })
     }
 
-    /// Shows the row in a place as a statement sees it: a page that has it (the heap's, which is held shared meanwhile,
-    /// or a copy with changes taken back), and its slot. `None` if it sees none. What stands there is shown to who
-    /// `reads_uncommitted`.
+    /// Shows a row by RID as a statement sees it: a page that has it, and its slot. The page is the heap's, held shared
+    /// meanwhile, or a copy with changes undone. Returns `None` if the statement does not see the row. If it
+    /// `reads_uncommitted`, it sees the current row.
     ///
     /// # Errors
-    /// The page is damaged, cannot be read or is none of this heap's rows.
+    /// The page is damaged, cannot be read or is not a row page of this heap.
     pub fn row_visible<R>(
         &self,
         (id, slot): (PageId, SlotId),

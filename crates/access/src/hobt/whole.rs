@@ -1,6 +1,6 @@
-//! Changes of a heap as a whole: loaded runs that join it, its rows or its storage that go.
+//! Changes of a heap as a whole: publishing loaded runs, removing all rows, dropping its storage.
 //!
-//! Each is announced in the log by a note before it begins, and taking a note back does nothing twice.
+//! Each is announced in the log by a note before it begins. Undoing a note twice has no further effect.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::log_record::Undo;
 use crate::storage::Allocated;
 
 impl Hobt {
-    /// Makes loaded runs part of the heap. Undone with the statement; the loaders' own undo frees the extents.
+    /// Makes loaded runs part of the heap. Undone with the statement. The extents are freed by the loaders' own undo.
     ///
     /// # Errors
     /// The run list cannot grow.
@@ -30,7 +30,7 @@ impl Hobt {
             let before = state.runs.len();
             let rows: u64 = loaded.iter().map(|runs| runs.rows).sum();
             let runs: Vec<Run> = loaded.into_iter().flat_map(|runs| runs.runs).collect();
-            // Before the note: their undo frees them only when the note's has taken them off the list.
+            // Before the note: their undo frees them only after the note's undo has removed them from the list.
             let list_pages = self.allocate_list_pages(&state, context, runs.len())?;
             let counting = self.begin_counting();
             let until = before + runs.len() + list_pages.len();
@@ -46,7 +46,7 @@ impl Hobt {
         })
     }
 
-    /// The extents of the list pages that `count` further runs need.
+    /// Allocates the extents of the list pages that `count` further runs need.
     pub(super) fn allocate_list_pages(
         &self,
         state: &State,
@@ -104,7 +104,7 @@ impl Hobt {
         self.count_undone(chain, lsn, -rows.cast_signed())
     }
 
-    /// Takes published runs back in recovery, where they may have joined the list in part, or not at all.
+    /// Undoes a publication in recovery, where the runs may have joined the list in part, or not at all.
     pub(crate) fn unpublish(
         &self,
         chain: &Arc<LogChain>,
@@ -116,8 +116,8 @@ impl Hobt {
         self.unpublish_runs(&mut state, Some(chain), lsn, runs, rows)
     }
 
-    /// Takes the runs off the list, and those that joined it behind them: what was inserted there is gone by now. The
-    /// loaded ones are freed by the undo of their allocation, the others here.
+    /// Removes the runs from the list, and the runs after them: rows inserted there are gone by now. The loaded runs
+    /// are freed by the undo of their allocation, the others here.
     pub(super) fn unpublish_runs(
         &self,
         state: &mut State,
@@ -139,7 +139,7 @@ impl Hobt {
         self.count_undone(chain, lsn, -rows.cast_signed())
     }
 
-    /// Logs that what a note announced was taken back, and counts the rows.
+    /// Logs that the change of a note was undone, and counts the rows.
     pub(super) fn count_undone(&self, chain: Option<&Arc<LogChain>>, lsn: Lsn, rows: i64) -> Result<(), AccessError> {
         let _counting = self.begin_counting();
         self.storage.undone(chain, lsn, self.identity.id, rows)?;
@@ -147,7 +147,8 @@ impl Hobt {
         Ok(())
     }
 
-    /// Frees all its extents when the statement commits. Whoever still has the heap then cannot change it any more.
+    /// Frees all its extents when the statement commits. From then on the heap cannot be changed through references to
+    /// it.
     ///
     /// # Errors
     /// The log is full or has failed.
@@ -159,11 +160,11 @@ impl Hobt {
             .try_for_each(|run| self.storage.free_on_commit(context, run.first, run.page_count / EXTENT_PAGES))
     }
 
-    /// Takes all rows away: the runs but the first are freed when the statement commits. Of the first, pages that held
-    /// rows are used again only after the commit, for until then the undo may need them.
+    /// Removes all rows. All runs but the first are freed when the statement commits. Pages of the first run that held
+    /// rows are reused only after the commit, because until then the undo may need them.
     ///
     /// # Errors
-    /// The run list cannot be written; the rows are there still.
+    /// The run list cannot be written. The rows are then still there.
     pub fn truncate(self: &Arc<Hobt>, context: &StatementContext) -> Result<(), AccessError> {
         self.truncate_to(context, |first| {
             let skip = u16::try_from(first.used).expect("the first run is one extent, as opening it checked");
@@ -174,7 +175,7 @@ impl Hobt {
         Ok(())
     }
 
-    /// Truncates as [`Hobt::truncate`] does; the caller says what the first run becomes.
+    /// As [`Hobt::truncate`], with the new first run computed by the caller.
     pub(crate) fn truncate_to(
         self: &Arc<Hobt>,
         context: &StatementContext,
@@ -215,7 +216,7 @@ impl Hobt {
         })
     }
 
-    /// Makes the pages of the first run that a truncation left free for rows, if none has gone into it since.
+    /// Makes the first run's pages that a truncation left available for rows, if none was put into the run since.
     pub(super) fn reuse_first_run(&self) -> Result<(), UndoError> {
         self.storage.end(|| {
             let mut state = self.state.write();
@@ -236,8 +237,8 @@ impl Hobt {
     ) -> Result<(), AccessError> {
         let Undo::Untruncate { rows, list_page, .. } = undo else { unreachable!("made by truncate") };
         let mut state = self.state.write();
-        // Runs that came since, if their own undo has left them. They are free only when nothing names them any more,
-        // and that they are to be is in the log before that.
+        // Runs that were added since, if their own undo has left them. They are freed only when no list names them any
+        // more, and the log says before that they are to be freed.
         let gone = state.runs[1..].to_vec();
         let structure = self.storage.begin_freeing(&gone)?;
         if let Some(structure) = &structure {
@@ -249,7 +250,7 @@ impl Hobt {
         Ok(())
     }
 
-    /// Takes a truncation back in recovery.
+    /// Undoes a truncation in recovery.
     pub(crate) fn untruncate(
         &self,
         chain: &Arc<LogChain>,
@@ -258,7 +259,8 @@ impl Hobt {
         rows: u64,
     ) -> Result<(), AccessError> {
         let state = self.state.write();
-        // Nothing is allocated meanwhile: what is free already was freed by a recovery that was cut off here.
+        // Nothing is allocated meanwhile: an extent that is free already was freed by a recovery that was interrupted
+        // here.
         for run in state.runs.iter().skip(1) {
             let is_old = RunListPage::read(&list_page).is_ok_and(|old| old.contains(run));
             let file = self.storage.file(run.first.file)?;
@@ -279,7 +281,7 @@ impl Hobt {
         let id = self.identity.run_list;
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        // The count that was saved last stays: what came and went since, this included, is counted from there.
+        // The saved count stays: rows inserted and deleted since, and this undo, are counted from there.
         RunListPage::copy_row_count(&page, &mut list_page);
         self.change(&mut page, id, &PageChange::Image { bytes: list_page }, Logged::of(chain).reserved())?;
         drop(page);
@@ -287,7 +289,7 @@ impl Hobt {
     }
 }
 
-/// A number of runs, as a record has it.
+/// A number of runs, in the type of a record's field.
 pub(super) fn count_of(runs: usize) -> u32 {
     u32::try_from(runs).expect("fewer runs than extents")
 }

@@ -1,10 +1,9 @@
-//! Pages on their way from private memory into runs of a loader's own: rows, or the pieces of large values.
+//! Writes pages from private memory into a loader's own runs: pages of rows, or of pieces of large values.
 //!
-//! Where the database says so ([`Storage::set_logs_loads`](crate::Storage::set_logs_loads)), each page is in the log
-//! too.
+//! If the database is set to ([`Storage::set_logs_loads`](crate::Storage::set_logs_loads)), each page is logged too.
 //!
-//! Pages are written [`WRITE_PAGES`] at a time through the disk's queue, a few writes in flight; runs grow. Each run
-//! that is allocated is freed when the statement is undone.
+//! Pages are written [`WRITE_PAGES`] at a time through the disk's queue, with a few writes in flight. Runs grow. Each
+//! allocated run is freed when the statement is undone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::{AccessError, Hobt};
 
 /// Pages written at once.
 const WRITE_PAGES: usize = 32;
-/// Writes in flight a writer.
+/// Writes in flight for each writer.
 const WRITES_IN_FLIGHT: usize = 3;
 
 /// Writes one kind of pages of one HOBT.
@@ -34,11 +33,12 @@ pub(crate) struct RunWriter {
     in_flight: usize,
     next_extents: u32,
     runs: Vec<Run>,
-    /// The record of the last run's allocation: pages carry it, so that recovery does not take them for older ones.
+    /// The record of the last run's allocation. Pages are stamped with it, so that recovery does not take them for
+    /// older ones.
     lsn: Lsn,
-    /// The record of the last page that is in the log itself.
+    /// The record of the last page that was logged itself.
     logged: Lsn,
-    /// The run behind the last one, if a page had to know where the next page is, and its record.
+    /// The run after the last one, if a page had to name the page after it, and its record.
     following: Option<(Run, Lsn)>,
     /// Bytes of buffers in the statement's memory account.
     held_bytes: u64,
@@ -65,7 +65,7 @@ impl RunWriter {
         }
     }
 
-    /// Where the next page goes, in a new run if the last is full.
+    /// The address of the next page, in a new run if the last is full.
     pub(crate) fn next_page(&mut self) -> Result<PageId, AccessError> {
         let full = self.runs.last().is_none_or(|run| run.used == run.page_count);
         if full {
@@ -80,7 +80,7 @@ impl RunWriter {
         Ok(PageId::new(run.first.file, run.used_end()))
     }
 
-    /// Where the page behind the next one goes.
+    /// The address of the page after the next one.
     pub(crate) fn page_after_next(&mut self) -> Result<PageId, AccessError> {
         let next = self.next_page()?;
         let run = self.runs.last().expect("made for the next page");
@@ -103,7 +103,8 @@ impl RunWriter {
         Ok((Run { first: run.first, page_count, used: 0, skip: 0, contents: self.contents }, run.lsn))
     }
 
-    /// Gives `fill` the next page and the position to put into it; it makes the page whole, checksum included.
+    /// Calls `fill` with the address of the next page, its position in the log and its bytes. `fill` writes the whole
+    /// page, checksum included.
     pub(crate) fn write(&mut self, fill: impl FnOnce(PageId, Lsn, &mut PageBytes)) -> Result<(), AccessError> {
         let id = self.next_page()?;
         if self.buffer.is_none() {
@@ -153,8 +154,8 @@ impl RunWriter {
             }
         };
         self.in_flight -= 1;
-        // Before the write landed somebody may have read what stood there: by read-ahead past the end of another run,
-        // or with DBCC PAGE.
+        // Before the write was done, a read may have brought the old page into the pool: read-ahead past the end of
+        // another run, or DBCC PAGE.
         let pages = completion.buffer.len() / PAGE_SIZE;
         let first = PageId::new(
             FileId(u16::try_from(completion.tag).expect("a file's number")),
@@ -168,13 +169,13 @@ impl RunWriter {
         completion.result.map_err(AccessError::Disk)
     }
 
-    /// Takes pages that are not this load's out of the pool, where they would hide what the load writes.
+    /// Removes old pages from the pool, where they would hide what the load writes.
     fn forget(&self, first: PageId, pages: u32) -> Result<(), AccessError> {
         let file = self.hobt.storage().file(first.file)?;
         file.pool_file().discard(first.number, pages).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
-    /// Submits the pages that are built.
+    /// Submits the pages that are filled.
     fn flush(&mut self) -> Result<(), AccessError> {
         let Some(mut buffer) = self.buffer.take().filter(|_| self.filled > 0) else { return Ok(()) };
         buffer.set_len(self.filled * PAGE_SIZE);
@@ -182,8 +183,8 @@ impl RunWriter {
         let pages = u32::try_from(self.filled).expect("at most WRITE_PAGES");
         let first = PageId::new(run.first.file, run.used_end() - pages);
         if let Some(log) = self.hobt.storage().log() {
-            // Write-ahead: as long as a crash could undo that the extents were freed and allocated, what stood in them
-            // before is not written over.
+            // Write-ahead: the old pages are not overwritten as long as a crash could undo that the extents were freed
+            // and allocated.
             log.log().flush_past(self.lsn.max(self.logged))?;
         }
         self.forget(first, pages)?;
@@ -200,7 +201,8 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes what is left, waits for all writes, gives the unused end of the last run back; the runs, in order.
+    /// Writes the remaining pages, waits for all writes, and frees the unused end of the last run. Returns the runs, in
+    /// order.
     pub(crate) fn finish(&mut self) -> Result<Vec<Run>, AccessError> {
         self.flush()?;
         while self.in_flight > 0 {
@@ -211,7 +213,7 @@ impl RunWriter {
             let keep = run.used.next_multiple_of(EXTENT_PAGES);
             let unused = (run.page_count - keep) / EXTENT_PAGES;
             if unused > 0 {
-                // Freed only when the statement commits: until then its undo frees the run whole.
+                // Freed only when the statement commits: until then its undo frees the whole run.
                 let first = PageId::new(run.first.file, run.first.number + keep);
                 self.hobt.storage().free_on_commit(&self.context, first, unused)?;
                 run.page_count = keep;
@@ -223,7 +225,7 @@ impl RunWriter {
 
 impl Drop for RunWriter {
     fn drop(&mut self) {
-        // Writes still in flight must not land in extents that the statement's undo has given to somebody else.
+        // Writes still in flight must not land in extents that the statement's undo has given to another HOBT.
         while self.in_flight > 0 {
             let _failed_write_of_a_failed_statement = self.reap();
         }

@@ -1,9 +1,9 @@
-//! Ungrouped aggregates computed on the pages themselves, without a batch between.
+//! Ungrouped aggregates computed directly on pages, without an intermediate batch.
 //!
-//! An expression is evaluated for all rows of a page at once into a vector of 64-bit integers; the arrays of a PAX page
-//! are already vectors, so nothing is gathered. Overflow is detected by vector operations and looked at once a page.
-//! Which row overflowed does not matter unless it is NULL or deleted, and then it does not count. On a page with
-//! pointers text is looked at value by value, fetched if it is not in its row.
+//! An expression is evaluated for all rows of a page at once into a vector of 64-bit integers. The arrays of a PAX page
+//! are already vectors, so nothing is gathered. Overflow is detected by vector operations and checked once a page.
+//! Which row overflowed matters only if NULL or deleted rows are present: overflows in these do not count. On a page
+//! with pointers text is read value by value, and fetched if it is not in its row.
 
 use hobt_page::{PageDamage, RowPage, StoredValue};
 use hobt_types::{Collation, PhysicalType};
@@ -13,7 +13,7 @@ use super::kernels::Kernels;
 use super::text_extreme::TextExtreme;
 use crate::{AccessError, LargeValues};
 
-/// The range that a result must lie in: an integer type's width in bits.
+/// The range of a result: that of an integer type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum IntegerWidth {
     /// `tinyint`: 0 to 255.
@@ -26,7 +26,7 @@ pub enum IntegerWidth {
     Signed64,
 }
 
-/// What is computed for each row: an integer.
+/// The expression that is computed for each row: an integer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ScanExpression {
     /// A fixed-length integer column.
@@ -35,7 +35,7 @@ pub enum ScanExpression {
     Literal(i64),
     /// `left + right`, `left - right` or `left * right`.
     Arithmetic {
-        /// Which.
+        /// The operation.
         operation: Arithmetic,
         /// The left operand.
         left: Box<ScanExpression>,
@@ -72,7 +72,7 @@ pub enum Arithmetic {
     Multiply,
 }
 
-/// What is aggregated over all rows.
+/// An aggregate over all rows.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ScanAggregate {
     /// `COUNT(*)`
@@ -91,7 +91,7 @@ pub enum ScanAggregate {
     MaxText(usize, Collation),
 }
 
-/// What an aggregate has come to.
+/// The result of an aggregate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AggregateValue {
     /// Rows counted.
@@ -159,7 +159,7 @@ impl Aggregator {
         }
     }
 
-    /// What the aggregates have come to, in order.
+    /// The results of the aggregates, in order.
     pub fn into_values(mut self) -> Vec<AggregateValue> {
         for (value, text) in self.values.iter_mut().zip(self.text) {
             if let (AggregateValue::Text(result), Some(text)) = (value, text) {
@@ -169,8 +169,8 @@ impl Aggregator {
         self.values
     }
 
-    /// Takes a page's live rows in, and fetches each aggregate's columns of the next page meanwhile. Blocks if text has
-    /// to be fetched that is not in its row.
+    /// Adds a page's live rows, and prefetches each aggregate's columns of the next page meanwhile. Blocks if text that
+    /// is not in its row has to be fetched.
     ///
     /// # Errors
     /// The page is damaged, a result overflows, or a value cannot be fetched.
@@ -252,7 +252,7 @@ impl Aggregator {
     }
 }
 
-/// For each aggregate the columns that none before it reads.
+/// For each aggregate the columns that no earlier one reads.
 fn first_columns(aggregates: &[ScanAggregate]) -> Vec<Vec<usize>> {
     let mut seen = Vec::new();
     let mut first = Vec::new();
@@ -301,11 +301,11 @@ fn plain_sum(expression: &ScanExpression, page: &RowPage<'_>) -> Option<(usize, 
     }
 }
 
-/// A page, and where its values are that are not in their rows.
+/// A page, and access to the values that are not in its rows.
 pub(super) type PageAndValues<'a, 'b> = (&'a RowPage<'b>, &'a dyn LargeValues);
 
-/// An upper bound of `LEN` over a page's values of a text column: bytes, trailing spaces included. `None` if the page
-/// needs a closer look.
+/// An upper bound of `LEN` over a page's values of a text column: bytes, including trailing spaces. `None` if the page
+/// has to be read value by value.
 fn longest_value(kernels: Kernels, page: &RowPage<'_>, column: usize) -> Option<i64> {
     if page.has_pointers() {
         return longest_stored(page, column);
@@ -314,7 +314,7 @@ fn longest_value(kernels: Kernels, page: &RowPage<'_>, column: usize) -> Option<
     ordered.then(|| i64::from(longest))
 }
 
-/// The same for a page with pointers, which tell the lengths of their values.
+/// As [`longest_value`], for a page with pointers, which have the lengths of their values.
 fn longest_stored(page: &RowPage<'_>, column: usize) -> Option<i64> {
     (0..page.row_count()).try_fold(0, |longest: i64, row| {
         let length = match page.stored(column, row).ok()? {
@@ -448,7 +448,7 @@ fn load_column(page: &RowPage<'_>, column: usize, out: &mut Vec<i64>) {
     }
 }
 
-/// `left = left operation right`, wrapped; whether every result lies in its type.
+/// `left = left operation right`, wrapped; returns whether every result is in the range of its type.
 fn combine(operation: Arithmetic, width: IntegerWidth, left: &mut [i64], right: &[i64]) -> bool {
     let mut outside = 0i64;
     match operation {
@@ -479,7 +479,7 @@ fn combine(operation: Arithmetic, width: IntegerWidth, left: &mut [i64], right: 
 }
 
 impl IntegerWidth {
-    /// Whether a value lies in the type.
+    /// Whether a value is in the type's range.
     pub fn holds(self, value: i64) -> bool {
         match self {
             IntegerWidth::Unsigned8 => u8::try_from(value).is_ok(),
@@ -490,7 +490,7 @@ impl IntegerWidth {
     }
 }
 
-/// Some result does not fit: an error if its row counts.
+/// Called when a result is out of range: an error if its row counts.
 fn check_rows(
     operation: Arithmetic,
     width: IntegerWidth,
@@ -543,7 +543,7 @@ fn lengths((page, values): PageAndValues<'_, '_>, column: usize, out: &mut Vec<i
     Ok(())
 }
 
-/// The bytes of a text column of a page without pointers, whose end offsets can be followed.
+/// The bytes of a text column of a page without pointers, with valid end offsets.
 fn text_area<'a>(page: &RowPage<'a>, column: usize) -> Result<&'a [u8], PageDamage> {
     if !page.ends_are_ordered(column) {
         return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" });
@@ -577,7 +577,7 @@ fn fold(values: &[i64], rows: Rows, live: &[u8], best: &mut Option<i64>, better:
 }
 
 fn fold_all(values: &[i64], better: fn(i64, i64) -> i64) -> Option<i64> {
-    // Two loops with the comparison in sight of the compiler; a call through the pointer would not be a vector loop.
+    // Two loops in which the compiler sees the comparison: a call through the pointer would not become a vector loop.
     if better(0, 1) == 1 { values.iter().copied().max() } else { values.iter().copied().min() }
 }
 

@@ -1,8 +1,8 @@
-//! Columns of many rows, copied out of pages: the buffers that an Arrow array is made of.
+//! Columns of many rows, copied from pages: the buffers that an Arrow array is made of.
 //!
-//! A vector owns its memory; nothing refers to a page after [`ColumnVector::append_page`] returns. Deleted rows are
-//! left out. Values that are not in their rows are fetched; the longer ones keep the memory that they were fetched
-//! into.
+//! A vector owns its memory. Nothing refers to a page after [`ColumnVector::append_page`] returns. Deleted rows are
+//! left out. Values that are not in their rows are fetched. The longer ones keep the memory into which they were
+//! fetched.
 
 use hobt_base::PageId;
 use hobt_page::{PageDamage, RowPage, StoredValue};
@@ -10,7 +10,7 @@ use hobt_types::PhysicalType;
 
 use crate::{AccessError, LargeValues};
 
-/// What a vector's elements are.
+/// The type of a vector's elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ColumnKind {
     /// The page's own width.
@@ -38,9 +38,9 @@ pub enum VectorData {
     Views {
         /// Arrow's view words: length, then twelve bytes or prefix, buffer 0 and offset.
         views: Vec<u128>,
-        /// What longer values point into.
+        /// The bytes that longer values point into.
         bytes: Vec<u8>,
-        /// Buffers from 1 on: a value each that was not in its row.
+        /// Buffers from 1 on: each is a value that was not in its row.
         large: Vec<Vec<u8>>,
         /// Whether every byte is ASCII.
         is_ascii: bool,
@@ -50,7 +50,7 @@ pub enum VectorData {
 /// One column of a batch.
 #[derive(Clone, Debug)]
 pub struct ColumnVector {
-    /// The column's place in the table.
+    /// The column's index in the table.
     pub column: usize,
     /// The values.
     pub data: VectorData,
@@ -61,11 +61,11 @@ pub struct ColumnVector {
     rows: usize,
 }
 
-/// Values up to this length stand in their view.
+/// Values up to this length are stored in their view.
 const INLINE_MAX: usize = 12;
 /// Fetched values from this length on keep a buffer of their own.
 const OWN_BUFFER_MIN: usize = 4096;
-/// How far an offset of a view reaches.
+/// The greatest offset of a view.
 const OFFSET_MAX: usize = i32::MAX as usize;
 
 impl ColumnVector {
@@ -93,7 +93,7 @@ impl ColumnVector {
         self.rows
     }
 
-    /// Bytes of values that do not stand in their views, those that were fetched among them.
+    /// Bytes of values that are not stored in their views, including fetched values.
     pub fn value_bytes(&self) -> usize {
         match &self.data {
             VectorData::Views { bytes, large, .. } => bytes.len() + large.iter().map(Vec::len).sum::<usize>(),
@@ -101,7 +101,7 @@ impl ColumnVector {
         }
     }
 
-    /// An empty vector of the same column with room for as much as this one holds, so that the next batch need not
+    /// An empty vector of the same column with capacity for as much as this one holds, so that the next batch need not
     /// grow.
     pub fn next(&self) -> ColumnVector {
         let rows = self.rows;
@@ -122,7 +122,7 @@ impl ColumnVector {
         ColumnVector { column: self.column, data, validity: Vec::new(), null_count: 0, rows: 0 }
     }
 
-    /// Adds a page's live rows. Blocks if values have to be fetched.
+    /// Adds the live rows of a page. Blocks if values have to be fetched.
     ///
     /// # Errors
     /// The page's end offsets contradict each other, or a value cannot be fetched.
@@ -133,7 +133,7 @@ impl ColumnVector {
         self.append_whole(page).map_err(|damage| values.damaged(id, damage))
     }
 
-    /// A page without deleted rows whose values are all in their rows.
+    /// Adds a page without deleted rows whose values are all in their rows.
     fn append_whole(&mut self, page: &RowPage<'_>) -> Result<(), PageDamage> {
         let rows = page.row_count();
         match &mut self.data {
@@ -157,7 +157,7 @@ impl ColumnVector {
         Ok(())
     }
 
-    /// The slow way, for a page with deleted rows or pointers.
+    /// The slow method, for a page with deleted rows or pointers.
     fn append_live(&mut self, id: PageId, page: &RowPage<'_>, values: &dyn LargeValues) -> Result<(), AccessError> {
         let mut live = (0..page.row_count()).filter(|&slot| !page.is_deleted(slot));
         live.try_for_each(|slot| self.append_slot(id, page, slot, values))
@@ -230,7 +230,7 @@ impl ColumnVector {
         Ok(())
     }
 
-    /// Adds a value that is none of a page's columns.
+    /// Adds a value that is not from a column of a page.
     ///
     /// # Errors
     /// There are more than 2 GiB of values.
@@ -250,7 +250,7 @@ impl ColumnVector {
         Ok(())
     }
 
-    /// Adds `count` bits; makes those of earlier rows first if there are none.
+    /// Adds `count` bits. If there are no bits yet, those of earlier rows are made first.
     fn push_bits(&mut self, bits: &[u8], count: usize) {
         if self.validity.is_empty() && self.rows > 0 {
             self.validity = vec![0xFF; self.rows.div_ceil(8)];
@@ -309,7 +309,7 @@ fn append_fixed(data: &mut VectorData, bytes: &[u8], rows: usize) {
     }
 }
 
-/// The same of the values in some slots.
+/// As [`append_fixed`], for the values of some slots.
 ///
 /// # Panics
 /// If a slot is behind the last value.
@@ -374,7 +374,7 @@ fn push_view(value: &[u8], views: &mut Vec<u128>, bytes: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Adds a value that was fetched: a long one stays where it is.
+/// Adds a fetched value. A long one keeps its buffer.
 fn push_fetched(
     value: Vec<u8>,
     views: &mut Vec<u128>,
@@ -390,7 +390,7 @@ fn push_fetched(
     Ok(())
 }
 
-/// Arrow's view of a value that stands at `offset` of a buffer.
+/// Arrow's view of a value at `offset` of a buffer.
 fn view_of(value: &[u8], buffer: u32, offset: usize) -> u128 {
     let length = value.len() as u128;
     if value.len() <= INLINE_MAX {

@@ -1,6 +1,6 @@
-//! Counting without looking at rows: the header of a page says how many rows it has and how many NULLs in each column.
+//! Counting without reading rows: a page's header has its number of rows and the number of NULLs in each column.
 //!
-//! For a resident page this copies the header's words and those of the counts optimistically; the next pages' headers
+//! For a resident page this copies the words of the header and of the counts optimistically. The next pages' headers
 //! are prefetched, so that their cache misses overlap.
 
 use hobt_base::HobtId;
@@ -29,7 +29,7 @@ fn lane(word: u64, lane: usize) -> u64 {
     word >> (16 * lane) & 0xFFFF
 }
 
-/// Slots in use but for the deleted ones, whose number is not larger.
+/// Slots in use without the deleted ones, of which there are never more.
 fn live_rows(words: &[u64]) -> u64 {
     lane(words[ROWS_WORD], 0) - lane(words[ROWS_WORD], 2)
 }
@@ -63,15 +63,15 @@ impl Counts {
         }
     }
 
-    /// How many words of a page hold all the counts; `None` if a column is too far behind.
+    /// How many words of a page hold all the counts; `None` if a column's count is too far behind.
     pub(super) fn words(&self) -> Option<usize> {
         let last = self.columns.iter().copied().max().map_or(0, |column| column / 4 + 1);
         let words = NULL_COUNTS_WORD + last;
         (words <= WORDS_MAX).then_some(words)
     }
 
-    /// Whether the words are those of a row page of this table whose counts can be: with another page counting would be
-    /// wrong in silence.
+    /// Whether the words are those of a row page of this table with plausible counts. With another page the count would
+    /// be wrong without an error.
     pub(super) fn is_row_page(&self, words: &[u64], columns: usize, hobt: HobtId) -> bool {
         let page_type = words[TYPE_WORD].to_le_bytes()[5];
         page_type == PageType::Row as u8

@@ -1,11 +1,11 @@
-//! The page-range dispenser, the text's card dealer: which worker reads which pages.
+//! The page-range dispenser: which worker reads which pages.
 //!
-//! The ranges are cut when the scan starts, so a grant is one atomic add and nobody ever waits. They shrink towards the
-//! end: a range is never more than a fraction of what is left for each worker, so the workers finish together. One list
-//! serves all partitions; a partition has no dealer of its own and needs none.
+//! The ranges are cut when the scan starts, so a grant is one atomic add and never waits. They shrink towards the end:
+//! a range is never more than a fraction of what is left for each worker, so the workers finish together. One list
+//! serves all partitions.
 //!
 //! [`DealerKind::Latched`] deals as SQL Server 2008 to 2014 did, under the latch `ACCESS_METHODS_DATASET_PARENT`, so
-//! that the latch's cost can be seen; it is there for the laboratory.
+//! that the latch's cost can be measured. It is there for the laboratory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,27 +18,27 @@ pub enum DealerKind {
     /// One atomic add a grant.
     #[default]
     Atomic,
-    /// Under one latch, as it was; for the laboratory.
+    /// Under one latch, as in SQL Server 2008 to 2014; for the laboratory.
     Latched,
 }
 
 /// Contiguous pages of one file that one worker reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageRange {
-    /// The partition's place in the scan.
+    /// The partition's index in the scan.
     pub partition: usize,
-    /// The file's place among the database's.
+    /// The file's index among the database's files.
     pub file: usize,
     /// The first page.
     pub first: u32,
     /// How many; at least 1.
     pub count: u32,
-    /// The place of the first page in the scan's list of a tree's leaves; of no meaning in a heap.
+    /// The index of the first page in the scan's list of a tree's leaves; unused in a heap.
     pub leaf: usize,
 }
 
 impl PageRange {
-    /// The place of a page of it in the scan's list of a tree's leaves.
+    /// The index of a page of the range in the scan's list of a tree's leaves.
     pub(super) fn leaf_of(&self, number: u32) -> usize {
         self.leaf + (number - self.first) as usize
     }
@@ -58,7 +58,7 @@ pub struct Dispenser {
     latched: Option<Latch<usize>>,
 }
 
-/// A range is at most this part of what is left, divided by the workers.
+/// A range is at most one part in so many of what is left, divided by the workers.
 const SHARE: u64 = 4;
 
 impl Dispenser {

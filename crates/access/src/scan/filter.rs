@@ -1,5 +1,5 @@
-//! Which rows of a page may have a key of a set, told before any other column is read; and which pages of a scan
-//! cannot have one.
+//! Filters of a scan: which rows of a page may have a key of a set, tested before any other column is read; and which
+//! pages cannot have one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use super::dispenser::PageRange;
 use super::key_set::KeySet;
 use crate::KeyRange;
 
-/// A condition on one column of fixed length: its value is in a set. Values of sixteen bytes are known by their lower
-/// half.
+/// A condition on one column of fixed length: its value is in a set. Values of sixteen bytes are represented by their
+/// lower half.
 #[derive(Clone, Debug)]
 pub struct ColumnFilter {
     column: usize,
@@ -22,7 +22,7 @@ pub struct ColumnFilter {
 }
 
 impl ColumnFilter {
-    /// The condition that column `column` of rows of this layout has a value of `keys`, or none if it `keeps_null`;
+    /// The condition that column `column` of rows of this layout has a value of `keys`, or is NULL if it `keeps_null`.
     /// `None` if the column's length is not fixed.
     pub fn new(rows: &RowLayout, column: usize, keys: Arc<KeySet>, keeps_null: bool) -> Option<ColumnFilter> {
         rows.columns().get(column)?.physical.width()?;
@@ -34,7 +34,7 @@ impl ColumnFilter {
         self.column
     }
 
-    /// The slots of the page's live rows that may fulfil it, in order, in the place of what is in `slots`.
+    /// Replaces `slots` by the slots of the page's live rows that may fulfil the condition, in order.
     pub fn select(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
         slots.clear();
         if page.null_count(self.column) > 0 {
@@ -47,7 +47,7 @@ impl ColumnFilter {
         }
     }
 
-    /// Takes the slots away that cannot fulfil it.
+    /// Removes the slots that cannot fulfil the condition.
     pub fn retain(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
         if page.null_count(self.column) > 0 {
             return slots.retain(|&slot| self.passes(page, slot));
@@ -67,7 +67,7 @@ impl ColumnFilter {
         }
     }
 
-    /// All slots, deleted ones among them, of a page on which the column is nowhere NULL.
+    /// Selects the slots, including deleted ones, of a page on which the column is never NULL.
     fn select_values(&self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
         let bytes = page.fixed(self.column);
         match page.row_layout().columns()[self.column].physical {
@@ -105,19 +105,19 @@ fn lower_half(value: [u8; 16]) -> i64 {
     value.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes))
 }
 
-/// Which pages of a scan nobody wants, beyond what was known when it began.
+/// Which pages of a scan are not needed, as found after it began.
 #[derive(Debug)]
 pub struct ScanLimits {
-    /// Whether each of the scan's partitions is wanted.
+    /// Whether each of the scan's partitions is needed.
     pub partitions: Vec<bool>,
-    /// Between which keys rows are wanted, in the partitions that are trees.
+    /// The keys whose rows are needed, in the partitions that are trees.
     pub keys: Option<KeyRange>,
-    /// Pages that were not read for that.
+    /// The number of pages that were skipped.
     pub skipped_pages: AtomicU64,
 }
 
 impl ScanLimits {
-    /// What is left of a range: nothing, or its pages without those at its ends that nobody wants.
+    /// The needed part of a range: nothing, or its pages without unneeded pages at its ends.
     pub(super) fn cut(&self, scan: &Scan, range: PageRange) -> Option<PageRange> {
         let cut = self.wanted(scan, range);
         let skipped = range.count - cut.map_or(0, |cut| cut.count);

@@ -1,11 +1,11 @@
 //! Loops over a page's arrays at the width of the machine's vector registers.
 //!
-//! The processor's instructions are found out when the program runs (crate `pulp`), because the binary is built for
-//! every x86-64: with its baseline alone the compiler builds 64-bit comparisons out of a dozen 32-bit ones.
+//! The processor's instructions are detected at run time (crate `pulp`), because the binary is built for every x86-64:
+//! with that baseline alone the compiler builds a 64-bit comparison from a dozen 32-bit ones.
 
 use pulp::Arch;
 
-/// Elements that a loop works on at once; a multiple of every register's.
+/// Elements that a loop processes at once; a multiple of every register's.
 const LANES: usize = 8;
 
 /// The loops, for this machine.
@@ -14,7 +14,7 @@ pub(super) struct Kernels {
     arch: Arch,
 }
 
-/// A page's 64-bit integers as they stand there.
+/// A page's 64-bit integers, as stored.
 type Words<'a> = &'a [[u8; 8]];
 
 #[inline(always)]
@@ -64,7 +64,8 @@ impl Kernels {
         )
     }
 
-    /// The exact sum of at most a page's values: high and low halves apart, neither of which can overflow.
+    /// The exact sum of at most a page's values. High and low halves are added separately, and neither sum can
+    /// overflow.
     pub(super) fn sum(self, words: Words<'_>) -> i128 {
         self.arch.dispatch(
             #[inline(always)]
@@ -111,7 +112,7 @@ impl Kernels {
         )
     }
 
-    /// Of a column's end offsets the longest value, and whether they never fall.
+    /// The length of the longest value by a column's end offsets, and whether the offsets never decrease.
     pub(super) fn longest(self, ends: &[[u8; 2]]) -> (u16, bool) {
         let Some(&first) = ends.first() else { return (0, true) };
         self.arch.dispatch(

@@ -1,26 +1,26 @@
-//! A set of keys that tells quickly what is not in it: what the filter of a join is made of.
+//! A set of keys with a quick test for keys that are not in it: the filter of a join.
 //!
 //! ```text
 //!   12 keys from 3 to 900           a bit for each number from 3 to 900
 //!   1,000 keys from 7 to 10^15      between 7 and 10^15, and four bits of one word of a Bloom filter
 //!   more keys than are kept         between the least and the greatest
 //! ```
-//! Keys are 64-bit numbers: integers, days, ticks as they are, anything else by a hash of its bytes. A set says yes to
-//! every key that it was made of and to few others.
+//! Keys are 64-bit numbers: integers, days and ticks as they are, anything else by a hash of its bytes. The test says
+//! yes to every key of the set, and to few others.
 
-/// The most bits that stand for the numbers between the least and the greatest key: 4 MiB.
+/// The largest bitmap for the numbers between the least and the greatest key: 4 MiB.
 const BITS_MAX: u64 = 1 << 25;
-/// A bit a number is worth it up to so many numbers for each key.
+/// A bitmap is worth it up to so many numbers for each key.
 const NUMBERS_A_KEY: u64 = 256;
-/// So few bits are worth it for any keys: 128 KiB, which a core's second cache holds. A bit costs less to look at than
-/// the places in a Bloom filter cost to compute, and no key passes that is not in the set.
+/// A bitmap of up to this size is worth it for any keys: 128 KiB, which a core's second-level cache holds. A bit is
+/// cheaper to test than the position in a Bloom filter is to compute, and no key passes that is not in the set.
 const BITS_LEAST: u64 = 1 << 20;
 /// Bits of a Bloom filter for each key: about one key in fifty passes that is not in the set.
 const BLOOM_BITS_A_KEY: usize = 16;
-/// So many keys are remembered one by one.
+/// Up to so many keys are listed one by one.
 const LIST_MAX: usize = 1024;
 
-/// Numbers of which it is known which are not among them.
+/// A set of numbers, with a test that rejects most other numbers.
 #[derive(Clone, Debug)]
 pub struct KeySet {
     low: i64,
@@ -32,7 +32,7 @@ pub struct KeySet {
 
 #[derive(Clone, Debug)]
 enum Members {
-    /// All between the bounds.
+    /// All numbers between the bounds.
     All,
     /// A bit for each number from the low bound on.
     Bits(Vec<u64>),
@@ -53,12 +53,12 @@ impl KeySet {
         KeySet { low, high, members, list: list_of(keys) }
     }
 
-    /// All keys between two, these included.
+    /// All keys between two, inclusive.
     pub fn between(low: i64, high: i64) -> KeySet {
         KeySet { low, high, members: Members::All, list: None }
     }
 
-    /// Takes away what is not in `other` either, if both are ranges; otherwise `false`.
+    /// Removes what is not in `other`, if both are ranges. Otherwise returns `false`.
     pub fn narrow(&mut self, other: &KeySet) -> bool {
         let are_ranges = matches!((&self.members, &other.members), (Members::All, Members::All))
             && self.list.is_none()
@@ -74,7 +74,7 @@ impl KeySet {
         (self.low <= self.high).then_some((self.low, self.high))
     }
 
-    /// The keys in order without doubles, if they are few.
+    /// The keys in order without duplicates, if they are few.
     pub fn list(&self) -> Option<&[i64]> {
         self.list.as_deref()
     }
@@ -88,7 +88,7 @@ impl KeySet {
         8 * (words + self.list.as_ref().map_or(0, Vec::len))
     }
 
-    /// How it tells, in a word.
+    /// How it tests, in a word.
     pub fn kind(&self) -> &'static str {
         match (&self.members, self.bounds()) {
             (_, None) => "empty",
@@ -111,7 +111,7 @@ impl KeySet {
         }
     }
 
-    /// Puts the places of the values that may be in the set behind those in `slots`.
+    /// Appends to `slots` the positions of the values that may be in the set.
     pub(super) fn select<const WIDTH: usize>(
         &self,
         values: &[[u8; WIDTH]],
@@ -122,13 +122,13 @@ impl KeySet {
         if low > high {
             return;
         }
-        // One comparison: what is below wraps round to what is far above.
+        // One comparison: a key below wraps round to a number far above.
         let span = high.wrapping_sub(low).cast_unsigned();
         let is_between = |key: i64| key.wrapping_sub(low).cast_unsigned() <= span;
         match &self.members {
             Members::All => each(values, key, slots, is_between),
             Members::Bits(words) => each(values, key, slots, |key| {
-                // A number below wraps round to one that no word is there for.
+                // A key below wraps round to a number for which there is no word.
                 has_bit(words, key.wrapping_sub(low).cast_unsigned())
             }),
             Members::Bloom(words) => {
@@ -138,7 +138,7 @@ impl KeySet {
     }
 }
 
-/// Without a branch for each value: which of them pass cannot be guessed.
+/// Without a branch for each value: which values pass cannot be predicted.
 #[inline(always)]
 fn each<const WIDTH: usize>(
     values: &[[u8; WIDTH]],
@@ -156,7 +156,7 @@ fn each<const WIDTH: usize>(
 }
 
 fn bits_of(keys: &[i64], low: i64, span: u64) -> Members {
-    // The span is below the most bits.
+    // The span is less than the largest bitmap.
     let mut words = vec![0u64; (span / 64 + 1) as usize];
     for key in keys {
         let bit = key.abs_diff(low);
@@ -185,16 +185,16 @@ fn has_bloom(words: &[u64], key: i64) -> bool {
     words[word] & mask == mask
 }
 
-/// The word of a key, and its bits there. There is a power of two of words.
+/// The word of a key, and its bits there. The number of words is a power of two.
 #[inline(always)]
 fn bloom_place(words: usize, key: i64) -> (usize, u64) {
     let mixed = mix(key.cast_unsigned());
     let mask = 1 << (mixed & 63) | 1 << (mixed >> 6 & 63) | 1 << (mixed >> 12 & 63) | 1 << (mixed >> 18 & 63);
-    // What is cut off is of no use: the place is below the number of words.
+    // The cut-off bits are not needed: the position is below the number of words.
     ((mixed >> 24) as usize & (words - 1), mask)
 }
 
-/// A number of whose bits each depends on all of another's: the finaliser of `SplitMix64` (Steele, Lea, Flood 2014).
+/// Mixes a number so that each bit depends on all bits: the finaliser of `SplitMix64` (Steele, Lea, Flood 2014).
 #[inline(always)]
 fn mix(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -202,7 +202,7 @@ fn mix(number: u64) -> u64 {
     number ^ number >> 31
 }
 
-/// The key that stands for a string of bytes in a [`KeySet`].
+/// The key that represents a byte string in a [`KeySet`].
 pub fn key_of_bytes(bytes: &[u8]) -> i64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];

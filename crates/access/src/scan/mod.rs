@@ -1,4 +1,4 @@
-//! The parallel scan of heaps, and of B+trees by whoever wants their rows in no order.
+//! The parallel scan of heaps, and of B+trees whose rows are needed in no order.
 //!
 //! ```text
 //!  runs of the HOBTs --cut into--> page ranges --Dispenser--> workers
@@ -6,18 +6,18 @@
 //!          takes what has arrived, shows each page to a PageVisitor; ranges that are resident are shown at once
 //! ```
 //!
-//! A tree's leaves are read from the pages above them when the scan starts, and dealt by their addresses like a heap's
-//! runs. A worker that comes to a leaf which was split since looks for its rows by key (`show`).
+//! The addresses of a tree's leaves are read from the pages above them when the scan starts. Leaves are dealt by
+//! address like a heap's runs. If a leaf was split since, its rows are looked up by key (`show`).
 //!
-//! A table that is larger than a share of the pool is read past it into buffers of the worker's own, so that a scan
-//! does not push out what others use; pages that are resident all the same are taken from the pool, whose copy may be
-//! newer. A page whose private copy fails its checksum is read again through the pool before it is called damaged,
-//! because a write may have been under way.
+//! A table larger than a share of the pool is read past the pool into the worker's own buffers, so that a scan does not
+//! evict pages that other statements use. Pages that are resident all the same are taken from the pool, whose copy may
+//! be newer. If a page's private copy fails its checksum, the page is read again through the pool before it is reported
+//! as damaged, because a write may have been in progress.
 //!
-//! Nothing here blocks while it waits for a scan's own reads: [`ScanWorker::poll_range`] registers the task's waker.
-//! Values that are not in their rows are fetched by the visitor, if it wants them, through [`Scan::large_values`]; that
-//! blocks. Their pages are never part of a range, so no worker waits for one that another has yet to publish.
-//! With read-ahead off (trace flag 652) every page is read alone and waited for.
+//! Waiting for a scan's own reads never blocks: [`ScanWorker::poll_range`] registers the task's waker. Values that are
+//! not in their rows are fetched by the visitor, if it needs them, through [`Scan::large_values`]. That blocks. Their
+//! pages are never part of a range, so no worker waits for a page that another worker has yet to publish. With
+//! read-ahead off (trace flag 652) every page is read and waited for on its own.
 
 mod aggregate;
 mod column;
@@ -58,23 +58,23 @@ pub use place::{KeyPlace, KeyPlaces, PlaceVector, RowPlace};
 pub use sample::PageSample;
 pub use worker::{ScanWorker, WorkerProgress, WorkerReads};
 
-/// What the laboratory and the administrator vary.
+/// Settings that the laboratory and the administrator vary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScanSettings {
     /// Pages of one read, a multiple of an extent, at most 64.
     pub read_pages: u32,
     /// Reads in flight a scan, over all its workers.
     pub queue_depth: u32,
-    /// Whether pages are read before they are asked for (off: trace flag 652).
+    /// Whether pages are read ahead (off: trace flag 652).
     pub read_ahead: bool,
     /// How ranges are dealt.
     pub dealer: DealerKind,
     /// A scan of more than this many percent of the pool reads past it.
     pub pool_share_percent: u32,
-    /// Whether rows are shown as they stand in the pages, committed or not (`NOLOCK`, or under locks), although the
-    /// statement reads versions.
+    /// Whether current rows are shown, committed or not (`NOLOCK`, or under locks), although the statement reads
+    /// versions.
     pub reads_uncommitted: bool,
-    /// The part of the pages that is read; all if absent.
+    /// The part of the pages that is read; `None` for all.
     pub sample: Option<PageSample>,
 }
 
@@ -117,7 +117,7 @@ impl ScanPartition {
         Ok(ScanPartition { store: store.clone(), runs, leaves })
     }
 
-    /// Its pages with rows, neighbours together. `place_of` gives a file's place in the scan.
+    /// Its pages with rows, contiguous pages as one range. `place_of` returns a file's index in the scan.
     fn pages(
         &self,
         partition: usize,
@@ -154,23 +154,23 @@ pub struct Scan {
     workers: usize,
     page_count: u64,
     context: Arc<StatementContext>,
-    /// What of others' changes is shown; all if absent.
+    /// The snapshot by which rows are shown; `None` for current rows.
     view: Option<Arc<Snapshot>>,
     counts: Arc<IoCounts>,
     read_bytes: AtomicU64,
 }
 
-/// What looks at the pages of a scan, one worker's.
+/// The code that gets the pages of a scan, for one worker.
 pub trait PageVisitor {
-    /// Looks at a page of partition `partition` (its place in the scan). Live rows are those not deleted.
+    /// Gets a page of partition `partition` (its index in the scan). Live rows are those not deleted.
     ///
     /// # Errors
-    /// What stops the scan.
+    /// An error stops the scan.
     fn visit(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) -> Result<(), AccessError>;
 
-    /// The same, with the means to fetch columns of the page that comes next into the cache. A visitor that works
-    /// column by column asks for a column of the next page before it reads that of this one: spread out like that, the
-    /// fetches overlap with its work.
+    /// Like [`PageVisitor::visit`], with the means to prefetch columns of the next page into the cache. A visitor that
+    /// works column by column prefetches a column of the next page before it reads that of this one. Spread out like
+    /// that, the fetches overlap with its work.
     ///
     /// # Errors
     /// As [`PageVisitor::visit`].
@@ -185,7 +185,7 @@ pub trait PageVisitor {
         self.visit(partition, id, page)
     }
 
-    /// Whether it has enough for now. The rest of the range is kept until it asks again.
+    /// Whether it has enough for now. The rest of the range is kept until the next call.
     fn is_full(&self) -> bool {
         false
     }
@@ -199,8 +199,8 @@ pub struct NextPage<'a> {
 }
 
 impl NextPage<'_> {
-    /// Fetches a column of the next page into the cache; it is taken to lie where it lies in `page`, because neighbours
-    /// are laid out alike.
+    /// Prefetches a column of the next page into the cache. Its position is assumed to be that in `page`, because
+    /// neighbouring pages have the same layout.
     pub fn fetch(&self, page: &RowPage<'_>, column: usize) {
         for (at, length) in page.extents(column) {
             self.run.prefetch(self.number, at, length);
@@ -233,12 +233,12 @@ impl LargeValues for ScanValues<'_> {
 }
 
 impl Scan {
-    /// A scan of `stores` (one table's) by `workers` workers. Takes the runs and the leaves as they are now; for a tree
-    /// it reads the pages above its leaves, and blocks on them.
+    /// A scan of `stores` (one table's) by `workers` workers. Takes the runs and the leaves as they are now. For a tree
+    /// it reads the pages above the leaves, and blocks on these reads.
     ///
     /// # Errors
-    /// A run lies in a file that is not there, a page above the leaves is damaged or cannot be read, or the statement's
-    /// memory does not reach for the list of leaves.
+    /// A run is in a file that does not exist, a page above the leaves is damaged or cannot be read, or the statement's
+    /// memory is not enough for the list of leaves.
     ///
     /// # Panics
     /// If there is no store or no worker, or the settings are outside their ranges.
@@ -253,7 +253,7 @@ impl Scan {
         let whole_extents = settings.read_pages > 0 && settings.read_pages.is_multiple_of(EXTENT_PAGES);
         assert!(whole_extents && settings.read_pages <= LOAD_PAGES_MAX, "reads of {} pages", settings.read_pages);
         let first = stores[0].hobt();
-        // Before the runs are looked at: whatever the view sees lies in them then.
+        // Before the runs are read: they then contain all that the view sees.
         let view = context.view().filter(|_| !settings.reads_uncommitted);
         let partitions = stores.iter().map(|store| ScanPartition::begin(store, &context, &counts, settings.read_ahead));
         let partitions = partitions.collect::<Result<Vec<_>, _>>()?;
@@ -293,7 +293,7 @@ impl Scan {
         }))
     }
 
-    /// Pages whose newest writer is below are shown as they stand.
+    /// Pages whose newest writer is below this stamp are shown as they are.
     fn horizon(&self) -> Stamp {
         self.view.as_ref().map_or(Stamp(u64::MAX), |view| view.horizon())
     }
@@ -303,7 +303,7 @@ impl Scan {
         self.partitions[partition].store.hobt().visible_page(id, page, self.view.as_deref())
     }
 
-    /// Whether a page is a leaf that was split since the scan began. Who asks has read the page before.
+    /// Whether a page is a leaf that was split since the scan began. The caller has read the page before.
     fn is_split(&self, range: &PageRange, number: u32) -> bool {
         let leaves = &self.partitions[range.partition].leaves;
         leaves.as_ref().is_some_and(|leaves| leaves.is_split(range.leaf_of(number)))
@@ -314,12 +314,12 @@ impl Scan {
         &self.rows
     }
 
-    /// The HOBTs, in the order in which visitors see their places.
+    /// The HOBTs, in the order of the indexes that visitors get.
     pub fn partitions(&self) -> &[ScanPartition] {
         &self.partitions
     }
 
-    /// Pages that the scan will look at.
+    /// The number of pages that the scan covers.
     pub fn page_count(&self) -> u64 {
         self.page_count
     }
@@ -355,7 +355,7 @@ impl Scan {
         self.read_bytes.fetch_add(pages * PAGE_SIZE as u64, Ordering::Relaxed);
     }
 
-    /// The way to the values of partition `partition` that are not in their rows.
+    /// Access to the values of partition `partition` that are not in their rows.
     pub fn large_values(&self, partition: usize) -> ScanValues<'_> {
         ScanValues { scan: self, partition }
     }

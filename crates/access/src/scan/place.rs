@@ -1,15 +1,15 @@
-//! Where a scan's rows lie, for statements that change what they read.
+//! Row positions of a scan, for statements that change the rows that they read.
 //!
 //! ```text
 //!  bits   95        64 63   48 47          16 15    0
 //!        │ partition  │  file  │ page number  │ slot  │
 //! ```
 //!
-//! One number says it all, so that a plan carries it like any other column. Places hold until the statement changes the
-//! table for the first time.
+//! One number is the whole position, so that a plan carries it like any other column. Positions are valid until the
+//! statement first changes the table.
 //!
-//! Rows of a B+tree have no place that lasts: a split moves them. They are found again by their key ([`KeyPlace`]): the
-//! partition, four bytes of which the first counts most, and the normalised key.
+//! Rows of a B+tree have no lasting position: a split moves them. They are found again by their key ([`KeyPlace`]): the
+//! partition in four bytes, most significant first, and the normalised key.
 
 use hobt_base::{FileId, PageId, SlotId};
 use hobt_page::RowPage;
@@ -18,10 +18,10 @@ use hobt_types::PhysicalType;
 use super::{ColumnKind, ColumnVector};
 use crate::{AccessError, BTree};
 
-/// A row's place in the HOBTs of a scan.
+/// A row's position in the HOBTs of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RowPlace {
-    /// The HOBT's place in the scan.
+    /// The HOBT's index in the scan.
     pub partition: u32,
     /// The page.
     pub page: PageId,
@@ -30,7 +30,7 @@ pub struct RowPlace {
 }
 
 impl RowPlace {
-    /// The place as a number, not negative and below 2^96.
+    /// The position as a number, not negative and below 2^96.
     pub const fn number(self) -> i128 {
         (self.partition as i128) << 64 | RowPlace::row_id(self.page, self.slot).cast_unsigned() as i128
     }
@@ -40,19 +40,19 @@ impl RowPlace {
         ((page.file.0 as u64) << 48 | (page.number as u64) << 16 | slot.0 as u64).cast_signed()
     }
 
-    /// The place in a partition that a number of [`RowPlace::row_id`] says.
+    /// The position in a partition from a number of [`RowPlace::row_id`].
     pub const fn of_row_id(partition: u32, id: i64) -> RowPlace {
         RowPlace::of_number((partition as i128) << 64 | id.cast_unsigned() as i128)
     }
 
-    /// The place that a number of [`RowPlace::number`] says. The casts take the fields apart.
+    /// The position from a number of [`RowPlace::number`]. The casts separate the fields.
     pub const fn of_number(number: i128) -> RowPlace {
         let page = PageId::new(FileId((number >> 48) as u16), (number >> 16) as u32);
         RowPlace { partition: (number >> 64) as u32, page, slot: SlotId(number as u16) }
     }
 }
 
-/// The places of a batch's rows, as numbers.
+/// The positions of a batch's rows, as numbers.
 #[derive(Clone, Debug, Default)]
 pub struct PlaceVector {
     /// A number for each row, see [`RowPlace::number`].
@@ -60,7 +60,7 @@ pub struct PlaceVector {
 }
 
 impl PlaceVector {
-    /// Adds the places of a page's live rows, in the order in which [`super::ColumnVector::append_page`] adds their
+    /// Adds the positions of a page's live rows, in the order in which [`super::ColumnVector::append_page`] adds their
     /// values.
     pub fn append_page(&mut self, partition: usize, id: PageId, page: &RowPage<'_>) {
         let partition = u32::try_from(partition).expect("at most 15,000 partitions");
@@ -68,7 +68,7 @@ impl PlaceVector {
         self.extend(partition, id, live);
     }
 
-    /// Adds the places of rows of a page by their slots, in this order.
+    /// Adds the positions of a page's rows by their slots, in this order.
     pub fn append_slots(&mut self, partition: usize, id: PageId, slots: &[usize]) {
         let partition = u32::try_from(partition).expect("at most 15,000 partitions");
         self.extend(partition, id, slots.iter().copied());
@@ -82,30 +82,30 @@ impl PlaceVector {
     }
 }
 
-/// How a row of a tree is found again.
+/// Identifies a row of a tree so that it is found again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeyPlace<'k> {
-    /// The tree's place in the scan.
+    /// The tree's index in the scan.
     pub partition: u32,
     /// The row's normalised key.
     pub key: &'k [u8],
 }
 
 impl<'k> KeyPlace<'k> {
-    /// Its bytes, in whose order places are.
+    /// Appends its bytes. Their order is the order of the keys.
     pub fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.partition.to_be_bytes());
         out.extend_from_slice(self.key);
     }
 
-    /// The place that bytes of [`KeyPlace::write`] say; `None` if they are too few.
+    /// Reads the bytes of [`KeyPlace::write`]; `None` if they are too few.
     pub fn read(bytes: &'k [u8]) -> Option<KeyPlace<'k>> {
         let (partition, key) = bytes.split_first_chunk()?;
         Some(KeyPlace { partition: u32::from_be_bytes(*partition), key })
     }
 }
 
-/// The places of a batch's rows of trees.
+/// The identifications of a batch's rows of trees.
 #[derive(Clone, Debug)]
 pub struct KeyPlaces {
     vector: ColumnVector,
@@ -114,13 +114,13 @@ pub struct KeyPlaces {
 }
 
 impl KeyPlaces {
-    /// None, for a column of this number.
+    /// An empty list, for a column of this number.
     pub fn new(column: usize) -> KeyPlaces {
         let vector = ColumnVector::new(column, PhysicalType::Variable, ColumnKind::Native, false);
         KeyPlaces { vector, place: Vec::new(), key: Vec::new() }
     }
 
-    /// Adds the places of a page's live rows, in the order in which [`ColumnVector::append_page`] adds their values.
+    /// Adds those of a page's live rows, in the order in which [`ColumnVector::append_page`] adds their values.
     ///
     /// # Errors
     /// The page is damaged.
@@ -135,7 +135,7 @@ impl KeyPlaces {
         live.try_for_each(|slot| self.append(partition, tree, id, page, slot))
     }
 
-    /// Adds the places of rows by their slots, in this order.
+    /// Adds those of rows by their slots, in this order.
     ///
     /// # Errors
     /// The page is damaged.
@@ -175,17 +175,17 @@ impl KeyPlaces {
         self.vector.rows()
     }
 
-    /// The places as a column of byte strings, none of them NULL.
+    /// The list as a column of byte strings, none of them NULL.
     pub fn vector(&self) -> &ColumnVector {
         &self.vector
     }
 
-    /// The places as a column of byte strings, taken out.
+    /// As [`KeyPlaces::vector`], moved out.
     pub fn into_vector(self) -> ColumnVector {
         self.vector
     }
 
-    /// None, with room for as many.
+    /// An empty list, with capacity for as many.
     #[must_use]
     pub fn next(&self) -> KeyPlaces {
         KeyPlaces { vector: self.vector.next(), place: Vec::new(), key: Vec::new() }

@@ -1,7 +1,8 @@
-//! A part of a table's pages, chosen by chance and the same for the same seed.
+//! A random sample of a table's pages, reproducible by its seed.
 //!
-//! Large tables are sampled by extents, so that what is read still lies together; small ones by pages. Rows of one page
-//! are seldom independent: a sample says less of a column in whose order rows lie than its number of rows promises.
+//! Large tables are sampled by extents, so that the pages read are still contiguous; small tables by pages. Rows of one
+//! page are seldom independent. If rows are stored in the order of a column, a sample says less of that column than its
+//! number of rows suggests.
 
 use hobt_base::EXTENT_PAGES;
 
@@ -10,25 +11,25 @@ use super::dispenser::PageRange;
 /// Tables of at least so many pages are sampled by extents.
 const PAGES_BY_EXTENT: u64 = 4096;
 
-/// Which part of a table's pages a scan reads.
+/// The sample of a table's pages that a scan reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageSample {
     /// How many of a million pages, on average.
     pub millionths: u32,
-    /// Chooses which.
+    /// The seed of the choice.
     pub seed: u64,
 }
 
 impl PageSample {
     fn takes(&self, file: usize, unit: u32) -> bool {
-        // SplitMix64's last steps: all bits of the place and the seed count.
+        // SplitMix64's last steps: all bits of the position and the seed count.
         let mut mixed = self.seed ^ (((file as u64) << 32) | u64::from(unit)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         (mixed ^ (mixed >> 31)) % 1_000_000 < u64::from(self.millionths)
     }
 
-    /// The chosen ones of these pages.
+    /// The pages of these that are in the sample.
     pub(super) fn of(&self, pages: &[PageRange]) -> Vec<PageRange> {
         let all: u64 = pages.iter().map(|range| u64::from(range.count)).sum();
         let unit_pages = if all >= PAGES_BY_EXTENT { EXTENT_PAGES } else { 1 };

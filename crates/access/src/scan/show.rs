@@ -1,8 +1,8 @@
-//! What a worker shows of a page that it has read: its rows as the statement sees them.
+//! Shows the rows of a page that a worker has read, as the statement sees them.
 //!
-//! Of a leaf that was split since the scan began some rows are elsewhere. The scan knows between which keys they are,
-//! so they are looked for by key, in one leaf or in many, whatever splits meanwhile. If the visitor has enough before
-//! they are all shown, the worker goes on from that key the next time.
+//! If a leaf was split since the scan began, some of its rows are on other pages. The scan knows the leaf's key range
+//! at its beginning, so the rows are looked up by key, in one leaf or in many, whatever splits meanwhile. If the
+//! visitor has enough before all of them are shown, the worker continues from that key at the next call.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::AccessError;
 use crate::read_ahead::add_reads;
 use crate::visible::VisiblePage;
 
-/// What came of a page.
+/// The result of showing a page.
 #[must_use]
 #[derive(Clone, Copy)]
 pub(super) enum Shown {
-    /// All that is seen of it was shown.
+    /// All visible rows were shown.
     All,
-    /// Nothing was: of its rows some have gone to other pages since the scan began.
+    /// Nothing was shown: some of its rows have moved to other pages since the scan began.
     IsSplit,
 }
 
 impl Worker {
-    /// Shows a page, which is held or the worker's own.
+    /// Shows a page that is held or is the worker's own copy.
     pub(super) fn show(
         &mut self,
         range: &PageRange,
@@ -50,7 +50,7 @@ impl Worker {
         });
         let page = match opened {
             Ok(page) => page,
-            // A statement that was undone meanwhile has given the page back, and somebody else has it.
+            // A statement that was undone meanwhile has freed the page, and another HOBT has it.
             Err(_) if !hobt.owns(id) => return Ok(Shown::All),
             Err(damage) => return Err(scan.damaged(range, number, damage)),
         };
@@ -74,7 +74,7 @@ impl Worker {
         Ok(Shown::All)
     }
 
-    /// Goes on with a page of whose rows some were shown the last time; whether there is one.
+    /// Continues with a page whose rows were shown in part at the last call; returns whether there is one.
     pub(super) fn resume(&mut self, range: &PageRange, number: u32, work: &mut Work<'_>) -> Result<bool, AccessError> {
         if self.resumes.is_empty() {
             return Ok(false);
@@ -84,7 +84,7 @@ impl Worker {
         Ok(true)
     }
 
-    /// Does what is left of a page that is not held any more.
+    /// Does the remaining work for a page that is no longer held.
     pub(super) fn finish_page(
         &mut self,
         shown: Shown,
@@ -98,13 +98,13 @@ impl Worker {
         }
     }
 
-    /// How many pages of a range have been shown whole, behind `number` at which the visitor had enough.
+    /// How many pages of a range have been shown whole when the visitor had enough at `number`.
     pub(super) fn pages_until(&self, range: &PageRange, number: u32) -> u32 {
         let is_whole = !self.resumes.contains_key(&(range.file, number));
         number + u32::from(is_whole) - range.first
     }
 
-    /// Shows the rows of a page of the scan's list from `from` on, which is a key of it, or all.
+    /// Shows the rows of a page of the scan's list by key: from `from` on, which is one of its keys, or all.
     pub(super) fn show_by_keys(
         &mut self,
         range: &PageRange,
@@ -112,7 +112,7 @@ impl Worker {
         from: Option<Vec<u8>>,
         work: &mut Work<'_>,
     ) -> Result<(), AccessError> {
-        // Loads of its own first: it waits for pages and latches now.
+        // The worker's own loads first: from here on it waits for pages and latches.
         self.settle()?;
         let scan = Arc::clone(&self.scan);
         let partition = &scan.partitions[range.partition];
@@ -143,7 +143,7 @@ impl Worker {
     }
 }
 
-/// Shows a page that is as the statement sees it, and counts its rows.
+/// Shows a page that is already as the statement sees it, and counts its rows.
 fn give(
     rows: &mut u64,
     partition: usize,

@@ -1,7 +1,7 @@
 //! `MIN` and `MAX` of a text column.
 //!
 //! Under the default collation the key of ASCII text is a weight for each byte, in order, so a value's first byte often
-//! turns it away. First bytes are looked up for a group of values at once, with one branch for all of them.
+//! rejects it. First bytes are tested for a group of values at once, with one branch for all of them.
 
 use hobt_base::PAGE_SIZE;
 use hobt_page::{PageBytes, PageDamage, RowPage};
@@ -10,7 +10,7 @@ use hobt_types::Collation;
 use super::aggregate::{AggregateError, PageAndValues, for_each_text};
 use super::kernels::Kernels;
 
-/// Values whose first bytes are looked at together.
+/// The number of values whose first bytes are tested together.
 const GROUP: usize = 8;
 
 /// The best text so far, of one worker.
@@ -20,7 +20,7 @@ pub(super) struct TextExtreme {
     /// Whether the greatest is sought, or the least.
     greatest: bool,
     best: Option<Vec<u8>>,
-    /// By a value's first byte, whether it is worse for sure.
+    /// For each first byte, whether a value with it is certainly worse.
     worse: [bool; 256],
     /// The weights of ASCII characters under the default collation.
     weights: [u8; 128],
@@ -33,7 +33,8 @@ impl TextExtreme {
         for (byte, weight) in (0u8..).zip(&mut weights) {
             key.clear();
             Collation::Latin1GeneralCiAs.sort_key(char::from(byte).encode_utf8(&mut [0; 4]), &mut key);
-            // A space alone has an empty key because trailing spaces do not count; in front it is below all others.
+            // A space alone has an empty key, because trailing spaces do not count. A leading space is below all other
+            // characters.
             *weight = key.first().copied().unwrap_or(0);
         }
         TextExtreme { collation, greatest, best: None, worse: [false; 256], weights }
@@ -44,7 +45,7 @@ impl TextExtreme {
         self.best.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Takes a page's live values in. Blocks if some have to be fetched.
+    /// Adds a page's live values. Blocks if some have to be fetched.
     pub(super) fn add_page(
         &mut self,
         (page, values): PageAndValues<'_, '_>,
@@ -61,7 +62,7 @@ impl TextExtreme {
             return Err(PageDamage::Structure { rule: "end offsets of a variable-length column" }.into());
         }
         let quick = page.is_ascii(column) && self.collation == Collation::Latin1GeneralCiAs;
-        // Known from the page's header: the bits themselves would be one more line to fetch from memory.
+        // Known from the page's header: the bits themselves would be one more cache line.
         let all_live = page.null_count(column) == 0 && page.deleted_count() == 0;
         let how = (quick, all_live);
         let (groups, rest) = ends.as_chunks::<GROUP>();
@@ -75,14 +76,14 @@ impl TextExtreme {
         self.offer_each(page, column, how, (groups.len() * GROUP, start, rest))
     }
 
-    /// Whether every value of a group is worse by its first byte. An empty value has the next one's first byte here;
-    /// that does no harm to a search for the greatest, which no empty value can be.
+    /// Whether every value of a group is worse by its first byte. For an empty value this reads the next value's first
+    /// byte. That does not affect a search for the greatest, which an empty value cannot be.
     #[inline]
     fn turns_away(&self, page: &PageBytes, place: usize, mut start: usize, group: &[[u8; 2]; GROUP]) -> bool {
         let mut all_worse = true;
         for end in group {
             let end = offset(*end);
-            // The mask changes nothing, since values lie in the page, and saves the check that they do.
+            // Values are in the page, so the mask changes nothing, and saves the bounds check.
             let first = page[(place + start) & (PAGE_SIZE - 1)];
             all_worse &= self.worse[usize::from(first)] & (self.greatest | (start != end));
             start = end;
@@ -124,7 +125,7 @@ impl TextExtreme {
         }
         text(value)?;
         self.best = Some(value.to_vec());
-        // A best that is not ASCII turns nothing away by its first byte. No value is less than an empty one.
+        // A best that is not ASCII rejects nothing by its first byte. No value is less than an empty one.
         self.worse = [value.is_empty() && !self.greatest; 256];
         if let Some(&first) = value.first().filter(|_| value.is_ascii()) {
             let best = self.weights[usize::from(first)];

@@ -1,7 +1,7 @@
 //! One worker of a scan: keeps reads in flight, shows pages that have arrived.
 //!
 //! A worker is polled by one task, and between two polls any thread may publish its loads (see
-//! [`hobt_buffer::LoadOwner`]): a mutex, taken once a range, keeps the two apart.
+//! [`hobt_buffer::LoadOwner`]). A mutex, locked once a range, separates the two.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -46,10 +46,10 @@ pub(super) struct Worker {
     window: usize,
     pending: VecDeque<Pending>,
     spare: Vec<AlignedBuffer>,
-    /// What a visitor that had enough left of the range that it was shown.
+    /// The rest of a range of which the visitor had enough.
     rest: Option<Arrived>,
     next_tag: u64,
-    /// Since when its task has waited for a range, if it does.
+    /// Since when its task has waited for a range, if it waits.
     waits_since: Option<Instant>,
     exhausted: bool,
     /// Which pages need not be read.
@@ -58,7 +58,7 @@ pub(super) struct Worker {
     reads: WorkerReads,
     grants: u64,
     changed: Vec<u32>,
-    /// Pages, by file and number, of whose rows some were shown by key; from which key on the others are.
+    /// Pages, by file and number, of which some rows were shown by key, and the key from which on the others are left.
     pub(super) resumes: HashMap<(usize, u32), Vec<u8>>,
     /// Bytes of buffers in the statement's memory account.
     held_bytes: u64,
@@ -78,9 +78,9 @@ pub struct WorkerProgress {
 /// Pages of the table that one worker of a scan has read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkerReads {
-    /// Pages looked at.
+    /// Pages accessed.
     pub logical: u64,
-    /// Pages read from disk because they were wanted at once.
+    /// Pages read from disk because they were needed at once.
     pub physical: u64,
     /// Pages read from disk ahead of their use.
     pub read_ahead: u64,
@@ -95,12 +95,12 @@ struct Pending {
 enum Source {
     /// Every page was resident when the range was taken.
     Resident,
-    /// Another scan is reading pages of the range. It is never waited for: its task may be one that nobody polls. The
-    /// range is put off until the pages are there, and read past the pool when there is nothing else to do.
+    /// Another scan is reading pages of the range. It is never waited for, because its task may not be polled. The
+    /// range is deferred until the pages are there, and is read past the pool when there is nothing else to do.
     Elsewhere,
-    /// Reads into the pool's frames are under way.
+    /// Reads into the pool's frames are in progress.
     Load { load: PendingLoad, completions: Vec<Completion> },
-    /// A read past the pool is under way.
+    /// A read past the pool is in progress.
     Private { snapshot: StateSnapshot, completion: Option<Completion> },
 }
 
@@ -137,14 +137,14 @@ impl std::fmt::Debug for ScanWorker {
     }
 }
 
-/// What is done with the pages of a range.
+/// What to do with the pages of a range.
 pub(super) enum Work<'a> {
     Visit(&'a mut dyn PageVisitor),
     Count(&'a mut Counts),
 }
 
 impl Work<'_> {
-    /// Whether the pages shown so far are enough for one time.
+    /// Whether the visitor has enough pages for now.
     pub(super) fn is_done(&self) -> bool {
         matches!(self, Work::Visit(visitor) if visitor.is_full())
     }
@@ -179,7 +179,7 @@ impl ScanWorker {
         worker.scan.page_count < 4 * worker.scan.workers as u64 * u64::from(worker.scan.settings.read_pages)
     }
 
-    /// Says which pages it need not read from now on; reads that are under way end.
+    /// Sets which pages need not be read from now on. Reads in progress are completed.
     pub fn limit(&mut self, limits: Arc<ScanLimits>) {
         self.shared.0.lock().limits = Some(limits);
     }
@@ -189,7 +189,7 @@ impl ScanWorker {
         self.shared.0.lock().grants
     }
 
-    /// Shows the pages of one range, or as many of them as the visitor takes: it gets the others first the next time.
+    /// Shows the pages of one range, or as many of them as the visitor takes. The rest come first at the next call.
     /// `Ready(None)` when the scan is over for this worker. Starts reads of later ranges first. Pending while every
     /// range of the window is still being read.
     pub fn poll_range(
@@ -212,7 +212,7 @@ impl ScanWorker {
 
 impl Drop for ScanWorker {
     fn drop(&mut self) {
-        // Here and not with the last reference, which may be that of a thread that asks for its loads.
+        // Here and not when the last reference is dropped: that may be by a thread that calls `publish_loads`.
         self.shared.0.lock().abandon();
     }
 }
@@ -220,7 +220,7 @@ impl Drop for ScanWorker {
 impl LoadOwner for Shared {
     fn publish_loads(&self) {
         if let Some(mut worker) = self.0.try_lock() {
-            // A load that failed leaves its pages absent; the scan reads them once more and reports what is wrong.
+            // Pages of a failed load stay absent. The scan reads them once more and reports the error.
             let _read_again = worker.settle();
         }
     }
@@ -270,7 +270,7 @@ impl Worker {
             if rest.private.is_some() || self.is_resident(&rest.range) {
                 return Poll::Ready(Some(self.show_arrived(rest, work)));
             }
-            // Nobody held its pages meanwhile, and some are gone: they are read like those of any range.
+            // Its pages were not held meanwhile, and some are gone: they are read again as any range.
             match self.start(rest.range) {
                 Ok(pending) => self.pending.push_front(pending),
                 Err(error) => return Poll::Ready(Some(Err(error))),
@@ -312,13 +312,13 @@ impl Worker {
         }
     }
 
-    /// Counts a wait for pages of a range.
+    /// Records a wait for pages of a range.
     fn note_wait(&self, range: &PageRange, time: Duration) {
         let hobt = self.scan.partitions[range.partition].store.hobt();
         hobt.storage().pool().note_io_wait(hobt.storage().database(), hobt.id(), time);
     }
 
-    /// Whether the pages that another scan was reading are there.
+    /// Whether the pages that another scan was reading have arrived.
     fn has_come(&self, pending: &Pending) -> bool {
         matches!(pending.source, Source::Elsewhere) && self.is_resident(&pending.range)
     }
@@ -328,7 +328,7 @@ impl Worker {
         file.pool_file().state_snapshot(range.first, range.count).all_resident()
     }
 
-    /// Ends a load of a range that another scan reads a part of; `false` if that part has not come yet.
+    /// Finishes a load of a range of which another scan reads a part; `false` if that part has not arrived yet.
     fn finish_shared_load(&mut self, pending: &mut Pending) -> Result<bool, AccessError> {
         if !matches!(&pending.source, Source::Load { load, .. } if !load.elsewhere().is_empty()) {
             return Ok(true);
@@ -340,7 +340,7 @@ impl Worker {
         Ok(self.has_come(pending))
     }
 
-    /// Reads the first range of the window past the pool, although others bring its pages in.
+    /// Reads the first range of the window past the pool, although other scans are reading its pages.
     fn read_first_past_pool(&mut self) -> Result<(), AccessError> {
         let mut pending = self.pending.pop_front().expect("a range that is put off");
         let file = Arc::clone(&self.scan.files[pending.range.file]);
@@ -358,8 +358,9 @@ impl Worker {
         }
     }
 
-    /// Takes ranges until enough reads are under way. A resident range ends the filling: there is something to do. Nor
-    /// does a worker hold more than its share of what is left, so that none runs dry while another has a full window.
+    /// Takes ranges until enough reads are in progress. It stops at a resident range, which can be shown at once. A
+    /// worker does not hold more than its share of the remaining ranges, so that no worker runs dry while another has a
+    /// full window.
     fn fill_window(&mut self) -> Result<(), AccessError> {
         if self.rest.is_some() && self.pending.iter().any(|pending| matches!(pending.source, Source::Resident)) {
             return Ok(());
@@ -463,7 +464,7 @@ impl Worker {
         self.show_arrived(Arrived { range, private }, work)
     }
 
-    /// Shows the pages of a range until the visitor has enough, and keeps the others for it.
+    /// Shows the pages of a range until the visitor has enough, and keeps the rest.
     fn show_arrived(&mut self, arrived: Arrived, work: &mut Work<'_>) -> Result<(), AccessError> {
         let Arrived { range, private } = arrived;
         let file = Arc::clone(&self.scan.files[range.file]);
@@ -484,7 +485,7 @@ impl Worker {
         shown.map(drop)
     }
 
-    /// Shows pages that are in the pool; how many of them.
+    /// Shows pages that are in the pool; returns how many.
     fn resident(&mut self, file: &DataFile, range: &PageRange, work: &mut Work<'_>) -> Result<u32, AccessError> {
         match work {
             Work::Visit(_) => self.visit_resident(file, range, work),
@@ -499,7 +500,8 @@ impl Worker {
         }
     }
 
-    /// Shows resident pages; the header of the page after next is prefetched here, columns of the next by the visitor.
+    /// Shows resident pages. The header of the page after next is prefetched here, columns of the next page by the
+    /// visitor.
     fn visit_resident(&mut self, file: &DataFile, range: &PageRange, work: &mut Work<'_>) -> Result<u32, AccessError> {
         let run = file.pool_file().page_run(range.first, range.count);
         let end = range.first + range.count;
@@ -525,7 +527,7 @@ impl Worker {
         Ok(range.count)
     }
 
-    /// The warm `COUNT`: a few words of each page, headers of later pages on their way.
+    /// The warm `COUNT`: reads a few words of each page, and prefetches headers of later pages.
     fn count_resident(
         &mut self,
         file: &DataFile,
@@ -558,15 +560,15 @@ impl Worker {
                     counts.add_words(words);
                     self.rows_by_worker += counts.rows() - before;
                 }
-                // What is no row page of the table is looked at whole, and refused there; what somebody has just
-                // changed is looked at whole too.
+                // A page that is no row page of the table is read whole, and refused there. A page that was changed
+                // recently is read whole too.
                 _ => self.page_from_pool(file, range, number, work)?,
             }
         }
         Ok(())
     }
 
-    /// Shows one page of the pool, reading it if it is not there (any more).
+    /// Shows one page of the pool, and reads it first if it is not (or no longer) resident.
     fn page_from_pool(
         &mut self,
         file: &DataFile,
@@ -590,7 +592,7 @@ impl Worker {
         self.finish_page(shown, range, number, work)
     }
 
-    /// Shows one page that another scan is bringing into the pool, from a read of its own.
+    /// Shows one page that another scan is reading into the pool, from a read of the worker's own.
     fn page_past_pool(
         &mut self,
         file: &DataFile,
@@ -621,7 +623,7 @@ impl Worker {
         self.finish_page(shown, range, number, work)
     }
 
-    /// A page of the pool, which reads it if it has to.
+    /// A page of the pool, read first if necessary.
     fn read_through_pool<'a>(&mut self, file: &'a DataFile, number: u32) -> Result<SharedGuard<'a>, AccessError> {
         let counts = ReadCounts::default();
         let options = ReadOptions { counts: Some(&counts), ..ONCE };
@@ -631,8 +633,8 @@ impl Worker {
         Ok(guard)
     }
 
-    /// Waits for the worker's own loads and publishes them. A worker that holds pages in the loading state must not
-    /// wait for a page that another worker loads: that one may be waiting for ours.
+    /// Waits for the worker's own loads and publishes them. A worker that has pages in the loading state must not wait
+    /// for a page that another worker loads: that worker may be waiting for one of these pages.
     pub(super) fn settle(&mut self) -> Result<(), AccessError> {
         while self.pending.iter().any(|pending| matches!(pending.source, Source::Load { .. }) && !pending.is_ready()) {
             let wait = Wait::begin(WaitType::PageIoLatchSh);
@@ -651,7 +653,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Shows pages that were read past the pool; how many of them.
+    /// Shows pages that were read past the pool; returns how many.
     fn private(
         &mut self,
         file: &DataFile,
@@ -670,7 +672,7 @@ impl Worker {
             let tag = self.scan.partitions[range.partition].store.hobt().storage().database_tag();
             let is_sound = || changed.binary_search(&number).is_err() && verify(page, id, tag).is_ok();
             if self.resume(range, number, work)? {
-                // Its rows were shown in part before.
+                // Some of its rows were shown before.
             } else if is_sound() {
                 let shown = self.show(range, number, page, work, None)?;
                 self.finish_page(shown, range, number, work)?;
@@ -686,9 +688,9 @@ impl Worker {
         Ok(shown)
     }
 
-    /// Gives back what the worker holds, after its reads.
+    /// Releases what the worker holds, after its reads.
     fn abandon(&mut self) {
-        // Loads first: each waits for its reads and gives its frames back.
+        // Loads first: each waits for its reads and releases its frames.
         self.pending.clear();
         self.spare.clear();
         self.rest = None;

@@ -1,7 +1,7 @@
-//! Whose turn it is among the files of a filegroup, and how long the run is that it gives.
+//! Which file of a filegroup gives the next run, and how long the run is.
 //!
-//! The more files, the more slowly runs grow, and none but a short one takes more than a small part of what its file
-//! has free: so each file has its share of every table, and not of all tables together alone.
+//! With more files runs grow more slowly, and only a short run takes more than a small part of its file's free space.
+//! So each file has its share of every table, and not only of all tables together.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use hobt_base::FilegroupId;
 
 use super::{DataFile, Storage};
 
-/// Where several files have room, so many runs at least fit what a file has free: one part in so many is how far a
-/// file's share can be from what is its due.
+/// If several files have room, a run is at most this fraction (one in so many) of its file's free space. That bounds
+/// how far a file's share can be from its due.
 const RUNS_IN_FREE_SPACE: u32 = 16;
-/// As long any run may be all the same, as may one as long as a HOBT's first: a scan reads so much at once, and a
-/// tree whose leaves lie in runs of an extent each counts as out of order.
+/// Any run may be this long all the same, or as long as a HOBT's first run: a scan reads so much at once, and a tree
+/// whose leaves are in runs of one extent each counts as fragmented.
 const RUN_EXTENTS_FREE: u32 = 8;
 
 impl Storage {
-    /// Takes a run from the file whose turn it is: each file gains credit in proportion to its free space for the
-    /// extents that are dealt, and the one that gives them pays. The turn is that of the file whose credit is the
-    /// largest part of its free space. The credits of the files sum to nothing.
+    /// Takes a run from the file whose turn it is. Each file gains credit for the dealt extents in proportion to its
+    /// free space, and the file that gives them pays. The turn is that of the file whose credit is the largest part of
+    /// its free space. The credits of the files sum to zero.
     pub(super) fn deal(&self, files: &[Arc<DataFile>], wanted: u32) -> Option<(Arc<DataFile>, u32, u32)> {
         let run_extents_free = self.settings().run_extents_first.max(RUN_EXTENTS_FREE);
         let _turn = self.dealing.lock();
@@ -28,7 +28,7 @@ impl Storage {
         let with_room = || files.iter().zip(&free).filter(|(_, free)| **free > 0);
         let (file, file_free) = with_room().max_by(|(one, one_free), (other, other_free)| {
             let part = |file: &DataFile, free: u32| *file.credit.lock() / f64::from(free);
-            // Of equals the largest, and of those the first.
+            // Of equal files the largest, and of these the first.
             let by_free = one_free.cmp(other_free).then(std::cmp::Ordering::Greater);
             part(one, **one_free).total_cmp(&part(other, **other_free)).then(by_free)
         })?;

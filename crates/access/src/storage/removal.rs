@@ -1,8 +1,8 @@
-//! How a data file leaves its database.
+//! Removal of a data file from its database.
 //!
-//! It is set aside first: nobody gets an extent of it any more. If it is empty then, it stays so, and the engine takes
-//! it off the lists of files. Last it is taken out of the pool. What the log has of it is of no use from there on:
-//! recovery passes over pages of files that are not there.
+//! The file is set aside first: no extent is allocated from it any more. If it is empty then, it stays empty, and the
+//! engine removes it from the lists of files. Last it is removed from the pool. Log records of it are not needed from
+//! then on: recovery skips pages of files that do not exist.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,12 +15,12 @@ use super::{DataFile, Storage};
 use crate::AccessError;
 
 impl DataFile {
-    /// Whether no extents are given out of it.
+    /// Whether no extents are allocated from it.
     pub fn is_set_aside(&self) -> bool {
         self.is_set_aside.load(Ordering::Acquire)
     }
 
-    /// Whether every extent of it is free but those that hold allocation pages.
+    /// Whether every extent of it is free except those that hold allocation pages.
     pub fn is_empty(&self) -> bool {
         let free = self.free.lock();
         free.free() + free.extents().div_ceil(EXTENTS_PER_MAP) == free.extents()
@@ -32,8 +32,8 @@ impl DataFile {
 }
 
 impl Storage {
-    /// Gives no more extents out of a file, or gives some again; whether it gave none before. What was given out before
-    /// this returns shows in [`DataFile::is_empty`].
+    /// Stops or resumes the allocation of extents from a file. Returns whether it was stopped before. Allocations from
+    /// before this returns show in [`DataFile::is_empty`].
     ///
     /// # Errors
     /// There is no such file.
@@ -44,11 +44,11 @@ impl Storage {
         Ok(file.is_set_aside.swap(is_set_aside, Ordering::AcqRel))
     }
 
-    /// Takes a file out that is set aside, empty, and on no list of the database any more. What memory has of its pages
-    /// is forgotten.
+    /// Removes a file that is set aside, empty, and on no list of the database any more. Its pages in memory are
+    /// discarded.
     ///
     /// # Errors
-    /// There is no such file, or somebody holds a page of it: it stays, set aside.
+    /// There is no such file, or a page of it is in use. The file then stays, set aside.
     pub fn release_file(&self, id: FileId) -> Result<(), AccessError> {
         let file = self.file(id)?;
         assert!(file.is_set_aside() && file.is_empty(), "only an empty file is let go of");
@@ -57,7 +57,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Whether a file is one of the database's still.
+    /// Whether a file still belongs to the database.
     pub(crate) fn has(&self, file: &Arc<DataFile>) -> bool {
         self.files.read().iter().any(|other| Arc::ptr_eq(other, file))
     }

@@ -21,7 +21,7 @@ mod readers;
 mod reorganize;
 mod threads;
 
-/// By normalised key.
+/// The model: rows by normalised key.
 type Model = BTreeMap<Vec<u8>, Row>;
 
 /// Columns of a tree: each with its type, whether it may be NULL, and in the key also whether it is descending.
@@ -31,7 +31,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// Rows have their other columns first, so that a key column's place is not its rank in the key.
+    /// Rows have their other columns first, so that a key column's index is not its rank in the key.
     fn description(&self) -> TreeDescription {
         let others = self.rest.iter().copied();
         let columns = others.chain(self.key.iter().map(|(sql_type, nullable, _)| (*sql_type, *nullable)));
@@ -107,7 +107,7 @@ fn findings(world: &World, tree: &BTree) -> Vec<Finding> {
     check.finish()
 }
 
-/// The live rows in a range, each with its key, as a cursor gives them.
+/// The live rows in a range, each with its key, as a cursor shows them.
 fn rows_of(tree: &Arc<BTree>, range: KeyRange, direction: Direction) -> Result<Vec<(Vec<u8>, Row)>, AccessError> {
     let mut rows = Vec::new();
     let mut cursor = Cursor::new(Arc::clone(tree), range, direction);
@@ -140,7 +140,7 @@ fn assert_is_model(world: &World, tree: &Arc<BTree>, model: &Model, what: &str) 
     assert_eq!(tree.hobt().row_count(), model.len() as u64, "{what}");
 }
 
-/// One change of a row, in the tree and in the model; both agree about what it finds.
+/// One change of a row, in the tree and in the model; checks that both find the same.
 fn change(
     tree: &Arc<BTree>,
     context: &StatementContext,
@@ -295,7 +295,7 @@ fn a_range_has_the_rows_between_its_bounds_in_both_directions() {
         let rows: Vec<_> = parts.into_iter().flat_map(of_part).collect();
         assert!(rows.iter().map(|(key, _)| key).eq(expected.iter().copied()), "divided in {count}");
     }
-    // Nothing is behind all that begins with this.
+    // No key is above all keys that begin with this.
     let none = KeyRange::new(Bound::Excluded(&[0xFF]), Bound::Unbounded);
     assert_eq!(rows_of(&tree, none.clone(), Direction::Forward).expect("readable"), Vec::new());
     let rows = [&none, &KeyRange::all()].map(|range| tree.estimate(range).expect("readable") * model.len() as f64);
@@ -329,8 +329,8 @@ fn rising_keys_fill_their_leaves_and_random_ones_half_and_more() {
     }
 }
 
-/// A leaf that is split in the middle of keys that differ early gives its parent a few bytes, however long the keys
-/// are.
+/// If a leaf is split in the middle of keys that differ early, its parent's entry takes a few bytes, however long the
+/// keys are.
 #[test]
 fn separators_are_no_longer_than_they_must_be() {
     let text = SqlType::VarBinary(MaxLength::Limited(900));
@@ -359,7 +359,7 @@ fn a_key_that_is_too_long_is_refused_and_changes_nothing() {
     let context = world.context();
     let row = |length: usize, rest: usize| -> Row { vec![Some(vec![b'r'; rest]), Some(vec![b'k'; length])] };
     for length in (1..1900).step_by(50) {
-        // The other column goes to pages of its own, and the key stays.
+        // The other column is moved to pages of its own, and the key stays.
         tree.insert(&context, &image(&row(length, 7900))).expect("a key that an index can have");
     }
     let too_long = tree.insert(&context, &image(&row(2100, 1)));
@@ -378,7 +378,7 @@ fn a_fault_of_the_disk_leaves_the_model_or_a_database_that_is_suspect() {
     for operation in [Operation::Read, Operation::Write] {
         for after in (0..400).step_by(37) {
             let mut random = SplitMix64::new(after);
-            // A pool that is smaller than the tree.
+            // A pool smaller than the tree.
             let world = World::new(48, &[FileSize { pages: 2048, growth_pages: 0, max_pages: 0 }]);
             let tree = create(&world, &shape.description());
             let mut model = Model::new();
@@ -406,7 +406,7 @@ fn a_fault_of_the_disk_leaves_the_model_or_a_database_that_is_suspect() {
                 suspect += 1;
                 continue;
             }
-            // A file that failed to take a page is given up: then nothing can be read that the pool has not.
+            // A file whose write failed refuses later ones. Then only pages in the pool can be read.
             if let Ok(found) = AllocationCheck::new(&world.storage).and_then(|mut check| {
                 check.add_tree(&tree)?;
                 Ok(check.finish())
@@ -457,7 +457,7 @@ fn a_tree_that_is_built_is_one_that_rows_were_inserted_into() {
                 model.insert(tree.key_of(&image(&row)).expect("short"), row);
             }
             let rows: Vec<Row> = model.values().cloned().collect();
-            // Undone together with rows that came behind it.
+            // Undone together with rows that were inserted after it.
             let context = world.context();
             build(&tree, &context, &rows, (batch, fill)).expect("room");
             let mut after = model.clone();
@@ -465,7 +465,7 @@ fn a_tree_that_is_built_is_one_that_rows_were_inserted_into() {
                 let row = shape.row(&mut random, 100_000, 80);
                 change(&tree, &context, &mut random, &mut after, row).expect("room");
             }
-            // Extents that a load did not use are freed when it commits; the check would find them unowned before.
+            // Extents that a load did not use are freed when it commits. Before that the check would find them unowned.
             let found = rows_of(&tree, KeyRange::all(), Direction::Forward).expect("readable");
             assert!(found == after.into_iter().collect::<Vec<_>>(), "{what}");
             context.roll_back().expect("what was built is undone");

@@ -58,7 +58,7 @@ fn statement(
     Ok((!loads).then_some(after))
 }
 
-/// The model read back from the heap: places and rows.
+/// The model read back from the heap: RIDs and rows.
 fn read_model(hobt: &Hobt) -> Model {
     let mut model = Model::new();
     hobt.for_each_row(&mut |id, slot, page| {
@@ -155,7 +155,7 @@ fn undo_of_insert_after_truncate_brings_the_old_rows_back() {
     assert_eq!(hobt.used_pages(), 1, "the first extent's pages are free for rows again");
 }
 
-/// Runs of one extent that are on no list yet, with one empty page each that is never looked at.
+/// Runs of one extent that are on no list yet, each with one empty page that is never read.
 fn bare_runs(world: &World, context: &StatementContext, count: usize) -> Vec<LoadedRuns> {
     let runs = (0..count).map(|_| {
         let (first, extents) = world.allocate(1).expect("room");
@@ -235,7 +235,7 @@ fn a_statement_that_meets_a_disk_error_leaves_no_trace() {
             let count = hobt.row_count();
             let result = (0..900).try_for_each(|round| {
                 if round % 20 == 0 {
-                    // Cold pages again: every kind of page is read under way.
+                    // Cold pages again, so that every kind of page is read from disk.
                     world.make_cold();
                 }
                 hobt.insert(&context, &image(&random_row(&mut random, hobt.row_layout(), 1500))).map(drop)
@@ -299,7 +299,7 @@ fn statements_that_change_one_heap_at_once_undo_their_own_rows_alone() {
     }
 }
 
-/// Cold pages, but for the allocation map: what fails is reaching the run list.
+/// Cold pages, except for the allocation map: the read of the run list is what fails.
 fn cold_but_for_the_map(world: &World) {
     world.make_cold();
     let (first, extents) = world.allocate(1).expect("room");
@@ -317,7 +317,7 @@ fn a_run_that_does_not_come_onto_the_list_is_given_back() {
             row[3] = Some(vec![b'x'; 7000]);
             if runs > 0 {
                 let mut loaded = bare_runs(&world, &context, runs);
-                // The last one is full, and none of it is looked at.
+                // The last run is full, and none of its pages is read.
                 let last = &mut loaded[runs - 1].runs[0];
                 (last.used, last.skip) = (EXTENT_PAGES, EXTENT_PAGES as u16);
                 hobt.publish(&context, loaded).expect("room");
@@ -334,7 +334,7 @@ fn a_run_that_does_not_come_onto_the_list_is_given_back() {
             let context = world.context();
             let inserted = hobt.insert(&context, &image(&row));
             simulated.clear_faults();
-            // Of a full tail page and the run list, or of the run list alone.
+            // The reads are of a full tail page and the run list, or of the run list alone.
             let reads = if runs > 0 { 1 } else { 2 };
             assert_eq!(inserted.is_err(), after < reads, "{runs} {after}");
             if inserted.is_err() {
@@ -380,7 +380,7 @@ fn a_heap_that_is_gone_writes_into_nobody_elses_page() {
     let context = world.context();
     hobt.drop_storage(&context).expect("noted");
     context.commit().expect("committed");
-    // The extents of both are a third heap's by now.
+    // The extents of both now belong to a third heap.
     let context = world.context();
     let wide = Arc::new(RowLayout::new(vec![ColumnLayout { physical: PhysicalType::Fixed8, nullable: false }]));
     let owner = Hobt::create(&world.storage, HobtId(79), GROUP, wide, 3, &context).expect("room");

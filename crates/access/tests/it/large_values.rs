@@ -161,7 +161,7 @@ fn a_broken_chain_is_damage_and_never_followed_on() {
         Err(AccessError::Damaged { page, .. }) => assert_eq!(page, at),
         other => panic!("damage at {at}, not {:?}", other.map(|bytes| bytes.len())),
     };
-    // A chain that returns to itself, goes elsewhere, ends early, or goes on behind its end.
+    // A chain that returns to itself, leads elsewhere, ends early, or continues after its end.
     let nowhere = PageId::new(FileId(9), 8);
     let behind_the_file = PageId::new(FileId(1), 8 * 200);
     for (at, next, found_at) in [
@@ -179,7 +179,7 @@ fn a_broken_chain_is_damage_and_never_followed_on() {
         assert_ne!(world.findings(&[&hobt]), [], "a check finds it too");
         change(&world, page(at), &PageChange::SetHeader { header: before });
     }
-    // A piece of another heap, and one that is shorter.
+    // A piece of another heap, and a shorter piece.
     let before = header_of(&world, page(4));
     for header in [PageHeader { hobt: HobtId(5), ..before }, PageHeader { row_count: 9, ..before }] {
         change(&world, page(4), &PageChange::SetHeader { header });
@@ -357,7 +357,7 @@ fn a_full_filegroup_and_a_cancelled_statement_stop_a_long_value() {
     assert_eq!(rows_in(&hobt), [row]);
 }
 
-/// Statements that run side by side (as in the catalog) and of which some are undone: what is left is sound.
+/// Statements that run side by side (as in the catalog), some of which are undone: the result is consistent.
 #[test]
 fn interleaved_statements_undo_their_own_values_alone() {
     for seed in 0..10 {

@@ -1,4 +1,4 @@
-//! Bulk loads: what is published is what was appended; what fails leaves nothing behind.
+//! Bulk loads: a published load has the appended rows, a failed load leaves nothing behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ fn what_is_loaded_is_what_a_scan_sees() {
                 .map(|_| random_row(&mut random, &layout, text_max))
                 .collect();
             if let Some(column) = layout.columns().iter().position(|column| column.physical.width().is_none()) {
-                // As large as a page, with nothing else in it that is long.
+                // As large as a page, without another long value.
                 let mut wide: Row = rows[0].clone();
                 wide.iter_mut().zip(layout.columns()).for_each(|(value, described)| {
                     if described.physical.width().is_none() {
@@ -105,7 +105,7 @@ fn a_load_that_fails_at_any_operation_leaves_all_extents_free() {
                 world.assert_sound(&[&hobt]);
                 continue;
             }
-            // A file whose write failed refuses later ones, so only what is in the pool can be looked at.
+            // A file whose write failed refuses later ones, so only pages in the pool can be read.
             context.roll_back().expect("the maps are resident");
             assert_eq!(hobt.row_count(), 0);
             world.assert_sound(&[&hobt]);

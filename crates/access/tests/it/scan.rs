@@ -1,4 +1,4 @@
-//! Scans: every page once, whatever the workers, the pool, the faults and the neighbours do.
+//! Scans: every page once, whatever the workers, the pool, faults and other scans do.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -34,7 +34,7 @@ fn slow_world(pool_pages: usize) -> World {
     World::with(config, pool_pages, &FILES)
 }
 
-/// Ends the test when `body` does not: a deadlock fails instead of hanging.
+/// Ends the test if `body` does not end: a deadlock fails instead of hanging.
 fn within_a_minute(body: impl FnOnce() + Send + 'static) {
     let (done, ended) = mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -140,7 +140,8 @@ fn a_scan_that_nobody_polls_holds_no_other_up() {
         let idle = Scan::new(&[RowStore::Heap(Arc::clone(&hobt))], 1, small_reads(), world.context(), Arc::default())
             .expect("a scan");
         let mut idle = ScanWorker::new(idle);
-        // Its reads are under way or done, and but for the first range nobody takes them in: the client does not fetch.
+        // Its reads are in progress or done, and except for the first range they are not processed: the client does not
+        // fetch.
         if let Poll::Ready(range) = idle.poll_range(&mut Context::from_waker(Waker::noop()), &mut Collect::default()) {
             range.expect("there are more ranges").expect("no faults");
         }
@@ -167,7 +168,7 @@ fn a_scan_that_nobody_polls_gives_its_pages_to_who_waits_for_them() {
         }
         assert!(idle.grants() > 1, "reads of later ranges are under way");
         assert_eq!(rows_in(&hobt).len(), rows.len(), "guards reach every page");
-        // The scan goes on with what others have published for it.
+        // The scan goes on with the pages that other threads have published for it.
         block_on(async {
             while let Some(range) = poll_fn(|context| idle.poll_range(context, &mut seen)).await {
                 range.expect("no faults");
@@ -255,7 +256,7 @@ fn a_page_that_was_never_written_is_not_counted_as_empty() {
     let (hobt, _) = world.cold_heap(3000, 8);
     let run = hobt.runs()[1];
     let file = world.storage.file(run.first.file).expect("the file");
-    // In the pool as zeros, which pass for a page that was never formatted.
+    // In the pool as zeros, as if it was never formatted.
     drop(file.pool_file().create(run.first.number + 1).expect("a frame"));
     let scan = Scan::new(&[RowStore::Heap(hobt)], 1, small_reads(), world.context(), Arc::default()).expect("a scan");
     let mut worker = ScanWorker::new(scan);
@@ -276,7 +277,7 @@ fn a_page_with_more_nulls_than_rows_is_damage_and_no_count() {
     let file = world.storage.file(id.file).expect("the file");
     let mut page = file.pool_file().write(id.number).expect("a frame");
     let live = PageHeader::read(&page).expect("a header").row_count;
-    // The counts stand behind the header; this one is column 1's.
+    // The counts are behind the header. This one is column 1's.
     let change = PageChange::Write { offset: 64 + 2, bytes: (live + 1).to_le_bytes().to_vec() };
     apply(&mut page, None, &change).expect("in the page");
     drop(page);
@@ -315,7 +316,7 @@ fn a_read_error_stops_the_scan_and_the_next_one_works() {
     }
 }
 
-/// Collects, and has enough after each page or so.
+/// Collects rows, and has enough after each page or so.
 struct Sipping(Collect, u64);
 
 impl PageVisitor for Sipping {
@@ -461,7 +462,7 @@ fn counts_are_those_of_a_visit() {
     }
 }
 
-/// Two workers on one clock: the one that is behind goes on; a page costs one tick.
+/// Two workers on one clock: the one that is behind runs next. A page costs one tick.
 #[test]
 fn workers_finish_together() {
     for rows in [400, 3000, 20_000] {
@@ -590,7 +591,7 @@ fn a_real_file_is_no_different() {
         drop(hobt);
         world.reopen();
         let hobt = world.open(&table(), list);
-        // Who scans first also pays for the run list, which was read when the heap was opened.
+        // The first scan is also charged with the run list, which was read when the heap was opened.
         for (share, list_pages) in [(0, 1), (75, 0)] {
             let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
             let seen = scan(&world, &[Arc::clone(&hobt)], 2, settings).expect("no faults");

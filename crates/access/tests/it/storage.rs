@@ -1,4 +1,4 @@
-//! Which extents go where: proportional fill, growth, several intervals, what reopening finds.
+//! Allocation of extents: proportional fill, growth, several intervals, and reopening.
 
 use std::sync::Arc;
 
@@ -218,7 +218,7 @@ fn a_check_lets_files_come_and_go() {
     let second = world.storage.files()[1].id();
     world.storage.set_aside(second, true).expect("it is there");
     world.storage.release_file(second).expect("nobody holds a page of it");
-    // Another one of the same number, and one more: what is in them began behind the check.
+    // A new file of the same number, and one more: both were added after the check began.
     world.disk.remove(&world.folder.join("file1.ndf")).expect("it is there");
     for index in 1..3 {
         world.storage.create_file(world.description(index, file_of(80), true)).expect("a new file");

@@ -1,4 +1,4 @@
-//! What readers see while others write: rows as they were committed when the reader first looked.
+//! What readers see while others write: rows as they were committed at the reader's first read.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use hobt_txn::{IoCounts, StatementContext, StatementContextSettings, Transaction
 
 use crate::world::{Collect, Row, World, file_of, image, loaded, random_row, run_worker, sorted, table};
 
-/// A statement that others know of, and that reads versions.
+/// A statement in the list of running transactions that reads versions.
 pub(crate) fn statement(world: &World, all: &Arc<Transactions>) -> Arc<StatementContext> {
     let running = all.begin();
     let settings = StatementContextSettings {
@@ -37,7 +37,7 @@ fn scanned(hobt: &Arc<Hobt>, context: &Arc<StatementContext>) -> Vec<Row> {
     rows.rows
 }
 
-/// The row in a place as a statement sees it.
+/// A row by its RID as a statement sees it.
 fn looked_up(hobt: &Hobt, context: &StatementContext, place: (PageId, SlotId)) -> Option<Row> {
     let counts = IoCounts::default();
     let row = hobt.row_visible(place, (context, false), &counts, |_, page, slot| {
@@ -67,7 +67,7 @@ fn a_reader_sees_what_was_committed_when_it_first_looked() {
         end(&first, true);
         let before = statement(&world, &all);
         assert!(before.view().is_some());
-        // One that commits, one that is undone, one that goes on; each deletes some rows of the first.
+        // One commits, one is undone, one goes on. Each deletes some rows of the first.
         let (commits, undone, open) = (statement(&world, &all), statement(&world, &all), statement(&world, &all));
         let mut left: Vec<Row> = old.clone();
         for (step, (page, slot)) in places.iter().enumerate() {
@@ -114,8 +114,8 @@ fn a_reader_sees_what_was_committed_when_it_first_looked() {
     }
 }
 
-/// Writers of one page begin, write and end in any order: nobody sees what is not committed, although the page names
-/// one writer.
+/// Writers of one page begin, write and end in any order: no reader sees uncommitted rows, although the page names one
+/// writer.
 #[test]
 fn a_page_with_several_writers_shows_what_committed() {
     for seed in 0..60 {

@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// A run that is some statement's.
+    /// A run that a statement has allocated.
     pub(crate) fn allocate(&self, wanted: u32) -> Result<(PageId, u32), AccessError> {
         let context = self.context();
         let run = self.storage.allocate_for(&context, GROUP, wanted)?;
@@ -136,7 +136,7 @@ impl World {
         Hobt::open(&self.storage, HobtId(77), GROUP, Arc::clone(rows), 3, run_list).expect("a sound heap")
     }
 
-    /// What contradicts what, with these heaps as the only owners of extents.
+    /// The findings of a check, with these heaps as the only owners of extents.
     pub(crate) fn findings(&self, hobts: &[&Hobt]) -> Vec<Finding> {
         let mut check = AllocationCheck::new(&self.storage).expect("readable maps");
         for hobt in hobts {
@@ -275,7 +275,7 @@ pub(crate) fn load_columns<'a>(layout: &RowLayout, rows: &'a [Row]) -> Vec<Owned
         .collect()
 }
 
-/// Gives a loader a batch of rows.
+/// Appends a batch of rows to a loader.
 pub(crate) fn append(loader: &mut Loader, layout: &RowLayout, rows: &[Row]) -> Result<(), AccessError> {
     let columns = load_columns(layout, rows);
     loader.append(rows.len(), &columns.iter().map(OwnedColumn::borrow).collect::<Vec<_>>())
@@ -314,12 +314,12 @@ pub(crate) fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
     rows
 }
 
-/// Collects rows, and how many pages it saw.
+/// Collects rows, and the number of pages shown.
 #[derive(Default)]
 pub(crate) struct Collect {
     pub(crate) rows: Vec<Row>,
     pub(crate) pages: u64,
-    /// Where long values come from; not needed for tables that have none.
+    /// The source of large values; not needed for tables that have none.
     pub(crate) scan: Option<Arc<Scan>>,
 }
 

@@ -1,7 +1,7 @@
-//! Bounds of a column of the inner table of a join, which are those of each row of the other side.
+//! Bounds of a column of the inner table of a join, given by each row of the outer side.
 //!
-//! As with equations, what is found may be more than the join wants and is never less: a value that the column's type
-//! does not have bounds nothing, and the join asks again.
+//! As with equations, the rows found are a superset of those that join. A value that the column's type does not have
+//! sets no bound, and the join evaluates its conditions again.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::Decimal128Type;
@@ -11,20 +11,20 @@ use hobt_types::{KeyColumn, SqlType};
 use super::Ends;
 use super::lookup::{JoinedColumn, KeyForm, encode};
 
-/// A bound of a column of the inner table by a value of the other side.
+/// A bound of a column of the inner table by a value of the outer side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JoinedBound {
     pub(crate) column: JoinedColumn,
-    /// Whether values are at it or above, not at it or below.
+    /// Whether it is a lower bound.
     pub(crate) is_low: bool,
-    /// Whether the bound itself is within.
+    /// Whether the bound is inclusive.
     pub(crate) includes: bool,
 }
 
 /// One of the bounds that are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct JoinedEnd {
-    /// Its place in the list.
+    /// Its position in the list of bounds.
     at: usize,
     form: KeyForm,
     includes: bool,
@@ -39,11 +39,11 @@ pub(super) struct JoinedEnds {
     high: Option<JoinedEnd>,
 }
 
-/// A bound as the key has it, and whether it is in the range.
+/// An end of a range as a normalised key, and whether it is inclusive.
 type Encoded = Option<(Vec<u8>, bool)>;
 
 impl JoinedEnds {
-    /// The first bounds of either side among `bounds` that are of the column; `None` if there is neither.
+    /// The first lower and the first upper bound of the column among `bounds`; `None` if there is neither.
     pub(super) fn of(
         sql_type: SqlType,
         key: KeyColumn,
@@ -59,16 +59,16 @@ impl JoinedEnds {
         (low.is_some() || high.is_some()).then_some(JoinedEnds { sql_type, key, low, high })
     }
 
-    /// The places of the bounds in the list.
+    /// The positions of the used bounds in the list.
     pub(super) fn used(&self) -> impl Iterator<Item = usize> + '_ {
         self.low.iter().chain(&self.high).map(|end| end.at)
     }
 
-    /// The ends of the range of one row, whose bounds stand in `values`; where it has none, those that conditions give.
-    /// `None` if the row joins nothing.
+    /// The range for one row, whose bounds are in `values`. Where it has no bound, the one of `known`, from conditions,
+    /// is used. `None` if the row joins nothing.
     ///
     /// # Errors
-    /// Values of another type than the column's.
+    /// If a value is of another type than the column.
     pub(super) fn of_row(
         &self,
         values: &[ArrayRef],
@@ -99,7 +99,8 @@ impl JoinedEnds {
         if let KeyForm::Scaled(digits) = end.form
             && let Some((rounded, false)) = rounded_down(array, row, digits)
         {
-            // What lies above the value lies above what it is rounded down to, and what lies below it at that or below.
+            // A value above the exact bound is above the rounded one; a value below the exact bound is at or below the
+            // rounded one.
             let is_there = encode(end.form, self.sql_type, &self.key, &rounded, 0, false, &mut bytes)?;
             return Ok(is_there.then_some((bytes, !is_low)));
         }
@@ -108,7 +109,7 @@ impl JoinedEnds {
     }
 }
 
-/// A decimal without its last digits, and whether they were zeros.
+/// A decimal rounded down by its last digits, and whether these were zero.
 fn rounded_down(array: &ArrayRef, row: usize, digits: u32) -> Option<(ArrayRef, bool)> {
     let unscaled = array.as_primitive_opt::<Decimal128Type>()?.value(row);
     let unit = 10_i128.checked_pow(digits)?;

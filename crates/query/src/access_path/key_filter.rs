@@ -1,5 +1,5 @@
-//! What the keys of a filter say of a table: which partitions may have them, between which keys of the clustered index
-//! they are; and what conditions say of a column as such keys.
+//! Applies the keys of a filter to a table: the partitions that may have them, and the range of the clustered index
+//! that contains them. Also converts conditions on a column into such keys.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::predicate::{ColumnPredicate, Comparand, Limit, Test};
 use crate::execute::number_of;
 use crate::source::HeapTable;
 
-/// The numbers that a condition leaves of a column whose values are numbers; `None` where it says nothing of the kind.
+/// The numbers that a condition leaves of a numeric column; `None` if it cannot be expressed so.
 pub(crate) fn number_keys(table: &Table, predicate: &ColumnPredicate) -> Option<KeySet> {
     let sql_type = table.columns.get(predicate.column)?.sql_type;
     let number = |comparand: &Comparand| {
         let Comparand::Value(value) = comparand else { return None };
         number_of(&value_to_array(value, sql_type).ok()?)
     };
-    // Of sixteen bytes the lower half is looked at, which has no order.
+    // For sixteen-byte values only the lower half is compared, which has no order.
     let is_ordered = sql_type.physical() != PhysicalType::Fixed16;
     match &predicate.test {
         Test::Equal(values) => {
@@ -43,7 +43,7 @@ pub(crate) fn number_keys(table: &Table, predicate: &ColumnPredicate) -> Option<
     }
 }
 
-/// The value of a column that a number stands for, or the nearest that it can have.
+/// The value of a column with this number, or the nearest value that the type can hold.
 fn value_of(key: i64, sql_type: SqlType) -> Option<Value> {
     fn within<T: TryFrom<i64>>(key: i64, least: T, greatest: T) -> T {
         T::try_from(key).unwrap_or(if key < 0 { least } else { greatest })
@@ -63,7 +63,8 @@ fn value_of(key: i64, sql_type: SqlType) -> Option<Value> {
     array_value(array.as_ref(), 0, sql_type).ok()
 }
 
-/// Which of a table's partitions may have rows whose column is one of these numbers; `None` if all, or nobody knows.
+/// For each of a table's partitions, whether it may have rows with one of these numbers in the column. `None` if all
+/// may, or if it is not known.
 pub(crate) fn wanted_partitions(table: &HeapTable, column: usize, keys: &KeySet) -> Option<Vec<bool>> {
     let definition = table.table();
     let snapshot = table.database().snapshot();
@@ -83,8 +84,8 @@ pub(crate) fn wanted_partitions(table: &HeapTable, column: usize, keys: &KeySet)
     Some(wanted)
 }
 
-/// Between which keys of a table's clustered index the rows are whose column is one of these numbers; `None` if there
-/// is no such index that begins with the column.
+/// The range of a table's clustered index that contains the rows with one of these numbers in the column. `None` if no
+/// clustered index begins with the column.
 pub(crate) fn wanted_keys(table: &HeapTable, column: usize, keys: &KeySet) -> Option<KeyRange> {
     let definition = table.table();
     let index = definition.base_index();

@@ -1,18 +1,18 @@
-//! Seeks for the rows of a join: an index whose first columns are joined by equality is read where the other side's
-//! values are, and nowhere else.
+//! Index seeks for joins. An index whose first columns are joined by equality is read only at the values of the outer
+//! side.
 //!
 //! ```text
 //!   ON b.x = a.x AND b.y = 3 AND b.z < 9, an index (x, y, z) of b
 //!       each value of a.x:   key(x) key(3)   then up to key(9)        one range of the index
 //! ```
-//! A join without an equation may give bounds of a column instead, which are those of each row (`joined_ends.rs`):
+//! A join without an equation may bound a column instead, by the values of each row (`joined_ends.rs`):
 //!
 //! ```text
 //!   ON b.x BETWEEN a.lo AND a.hi, an index (x) of b
 //!       each row of a:       from key(a.lo) to key(a.hi)              one range of the index
 //! ```
-//! What is found may be more than the join wants, and is never less: the join looks at all its conditions again. So
-//! only what has no partner for certain is left out: NULL, and values that the column's type does not have.
+//! The rows found are a superset of those that join, and the join evaluates all its conditions again. So only values
+//! that certainly have no partner are left out: NULL, and values that the column's type does not have.
 
 use std::sync::Arc;
 
@@ -30,31 +30,31 @@ use super::{DESCENT_PAGES, Ends, LOOKUP_PAGES, SeekPath, covers, partitions_of, 
 use crate::source::HeapTable;
 use crate::wrap::Operation;
 
-/// The most values of a column that conditions name, in each range.
+/// The most values of a column that conditions may list, per range.
 const KNOWN_MAX: usize = 16;
-/// How many ranges are looked up to estimate what all of them bring.
+/// How many ranges are sampled to estimate the rows of all.
 const SAMPLES: usize = 16;
 
-/// How the values of the other side of an equation are those of a column.
+/// How values of the outer side of an equation are related to those of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KeyForm {
-    /// As they are.
+    /// They are of the column's type.
     Value,
     /// The bytes by which a text or binary compares.
     Compared,
     /// Integers of a wider type.
     Widened,
-    /// Decimals with so many more digits behind the point.
+    /// Decimals with this many more digits after the point.
     Scaled(u32),
 }
 
-/// A column of the inner table that a join compares with values of the other side.
+/// A column of the inner table that a join compares with values of the outer side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct JoinedColumn {
-    /// Its place in the table.
+    /// Its index in the table.
     pub(crate) column: usize,
     pub(crate) form: KeyForm,
-    /// The collation by which it compares text.
+    /// The collation under which text compares.
     pub(crate) collation: Option<Collation>,
 }
 
@@ -64,7 +64,7 @@ impl JoinedColumn {
         JoinedColumn { column, form: KeyForm::Value, collation: None }
     }
 
-    /// What an operation makes of it, if that compares like it.
+    /// The column behind an operation, if comparisons of the result are comparisons of the column.
     pub(crate) fn applied(self, operation: &Operation, declared: SqlType) -> Option<JoinedColumn> {
         let is_plain = self.form == KeyForm::Value;
         match operation {
@@ -73,7 +73,7 @@ impl JoinedColumn {
             }
             Operation::BinaryKey if is_plain => Some(JoinedColumn { form: KeyForm::Compared, ..self }),
             Operation::Nullable(_) => Some(self),
-            // Text that was converted so is of use by its key alone, which is the same.
+            // Converted text is used only through its sort key, which the conversion keeps.
             Operation::Cast { from, to, style: None, attempt: false } => {
                 (is_plain && declared == *from && is_wider_text(*from, *to)).then_some(self)
             }
@@ -85,44 +85,44 @@ impl JoinedColumn {
 /// What a join says of columns of the inner table.
 #[derive(Clone, Copy)]
 pub(crate) struct JoinedBy<'j> {
-    /// Those that equal values of the other side.
+    /// The columns that equal values of the outer side.
     pub(crate) equal: &'j [JoinedColumn],
-    /// Those that values of the other side bound.
+    /// The columns that values of the outer side bound.
     pub(crate) bounded: &'j [JoinedBound],
 }
 
-/// Where the value of a column of an index's key comes from.
+/// The source of the value of a column of an index's key.
 #[derive(Clone, Debug)]
 enum Part {
-    /// The equation at this place of the list that the lookup was made for.
+    /// The equation at position `at` of the list that the lookup was made for.
     Joined { at: usize, form: KeyForm, sql_type: SqlType, key: KeyColumn },
-    /// Conditions name it: one of these normalised values.
+    /// Conditions: one of these normalised values.
     Known(Vec<Vec<u8>>),
 }
 
-/// A way to the rows of a table that join some rows of another side.
+/// A plan to look up the rows of a table that join rows of an outer side.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookup {
     index: usize,
     leaf: IndexLeaf,
     trees: Vec<(usize, Arc<BTree>)>,
     covers: bool,
-    /// Its first columns.
+    /// The leading columns of the key.
     parts: Vec<Part>,
-    /// What conditions say of the column behind them.
+    /// The range that conditions give for the column after them.
     ends: Option<Ends>,
-    /// What each row of the other side says of it.
+    /// The range that each row of the outer side gives for that column.
     joined_ends: Option<JoinedEnds>,
-    /// Whether a range has one row at most in all trees together.
+    /// Whether a range has at most one row in all trees together.
     is_unique: bool,
 }
 
 impl Lookup {
-    /// The best index of `table` to find rows by what is `joined`, if there is one that begins with it, and which
-    /// fulfil `predicates`; their columns `projection` are read.
+    /// The best index of `table` for looking up rows by `joined` that satisfy `predicates`; the columns `projection`
+    /// are read. `None` if no index begins with joined columns.
     ///
     /// # Errors
-    /// An index that cannot be opened.
+    /// If an index cannot be opened.
     pub(crate) fn choose(
         table: &HeapTable,
         projection: &[usize],
@@ -142,7 +142,7 @@ impl Lookup {
         Ok(best)
     }
 
-    /// What makes one lookup better than another, before values are known.
+    /// The rank of a lookup among others, before values are known; the greatest is the best.
     fn rank(&self) -> (bool, usize, usize, bool, bool) {
         (self.is_unique, self.parts.len(), self.used_bounds().count(), self.covers, self.ends.is_some())
     }
@@ -193,29 +193,29 @@ impl Lookup {
         Ok(Some(Lookup { index: at, leaf, trees, covers, parts, ends, joined_ends, is_unique }))
     }
 
-    /// The index's place in the table.
+    /// The index's position in the table's list.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
 
-    /// The table's columns that equations give the values of, in the order of [`Lookup::used`].
+    /// The table columns whose values equations give, in the order of [`Lookup::used`].
     pub(crate) fn joined_columns(&self, table: &Table) -> Vec<usize> {
         let key = table.indexes[self.index].key.iter().map(|part| part.column);
         let joined = self.parts.iter().zip(key).filter(|(part, _)| matches!(part, Part::Joined { .. }));
         joined.map(|(_, column)| column).collect()
     }
 
-    /// What the index's leaves have.
+    /// The layout of the index's leaves.
     pub(crate) fn leaf(&self) -> &IndexLeaf {
         &self.leaf
     }
 
-    /// How many trees each range is looked for in.
+    /// The number of trees in which each range is looked up.
     pub(crate) fn tree_count(&self) -> usize {
         self.trees.len()
     }
 
-    /// Which of the equations it uses, by their places in the list that it was made for.
+    /// The equations that it uses, by their positions in the list that it was made for.
     pub(crate) fn used(&self) -> impl Iterator<Item = usize> + '_ {
         self.parts.iter().filter_map(|part| match part {
             Part::Joined { at, .. } => Some(*at),
@@ -223,34 +223,34 @@ impl Lookup {
         })
     }
 
-    /// Which of the bounds it uses, by their places in the list that it was made for.
+    /// The bounds that it uses, by their positions in the list that it was made for.
     pub(crate) fn used_bounds(&self) -> impl Iterator<Item = usize> + '_ {
         self.joined_ends.iter().flat_map(JoinedEnds::used)
     }
 
-    /// The table's column that bounds are used of.
+    /// The table column of the bounds that it uses.
     pub(crate) fn bounded_column(&self, table: &Table) -> Option<usize> {
         self.joined_ends.as_ref().map(|_| table.indexes[self.index].key[self.parts.len()].column)
     }
 
-    /// What it costs to look `rows` rows of the other side up that find `found` in all, in pages.
+    /// The cost of looking up `rows` rows of the outer side that find `found` rows in all, in pages.
     pub(crate) fn pages_of(&self, rows: f64, found: f64) -> f64 {
         let lookup = if self.covers { 0.0 } else { LOOKUP_PAGES };
         rows * DESCENT_PAGES * self.trees.len().max(1) as f64 + found * lookup
     }
 
-    /// How many rows of the other side may be looked up at the cost of so many pages.
+    /// How many rows of the outer side can be looked up at a cost of `pages` pages.
     pub(crate) fn rows_within(&self, pages: f64) -> usize {
         let lookup = if self.covers || !self.is_unique { 0.0 } else { LOOKUP_PAGES };
-        // The bound is far below what the cast could not hold.
+        // The result is far below the range of the cast.
         (pages / (DESCENT_PAGES * self.trees.len().max(1) as f64 + lookup)) as usize
     }
 
-    /// Adds the beginnings of the keys that `rows` rows join; `values` has an array for each equation in
-    /// [`Lookup::used`]. With `nulls_are_equal`, NULL has partners.
+    /// Adds the key prefixes that `rows` rows join. `values` has an array for each equation in [`Lookup::used`]. With
+    /// `nulls_are_equal`, NULL has partners.
     ///
     /// # Errors
-    /// Values of another type than the equation's.
+    /// If a value is of another type than the equation's.
     pub(crate) fn add_prefixes(
         &self,
         values: &[ArrayRef],
@@ -264,7 +264,7 @@ impl Lookup {
         Ok(())
     }
 
-    /// The beginnings of the keys that one row joins; see [`Lookup::add_prefixes`].
+    /// The key prefixes that one row joins; see [`Lookup::add_prefixes`].
     fn prefixes_of(&self, values: &[ArrayRef], row: usize, nulls_are_equal: bool) -> Result<Vec<Vec<u8>>, SqlError> {
         let mut prefixes: Vec<Vec<u8>> = vec![Vec::new()];
         let mut arrays = values.iter();
@@ -289,11 +289,11 @@ impl Lookup {
         Ok(prefixes)
     }
 
-    /// The ranges of the index, apart from each other, that one row leads to. Behind the arrays of the equations (see
-    /// [`Lookup::add_prefixes`]) `values` has one for each bound in [`Lookup::used_bounds`].
+    /// The disjoint ranges of the index for one row. `values` has the arrays of the equations (see
+    /// [`Lookup::add_prefixes`]), followed by one for each bound in [`Lookup::used_bounds`].
     ///
     /// # Errors
-    /// Values of another type than what they are compared with.
+    /// If a value is of another type than the column that it is compared with.
     pub(crate) fn ranges_of_row(
         &self,
         values: &[ArrayRef],
@@ -309,7 +309,7 @@ impl Lookup {
         Ok(prefixes.iter().map(|prefix| ends.behind(prefix)).collect())
     }
 
-    /// The keys that go on behind a prefix as conditions say.
+    /// The keys with a prefix, followed by values in the range that conditions give.
     fn range(&self, prefix: &[u8]) -> KeyRange {
         match &self.ends {
             Some(ends) => ends.behind(prefix),
@@ -317,18 +317,18 @@ impl Lookup {
         }
     }
 
-    /// A way to read the index of which no range is known yet.
+    /// A path over the index without any ranges yet.
     pub(crate) fn path_without_ranges(&self) -> SeekPath {
         let (leaf, trees) = (self.leaf.clone(), self.trees.clone());
         let (ranges, rows, pages) = (Vec::new(), 0.0, 0.0);
         SeekPath { index: self.index, leaf, trees, ranges, covers: self.covers, rows, pages }
     }
 
-    /// The ranges of the index that these prefixes begin, as a way to read it. What they bring is estimated by some of
-    /// them.
+    /// The ranges of the index with these prefixes, as a path to read. Its rows and cost are estimated from some of the
+    /// ranges.
     ///
     /// # Errors
-    /// A page of the index is damaged or cannot be read.
+    /// If a page of the index is damaged or cannot be read.
     pub(crate) fn path(&self, table: &HeapTable, mut prefixes: Vec<Vec<u8>>) -> Result<SeekPath, SqlError> {
         prefixes.sort_unstable();
         prefixes.dedup();
@@ -349,7 +349,7 @@ impl Lookup {
                 span += tree.estimate(&all).map_err(|error| table.sql_error(error))? * leaves + DESCENT_PAGES;
             }
         }
-        // Where the values lie close together, what is between them is read as well.
+        // If the values are close together, the whole span between them is read.
         let is_dense = self.covers && span < pages;
         let (ranges, pages) = match (prefixes.first(), prefixes.last()) {
             (Some(first), Some(last)) if is_dense => (vec![whole_span(first, last)], span),
@@ -361,12 +361,12 @@ impl Lookup {
     }
 }
 
-/// All keys from those that begin with `first` to those that begin with `last`.
+/// All keys from those with the prefix `first` to those with the prefix `last`.
 fn whole_span(first: &[u8], last: &[u8]) -> KeyRange {
     KeyRange::new(std::ops::Bound::Included(first), std::ops::Bound::Included(last))
 }
 
-/// The normalised values that a test names, if it names some.
+/// The normalised values that a test lists; `None` if it lists none.
 fn known_values(test: &Test, sql_type: SqlType, key: &KeyColumn) -> Option<Vec<Vec<u8>>> {
     let values = match test {
         Test::Equal(values) => values.clone(),
@@ -383,7 +383,7 @@ fn known_values(test: &Test, sql_type: SqlType, key: &KeyColumn) -> Option<Vec<V
     Some(encoded)
 }
 
-/// Appends the normalised key of a value of the other side; `false` if no row has it.
+/// Appends the normalised key of a value of the outer side; returns `false` if no row can have it.
 pub(super) fn encode(
     form: KeyForm,
     sql_type: SqlType,
@@ -415,12 +415,12 @@ pub(super) fn encode(
             match (sql_type, i64::try_from(unscaled / unit)) {
                 (SqlType::Decimal { .. }, _) => Value::Decimal(unscaled / unit),
                 (_, Ok(number)) => Value::Int(number),
-                // No integer is so great.
+                // The value is beyond the range of integers.
                 (_, Err(_)) => return Ok(false),
             }
         }
     };
-    // What the column's type cannot hold is in no row.
+    // A value that the column's type cannot hold is in no row.
     let Ok(bytes) = value_to_bytes(sql_type, &value) else { return Ok(false) };
     Ok(key.encode(bytes.as_deref(), out).is_ok())
 }

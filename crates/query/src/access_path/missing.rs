@@ -1,8 +1,8 @@
-//! What index a scan would have been a seek in, if it were there.
+//! Missing indexes: those with which a scan would have been a seek.
 //!
-//! An index of the columns that conditions compare for equality, then of those that they put bounds to, with all else
-//! that is read in its leaves. There are no statistics of values, so how many rows it would bring is guessed as SQL
-//! Server guesses without them: the square root of the rows for an equality, 30 % for a bound, 9 % for two.
+//! The key of such an index has the columns that conditions compare for equality, then those that they bound. The other
+//! columns that are read are included columns. Without statistics of values, its rows are estimated with SQL Server's
+//! guesses: the square root of the rows for an equality, 30 % for one bound, 9 % for two.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use hobt_types::{Collation, KeyColumn};
 use super::{AccessHint, ColumnPredicate, DESCENT_PAGES, Test};
 use crate::source::HeapTable;
 
-/// SQL Server's units of cost: of a scan, of each page behind the first, and of each row.
+/// SQL Server's cost units: of a scan, of each page after the first, and of each row.
 const COST_SCAN: f64 = 0.003_283_2;
 const COST_PAGE: f64 = 0.000_740_74;
 const COST_ROW: f64 = 0.000_001_1;
 
-/// An index that a scan would not have been one with.
+/// An index with which a scan would have been a seek.
 #[derive(Clone, Debug)]
 pub(crate) struct Missing {
     group: Arc<MissingIndexGroup>,
@@ -29,17 +29,17 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
-    /// Notes that the scan begins.
+    /// Records the start of the scan.
     pub(crate) fn note_scan(&self) {
         self.group.note_seek(self.cost, self.impact);
     }
 }
 
-/// The index that is missing to a scan of `table`, whose columns `projection` are wanted of rows that fulfil
-/// `conditions`, which say `predicates` of single columns.
+/// The index that is missing for a scan of `table` which reads the columns `projection` of the rows that satisfy
+/// `conditions`; `predicates` are those on single columns.
 ///
 /// # Errors
-/// A heap or tree of it cannot be opened.
+/// If its heap or a tree cannot be opened.
 pub(crate) fn missing_to(
     table: &HeapTable,
     projection: &[usize],
@@ -77,7 +77,7 @@ pub(crate) fn missing_to(
     Ok(group.map(|group| Missing { group, cost: now, impact: 100.0 * (now - then) / now }))
 }
 
-/// The columns of an index, by their places in the table, in its order.
+/// The columns of an index, by their indexes in the table, in the table's order.
 struct Columns {
     equality: Vec<usize>,
     inequality: Vec<usize>,
@@ -88,8 +88,7 @@ fn ids(table: &Table, places: &[usize]) -> Vec<i32> {
     places.iter().map(|&place| table.columns[place].id).collect()
 }
 
-/// Which columns the index has, and how many rows it would bring; `None` if the conditions say nothing that a key can
-/// use.
+/// The columns of the index and its expected rows; `None` if no condition can use a key.
 fn columns_of(
     definition: &Table,
     projection: &[usize],
@@ -143,7 +142,7 @@ fn is_named(conditions: &[Expr], name: &str) -> bool {
     conditions.iter().flat_map(Expr::column_refs).any(|column| column.name == name)
 }
 
-/// Whether an index begins with the key, so that it was weighed and found wanting, and no better one can be proposed.
+/// Whether an index begins with this key. It was considered and rejected, so no better one can be proposed.
 fn is_there(table: &Table, columns: &Columns) -> bool {
     table.indexes.iter().filter(|index| index.kind != IndexKind::Heap && !index.options.is_disabled).any(|index| {
         let count = columns.equality.len();

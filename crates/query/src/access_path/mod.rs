@@ -1,7 +1,8 @@
-//! How the rows of a table that a statement reads are reached: by a scan, or by a seek in one of its indexes.
+//! How a statement reads the rows of a table: by a scan, or by a seek in one of its indexes.
 //!
-//! A seek needs conditions on the first columns of an index's key. How many rows it would bring is estimated in the
-//! tree itself: where its bounds are among the entries of the pages above the leaves. So it is right after any load.
+//! A seek needs conditions on the first columns of an index's key. The number of its rows is estimated in the tree
+//! itself, from the position of its bounds among the entries of the pages above the leaves. So the estimate is correct
+//! after any load.
 
 mod joined_ends;
 mod key_filter;
@@ -29,14 +30,14 @@ pub(crate) use lookup::{JoinedBy, JoinedColumn, KeyForm, Lookup};
 pub(crate) use missing::{Missing, missing_to};
 pub(crate) use predicate::{ColumnPredicate, Comparand, Limit, Test, is_wider_text};
 
-/// The most ranges that lists of values make; more are read as one.
+/// The most ranges that value lists may produce. If there would be more, no further list is used.
 const RANGES_MAX: usize = 1024;
-/// What it costs to go from a root to a leaf, in pages.
+/// The cost of descending from a root to a leaf, in pages.
 const DESCENT_PAGES: f64 = 3.0;
-/// What it costs to fetch a row by its reference, in pages that a scan reads one behind the other.
+/// The cost of fetching a row by its RID or clustered key, in pages of a sequential scan.
 const LOOKUP_PAGES: f64 = 4.0;
 
-/// Which access a hint asks for.
+/// The access that a hint asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccessHint {
     /// None.
@@ -44,14 +45,14 @@ pub enum AccessHint {
     Free,
     /// `INDEX(0)`, `FORCESCAN`: all of the table.
     Scan,
-    /// `INDEX(n)`: the index at this place of the table.
+    /// `INDEX(n)`: the index at this position in the table's list.
     Index(usize),
-    /// `FORCESEEK`: some index, or the one at this place of the table.
+    /// `FORCESEEK`: any index, or the one at this position in the table's list.
     Seek(Option<usize>),
 }
 
 impl AccessHint {
-    /// Whether ranges of the index at this place of the table may be read.
+    /// Whether ranges of the index at this position may be read.
     fn lets_seek(self, at: usize) -> bool {
         match self {
             AccessHint::Free | AccessHint::Seek(None) => true,
@@ -60,7 +61,7 @@ impl AccessHint {
         }
     }
 
-    /// Whether all of the index at this place of the table may be read: that is no seek, and no scan of the table.
+    /// Whether all of the index at this position may be read. This is neither a seek nor a scan of the table.
     pub(crate) fn lets_read_all(self, at: usize) -> bool {
         match self {
             AccessHint::Free => true,
@@ -69,7 +70,7 @@ impl AccessHint {
         }
     }
 
-    /// Whether a seek is asked for.
+    /// Whether the hint asks for a seek.
     pub(crate) fn forces_seek(self) -> bool {
         matches!(self, AccessHint::Seek(_))
     }
@@ -84,7 +85,7 @@ pub(crate) enum AccessPath {
     Seek(Arc<SeekPath>),
 }
 
-/// Whether a condition gives a column one value, by the order of its index.
+/// Whether a condition fixes the column to one value, under the collation of the column's indexes.
 pub(crate) fn is_one_value(predicate: &ColumnPredicate, column: usize, table: &Table) -> bool {
     let collation = table.columns[column].collation;
     predicate.column == column
@@ -99,28 +100,29 @@ pub(crate) fn is_one_value(predicate: &ColumnPredicate, column: usize, table: &T
 /// Ranges of an index of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct SeekPath {
-    /// The index's place in the table.
+    /// The index's position in the table's list.
     pub(crate) index: usize,
     pub(crate) leaf: IndexLeaf,
-    /// The trees that are read, with their partitions' places.
+    /// The trees that are read, each with the index of its partition.
     pub(crate) trees: Vec<(usize, Arc<BTree>)>,
-    /// The ranges in each, rising and apart.
+    /// The ranges in each tree, ascending and disjoint.
     pub(crate) ranges: Vec<KeyRange>,
-    /// Whether the leaves have all that is read.
+    /// Whether the leaves have all columns that are read.
     pub(crate) covers: bool,
-    /// Rows that it is thought to bring.
+    /// The expected number of rows.
     pub(crate) rows: f64,
-    /// What it is thought to cost, in pages that a scan reads one behind the other.
+    /// The expected cost, in pages of a sequential scan.
     pub(crate) pages: f64,
 }
 
-/// What `conditions` say of single columns of `table`.
+/// The predicates on single columns of `table` in `conditions`.
 pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Vec<ColumnPredicate> {
     let schema = datafusion::catalog::TableProvider::schema(table);
     conditions.iter().flat_map(|condition| predicate::predicates(table.table(), &schema, condition)).collect()
 }
 
-/// What estimates take `conditions` to say of single columns of `table`, and those that say something else.
+/// The predicates on single columns of `table` in `conditions`, as estimates assume them, and the conditions without
+/// any.
 pub(crate) fn read_predicates<'c>(table: &HeapTable, conditions: &'c [Expr]) -> (Vec<ColumnPredicate>, Vec<&'c Expr>) {
     let schema = datafusion::catalog::TableProvider::schema(table);
     let (mut all, mut unread) = (Vec::new(), Vec::new());
@@ -154,26 +156,26 @@ pub(crate) fn partitions_read(table: &HeapTable, predicates: &[ColumnPredicate])
     partitions_of(table.database(), base, predicates).unwrap_or_else(|_| (0..base.partitions.len()).collect())
 }
 
-/// What conditions say of single columns of a table.
+/// The predicates on single columns of a table.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted<'p> {
-    /// Of the rows that are read.
+    /// Those that the rows must satisfy.
     pub(crate) predicates: &'p [ColumnPredicate],
-    /// What estimates take that to be, where it is something else.
+    /// The predicates that estimates assume instead, if they differ.
     pub(crate) assumed: Option<&'p [ColumnPredicate]>,
 }
 
-/// Chooses how `table` is read, whose columns `projection` are wanted of rows that fulfil `wanted`. A seek that a
-/// hint asks for may still come of a join: whether there is one is known when the plan is made.
+/// Chooses how to read the columns `projection` of the rows of `table` that satisfy `wanted`. A hint that forces a seek
+/// is not an error here if no seek is found: a join may still provide one, which is known only when the plan is made.
 ///
 /// # Errors
-/// An index that cannot be opened.
+/// If an index cannot be opened.
 pub(crate) fn choose(table: &HeapTable, projection: &[usize], wanted: Wanted<'_>) -> Result<AccessPath, SqlError> {
     choose_with(table, projection, wanted, false)
 }
 
-/// The same where the ranges that are read are locked: a seek that brings few rows is worth more than it costs, because
-/// others do not wait for what a scan would lock.
+/// As [`choose`], if the ranges that are read are locked. A seek with few rows is then preferred whatever its cost,
+/// because a scan would lock more rows and make other transactions wait.
 ///
 /// # Errors
 /// As [`choose`].
@@ -195,7 +197,7 @@ fn choose_with(
     let definition = table.table();
     let base = definition.base_index();
     let partitions = partitions_of(table.database(), base, predicates)?;
-    // One worker seeks, several may share a scan: what reads all of the partitions that are left is no seek.
+    // A seek uses one worker, a scan may use several. So the cost is compared with reading all remaining partitions.
     let scanned = if locks_ranges { table.data_pages()? } else { table.data_pages_of(&partitions)? };
     let scan = AccessPath::Scan { partitions };
     if predicates.is_empty() || table.hint() == AccessHint::Scan {
@@ -217,7 +219,7 @@ fn choose_with(
     Ok(if is_forced || path.pages < scanned { AccessPath::Seek(Arc::new(path)) } else { scan })
 }
 
-/// 8622, and which hint to take away, or what else to do.
+/// Error 8622, with the hint to remove or another remedy.
 pub(crate) fn no_plan_for_hints(way_out: &str) -> SqlError {
     let text = format!(
         "Query processor could not produce a query plan because of the hints defined in this query. Resubmit the query \
@@ -226,7 +228,7 @@ pub(crate) fn no_plan_for_hints(way_out: &str) -> SqlError {
     SqlError::new(number::NO_PLAN_FOR_HINTS, text)
 }
 
-/// 8622 of a table whose rows nothing leads to.
+/// Error 8622 for a table with a FORCESEEK hint that no index can satisfy.
 pub(crate) fn no_seek(table: &HeapTable) -> SqlError {
     let definition = table.table();
     let sought = |index: &Index| {
@@ -246,7 +248,7 @@ pub(crate) fn no_seek(table: &HeapTable) -> SqlError {
     })
 }
 
-/// The partitions of an index that may have rows which fulfil the conditions.
+/// The partitions of an index that may have rows which satisfy the conditions.
 fn partitions_of(
     database: &DatabaseUse,
     index: &Index,
@@ -278,7 +280,7 @@ fn may_have(function: &PartitionFunction, partition: usize, test: &Test) -> bool
     }
 }
 
-/// A seek in one index; `None` if the conditions say nothing of its first column.
+/// A seek in one index; `None` if there is no condition on its first column.
 fn seek(
     table: &HeapTable,
     at: usize,
@@ -291,7 +293,7 @@ fn seek(
     let Some(ranges) = ranges_of(definition, index, &leaf, wanted.predicates) else { return Ok(None) };
     let trees = trees_of(table, index, &partitions_of(table.database(), index, wanted.predicates)?)?;
     let covers = covers(definition, index, &leaf, projection);
-    // A clone's trees say nothing.
+    // The trees of a cloned database have no rows to estimate from.
     let is_told =
         |(_, tree): &(usize, Arc<BTree>)| !table.database().database().is_expected_otherwise(tree.hobt().id());
     let estimated =
@@ -313,11 +315,11 @@ fn seek(
     Ok(Some(SeekPath { index: at, leaf, trees, ranges, covers, rows, pages }))
 }
 
-/// Rows of ranges in trees, and the pages that reading them costs, as the trees say it.
+/// The rows of ranges in trees, and the pages that reading them costs, estimated in the trees.
 fn within(table: &HeapTable, trees: &[(usize, Arc<BTree>)], ranges: &[KeyRange]) -> Result<(f64, f64), SqlError> {
     let (mut rows, mut pages) = (0.0, 0.0);
     for (_, tree) in trees {
-        // As scans are thought to read them, `PAGECOUNT` or not.
+        // As estimates for scans count them, with or without `PAGECOUNT`.
         let all_pages = table.database().database().expected_data_pages(&RowStore::Tree(Arc::clone(tree))) as f64;
         for range in ranges {
             let part = tree.estimate(range).map_err(|error| table.sql_error(error))?;
@@ -328,14 +330,14 @@ fn within(table: &HeapTable, trees: &[(usize, Arc<BTree>)], ranges: &[KeyRange])
     Ok((rows, pages))
 }
 
-/// Rows and pages that estimates take trees to have.
+/// The number of rows and pages that estimates assume for trees.
 fn counts_of(table: &HeapTable, trees: &[(usize, Arc<BTree>)]) -> (f64, f64) {
     let counts = || trees.iter().map(|(_, tree)| table.expected(&RowStore::Tree(Arc::clone(tree))));
     let rows = counts().map(|counts| counts.rows as f64).sum();
     (rows, counts().map(|counts| counts.data_pages as f64).sum())
 }
 
-/// The same of values that estimates do not know, as statistics say it.
+/// The rows and pages of ranges that estimates do not know, from statistics.
 fn thought_within(
     table: &HeapTable,
     trees: &[(usize, Arc<BTree>)],
@@ -348,7 +350,7 @@ fn thought_within(
     };
     let columns: Vec<usize> = index.key.iter().map(|part| part.column).collect();
     let fixed = columns.iter().take_while(|column| is_fixed(**column)).count();
-    // A range ends what a seek goes by.
+    // A seek uses no key columns after the first range.
     let used = &columns[..(fixed + 1).min(columns.len())];
     let tests: Vec<ColumnPredicate> = assumed.iter().filter(|test| used.contains(&test.column)).cloned().collect();
     let (all, pages) = counts_of(table, trees);
@@ -361,7 +363,7 @@ fn thought_within(
 /// The trees of some of an index's partitions.
 ///
 /// # Errors
-/// One cannot be opened.
+/// If one cannot be opened.
 pub(crate) fn trees_of(
     table: &HeapTable,
     index: &Index,
@@ -376,14 +378,15 @@ pub(crate) fn trees_of(
     Ok(trees)
 }
 
-/// Whether an index's leaves have all columns that are read. Where a row lies, only the base's say.
+/// Whether an index's leaves have all columns that are read. Only those of the base (heap or clustered index) have the
+/// row's RID column.
 pub(crate) fn covers(table: &Table, index: &Index, leaf: &IndexLeaf, projection: &[usize]) -> bool {
     index.kind == IndexKind::Clustered
         || projection.iter().all(|&column| column < table.columns.len() && leaf.position_of(column).is_some())
 }
 
-/// The ranges of an index's keys that conditions leave, rising and apart; `None` if they say nothing of its first
-/// column.
+/// The ranges of an index's keys that conditions leave, ascending and disjoint. `None` if there is no condition on its
+/// first column.
 fn ranges_of(table: &Table, index: &Index, leaf: &IndexLeaf, predicates: &[ColumnPredicate]) -> Option<Vec<KeyRange>> {
     if predicates.iter().any(|predicate| predicate.test == Test::Never) {
         return Some(Vec::new());
@@ -424,7 +427,7 @@ fn ranges_of(table: &Table, index: &Index, leaf: &IndexLeaf, predicates: &[Colum
     Some(prefixes.iter().map(|prefix| KeyRange::prefix(prefix)).collect())
 }
 
-/// Between which values of a column of a key rows are wanted: normalised, each with whether it is in the range.
+/// The range of a key column: each end normalised, with whether it is inclusive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Ends {
     from: Option<(Vec<u8>, bool)>,
@@ -432,12 +435,12 @@ struct Ends {
 }
 
 impl Ends {
-    /// What these tests of a column leave; `None` if they give no range.
+    /// The range that tests of a column leave; `None` if none of them gives a range.
     fn of<'t>(sql_type: SqlType, key: &KeyColumn, tests: impl Iterator<Item = &'t Test>) -> Option<Ends> {
         let (mut low, mut high): (Option<Limit>, Option<Limit>) = (None, None);
         for test in tests {
             if let Test::Range { low: from, high: to } = test {
-                // Of several, the first: the conditions stay above.
+                // The first of several bounds. The conditions are evaluated again above.
                 low = low.or_else(|| from.clone());
                 high = high.or_else(|| to.clone());
             }
@@ -455,7 +458,7 @@ impl Ends {
         Some(Ends { from: encoded(first)?, to: encoded(last)? })
     }
 
-    /// The keys that go on so behind `prefix`.
+    /// The keys with `prefix` followed by values in this range.
     fn behind(&self, prefix: &[u8]) -> KeyRange {
         let bound = |end: &Option<(Vec<u8>, bool)>| -> Bound<Vec<u8>> {
             match end {
@@ -471,7 +474,7 @@ impl Ends {
 }
 
 impl AccessPath {
-    /// Whether it leads to all rows of the table, or to those of some of its partitions.
+    /// Whether it reads all rows of the table, or of some of its partitions.
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             AccessPath::Scan { partitions } => !partitions.is_empty(),
@@ -481,10 +484,11 @@ impl AccessPath {
 }
 
 impl SeekPath {
-    /// All rows of these partitions of the table, in the order of an index; `None` if the index has no such partitions.
+    /// All rows of these partitions of the table, in the order of an index. `None` if the index does not have the same
+    /// partitions.
     ///
     /// # Errors
-    /// A tree cannot be opened.
+    /// If a tree cannot be opened.
     pub(crate) fn whole(
         table: &HeapTable,
         at: usize,
@@ -509,7 +513,7 @@ impl SeekPath {
         Ok(Some(SeekPath { index: at, leaf, trees, ranges: vec![KeyRange::all()], covers, rows, pages }))
     }
 
-    /// The same without the keys whose first column, if it may be NULL, is NULL.
+    /// Restricts the path to keys whose first column is not NULL. The path is unchanged if that column cannot be NULL.
     #[must_use]
     pub(crate) fn without_nulls(self) -> SeekPath {
         let mut null = Vec::new();
@@ -524,18 +528,18 @@ impl SeekPath {
         SeekPath { ranges: vec![KeyRange::new(from, to)], ..self }
     }
 
-    /// Rows of a page of the index, on average.
+    /// The average number of rows on a page of the index.
     pub(crate) fn page_rows(&self) -> f64 {
         let count = |of: fn(&BTree) -> u64| self.trees.iter().map(|(_, tree)| of(tree)).sum::<u64>() as f64;
         count(|tree| tree.hobt().row_count()) / count(|tree| tree.hobt().data_pages()).max(1.0)
     }
 
-    /// Whether it is all of the index.
+    /// Whether it reads the whole index.
     pub(crate) fn is_whole(&self) -> bool {
         self.ranges.len() == 1 && self.ranges[0] == KeyRange::all()
     }
 
-    /// Where the leaves have a column of the table.
+    /// The position of a column of the table in the leaves; `None` if the leaves do not have it.
     pub(crate) fn leaf_column(&self, column: usize) -> Option<usize> {
         self.leaf.columns.iter().position(|each| *each == LeafColumn::Table(column))
     }

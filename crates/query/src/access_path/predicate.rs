@@ -1,7 +1,7 @@
-//! What a condition says of one column of a table, as far as an index or a partition function can use it.
+//! Extracts from a condition the predicates on single columns of a table that an index or a partition function can use.
 //!
-//! The conditions stay where they are: what is found here may leave rows in that they refuse, and never leaves one out
-//! that they let through.
+//! The conditions themselves stay in the plan. A predicate may accept rows that its condition rejects, but never
+//! rejects a row that the condition accepts.
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Column, ScalarValue};
@@ -14,19 +14,19 @@ use hobt_types::{Collation, KeyColumn, SqlType, Value};
 use crate::cardinality::{Mark, mark_of};
 use crate::wrap::{Kernel, Operation};
 
-/// What a column is compared with.
+/// The other side of a comparison with a column.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Comparand {
     /// A value of the column's type.
     Value(Value),
-    /// The bytes by which the value compares: a text's sort key, or a binary without zeros at its end.
+    /// The bytes by which the value compares: a text's sort key, or a binary without trailing zeros.
     Compared(Vec<u8>),
-    /// One that estimates do not know.
+    /// A value that estimates do not know.
     Unknown,
 }
 
 impl Comparand {
-    /// Appends its normalised key; `None` where it has none.
+    /// Appends its normalised key; `None` if it has none.
     pub(crate) fn encode(&self, sql_type: SqlType, key: &KeyColumn, out: &mut Vec<u8>) -> Option<()> {
         match self {
             Comparand::Unknown => None,
@@ -42,48 +42,48 @@ impl Comparand {
     }
 }
 
-/// A bound and whether it is in the range.
+/// A bound, and whether it is inclusive.
 pub(crate) type Limit = (Comparand, bool);
 
-/// What a condition says of a column.
+/// The test of a predicate.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Test {
-    /// It has one of these values, at least one.
+    /// The column has one of these values; there is at least one.
     Equal(Vec<Comparand>),
-    /// It is between these bounds, one of which is there at least.
+    /// The column is between these bounds; there is at least one.
     Range { low: Option<Limit>, high: Option<Limit> },
-    /// It is NULL.
+    /// The column is NULL.
     Null,
-    /// No row fulfils it.
+    /// No row satisfies it.
     Never,
 }
 
 /// A condition on one column.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct ColumnPredicate {
-    /// The column's place in the table.
+    /// The column's index in the table.
     pub(crate) column: usize,
     pub(crate) test: Test,
-    /// The collation by which it compares text.
+    /// The collation under which text compares.
     pub(crate) collation: Option<Collation>,
 }
 
-/// A column in a form that compares like it.
+/// A column, in a form whose comparisons are those of the column.
 #[derive(Clone, Copy)]
 struct Operand {
     column: usize,
     collation: Option<Collation>,
-    /// What integers it was widened to.
+    /// The wider integer type that it was converted to.
     widened: Option<SqlType>,
     is_compared: bool,
 }
 
-/// What a condition says of a table's columns.
+/// The predicates on a table's columns in a condition.
 pub(crate) fn predicates(table: &Table, schema: &SchemaRef, condition: &Expr) -> Vec<ColumnPredicate> {
     Reader { table, schema, is_estimate: false }.all_of(condition)
 }
 
-/// What estimates take the same condition to say.
+/// As [`predicates`], with the constants that estimates assume.
 pub(crate) fn assumed_predicates(table: &Table, schema: &SchemaRef, condition: &Expr) -> Vec<ColumnPredicate> {
     Reader { table, schema, is_estimate: true }.all_of(condition)
 }
@@ -95,7 +95,7 @@ pub(crate) fn text_column(table: &Table, schema: &SchemaRef, expr: &Expr) -> Opt
     is_text.then_some(operand.column)
 }
 
-/// The conditions that one operation joins by AND; `None` where it is none.
+/// The operands of a junction operation by AND; `None` for any other expression.
 pub(super) fn all_of(condition: &Expr) -> Option<&[Expr]> {
     let Expr::ScalarFunction(call) = condition else { return None };
     let operation = call.func.inner().downcast_ref::<Kernel>()?.operation();
@@ -105,7 +105,7 @@ pub(super) fn all_of(condition: &Expr) -> Option<&[Expr]> {
 struct Reader<'t> {
     table: &'t Table,
     schema: &'t SchemaRef,
-    /// Whether constants are what estimates take them to be.
+    /// Whether constants have the values that estimates assume.
     is_estimate: bool,
 }
 
@@ -164,7 +164,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Conditions joined by OR that all name values of one column.
+    /// A predicate from conditions joined by OR that all list values of one column.
     fn alternatives(&self, condition: &Expr) -> Option<ColumnPredicate> {
         let mut parts = Vec::new();
         flatten(condition, &mut parts);
@@ -218,7 +218,7 @@ impl Reader<'_> {
         Some(if rises { Test::Range { low: limit, high: None } } else { Test::Range { low: None, high: limit } })
     }
 
-    /// A column, or what of it compares.
+    /// The column in an expression whose comparisons are those of the column.
     fn operand(&self, expr: &Expr) -> Option<Operand> {
         match expr {
             Expr::Column(Column { name, .. }) => {
@@ -242,7 +242,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A column that was converted so that every value is kept.
+    /// A column after a conversion that keeps every value.
     fn converted(&self, inner: Operand, from: SqlType, to: SqlType) -> Option<Operand> {
         if inner.is_compared || inner.widened.is_some() || self.table.columns[inner.column].sql_type != from {
             return None;
@@ -260,7 +260,7 @@ impl Reader<'_> {
         (width(from)? < width(to)?).then_some(Operand { widened: Some(to), ..inner })
     }
 
-    /// What a constant is beside a column; `None` for an expression that is none.
+    /// A constant relative to a column; `None` for an expression that is not constant.
     fn constant(&self, operand: Operand, expr: &Expr) -> Option<Compared> {
         let Expr::Literal(value, _) = expr else { return None };
         match mark_of(expr).filter(|_| self.is_estimate) {
@@ -314,7 +314,7 @@ pub(crate) fn is_wider_text(from: SqlType, to: SqlType) -> bool {
     from.is_text() && to.is_text() && characters(to) >= characters(from)
 }
 
-/// What a literal is beside a column.
+/// A literal relative to a column.
 enum Compared {
     Value(Comparand),
     /// Below every value of the column's type.

@@ -15,7 +15,7 @@ use super::comparison::{has_key, key};
 use super::{Binder, Clause, Site};
 use crate::wrap::{Kernel, Operation, OrderedStringAgg, SqlAggregate};
 
-/// The aggregates, groupings and windows that a `SELECT`'s clauses use.
+/// The aggregates, groupings and windows in the clauses of a `SELECT`.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     /// Aggregates with the columns that stand for them.
@@ -28,7 +28,7 @@ pub(super) struct Collector {
     pub(super) types: Vec<(Column, SqlType)>,
 }
 
-/// An aggregate ready to be called, in a group or over a window.
+/// An aggregate that can be called, in a group or over a window.
 pub(super) struct AggregateCall {
     pub(super) function: AggregateUDF,
     pub(super) arguments: Vec<Expr>,
@@ -62,7 +62,7 @@ pub(super) fn aggregate_kind(name: &str) -> Option<(AggregateKind, &'static str)
 /// A wrapped aggregate of crate `functions`.
 ///
 /// # Errors
-/// 8117.
+/// Error 8117.
 pub(super) fn wrapped(
     kind: AggregateKind,
     input: SqlType,
@@ -78,7 +78,7 @@ pub(super) fn plain_call(function: AggregateUDF, arguments: Vec<Expr>) -> Expr {
     Expr::AggregateFunction(AggregateFunction::new_udf(function.into(), arguments, false, None, vec![], None))
 }
 
-/// The error of an aggregate where its clause takes none.
+/// The error of an aggregate in a clause that allows none.
 fn misplaced(clause: Clause) -> SqlError {
     match clause {
         Clause::On => SqlError::new(
@@ -115,7 +115,7 @@ impl Binder<'_> {
         let position = call.span.position;
         let inner = Site { clause: Clause::Aggregate, collector: None, ..site };
         let Some(collector) = site.collector else {
-            // It belongs to the groups of the query around, which may have it.
+            // It may belong to the groups of the enclosing query.
             let is_outer = |call: &AggregateCall| {
                 call.arguments.iter().any(Expr::contains_outer)
                     && call.arguments.iter().all(|argument| argument.column_refs().is_empty())
@@ -149,7 +149,7 @@ impl Binder<'_> {
         Ok(BoundExpr::new(Expr::Column(column), result, nullable, position).with_collation(collation))
     }
 
-    /// The arguments of an aggregate and its function.
+    /// Binds the arguments of an aggregate and chooses its function.
     pub(super) fn aggregate_call(
         &self,
         (kind, name): (AggregateKind, &'static str),
@@ -224,7 +224,7 @@ impl Binder<'_> {
                 return Err(at(SqlError::new(10757, message)));
             }
         };
-        // The least and the greatest of distinct values are those of all values.
+        // MIN and MAX of the distinct values are those of all values.
         let distinct = distinct && !matches!(kind, AggregateKind::Min | AggregateKind::Max);
         Ok(AggregateCall {
             function,
@@ -238,7 +238,7 @@ impl Binder<'_> {
         })
     }
 
-    /// Puts the keys of `WITHIN GROUP` before the arguments; whether each sorts downwards.
+    /// Puts the keys of `WITHIN GROUP` before the arguments; returns whether each is descending.
     fn ordered_arguments(
         &self,
         order: &[OrderItem],
@@ -251,7 +251,7 @@ impl Binder<'_> {
         Ok(descending)
     }
 
-    /// `GROUPING(x)` and `GROUPING_ID(x, …)`: a column for each argument, put together bit by bit.
+    /// `GROUPING(x)` and `GROUPING_ID(x, …)`: a column for each argument, combined bit by bit.
     pub(super) fn grouping_function(
         &self,
         call: &FunctionCall,
@@ -296,7 +296,7 @@ impl Binder<'_> {
         })
     }
 
-    /// The sort expressions of an `ORDER BY` inside an expression; constants sort nothing.
+    /// The sort expressions of an `ORDER BY` inside an expression; constants are left out.
     pub(super) fn inner_order(&self, items: &[OrderItem], site: Site<'_>) -> Result<Vec<SortExpr>, SqlError> {
         let mut order = Vec::with_capacity(items.len());
         for item in items {
@@ -318,7 +318,7 @@ impl Binder<'_> {
 /// The separator of `STRING_AGG`.
 ///
 /// # Errors
-/// 8116 for one that is not text.
+/// 8116 if it is not text.
 fn string_agg_separator(separator: BoundExpr) -> Result<BoundExpr, SqlError> {
     let position = separator.position;
     if separator.is_untyped_null() {
@@ -330,7 +330,7 @@ fn string_agg_separator(separator: BoundExpr) -> Result<BoundExpr, SqlError> {
     }
 }
 
-/// A value that `STRING_AGG` joins: what is not text is converted, as Microsoft's page says, to `nvarchar`.
+/// A value that `STRING_AGG` joins. A value that is not text is converted to `nvarchar`, as Microsoft documents.
 fn as_text(value: Expr, from: SqlType, position: Position) -> Expr {
     match from.is_text() {
         true => value,
@@ -341,7 +341,7 @@ fn as_text(value: Expr, from: SqlType, position: Position) -> Expr {
     }
 }
 
-/// Whether an expression is made of constants alone.
+/// Whether an expression consists of constants only.
 pub(super) fn is_constant_text(expression: &Expression) -> bool {
     match expression {
         Expression::Literal { .. } => true,
@@ -354,7 +354,8 @@ pub(super) fn is_constant_text(expression: &Expression) -> bool {
     }
 }
 
-/// 5308, 5309: a constant is no order; one that could be a column's place has a number of its own.
+/// Errors 5308 and 5309: a constant is not a valid order. One that could be a column's position has an error number of
+/// its own.
 fn constant_order(value: &Value, sql_type: SqlType) -> SqlError {
     let (number, what) = match (value, sql_type) {
         (Value::Int(1..), SqlType::Int) => (5308, "integer indices"),
@@ -367,7 +368,7 @@ fn constant_order(value: &Value, sql_type: SqlType) -> SqlError {
     SqlError::new(number, message)
 }
 
-/// `(SELECT NULL)`, `(SELECT 1)`: the way to say "in no order".
+/// Whether an expression is `(SELECT NULL)`, `(SELECT 1)` or the like, which means "in no order".
 fn is_constant_subquery(expression: &Expression) -> bool {
     use hobt_tsql::ast::{QueryBody, SelectItem};
     let Expression::Subquery { query, .. } = expression else { return false };

@@ -1,7 +1,8 @@
 //! `CROSS APPLY` and `OUTER APPLY`.
 //!
-//! What does not read the left side is an ordinary join. A `SELECT` without `FROM` and a `VALUES` list become columns
-//! of the left side's rows. The rest is a lateral join, which DataFusion turns into an ordinary one where it can.
+//! A right side that does not read the left one is joined in the ordinary way. A `SELECT` without `FROM` and a `VALUES`
+//! list become columns of the left side's rows. Anything else is a lateral join, which DataFusion turns into an
+//! ordinary one if it can.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType, ScalarValue};
@@ -56,13 +57,14 @@ impl Binder<'_> {
             let columns = left.schema().columns().into_iter().chain(right.schema().columns());
             let columns = columns.map(Expr::Column).collect();
             let lateral = join(left, LogicalPlan::Subquery(subquery_of(right)), join_type, always)?;
-            // What DataFusion needs for the join comes out of it too, under names that it may use a second time.
+            // The join may add columns that it needs to its output, under names that it may use again; this projection
+            // drops them.
             LogicalPlan::Projection(Projection::try_new(columns, shared(lateral)).map_err(sql_error_of)?)
         };
         Ok((plan, both(left_scope, right_scope, is_outer, step)?))
     }
 
-    /// `APPLY (VALUES (…), (…))` over the left side's columns: each left row once for each row of the list.
+    /// `APPLY (VALUES (…), (…))` over the left side's columns: each left row is repeated for each row of the list.
     fn apply_values(
         &self,
         left: &LogicalPlan,
@@ -123,7 +125,7 @@ impl Binder<'_> {
         Ok(Some((plan.clone(), Body::of(plan, columns))))
     }
 
-    /// Puts what stood over a single row over the left side instead.
+    /// Moves the nodes above a single row to the left side.
     fn add_columns(
         &self,
         left: LogicalPlan,
@@ -154,7 +156,7 @@ impl Binder<'_> {
     }
 }
 
-/// Both sides' sources.
+/// The sources of both sides.
 fn both(mut left: Scope, right: Scope, padded: bool, step: &JoinStep) -> Result<Scope, SqlError> {
     let count = left.tables.len();
     left.extend(right).map_err(|error| error.at(step.span.position))?;
@@ -166,8 +168,8 @@ fn both(mut left: Scope, right: Scope, padded: bool, step: &JoinStep) -> Result<
     Ok(left)
 }
 
-/// What stands over the single row of a query without `FROM`, from the outside in; `None` for any other query. A filter
-/// takes away rows that `OUTER APPLY` would have to keep.
+/// The nodes above the single row of a query without `FROM`, from the outside in; `None` for any other query. With
+/// `OUTER APPLY` there must be no filter, because it would remove rows that must be kept.
 fn layers_of(plan: &LogicalPlan, is_outer: bool) -> Option<Vec<&LogicalPlan>> {
     let mut layers = Vec::new();
     let mut node = plan;
@@ -196,7 +198,7 @@ fn layers_of(plan: &LogicalPlan, is_outer: bool) -> Option<Vec<&LogicalPlan>> {
     }
 }
 
-/// An expression that stood in a subquery, now beside the columns it read from outside.
+/// An expression of a subquery, rewritten to read its outer columns directly.
 fn localize(expr: Expr, scope: &Scope) -> Result<Expr, SqlError> {
     expr.transform_down(|node| match node {
         Expr::OuterReferenceColumn(_, column) if scope.columns().any(|known| known.column == column) => {

@@ -13,7 +13,7 @@ use super::folding::{self, Operands};
 use super::{Binder, Site};
 use crate::wrap::{Kernel, Operation};
 
-/// The operator in crate `functions`' words.
+/// The operator of crate `functions`.
 pub(super) fn operator_of(operator: ArithmeticOperator) -> BinaryOperator {
     match operator {
         ArithmeticOperator::Add => BinaryOperator::Add,
@@ -69,7 +69,7 @@ impl Binder<'_> {
 fn negate(bound: BoundExpr, position: Position) -> Result<BoundExpr, SqlError> {
     let sql_type = unary_minus_result(bound.sql_type).map_err(|error| error.at(position))?;
     let negative = match (&bound.literal, sql_type) {
-        // What int cannot hold is left to the kernel, which says so when it runs.
+        // A result beyond `int` is left to the kernel, which raises the error at run time.
         (Some(Value::Int(value)), SqlType::Int) => {
             value.checked_neg().filter(|value| i32::try_from(*value).is_ok()).map(Value::Int)
         }
@@ -95,7 +95,7 @@ fn negate(bound: BoundExpr, position: Position) -> Result<BoundExpr, SqlError> {
 /// `left operator right`.
 ///
 /// # Errors
-/// 8117, 402, 206, 257 for types that do not go together.
+/// 8117, 402, 206, 257 for types that cannot be combined.
 pub(super) fn binary(
     left: BoundExpr,
     operator: BinaryOperator,
@@ -117,7 +117,8 @@ pub(super) fn binary(
     Ok(folding::operator(BoundExpr::new(expr, result, nullable, start).with_collation(collation), operands))
 }
 
-/// Gives an untyped NULL the other side's type, and an integer constant beside a decimal its digits' precision.
+/// Gives an untyped NULL the type of the other side, and an integer constant beside a decimal the precision of its
+/// digits.
 fn settle(left: BoundExpr, right: BoundExpr) -> Result<(BoundExpr, BoundExpr), SqlError> {
     let is_decimal = |bound: &BoundExpr| matches!(bound.sql_type, SqlType::Decimal { .. });
     if left.is_untyped_null() && !right.is_untyped_null() {

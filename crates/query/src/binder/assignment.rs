@@ -1,9 +1,9 @@
-//! `SELECT @v = x, …`: what the variables get, row by row and from left to right.
+//! `SELECT @v = x, …`: the values of the variables, computed row by row and from left to right.
 //!
 //! A value that reads a variable which its own `SELECT` assigns depends on the rows before it, so no plan can compute
-//! it. While such a value is bound, the variable is a placeholder. The plan then gives the columns and subqueries that
-//! the value reads, and the value is computed on each row as it comes, over those columns and what the variables hold
-//! by then:
+//! it. While such a value is bound, the variable is a placeholder. The plan then returns the columns and subqueries
+//! that the value reads. When a row arrives, the value is computed from these columns and the current values of the
+//! variables:
 //!
 //! ```text
 //! SELECT @s = COALESCE(@s + ', ', '') + name, @n = n + 1 FROM t
@@ -11,8 +11,8 @@
 //!     each row  @s := COALESCE(@s + ', ', '') + part_3; @n := expr_2
 //! ```
 //!
-//! Where no value does that, the last row alone counts. Outside the select list, and within aggregates, a variable has
-//! the value that it had before the statement.
+//! If no value does that, only the last row counts. Outside the select list, and within aggregates, a variable has the
+//! value from before the statement.
 
 use std::sync::Arc;
 
@@ -43,20 +43,20 @@ use crate::wrap::{external, sql_error_of};
 #[derive(Clone, Debug)]
 pub(super) struct AssignedVariable {
     pub(super) name: VariableName,
-    /// What it holds before the statement.
+    /// Its value before the statement.
     pub(super) before: TypedValue,
 }
 
-/// The variables that the `SELECT` around an expression assigns.
+/// The variables that the enclosing `SELECT` assigns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Assigned<'p> {
     pub(super) variables: &'p [AssignedVariable],
-    /// Whether a subquery lies between the `SELECT` and the expression.
+    /// Whether the expression is in a subquery of that `SELECT`.
     pub(super) in_subquery: bool,
 }
 
 impl Assigned<'_> {
-    /// The variable as the row at hand finds it; `None` for one that is not assigned.
+    /// The variable, as it is when the current row is processed; `None` if it is not assigned.
     ///
     /// # Errors
     /// "Not supported" in a subquery, whose rows are computed before those of the `SELECT`.
@@ -87,7 +87,7 @@ impl AssignedVariable {
     }
 }
 
-/// The column that a variable is beside the plan's; none of these has a name that begins with `@`.
+/// The column of a variable, beside the plan's columns, whose names never begin with `@`.
 pub(super) fn column_of(variable: &str) -> String {
     variable.to_lowercase()
 }
@@ -99,7 +99,7 @@ fn in_subquery(variable: &str) -> SqlError {
 /// Whether an expression, or a subquery in it, reads a variable that its `SELECT` assigns.
 pub(super) fn reads_assigned(expr: &Expr) -> bool {
     let reads = |node: &Expr| matches!(node, Expr::Placeholder(_)) || plan_of(node).is_some_and(plan_reads_assigned);
-    // The walk itself cannot fail.
+    // The closure never returns an error.
     expr.exists(|node| Ok(reads(node))).unwrap_or(true)
 }
 
@@ -114,17 +114,17 @@ fn plan_reads_assigned(plan: &LogicalPlan) -> bool {
     found || visited.is_err()
 }
 
-/// What the values of a `SELECT` are made of, when some of them need to be computed row by row.
+/// The values of a `SELECT` of which some must be computed row by row.
 #[derive(Debug, Default)]
 pub(super) struct RowValues {
     /// The values over the plan's columns and the placeholders; `None` for an item that the plan computes.
     pub(super) values: Vec<Option<Expr>>,
-    /// What the plan has to give for them, under these names.
+    /// The columns that the plan must return for them, with their names.
     pub(super) parts: Vec<(Expr, String)>,
 }
 
 impl RowValues {
-    /// Whether the plan does not compute the item of this place.
+    /// Whether the item with this index is computed row by row.
     pub(super) fn has(&self, place: usize) -> bool {
         self.values.get(place).is_some_and(Option::is_some)
     }
@@ -139,7 +139,7 @@ impl RowValues {
 #[derive(Clone, Debug)]
 pub(super) struct Assignment {
     variable: usize,
-    /// Over the columns of the plan and the placeholders.
+    /// An expression over the columns of the plan and the placeholders.
     value: Expr,
     position: Position,
 }
@@ -155,7 +155,7 @@ impl Binder<'_> {
     /// The variables that a `SELECT` assigns, each once.
     ///
     /// # Errors
-    /// 137 for one that is not declared.
+    /// 137 if one is not declared.
     pub(super) fn assigned_variables(&self, select: &Select) -> Result<Vec<AssignedVariable>, SqlError> {
         let assigned = select.items.iter().filter_map(|item| match item {
             SelectItem::Assign { variable, .. } => Some(variable),
@@ -167,7 +167,7 @@ impl Binder<'_> {
     /// Variables by their names, each once.
     ///
     /// # Errors
-    /// 137 for one that is not declared.
+    /// 137 if one is not declared.
     pub(super) fn variables_named<'n>(
         &self,
         names: impl Iterator<Item = &'n VariableName>,
@@ -186,10 +186,10 @@ impl Binder<'_> {
         Ok(variables)
     }
 
-    /// Takes the values that depend on the rows before out of the select list; a NULL stays in the place of each.
+    /// Removes the values that depend on earlier rows from the select list, and leaves NULL in their place.
     ///
     /// # Errors
-    /// "Not supported" where a subquery reads an assigned variable.
+    /// "Not supported" if a subquery reads an assigned variable.
     pub(super) fn take_row_values(&self, items: &mut [Item]) -> Result<RowValues, SqlError> {
         let mut taken = RowValues::default();
         for item in items {
@@ -200,7 +200,7 @@ impl Binder<'_> {
             });
             taken.values.push(value.transpose()?);
         }
-        // A subquery that no value is computed around.
+        // A subquery that reads an assigned variable itself.
         let reads = |(part, _): &(Expr, String)| match plan_of(part) {
             Some(plan) => plan_reads_assigned(plan),
             None => false,
@@ -211,7 +211,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A value whose columns and subqueries are columns of their own, which `parts` gets.
+    /// Replaces the columns and subqueries in a value by columns of their own, which are added to `parts`.
     fn take_parts(&self, expr: Expr, parts: &mut Vec<(Expr, String)>) -> Result<Expr, SqlError> {
         let rewritten = expr.transform_down(|node| {
             if !matches!(node, Expr::Column(_)) && plan_of(&node).is_none() {
@@ -233,7 +233,7 @@ impl Binder<'_> {
         rewritten.map(|rewritten| rewritten.data).map_err(sql_error_of)
     }
 
-    /// The assignments of a select list, whose columns the plan has.
+    /// The assignments of a select list, whose values are columns of the plan or computed row by row.
     pub(super) fn assignments(
         &self,
         select: &Select,
@@ -253,7 +253,7 @@ impl Binder<'_> {
     }
 }
 
-/// An expression over columns and variables, ready to be computed on batches that have both.
+/// An expression over columns and variables, compiled for batches that have both.
 pub(super) fn physical(value: Expr, columns: &DFSchema) -> Result<Arc<dyn PhysicalExpr>, SqlError> {
     let value = value.transform_down(|node| match node {
         Expr::Placeholder(variable) => Ok(Transformed::yes(Expr::Column(Column::new_unqualified(variable.id)))),
@@ -264,7 +264,7 @@ pub(super) fn physical(value: Expr, columns: &DFSchema) -> Result<Arc<dyn Physic
     create_physical_expr(&value, columns, &ExecutionProps::new(), &context).map_err(sql_error_of)
 }
 
-/// One assignment, ready to be computed.
+/// One assignment, compiled.
 #[derive(Clone, Debug)]
 struct Step {
     variable: usize,
@@ -272,18 +272,18 @@ struct Step {
     position: Position,
 }
 
-/// A `SELECT` that fills variables: its rows, and what they hold after the rows taken so far.
+/// A `SELECT` that assigns variables: its query, and the values of the variables after the rows processed so far.
 #[derive(Clone, Debug)]
 pub struct BoundAssignments {
-    /// The query that gives the rows.
+    /// The query that returns the rows.
     pub query: BoundQuery,
-    /// Whether a row's values depend on the rows before it; otherwise the last one decides.
+    /// Whether a row's values depend on the rows before it; otherwise only the last row counts.
     pub is_row_by_row: bool,
     variables: Vec<AssignedVariable>,
     steps: Vec<Step>,
     /// The columns of the query, then the variables.
     schema: SchemaRef,
-    /// What the variables hold; `None` before the first row.
+    /// The values of the variables; `None` before the first row.
     current: Option<Vec<ArrayRef>>,
 }
 
@@ -308,10 +308,10 @@ impl BoundAssignments {
         Ok(BoundAssignments { query, is_row_by_row, variables, steps, schema, current: None })
     }
 
-    /// Takes in rows of the query.
+    /// Processes rows of the query.
     ///
     /// # Errors
-    /// Those of the values; what the rows before assigned stays.
+    /// Those of the values; what earlier rows assigned is kept.
     pub fn take(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
         let rows = batch.num_rows();
         let first = if self.is_row_by_row { 0 } else { rows.saturating_sub(1) };
@@ -341,10 +341,10 @@ impl BoundAssignments {
         Ok(())
     }
 
-    /// The variables and what they hold, if there was a row.
+    /// The variables and their values, if there was a row.
     ///
     /// # Errors
-    /// An internal error when a value is not of its variable's type.
+    /// An internal error if a value is not of its variable's type.
     pub fn values(&self) -> Result<Vec<(&VariableName, TypedValue)>, SqlError> {
         let current = self.current.iter().flatten();
         let values = self.variables.iter().zip(current).map(|(variable, array)| {
@@ -355,7 +355,7 @@ impl BoundAssignments {
     }
 }
 
-/// A value that must be known before the rows, where it reads a variable that is not.
+/// Refuses a value that must be known before any row, but reads an assigned variable.
 ///
 /// # Errors
 /// "Not supported".

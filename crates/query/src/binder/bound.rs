@@ -1,4 +1,4 @@
-//! What binding gives: expressions with their types, and queries with their columns.
+//! The results of binding: expressions with their types, and queries with their columns.
 
 use arrow::array::Array;
 use datafusion::common::ScalarValue;
@@ -11,7 +11,7 @@ use hobt_types::{Collation, SqlType, Value};
 use crate::cardinality::marked;
 use crate::wrap::sql_error_of;
 
-/// How strongly an expression insists on its collation.
+/// The precedence of an expression's collation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Coercibility {
     /// Constants, variables and functions: any other collation wins.
@@ -27,7 +27,7 @@ pub enum Coercibility {
 pub struct ExprCollation {
     /// The collation.
     pub collation: Collation,
-    /// How strongly it is meant.
+    /// Its precedence.
     pub coercibility: Coercibility,
 }
 
@@ -43,10 +43,10 @@ impl ExprCollation {
         ExprCollation { collation: collation.unwrap_or_default(), coercibility: Coercibility::Implicit }
     }
 
-    /// The collation under which the two meet.
+    /// The collation of an operation on both.
     ///
     /// # Errors
-    /// 468 when both insist equally on different ones.
+    /// 468 if both have the same precedence and different collations.
     pub fn meet(self, other: ExprCollation, operation: &str) -> Result<ExprCollation, SqlError> {
         if self.coercibility != other.coercibility {
             return Ok(if self.coercibility > other.coercibility { self } else { other });
@@ -65,27 +65,27 @@ impl ExprCollation {
     }
 }
 
-/// What a constant is in the text, where that changes its type.
+/// The kind of a constant in the text, if that affects its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Constant {
     /// Not a constant, or one of no special kind.
     No,
     /// The word `NULL`: it takes any type.
     Null,
-    /// An integer: beside a decimal it is as narrow as its digits.
+    /// An integer: combined with a decimal, its precision is the number of its digits.
     Integer,
 }
 
-/// What estimates take a constant to be where that is not its value.
+/// What estimates assume for a constant instead of its value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Assumed {
-    /// Any value, as frequent as values are on average.
+    /// Any value, with the average frequency of values.
     Unknown,
-    /// Another one of its type.
+    /// Another value of its type.
     Value(Value),
 }
 
-/// An expression with everything that T-SQL knows of it.
+/// An expression with its type and all properties that T-SQL defines.
 #[derive(Clone, Debug)]
 pub struct BoundExpr {
     /// The value, in the carrier of `sql_type`.
@@ -94,22 +94,22 @@ pub struct BoundExpr {
     pub sql_type: SqlType,
     /// Whether it can be NULL.
     pub nullable: bool,
-    /// Its collation; of no meaning where `sql_type` is not text.
+    /// Its collation; meaningless if `sql_type` is not text.
     pub collation: ExprCollation,
-    /// Its value, when it is known.
+    /// Its value, if it is known.
     pub literal: Option<Value>,
-    /// Whether the text alone gives that value, so that what is made of it is a constant, too.
+    /// Whether the text alone determines that value, so that an expression over it is constant too.
     pub foldable: bool,
-    /// What estimates take it to be, where that is not its value.
+    /// What estimates assume instead of its value.
     pub assumed: Option<Assumed>,
-    /// What it is in the text.
+    /// The kind of constant that it is in the text.
     pub constant: Constant,
-    /// Where it stands.
+    /// Its position in the text.
     pub position: Position,
 }
 
 impl BoundExpr {
-    /// An expression without a known value.
+    /// An expression whose value is not known.
     pub fn new(expr: Expr, sql_type: SqlType, nullable: bool, position: Position) -> BoundExpr {
         BoundExpr {
             expr,
@@ -124,10 +124,10 @@ impl BoundExpr {
         }
     }
 
-    /// A known value that estimates take to be something else.
+    /// A known value for which estimates assume something else.
     ///
     /// # Errors
-    /// An internal error when the assumed value is not one of its type.
+    /// An internal error if the assumed value is not of its type.
     pub(crate) fn assuming(mut self, assumed: Assumed) -> Result<BoundExpr, SqlError> {
         if let Expr::Literal(value, _) = self.expr {
             let other = match &assumed {
@@ -143,7 +143,7 @@ impl BoundExpr {
     /// A known value.
     ///
     /// # Errors
-    /// An internal error when the value is not one of the type.
+    /// An internal error if the value is not of the type.
     pub fn literal(value: Value, sql_type: SqlType, position: Position) -> Result<BoundExpr, SqlError> {
         let expr = Expr::Literal(scalar_of(&value, sql_type)?, None);
         let mut bound = BoundExpr::new(expr, sql_type, value.is_null(), position);
@@ -151,7 +151,7 @@ impl BoundExpr {
         Ok(bound)
     }
 
-    /// The word `NULL`.
+    /// The keyword `NULL`.
     ///
     /// # Errors
     /// None in practice, as [`BoundExpr::literal`].
@@ -161,12 +161,12 @@ impl BoundExpr {
         Ok(bound)
     }
 
-    /// Whether this is the word `NULL`, which takes any type.
+    /// Whether this is the keyword `NULL`, which takes any type.
     pub fn is_untyped_null(&self) -> bool {
         self.constant == Constant::Null
     }
 
-    /// The same with a collation.
+    /// Sets the collation.
     #[must_use]
     pub fn with_collation(mut self, collation: ExprCollation) -> BoundExpr {
         self.collation = collation;
@@ -177,7 +177,7 @@ impl BoundExpr {
 /// A value as DataFusion's constant, in its type's carrier.
 ///
 /// # Errors
-/// An internal error when the value is not one of the type.
+/// An internal error if the value is not of the type.
 pub fn scalar_of(value: &Value, sql_type: SqlType) -> Result<ScalarValue, SqlError> {
     let array = value_to_array(value, sql_type)?;
     debug_assert_eq!(array.len(), 1);

@@ -1,8 +1,9 @@
-//! `UPDATE` and `DELETE` of the one row that has a key: `WHERE` says what each column of a unique index is equal to.
+//! `UPDATE` and `DELETE` of a single row by its key: `WHERE` has an equation for each column of a unique index. Also
+//! reading such a row.
 //!
-//! What is bound here are expressions alone, for [`Formula`](crate::formula::Formula)s: those of the key read no
-//! column, the others read the columns of the row. `None` is the answer to everything that is not of this simple form;
-//! the statement then goes the way of all queries, and that says what is wrong with it.
+//! Only expressions are bound here, for [`Formula`](crate::formula::Formula)s: those of the key read no column, the
+//! others read the columns of the row. Everything that is not of this simple form returns `None`. The statement is then
+//! executed as an ordinary query, which also reports its errors.
 
 use hobt_base::SqlError;
 use hobt_catalog::{Table, TableColumn};
@@ -18,31 +19,31 @@ use super::row_rules::{RowScope, rule_columns};
 use super::scope::{Names, same_name};
 use super::{Binder, Clause, Site};
 
-/// The row that a condition names, and what else it says of it.
+/// The row that a condition identifies, and the other expressions on it.
 #[derive(Debug)]
 pub struct BoundRow {
-    /// The values of the key's columns, in its order. Integers may be of another integer type than their columns.
+    /// The values of the key's columns, in its order. Integers may have a different integer type than their columns.
     pub key: Vec<BoundExpr>,
-    /// What else must be true of the row: a `bit`.
+    /// The remaining condition on the row: a `bit`.
     pub rest: Option<BoundExpr>,
-    /// The columns that change, by their places in the table, and what they become in their types.
+    /// The columns that change, by their indexes in the table, and their new values, of the columns' types.
     pub values: Vec<(usize, BoundExpr)>,
-    /// What is read of the row, with the variables that it is assigned to, if it is.
+    /// The values that are read from the row, each with the variable that it is assigned to, if any.
     pub read: Vec<(Option<VariableName>, BoundExpr)>,
 }
 
-/// What a statement does with the row that it names.
+/// What a statement does with the row.
 #[derive(Clone, Copy)]
 pub enum RowUse<'s> {
-    /// Changes it, or with no assignments takes it away.
+    /// Changes it; without assignments, deletes it.
     Change(&'s [Assignment]),
     /// Reads it: a select list.
     Read(&'s [SelectItem]),
 }
 
 impl Binder<'_> {
-    /// Binds the condition of a statement that reads or changes rows of `table`, named `name` in it, and what it does
-    /// with them; `key` are the places of a unique index's columns.
+    /// Binds the condition of a statement that reads or changes rows of `table`, which is called `name` in it, and its
+    /// expressions over the row. `key` has the indexes of a unique index's columns.
     pub fn bind_row_by_key(
         &self,
         table: &Table,
@@ -110,8 +111,8 @@ impl Binder<'_> {
         Some((variable, bound))
     }
 
-    /// What a column of a key is equal to, in the type in which the two compare, if that is the column's: else not all
-    /// that are equal to the value have its key.
+    /// The value that a column of a key is equal to. `None` unless the two compare in the column's type, because
+    /// otherwise rows with other keys may be equal to the value.
     fn value_of_key(&self, value: &Expression, column: &TableColumn) -> Option<BoundExpr> {
         let bound = self.bind_scalar(value).ok()?;
         if Binder::needs_query(&bound) {
@@ -120,7 +121,7 @@ impl Binder<'_> {
         let (collation, column) = (ExprCollation::of_column(column.collation), column.sql_type);
         let both = |is: fn(&SqlType) -> bool| is(&bound.sql_type) && is(&column);
         if both(|sql_type| sql_type.is_text()) {
-            // Under another collation than the column's other texts are equal.
+            // Under another collation than the column's, different texts are equal.
             let met = collation.meet(bound.collation, "equal to").ok()?;
             return (met.collation == collation.collation).then_some(bound);
         }
@@ -159,7 +160,7 @@ impl Binder<'_> {
     }
 }
 
-/// The column, by what `place_of` knows of it, and the value of a condition `column = value`.
+/// The column, found by `place_of`, and the value of a condition `column = value`.
 fn key_value<'c>(
     condition: &'c Condition,
     table: &str,
@@ -177,7 +178,7 @@ fn key_value<'c>(
     }
 }
 
-/// Whether a column is named without its table, or with this name of it.
+/// Whether a column is unqualified, or qualified with this name of the table.
 fn is_of(column: &ColumnName, table: &str) -> bool {
     let qualifier = column.qualifier.as_ref();
     qualifier.is_none_or(|qualifier| qualifier.as_simple().is_some_and(|name| name.is(table)))

@@ -1,4 +1,4 @@
-//! `CASE` and what is short for it: `IIF`, `COALESCE`, `NULLIF`, `ISNULL`, `CHOOSE`.
+//! `CASE` and its short forms: `IIF`, `COALESCE`, `NULLIF`, `ISNULL`, `CHOOSE`.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::Case;
@@ -13,14 +13,14 @@ use super::convert::{implicit, unify};
 use super::folding::{self, Operands, Shape};
 use super::{Binder, Site};
 
-/// 1 where a condition is true, 0 otherwise.
+/// 1 if a condition is true, 0 otherwise.
 pub(super) fn bit_of(condition: Expr, position: Position) -> BoundExpr {
     let bit = |value| Box::new(Expr::Literal(ScalarValue::UInt8(Some(value)), None));
     let expr = Expr::Case(Case::new(None, vec![(Box::new(condition), bit(1))], Some(bit(0))));
     BoundExpr::new(expr, SqlType::Bit, false, position)
 }
 
-/// `CASE WHEN c THEN r … ELSE e END`, the results brought to their common type.
+/// `CASE WHEN c THEN r … ELSE e END`, with the results converted to their common type.
 fn searched(
     conditions: Vec<Expr>,
     mut results: Vec<BoundExpr>,
@@ -42,7 +42,7 @@ fn searched(
     folding::choice(conditions, results, otherwise, shape)
 }
 
-/// Whether a value is not NULL, or, without `known`, is.
+/// Whether a value is not NULL, or with `known` false, whether it is NULL.
 fn is_known(bound: &BoundExpr, known: bool) -> Expr {
     let operand = Box::new(bound.expr.clone());
     let condition = if known { Expr::IsNotNull(operand) } else { Expr::IsNull(operand) };
@@ -121,7 +121,7 @@ impl Binder<'_> {
             .at(position));
         }
         let (mut bound, sql_type) = unify(bound, "COALESCE").map_err(|error| error.at(position))?;
-        // As of a CASE; ISNULL alone makes a column of SELECT INTO NOT NULL ("COALESCE", comparing COALESCE and
+        // As for a CASE; only ISNULL makes a column of SELECT INTO NOT NULL ("COALESCE", comparing COALESCE and
         // ISNULL).
         let nullable = bound.iter().any(|argument| argument.nullable);
         let collation = bound.first().map(|argument| argument.collation).unwrap_or_default();
@@ -151,7 +151,7 @@ impl Binder<'_> {
         folding::choice(vec![equal], vec![shape.null()?], Some(left), shape)
     }
 
-    /// `ISNULL(x, y)`: the type of `x`.
+    /// `ISNULL(x, y)`, of the type of `x`.
     pub(super) fn is_null_function(
         &self,
         value: BoundExpr,

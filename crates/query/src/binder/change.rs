@@ -1,16 +1,17 @@
-//! `UPDATE` and `DELETE` as queries: one row for each row that changes, where it lies and what it becomes.
+//! `UPDATE` and `DELETE` as queries, which return one row for each row that changes: its RID or key, and its new
+//! values.
 //!
 //! ```text
 //!   UPDATE t SET a = s.x FROM t JOIN s ON … WHERE …
 //!     ──►  SELECT place, t.a, t.b, …, s.x FROM t JOIN s ON … WHERE …
 //! ```
 //!
-//! The target is the source of `FROM` that the statement names: by its alias, or by its table's name where one source
-//! has that table under an alias. A target that `FROM` does not have is one more source. A join can bring a row of the
-//! target more than once; whoever takes the rows keeps the first, as T-SQL leaves open which one counts.
+//! The target is the source of `FROM` that the statement names: by its alias, or by its table's name if one source has
+//! that table under an alias. If `FROM` does not have the target, it is added as a source. A join can return a row of
+//! the target more than once. The executor then uses the first, since T-SQL leaves open which one counts.
 //!
-//! Leaves to others: new values and variables (`change_values`), `OUTPUT` (`change_output`), which rows stand behind a
-//! source (`stored`), changing them.
+//! Not done here: new values and variables (`change_values`), `OUTPUT` (`change_output`), finding the stored rows
+//! behind a source (`stored`), changing the rows.
 
 use std::sync::Arc;
 
@@ -39,17 +40,18 @@ use crate::wrap::sql_error_of;
 /// The rows of an `UPDATE` or `DELETE`.
 #[derive(Clone, Debug)]
 pub struct BoundChange {
-    /// One row for each row to change. Its first column says where that lies; it is NULL where an outer join has none.
+    /// One row for each row to change. Its first column is the position of that row, which is NULL if an outer join has
+    /// no row.
     pub query: BoundQuery,
     /// The table that is changed: a [`HeapTable`].
     pub provider: Arc<dyn TableProvider>,
-    /// Whether the query can bring a row more than once.
+    /// Whether the query can return a row more than once.
     pub repeats: bool,
-    /// How many different rows count; `None` where the query has no more of them.
+    /// How many different rows to change; `None` if the query itself has no more than that.
     pub limit: Option<RowLimit>,
-    /// For each column of the table the query's column that has what it was; `None` for one that nobody reads.
+    /// For each column of the table, the query's column with its old value; `None` if that is not read.
     pub before: Vec<Option<usize>>,
-    /// What the rows become; `None` for a `DELETE`.
+    /// The new values of the rows; `None` for a `DELETE`.
     pub values: Option<BoundValues>,
     /// `OUTPUT`.
     pub output: Option<BoundOutput>,
@@ -64,13 +66,14 @@ impl BoundChange {
         stored_table(&self.provider)
     }
 
-    /// Says what is to be done with rows of the target that others are changing, before the query is planned.
+    /// Sets how the scan treats rows of the target that other transactions are changing. Must be called before the
+    /// query is planned.
     ///
     /// # Errors
     /// As [`BoundChange::table`].
     pub fn watch_unseen(&self) -> Result<(), SqlError> {
         let Some(unseen) = self.table()?.unseen() else { return Ok(()) };
-        // So many of a hundred are counted with all there are.
+        // A percentage needs the count of all rows.
         let is_counted = matches!(self.limit, Some(RowLimit::Percent(_)));
         unseen.use_so(match !is_counted && is_row_by_row(&self.query.plan, unseen) {
             true => UnseenUse::Shown,
@@ -80,21 +83,21 @@ impl BoundChange {
     }
 }
 
-/// A provider as the stored table that it is.
+/// The stored table of a provider.
 pub(super) fn stored_table(provider: &Arc<dyn TableProvider>) -> Result<&HeapTable, SqlError> {
     provider.downcast_ref::<HeapTable>().ok_or_else(|| SqlError::internal("a row's place in what is no stored table"))
 }
 
-/// The columns that a query of changes gets.
+/// The columns that a query of changes must return.
 #[derive(Default)]
 pub(super) struct Parts {
-    /// The columns under their names.
+    /// The columns, with their names.
     exprs: Vec<(Expr, String)>,
     kinds: Vec<ResultColumn>,
 }
 
 impl Parts {
-    /// The place of a value among the columns. A column of a source has one place, however often it is added.
+    /// Adds a value, and returns its index among the columns. A column of a source is added only once.
     pub(super) fn add(&mut self, binder: &Binder<'_>, value: BoundExpr) -> usize {
         let is_column = matches!(value.expr, Expr::Column(_));
         if let Some(known) = self.exprs.iter().position(|(known, _)| is_column && *known == value.expr) {
@@ -112,7 +115,7 @@ impl Parts {
     }
 }
 
-/// The clauses that `UPDATE` and `DELETE` have in common.
+/// The clauses that `UPDATE` and `DELETE` share.
 struct Clauses<'s> {
     with: &'s [CommonTableExpression],
     top: Option<&'s Top>,
@@ -125,7 +128,7 @@ struct Clauses<'s> {
 pub(super) struct Target<'p> {
     pub(super) plan: LogicalPlan,
     pub(super) scope: Scope,
-    /// The target's place among the sources.
+    /// The target's index among the sources.
     pub(super) place: usize,
     pub(super) stored: StoredRows,
     pub(super) names: Names<'p>,
@@ -141,7 +144,7 @@ impl Target<'_> {
 }
 
 impl Binder<'_> {
-    /// Binds an `UPDATE`; `into` are the columns that its `OUTPUT … INTO` fills.
+    /// Binds an `UPDATE`. `into` has the columns that its `OUTPUT … INTO` fills.
     ///
     /// # Errors
     /// As [`Binder::bind_query`]; also 157, 264, 4403, 4405, 4406, 8102 and 8154.
@@ -232,7 +235,7 @@ impl Binder<'_> {
         Ok(BoundChange { query, provider: stored.provider, repeats, limit, before, values, output })
     }
 
-    /// The query whose columns are the parts.
+    /// The query whose columns are `parts`.
     pub(super) fn changes(
         &self,
         plan: LogicalPlan,
@@ -248,7 +251,7 @@ impl Binder<'_> {
         Ok((BoundQuery { plan, columns: parts.kinds, into: None, is_cacheable }, values))
     }
 
-    /// The rows that a statement may change.
+    /// Binds the rows that a statement may change.
     fn target<'p>(&self, clauses: &Clauses<'_>) -> Result<Target<'p>, SqlError> {
         let ChangeTarget { name, hints, span } = clauses.target;
         let position = span.position;
@@ -287,7 +290,8 @@ impl Binder<'_> {
     }
 }
 
-/// What the sources of a statement that changes one of them see: the common table expressions before it.
+/// The names that the sources of a changing statement can use: its common table expressions. The sources must also give
+/// the positions of their rows.
 pub(super) fn names_for<'p>(with: &[CommonTableExpression]) -> Names<'p> {
     let mut names = Names { places: true, ..Names::default() };
     for definition in with {
@@ -298,10 +302,10 @@ pub(super) fn names_for<'p>(with: &[CommonTableExpression]) -> Names<'p> {
     names
 }
 
-/// Refuses hints that a target cannot have.
+/// Refuses hints that a target may not have.
 ///
 /// # Errors
-/// 1065.
+/// Error 1065.
 pub(super) fn check_target_hints(hints: &[TableHint]) -> Result<(), SqlError> {
     if hints.iter().any(|hint| matches!(hint, TableHint::NoLock | TableHint::ReadUncommitted)) {
         let message = "The NOLOCK and READUNCOMMITTED lock hints are not allowed for target tables of INSERT, UPDATE, \
@@ -311,19 +315,19 @@ pub(super) fn check_target_hints(hints: &[TableHint]) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Where the rows to change lie.
+/// The position of the rows to change.
 ///
 /// # Errors
-/// The target is no stored table.
+/// If the target is not a stored table.
 pub(super) fn place_of(target: &Target<'_>) -> Result<BoundExpr, SqlError> {
     let sql_type = place_type(stored_table(&target.stored.provider)?.table());
     Ok(BoundExpr::new(Expr::Column(target.stored.place.clone()), sql_type, true, target.position))
 }
 
-/// The rows behind a target.
+/// The stored rows behind a target.
 ///
 /// # Errors
-/// 259, 4403, 4405, 4406.
+/// Errors 259, 4403, 4405, 4406.
 pub(super) fn rows_of(stored: &Stored, name: &str) -> Result<StoredRows, SqlError> {
     let (number, message) = match stored {
         Stored::Rows(rows) if !stored_table(&rows.provider)?.table().is_system => return Ok((**rows).clone()),
@@ -348,7 +352,7 @@ pub(super) fn rows_of(stored: &Stored, name: &str) -> Result<StoredRows, SqlErro
     Err(SqlError::new(number, message))
 }
 
-/// 4406.
+/// Error 4406.
 pub(super) fn derived_field(name: &str) -> SqlError {
     let message = format!(
         "Update or insert of view or function '{name}' failed because it contains a derived or constant field."
@@ -356,7 +360,7 @@ pub(super) fn derived_field(name: &str) -> SqlError {
     SqlError::new(4406, message)
 }
 
-/// A target's name as messages print it.
+/// A target's name as messages show it.
 pub(super) fn written(name: &TargetName) -> String {
     match name {
         TargetName::Object(name) => name.name.value.clone(),
@@ -381,7 +385,7 @@ pub(super) fn source_of(target: &ChangeTarget, alias: Option<&Identifier>) -> Ta
     }
 }
 
-/// The sources between joins and commas, in the order in which their scopes come.
+/// The sources between joins and commas, in the order of their scopes.
 fn leaves<'s>(sources: &'s [TableSource], all: &mut Vec<&'s TableSource>) {
     for source in sources {
         match source {
@@ -394,10 +398,10 @@ fn leaves<'s>(sources: &'s [TableSource], all: &mut Vec<&'s TableSource>) {
     }
 }
 
-/// The source that a target means; `None` if there is none.
+/// The index of the source that a target names; `None` if there is none.
 ///
 /// # Errors
-/// 8154 where several have the target's table, each under an alias of its own.
+/// 8154 if several sources have the target's table, each under an alias of its own.
 fn named_source(target: &TargetName, sources: &[TableSource]) -> Result<Option<usize>, SqlError> {
     let mut all = Vec::new();
     leaves(sources, &mut all);
@@ -411,7 +415,7 @@ fn named_source(target: &TargetName, sources: &[TableSource]) -> Result<Option<u
     }
 }
 
-/// Whether a source goes by the target's name.
+/// Whether a source has the target's name.
 fn is_called(source: &TableSource, target: &TargetName) -> bool {
     let alias = match (source, target) {
         (TableSource::Table(table), TargetName::Object(_)) if table.alias.is_none() => {
@@ -429,7 +433,7 @@ fn is_called(source: &TableSource, target: &TargetName) -> bool {
     matches!((alias, name.as_simple()), (Some(alias), Some(name)) if same_name(&alias.value, &name.value))
 }
 
-/// Whether a source is the target's table, whatever it is called.
+/// Whether a source is the target's table, under any alias.
 fn has_table(source: &TableSource, target: &TargetName) -> bool {
     match (source, target) {
         (TableSource::Table(table), TargetName::Object(name)) => is_same_object(&table.name, name),
@@ -438,7 +442,7 @@ fn has_table(source: &TableSource, target: &TargetName) -> bool {
     }
 }
 
-/// Whether two names mean one object; a part that one of them leaves out is taken to agree.
+/// Whether two names denote one object; a part that one of them omits counts as equal.
 fn is_same_object(left: &ObjectName, right: &ObjectName) -> bool {
     let agree = |left: &Option<Identifier>, right: &Option<Identifier>| match (left, right) {
         (Some(left), Some(right)) => same_name(&left.value, &right.value),

@@ -1,7 +1,7 @@
 //! `OUTPUT`: expressions over the rows as they were (`deleted`) and as they are (`inserted`), and over the other
 //! sources of the statement.
 //!
-//! What goes into a row is known when it has been checked and padded, so these expressions are no part of the plan:
+//! The final values of a row are known only after checking and padding, so these expressions are not part of the plan:
 //! they are computed on the changed rows, column by column.
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::subquery::has_subquery;
 use super::{Binder, Clause, Site};
 use crate::wrap::sql_error_of;
 
-/// The rows that `OUTPUT` can name.
+/// The pseudo-tables and columns that `OUTPUT` can name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutputTable {
     /// `inserted`: the rows as they are now.
@@ -52,7 +52,7 @@ pub enum OutputInput {
 /// The type of `$action`.
 pub const ACTION_TYPE: SqlType = SqlType::NVarChar(MaxLength::Limited(10));
 
-/// What a statement puts out for each row that it changed.
+/// Computes the output of a statement for each row that it changed.
 #[derive(Clone, Debug)]
 pub struct BoundOutput {
     /// The columns.
@@ -64,7 +64,7 @@ pub struct BoundOutput {
 }
 
 impl BoundOutput {
-    /// The table's columns that are read as they were.
+    /// The table's columns whose old values are read.
     pub(super) fn deleted_columns(&self) -> Vec<usize> {
         let deleted = self.inputs.iter().filter_map(|input| match input {
             OutputInput::Deleted(column) => Some(*column),
@@ -73,10 +73,10 @@ impl BoundOutput {
         deleted.collect()
     }
 
-    /// What is put out for `rows` rows, whose columns `column` gives.
+    /// The output for `rows` rows, whose columns `column` gives.
     ///
     /// # Errors
-    /// Those of the expressions, and what `column` returns.
+    /// Those of the expressions, and those of `column`.
     pub fn evaluate(
         &self,
         rows: usize,
@@ -95,30 +95,30 @@ impl BoundOutput {
     }
 }
 
-/// A column of the target that `inserted` and `deleted` have.
+/// A column of the target in `inserted` and `deleted`.
 pub(super) struct OutputColumn {
     /// The column of the source.
     pub(super) column: ScopeColumn,
-    /// Which of the table's columns it is; `None` for one that a view or common table expression computes.
+    /// The index of the table's column; `None` for one that a view or common table expression computes.
     pub(super) stored: Option<usize>,
 }
 
-/// A column of `inserted` or `deleted`, under a name of its own.
+/// A column of `inserted` or `deleted`, under an internal name.
 struct Pseudo {
     column: Column,
     sql_type: SqlType,
     input: PseudoInput,
 }
 
-/// What it is.
+/// The source of a [`Pseudo`] column.
 enum PseudoInput {
     Known(OutputInput),
-    /// A column that the source computes from the row as it was.
+    /// A column that the source computes from the old row.
     Computed(BoundExpr),
 }
 
 impl Binder<'_> {
-    /// Binds the `OUTPUT` of an `INSERT` into `columns`; `into` are the columns that its `INTO` fills.
+    /// Binds the `OUTPUT` of an `INSERT` into `columns`. `into` has the columns that its `INTO` fills.
     ///
     /// # Errors
     /// 120, 121, 158, 10705 and those of the expressions.
@@ -143,8 +143,8 @@ impl Binder<'_> {
         self.bind_output(output, &tables, &columns, Scope::default(), &mut Parts::default(), into)
     }
 
-    /// Binds `OUTPUT` over the rows of `tables`, which have the columns `columns`, and over the sources `others`, of
-    /// which `parts` gets what it reads.
+    /// Binds `OUTPUT` over the rows of `tables`, with the columns `columns`, and over the sources `others`. The columns
+    /// of `others` that it reads are added to `parts`.
     pub(super) fn bind_output(
         &self,
         output: &Output,
@@ -240,7 +240,7 @@ impl Binder<'_> {
         Ok(items)
     }
 
-    /// The items in the types of the columns that take them.
+    /// The items, converted to the types of the columns that take them.
     fn assigned_items(
         &self,
         items: Vec<(Option<String>, BoundExpr)>,

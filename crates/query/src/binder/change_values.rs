@@ -1,8 +1,8 @@
-//! `SET` of an `UPDATE`: what the rows become, and what variables get on the way.
+//! `SET` of an `UPDATE`: the new values of columns and variables.
 //!
-//! All values read the row as it was. A value that reads a variable which the statement itself assigns depends on the
-//! rows before it: as with `SELECT @v = …` (see `assignment`), such values are computed row by row as the rows come,
-//! the others by the plan. `@v = c = x` gives the variable what the column gets.
+//! All values are computed from the row as it was. A value that reads a variable which the statement itself assigns
+//! depends on the rows before it. As with `SELECT @v = …` (see `assignment`), such values are computed row by row when
+//! the rows arrive, the others by the plan. `@v = c = x` assigns the same value to the variable and the column.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use super::select::Item;
 use super::{Binder, Clause, Site};
 use crate::wrap::sql_error_of;
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug)]
 enum Source<T> {
     /// A column of the plan.
@@ -44,13 +44,13 @@ struct Step {
     column: Option<usize>,
     /// The variable.
     variable: Option<usize>,
-    /// The value, in the column's type, or in the variable's where there is no column.
+    /// The value, in the column's type, or in the variable's type if there is no column.
     source: Source<Expr>,
     sql_type: SqlType,
     position: Position,
 }
 
-/// The assignments of an `UPDATE`, before its plan is made.
+/// The assignments of an `UPDATE`, before its plan is built.
 pub(super) struct NewValues {
     steps: Vec<Step>,
     variables: Vec<AssignedVariable>,
@@ -62,7 +62,7 @@ impl NewValues {
         self.steps.iter().any(|step| step.column == Some(column))
     }
 
-    /// The assignments over the rows of a plan.
+    /// Compiles the assignments for the rows of a plan.
     pub(super) fn over(self, plan: &LogicalPlan) -> Result<BoundValues, SqlError> {
         let NewValues { steps, variables } = self;
         let mut fields: Vec<Field> =
@@ -90,7 +90,7 @@ impl NewValues {
     }
 }
 
-/// The way of a value into a variable of another type.
+/// Converts a value for a variable of another type.
 #[derive(Clone, Debug)]
 struct IntoVariable {
     variable: usize,
@@ -108,7 +108,7 @@ impl IntoVariable {
         Ok(IntoVariable { variable, schema, convert: physical(converted.expr, &named)? })
     }
 
-    /// A variable's value from an array of one.
+    /// The variable's value, from an array of length one.
     fn convert(&self, value: ArrayRef) -> Result<ArrayRef, SqlError> {
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![value])
             .map_err(|error| SqlError::internal(error.to_string()))?;
@@ -126,24 +126,25 @@ struct ReadyStep {
     position: Position,
 }
 
-/// What the rows of an `UPDATE` become.
+/// Computes the new values of the rows of an `UPDATE`.
 #[derive(Clone, Debug)]
 pub struct BoundValues {
     steps: Vec<ReadyStep>,
     variables: Vec<AssignedVariable>,
     /// The columns of the query, then the variables.
     schema: SchemaRef,
-    /// What the variables hold, an array of one each; empty before the first row.
+    /// The values of the variables, an array of length one each; empty before the first row.
     current: Vec<ArrayRef>,
 }
 
 impl BoundValues {
-    /// The columns that the statement sets, by their places in the table.
+    /// The columns that the statement sets, by their indexes in the table.
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         self.steps.iter().filter_map(|step| step.column)
     }
 
-    /// The new values of some rows: the table's columns that change, each with an array of the batch's length.
+    /// Computes the new values of a batch of rows: each changed column of the table, with an array of the batch's
+    /// length.
     ///
     /// # Errors
     /// Those of the values that are computed row by row.
@@ -173,7 +174,7 @@ impl BoundValues {
         Ok(values)
     }
 
-    /// As [`BoundValues::take`], one row after the other.
+    /// As [`BoundValues::take`], row by row.
     fn take_in_turn(&mut self, batch: &RecordBatch) -> Result<Vec<(usize, ArrayRef)>, SqlError> {
         let mut pieces: Vec<Vec<ArrayRef>> = self.steps.iter().map(|_| Vec::new()).collect();
         for row in 0..batch.num_rows() {
@@ -208,10 +209,10 @@ impl BoundValues {
         Ok(values)
     }
 
-    /// The variables and what they hold, if there was a row.
+    /// The variables and their values, if there was a row.
     ///
     /// # Errors
-    /// An internal error when a value is not of its variable's type.
+    /// An internal error if a value is not of its variable's type.
     pub fn variables(&self) -> Result<Vec<(VariableName, TypedValue)>, SqlError> {
         let values = self.variables.iter().zip(&self.current).map(|(variable, array)| {
             let sql_type = variable.sql_type();
@@ -223,7 +224,7 @@ impl BoundValues {
 }
 
 impl Binder<'_> {
-    /// Binds the assignments of an `UPDATE` and adds to `parts` what they need of the plan.
+    /// Binds the assignments of an `UPDATE`, and adds to `parts` the columns that they need from the plan.
     ///
     /// # Errors
     /// 137, 157, 207, 264, 4104, 4406, 8102 and those of the values.
@@ -274,7 +275,7 @@ impl Binder<'_> {
         Ok(NewValues { steps, variables })
     }
 
-    /// The column that an assignment names: its places among the target's columns and among the table's.
+    /// The column that an assignment names: its indexes among the target's columns and among the table's.
     pub(super) fn assigned_column(&self, name: &ColumnName, target: &Target<'_>) -> Result<(usize, usize), SqlError> {
         let source = &target.scope.tables[target.place];
         let at = |error: SqlError| error.at(name.position());
@@ -305,7 +306,7 @@ impl Binder<'_> {
         Ok((shown, column))
     }
 
-    /// The value of an assignment in the type of the column, or of the variable where there is no column.
+    /// The value of an assignment, in the type of the column, or of the variable if there is no column.
     pub(super) fn assigned_value(
         &self,
         assignment: &Assignment,
@@ -334,7 +335,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A column's `DEFAULT`; NULL without.
+    /// A column's `DEFAULT`; NULL if it has none.
     pub(super) fn default_value(
         &self,
         target: &Target<'_>,
@@ -351,7 +352,7 @@ impl Binder<'_> {
     }
 }
 
-/// 271.
+/// Error 271.
 pub fn cannot_be_modified(column: &str) -> SqlError {
     let text = format!(
         "The column \"{column}\" cannot be modified because it is either a computed column or is the result of a UNION \
@@ -360,7 +361,7 @@ pub fn cannot_be_modified(column: &str) -> SqlError {
     SqlError::new(number::COMPUTED_COLUMN, text)
 }
 
-/// 264.
+/// Error 264.
 pub(super) fn set_twice(name: &str) -> SqlError {
     let text = format!(
         "The column name '{name}' is specified more than once in the SET clause or column list of an INSERT. A column \

@@ -1,4 +1,4 @@
-//! Comparison: both sides in one Arrow type, text by its collation's key.
+//! Comparisons: both sides are converted to one Arrow type, and text compares by its collation's sort key.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
@@ -12,7 +12,7 @@ use super::folding::{self, Operands};
 use crate::cardinality::marked;
 use crate::wrap::{Kernel, Operation};
 
-/// The operator of a comparison, or of its negation.
+/// DataFusion's operator for a comparison, or for its negation.
 pub(super) fn engine_operator(operator: ComparisonOperator, negated: bool) -> Operator {
     match (operator, negated) {
         (ComparisonOperator::Equal, false) | (ComparisonOperator::NotEqual, true) => Operator::Eq,
@@ -24,7 +24,7 @@ pub(super) fn engine_operator(operator: ComparisonOperator, negated: bool) -> Op
     }
 }
 
-/// The operator as messages about collations name it.
+/// The operator's name in messages about collations.
 fn operation_name(operator: Operator) -> &'static str {
     match operator {
         Operator::Eq => "equal to",
@@ -51,7 +51,7 @@ fn text_key(bound: &BoundExpr, collation: Collation) -> Expr {
     key_of(bound, known, Operation::SortKey(collation))
 }
 
-/// The key of a value that `known` knows, or what `operation` makes of it.
+/// The key of a value, if `known` can compute it; otherwise the call of `operation` that computes it.
 fn key_of(bound: &BoundExpr, known: impl Fn(&Value) -> Option<ScalarValue>, operation: Operation) -> Expr {
     let Some(value) = bound.literal.as_ref().and_then(&known) else {
         return Kernel::call(operation, vec![bound.expr.clone()], bound.position);
@@ -63,12 +63,12 @@ fn key_of(bound: &BoundExpr, known: impl Fn(&Value) -> Option<ScalarValue>, oper
     }
 }
 
-/// Whether values of the type can be equal without being the same, so that they compare by a key.
+/// Whether values of the type can be equal without being identical, so that they compare by a key.
 pub(super) fn has_key(sql_type: SqlType) -> bool {
     sql_type.is_text() || matches!(sql_type, SqlType::VarBinary(_))
 }
 
-/// What sorts, groups and joins like the expression: its key when the type has one, itself otherwise.
+/// The expression that sorts, groups and joins like `bound`: its key if the type has one, otherwise itself.
 pub(super) fn key(bound: &BoundExpr) -> Expr {
     match bound.sql_type {
         SqlType::VarBinary(_) => binary_key(bound),
@@ -77,7 +77,8 @@ pub(super) fn key(bound: &BoundExpr) -> Expr {
     }
 }
 
-/// The bytes by which a `varbinary` compares: the shorter of two counts as padded with zeros, so none at the end count.
+/// The bytes by which a `varbinary` compares. The shorter of two values counts as padded with zeros, so trailing zeros
+/// are removed.
 fn binary_key(bound: &BoundExpr) -> Expr {
     let known = |value: &Value| match value {
         Value::Null => Some(ScalarValue::BinaryView(None)),
@@ -89,7 +90,7 @@ fn binary_key(bound: &BoundExpr) -> Expr {
     key_of(bound, known, Operation::BinaryKey)
 }
 
-/// `time` and the types with a date do not meet.
+/// The error if `time` is combined with a type that has a date.
 fn incompatible(left: SqlType, right: SqlType, operation: &str) -> Option<SqlError> {
     let is_time = |sql_type| matches!(sql_type, SqlType::Time { .. });
     let clash = left.is_temporal() && right.is_temporal() && is_time(left) != is_time(right);
@@ -100,10 +101,10 @@ fn incompatible(left: SqlType, right: SqlType, operation: &str) -> Option<SqlErr
     })
 }
 
-/// The two sides of a comparison in one Arrow type.
+/// The two sides of a comparison, converted to one Arrow type.
 ///
 /// # Errors
-/// 206, 257, 402 for types that do not compare, 468 for collations that conflict.
+/// 206, 257, 402 for types that cannot be compared; 468 for conflicting collations.
 pub(super) fn comparable(left: BoundExpr, right: BoundExpr, operation: &str) -> Result<(Expr, Expr), SqlError> {
     let is_decimal = |bound: &BoundExpr| matches!(bound.sql_type, SqlType::Decimal { .. });
     let (left, right) = if left.constant == Constant::Integer && is_decimal(&right) {

@@ -1,8 +1,8 @@
 //! Conditions.
 //!
-//! `NOT` is pushed down to the comparisons, so every subquery stands where it makes its clause true or not: a row is
-//! kept, a branch taken, only by what is true, and there unknown and false are one. So a subquery's condition needs two
-//! values only, and `NOT IN` spells out what NULL does.
+//! `NOT` is pushed down to the comparisons. So every subquery stands where it matters only whether its condition is
+//! true: a row is kept, or a branch taken, only if the condition is true, and unknown counts as false. So a subquery's
+//! condition needs only two values, and `NOT IN` tests for NULL explicitly.
 
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
@@ -20,10 +20,10 @@ use super::subquery::has_subquery;
 use super::{Binder, Site};
 use crate::wrap::{Kernel, Operation};
 
-/// More operands than this of one `AND` or `OR` are evaluated side by side.
+/// An `AND` or `OR` with more operands than this is evaluated by one kernel, not as a tree.
 const WIDE: usize = 64;
 
-/// Operands joined by one operator, in a tree as flat as it can be.
+/// Operands joined by one operator, in a balanced tree.
 pub(super) fn balanced(mut operands: Vec<Expr>, operator: Operator) -> Option<Expr> {
     while operands.len() > 1 {
         let mut next = Vec::with_capacity(operands.len().div_ceil(2));
@@ -46,10 +46,10 @@ fn negate_if(expr: Expr, negated: bool) -> Expr {
 /// Operands joined by `AND` or `OR`, however many there are.
 ///
 /// # Errors
-/// 8631; an internal one where there is no operand.
+/// Error 8631; an internal error if there is no operand.
 fn joined(mut operands: Vec<Expr>, operator: Operator, position: Position) -> Result<Expr, SqlError> {
-    // DataFusion takes a long chain apart and makes a tree of it that is as deep as it is long. What it has to see,
-    // because it makes a join of it, stays as it is.
+    // DataFusion splits a long chain and rebuilds it as a tree as deep as the chain is long. Operands that it must turn
+    // into joins stay visible to it.
     if operands.len() > WIDE {
         let is_seen = |part: &Expr| part.contains_outer() || has_subquery(part);
         let (seen, mut plain): (Vec<Expr>, Vec<Expr>) = operands.into_iter().partition(is_seen);
@@ -66,18 +66,18 @@ fn joined(mut operands: Vec<Expr>, operator: Operator, position: Position) -> Re
 }
 
 impl Binder<'_> {
-    /// A condition where only "true" counts.
+    /// Binds a condition of which only "true" counts.
     pub(super) fn condition(&self, condition: &Condition, site: Site<'_>) -> Result<Expr, SqlError> {
         self.truth(condition, false, true, site)
     }
 
-    /// The condition of a branch of a value (`CASE`, `IIF`), where only "true" counts too. It is no conjunct of its
-    /// clause: no join can leave out the rows of which it is not true.
+    /// Binds the condition of a branch (`CASE`, `IIF`), of which only "true" counts too. It is not a conjunct of its
+    /// clause: no join may drop the rows for which it is not true.
     pub(super) fn branch_condition(&self, condition: &Condition, site: Site<'_>) -> Result<Expr, SqlError> {
         self.truth(condition, false, false, site)
     }
 
-    /// `condition`, or its negation; `top` where it is a conjunct of its clause.
+    /// Binds `condition`, or its negation; `top` if it is a conjunct of its clause.
     fn truth(&self, condition: &Condition, negated: bool, top: bool, site: Site<'_>) -> Result<Expr, SqlError> {
         let bound = self.within(|| self.any_truth(condition, negated, top, site))?;
         Ok(folding::known(&bound).map_or(bound, folding::truth))
@@ -190,7 +190,8 @@ impl Binder<'_> {
             true => (keys.collect(), Vec::new()),
             false => keys.partition(is_known),
         };
-        // The simplifier meets and subtracts the lists of one operand as sets, which is right for constants alone.
+        // The simplifier intersects and subtracts the lists of one operand as sets, which is correct only for
+        // constants.
         let list = (!known.is_empty()).then(|| in_list(known));
         let all = list.into_iter().chain(others.into_iter().map(|other| operand.clone().eq(other))).collect();
         let any = joined(all, Operator::Or, position)?;

@@ -1,5 +1,5 @@
-//! Conversions between types: left out where the carrier already says the same, native where no value can fail or
-//! change, and a kernel of crate `functions` otherwise.
+//! Conversions between types. They are omitted if the carrier has the same representation, native if no value can fail
+//! or change, and kernels of crate `functions` otherwise.
 
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Cast;
@@ -11,10 +11,10 @@ use hobt_types::{MaxLength, SqlType, Value};
 use super::bound::{Assumed, BoundExpr, Constant};
 use crate::wrap::{Kernel, Operation};
 
-/// Converts without being asked: in operators, comparisons, `CASE`, set operators.
+/// An implicit conversion: in operators, comparisons, `CASE`, set operators.
 ///
 /// # Errors
-/// 206 and 257 where T-SQL does not convert by itself.
+/// 206 and 257 if T-SQL does not convert implicitly.
 pub(super) fn implicit(bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlError> {
     if bound.is_untyped_null() || bound.sql_type == to {
         return convert(bound, to, None, false);
@@ -27,7 +27,7 @@ pub(super) fn implicit(bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlEr
 /// `CAST`, `CONVERT` and their `TRY_` forms.
 ///
 /// # Errors
-/// 529 where T-SQL never converts.
+/// 529 if T-SQL does not allow the conversion.
 pub(super) fn explicit(
     bound: BoundExpr,
     to: SqlType,
@@ -73,7 +73,7 @@ fn convert(bound: BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> 
     })
 }
 
-/// The conversion of a known value; `None` where it fails, for then the error belongs to the run.
+/// The conversion of a known value; `None` if it fails, in which case the error is raised at run time.
 fn fold(bound: &BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> Option<BoundExpr> {
     let converted = |value: &Value| {
         let array = value_to_array(value, bound.sql_type).ok()?;
@@ -89,7 +89,7 @@ fn fold(bound: &BoundExpr, to: SqlType, style: Option<i32>, attempt: bool) -> Op
     }
 }
 
-/// Whether every value of `from` is a value of `to` with the same carrier and the same content.
+/// Whether every value of `from` is a value of `to` with the same carrier and representation.
 fn is_free(from: SqlType, to: SqlType) -> bool {
     match (from, to) {
         (SqlType::Bit, SqlType::TinyInt) => true,
@@ -103,7 +103,7 @@ fn is_free(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// Whether the declared length of `from` is within that of `to`.
+/// Whether the declared length of `from` is at most that of `to`.
 fn fits(from: SqlType, to: SqlType) -> bool {
     match (declared_length(from), declared_length(to)) {
         (_, Some(MaxLength::Max)) => true,
@@ -112,7 +112,7 @@ fn fits(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// Whether Arrow's own cast does it: widening of numbers, which loses nothing and never fails.
+/// Whether Arrow's own cast is used: for widening of numbers, which loses nothing and never fails.
 fn is_native(from: SqlType, to: SqlType) -> bool {
     let width = |sql_type| match sql_type {
         SqlType::TinyInt | SqlType::Bit => Some(1),
@@ -125,7 +125,7 @@ fn is_native(from: SqlType, to: SqlType) -> bool {
         (SqlType::Real, SqlType::Float) => true,
         (_, SqlType::Float) => from.is_integer(),
         (_, SqlType::Decimal { precision, scale }) => match as_decimal(from) {
-            // Arrow bounds a decimal cast of an integer by its type's digits, not by its values.
+            // Arrow checks a decimal cast of an integer by the digits of its type, not of its value.
             Some((p, s)) => s <= scale && p - s <= precision - scale,
             None => false,
         },
@@ -133,7 +133,7 @@ fn is_native(from: SqlType, to: SqlType) -> bool {
     }
 }
 
-/// Converts every expression to their common type.
+/// Converts all expressions to their common type.
 ///
 /// # Errors
 /// As [`implicit`].
@@ -159,7 +159,7 @@ pub(super) fn unify(items: Vec<BoundExpr>, operation: &str) -> Result<(Vec<Bound
     Ok((converted.collect::<Result<_, SqlError>>()?, common))
 }
 
-/// An integer constant as a decimal of exactly its digits: what it is beside a decimal operand.
+/// An integer constant as a decimal with exactly its digits, as it is used beside a decimal operand.
 ///
 /// # Errors
 /// None in practice: the digits hold the value.

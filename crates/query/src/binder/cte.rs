@@ -1,7 +1,7 @@
-//! Common table expressions: bound anew at each reference, so that every reference has names of its own.
+//! Common table expressions. Each reference is bound anew, so that it has internal names of its own.
 //!
-//! A recursive one is DataFusion's recursive query over a work table, with a column that counts the recursion so that
-//! it ends with error 530 in place of running forever.
+//! A recursive one becomes DataFusion's recursive query over a work table. A column counts the recursion, so that it
+//! ends with error 530 instead of running forever.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::scope::{Cte, CteList, Names, Scope, ScopeColumn, ScopeTable, same_nam
 use super::{Binder, shared, with_cte};
 use crate::wrap::{Kernel, Operation, sql_error_of};
 
-/// The common table expression called `name`.
+/// The common table expression with the name `name`.
 fn find<'l>(ctes: &'l CteList, name: &str) -> Option<&'l Cte> {
     let mut node = ctes.as_ref();
     while let Some(here) = node {
@@ -34,7 +34,7 @@ fn find<'l>(ctes: &'l CteList, name: &str) -> Option<&'l Cte> {
 }
 
 impl Binder<'_> {
-    /// The rows of a common table expression under an alias; `None` when the name is not one.
+    /// The rows of a common table expression under an alias; `None` if the name is not one.
     pub(super) fn common_table(
         &self,
         name: &Identifier,
@@ -59,7 +59,7 @@ impl Binder<'_> {
         Ok(Some((plan, scope)))
     }
 
-    /// A reference of the recursive member to the rows of the step before.
+    /// A reference of the recursive member to the rows of the previous step.
     fn work_table(&self, work_table: &ScopeTable, alias: &Identifier) -> Result<(LogicalPlan, Scope), SqlError> {
         let name = work_table.name.clone().unwrap_or_default();
         let schema = work_schema(&work_table.columns);
@@ -144,7 +144,7 @@ impl Binder<'_> {
         Ok(Body::of(LogicalPlan::Projection(plan), outputs))
     }
 
-    /// The recursive member, in the anchor's types and names, counting its level.
+    /// The recursive member, with the anchor's types and names and a count of its level.
     fn recursive_member(
         &self,
         member: &QueryBody,
@@ -253,7 +253,7 @@ fn work_schema(columns: &[ScopeColumn]) -> Arc<Schema> {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Splits `anchor UNION ALL recursive` where the last member reads the expression itself; `None` when it does not.
+/// Splits `anchor UNION ALL recursive` if the last member reads the expression itself; `None` otherwise.
 fn recursive_members(query: Query, name: &str) -> Option<(Query, SetOperationStep)> {
     let QueryBody::SetOperation { first, mut rest } = query.body else { return None };
     let last = rest.pop()?;

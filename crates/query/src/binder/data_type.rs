@@ -1,4 +1,4 @@
-//! Data types as written, to types.
+//! Converts data types from their syntax.
 
 use hobt_base::{SqlError, number};
 use hobt_tsql::ast::{DataType, TypeArgument};
@@ -13,10 +13,10 @@ pub enum TypePlace {
     Conversion,
 }
 
-/// The type that `written` means.
+/// The type that `written` denotes.
 ///
 /// # Errors
-/// 243 for an unknown type, 1001 and 2750 for lengths, precisions and scales out of range.
+/// 243 for an unknown type; 1001 and 2750 for lengths, precisions and scales out of range.
 pub fn sql_type(written: &DataType, place: TypePlace) -> Result<SqlType, SqlError> {
     let position = written.name.position();
     read(written, place).map_err(|error| error.at(position))

@@ -6,9 +6,9 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, lit};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// A rule that says what `IN` and `EXISTS` are of a subquery that turned out to have no rows: false, and true behind
-/// `NOT`, also where the value is NULL. The rule that makes joins of subqueries asks a plan for its first column, and a
-/// plan without rows has none left.
+/// Replaces `IN` and `EXISTS` with a subquery that is known to have no rows: by false, or by true under `NOT`, even if
+/// the value is NULL. DataFusion's rule that turns subqueries into joins needs the plan's first column, and a plan
+/// without rows has lost its columns.
 #[derive(Debug)]
 pub(super) struct EmptySubqueryRule;
 

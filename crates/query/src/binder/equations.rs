@@ -6,9 +6,9 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// DataFusion's rule, but for joins whose keys have NULL equal to NULL (`IS NOT DISTINCT FROM`, subqueries that were
-/// made joins): it would put an equation of `WHERE`, in which NULL equals nothing, beside them. There it stays what is
-/// looked at behind the keys.
+/// DataFusion's rule that extracts join keys, except for joins whose keys treat NULL as equal to NULL (those of `IS NOT
+/// DISTINCT FROM`, and subqueries turned into joins). There it would add an equation of `WHERE`, for which NULL equals
+/// nothing, to those keys. For such joins the equation remains a filter after the keys.
 #[derive(Debug, Default)]
 pub(super) struct EquationsRule(ExtractEquijoinPredicate);
 

@@ -1,4 +1,4 @@
-//! Expressions that have a value.
+//! Binds expressions that have a value.
 
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::Volatility;
@@ -74,7 +74,7 @@ impl Binder<'_> {
                 let given = style.as_deref().map(|style| self.style(style, site)).transpose()?;
                 let converted = explicit(operand, to, given.flatten(), *attempt, span.position)?;
                 match given {
-                    // A style that is NULL makes NULL of everything.
+                    // If the style is NULL, the result is NULL.
                     Some(None) => BoundExpr::literal(hobt_types::Value::Null, to, span.position),
                     _ => Ok(converted),
                 }
@@ -137,7 +137,7 @@ impl Binder<'_> {
             }
             self.progress.is_cacheable.set(false);
             let known = BoundExpr::literal(typed.value, typed.sql_type, name.position)?;
-            // Elsewhere nothing is estimated by it, and a mark would be part of a column's name.
+            // In other clauses nothing is estimated from it, and a mark would become part of a column's name.
             if !matches!(site.clause, Clause::Where | Clause::On) {
                 return Ok(known);
             }
@@ -177,7 +177,7 @@ impl Binder<'_> {
         self.scalar_function(name, None, vec![], position)
     }
 
-    /// The third argument of `CONVERT`, which must be known; `None` for NULL.
+    /// The third argument of `CONVERT`, whose value must be known; `None` for NULL.
     fn style(&self, style: &Expression, site: Site<'_>) -> Result<Option<i32>, SqlError> {
         let position = style.position();
         let bound = implicit(self.expression(style, site)?, SqlType::Int)?;
@@ -216,7 +216,7 @@ impl Binder<'_> {
         Ok(BoundExpr::new(expr, SqlType::Int, false, position))
     }
 
-    /// The context for one call of a function that draws random numbers: another seed for each place.
+    /// The context for one call of a function that draws random numbers: each call in the text has a different seed.
     pub(super) fn context_for(&self, volatility: Volatility) -> std::sync::Arc<hobt_functions::FunctionContext> {
         if volatility != Volatility::OncePerReference {
             return self.context.clone();
@@ -230,16 +230,16 @@ impl Binder<'_> {
     }
 }
 
-/// A variable whose value is asked for with every evaluation.
+/// A variable that is read at each evaluation.
 fn parameter(name: &VariableName, sql_type: SqlType) -> BoundExpr {
     let operation = Operation::Parameter { name: name.value.clone(), sql_type };
     BoundExpr::new(Kernel::call(operation, Vec::new(), name.position), sql_type, true, name.position)
 }
 
-/// The collation of a name; `DATABASE_DEFAULT` and `CATALOG_DEFAULT` are the default one.
+/// The collation with a name; `DATABASE_DEFAULT` and `CATALOG_DEFAULT` are the default collation.
 ///
 /// # Errors
-/// 448.
+/// Error 448.
 fn collation_named(name: &str) -> Result<Collation, SqlError> {
     if name.eq_ignore_ascii_case("database_default") || name.eq_ignore_ascii_case("catalog_default") {
         return Ok(Collation::default());

@@ -1,14 +1,14 @@
-//! How deep and how large a bound statement may get.
+//! Limits the depth and size of a bound statement.
 //!
-//! The parser limits what nests, but a flat list in the text (operators, joins) is a tree here that is as deep as the
-//! list is long, and lists nest in lists, views and common table expressions in each other. DataFusion walks deep trees
-//! on a growing stack, but clones, compares, hashes, evaluates and drops them by plain recursion, so their depth is
-//! limited: by [`DEPTH_MAX`], which a thread of [`STACK_BYTES`] stands in a build without optimisation; a test holds it
-//! to that. What stands once in the text can stand in the plan many times over (`COALESCE`, a common table expression
-//! that is used twice), so the number of nodes is limited too.
+//! The parser limits nesting, but a flat list in the text (operators, joins) becomes a tree as deep as the list is
+//! long, and lists nest in lists, and views and common table expressions in each other. DataFusion walks deep trees on
+//! a growing stack, but clones, compares, hashes, evaluates and drops them by plain recursion. So their depth is
+//! limited by [`DEPTH_MAX`], which a thread with [`STACK_BYTES`] of stack can handle in a build without optimisation; a
+//! test verifies this. A part of the text can occur in the plan many times (`COALESCE`, a common table expression that
+//! is used twice), so the number of nodes is limited too.
 //!
-//! A tree is measured as it grows, before it can be too deep to be dropped: each list that makes a tree deeper is at
-//! most [`LIST_MAX`] long, and what it was built on has been measured.
+//! A tree is measured as it grows, before it becomes too deep to be dropped: each list that makes a tree deeper has at
+//! most [`LIST_MAX`] entries, and the tree that it is added to has been measured.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -17,42 +17,42 @@ use hobt_base::SqlError;
 use super::Binder;
 use super::subquery::plan_of;
 
-/// The stack of a thread that binds, plans and runs statements of any depth that is let through. Untouched pages of it
-/// cost nothing.
+/// The stack size of a thread that binds, plans and runs statements of any allowed depth. Untouched pages of it cost
+/// nothing.
 pub const STACK_BYTES: usize = 16 << 20;
 
-/// How many nodes of plans and expressions may lie below each other.
+/// The greatest depth of nodes of plans and expressions.
 const DEPTH_MAX: usize = 512;
-/// How many nodes of plans may. The time that DataFusion takes to plan joins grows with more than the third power of
-/// their number, so fewer are let through than a stack could hold.
+/// The greatest depth of nodes of plans. The time that DataFusion takes to plan joins grows with more than the third
+/// power of their number, so the limit is lower than the stack would allow.
 const PLAN_DEPTH_MAX: usize = 320;
-/// How long a list may be that makes the plan or an expression deeper with each entry.
+/// The most entries of a list of which each entry makes the plan or an expression deeper.
 const LIST_MAX: usize = 256;
-/// Parts of a text that are bound within each other: the depth that the parser lets through, and that again for the
-/// text of views and functions.
+/// The greatest nesting of parts that are bound: the parser's limit, twice, because views and functions have texts of
+/// their own.
 const LEVELS_MAX: usize = 320;
-/// Nodes of one expression without its constants: SQL Server's limit of identifiers and constants in one.
+/// The most nodes of one expression, without its constants: SQL Server's limit of identifiers and constants in one.
 const EXPRESSION_NODES_MAX: usize = 65_535;
-/// Nodes of one plan, without the expressions in it.
+/// The most nodes of one plan, without the expressions in it.
 const PLAN_NODES_MAX: usize = 65_535;
-/// Windows of one select list: as many as it may have columns.
+/// The most windows of one select list: as many as it may have columns.
 const WINDOWS_MAX: usize = 4096;
 
-/// 8631.
+/// Error 8631.
 fn too_deep() -> SqlError {
     let text = "Internal error: Server stack limit has been reached. Please look for potentially deep nesting in your \
                 query, and try to simplify it.";
     SqlError { severity: 17, ..SqlError::new(8631, text) }
 }
 
-/// 8632.
+/// Error 8632.
 fn expression_too_large() -> SqlError {
     let text = "Internal error: An expression services limit has been reached. Please look for potentially complex \
                 expressions in your query, and try to simplify them.";
     SqlError { severity: 17, ..SqlError::new(8632, text) }
 }
 
-/// 8623.
+/// Error 8623.
 fn plan_too_large() -> SqlError {
     let text = "The query processor ran out of internal resources and could not produce a query plan. This is a rare \
                 event and only expected for extremely complex queries or queries that reference a very large number of \
@@ -68,10 +68,10 @@ pub(super) fn check_list(length: usize) -> Result<(), SqlError> {
     if length > LIST_MAX { Err(too_deep()) } else { Ok(()) }
 }
 
-/// Refuses another window where there are so many already.
+/// Refuses another window if there are too many already.
 ///
 /// # Errors
-/// 8623.
+/// Error 8623.
 pub(super) fn check_windows(known: usize) -> Result<(), SqlError> {
     if known >= WINDOWS_MAX { Err(plan_too_large()) } else { Ok(()) }
 }
@@ -84,16 +84,16 @@ pub(super) fn check_expression(expr: &Expr) -> Result<(), SqlError> {
     Extent::default().expression(expr, 1)
 }
 
-/// Refuses a plan that is too deep or too large, with what stands in its expressions.
+/// Refuses a plan that is too deep or too large, including its expressions.
 ///
 /// # Errors
-/// 8631, 8632, 8623.
+/// Errors 8631, 8632, 8623.
 pub(super) fn check_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
     Extent::default().plan(plan, 1)
 }
 
-/// What has been counted so far. The walk keeps its own list of what is to be visited; only subqueries are visited by
-/// recursion, which the levels limit.
+/// The counts so far. The walk keeps a list of nodes to visit; only subqueries are visited by recursion, which the
+/// nesting limit bounds.
 #[derive(Default)]
 struct Extent {
     expressions: usize,
@@ -134,7 +134,7 @@ impl Extent {
             if self.plans > PLAN_NODES_MAX {
                 return Err(plan_too_large());
             }
-            // Rows of constants were measured one by one.
+            // Rows of constants have been measured one by one.
             if !matches!(plan, LogicalPlan::Values(_)) {
                 let mut outcome = Ok(());
                 let visited = plan.apply_expressions(|expr| {
@@ -151,10 +151,10 @@ impl Extent {
 }
 
 impl Binder<'_> {
-    /// Binds a part of what is being bound.
+    /// Runs `bind` for a nested part of the statement.
     ///
     /// # Errors
-    /// 8631 where too many lie within each other, and those of `bind`.
+    /// 8631 if the nesting is too deep; the errors of `bind`.
     pub(super) fn within<T>(&self, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
         let level = self.progress.level.get() + 1;
         if level > LEVELS_MAX {

@@ -1,8 +1,8 @@
-//! Constant folding: what is made of constants is a constant before anything looks at it.
+//! Constant folding: expressions over constants become constants when they are bound.
 //!
-//! SQL Server evaluates what the text alone gives when it compiles a statement, and leaves alone what fails ("Query
-//! processing architecture guide", constant folding and expression evaluation). What is folded away is not evaluated,
-//! and no column in it has to be grouped:
+//! SQL Server evaluates at compile time what the text alone determines, except where that fails ("Query processing
+//! architecture guide", constant folding and expression evaluation). A part that is folded away is not evaluated, and
+//! its columns need not be grouped:
 //!
 //! ```text
 //!   COALESCE(6, c)                        6                    c may stay out of GROUP BY
@@ -12,21 +12,22 @@
 //!   SELECT 1/0                            1/0                  error 8134 when it runs
 //! ```
 //!
-//! The binder folds from the inside out: each place that makes an expression or a condition of others asks here what it
-//! comes to. An expression whose value the text gives is *foldable* ([`BoundExpr::foldable`]): a constant, and
+//! The binder folds from the inside out: each function that builds an expression or a condition from others calls this
+//! module. An expression whose value the text determines is *foldable* ([`BoundExpr::foldable`]): a constant, and
 //!
 //! - arithmetic, `LIKE`, comparisons and conversions of foldable operands, and of any where one of them is NULL;
 //! - functions of foldable arguments alone, where their results depend on nothing else;
 //! - `CASE` and what is short for it, where the branches taken are known; a branch never taken is left out, and the
 //!   rest keeps the type that all branches together have.
 //!
-//! Conditions are folded to true and false. `AND` and `OR` come to what they are with what is known of their operands,
-//! in whichever order these stand.
+//! Conditions are folded to true and false. `AND` and `OR` are folded from their known operands, in whichever order
+//! these stand.
 //!
-//! Not folded: variables, parameters and what depends on them, so that no statement is right or wrong by a value; what
-//! fails, for the error belongs to the run; values of unlimited length; functions, other than operators, of which one
-//! argument is NULL; subqueries; and what the catalog keeps of a table (`CHECK`, computed columns), which names columns
-//! whether or not it needs them. A key of `GROUP BY` that would be a constant stays what it is.
+//! Not folded: variables, parameters and what depends on them, so that no statement is valid or invalid depending on a
+//! value; expressions that fail, because the error is raised at run time; values of unlimited length; functions, other
+//! than operators, with a NULL argument; subqueries; and expressions that the catalog stores for a table (`CHECK`,
+//! computed columns), which name columns whether or not these are needed. A key of `GROUP BY` that would become a
+//! constant is not folded.
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Expr;
@@ -40,17 +41,17 @@ use super::bound::{BoundExpr, Constant, ExprCollation};
 use super::comparison::key;
 use crate::cardinality::evaluated;
 
-/// What is known of the operands of something.
+/// What is known of a list of operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Operands {
-    /// Whether the text gives the values of all.
+    /// Whether the text determines the values of all operands.
     all: bool,
-    /// Whether one of them is NULL, by the text.
+    /// Whether one of them is NULL, by the text alone.
     null: bool,
 }
 
 impl Operands {
-    /// What is known of these.
+    /// What is known of `operands`.
     pub(super) fn of<'e>(operands: impl IntoIterator<Item = &'e BoundExpr>) -> Operands {
         let mut known = Operands { all: true, null: false };
         for operand in operands {
@@ -61,12 +62,12 @@ impl Operands {
     }
 }
 
-/// Whether an expression is NULL, by the text.
+/// Whether an expression is NULL, by the text alone.
 pub(super) fn is_null(bound: &BoundExpr) -> bool {
     bound.foldable && bound.literal == Some(Value::Null)
 }
 
-/// An operator's value, which is NULL where an operand is.
+/// Folds an operator, which is NULL if an operand is.
 pub(super) fn operator(bound: BoundExpr, operands: Operands) -> BoundExpr {
     match operands.null {
         true => literal_like(Value::Null, &bound).unwrap_or(bound),
@@ -74,7 +75,7 @@ pub(super) fn operator(bound: BoundExpr, operands: Operands) -> BoundExpr {
     }
 }
 
-/// A function's value, where the text gives all arguments.
+/// Folds a function if the text determines all its arguments.
 pub(super) fn function(bound: BoundExpr, operands: Operands) -> BoundExpr {
     match operands.all && !bound.expr.is_volatile() {
         true => constant_like(&bound).unwrap_or(bound),
@@ -82,7 +83,7 @@ pub(super) fn function(bound: BoundExpr, operands: Operands) -> BoundExpr {
     }
 }
 
-/// The value of an expression over constants in its place; `None` where it fails or is of unlimited length.
+/// The constant for an expression over constants; `None` if it fails or is of unlimited length.
 fn constant_like(bound: &BoundExpr) -> Option<BoundExpr> {
     if bound.sql_type.max_length_bytes() == -1 {
         return None;
@@ -97,7 +98,7 @@ fn literal_like(value: Value, bound: &BoundExpr) -> Option<BoundExpr> {
     Some(BoundExpr { nullable, foldable: true, ..folded }.with_collation(bound.collation))
 }
 
-/// A comparison or `LIKE`, which is unknown where an operand is NULL.
+/// Folds a comparison or `LIKE`, which is unknown if an operand is NULL.
 pub(super) fn comparison(condition: Expr, operands: Operands) -> Expr {
     match operands.null {
         true => unknown(),
@@ -105,7 +106,7 @@ pub(super) fn comparison(condition: Expr, operands: Operands) -> Expr {
     }
 }
 
-/// A condition that tells NULL from other values.
+/// Folds a condition that distinguishes NULL from other values.
 pub(super) fn test(condition: Expr, operands: Operands) -> Expr {
     let value = if operands.all { evaluated(&condition) } else { None };
     match value {
@@ -118,12 +119,12 @@ fn unknown() -> Expr {
     Expr::Literal(ScalarValue::Boolean(None), None)
 }
 
-/// A condition of which is known that it is true, or that it is not.
+/// The constant condition that is true, or is not true.
 pub(super) fn truth(value: bool) -> Expr {
     Expr::Literal(ScalarValue::Boolean(Some(value)), None)
 }
 
-/// What is known of a condition where only "true" counts.
+/// Whether a constant condition is true; `None` if it is not constant. Unknown counts as false.
 pub(super) fn known(condition: &Expr) -> Option<bool> {
     match condition {
         Expr::Literal(ScalarValue::Boolean(value), _) => Some(*value == Some(true)),
@@ -131,7 +132,7 @@ pub(super) fn known(condition: &Expr) -> Option<bool> {
     }
 }
 
-/// `NOT condition`, unknown where the condition is.
+/// `NOT condition`; unknown if the condition is.
 pub(super) fn negated(condition: Expr) -> Expr {
     match condition {
         Expr::Literal(ScalarValue::Boolean(value), _) => Expr::Literal(ScalarValue::Boolean(value.map(|is| !is)), None),
@@ -139,12 +140,12 @@ pub(super) fn negated(condition: Expr) -> Expr {
     }
 }
 
-/// The operands that decide an `AND` or `OR`, where only "true" counts.
+/// The operands that are still open in an `AND` or `OR`. Unknown counts as false.
 ///
 /// # Errors
-/// None are left: what it comes to.
+/// The result of the condition, if no operand is open.
 pub(super) fn junction(operands: Vec<Expr>, conjunction: bool) -> Result<Vec<Expr>, bool> {
-    // False decides an AND, true an OR; the other one adds nothing.
+    // False decides an AND, true an OR; the other value has no effect.
     let decides = !conjunction;
     if operands.iter().any(|operand| known(operand) == Some(decides)) {
         return Err(decides);
@@ -153,10 +154,10 @@ pub(super) fn junction(operands: Vec<Expr>, conjunction: bool) -> Result<Vec<Exp
     if open.is_empty() { Err(!decides) } else { Ok(open) }
 }
 
-/// The values of `operand [NOT] IN (…)` that decide it, where only "true" counts. All have one type.
+/// The values that are still open in `operand [NOT] IN (…)`. Unknown counts as false. All values have one type.
 ///
 /// # Errors
-/// None are left: what it comes to.
+/// The result of the condition, if no value is open.
 pub(super) fn list(operand: &BoundExpr, items: Vec<BoundExpr>, negated: bool) -> Result<Vec<BoundExpr>, bool> {
     if is_null(operand) {
         return Err(false);
@@ -165,7 +166,7 @@ pub(super) fn list(operand: &BoundExpr, items: Vec<BoundExpr>, negated: bool) ->
     for item in items {
         let equal = key(operand).eq(key(&item));
         match known(&comparison(equal, Operands::of([operand, &item]))) {
-            // Whether it equals NULL is unknown, which no NOT makes true.
+            // Equality with NULL is unknown, and so is its negation.
             _ if is_null(&item) && negated => return Err(false),
             Some(true) => return Err(!negated),
             Some(false) => {}
@@ -175,7 +176,7 @@ pub(super) fn list(operand: &BoundExpr, items: Vec<BoundExpr>, negated: bool) ->
     if open.is_empty() { Err(negated) } else { Ok(open) }
 }
 
-/// What a choice between results is, whichever is taken.
+/// The type and properties of a choice between results, whichever is taken.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) sql_type: SqlType,
@@ -189,7 +190,7 @@ impl Shape {
         BoundExpr::new(expr, self.sql_type, self.nullable, self.position).with_collation(self.collation)
     }
 
-    /// NULL of the type.
+    /// NULL of this type.
     ///
     /// # Errors
     /// None in practice, as [`BoundExpr::literal`].
@@ -227,7 +228,7 @@ pub(super) fn choice(
                 let Shape { nullable, collation, position, .. } = shape;
                 return Ok(BoundExpr { nullable, collation, position, constant: Constant::No, ..only });
             }
-            // No bare column: what is made of one cannot be changed through a view.
+            // Not the bare column, because a column computed by CASE cannot be updated through a view.
             Some(only) => branches.push((Box::new(truth(true)), Box::new(only.expr))),
         }
     }
@@ -235,7 +236,7 @@ pub(super) fn choice(
 }
 
 impl Binder<'_> {
-    /// Binds something in which nothing is folded.
+    /// Runs `bind` without folding anything.
     pub(super) fn unfolded<T>(&self, bind: impl FnOnce() -> T) -> T {
         let folds = self.progress.folds.replace(false);
         let bound = bind();
@@ -259,7 +260,7 @@ mod tests {
         BoundExpr::new(col("c"), SqlType::Int, true, Position::default())
     }
 
-    /// A variable with a value: known now, and no part of the text.
+    /// A variable with a known value, which the text does not determine.
     fn variable(value: Value) -> BoundExpr {
         BoundExpr { foldable: false, ..constant(value) }
     }

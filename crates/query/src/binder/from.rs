@@ -25,7 +25,7 @@ use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
 impl Binder<'_> {
-    /// The sources between commas: every row of each with every row of the others.
+    /// The cross product of the sources between commas.
     pub(super) fn from(&self, sources: &[TableSource], names: &Names<'_>) -> Result<(LogicalPlan, Scope), SqlError> {
         let Some(first) = sources.first() else { return Err(SqlError::internal("FROM without a source")) };
         let at = |error: SqlError| error.at(first.position());
@@ -46,7 +46,7 @@ impl Binder<'_> {
         Ok((plan, scope))
     }
 
-    /// One source.
+    /// Binds one source.
     pub(super) fn source(&self, source: &TableSource, names: &Names<'_>) -> Result<(LogicalPlan, Scope), SqlError> {
         self.within(|| self.any_source(source, names))
     }
@@ -106,10 +106,10 @@ impl Binder<'_> {
         self.resolved(resolved, &table.name, (alias, full), names.places, position)
     }
 
-    /// What `TABLESAMPLE` asks for.
+    /// The sample that `TABLESAMPLE` asks for.
     ///
     /// # Errors
-    /// 476 and 477 for an amount or a seed that cannot be, and those of the expressions.
+    /// 476 and 477 for an invalid amount or seed; those of the expressions.
     fn scan_sample(&self, sample: &TableSample, table: &NamedTable) -> Result<ScanSample, SqlError> {
         let number_of = |expression: &Expression, to: SqlType| {
             let bound = self.bind_scalar(expression)?;
@@ -170,7 +170,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A scan, its columns under internal names of their own.
+    /// A scan, with its columns under unique internal names.
     pub(super) fn scan(
         &self,
         provider: std::sync::Arc<dyn datafusion::catalog::TableProvider>,
@@ -224,10 +224,10 @@ impl Binder<'_> {
         self.named_rows(body, &alias.name.value, &alias.columns).map_err(|error| error.at(alias.name.position))
     }
 
-    /// The rows of a query under a name, its columns under those of the list if there is one.
+    /// The rows of a query under a name. Its columns have the names of the list, if there is one.
     ///
     /// # Errors
-    /// 8155, 8156, 8158, 8159.
+    /// Errors 8155, 8156, 8158, 8159.
     pub(super) fn named_rows(
         &self,
         body: Body,
@@ -263,7 +263,7 @@ impl Binder<'_> {
         Ok((body.plan, Scope { tables: vec![table] }))
     }
 
-    /// A table-valued function: an inline one spread out, any other as the session answers it.
+    /// A table-valued function: an inline one is expanded, any other is resolved by the session.
     pub(super) fn function_source(
         &self,
         name: &ObjectName,
@@ -382,11 +382,11 @@ impl Binder<'_> {
     }
 }
 
-/// A source that is joined as a hint says.
+/// Marks a source with the join method of a hint.
 ///
 /// # Errors
-/// 8622 for `LOOP` where rows of the source are shown that have no partner; "not supported" for `LOOP` and `MERGE`
-/// where the source is no single table.
+/// 8622 for `LOOP` if rows of the source without a partner must be returned; "not supported" for `LOOP` and `MERGE` if
+/// the source is not a single table.
 fn joined_by(source: LogicalPlan, way: JoinWay, step: &JoinStep) -> Result<LogicalPlan, SqlError> {
     if way == JoinWay::Loop && matches!(step.kind, JoinKind::Right | JoinKind::Full) {
         let way_out =
@@ -417,7 +417,7 @@ pub(super) fn is_constant(expr: &Expr) -> bool {
     !expr.any_column_refs() && !expr.contains_outer() && !super::subquery::has_subquery(expr)
 }
 
-/// A join on a condition; without one every row with every row.
+/// A join on a condition; without a condition, a cross product.
 pub(super) fn join(
     left: LogicalPlan,
     right: LogicalPlan,
@@ -437,7 +437,7 @@ pub(super) fn join(
     Ok(LogicalPlan::Join(join.map_err(sql_error_of)?))
 }
 
-/// 494.
+/// Error 494.
 fn check_sampled(table: &NamedTable, is_table: bool) -> Result<(), SqlError> {
     if table.sample.is_none() || is_table {
         return Ok(());

@@ -14,7 +14,7 @@ use super::next_value::InDefault;
 use super::{Binder, Site, SystemFunction};
 use crate::wrap::{Kernel, Operation};
 
-/// Functions that exist over windows only.
+/// Functions that are valid only over windows.
 const WINDOW_FUNCTIONS: [&str; 10] = [
     "ROW_NUMBER",
     "RANK",
@@ -102,7 +102,7 @@ impl Binder<'_> {
         }
     }
 
-    /// `CHECKSUM(*)`: the function of every column.
+    /// `CHECKSUM(*)`: the function over all columns.
     fn over_all_columns(&self, name: &str, position: Position, site: Site<'_>) -> Result<BoundExpr, SqlError> {
         if !matches!(name, "CHECKSUM" | "BINARY_CHECKSUM") {
             return Err(SqlError::new(number::SYNTAX, "Incorrect syntax near '*'.").at(position));
@@ -206,7 +206,7 @@ impl Binder<'_> {
     }
 }
 
-/// 302.
+/// Error 302.
 pub(super) fn sequential_outside_default() -> SqlError {
     SqlError::new(
         302,
@@ -220,7 +220,7 @@ fn arg_type(bound: &BoundExpr) -> ArgType {
     ArgType { sql_type: bound.sql_type, literal: bound.literal.clone(), collation: bound.collation.collation }
 }
 
-/// The part of a date function, which the parser sees as a column.
+/// The date part of a date function, which the parser reads as a column.
 fn date_part(expression: &Expression, function: &str) -> Result<DatePart, SqlError> {
     let position = expression.position();
     let invalid =

@@ -1,4 +1,4 @@
-//! `GROUP BY`: the aggregation, and the rewriting of what stands above it in terms of its columns.
+//! `GROUP BY`: the aggregation, and rewriting the expressions above it in terms of its columns.
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DataFusionError, ScalarValue};
@@ -19,21 +19,21 @@ use crate::wrap::{Kernel, Operation, external, sql_error_of};
 /// The most grouping sets of one `GROUP BY`, as in SQL Server.
 const SETS_LIMIT: usize = 4096;
 
-/// An aggregation: its plan, and what expressions below it are called above it.
+/// An aggregation: its plan, and the columns that stand for expressions of its input.
 pub(super) struct Groups {
     pub(super) plan: LogicalPlan,
     /// Whether it has grouping sets, so that every key can be NULL.
     pub(super) has_sets: bool,
-    /// Expressions over the input and what stands for them.
+    /// Expressions over the input, each with the expression that stands for it.
     outputs: Vec<(Expr, Expr)>,
-    /// The columns that aggregates have.
+    /// The columns of the aggregates.
     aggregates: Vec<Column>,
 }
 
-/// The expressions of a `GROUP BY` and the sets of them that are grouped by.
+/// The expressions of a `GROUP BY`, and the grouping sets over them.
 struct Sets {
     keys: Vec<BoundExpr>,
-    /// Places in `keys`; `None` without grouping sets.
+    /// Indexes into `keys`; `None` without grouping sets.
     sets: Option<Vec<Vec<usize>>>,
 }
 
@@ -69,7 +69,7 @@ impl Binder<'_> {
         for (place, bound) in keys.iter().enumerate() {
             let mut output = Expr::Column(key_columns[place].clone());
             if has_key(bound.sql_type) {
-                // The group's value: the least of those that the key makes equal.
+                // The group's value is the least of the values with equal keys.
                 let (least, _) = wrapped(AggregateKind::Min, bound.sql_type, Collation::Latin1GeneralBin2)?;
                 let column = Column::new_unqualified(self.fresh("text"));
                 calls.push(plain_call(least, vec![bound.expr.clone()]).alias(&column.name));
@@ -105,7 +105,7 @@ impl Binder<'_> {
             }
         };
         if group_expr.is_empty() && calls.is_empty() {
-            // HAVING alone: one group, of which nothing is asked.
+            // HAVING without GROUP BY and aggregates: one group without columns.
             let (count, _) = wrapped(AggregateKind::Count, hobt_types::SqlType::Int, Collation::default())?;
             let one = Expr::Literal(ScalarValue::Int32(Some(1)), None);
             calls.push(plain_call(count, vec![one]).alias(self.fresh("rows")));
@@ -164,12 +164,12 @@ impl Binder<'_> {
             }
             None => {}
         }
-        // Only empty sets: one group of all rows, which DataFusion knows as no GROUP BY.
+        // Only empty sets: one group of all rows, which in DataFusion is an aggregate without GROUP BY.
         let has_sets = has_sets && !(keys.is_empty() && product.len() == 1);
         Ok(Sets { keys, sets: has_sets.then_some(product) })
     }
 
-    /// The sets that one item stands for, as places in `keys`.
+    /// The sets that one item stands for, as indexes into `keys`.
     fn item_sets(
         &self,
         item: &GroupingItem,
@@ -197,7 +197,7 @@ impl Binder<'_> {
         })
     }
 
-    /// The items of a `ROLLUP` or `CUBE`, each one set.
+    /// The items of a `ROLLUP` or `CUBE`, each as one set.
     fn single_sets(
         &self,
         items: &[GroupingItem],
@@ -268,7 +268,7 @@ fn cube(items: &[Vec<usize>]) -> Vec<Vec<usize>> {
 }
 
 impl Groups {
-    /// An expression over the input, in terms of the aggregation's columns.
+    /// Rewrites an expression over the input in terms of the aggregation's columns.
     ///
     /// # Errors
     /// 8120, 8121, 8127 by `clause` for a column that is neither grouped nor aggregated.
@@ -306,7 +306,7 @@ impl Groups {
         }
     }
 
-    /// A subquery whose outer columns are those of the aggregation.
+    /// A subquery with its outer columns replaced by those of the aggregation.
     fn inside(&self, subquery: Subquery) -> Result<Subquery, DataFusionError> {
         if subquery.outer_ref_columns.is_empty() {
             return Ok(subquery);

@@ -1,12 +1,12 @@
-//! Hints that ask for hash joins: what there are no equal values for cannot be joined so, and is refused.
+//! Hints that ask for hash or merge joins: a query is refused if its sources cannot be joined by equal values.
 //!
 //! ```text
 //!   FROM a JOIN b ON a.x = b.x JOIN c ON a.y + b.y = c.y      {a}–{b}, then {a, b}–{c}: all are joined
 //!   FROM a JOIN b ON a.x < b.x                                nothing to hash by: 8622
 //! ```
 //!
-//! Which rows meet first is the engine's business. Here is only whether there is a way: equations tie sources together,
-//! one that reads several sources as soon as those are tied.
+//! The engine chooses the order of joins. Only whether there is a valid order is decided here: equations connect
+//! sources, and one that reads several sources counts as soon as these are connected.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,20 +16,20 @@ use hobt_base::SqlError;
 
 use crate::access_path::no_plan_for_hints;
 
-/// Stands for the rows of the queries around.
+/// Stands for the rows of the enclosing queries.
 const OUTER: usize = usize::MAX;
 
 /// The sources on the two sides of an equation, the lesser first.
 type Equation = (BTreeSet<usize>, BTreeSet<usize>);
 
-/// 8622 of a query whose `OPTION` asks for hash or merge joins.
+/// Error 8622 for a query whose `OPTION` asks for hash or merge joins.
 pub(super) fn no_equations() -> SqlError {
     no_plan_for_hints(
         "Take HASH JOIN or MERGE JOIN out of OPTION, add LOOP JOIN to it, or give each join an equation between its sides.",
     )
 }
 
-/// Whether `on` has values of both sides to hash by.
+/// Whether `on` equates values of both sides, by which they can be hashed.
 pub(super) fn joins_by_hash(left: &LogicalPlan, right: &LogicalPlan, on: Option<&Expr>) -> bool {
     let mut sources = Sources::default();
     sources.add(left.schema());
@@ -46,15 +46,15 @@ pub(super) fn all_join_by_hash(from: &LogicalPlan, condition: Option<&Expr>) -> 
     sources.are_tied()
 }
 
-/// What is joined, and the conditions on it.
+/// The sources of a join, and the conditions on them.
 #[derive(Default)]
 struct Sources<'p> {
     count: usize,
-    /// Which source a column belongs to.
+    /// The source that a column belongs to.
     columns: HashMap<Column, usize>,
     conditions: Vec<&'p Expr>,
     equations: Vec<(&'p Expr, &'p Expr)>,
-    /// Sources that read the ones before them: no values of theirs need be equal.
+    /// Sources that read the ones before them, which need no equal values.
     applied: Vec<Equation>,
 }
 
@@ -103,12 +103,12 @@ impl<'p> Sources<'p> {
             let tied = groups.swap_remove(from);
             groups[into].extend(tied);
         }
-        // The rows of the queries around are given.
+        // The rows of the enclosing queries are given.
         groups.iter().filter(|group| group.iter().any(|source| *source != OUTER)).count() <= 1
     }
 
-    /// The equations that hold wherever a condition is true: those of all parts of an `AND`, and what all branches of
-    /// an `OR` have in common.
+    /// The equations that hold whenever a condition is true: those of all operands of an `AND`, and those that all
+    /// operands of an `OR` share.
     fn equations_of(&self, condition: &Expr) -> BTreeSet<Equation> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return BTreeSet::new() };
         match op {
@@ -119,7 +119,7 @@ impl<'p> Sources<'p> {
         }
     }
 
-    /// `left = right` where each side reads other sources.
+    /// `left = right` if the two sides read different sources.
     fn equation(&self, left: &Expr, right: &Expr) -> Option<Equation> {
         let (left, right) = (self.sources_of(left), self.sources_of(right));
         if left.is_empty() || right.is_empty() || !left.is_disjoint(&right) {

@@ -1,4 +1,4 @@
-//! What `OPTION (…)` and hints of joins ask for, as far as it changes a plan.
+//! Hints of `OPTION (…)` and of joins, as far as they change a plan.
 
 use hobt_base::{SqlError, number};
 use hobt_tsql::ast::{Expression, JoinHint, Position, QueryHint, UnaryOperator, VariableName};
@@ -7,19 +7,19 @@ use hobt_types::{TypedValue, Value};
 use super::literal::bind_literal;
 use crate::execute::{Correlation, JoinWay};
 
-/// The name by which `USE HINT` has a query run without filters of joins.
+/// The name in `USE HINT` that disables join filters.
 const NO_JOIN_FILTERS: &str = "HOBT_DISABLE_JOIN_FILTER";
-/// The name by which it has estimates know nothing of parameters.
+/// The name in `USE HINT` that makes estimates ignore the values of parameters.
 const NO_SNIFFING: &str = "DISABLE_PARAMETER_SNIFFING";
-/// The name by which values beyond a histogram are as frequent as others, and the trace flag that says the same.
+/// The name in `USE HINT` for which values beyond a histogram are as frequent as others, and the equivalent trace flag.
 const ASCENDING: (&str, i64) = ("ENABLE_HIST_AMENDMENT_FOR_ASC_KEYS", 4139);
-/// Names that say how conditions on one table go together.
+/// Names that set the assumed correlation of conditions on one table.
 const CORRELATIONS: [(&str, Correlation); 3] = [
     ("ASSUME_FULL_INDEPENDENCE_FOR_FILTER_ESTIMATES", Correlation::None),
     ("ASSUME_PARTIAL_CORRELATION_FOR_FILTER_ESTIMATES", Correlation::Partial),
     ("ASSUME_MIN_SELECTIVITY_FOR_FILTER_ESTIMATES", Correlation::Full),
 ];
-/// Names that SQL Server knows and that ask for nothing that is here. Source: its `sys.dm_exec_valid_use_hints`.
+/// Names that SQL Server accepts and that have no effect here. Source: its `sys.dm_exec_valid_use_hints`.
 const WITHOUT_EFFECT: [&str; 18] = [
     "ASSUME_JOIN_PREDICATE_DEPENDS_ON_FILTERS",
     "DISABLE_BATCH_MODE_ADAPTIVE_JOINS",
@@ -40,11 +40,11 @@ const WITHOUT_EFFECT: [&str; 18] = [
     "FORCE_LEGACY_CARDINALITY_ESTIMATION",
     "QUERY_PLAN_PROFILE",
 ];
-/// How a name begins that is followed by a compatibility level.
+/// The beginning of a name that is followed by a compatibility level.
 const LEVEL: &str = "QUERY_OPTIMIZER_COMPATIBILITY_LEVEL_";
 const LEVELS: [&str; 8] = ["100", "110", "120", "130", "140", "150", "160", "170"];
 
-/// The names that `USE HINT` takes, in their order.
+/// The names that `USE HINT` accepts, sorted.
 pub fn valid_use_hints() -> Vec<String> {
     let levels = LEVELS.iter().map(|level| format!("{LEVEL}{level}"));
     let correlations = CORRELATIONS.iter().map(|(name, _)| (*name).to_owned());
@@ -58,10 +58,10 @@ fn unforced(hint: &str) -> SqlError {
     SqlError::not_supported(format!("The hint {hint}"))
 }
 
-/// The way to join that a hint forces.
+/// The join method that a hint forces.
 ///
 /// # Errors
-/// "Not supported".
+/// "Not supported" for `REMOTE`.
 pub(super) fn join_way(hint: JoinHint) -> Result<JoinWay, SqlError> {
     match hint {
         JoinHint::Hash => Ok(JoinWay::Hash),
@@ -71,7 +71,7 @@ pub(super) fn join_way(hint: JoinHint) -> Result<JoinWay, SqlError> {
     }
 }
 
-/// The ways to join that `OPTION` leaves: those that it names, or all.
+/// The join methods that `OPTION` allows: those that it names, or all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PermittedJoins {
     loops: bool,
@@ -86,7 +86,7 @@ impl Default for PermittedJoins {
 }
 
 impl PermittedJoins {
-    /// 1042 for a join whose own hint asks for a way that is not left: it may choose among them only.
+    /// Checks the hint of a join: error 1042 if it asks for a method that `OPTION` does not allow.
     pub(super) fn check(self, way: JoinWay) -> Result<(), SqlError> {
         let is_left = match way {
             JoinWay::Free => true,
@@ -103,14 +103,14 @@ impl PermittedJoins {
     }
 }
 
-/// What `OPTION (…)` asks for, as far as it changes a plan.
+/// The hints of `OPTION (…)`, as far as they change a plan.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct QueryHints {
     /// `MAXDOP`; 0 is no limit.
     pub maxdop: Option<u32>,
     /// `MAXRECURSION`; 0 is no limit.
     pub max_recursion: Option<u32>,
-    /// `RECOMPILE`: estimates know what all variables hold.
+    /// `RECOMPILE`: estimates use the values of all variables.
     pub recompile: bool,
     /// `HASH JOIN`.
     pub hash_joins: bool,
@@ -126,20 +126,20 @@ pub struct QueryHints {
     pub trace_flags: Vec<i64>,
     /// `USE HINT('HOBT_DISABLE_JOIN_FILTER')`.
     pub no_join_filters: bool,
-    /// `USE HINT('DISABLE_PARAMETER_SNIFFING')`: estimates know nothing of parameters.
+    /// `USE HINT('DISABLE_PARAMETER_SNIFFING')`: estimates ignore the values of parameters.
     pub no_sniffing: bool,
-    /// `OPTIMIZE FOR UNKNOWN`: estimates know nothing of any variable.
+    /// `OPTIMIZE FOR UNKNOWN`: estimates ignore the values of all variables.
     pub optimize_for_unknown: bool,
-    /// `OPTIMIZE FOR`: what estimates take variables to be; `None` for `UNKNOWN`.
+    /// `OPTIMIZE FOR`: the values that estimates assume for variables; `None` for `UNKNOWN`.
     pub optimize_for: Vec<(VariableName, Option<TypedValue>)>,
     /// `MIN_GRANT_PERCENT`, `MAX_GRANT_PERCENT`: the least and the most of the operators' memory that a statement gets.
     pub grant_percent: (Option<f64>, Option<f64>),
-    /// How conditions on one table go together.
+    /// The assumed correlation of conditions on one table.
     pub correlation: Correlation,
 }
 
 impl QueryHints {
-    /// How all sources are joined. Where several ways are allowed, one of them that there is a plan for.
+    /// The method that joins all sources. If several are allowed, one for which there is a plan.
     pub fn join_way(&self) -> JoinWay {
         match (self.loop_joins, self.hash_joins, self.merge_joins) {
             (true, false, _) => JoinWay::Loop,
@@ -149,7 +149,7 @@ impl QueryHints {
         }
     }
 
-    /// The ways in which sources may be joined.
+    /// The methods by which sources may be joined.
     pub fn permitted_joins(&self) -> PermittedJoins {
         match (self.loop_joins, self.hash_joins, self.merge_joins) {
             (false, false, false) => PermittedJoins::default(),
@@ -160,9 +160,9 @@ impl QueryHints {
     /// Reads the hints of a statement.
     ///
     /// # Errors
-    /// 1020, 310 for a value out of range, 1042 for two values of one hint or a share that is none, 10715 for a name in
-    /// `USE HINT` that is none, 102 for a value in `OPTIMIZE FOR` that is no constant, "not supported" for a plan that
-    /// cannot be forced.
+    /// 1020; 310 for a value out of range; 1042 for two values of one hint or an invalid percentage; 10715 for an
+    /// unknown name in `USE HINT`; 102 for a value in `OPTIMIZE FOR` that is not a constant; "not supported" for a plan
+    /// that cannot be forced.
     pub fn read(options: &[QueryHint]) -> Result<QueryHints, SqlError> {
         let mut hints = QueryHints::default();
         for option in options {
@@ -217,7 +217,7 @@ impl QueryHints {
         Ok(())
     }
 
-    /// A name in `USE HINT`.
+    /// Applies a name in `USE HINT`.
     fn take_named(&mut self, name: &str) -> Result<(), SqlError> {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         let correlation = CORRELATIONS.iter().find(|(known, _)| is(known));
@@ -238,10 +238,10 @@ impl QueryHints {
     }
 }
 
-/// Sets what a hint asks for.
+/// Sets a hint.
 ///
 /// # Errors
-/// 1042: it stands there twice and asks for two things.
+/// 1042 if it is already set to another value.
 fn set<T: PartialEq>(hint: &mut Option<T>, value: T, name: &str) -> Result<(), SqlError> {
     match hint.replace(value) {
         Some(before) if hint.as_ref() != Some(&before) => {
@@ -274,7 +274,7 @@ fn number_of(value: i64, name: &str) -> Result<u32, SqlError> {
     Err(SqlError::new(number::INVALID_OPTION_VALUE, message))
 }
 
-/// A share of the memory, in per cent.
+/// A percentage of the memory.
 fn percent_of(value: &Expression, name: &str) -> Result<f64, SqlError> {
     let TypedValue { sql_type, value: given } = constant(value)?;
     let percent = match given {
@@ -289,7 +289,7 @@ fn percent_of(value: &Expression, name: &str) -> Result<f64, SqlError> {
     })
 }
 
-/// The value of a constant, perhaps with a sign.
+/// The value of a constant, which may have a sign.
 fn constant(expression: &Expression) -> Result<TypedValue, SqlError> {
     let no_constant = |expression: &Expression| {
         let text = format!("Incorrect syntax near '{expression}': OPTIMIZE FOR takes constants.");

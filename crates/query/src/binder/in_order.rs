@@ -1,16 +1,16 @@
-//! The operands of `AND` and `OR` from left to right: `n <> 0 AND 10 / n > 1` divides where `n` is not 0.
+//! Evaluates the operands of `AND` and `OR` from left to right: `n <> 0 AND 10 / n > 1` divides only if `n` is not 0.
 //!
 //! The executor may evaluate both sides of an `AND` on all rows, in any order. So an operand that can fail becomes the
-//! branch of a `CASE`, which evaluates it only where the operands before it leave the answer open:
+//! branch of a `CASE`, which evaluates it only if the operands before it leave the result open:
 //!
 //! ```text
 //! a AND f AND b AND g     a AND b AND CASE WHEN a THEN CASE WHEN f THEN CASE WHEN b THEN g END END END
 //! a OR f                  a OR CASE WHEN a THEN true ELSE f END
 //! ```
 //!
-//! Operands that cannot fail keep their place beside it, where the optimiser sees them. A `CASE` holds operands over
-//! one source of `FROM` only, so no join is lost; beyond one source, the order is left to the executor, as is all that
-//! unknown and false would tell apart (see `condition.rs`).
+//! Operands that cannot fail also stay beside the `CASE`, where the optimiser sees them. A `CASE` holds only operands
+//! over one source of `FROM`, so no join is lost. Across sources the order is left to the executor, and so is the
+//! distinction of unknown and false (see `condition.rs`).
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -29,21 +29,21 @@ const PARTIAL_FUNCTIONS: [&str; 7] = ["ACOS", "ASIN", "LOG", "LOG10", "POWER", "
 /// Functions whose last argument is a length.
 const LENGTH_FUNCTIONS: [&str; 3] = ["LEFT", "RIGHT", "SUBSTRING"];
 
-/// The longest chain: a plan is as deep as its chains are long. The order of more operands is the executor's.
+/// The longest chain: a plan is as deep as its chains are long. The executor chooses the order of longer ones.
 const CHAIN_MAX: usize = 32;
 
-/// What an operand reads.
+/// The columns that an operand reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reads {
     /// No column.
     Nothing,
     /// The columns of one source.
     Source(usize),
-    /// Several sources, a subquery, or what is not of this scope.
+    /// Several sources, a subquery, or columns outside this scope.
     Other,
 }
 
-/// `operands` of `AND` (`conjunction`) or `OR`, those that can fail behind the ones before them.
+/// The `operands` of `AND` (`conjunction`) or `OR`, with those that can fail guarded by the operands before them.
 pub(super) fn in_order(operands: Vec<Expr>, conjunction: bool, scope: &Scope) -> Vec<Expr> {
     let fails: Vec<bool> = operands.iter().map(can_fail).collect();
     if operands.len() < 2 || !fails[1..].contains(&true) {
@@ -55,13 +55,13 @@ pub(super) fn in_order(operands: Vec<Expr>, conjunction: bool, scope: &Scope) ->
     for source in sources {
         let fits = |place: &usize| reads[*place] == source || reads[*place] == Reads::Nothing;
         let places: Vec<usize> = (0..operands.len()).filter(fits).collect();
-        // Constants that fail belong to the chain of constants alone.
+        // Constants that fail belong only to the chain of constants.
         let guarded = |place: usize| fails[place] && reads[place] == source;
         let last = places.iter().rposition(|place| guarded(*place));
         let Some(last) = last.filter(|last| (1..=CHAIN_MAX).contains(last)) else { continue };
         let mut chain = operands[places[last]].clone();
         for place in places[..last].iter().rev() {
-            // A constant that fails stands in the chain of constants; here it would only stand a second time.
+            // A constant that fails is in the chain of constants; here it would be a duplicate.
             if fails[*place] && !guarded(*place) {
                 continue;
             }
@@ -77,7 +77,8 @@ pub(super) fn in_order(operands: Vec<Expr>, conjunction: bool, scope: &Scope) ->
     kept.into_iter().flatten().collect()
 }
 
-/// `next` where `first` leaves the answer open. Numbers, because a `CASE` of conditions would be taken apart again.
+/// `next`, evaluated if `first` leaves the result open. The branches are numbers, because a `CASE` of conditions would
+/// be split again.
 fn guard(first: Expr, next: Expr, conjunction: bool) -> Expr {
     let bit = |value: u8| Expr::Literal(ScalarValue::UInt8(Some(value)), None);
     let next = Expr::Cast(Cast::new(Box::new(next), DataType::UInt8));
@@ -106,8 +107,8 @@ fn reads_of(operand: &Expr, scope: &Scope) -> Reads {
     reads
 }
 
-/// Whether evaluating an operand can fail for some values: division, conversion that may lose the value, functions that
-/// are not defined everywhere.
+/// Whether evaluating an operand can fail for some values: division, conversions that may lose the value, functions
+/// that are not defined everywhere.
 fn can_fail(operand: &Expr) -> bool {
     let found = operand.exists(|node| {
         let Expr::ScalarFunction(call) = node else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! The rows of an `INSERT`, in the types of the columns that take them.
+//! The rows of an `INSERT`, converted to the types of the columns that take them.
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{LogicalPlan, Projection};
@@ -34,13 +34,13 @@ pub struct InsertTarget {
     pub columns: Vec<TargetColumn>,
 }
 
-/// A value in the type of the column that takes it.
+/// A value, converted to the type of the column that takes it.
 ///
-/// Text and binary longer than the column are left at their own length and type, for what takes them to refuse
-/// (2628); values that fit are padded as the column's type says.
+/// Text and binary longer than the column keep their own length and type, so that the consumer of the rows can refuse
+/// them (2628). Values that fit are padded as the column's type requires.
 ///
 /// # Errors
-/// 206 and 257 where T-SQL does not convert by itself.
+/// 206 and 257 if T-SQL does not convert implicitly.
 fn assign(bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlError> {
     let from = bound.sql_type;
     if bound.is_untyped_null() || from == to {
@@ -57,7 +57,8 @@ fn assign(bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlError> {
         _ => false,
     };
     let position = bound.position;
-    // From national to not, a character can become a question mark or two bytes: the column's own length counts.
+    // From a national type to another one, a character can become a question mark or two bytes, so the column's own
+    // length decides.
     let longest = match (to, fits) {
         (_, true) => to,
         (SqlType::Char(_) | SqlType::VarChar(_), false) => SqlType::VarChar(MaxLength::Max),
@@ -68,19 +69,19 @@ fn assign(bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlError> {
 }
 
 impl Binder<'_> {
-    /// Binds the query of `INSERT … SELECT`, each column converted to its target's type.
+    /// Binds the query of `INSERT … SELECT`, with each column converted to its target's type.
     ///
-    /// The result's columns have the targets' names; where one's type is longer than its target's, the values must be
-    /// checked and padded by what stores them (error 2628).
+    /// The result's columns have the targets' names. If the type of one is longer than its target's, the code that
+    /// stores the values must check and pad them (error 2628).
     ///
     /// # Errors
-    /// 120 and 121 for another number of columns; 206, 257 for types that do not convert.
+    /// 120 and 121 for a wrong number of columns; 206, 257 for types that do not convert.
     pub fn bind_insert_source(&self, query: &Query, target: &InsertTarget) -> Result<BoundQuery, SqlError> {
         let (plan, values) = self.insert_source(query, target)?;
         self.assigned(plan, values, target)
     }
 
-    /// The rows of a query, of which each column goes into one of the target.
+    /// The plan of a query, and the values of its columns, one for each column of the target.
     fn insert_source(&self, query: &Query, target: &InsertTarget) -> Result<(LogicalPlan, Vec<BoundExpr>), SqlError> {
         let body = self.query(query, &Names::default(), QueryUse::Statement)?;
         let position = query.span.position;
@@ -99,9 +100,9 @@ impl Binder<'_> {
         Ok((body.plan, values))
     }
 
-    /// The same for a query that the interpreter has put around the statement's own: that may name sequences where it
-    /// could if it stood alone, and the values beside it are DEFAULTs. `identity`: the place of a column that numbers
-    /// the rows, from 1, and what these numbers stand for.
+    /// As [`Binder::bind_insert_source`], for a query that the interpreter has wrapped around the statement's own. The
+    /// inner query may name sequences where it could by itself, and the added values are DEFAULTs. `identity` is the
+    /// index of a column with row numbers from 1, and the identity values that replace these.
     ///
     /// # Errors
     /// As [`Binder::bind_insert_source`].
@@ -123,11 +124,11 @@ impl Binder<'_> {
         self.assigned(plan, values, target)
     }
 
-    /// Binds the DEFAULT of a column that is about to be made, so that one that cannot be is refused at once. No value
-    /// of a sequence is taken.
+    /// Checks the DEFAULT of a column that is to be created, so that an invalid one is refused at once. Takes no value
+    /// of a sequence.
     ///
     /// # Errors
-    /// 128 for a column's name, 302, 1046 for a subquery; 206 and 257 for a type that does not convert.
+    /// 128 for a column's name; 302; 1046 for a subquery; 206 and 257 for a type that does not convert.
     pub fn check_default(&self, default: &Expression, to: SqlType) -> Result<(), SqlError> {
         let position = default.position();
         let is_sequential = |expression: &Expression| {
@@ -144,7 +145,7 @@ impl Binder<'_> {
         assign(bound, to).map(|_| ())
     }
 
-    /// Binds a column's DEFAULT for a row by itself.
+    /// Binds a column's DEFAULT for a single row.
     ///
     /// # Errors
     /// As [`Binder::bind_scalar`].
@@ -152,11 +153,11 @@ impl Binder<'_> {
         self.within_default(InDefault::Bound, || self.bind_scalar(default))
     }
 
-    /// Binds the rows of `INSERT … VALUES`, each value converted to its target's type by itself. `default` gives the
-    /// value of `DEFAULT` for a column's place in the target.
+    /// Binds a row of `INSERT … VALUES`, with each value separately converted to its target's type. `default` gives the
+    /// value of `DEFAULT` for the column with this index in the target.
     ///
     /// # Errors
-    /// 109 and 110 for another number of values; 206, 257 for types that do not convert.
+    /// 109 and 110 for a wrong number of values; 206, 257 for types that do not convert.
     pub fn bind_insert_row(
         &self,
         row: &[Expression],
@@ -185,18 +186,18 @@ impl Binder<'_> {
         Ok(values)
     }
 
-    /// Converts a value to the type of a column or variable that takes it, as an assignment does.
+    /// Converts a value to the type of a column or variable, as an assignment does.
     ///
     /// # Errors
-    /// 206, 257.
+    /// Errors 206, 257.
     pub fn assign(&self, bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlError> {
         assign(bound, to)
     }
 
-    /// Converts a value to the type of a variable or parameter, which cuts text to its length without an error.
+    /// Converts a value to the type of a variable or parameter. Text that is too long is truncated without an error.
     ///
     /// # Errors
-    /// 206, 257.
+    /// Errors 206, 257.
     pub fn convert(&self, bound: BoundExpr, to: SqlType) -> Result<BoundExpr, SqlError> {
         implicit(bound, to)
     }

@@ -1,7 +1,7 @@
-//! Lateral joins whose right side does not read the left one after all.
+//! Lateral joins whose right side no longer reads the left one.
 //!
-//! The simplifier may take away all that a subquery reads from outside (`b.k = a.k AND 1 = 0`). DataFusion's rule makes
-//! nothing of such a lateral join, and no operator can run one.
+//! The simplifier may remove everything that a subquery reads from outside (`b.k = a.k AND 1 = 0`). DataFusion's rule
+//! does not convert such a lateral join, and no operator can execute one.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::logical_expr::{Join, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// A rule that makes ordinary joins of lateral ones, and of those, too, that read nothing from outside.
+/// Converts lateral joins into ordinary joins, including those that read nothing from outside.
 #[derive(Debug)]
 pub(super) struct LateralRule {
     joins: Arc<dyn OptimizerRule + Send + Sync>,
 }
 
 impl LateralRule {
-    /// The rule for every lateral join that `joins` takes or leaves.
+    /// Wraps DataFusion's rule; `joins` converts the lateral joins that do read something from outside.
     pub(super) fn around(joins: Arc<dyn OptimizerRule + Send + Sync>) -> LateralRule {
         LateralRule { joins }
     }
@@ -44,7 +44,7 @@ impl OptimizerRule for LateralRule {
     }
 }
 
-/// Whether a plan, or a subquery in it, reads a column of a query around it.
+/// Whether a plan, or a subquery in it, reads a column of an enclosing query.
 fn reads_outside(plan: &LogicalPlan) -> Result<bool> {
     let visit = |node: &LogicalPlan| match node.contains_outer_reference() {
         true => Ok(TreeNodeRecursion::Stop),

@@ -19,10 +19,10 @@ use super::window::{ranking, window_plan};
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::sql_error_of;
 
-/// Percentages are counted in millionths.
+/// Percentages are counted in millionths of a percent.
 const PERCENT_PARTS: f64 = 1_000_000.0;
 
-/// What a row count counts.
+/// The kind of a row count.
 #[derive(Clone, Copy)]
 enum Counts {
     Top,
@@ -30,17 +30,17 @@ enum Counts {
     Fetched,
 }
 
-/// How many rows a `TOP` lets through that is counted by whoever takes the rows.
+/// The limit of a `TOP` that the consumer of the rows applies.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RowLimit {
-    /// So many.
+    /// This many rows.
     Rows(u64),
-    /// So many of a hundred, rounded up.
+    /// This percentage of the rows, rounded up.
     Percent(f64),
 }
 
 impl RowLimit {
-    /// The limit of `total` rows.
+    /// The limit for `total` rows.
     pub fn of(self, total: u64) -> u64 {
         match self {
             RowLimit::Rows(rows) => rows.min(total),
@@ -52,21 +52,21 @@ impl RowLimit {
     }
 }
 
-/// A row count as DataFusion takes it.
+/// A row count in DataFusion's form.
 fn rows(count: i64) -> Option<Box<Expr>> {
     Some(Box::new(Expr::Literal(ScalarValue::Int64(Some(count)), None)))
 }
 
 impl Binder<'_> {
-    /// The rows that the `TOP` of a statement that changes rows lets through.
+    /// The limit of the `TOP` of a statement that changes rows.
     ///
     /// # Errors
-    /// 127, 1031, 1060 and those of its expression.
+    /// Errors 127, 1031, 1060 and those of its expression.
     pub fn bind_row_limit(&self, top: &Top) -> Result<RowLimit, SqlError> {
         self.row_limit(top, &Names::default())
     }
 
-    /// A query of which `TOP`, if there is one, lets some rows through.
+    /// A query limited by `TOP`, if there is one.
     ///
     /// # Errors
     /// As [`Binder::bind_row_limit`].
@@ -78,7 +78,7 @@ impl Binder<'_> {
         Ok(BoundQuery { plan, ..query })
     }
 
-    /// The rows that a `TOP` lets through.
+    /// The limit of a `TOP`.
     ///
     /// # Errors
     /// Those of its number.
@@ -89,7 +89,7 @@ impl Binder<'_> {
         })
     }
 
-    /// The rows in an order.
+    /// The plan with its rows sorted.
     pub(super) fn sorted(&self, plan: LogicalPlan, order: Vec<SortExpr>) -> Result<LogicalPlan, SqlError> {
         if order.is_empty() {
             return Ok(plan);
@@ -97,7 +97,7 @@ impl Binder<'_> {
         Ok(LogicalPlan::Sort(Sort { expr: order, input: shared(plan), fetch: None }))
     }
 
-    /// `OFFSET … FETCH` over rows that are in their order.
+    /// `OFFSET … FETCH` over sorted rows.
     pub(super) fn offset(
         &self,
         plan: LogicalPlan,
@@ -150,7 +150,7 @@ impl Binder<'_> {
         self.sorted(kept, order)
     }
 
-    /// The number of a `TOP`, `OFFSET` or `FETCH`.
+    /// The number in a `TOP`, `OFFSET` or `FETCH`.
     fn row_count(&self, expression: &Expression, what: Counts, names: &Names<'_>) -> Result<i64, SqlError> {
         let position = expression.position();
         let bound = self.known_number(expression, SqlType::BigInt, names)?;
@@ -171,7 +171,8 @@ impl Binder<'_> {
         Err(SqlError::new(number, message).at(position))
     }
 
-    /// A number that holds for the whole query: of constants, variables, and parameters of the function around.
+    /// A number that is constant for the whole query: of constants, variables, and parameters of the enclosing
+    /// function.
     fn known_number(
         &self,
         expression: &Expression,
@@ -198,7 +199,7 @@ impl Binder<'_> {
     }
 }
 
-/// The number of rows that `percent` of `total` are, rounded up: by whole numbers, in millionths of a percent.
+/// The number of rows that are `percent` of `total`, rounded up. Computed with integers, in millionths of a percent.
 fn percent_of(total: Column, percent: f64) -> Expr {
     use datafusion::logical_expr::expr::Cast;
     let integer = |value: i64| Box::new(Expr::Literal(ScalarValue::Int64(Some(value)), None));

@@ -55,7 +55,7 @@ pub(crate) fn bind_literal(literal: &Literal, position: Position) -> Result<Boun
     }
 }
 
-/// The type of a string constant: as long as it is.
+/// The type of a string constant; its length is that of the text.
 fn string_type(value: &str, national: bool) -> SqlType {
     let units = value.encode_utf16().count().max(1);
     let limit = if national { 4000 } else { 8000 };
@@ -73,7 +73,7 @@ fn too_large(text: &str) -> SqlError {
     )
 }
 
-/// A decimal constant has exactly the precision and scale of its digits.
+/// A decimal constant, whose precision and scale are exactly those of its digits.
 fn decimal_literal(text: &str, position: Position) -> Result<BoundExpr, SqlError> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let negative = whole.starts_with('-');
@@ -95,10 +95,10 @@ fn decimal_literal(text: &str, position: Position) -> Result<BoundExpr, SqlError
     BoundExpr::literal(Value::Decimal(value), SqlType::Decimal { precision, scale }, position)
 }
 
-/// One value of one type as a value of another.
+/// Converts a single value to another type.
 ///
 /// # Errors
-/// The conversion's.
+/// Those of the conversion.
 pub fn convert_value(value: &Value, from: SqlType, to: SqlType) -> Result<Value, SqlError> {
     if from == to {
         return Ok(value.clone());

@@ -1,4 +1,4 @@
-//! `MERGE` as a query: target and source joined, one row for each row that something is done with.
+//! `MERGE` as a query: target and source joined, with one row for each row that an action takes.
 //!
 //! ```text
 //!   target FULL JOIN source ON …          only as outer as the clauses need it
@@ -6,8 +6,8 @@
 //!     ──►  SELECT place, action, CASE action WHEN 1 THEN … END AS a, …
 //! ```
 //!
-//! A value is computed for the rows of its own clause alone. Leaves to others: `OUTPUT` (`change_output`), the same row
-//! taken twice (error 8672), and doing it.
+//! A value is computed only for the rows of its own clause. Not done here: `OUTPUT` (`change_output`), detecting that a
+//! row is taken twice (error 8672), and executing the actions.
 
 use std::sync::Arc;
 
@@ -35,35 +35,35 @@ use crate::execute::UnseenUse;
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
-/// What is done with a row.
+/// The action on a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeKind {
-    /// It comes.
+    /// It is inserted.
     Insert,
-    /// It changes.
+    /// It is updated.
     Update,
-    /// It goes.
+    /// It is deleted.
     Delete,
 }
 
 /// The rows of a `MERGE`.
 #[derive(Clone, Debug)]
 pub struct BoundMerge {
-    /// One row for each row that something is done with. Its first column says where that lies, its second which action
-    /// takes it.
+    /// One row for each row that an action takes. Its first column is the position of that row, its second the number
+    /// of the action.
     pub query: BoundQuery,
     /// The table that is changed: a [`HeapTable`].
     pub provider: Arc<dyn TableProvider>,
-    /// What the actions do, by the number in the second column.
+    /// The kinds of the actions, by the number in the second column.
     pub actions: Vec<ChangeKind>,
-    /// For each column of the table the query's column that has what it becomes; empty where rows only go.
+    /// For each column of the table, the query's column with its new value; empty if rows are only deleted.
     pub after: Vec<usize>,
-    /// For each column of the table the query's column that has what it was; `None` for one that nobody reads.
+    /// For each column of the table, the query's column with its old value; `None` if that is not read.
     pub before: Vec<Option<usize>>,
     /// `OUTPUT`.
     pub output: Option<BoundOutput>,
-    /// Whether every row of the target that has to do with what is done comes of the query, if only to keep a row of
-    /// the source from being inserted; the number of its action is then NULL.
+    /// Whether the query returns every row of the target that affects the result, even a row that only keeps a row of
+    /// the source from being inserted. The action number of such a row is NULL.
     is_told_of_matched: bool,
 }
 
@@ -90,18 +90,18 @@ impl BoundMerge {
     }
 }
 
-/// The columns that tell which side a joined row has.
+/// The columns that tell which sides a joined row has.
 struct Sides {
     place: Column,
-    /// NULL where there is no row of the source; `None` where there always is one.
+    /// NULL if the row has no source row; `None` if every row has one.
     source: Option<Column>,
 }
 
-/// New values of one column: the action that gives it, and the value.
+/// The new values of one column: the number of the action, and the value.
 type ColumnValues = Vec<(usize, Expr)>;
 
 impl Binder<'_> {
-    /// Binds a `MERGE`; `into` are the columns that its `OUTPUT … INTO` fills.
+    /// Binds a `MERGE`. `into` has the columns that its `OUTPUT … INTO` fills.
     ///
     /// # Errors
     /// As [`Binder::bind_update`]; also 5324, 10710, 10711 and 10714.
@@ -110,7 +110,7 @@ impl Binder<'_> {
         let (mut target, sides) = self.merged(merge)?;
         let action = Column::new_unqualified(self.fresh("action"));
         let has_idle = may_leave_matched(&merge.clauses);
-        // What is counted is what something is done with.
+        // `TOP` counts only rows that an action takes.
         let brings_idle = has_idle && self.options.brings_matched && merge.top.is_none();
         let with_actions = || self.with_actions(&target, &sides, &merge.clauses, (&action, brings_idle));
         target.plan = self.merging_next_values(with_actions)?;
@@ -145,7 +145,7 @@ impl Binder<'_> {
         Ok(BoundMerge { query, provider, actions, after, before, output, is_told_of_matched })
     }
 
-    /// Target and source, joined as the clauses need it.
+    /// The join of target and source, only as outer as the clauses need it.
     fn merged<'p>(&self, merge: &Merge) -> Result<(Target<'p>, Sides), SqlError> {
         let position = merge.target.span.position;
         check_target_hints(&merge.target.hints).map_err(|error| error.at(position))?;
@@ -191,8 +191,8 @@ impl Binder<'_> {
         Ok((target, sides))
     }
 
-    /// The joined rows that some clause takes, with the number of the first that does; and, if `brings_idle`, those of
-    /// both sides that none takes.
+    /// The joined rows that some clause takes, with the number of the first one that does. With `brings_idle`, also the
+    /// rows with both sides that no clause takes.
     fn with_actions(
         &self,
         target: &Target<'_>,
@@ -208,7 +208,7 @@ impl Binder<'_> {
                 let site = Site { scope: &scope, ..target.site(Clause::Set) };
                 let bind = |site: Site<'_>| self.condition(condition, site);
                 let condition = bind(site).map_err(|error| of_side(error, clause.matched, target, &bind))?;
-                // For rows of its own kind alone: on others it might fail.
+                // Evaluated only for rows of its own kind: on others it might fail.
                 let otherwise = Expr::Literal(ScalarValue::Boolean(Some(false)), None);
                 let branch = (Box::new(takes), Box::new(condition));
                 takes = Expr::Case(Case::new(None, vec![branch], Some(Box::new(otherwise))));
@@ -228,7 +228,7 @@ impl Binder<'_> {
         Ok(LogicalPlan::Filter(Filter::try_new(taken, shared(numbered)).map_err(sql_error_of)?))
     }
 
-    /// What the clauses put into each of the table's columns.
+    /// The new values that the clauses give to each of the table's columns.
     fn merged_values(&self, target: &Target<'_>, clauses: &[MergeClause]) -> Result<Vec<ColumnValues>, SqlError> {
         let mut values: Vec<ColumnValues> = vec![Vec::new(); target.stored.columns.len()];
         for (number, clause) in clauses.iter().enumerate() {
@@ -264,7 +264,7 @@ impl Binder<'_> {
         Ok(values)
     }
 
-    /// The row of `INSERT (columns) VALUES (…)`, or of `DEFAULT VALUES`; NULL in the place of an identity value.
+    /// The row of `INSERT (columns) VALUES (…)`, or of `DEFAULT VALUES`, with NULL for an identity value.
     fn inserted_row(
         &self,
         target: &Target<'_>,
@@ -318,7 +318,7 @@ impl Binder<'_> {
 }
 
 impl Sides {
-    /// Whether a joined row has the sides that a clause asks for.
+    /// Whether a joined row has the sides that a clause requires.
     fn has(&self, matched: MergeMatch) -> Expr {
         let place = || Box::new(Expr::Column(self.place.clone()));
         let source = || self.source.clone().map(|source| Box::new(Expr::Column(source)));
@@ -335,14 +335,14 @@ impl Sides {
     }
 }
 
-/// Whether a row of the target may have a partner, so that this one is not inserted, and not be taken itself.
+/// Whether a target row may match a source row, so that this is not inserted, without being taken by an action itself.
 fn may_leave_matched(clauses: &[MergeClause]) -> bool {
     let inserts = clauses.iter().any(|clause| clause.matched == MergeMatch::NotMatchedByTarget);
     let takes_all = |clause: &MergeClause| clause.matched == MergeMatch::Matched && clause.condition.is_none();
     inserts && !clauses.iter().any(takes_all)
 }
 
-/// What a clause can name: both sides, or the one that its rows have.
+/// The names that a clause can use: those of both sides, or of the side that its rows have.
 fn scope_of(matched: MergeMatch, target: &Target<'_>) -> Scope {
     let (own, others) = target.scope.tables.split_at(1);
     let tables = match matched {
@@ -353,8 +353,8 @@ fn scope_of(matched: MergeMatch, target: &Target<'_>) -> Scope {
     Scope { tables }
 }
 
-/// The error of what `bind` binds: a name that means nothing in its clause, and something on the other side, is told
-/// so.
+/// The error of `bind` for a clause whose rows have only one side. A name that is not valid in the clause, but is on
+/// the other side, gets a specific error.
 fn of_side<T>(
     error: SqlError,
     matched: MergeMatch,
@@ -372,7 +372,7 @@ fn of_side<T>(
     let name = error.message.split(['"', '\'']).nth(1).unwrap_or_default().to_owned();
     let both = scope_of(MergeMatch::Matched, target);
     let bound = bind(Site { scope: &both, ..target.site(Clause::Set) });
-    // On neither side, then; or on one, but as no column of it.
+    // The name is on neither side, or is no column of its source.
     if let Err(other) = bound
         && matches!(other.number, number::MULTI_PART_IDENTIFIER | number::INVALID_COLUMN)
     {
@@ -397,7 +397,7 @@ fn number_of(action: usize) -> Expr {
     Expr::Literal(ScalarValue::Int32(i32::try_from(action).ok()), None)
 }
 
-/// A column's value: that of the action that takes the row, or what it was.
+/// A column's value: that of the action that takes the row, or its old value.
 fn chosen(action: &Column, values: ColumnValues, before: Expr) -> Expr {
     if values.is_empty() {
         return before;
@@ -410,7 +410,7 @@ fn chosen(action: &Column, values: ColumnValues, before: Expr) -> Expr {
     Expr::Case(Case::new(None, branches, Some(Box::new(before))))
 }
 
-/// 109, 110, 213.
+/// Errors 109, 110, 213.
 fn value_count(is_listed: bool, more_columns: bool) -> SqlError {
     let (number, more) = match (is_listed, more_columns) {
         (false, _) => {
@@ -427,10 +427,10 @@ fn value_count(is_listed: bool, more_columns: bool) -> SqlError {
     SqlError::new(number, text)
 }
 
-/// Which actions the clauses may have, and in which order.
+/// Checks which actions the clauses have, and in which order.
 ///
 /// # Errors
-/// 5324, 10710, 10711, 10714.
+/// Errors 5324, 10710, 10711, 10714.
 fn check_clauses(clauses: &[MergeClause]) -> Result<(), SqlError> {
     for (place, clause) in clauses.iter().enumerate() {
         let name = match clause.matched {

@@ -1,10 +1,10 @@
-//! T-SQL's syntax tree to DataFusion's logical plans, every expression of a known SQL type.
+//! Translates T-SQL's syntax tree to DataFusion's logical plans, in which every expression has a known SQL type.
 //!
-//! The plans need no coercion: both sides of a comparison have one Arrow type, text compares by its collation's key,
-//! arithmetic and conversions are kernels of crate `functions`. Internal column names are unique in a plan, so names
-//! as the user knows them exist in `scope.rs` and in [`ResultColumn`] only.
+//! The plans need no coercion: both sides of a comparison have one Arrow type, text compares by its collation's sort
+//! key, and arithmetic and conversions are kernels of crate `functions`. Internal column names are unique in a plan.
+//! Names as the user knows them exist only in `scope.rs` and in [`ResultColumn`].
 //!
-//! Leaves to others: what a name means ([`NameResolver`]), running a plan, changing rows, control of flow.
+//! Not done here: resolving names ([`NameResolver`]), running plans, changing rows, control of flow.
 
 mod aggregate;
 mod apply;
@@ -100,27 +100,27 @@ use aggregate::Collector;
 use next_value::{InDefault, SequenceScope, Wrapped};
 use scope::{Names, Scope};
 
-/// How deep views, functions and common table expressions may lie in each other.
+/// How deeply views, functions and common table expressions may be nested.
 const NESTING_LIMIT: usize = 32;
 
-/// Facts of the session that change what a text means.
+/// Session settings that change what a text means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BindOptions {
     /// How often a recursive common table expression may recurse; 0 is no limit.
     pub max_recursion: u32,
     /// `OPTION (HASH JOIN)`, `OPTION (MERGE JOIN)`: whether a join without an equation is refused.
     pub wants_equations: bool,
-    /// Whether variables stay names in what is bound, so that it can be evaluated with other values later
-    /// ([`Formula`](crate::formula::Formula)), and what would only hold now is refused.
+    /// Whether variables stay names in the bound expression, so that it can be evaluated with other values later
+    /// ([`Formula`](crate::formula::Formula)). Expressions that are valid only now are then refused.
     pub keeps_variables: bool,
-    /// How `OPTION` has all sources joined.
+    /// The join method that `OPTION` asks for.
     pub join_way: JoinWay,
-    /// The ways that it leaves to joins with a hint of their own.
+    /// The join methods that `OPTION` leaves to joins with a hint of their own.
     pub permitted_joins: PermittedJoins,
     /// `OPTION (FORCE ORDER)`: sources are joined in the order that was written.
     pub keeps_order: bool,
-    /// Whether the query of a `MERGE` may bring rows of the target with which nothing is done, but that keep a row of
-    /// the source from being inserted.
+    /// Whether the query of a `MERGE` may return rows of the target that no action takes, but that keep a row of the
+    /// source from being inserted.
     pub brings_matched: bool,
 }
 
@@ -144,30 +144,30 @@ pub struct Binder<'r> {
     options: BindOptions,
     context: Arc<FunctionContext>,
     progress: Rc<Progress>,
-    /// The session's functions that were asked for, by their names in capitals and the types of their arguments: what
-    /// is written twice is one function, so that `GROUP BY` recognises it.
+    /// The session's functions that were asked for, by their names in upper case and the types of their arguments. A
+    /// call that is written twice is one function, so that `GROUP BY` recognises it.
     functions: RefCell<Vec<(String, Vec<SqlType>, SystemFunction)>>,
 }
 
-/// How far a statement is bound: shared by the binders of the modules that it uses.
+/// The state of binding a statement, shared by the binders of the modules that it uses.
 struct Progress {
     /// The number of the next internal column.
     next_name: Cell<usize>,
-    /// Whether nothing of this moment went into the plan.
+    /// Whether the plan depends on nothing that may change between executions.
     is_cacheable: Cell<bool>,
-    /// Views, functions and common table expressions around what is being bound.
+    /// How many views, functions and common table expressions enclose the part that is being bound.
     nesting: Cell<usize>,
-    /// Subqueries around what is being bound.
+    /// How many subqueries enclose the part that is being bound.
     applied: Cell<usize>,
-    /// Queries, conditions and expressions around what is being bound.
+    /// How many queries, conditions and expressions enclose the part that is being bound.
     level: Cell<usize>,
-    /// What is done with a `NEXT VALUE FOR`, the innermost last.
+    /// What to do with a `NEXT VALUE FOR`; the last entry is the innermost.
     sequences: RefCell<Vec<SequenceScope>>,
-    /// Whether the query of an `INSERT` is bound that the interpreter has wrapped.
+    /// How far a query that the interpreter has wrapped around that of an `INSERT` is bound.
     wrapped: Cell<Wrapped>,
     /// Whether a column's DEFAULT is being bound.
     in_default: Cell<InDefault>,
-    /// Whether what is made of constants becomes one.
+    /// Whether expressions over constants are folded.
     folds: Cell<bool>,
 }
 
@@ -187,7 +187,7 @@ impl Default for Progress {
     }
 }
 
-/// What a clause lets an expression do.
+/// The clause that an expression is in; it decides what the expression may contain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Clause {
     Select,
@@ -206,13 +206,13 @@ enum Clause {
     Scalar,
 }
 
-/// Where an expression stands.
+/// The context in which an expression is bound.
 #[derive(Clone, Copy)]
 struct Site<'p> {
     scope: &'p Scope,
     names: &'p Names<'p>,
     clause: Clause,
-    /// Takes the aggregates and windows; `None` where there can be none.
+    /// Collects aggregates and windows; `None` if there can be none.
     collector: Option<&'p RefCell<Collector>>,
 }
 
@@ -234,7 +234,7 @@ impl<'r> Binder<'r> {
         }
     }
 
-    /// Binds the text of a module with the names of the database where it lives; `None` is the binder's own.
+    /// Runs `bind` with the names of the database that a module lives in; `None` is the binder's own database.
     fn in_database<T>(
         &self,
         database: Option<&DatabaseUse>,
@@ -251,10 +251,10 @@ impl<'r> Binder<'r> {
         })
     }
 
-    /// Binds a query that sends rows.
+    /// Binds a query that returns rows.
     ///
     /// # Errors
-    /// T-SQL's, with the place in the text.
+    /// T-SQL's errors, with their position in the text.
     pub fn bind_query(&self, query: &Query) -> Result<BoundQuery, SqlError> {
         let body = self.query(query, &Names::default(), query::QueryUse::Statement)?;
         if let Some(place) = body.assigns {
@@ -282,8 +282,8 @@ impl<'r> Binder<'r> {
         BoundQuery { plan: body.plan, columns, into: body.into, is_cacheable: self.progress.is_cacheable.get() }
     }
 
-    /// Binds an expression outside a query. A subquery in it makes [`Binder::evaluate`] refuse it: use
-    /// [`Binder::bind_scalar_query`] where [`BoundExpr::expr`] has one.
+    /// Binds an expression outside a query. [`Binder::evaluate`] refuses an expression with a subquery: use
+    /// [`Binder::bind_scalar_query`] if [`BoundExpr::expr`] has one.
     ///
     /// # Errors
     /// As [`Binder::bind_query`].
@@ -301,7 +301,7 @@ impl<'r> Binder<'r> {
         Ok(self.finish(body))
     }
 
-    /// Binds a condition outside a query (`IF`, `WHILE`) as a `bit`: 1 where it is true, 0 otherwise.
+    /// Binds a condition outside a query (`IF`, `WHILE`) as a `bit`: 1 if it is true, 0 otherwise.
     ///
     /// # Errors
     /// As [`Binder::bind_query`].
@@ -312,7 +312,7 @@ impl<'r> Binder<'r> {
         Ok(case::bit_of(truth, position))
     }
 
-    /// Whether what was bound so far holds at any time.
+    /// Whether everything that was bound so far stays valid for later executions.
     pub fn is_timeless(&self) -> bool {
         self.progress.is_cacheable.get()
     }
@@ -325,8 +325,8 @@ impl<'r> Binder<'r> {
     /// The value of an expression without columns and subqueries.
     ///
     /// # Errors
-    /// Those of its functions; "not supported" where it reads a variable that the `SELECT` around it assigns; an
-    /// internal error where it has a column or a subquery.
+    /// Those of its functions; "not supported" if it reads a variable that the `SELECT` around it assigns; an internal
+    /// error if it has a column or a subquery.
     pub fn evaluate(&self, bound: &BoundExpr) -> Result<Value, SqlError> {
         if let Some(value) = &bound.literal {
             return Ok(value.clone());
@@ -364,7 +364,7 @@ impl<'r> Binder<'r> {
         format!("{name}_{number}")
     }
 
-    /// Counts a view, function or common table expression that is entered.
+    /// Runs `bind` for a view, function or common table expression, counting it as one level of nesting.
     fn enter<T>(&self, name: &str, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
         let depth = self.progress.nesting.get() + 1;
         if depth > NESTING_LIMIT {
@@ -382,7 +382,7 @@ impl<'r> Binder<'r> {
     }
 }
 
-/// 141.
+/// Error 141.
 fn mixed_assignment() -> SqlError {
     SqlError::new(
         141,
@@ -390,12 +390,11 @@ fn mixed_assignment() -> SqlError {
     )
 }
 
-/// A shared plan.
 fn shared(plan: LogicalPlan) -> Arc<LogicalPlan> {
     Arc::new(plan)
 }
 
-/// The list of common table expressions with one more in front.
+/// Adds a common table expression to the front of a list.
 fn with_cte(ctes: scope::CteList, cte: scope::Cte) -> scope::CteList {
     Some(Rc::new(scope::CteNode { cte, next: ctes }))
 }

@@ -1,4 +1,4 @@
-//! Views and inline functions: their text, bound where they are used.
+//! Views and inline functions: their text is bound where they are used.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -24,13 +24,13 @@ fn statement(definition: &str) -> Result<StatementKind, SqlError> {
     }
 }
 
-/// An error inside a definition has no place in the text that uses it.
+/// Removes the position of an error inside a definition, since it is no position in the text that uses it.
 fn without_place(error: SqlError) -> SqlError {
     SqlError { position: None, ..error }
 }
 
-/// The columns of a view or function have names, each another; `unnamed` is the error of one without, whose place
-/// counts from 1.
+/// Checks that the columns of a view or function have names, and that these are unique. `unnamed` gives the error for a
+/// column without a name; its argument is the column's number from 1.
 ///
 /// # Errors
 /// 4506, and that of `unnamed`.
@@ -49,7 +49,8 @@ fn check_columns(name: &str, columns: &[Option<&str>], unnamed: impl Fn(usize) -
     Ok(())
 }
 
-/// A value of a parameter's type: 1 where that is one, for some clauses take no NULL.
+/// A sample value of a parameter's type: 1 if it converts to the type, because some clauses take no NULL; otherwise
+/// NULL.
 fn some_value(parameter: &Parameter) -> Result<BoundExpr, SqlError> {
     let declared = sql_type(&parameter.data_type, TypePlace::Declaration)?;
     let position = parameter.name.position;
@@ -60,8 +61,8 @@ fn some_value(parameter: &Parameter) -> Result<BoundExpr, SqlError> {
     }
 }
 
-/// Whether an error is about a value: the number of a `TOP`, `OFFSET` or `FETCH`, or what is computed of constants
-/// while a query is bound.
+/// Whether an error depends on a value: on the number of a `TOP`, `OFFSET` or `FETCH`, or on an expression over
+/// constants that is computed while a query is bound.
 fn is_of_value(error: &SqlError) -> bool {
     const OF_COUNTS: [i32; 5] = [number::NEGATIVE_ROW_COUNT, 1031, 1060, 10742, 10744];
     const OF_EXPRESSIONS: [i32; 13] = [8134, 8115, 8114, 8152, 220, 232, 241, 242, 244, 245, 248, 517, 3623];
@@ -70,10 +71,10 @@ fn is_of_value(error: &SqlError) -> bool {
 }
 
 impl Binder<'_> {
-    /// Binds a view that is about to be created.
+    /// Binds a view that is to be created.
     ///
     /// # Errors
-    /// As [`Binder::bind_query`]; also 1033 for an order without `TOP`, 4502, 8158, 4506 and 4511 for the names of its
+    /// As [`Binder::bind_query`]; also 1033 for an order without `TOP`; 4502, 8158, 4506 and 4511 for the names of its
     /// columns.
     pub fn bind_view(&self, view: &CreateView) -> Result<(), SqlError> {
         let name = &view.name.name.value;
@@ -101,10 +102,10 @@ impl Binder<'_> {
         check_columns(name, &given, named)
     }
 
-    /// Binds an inline function that is about to be created. What stands for its parameters is no value of any call.
+    /// Binds an inline function that is to be created. Sample values stand for its parameters.
     ///
     /// # Errors
-    /// As [`Binder::bind_query`]; also 1033 for an order without `TOP`, 4506 and 4514 for the names of its columns.
+    /// As [`Binder::bind_query`]; also 1033 for an order without `TOP`; 4506 and 4514 for the names of its columns.
     pub fn bind_inline_function(&self, function: &CreateFunction) -> Result<(), SqlError> {
         let FunctionBody::Inline { query } = &function.body else { return Ok(()) };
         let mut parameters = HashMap::with_capacity(function.parameters.len());
@@ -114,7 +115,7 @@ impl Binder<'_> {
         let names = Names { parameters: Some(Rc::new(parameters)), ..Names::default() };
         let body = match self.query(query, &names, QueryUse::Nested) {
             Ok(body) => body,
-            // A value that a parameter gives is right or wrong by the call.
+            // Whether the value of a parameter is valid depends on the call.
             Err(error) if is_of_value(&error) && !function.parameters.is_empty() => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -152,7 +153,7 @@ impl Binder<'_> {
         })
     }
 
-    /// The rows of an inline function for its arguments; `None` is `DEFAULT`.
+    /// The rows of an inline function for its arguments; `None` as an argument is `DEFAULT`.
     pub(super) fn inline_function(
         &self,
         definition: &str,

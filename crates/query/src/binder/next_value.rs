@@ -1,12 +1,12 @@
-//! `NEXT VALUE FOR`: in a query a column for each sequence that the query names, beside a query a value.
+//! `NEXT VALUE FOR`: in a query, a column for each sequence that the query names; outside a query, a value.
 //!
 //! ```text
 //!   SELECT a, NEXT VALUE FOR s, NEXT VALUE FOR s + 1 FROM t
 //!     ──►  SELECT a, n, n + 1 FROM (SELECT *, next_value(s) AS n FROM t)
 //! ```
 //!
-//! Which clauses may ask for a value is decided by a stack: a select list or a `SET` puts what it collects on top of
-//! it, what may not have one a refusal.
+//! A stack decides which clauses may ask for a value: a select list or a `SET` pushes a collector, and a clause that
+//! must not name a sequence pushes a refusal.
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
@@ -19,22 +19,22 @@ use super::query::QueryUse;
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::{Kernel, NextValues, Operation, sql_error_of};
 
-/// What is done with a `NEXT VALUE FOR`.
+/// What to do with a `NEXT VALUE FOR`.
 #[derive(Debug)]
 pub(super) enum SequenceScope {
     /// It becomes a column.
     Collect(Vec<NextValueColumn>),
-    /// It is computed where it stands: in a row that a `MERGE` inserts, for which others do not count.
+    /// It is computed in place: in a row that a `MERGE` inserts, independently of the other rows.
     Inline,
     /// It is refused with this error.
     Refuse(i32),
 }
 
-/// A sequence that a query names, and the column of its values.
+/// A sequence that a query names, and the column with its values.
 #[derive(Debug)]
 pub(super) struct NextValueColumn {
     values: NextValues,
-    /// The number of the row whose turn it is; `None` where the order does not matter.
+    /// The number of the row in the order of `OVER`; `None` if there is no order.
     number: Option<Expr>,
     column: Column,
 }
@@ -42,28 +42,28 @@ pub(super) struct NextValueColumn {
 /// How far the query around a wrapped `INSERT` is bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Wrapped {
-    /// It is none.
+    /// There is no wrapped query.
     #[default]
     No,
-    /// It is about to be bound.
+    /// The wrapping query is bound next.
     Outside,
-    /// Its one source is about to be bound: the statement's own query.
+    /// Its only source is bound next: the statement's own query.
     Inside,
 }
 
 /// Whether a column's DEFAULT is being bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum InDefault {
-    /// It is none.
+    /// No.
     #[default]
     No,
-    /// One that is about to be defined.
+    /// One that is to be defined.
     Checked,
-    /// One whose value is wanted.
+    /// One whose value is needed.
     Bound,
 }
 
-/// The error of a `NEXT VALUE FOR` where it must not stand.
+/// The error of a `NEXT VALUE FOR` that is not allowed.
 fn refused(number: i32) -> SqlError {
     let text = match number {
         11716 => "NEXT VALUE FOR function does not support the PARTITION BY clause.",
@@ -108,7 +108,7 @@ fn refused(number: i32) -> SqlError {
 }
 
 impl Binder<'_> {
-    /// Runs `bind` with a scope of its own on the stack; gives what was collected.
+    /// Runs `bind` with its own scope on the stack, and returns the collected sequences too.
     fn in_sequence_scope<T>(
         &self,
         scope: SequenceScope,
@@ -123,7 +123,7 @@ impl Binder<'_> {
         Ok((result?, collected))
     }
 
-    /// Runs `bind`, in which no sequence may be named.
+    /// Runs `bind`, in which sequences are refused.
     pub(super) fn refusing_next_values<T>(
         &self,
         number: i32,
@@ -136,7 +136,7 @@ impl Binder<'_> {
         self.in_sequence_scope(SequenceScope::Refuse(number), bind).map(|(result, _)| result)
     }
 
-    /// Runs `bind`, which collects the sequences of a `SET` or the like.
+    /// Runs `bind` and collects its sequences, for a `SET` or the like.
     pub(super) fn collecting_next_values<T>(
         &self,
         bind: impl FnOnce() -> Result<T, SqlError>,
@@ -144,13 +144,13 @@ impl Binder<'_> {
         self.in_sequence_scope(SequenceScope::Collect(Vec::new()), bind)
     }
 
-    /// Runs `bind` for the rows of a `MERGE`: sequences are a matter of defaults alone.
+    /// Runs `bind` for the rows of a `MERGE`, in which only defaults may name sequences.
     pub(super) fn merging_next_values<T>(&self, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
         let inside = || self.refusing_next_values(11742, bind);
         self.in_sequence_scope(SequenceScope::Inline, inside).map(|(result, _)| result)
     }
 
-    /// Notes that a `SELECT` is being bound; tells whether its list may name sequences.
+    /// Records that a `SELECT` is being bound; returns whether its list may name sequences.
     pub(super) fn enter_select(&self, usage: QueryUse) -> bool {
         match self.progress.wrapped.get() {
             Wrapped::Outside => {
@@ -165,7 +165,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Runs `bind` for the items of a select list that may name sequences or, `allowed` being false, may not.
+    /// Runs `bind` for the items of a select list, which may name sequences if `allowed`.
     pub(super) fn items_with_next_values<T>(
         &self,
         allowed: bool,
@@ -177,7 +177,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Refuses sequences in a select list beside what does not go with them.
+    /// Refuses sequences in a select list with clauses that exclude them.
     pub(super) fn check_next_values(
         &self,
         columns: &[NextValueColumn],
@@ -195,7 +195,7 @@ impl Binder<'_> {
         Err(refused(number))
     }
 
-    /// Runs `bind` for a column's DEFAULT, in which some functions are allowed that are not elsewhere.
+    /// Runs `bind` for a column's DEFAULT, which may use some functions that are not allowed elsewhere.
     pub(super) fn within_default<T>(
         &self,
         place: InDefault,
@@ -230,7 +230,7 @@ impl Binder<'_> {
             return refuse(number);
         }
         let in_default = self.progress.in_default.get() != InDefault::No;
-        // A default's place is that of the statement around it, of which there may be none.
+        // A default is evaluated in the context of the statement around it, if there is one.
         let is_collected =
             self.progress.sequences.borrow().iter().any(|scope| !matches!(scope, SequenceScope::Refuse(_)));
         if site.clause == Clause::Scalar && !(is_collected && in_default) {
@@ -275,7 +275,8 @@ impl Binder<'_> {
         Ok(shown)
     }
 
-    /// Why no sequence may be named here. A default is a matter of the statement, not of what is around it.
+    /// The error number if no sequence may be named here. For a default, the statement decides, not the clause around
+    /// it.
     fn refusal(&self) -> Option<i32> {
         let in_default = self.progress.in_default.get() != InDefault::No;
         let scopes = self.progress.sequences.borrow();
@@ -299,7 +300,7 @@ impl Binder<'_> {
         Ok(self.window_function("ROW_NUMBER", &call, window, site)?.expr)
     }
 
-    /// The rows of a plan with the values of the sequences that were collected over it.
+    /// The rows of a plan, with the values of the collected sequences.
     pub(super) fn with_next_values(
         &self,
         plan: LogicalPlan,

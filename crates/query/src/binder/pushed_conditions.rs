@@ -1,8 +1,8 @@
-//! Conditions in the form in which they can be pushed down together.
+//! Normalises conditions before DataFusion's rule pushes them down and combines them.
 //!
-//! Where DataFusion's rule brings conditions on one column together it keeps the strictest of them, and it takes each
-//! to be `column operator constant`. Of others it makes wrong ones, and it meets others: the simplifier leaves
-//! conditions of joins as they are written, and what is pushed through a projection has its constants where they come.
+//! That rule keeps the strictest of several conditions on one column. It assumes that each has the form `column
+//! operator constant`, and combines conditions of other forms incorrectly. They do occur: the simplifier leaves join
+//! conditions as written, and conditions that are pushed through a projection get their constants there.
 //!
 //! ```text
 //!   c = 5 AND 5 = c             two equations that differ: false
@@ -10,7 +10,8 @@
 //!   c > NULL AND c > 5          NULL is the least of all values: c > 5
 //! ```
 //!
-//! So whatever the rule is about to look at is turned first. Leaves to the simplifier what it does anyway.
+//! So the conditions that the rule processes are turned around first. What the simplifier normalises anyway is left to
+//! it.
 
 use std::sync::Arc;
 
@@ -21,14 +22,14 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conj
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// A rule that pushes conditions down, and turns each first whose constant is on the left.
+/// Wraps a rule that pushes conditions down, and first turns conditions with their constant on the left around.
 #[derive(Debug)]
 pub(super) struct PushedConditionsRule {
     pushes: Arc<dyn OptimizerRule + Send + Sync>,
 }
 
 impl PushedConditionsRule {
-    /// The rule for conditions however they are written.
+    /// Wraps a rule that pushes conditions down.
     pub(super) fn around(pushes: Arc<dyn OptimizerRule + Send + Sync>) -> PushedConditionsRule {
         PushedConditionsRule { pushes }
     }
@@ -52,7 +53,7 @@ impl OptimizerRule for PushedConditionsRule {
     }
 }
 
-/// A join, or filters directly above each other, which the rule makes one.
+/// Turns the conditions of a join, or of filters directly above each other, which the rule merges.
 fn turned_plan(plan: LogicalPlan) -> Transformed<LogicalPlan> {
     match plan {
         LogicalPlan::Join(mut join) => {
@@ -72,7 +73,7 @@ fn turned_plan(plan: LogicalPlan) -> Transformed<LogicalPlan> {
     }
 }
 
-/// Turns the conjuncts of a condition; `false` where none is to be turned.
+/// Turns the conjuncts of a condition; returns `false` if there is none to turn.
 fn turn(condition: &mut Expr) -> bool {
     if !split_conjunction(condition).into_iter().any(|conjunct| turned(conjunct).is_some()) {
         return false;
@@ -83,7 +84,7 @@ fn turn(condition: &mut Expr) -> bool {
     true
 }
 
-/// `column operator constant` for `constant operator column`, and NULL for what is compared with NULL.
+/// `column operator constant` instead of `constant operator column`, and NULL for a comparison with NULL.
 fn turned(conjunct: &Expr) -> Option<Expr> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = conjunct else { return None };
     let swapped = op.swap().filter(|_| op.returns_null_on_null())?;

@@ -1,4 +1,4 @@
-//! Query expressions: common table expressions, a body, an order.
+//! Query expressions: common table expressions, a body and an order.
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{EmptyRelation, Expr, LogicalPlan, Projection, SortExpr};
@@ -15,7 +15,7 @@ use super::stored::Stored;
 use super::{Binder, shared, with_cte};
 use crate::wrap::sql_error_of;
 
-/// What a query is for.
+/// The context in which a query is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum QueryUse {
     /// The rows go to a client, a variable or a table.
@@ -38,9 +38,9 @@ pub(super) struct BodyColumn {
     pub(super) sql_type: SqlType,
     pub(super) nullable: bool,
     pub(super) collation: ExprCollation,
-    /// Whether it is the word `NULL` and takes any type.
+    /// Whether it is the keyword `NULL`, which takes any type.
     pub(super) untyped_null: bool,
-    /// The value that it has in every row, when that is known.
+    /// Its value, if that is known and the same in every row.
     pub(super) literal: Option<Value>,
 }
 
@@ -55,7 +55,7 @@ impl BodyColumn {
         bound
     }
 
-    /// What the user sees of it.
+    /// The column as the user sees it.
     pub(super) fn result(&self) -> ResultColumn {
         ResultColumn {
             name: self.name.clone(),
@@ -65,7 +65,7 @@ impl BodyColumn {
         }
     }
 
-    /// The collation that the column has for those who read it.
+    /// The collation of the column in a query that reads it.
     pub(super) fn source_collation(&self) -> ExprCollation {
         ExprCollation { coercibility: self.collation.coercibility.min(Coercibility::Implicit), ..self.collation }
     }
@@ -76,20 +76,20 @@ impl BodyColumn {
 pub(super) struct Body {
     pub(super) plan: LogicalPlan,
     pub(super) columns: Vec<BodyColumn>,
-    /// Whether it cannot have more than one row.
+    /// Whether it returns at most one row.
     pub(super) is_single_row: bool,
     pub(super) into: Option<SelectInto>,
     pub(super) assignments: Assignments,
-    /// Where the first assignment to a variable stands.
+    /// The position of the first assignment to a variable.
     pub(super) assigns: Option<Position>,
-    /// The rows that a change of its rows changes, where [`Names::places`] asks for them.
+    /// The stored rows behind its rows, if [`Names::places`] asks for them.
     pub(super) stored: Stored,
-    /// Of a side of a set operator, and of the first one behind it: the sources' columns that its own are.
+    /// For a side of a set operator, and for the first side of the result: the source columns that its own columns are.
     pub(super) sources: Vec<Option<SourceName>>,
 }
 
 impl Body {
-    /// A body of rows that fill no variable and no table.
+    /// A body whose rows fill no variable and no table.
     pub(super) fn of(plan: LogicalPlan, columns: Vec<BodyColumn>) -> Body {
         Body {
             plan,
@@ -156,8 +156,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Orders and cuts the rows of a set operation, whose `ORDER BY` sees output columns only, by the names that the
-    /// first side gives them or has them from.
+    /// Sorts and limits the rows of a set operation. Its `ORDER BY` can only name output columns, by the names that the
+    /// first side gives them or by the source columns that they are there.
     fn order_outputs(&self, mut body: Body, query: &Query, names: &Names<'_>) -> Result<Body, SqlError> {
         if query.order_by.is_empty() && query.offset.is_none() {
             return Ok(body);
@@ -183,7 +183,7 @@ impl Binder<'_> {
         Ok(body)
     }
 
-    /// One row of one expression.
+    /// A query of one row with one expression.
     pub(super) fn one_row(&self, bound: BoundExpr) -> Result<Body, SqlError> {
         let name = self.fresh("value");
         let projection =
@@ -209,7 +209,7 @@ pub(super) fn empty_row() -> LogicalPlan {
     })
 }
 
-/// 1033.
+/// Error 1033.
 fn order_in_nested() -> SqlError {
     SqlError::new(
         1033,
@@ -224,10 +224,10 @@ fn source_place(item: &OrderItem, sources: &[Option<SourceName>]) -> Option<usiz
     sources.iter().position(|source| source.as_ref().is_some_and(|source| source.is_named(name)))
 }
 
-/// The output column that an `ORDER BY` item names by position or by alias; `None` where it is an expression.
+/// The output column that an `ORDER BY` item names by position or by alias; `None` if it is an expression.
 ///
 /// # Errors
-/// 108 for a position out of range, 209 for an alias that several columns have.
+/// 108 for a position out of range; 209 for an alias of several columns.
 pub(super) fn output_place(item: &OrderItem, columns: &[BodyColumn]) -> Result<Option<usize>, SqlError> {
     match &item.value {
         Expression::Literal { value: Literal::Integer(position), span } => {
@@ -249,7 +249,7 @@ pub(super) fn output_place(item: &OrderItem, columns: &[BodyColumn]) -> Result<O
             let place = columns.iter().position(is_named);
             if let Some(place) = place {
                 let others = columns[place + 1..].iter().filter(|column| is_named(column));
-                // The same column twice is no ambiguity.
+                // A column that occurs twice is not ambiguous.
                 if others.clone().any(|other| other.column != columns[place].column) {
                     return Err(SqlError::new(
                         number::AMBIGUOUS_COLUMN,

@@ -1,4 +1,5 @@
-//! What the binder asks the session: what a name means, what a variable holds, what a system function answers.
+//! The binder's interface to the session: the meaning of names, the values of variables, the results of system
+//! functions.
 
 use std::sync::Arc;
 
@@ -13,22 +14,22 @@ use hobt_types::{Collation, SqlType, TypedValue};
 use super::bound::Assumed;
 use crate::wrap::{NextValues, RowFunction};
 
-/// What the text says about one scan of a table, beyond its name.
+/// The properties of one scan of a table in the text, other than its name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScanHints<'a> {
     /// `WITH (…)`.
     pub hints: &'a [TableHint],
-    /// Whether the rows shall say where they lie, so that they can be changed. The provider of a stored table then has
-    /// one more column, the last; any other takes no notice.
+    /// Whether the scan must return the positions of the rows, so that they can be changed. The provider of a stored
+    /// table then has one more column, the last; other providers ignore this.
     pub places: bool,
     /// `TABLESAMPLE`.
     pub sample: Option<ScanSample>,
 }
 
-/// The part of a table that `TABLESAMPLE` asks for.
+/// The part of a table that `TABLESAMPLE` selects.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ScanSample {
-    /// Percent of the pages, or as many as hold so many rows.
+    /// Percent of the pages, or as many pages as hold this many rows.
     pub amount: f64,
     /// Whether `amount` counts rows.
     pub is_rows: bool,
@@ -49,10 +50,10 @@ pub struct SourceColumn {
     pub collation: Option<Collation>,
 }
 
-/// What an object's name means.
+/// The object that a name denotes.
 #[derive(Clone, Debug)]
 pub enum Resolved {
-    /// Something that is scanned.
+    /// An object that can be scanned.
     Table {
         /// Its rows; the schema's columns are `columns` in their carriers.
         provider: Arc<dyn TableProvider>,
@@ -63,75 +64,76 @@ pub enum Resolved {
     View {
         /// The text of its `CREATE VIEW`.
         definition: String,
-        /// Where it lives, when that is not the resolver's own database: its text means what it means there.
+        /// The database that it lives in, if that is not the resolver's own; the names in its text are resolved there.
         database: Option<DatabaseUse>,
     },
     /// An inline table-valued function.
     InlineFunction {
         /// The text of its `CREATE FUNCTION`.
         definition: String,
-        /// As with a view.
+        /// As for a view.
         database: Option<DatabaseUse>,
     },
 }
 
-/// A function that the session answers, row by row.
+/// A function that the session evaluates, row by row.
 #[derive(Clone)]
 pub struct SystemFunction {
     /// The type of its result.
     pub result: SqlType,
-    /// Its evaluation, from values of the argument types that were asked for.
+    /// Evaluates it on values of the argument types that were asked for.
     pub evaluate: RowFunction,
-    /// Whether the answer holds for the whole statement when all arguments are constants, so that it is asked once.
+    /// Whether the result is the same for the whole statement if all arguments are constants, so that it is evaluated
+    /// once.
     pub is_constant: bool,
 }
 
 /// The names that a query can use.
 pub trait NameResolver {
-    /// A table, view or synonym in `FROM`.
+    /// Resolves a table, view or synonym in `FROM`.
     ///
     /// # Errors
-    /// 208 for a name that means nothing.
+    /// 208 for an unknown name.
     fn resolve(&self, name: &ObjectName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError>;
 
-    /// A table-valued function in `FROM`; `arguments` are `None` where they are not constant.
+    /// Resolves a table-valued function in `FROM`. An argument that is not constant is `None`.
     ///
     /// # Errors
-    /// 208 for a name that means nothing.
+    /// 208 for an unknown name.
     fn resolve_function(&self, name: &ObjectName, arguments: &[Option<TypedValue>]) -> Result<Resolved, SqlError>;
 
-    /// A table variable in `FROM`.
+    /// Resolves a table variable in `FROM`.
     ///
     /// # Errors
     /// 1087 for a variable that is not declared.
     fn resolve_variable_table(&self, name: &VariableName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError>;
 
-    /// A partition function, for `$PARTITION`.
+    /// Finds a partition function, for `$PARTITION`.
     ///
     /// # Errors
-    /// 208 for a name that means nothing.
+    /// 208 for an unknown name.
     fn partition_function(
         &self,
         database: Option<&Identifier>,
         name: &Identifier,
     ) -> Result<Arc<PartitionFunction>, SqlError>;
 
-    /// The value of a variable, whose name begins with `@`; `None` when it is not declared.
+    /// The value of a variable, whose name begins with `@`; `None` if it is not declared.
     fn variable(&self, name: &str) -> Option<TypedValue>;
 
-    /// What estimates take a variable to be, where that is not its value.
+    /// What estimates assume for a variable instead of its value.
     ///
     /// # Errors
-    /// The value that a hint gives is none of the variable's type.
+    /// If a hint gives a value that is not of the variable's type.
     fn assumed(&self, _name: &str) -> Result<Option<Assumed>, SqlError> {
         Ok(None)
     }
 
-    /// The value of a global variable, whose name begins with `@@`; `None` when there is none.
+    /// The value of a global variable, whose name begins with `@@`; `None` if there is none.
     fn global_variable(&self, name: &str) -> Option<TypedValue>;
 
-    /// A function of the session: `DB_NAME`, `OBJECT_ID`, `SERVERPROPERTY`, `SUSER_SNAME`. Niladic functions
-    /// (`CURRENT_USER`) are asked for under their names too.
+    /// Finds a function of the session: `DB_NAME`, `OBJECT_ID`, `SERVERPROPERTY`, `SUSER_SNAME`. Niladic functions
+    /// (`CURRENT_USER`) are found by their names too.
     ///
     /// # Errors
     /// 174 or 189 for a wrong number of arguments.
@@ -140,19 +142,19 @@ pub trait NameResolver {
     /// The values of a sequence, for the rows of a query.
     ///
     /// # Errors
-    /// 208 for a name that means nothing, 11726 for what is no sequence; what a lock that is waited for ends with.
+    /// 208 for an unknown name; 11726 for an object that is not a sequence; the error of a lock request that fails.
     fn next_values(&self, sequence: &ObjectName) -> Result<NextValues, SqlError>;
 
-    /// The value of a sequence for the row that is being made: the same as often as one row asks for it.
+    /// The value of a sequence for the row that is being built. It is the same for each call for one row.
     ///
     /// # Errors
-    /// As [`NameResolver::next_values`]; 11728 where there is none any more.
+    /// As [`NameResolver::next_values`]; 11728 if the sequence is exhausted.
     fn next_row_value(&self, sequence: &ObjectName) -> Result<TypedValue, SqlError>;
 
-    /// What date and random functions read.
+    /// The context of date and random functions.
     fn function_context(&self) -> Arc<FunctionContext>;
 
-    /// The same names as a module of `database` sees them: what says no database lies there, and functions like
-    /// `DB_NAME` answer for it.
+    /// This resolver for a module of `database`: names without a database are resolved there, and functions like
+    /// `DB_NAME` return it.
     fn in_database(&self, database: &DatabaseUse) -> Box<dyn NameResolver + '_>;
 }

@@ -1,7 +1,8 @@
-//! Whether each row of a change's target comes of its query for itself, whatever the other rows are.
+//! Whether the query of a change returns each row of its target independently of the target's other rows.
 //!
-//! Where it does, a row that others are changing can be shown to the query without harm to the rest: it comes, or it
-//! does not. Where it does not, it could keep others out that would be there if it were not, or bring them in.
+//! If so, the query can be shown a row that another transaction is changing without affecting other rows: the query
+//! returns that row or it does not. Otherwise that row could keep out other rows that the query would return without
+//! it, or bring rows in.
 
 use std::sync::Arc;
 
@@ -11,13 +12,13 @@ use datafusion::logical_expr::{JoinType, LogicalPlan};
 use crate::execute::UnseenRows;
 use crate::source::HeapTable;
 
-/// Whether it does in a plan, of which the target is the source with this list of rows. What is not known to be so is
-/// taken not to be.
+/// Whether a plan returns each row of the target independently; the target is the source with this list of rows.
+/// `false` if this is not certain.
 pub(super) fn is_row_by_row(plan: &LogicalPlan, target: &Arc<UnseenRows>) -> bool {
     passes(plan, target, false)
 }
 
-/// `takes_some`: what stands above takes some of the plan's rows, and not all.
+/// `takes_some`: whether a node above may drop some of the plan's rows.
 fn passes(plan: &LogicalPlan, target: &Arc<UnseenRows>, takes_some: bool) -> bool {
     let below = |input: &LogicalPlan, takes_some| passes(input, target, takes_some);
     match plan {
@@ -26,8 +27,8 @@ fn passes(plan: &LogicalPlan, target: &Arc<UnseenRows>, takes_some: bool) -> boo
         LogicalPlan::SubqueryAlias(alias) => below(&alias.input, takes_some),
         LogicalPlan::Filter(filter) => below(&filter.input, true),
         LogicalPlan::Sort(sort) => (sort.fetch.is_none() || !takes_some) && below(&sort.input, takes_some),
-        // One that is not among the first keeps none out of them; one that is comes of the query, if nothing behind
-        // takes it away.
+        // A row that is not among the first ones does not displace any. A row among them is returned, unless a node
+        // above drops it.
         LogicalPlan::Limit(limit) => !takes_some && below(&limit.input, takes_some),
         LogicalPlan::Join(join) => match (reads(&join.left, target), reads(&join.right, target)) {
             (true, false) => !decides_right(join.join_type) && below(&join.left, true),
@@ -38,8 +39,8 @@ fn passes(plan: &LogicalPlan, target: &Arc<UnseenRows>, takes_some: bool) -> boo
     }
 }
 
-/// Whether a join's left rows come or do not come as there are right ones. With outer joins a row comes without the
-/// other side, and that is none of the target's.
+/// Whether a join returns a left row depending on which right rows exist. An outer join also returns rows without the
+/// other side, but these are not rows of the target.
 fn decides_left(join_type: JoinType) -> bool {
     matches!(join_type, JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark)
 }

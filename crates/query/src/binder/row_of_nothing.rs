@@ -1,4 +1,4 @@
-//! Conditions without columns above an aggregate that has a row of nothing.
+//! Conditions without columns above an aggregate that returns a row for empty input.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// A rule that pushes conditions down, but for conditions without columns above an aggregate that has a row for no rows
-/// (one without groups, or one of grouping sets): it takes them for conditions on the groups and would put them below
-/// the aggregate, which gives its row all the same. They stay above: `HAVING 1 = 0` leaves nothing.
+/// Wraps a rule that pushes conditions down. Conditions without columns stay above an aggregate that returns a row for
+/// empty input (one without groups, or with grouping sets): `HAVING 1 = 0` leaves nothing. The wrapped rule would take
+/// them for conditions on the groups and push them below the aggregate, which would still return its row.
 #[derive(Debug)]
 pub(super) struct RowOfNothingRule(Arc<dyn OptimizerRule + Send + Sync>);
 
 impl RowOfNothingRule {
-    /// The rule without such conditions.
+    /// Wraps a rule that pushes conditions down.
     pub(super) fn around(pushes: Arc<dyn OptimizerRule + Send + Sync>) -> RowOfNothingRule {
         RowOfNothingRule(pushes)
     }
@@ -45,7 +45,7 @@ impl OptimizerRule for RowOfNothingRule {
     }
 }
 
-/// The conditions of the filters that lie upon an aggregate which gives a row for no rows, and the aggregate.
+/// The conditions of the filters directly above an aggregate that returns a row for empty input, and the aggregate.
 fn conditions_above(plan: &LogicalPlan) -> Option<(Vec<&Expr>, &Arc<LogicalPlan>)> {
     let LogicalPlan::Filter(filter) = plan else { return None };
     let mut filter = filter;

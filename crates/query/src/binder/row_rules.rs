@@ -24,18 +24,18 @@ use crate::execute::{CheckRule, ComputedRule, RowRules};
 use crate::source::HeapTable;
 use crate::wrap::{Kernel, Operation, sql_error_of};
 
-/// A column of a table that is about to be made, or changed.
+/// A column of a table that is to be created or changed.
 #[derive(Clone, Debug)]
 pub struct RuleColumn {
-    /// The column as it is read.
+    /// The column as a source of values.
     pub column: SourceColumn,
-    /// Its expression, if it is computed; one that is not stored is replaced by it.
+    /// Its expression, if it is computed. A computed column that is not stored is replaced by its expression.
     pub computed: Option<Expression>,
     /// Whether its values are stored.
     pub is_stored: bool,
 }
 
-/// What a computed column is.
+/// The type and properties of a computed column.
 #[derive(Clone, Debug)]
 pub struct ComputedType {
     /// The type of its values.
@@ -44,24 +44,24 @@ pub struct ComputedType {
     pub nullable: bool,
     /// The collation of text.
     pub collation: Option<Collation>,
-    /// Whether the same row always gives the same value.
+    /// Whether equal rows always have equal values.
     pub is_deterministic: bool,
 }
 
-/// The columns of one table, under the internal names of their places.
+/// The columns of one table, under internal names made from their indexes.
 pub(super) struct RowScope {
     pub(super) scope: Scope,
-    /// The internal column of each, and what it stands for where it is not stored.
+    /// The internal column of each, and the expression that replaces it if it is not stored.
     replaced: Vec<(Column, Expr)>,
     schema: DFSchema,
 }
 
-/// How expressions over a row of one table name its columns, by their places.
+/// The internal name of a column in expressions over a row of one table, made from its index.
 pub fn column_of_row(place: usize) -> Column {
     Column::new_unqualified(format!("column_{place}"))
 }
 
-/// 1046.
+/// Error 1046 if the expression has a subquery.
 pub(super) fn no_subquery(bound: &Expr, position: Position) -> Result<(), SqlError> {
     if !super::subquery::has_subquery(bound) {
         return Ok(());
@@ -114,7 +114,7 @@ impl Binder<'_> {
         Ok(bound)
     }
 
-    /// The rules of a table's rows that are in force.
+    /// The enabled rules of a table's rows.
     ///
     /// # Errors
     /// Those of the expressions, which were bound when they were defined.
@@ -127,7 +127,7 @@ impl Binder<'_> {
             checks: Vec::new(),
             new_keys: None,
         };
-        // Columns that are not stored stand behind those that are, and no batch has them.
+        // Columns that are not stored come after the stored ones, and are in no batch.
         let stored: Vec<usize> = (0..table.columns.len()).collect();
         rules.schema = Arc::new(rules.schema.project(&stored).map_err(|error| SqlError::internal(error.to_string()))?);
         let schema = DFSchema::try_from(Arc::clone(&rules.schema)).map_err(sql_error_of)?;
@@ -146,10 +146,10 @@ impl Binder<'_> {
         Ok(rules)
     }
 
-    /// The type of a computed column that is about to be defined.
+    /// The type of a computed column that is to be defined.
     ///
     /// # Errors
-    /// Those of the expression; 1046, 1759 for one that reads another computed column.
+    /// Those of the expression; 1046; 1759 if it reads another computed column.
     pub fn bind_computed(
         &self,
         (table, name): (&str, &str),
@@ -182,10 +182,10 @@ impl Binder<'_> {
         })
     }
 
-    /// Refuses a `CHECK` that cannot be; gives the place of the column that it reads if it reads one alone.
+    /// Checks that a `CHECK` constraint is valid.
     ///
     /// # Errors
-    /// Those of the condition; 1046; 8141 for a check of a column that reads others.
+    /// Those of the condition; 1046; 8141 for a check of a column that reads other columns.
     pub fn check_check(
         &self,
         table: &str,
@@ -213,7 +213,8 @@ impl Binder<'_> {
     /// Those of the expressions, which were bound when they were defined.
     pub fn readers_of(&self, table: &Table, column: &str) -> Result<Vec<(&'static str, String)>, SqlError> {
         let mut columns = rule_columns(table)?;
-        // None is replaced by its expression: who reads one reads that alone.
+        // No column is replaced by its expression, so a reader of a computed column counts only as a reader of that
+        // column.
         columns.iter_mut().for_each(|column| column.is_stored = true);
         let rows = self.row_scope(&table.name, &columns)?;
         let is_it = |place: usize| same_name(&columns[place].column.name, column);
@@ -245,8 +246,8 @@ impl Binder<'_> {
         Ok(places_read(&bound).into_iter().any(|place| same_name(&columns[place].column.name, column)))
     }
 
-    /// The rows of a table as another definition has them: columns that both have are converted, new ones have their
-    /// DEFAULT where `fills` says so for their id, and NULL elsewhere.
+    /// The rows of a table in the form of another definition. Columns that both have are converted. New columns get
+    /// their DEFAULT if `fills` is true for their id, and NULL otherwise.
     ///
     /// # Errors
     /// 206, 257 and those of the defaults.
@@ -302,7 +303,7 @@ impl Binder<'_> {
         Ok(BoundQuery { plan, columns, into: None, is_cacheable: false })
     }
 
-    /// The rows of a table with its computed columns that are not stored.
+    /// The rows of a table, with its computed columns that are not stored.
     pub(super) fn with_virtual_columns(
         &self,
         plan: LogicalPlan,
@@ -347,10 +348,10 @@ impl Binder<'_> {
     }
 }
 
-/// A table's columns, those that are stored first.
+/// A table's columns, the stored ones first.
 ///
 /// # Errors
-/// A definition that does not parse, though it was printed.
+/// If a stored definition does not parse.
 pub fn rule_columns(table: &Table) -> Result<Vec<RuleColumn>, SqlError> {
     let mut columns = Vec::with_capacity(table.columns.len() + table.virtual_columns.len());
     for column in &table.columns {
@@ -376,10 +377,10 @@ pub fn rule_columns(table: &Table) -> Result<Vec<RuleColumn>, SqlError> {
     Ok(columns)
 }
 
-/// A condition of the catalog's.
+/// Parses a condition stored in the catalog.
 ///
 /// # Errors
-/// Text that is no condition.
+/// If the text is not a condition.
 fn parse_condition(text: &str) -> Result<Condition, SqlError> {
     let mut batch = hobt_tsql::parse_batch(&format!("IF {text} RETURN"))?;
     match batch.statements.pop().map(|statement| statement.kind) {
@@ -404,7 +405,7 @@ fn replace(expr: Expr, replaced: &[(Column, Expr)]) -> Result<Expr, SqlError> {
     expr.transform_down(other).map(|done| done.data).map_err(sql_error_of)
 }
 
-/// The places of the columns that an expression reads.
+/// The indexes of the columns that an expression reads.
 fn places_read(expr: &Expr) -> Vec<usize> {
     let place = |column: &Column| column.name.strip_prefix("column_").and_then(|place| place.parse().ok());
     let mut places: Vec<usize> = expr.column_refs().into_iter().filter_map(place).collect();
@@ -413,7 +414,7 @@ fn places_read(expr: &Expr) -> Vec<usize> {
     places
 }
 
-/// Whether an expression gives other values for the same row at another time, or in another session.
+/// Whether an expression may have different values for the same row at another time or in another session.
 fn is_volatile(expr: &Expr) -> Result<bool, SqlError> {
     let found = expr.exists(|node| {
         let Some((kernel, operands)) = kernel_of(node) else { return Ok(false) };
@@ -440,7 +441,7 @@ fn kernel_of(expr: &Expr) -> Option<(&Kernel, &[Expr])> {
     Some((function.func.inner().downcast_ref::<Kernel>()?, &function.args))
 }
 
-/// Whether a value is a `CONVERT` with a style that makes `ISDATE` of it deterministic, as its page says it.
+/// Whether a value is a `CONVERT` with a style that makes `ISDATE` of it deterministic, according to its documentation.
 fn says_style(expr: &Expr) -> bool {
     let Some((kernel, _)) = kernel_of(expr) else { return false };
     matches!(kernel.operation(), Operation::Cast { style: Some(style), .. } if ![0, 9, 100, 109].contains(style))

@@ -1,4 +1,4 @@
-//! The names that `FROM` brings, and where they are looked up.
+//! The names that `FROM` defines, and how they are resolved.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -24,7 +24,7 @@ pub(super) struct ScopeColumn {
     pub(super) sql_type: SqlType,
     pub(super) nullable: bool,
     pub(super) collation: ExprCollation,
-    /// The value that it has in every row, when that is known.
+    /// Its value, if that is known and the same in every row.
     pub(super) literal: Option<Value>,
 }
 
@@ -33,16 +33,16 @@ pub(super) struct ScopeColumn {
 pub(super) struct ScopeTable {
     /// The alias, or the table's name.
     pub(super) name: Option<String>,
-    /// The name in full when the table has no alias: `dbo.t.c` is looked up by it.
+    /// The full name if the table has no alias: `dbo.t.c` is resolved by it.
     pub(super) full: Option<ObjectName>,
     pub(super) columns: Vec<ScopeColumn>,
-    /// The rows that a change of the source changes.
+    /// The stored rows that a change of the source changes.
     pub(super) stored: Stored,
-    /// Whether its columns can only be named with its name: `inserted` and `deleted`.
+    /// Whether its columns must be qualified with its name: `inserted` and `deleted`.
     pub(super) only_qualified: bool,
 }
 
-/// A column of a source as the query over it can name it.
+/// A column of a source, by the name that the query over the source can use.
 #[derive(Clone, Debug)]
 pub(super) struct SourceName {
     /// The source, without its columns.
@@ -51,7 +51,7 @@ pub(super) struct SourceName {
 }
 
 impl SourceName {
-    /// Whether `name` means the column, with the source's name before it.
+    /// Whether `name`, qualified with the source's name, denotes the column.
     pub(super) fn is_named(&self, name: &ColumnName) -> bool {
         let qualifier = name.qualifier.as_ref();
         same_name(&self.column, &name.name.value) && qualifier.is_some_and(|source| self.table.answers_to(source))
@@ -64,19 +64,19 @@ pub(super) struct Scope {
     pub(super) tables: Vec<ScopeTable>,
 }
 
-/// The scopes around a subquery, from the inside out.
+/// The scopes of the queries around a subquery, from the inside out.
 #[derive(Clone, Copy)]
 pub(super) struct Outer<'p> {
     pub(super) scope: &'p Scope,
     pub(super) parent: Option<&'p Outer<'p>>,
 }
 
-/// A common table expression with what it can see.
+/// A common table expression, with the names that it can use.
 pub(super) struct Cte {
     pub(super) definition: CommonTableExpression,
     /// The common table expressions before it.
     pub(super) before: CteList,
-    /// Set while the expression itself is bound: its recursive member reads these rows.
+    /// The rows that its recursive member reads; set while the expression itself is bound.
     pub(super) work_table: Option<ScopeTable>,
 }
 
@@ -89,24 +89,24 @@ pub(super) struct CteNode {
     pub(super) next: CteList,
 }
 
-/// What a query sees from outside itself.
+/// The names that a query can use from outside itself.
 #[derive(Clone, Default)]
 pub(super) struct Names<'p> {
     /// Columns of the queries around it.
     pub(super) outer: Option<&'p Outer<'p>>,
     /// Common table expressions.
     pub(super) ctes: CteList,
-    /// Parameters of the inline function whose body it is.
+    /// The parameters of the inline function whose body the query is.
     pub(super) parameters: Option<Rc<HashMap<String, BoundExpr>>>,
-    /// The windows of the `SELECT` around, by name.
+    /// The named windows of the enclosing `SELECT`.
     pub(super) windows: &'p [NamedWindow],
     /// The variables that the select list assigns, while it is bound.
     pub(super) assigned: Option<Assigned<'p>>,
-    /// Whether the sources of `FROM` shall say where their rows lie: in a statement that changes one of them.
+    /// Whether the sources of `FROM` must give the positions of their rows, because the statement changes one of them.
     pub(super) places: bool,
 }
 
-/// Whether two names are the same under the default collation.
+/// Whether two names are equal under the default collation.
 pub(super) fn same_name(left: &str, right: &str) -> bool {
     left == right || left.eq_ignore_ascii_case(right) || left.to_lowercase() == right.to_lowercase()
 }
@@ -114,7 +114,7 @@ pub(super) fn same_name(left: &str, right: &str) -> bool {
 fn same_part(wanted: &Option<Identifier>, have: &Option<Identifier>) -> bool {
     match (wanted, have) {
         (Some(wanted), Some(have)) => same_name(&wanted.value, &have.value),
-        // A part that one of the two leaves out is taken to agree.
+        // A part that one of the two omits counts as equal.
         _ => true,
     }
 }
@@ -125,7 +125,7 @@ impl ScopeTable {
         ScopeTable { name, full, columns, stored: Stored::Computed, only_qualified: false }
     }
 
-    /// Whether `qualifier` means this source.
+    /// Whether `qualifier` denotes this source.
     pub(super) fn answers_to(&self, qualifier: &ObjectName) -> bool {
         match (&self.full, &self.name, qualifier.as_simple()) {
             (_, Some(name), Some(simple)) => same_name(name, &simple.value),
@@ -145,10 +145,10 @@ impl Scope {
         self.tables.iter().flat_map(|table| &table.columns)
     }
 
-    /// Puts the sources of another scope behind these.
+    /// Adds the sources of another scope after these.
     ///
     /// # Errors
-    /// 1013 when two sources go by one name.
+    /// 1013 if two sources have the same name.
     pub(super) fn extend(&mut self, other: Scope) -> Result<(), SqlError> {
         for table in other.tables {
             if let Some(name) = &table.name {
@@ -176,7 +176,7 @@ impl Scope {
         Ok(())
     }
 
-    /// The column that a name means here; `None` when no source has it.
+    /// The column that a name denotes here; `None` if no source has it.
     fn find(&self, name: &ColumnName) -> Result<Option<&ScopeColumn>, SqlError> {
         let mut found = None;
         for table in &self.tables {
@@ -202,7 +202,7 @@ impl Scope {
         Ok(found)
     }
 
-    /// How a column of the plan is named; `None` for one that is no source's or has no name.
+    /// The name of a column of the plan; `None` if it belongs to no source or has no name.
     pub(super) fn source_name(&self, column: &Column) -> Option<SourceName> {
         self.tables.iter().find_map(|table| {
             let found = table.columns.iter().find(|known| known.column == *column)?;
@@ -211,7 +211,7 @@ impl Scope {
         })
     }
 
-    /// Whether a source goes by the qualifier.
+    /// Whether a source has the qualifier as its name.
     fn knows(&self, qualifier: &ObjectName) -> bool {
         self.tables.iter().any(|table| table.answers_to(qualifier))
     }
@@ -237,7 +237,7 @@ impl ScopeColumn {
         bound
     }
 
-    /// The column where an outer join can make it NULL.
+    /// Makes the column nullable, because an outer join can return NULL for it.
     pub(super) fn pad(&mut self) {
         self.nullable = true;
         self.literal = None;
@@ -266,10 +266,10 @@ fn written(name: &ColumnName) -> String {
     text
 }
 
-/// The expression that a column's name means, here or in a query around.
+/// The expression that a column's name denotes, here or in an enclosing query.
 ///
 /// # Errors
-/// 207, 209, 4104.
+/// Errors 207, 209, 4104.
 pub(super) fn resolve_column(
     scope: &Scope,
     outer: Option<&Outer<'_>>,
@@ -298,7 +298,7 @@ pub(super) fn resolve_column(
     }))
 }
 
-/// 207.
+/// Error 207.
 pub(super) fn invalid_column(name: &str) -> SqlError {
     SqlError::new(number::INVALID_COLUMN, format!("Invalid column name '{name}'."))
 }

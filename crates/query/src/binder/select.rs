@@ -1,5 +1,5 @@
-//! One `SELECT`, clause by clause in the order in which T-SQL evaluates them: `FROM`, `WHERE`, `GROUP BY`, `HAVING`,
-//! windows, the select list, `DISTINCT`, `ORDER BY`, `TOP`.
+//! One `SELECT`. Its clauses are bound in the order in which T-SQL evaluates them: `FROM`, `WHERE`, `GROUP BY`,
+//! `HAVING`, windows, the select list, `DISTINCT`, `ORDER BY`, `TOP`.
 
 use std::cell::RefCell;
 
@@ -25,7 +25,7 @@ use super::window::window_plan;
 use super::{Binder, Clause, Site, mixed_assignment, shared};
 use crate::wrap::sql_error_of;
 
-/// The longest select list.
+/// The most items of a select list.
 const ITEMS_MAX: usize = 4096;
 
 /// Refuses a select list that is too long.
@@ -45,16 +45,16 @@ pub(super) struct Item {
     pub(super) value: BoundExpr,
 }
 
-/// What rows are sorted by.
+/// A sort key.
 enum SortBy {
     /// An output column.
     Output(usize),
-    /// An expression over what the select list reads.
+    /// An expression over the input of the select list.
     Value(BoundExpr),
 }
 
 impl Binder<'_> {
-    /// Binds a `SELECT` with the order of the query that it is.
+    /// Binds a `SELECT` with the `ORDER BY` of its query.
     pub(super) fn select(
         &self,
         select: &Select,
@@ -62,7 +62,7 @@ impl Binder<'_> {
         query: &Query,
         usage: QueryUse,
     ) -> Result<Body, SqlError> {
-        // Before the statement's own query was wrapped it was bound as it is written, and was not refused.
+        // The statement's own query has been bound and checked as written before it was wrapped.
         let is_wrapped = self.progress.wrapped.get() == Wrapped::Inside;
         let names_sequences = self.enter_select(usage);
         let (mut plan, scope) = match select.from.as_slice() {
@@ -167,8 +167,9 @@ impl Binder<'_> {
         Ok(Body { plan, columns, is_single_row, into, assignments, assigns, stored, sources })
     }
 
-    /// The rows for which a condition is true. In a subquery, what is compared with the query around becomes a column
-    /// first: DataFusion takes only columns out of a correlated filter that lies under an aggregate.
+    /// The rows for which a condition is true. In a subquery, expressions that are compared with columns of the
+    /// enclosing query first become columns: DataFusion can move only columns out of a correlated filter below an
+    /// aggregate.
     pub(super) fn filter(&self, plan: LogicalPlan, predicate: Expr) -> Result<LogicalPlan, SqlError> {
         let (plan, mut predicates) = self.unnest_scalars(plan, vec![predicate])?;
         let Some(predicate) = predicates.pop() else { return Ok(plan) };
@@ -201,7 +202,7 @@ impl Binder<'_> {
         Ok(LogicalPlan::Filter(Filter::try_new(predicate, shared(plan)).map_err(sql_error_of)?))
     }
 
-    /// An expression as a column of a projection that is to come, unless it is a column or a constant already.
+    /// Replaces an expression by a column that is added to `hoisted`, unless it is a column or a constant already.
     fn hoist(&self, expr: Expr, hoisted: &mut Vec<Expr>) -> Expr {
         if matches!(expr, Expr::Column(_)) || !expr.any_column_refs() || super::subquery::has_subquery(&expr) {
             return expr;
@@ -211,7 +212,7 @@ impl Binder<'_> {
         Expr::Column(Column::new_unqualified(name))
     }
 
-    /// The select list, `*` spread out.
+    /// The items of the select list, with `*` expanded.
     fn items(
         &self,
         select: &Select,
@@ -291,9 +292,9 @@ impl Binder<'_> {
         }
     }
 
-    /// What the rows are sorted by.
+    /// The sort keys.
     fn order_of(&self, query: &Query, items: &[Item], site: Site<'_>) -> Result<Vec<(SortBy, bool)>, SqlError> {
-        // Items under one name are one column where they are the same expression.
+        // Items with the same name are one column if they are the same expression.
         let mut outputs: Vec<BodyColumn> = Vec::with_capacity(items.len());
         for (place, item) in items.iter().enumerate() {
             let same = items[..place].iter().position(|known| known.value.expr == item.value.expr).unwrap_or(place);
@@ -331,7 +332,8 @@ impl Binder<'_> {
         Ok(order)
     }
 
-    /// The select list over its input, without duplicates, sorted and cut; behind its columns those of `parts`.
+    /// The select list over its input, with duplicates removed, sorted and limited. The columns of `parts` follow its
+    /// own.
     fn output(
         &self,
         plan: LogicalPlan,
@@ -422,7 +424,7 @@ impl Binder<'_> {
     }
 }
 
-/// The source's column that an item is.
+/// The source column that an item is; `None` if it is not a column.
 fn source_of(item: &Item, scope: &Scope) -> Option<SourceName> {
     let Expr::Column(column) = &item.value.expr else { return None };
     scope.source_name(column)

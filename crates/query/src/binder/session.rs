@@ -23,7 +23,8 @@ use crate::execute::{
 };
 use crate::wrap::sql_error_of;
 
-/// The settings of an execution: `partitions` is the degree of parallelism, `batch_size` the rows of a batch.
+/// The configuration of an execution: `partitions` is the degree of parallelism, `batch_size` the number of rows in a
+/// batch.
 pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_target_partitions(partitions.max(1))
@@ -31,12 +32,12 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
         .with_information_schema(false)
         .with_create_default_catalog_and_schema(false);
     let options = config.options_mut();
-    // Nullability as declared and as computed differ harmlessly between kernels and DataFusion's own expressions.
+    // Declared and computed nullability differ harmlessly between kernels and DataFusion's own expressions.
     options.execution.skip_physical_aggregate_schema_check = true;
     options.optimizer.max_passes = 3;
-    // Scans and seeks say how many rows are left behind the conditions above them.
+    // Scans and seeks already estimate their rows after the conditions above them.
     options.optimizer.default_filter_selectivity = 100;
-    // Scans have filters of their own (`JoinFilterRule`).
+    // Scans have join filters of their own (`JoinFilterRule`).
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     config
@@ -44,7 +45,8 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
 
 /// A session without type coercion: the binder's plans are fully typed.
 ///
-/// `way` is how a hint has all sources joined; with `keeps_order` they are joined in the order that was written.
+/// `way` is the join method that a hint sets for all sources. With `keeps_order`, sources are joined in the written
+/// order.
 pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinWay, keeps_order: bool) -> SessionState {
     let indexes = IndexJoinRule::new(way);
     let mut rules = PhysicalOptimizer::new().rules;
@@ -55,11 +57,12 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     rules.insert(check, Arc::new(SortAgainRule));
     let selection = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
     rules.insert(selection + 1, Arc::new(ForcedLoopRule::before(&indexes)));
-    // In front of what turns the sides of a hash join.
+    // Before the rule that swaps the sides of a hash join.
     rules.insert(selection, Arc::new(ForcedMergeRule::before(&indexes)));
     let mut logical = Optimizer::new().rules;
-    // It makes one list of all conditions of joins that it takes apart, and loses those that join no two of the sources
-    // (`d.x = f.a AND f.b = e.z - d.y`), and whether NULLs are equal in them. It would change a written order, too.
+    // This rule collects all conditions of the joins that it splits, and loses those that do not connect exactly two of
+    // the sources (`d.x = f.a AND f.b = e.z - d.y`), and whether NULLs are equal in them. It would also change a
+    // written order.
     logical.retain(|rule| rule.name() != "eliminate_cross_join");
     for rule in &mut logical {
         match rule.name() {
@@ -73,12 +76,13 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         }
     }
     logical.insert(0, Arc::new(EmptySubqueryRule));
-    // In front of what leaves columns out above and between joins.
+    // Before the rule that drops columns above and between joins.
     let at = logical.iter().position(|rule| rule.name() == "optimize_projections");
     if !keeps_order {
         let at = at.unwrap_or(logical.len());
         logical.insert(at, Arc::new(JoinOrderRule::default()));
-        // `WHERE` has only now become conditions of joins, and the order needs to know which of them are equations.
+        // Only now have conditions of `WHERE` become conditions of joins, and the ordering needs to know their
+        // equations.
         logical.insert(at, Arc::new(EquationsRule::default()));
     }
     SessionStateBuilder::new()
@@ -99,7 +103,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
 /// The optimised form of a bound plan.
 ///
 /// # Errors
-/// Those of rules that fail, "not supported" for a correlation that no rule turns into a join.
+/// Those of rules that fail; "not supported" for a correlation that no rule turns into a join.
 pub fn optimize(plan: &LogicalPlan, state: &SessionState) -> Result<LogicalPlan, SqlError> {
     let known = fold_assumed(plan).map_err(sql_error_of)?;
     state.optimize(known.as_ref().unwrap_or(plan)).map_err(sql_error_of)

@@ -1,4 +1,4 @@
-//! `UNION`, `EXCEPT`, `INTERSECT`, `DISTINCT`: rows compared as wholes, NULL equal to NULL.
+//! `UNION`, `EXCEPT`, `INTERSECT`, `DISTINCT`: whole rows are compared, and NULL equals NULL.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, JoinType, NullEquality};
@@ -23,7 +23,7 @@ use super::{Binder, shared};
 use crate::wrap::sql_error_of;
 
 impl Binder<'_> {
-    /// A chain of set operators, as flat as it can be.
+    /// A chain of set operators, in as flat a plan as possible.
     pub(super) fn set_operation(
         &self,
         first: &QueryBody,
@@ -66,7 +66,7 @@ impl Binder<'_> {
             SetOperator::UnionAll => union(plans)?,
             SetOperator::Union => self.distinct(union(plans)?, &columns)?,
             SetOperator::Except => {
-                // What none of the others has.
+                // The rows that none of the other sides has.
                 let mut plans = plans.into_iter();
                 let first = plans.next().ok_or_else(lost_side)?;
                 let others: Vec<LogicalPlan> = plans.collect();
@@ -78,7 +78,7 @@ impl Binder<'_> {
         Ok(Body { into, sources, ..Body::of(plan, columns) })
     }
 
-    /// The sides with the same types and the same internal names.
+    /// The sides, converted to the same types and internal names.
     fn unified(
         &self,
         sides: Vec<Body>,
@@ -131,7 +131,7 @@ impl Binder<'_> {
         Ok((plans.collect::<Result<_, _>>()?, columns))
     }
 
-    /// Rows without their duplicates; of values that are equal under their key one stays, the least by its bytes.
+    /// Rows without their duplicates. Of several values with equal keys, the least by its bytes is kept.
     pub(super) fn distinct(&self, plan: LogicalPlan, columns: &[BodyColumn]) -> Result<LogicalPlan, SqlError> {
         if !columns.iter().any(|column| has_key(column.sql_type)) {
             return Ok(LogicalPlan::Distinct(Distinct::All(shared(plan))));
@@ -154,7 +154,7 @@ impl Binder<'_> {
         Ok(LogicalPlan::Projection(Projection::try_new(outputs, shared(grouped)).map_err(sql_error_of)?))
     }
 
-    /// The plan with a key column beside each column that has one; the columns to compare rows by.
+    /// The plan with a key column beside each column that has one, and the columns by which rows compare.
     fn with_keys(&self, plan: LogicalPlan, columns: &[BodyColumn]) -> Result<(LogicalPlan, Vec<Column>), SqlError> {
         let mut exprs: Vec<Expr> = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
         let mut keys = Vec::with_capacity(columns.len());
@@ -173,7 +173,8 @@ impl Binder<'_> {
         Ok((LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?), keys))
     }
 
-    /// The distinct rows that all sides have: pairs of sides, pairs of pairs, so that many of them make no deep plan.
+    /// The distinct rows that all sides have. Sides are joined in pairs, and the results in pairs again, so that many
+    /// of them make no deep plan.
     fn intersection(&self, mut plans: Vec<LogicalPlan>, columns: &[BodyColumn]) -> Result<LogicalPlan, SqlError> {
         while plans.len() > 1 {
             let mut next = Vec::with_capacity(plans.len().div_ceil(2));
@@ -189,7 +190,7 @@ impl Binder<'_> {
         plans.pop().ok_or_else(lost_side)
     }
 
-    /// The distinct rows of the left side that have, or have not, an equal one on the right.
+    /// The distinct rows of the left side that have, or do not have, an equal row on the right.
     fn semi_join(
         &self,
         left: LogicalPlan,
@@ -218,7 +219,7 @@ impl Binder<'_> {
         Ok(LogicalPlan::Projection(Projection::try_new(outputs, shared(plan)).map_err(sql_error_of)?))
     }
 
-    /// The same rows under fresh internal names.
+    /// The rows under fresh internal names.
     pub(super) fn renamed(
         &self,
         plan: LogicalPlan,
@@ -240,8 +241,8 @@ fn lost_side() -> SqlError {
     SqlError::internal("a set operator lost a side")
 }
 
-/// How many of the steps make one node of the plan: `UNION ALL`s, or whatever comes before a `UNION`, since it takes
-/// the duplicates of all of them out; `EXCEPT`s; `INTERSECT`s.
+/// How many of the steps make one node of the plan: `UNION ALL`s, or everything up to the last `UNION`, since that
+/// removes the duplicates of all of them; `EXCEPT`s; `INTERSECT`s.
 fn run_of(steps: &[SetOperationStep]) -> usize {
     let same = |wanted: &[SetOperator]| steps.iter().take_while(|step| wanted.contains(&step.operator)).count();
     match steps.first().map(|step| step.operator) {
@@ -255,11 +256,11 @@ fn run_of(steps: &[SetOperationStep]) -> usize {
     }
 }
 
-/// All rows of all plans. Rows of constants become one list, whose rows come in the order in which they are written;
-/// the partitions of a union are read as they come.
+/// All rows of all plans. Rows of constants become one list, whose rows are returned in the order in which they are
+/// written. The partitions of other unions are read in any order.
 ///
 /// # Errors
-/// 8623 where there are too many, whether constant or not.
+/// 8623 if there are too many, whether constant or not.
 pub(super) fn union(plans: Vec<LogicalPlan>) -> Result<LogicalPlan, SqlError> {
     let rows: Option<Vec<_>> = plans.iter().map(constant_row).collect();
     let inputs = plans.into_iter().map(shared).collect();
@@ -270,7 +271,8 @@ pub(super) fn union(plans: Vec<LogicalPlan>) -> Result<LogicalPlan, SqlError> {
     constant_rows(fields.collect(), rows)
 }
 
-/// The values of a plan that is a row of constants, with what a set operator makes of their types.
+/// The values of a plan that is a row of constants, converted to the types of the set operation; `None` for any other
+/// plan.
 fn constant_row(plan: &LogicalPlan) -> Option<Vec<Expr>> {
     let LogicalPlan::Projection(outputs) = plan else { return None };
     let LogicalPlan::Projection(values) = &*outputs.input else { return None };

@@ -1,8 +1,8 @@
-//! Which stored rows a source of `FROM` shows, so that a statement can change them: those of a table, or those of the
-//! one table that a derived table, common table expression or view reads row by row.
+//! Finds the stored rows behind a source of `FROM`, so that a statement can change them: those of a table, or those of
+//! the single table that a derived table, common table expression or view reads row by row.
 //!
-//! Such a source carries, behind the columns that can be named, where each row lies and the table's own columns. Nobody
-//! pays for those that no statement asks for: the optimiser takes them out of the scan.
+//! After its visible columns, such a source has the position of each row and all columns of the table. If the statement
+//! does not use them, they cost nothing: the optimiser removes them from the scan.
 //!
 //! ```text
 //!   DELETE d FROM (SELECT a, ROW_NUMBER() OVER (…) AS n FROM t) AS d WHERE n > 1
@@ -23,7 +23,7 @@ use super::select::Item;
 /// The rows behind a source.
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
-    /// Each row of the source is one of these.
+    /// Each row of the source is one of these stored rows.
     Rows(Box<StoredRows>),
     /// Its rows are groups, or distinct.
     Grouped,
@@ -31,7 +31,7 @@ pub(super) enum Stored {
     Joined,
     /// It is a system view, or a function.
     System,
-    /// Its rows are made some other way, or nobody asked.
+    /// Its rows are computed in another way, or its stored rows were not asked for.
     Computed,
 }
 
@@ -40,11 +40,11 @@ pub(super) enum Stored {
 pub(super) struct StoredRows {
     /// The table.
     pub(super) provider: Arc<dyn TableProvider>,
-    /// The column that says where a row lies.
+    /// The column with the position of a row.
     pub(super) place: Column,
-    /// The table's columns, all of them, in its order.
+    /// All columns of the table, in its order.
     pub(super) columns: Vec<ScopeColumn>,
-    /// Which of them each of the source's columns is; `None` for one that is computed.
+    /// For each of the source's columns, the index of the table's column; `None` for a computed column.
     pub(super) shown: Vec<Option<usize>>,
 }
 
@@ -63,7 +63,7 @@ impl Stored {
 }
 
 impl Binder<'_> {
-    /// The rows behind a `SELECT` of `items`; what it must show for them goes to `parts`.
+    /// The stored rows behind a `SELECT` of `items`. The columns that it must return for them are added to `parts`.
     pub(super) fn stored_through(
         &self,
         scope: &Scope,

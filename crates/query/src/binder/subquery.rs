@@ -23,13 +23,13 @@ use super::unnest::is_beyond_engine;
 use super::{Binder, Clause, Site, shared};
 use crate::wrap::{Kernel, Operation, SingleValue, sql_error_of};
 
-/// Whether a subquery stands in the expression.
+/// Whether an expression contains a subquery.
 pub(super) fn has_subquery(expr: &Expr) -> bool {
     let found = expr.exists(|node| Ok(plan_of(node).is_some()));
     found.unwrap_or(false)
 }
 
-/// The plan of an expression that is a subquery.
+/// The plan of a subquery expression; `None` for any other expression.
 pub(super) fn plan_of(expr: &Expr) -> Option<&LogicalPlan> {
     match expr {
         Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
@@ -40,7 +40,7 @@ pub(super) fn plan_of(expr: &Expr) -> Option<&LogicalPlan> {
     }
 }
 
-/// Whether a plan reads columns of a query around it.
+/// Whether a plan reads columns of an enclosing query.
 pub(super) fn is_correlated(plan: &LogicalPlan) -> bool {
     !plan.all_out_ref_exprs().is_empty()
 }
@@ -51,7 +51,7 @@ pub(super) fn subquery_of(plan: LogicalPlan) -> Subquery {
     Subquery { subquery: shared(plan), outer_ref_columns, spans: Spans::new() }
 }
 
-/// The same expression seen from inside a subquery: its columns belong to the query around.
+/// The expression as seen from inside a subquery: its columns become outer references.
 fn as_outer(expr: Expr, sql_type_of: &dyn Fn(&Column) -> Option<SqlType>) -> Result<Expr, SqlError> {
     expr.transform_down(|node| match node {
         Expr::Column(column) => {
@@ -66,15 +66,15 @@ fn as_outer(expr: Expr, sql_type_of: &dyn Fn(&Column) -> Option<SqlType>) -> Res
     .map_err(sql_error_of)
 }
 
-/// Whether `NOT IN` can be a join by nothing but the equation of both values. DataFusion's join that knows what NULL
-/// does has room for one equation of columns; it takes it for any whose columns, those that correlate too, may be NULL,
-/// and asks nothing but columns: of others an expression may be NULL, too. A value that is chosen by conditions may
-/// come to be NULL in each row while the plan is made, and then no column is left to be asked.
+/// Whether `NOT IN` can be a join on only the equation of both values. DataFusion's null-aware join supports one
+/// equation of columns. It is used for any whose columns, correlating ones included, may be NULL, and checks only
+/// columns: another expression may be NULL too. A value chosen by conditions may become NULL for every row during
+/// planning, and then no column is left to check.
 fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), (scope, top): (&Scope, bool)) -> bool {
     let columns = left.column_refs();
     let is_null_seen = || {
         let is_nullable = |column: &ScopeColumn| column.nullable && columns.contains(&column.column);
-        // A column that is none of the sources is an aggregate's.
+        // A column that no source has is an aggregate's.
         let is_aggregate = nullable.0 && matches!(left, Expr::Column(_));
         plan.schema().field(0).is_nullable() || scope.columns().any(is_nullable) || is_aggregate
     };
@@ -83,7 +83,7 @@ fn is_one_equation(left: &Expr, plan: &LogicalPlan, nullable: (bool, bool), (sco
     !is_correlated(plan) && (nullable == (false, false) || knows_null)
 }
 
-/// Whether a plan's rows are put together of others': what `DISTINCT` and set operations make.
+/// Whether a plan combines rows: the result of `DISTINCT` or a set operation.
 fn is_set(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => plan.inputs().into_iter().any(is_set),
@@ -92,7 +92,7 @@ fn is_set(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Whether a subquery's condition can stand here: where DataFusion turns it into a join.
+/// Whether a subquery's condition is allowed here, because DataFusion turns it into a join.
 fn joins_here(site: Site<'_>) -> bool {
     matches!(site.clause, Clause::Where | Clause::Having | Clause::On)
 }
@@ -116,7 +116,7 @@ impl Binder<'_> {
         body
     }
 
-    /// Binds a query that must have one column.
+    /// Binds a query that must return exactly one column.
     fn one_column(&self, query: &Query, site: Site<'_>) -> Result<Body, SqlError> {
         let body = self.inner_query(query, site, QueryUse::Nested)?;
         if body.columns.len() != 1 {
@@ -130,7 +130,7 @@ impl Binder<'_> {
         Ok(body)
     }
 
-    /// `(SELECT x …)` as a value; more than one row is error 512 when it runs.
+    /// `(SELECT x …)` as a value; more than one row is error 512 at run time.
     pub(super) fn scalar_subquery(
         &self,
         query: &Query,
@@ -140,8 +140,8 @@ impl Binder<'_> {
         let body = self.one_column(query, site)?;
         let column = body.columns[0].clone();
         let plan = if !is_correlated(&body.plan) && !column.nullable {
-            // Without rows the value is NULL, which DataFusion does not see from the column. Even an aggregate over all
-            // rows may have none: HAVING, TOP and OFFSET take its row away.
+            // Without rows the value is NULL, which the column's nullability does not tell DataFusion. Even an
+            // aggregate over all rows may have no row: HAVING, TOP and OFFSET can remove it.
             let name = self.fresh("single");
             let operation = Operation::Nullable(column.sql_type);
             let value = Kernel::call(operation, vec![Expr::Column(column.column.clone())], position).alias(name);
@@ -168,7 +168,7 @@ impl Binder<'_> {
         if joins_here(site) && !is_beyond_engine(&plan, true) {
             return Ok(Expr::Exists(Exists::new(subquery_of(plan), negated)));
         }
-        // Where no join can be made of it (a select list), rows are counted; one is enough where that can be said.
+        // Where no join is possible (a select list), rows are counted; if there is no correlation, one row is enough.
         let plan = match is_correlated(&plan) {
             true => plan,
             false => {
@@ -202,8 +202,8 @@ impl Binder<'_> {
         let nullable = (operand.nullable, column.nullable);
         let (left, right) = comparable(operand, column, "equal to").map_err(|error| error.at(position))?;
         let (plan, right) = self.project_one(body.plan, right)?;
-        // Inside of other conditions DataFusion takes a column twice that the subquery both selects and correlates, or
-        // selects once for each value. An operand of the query outside of this one it does not find.
+        // Inside other conditions, DataFusion adds a column twice that the subquery both selects and correlates on, or
+        // selects once for each value. It does not find an operand that belongs to a further enclosing query.
         let can_join = joins_here(site)
             && !is_beyond_engine(&plan, true)
             && (top || !(is_correlated(&plan) || is_set(&plan)))
@@ -211,7 +211,7 @@ impl Binder<'_> {
         if can_join && (!negated || is_one_equation(&left, &plan, nullable, (site.scope, top))) {
             return Ok(Expr::InSubquery(InSubquery::new(Box::new(left), subquery_of(plan), negated)));
         }
-        // The rows that keep `NOT IN` from being true: equal ones, and NULL on either side.
+        // The rows that make `NOT IN` not true: equal ones, and NULL on either side.
         let left = self.seen_from_inside(left, site)?;
         let mut matches =
             vec![Expr::BinaryExpr(BinaryExpr::new(Box::new(left.clone()), Operator::Eq, Box::new(right.clone())))];
@@ -228,7 +228,7 @@ impl Binder<'_> {
         self.exists_of(plan, negated, site)
     }
 
-    /// `x op ANY (SELECT y …)`, `x op ALL (SELECT y …)`
+    /// `x op ANY (SELECT y …)`, `x op ALL (SELECT y …)`.
     pub(super) fn quantified(
         &self,
         left: &Expression,
@@ -243,7 +243,7 @@ impl Binder<'_> {
         let (left, right) = comparable(left, column, "comparison").map_err(|error| error.at(position))?;
         let (plan, right) = self.project_one(body.plan, right)?;
         let left = self.seen_from_inside(left, site)?;
-        // NOT (x < ANY …) is x >= ALL …, and the other way round.
+        // NOT (x < ANY …) is x >= ALL …, and conversely.
         let is_any = (quantifier == Quantifier::Any) != negated;
         let comparison =
             Expr::BinaryExpr(BinaryExpr::new(Box::new(left), engine_operator(operator, negated), Box::new(right)));
@@ -252,7 +252,7 @@ impl Binder<'_> {
         self.exists_of(plan, !is_any, site)
     }
 
-    /// A plan of one expression over another plan, with the column that holds it.
+    /// A plan that computes one expression over another plan, and the column with its value.
     fn project_one(&self, plan: LogicalPlan, expr: Expr) -> Result<(LogicalPlan, Expr), SqlError> {
         if matches!(expr, Expr::Column(_)) {
             return Ok((plan, expr));

@@ -1,7 +1,7 @@
-//! Table-valued functions that SQL Server brings: `STRING_SPLIT`, `GENERATE_SERIES`.
+//! SQL Server's built-in table-valued functions: `STRING_SPLIT`, `GENERATE_SERIES`.
 //!
-//! The parts of a text are a list that is spread over rows, so the text may come from the left side of an `APPLY`. A
-//! series is a table that makes its rows as they are read.
+//! `STRING_SPLIT` computes a list that is unnested into rows, so its text may come from the left side of an `APPLY`.
+//! `GENERATE_SERIES` is a table that generates its rows as they are read.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::source::Series;
 use crate::wrap::{Kernel, Operation, sql_error_of};
 
 impl Binder<'_> {
-    /// The rows of a built-in function; `None` for any other. An argument is `None` for `DEFAULT`.
+    /// The rows of a built-in function; `None` for any other function. `None` as an argument is `DEFAULT`.
     pub(super) fn built_in_rows(
         &self,
         name: &ObjectName,
@@ -121,7 +121,7 @@ impl Binder<'_> {
         if step == Some(0) {
             return Err(invalid_argument(0, "generate_series"));
         }
-        // Without one of its numbers a series is empty.
+        // If one of its numbers is NULL, a series is empty.
         let (start, stop, step) = match (start, stop, step) {
             (Some(start), Some(stop), Some(step)) => (start, stop, step),
             _ => (1, 0, 1),
@@ -142,7 +142,7 @@ impl Binder<'_> {
     }
 }
 
-/// Spreads lists over rows; a row whose lists are NULL stays where it must, and goes otherwise.
+/// Unnests lists into rows. With `keep_rows`, a row whose lists are NULL is kept, otherwise it is dropped.
 pub(super) fn unnest(plan: LogicalPlan, lists: Vec<Column>, keep_rows: bool) -> Result<LogicalPlan, SqlError> {
     let handling = if keep_rows { NullHandling::Preserve } else { NullHandling::Drop };
     let options = UnnestOptions::new().with_null_handling(handling);

@@ -1,10 +1,10 @@
-//! Correlated subqueries that DataFusion's rules leave: `TOP` in them, other comparisons than equality under an
+//! Correlated subqueries that DataFusion's rules do not handle: with `TOP`, comparisons other than equality under an
 //! aggregate, windows, unions, correlation over several levels.
 //!
-//! The way of Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW 2015): the distinct values of the columns that the
-//! subquery reads from outside, its domain, are joined into the subquery where it reads them and carried up through
-//! every operator; what comes out joins the query around on those columns. Leaves to DataFusion what it does itself,
-//! because its plans for simple equality read no column twice.
+//! The method is that of Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW 2015). The distinct values of the
+//! columns that the subquery reads from outside, its domain, are joined into the subquery where it reads them, and
+//! carried up through every operator. The result is joined to the outer query on those columns. Subqueries that
+//! DataFusion handles itself are left to it, because its plans for simple equality read no column twice.
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, NullEquality, Result as PlanResult, ScalarValue};
@@ -26,7 +26,7 @@ use super::window::{ranking, window_plan};
 use super::{Binder, shared};
 use crate::wrap::sql_error_of;
 
-/// The columns from outside that a plan reads, in it and in subqueries in it.
+/// The outer columns that a plan and the subqueries in it read.
 fn outer_columns(plan: &LogicalPlan) -> Vec<Column> {
     let mut columns: Vec<Column> = Vec::new();
     let visited = plan.apply_with_subqueries(|node| {
@@ -45,7 +45,8 @@ fn outer_columns(plan: &LogicalPlan) -> Vec<Column> {
     columns
 }
 
-/// Whether a conjunct is what DataFusion takes out from under an aggregate: a column equal to something from outside.
+/// Whether a conjunct is of the form that DataFusion can pull out from under an aggregate: a column equal to an outer
+/// expression.
 fn is_simple_equality(conjunct: &Expr) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = conjunct else { return false };
     let is_side = |own: &Expr, other: &Expr| matches!(own, Expr::Column(_)) && !other.any_column_refs();
@@ -61,7 +62,7 @@ fn beyond(plan: &LogicalPlan, is_exists: bool, aggregated: bool) -> bool {
     if outer_columns(plan).is_empty() {
         return false;
     }
-    // A subquery within that reads what is outside of this one.
+    // A nested subquery that reads columns from outside this one.
     let mut reads_through = false;
     let visited = plan.apply_expressions(|expr| {
         expr.apply(|part| {
@@ -90,7 +91,7 @@ fn beyond(plan: &LogicalPlan, is_exists: bool, aggregated: bool) -> bool {
         LogicalPlan::Filter(node) => {
             let correlated = split_conjunction(&node.predicate).into_iter().filter(|part| part.contains_outer());
             let taken = correlated.into_iter().all(|part| !aggregated || is_simple_equality(part));
-            // A condition on an aggregate decides whether the row of no rows is there.
+            // A condition on an aggregate decides whether its row for empty input is returned.
             !taken || is_aggregate(&node.input) || beyond(&node.input, is_exists, aggregated)
         }
         LogicalPlan::Aggregate(node) => {
@@ -117,8 +118,8 @@ fn beyond(plan: &LogicalPlan, is_exists: bool, aggregated: bool) -> bool {
     }
 }
 
-/// Whether a side of a join gives all columns that it compares with something from outside. DataFusion takes these
-/// comparisons out of the side and has its projections give what they need, and the join does not hear of it.
+/// Whether a side of a join returns all columns that it compares with outer expressions. DataFusion pulls these
+/// comparisons out of the side and adds the columns that they need to its projections, but does not update the join.
 fn gives_what_it_compares(side: &LogicalPlan) -> bool {
     let mut gives = true;
     let visited = side.apply(|node| {
@@ -139,7 +140,7 @@ fn is_aggregate(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// The distinct values of the columns that a subquery reads from the plan around it.
+/// The distinct values of the columns that a subquery reads from the enclosing plan.
 struct Domain<'p> {
     outer: &'p LogicalPlan,
     columns: Vec<Column>,
@@ -150,7 +151,7 @@ impl Domain<'_> {
         outer_columns(plan).iter().any(|column| self.columns.contains(column))
     }
 
-    /// An expression of the subquery over a plan that has the domain's columns under the names of `own`.
+    /// Rewrites an expression of the subquery for a plan that has the domain's columns under the names in `own`.
     fn localize(&self, expr: Expr, own: &[Column]) -> Result<Expr, SqlError> {
         expr.transform_down(|node| self.replace(node, own)).map(|done| done.data).map_err(sql_error_of)
     }
@@ -178,7 +179,7 @@ impl Domain<'_> {
         })
     }
 
-    /// A subquery of the subquery, which reads the domain from the plan around it now.
+    /// A nested subquery, rewritten to read the domain from the plan that now encloses it.
     fn inside(&self, subquery: Subquery, own: &[Column]) -> PlanResult<Subquery> {
         let plan = subquery.subquery.as_ref().clone().transform_down_with_subqueries(|plan| {
             plan.map_expressions(|expr| {
@@ -197,7 +198,7 @@ impl Domain<'_> {
     }
 }
 
-/// A plan that carries the domain, and the domain's columns in it.
+/// A plan that carries the domain, and the names of the domain's columns in it.
 type Carried = (LogicalPlan, Vec<Column>);
 
 fn columns_of(columns: &[Column]) -> impl Iterator<Item = Expr> + '_ {
@@ -208,7 +209,7 @@ fn project(exprs: Vec<Expr>, plan: LogicalPlan) -> Result<LogicalPlan, SqlError>
     Ok(LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?))
 }
 
-/// Joins on equal columns, NULL equal to NULL.
+/// A join on equal columns, in which NULL equals NULL.
 fn join_on_columns(
     left: LogicalPlan,
     right: LogicalPlan,
@@ -230,7 +231,8 @@ fn join_on_columns(
 }
 
 impl Binder<'_> {
-    /// Replaces the scalar subqueries that DataFusion cannot join by columns of a plan that has them joined.
+    /// Joins the scalar subqueries that DataFusion cannot join to the plan, and replaces them in the expressions by its
+    /// columns.
     pub(super) fn unnest_scalars(
         &self,
         plan: LogicalPlan,
@@ -302,7 +304,7 @@ impl Binder<'_> {
         Ok((LogicalPlan::Distinct(Distinct::All(shared(values))), own))
     }
 
-    /// Every row of a plan with every row of the domain.
+    /// The cross product of a plan and the domain.
     fn crossed(&self, plan: &LogicalPlan, domain: &Domain<'_>) -> Result<Carried, SqlError> {
         let (values, own) = self.domain(domain)?;
         Ok((join(values, plan.clone(), JoinType::Inner, None)?, own))
@@ -366,7 +368,7 @@ impl Binder<'_> {
         if !node.group_expr.is_empty() {
             return Ok((grouped, own));
         }
-        // Without GROUP BY there is a row even of no rows, with the value that the aggregate has then.
+        // Without GROUP BY there is a row even for empty input, with the aggregate's value for no rows.
         let found = Column::new_unqualified(self.fresh("found"));
         let mark = Expr::Literal(ScalarValue::Boolean(Some(true)), None).alias(&found.name);
         let exprs = columns_of(&grouped.schema().columns()).chain([mark]).collect();
@@ -466,7 +468,7 @@ impl Binder<'_> {
     }
 }
 
-/// What an aggregate gives of no rows.
+/// The value of an aggregate over no rows.
 fn default_of(call: &Expr, input: &LogicalPlan) -> Result<ScalarValue, SqlError> {
     let call = match call {
         Expr::Alias(alias) => alias.expr.as_ref(),
@@ -477,7 +479,7 @@ fn default_of(call: &Expr, input: &LogicalPlan) -> Result<ScalarValue, SqlError>
     function.func.default_value(&data_type).map_err(sql_error_of)
 }
 
-/// A window over each row of the domain by itself.
+/// A window function that is computed separately for each row of the domain.
 fn partitioned(expr: Expr, own: &[Column]) -> Result<Expr, SqlError> {
     let Expr::WindowFunction(mut window) = expr else { return Err(SqlError::internal("a window that is none")) };
     window.params.partition_by.extend(columns_of(own));

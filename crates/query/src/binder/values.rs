@@ -18,7 +18,7 @@ use crate::wrap::sql_error_of;
 /// The number of values in each row.
 ///
 /// # Errors
-/// 10709 when rows differ.
+/// 10709 if rows differ.
 pub(super) fn width(rows: &[Vec<Expression>]) -> Result<usize, SqlError> {
     let width = rows.first().map_or(0, Vec::len);
     match rows.iter().find(|row| row.len() != width) {

@@ -30,7 +30,7 @@ struct Over {
     frame: WindowFrame,
 }
 
-/// 4108.
+/// Error 4108.
 fn misplaced(position: Position) -> SqlError {
     SqlError::new(4108, "Windowed functions can only appear in the SELECT or ORDER BY clauses.").at(position)
 }
@@ -95,7 +95,7 @@ impl Binder<'_> {
         });
         let expr = window_expr(WindowFunctionDefinition::WindowUDF(function), arguments, over, nulls);
         let column = self.window_column(expr, name, site, position)?;
-        // DataFusion numbers rows in types that T-SQL does not have.
+        // DataFusion's row numbers have types that T-SQL does not have.
         let column = match engine {
             true => Expr::Cast(Cast::new(Box::new(column), carrier(result.sql_type))),
             false => column,
@@ -103,8 +103,8 @@ impl Binder<'_> {
         Ok(BoundExpr { expr: column, ..result })
     }
 
-    /// The function of DataFusion for a window function, its arguments and its result; the flag says whether the
-    /// result needs a cast.
+    /// DataFusion's function for a window function, its arguments and its result; the flag says whether the result
+    /// needs a cast.
     fn shape(
         &self,
         name: &str,
@@ -179,7 +179,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A window with what it takes from the windows that it goes on from.
+    /// A window, completed by the windows that it refers to.
     fn whole_window<'w>(&self, window: &'w Window, site: Site<'_>) -> Result<Cow<'w, Window>, SqlError> {
         let mut whole = Cow::Borrowed(window);
         let mut seen = 0;
@@ -279,7 +279,8 @@ impl Binder<'_> {
     fn window_column(&self, expr: Expr, name: &str, site: Site<'_>, position: Position) -> Result<Expr, SqlError> {
         let collector = site.collector.ok_or_else(|| misplaced(position))?;
         let mut collector = collector.borrow_mut();
-        // The same window twice in one node is a common expression to DataFusion, which would take it out of the node.
+        // If the same window occurs twice in one node, DataFusion treats it as a common expression and moves it out of
+        // the node.
         if let Some((_, known)) = collector.windows.iter().find(|(known, _)| *known == expr) {
             return Ok(Expr::Column(known.clone()));
         }
@@ -290,7 +291,7 @@ impl Binder<'_> {
     }
 }
 
-/// Whether a frame's end does not lie before its start.
+/// Whether a frame's end is not before its start.
 fn goes_forward(start: &WindowFrameBound, end: &WindowFrameBound) -> bool {
     use WindowFrameBound::{CurrentRow, Following, Preceding};
     let rows = |bound: &ScalarValue| match bound {
@@ -307,7 +308,7 @@ fn goes_forward(start: &WindowFrameBound, end: &WindowFrameBound) -> bool {
     start <= end && start != beyond && end != -beyond
 }
 
-/// 4193; its text has no numbers.
+/// Error 4193; its text contains no numbers.
 fn backward(start: &FrameBound, end: Option<&FrameBound>) -> SqlError {
     let shape = |bound: &FrameBound| match bound {
         FrameBound::UnboundedPreceding => "UNBOUNDED PRECEDING",
@@ -341,13 +342,13 @@ fn window_expr(
     }))
 }
 
-/// The partition and order of some windows, and the windows.
+/// A partition and order, and the windows with it.
 type WindowGroup = ((Vec<Expr>, Vec<SortExpr>), Vec<Expr>);
 
-/// Puts window nodes over a plan: one for each different partition and order.
+/// Puts window nodes above a plan: one for each different partition and order.
 ///
 /// # Errors
-/// 8631 for too many different ones; an internal error when DataFusion refuses.
+/// 8631 for too many different ones; an internal error if DataFusion refuses.
 pub(super) fn window_plan(mut plan: LogicalPlan, windows: Vec<(Expr, Column)>) -> Result<LogicalPlan, SqlError> {
     let mut groups: Vec<WindowGroup> = Vec::new();
     for (expr, column) in windows {

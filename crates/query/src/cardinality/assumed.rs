@@ -1,8 +1,9 @@
-//! What estimates take a variable to be: its value, another one, or none that anybody knows.
+//! The value that estimates assume for a variable: its own value, another one, or an unknown one.
 //!
-//! A plan is made with the values that variables have. Where SQL Server's estimates do not know them (a variable of the
-//! batch, `OPTIMIZE FOR`), the literal says so in its metadata, which the optimiser passes on to the table that has the
-//! condition. What is computed of such literals alone is computed before the optimiser does it and forgets them.
+//! A plan is made with the values that variables have. Where SQL Server's estimates do not use them (a variable of the
+//! batch, `OPTIMIZE FOR`), the literal carries a mark in its metadata. The optimiser passes the metadata on to the
+//! table that has the condition. Expressions over such literals alone are folded here, before the optimiser would fold
+//! them and lose the marks.
 //!
 //! ```text
 //!   WHERE k = @v + 1       @v is 3, unknown      =>   k = 4 (unknown)
@@ -24,35 +25,35 @@ use datafusion::physical_expr::create_physical_expr;
 
 use super::marks::without_harmful;
 
-/// The name of the entry of a literal's metadata.
+/// The key of the entry in a literal's metadata.
 const KEY: &str = "hobt_assumed";
-/// Its text where nobody knows the value; else the value's bytes in hexadecimal digits.
+/// The entry's text if the value is unknown; otherwise it is the value's bytes in hexadecimal digits.
 const UNKNOWN: &str = "unknown";
 
-/// What estimates take a literal to be where that is not its value.
+/// What estimates assume for a literal instead of its value.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Mark {
     /// Any value.
     Unknown,
-    /// Another one of its type.
+    /// Another value of its type.
     Value(ScalarValue),
 }
 
-/// A literal that estimates take to be `assumed`, or anything.
+/// A literal that estimates take for `assumed`, or for any value if that is `None`.
 pub(crate) fn marked(value: ScalarValue, assumed: Option<&ScalarValue>) -> Expr {
     let text = assumed.and_then(written).unwrap_or_else(|| UNKNOWN.to_owned());
     let metadata = FieldMetadata::from(std::collections::BTreeMap::from([(KEY.to_owned(), text)]));
     Expr::Literal(value, Some(metadata))
 }
 
-/// What estimates take a literal to be; `None` for one that is what it is.
+/// What estimates assume for a literal; `None` if it is taken for its own value.
 pub(crate) fn mark_of(expr: &Expr) -> Option<Mark> {
     let Expr::Literal(value, Some(metadata)) = expr else { return None };
     let text = metadata.inner().get(KEY)?;
     Some(read(value, text).map_or(Mark::Unknown, Mark::Value))
 }
 
-/// How the first marked literal of an expression is marked.
+/// The mark text of the first marked literal in an expression.
 pub(super) fn mark_text(expr: &Expr) -> Option<String> {
     let mut found = None;
     let _never_fails = expr.apply(|part| {
@@ -64,7 +65,7 @@ pub(super) fn mark_text(expr: &Expr) -> Option<String> {
     found
 }
 
-/// A literal without its mark; anything else as it is.
+/// A literal without its mark; any other expression unchanged.
 pub(super) fn unmarked(expr: Expr) -> Transformed<Expr> {
     match expr {
         Expr::Literal(value, Some(metadata)) if metadata.inner().contains_key(KEY) => {
@@ -74,7 +75,7 @@ pub(super) fn unmarked(expr: Expr) -> Transformed<Expr> {
     }
 }
 
-/// Whether an expression has a literal that is not what estimates take it to be.
+/// Whether an expression has a marked literal.
 pub(crate) fn is_marked(expr: &Expr) -> bool {
     expr.exists(|part| Ok(mark_of(part).is_some())).unwrap_or(false)
 }
@@ -88,7 +89,7 @@ fn written(value: &ScalarValue) -> Option<String> {
     Some(rows.row(0).as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The value that [`written`] wrote, of the type of `like`.
+/// Reads a value written by [`written`]; it has the type of `like`.
 fn read(like: &ScalarValue, text: &str) -> Option<ScalarValue> {
     let digits = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
     let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(digits).collect();
@@ -99,11 +100,11 @@ fn read(like: &ScalarValue, text: &str) -> Option<ScalarValue> {
     ScalarValue::try_from_array(columns.first()?, 0).ok()
 }
 
-/// A plan with what its conditions compute of marked literals alone computed, and without marks where these would
-/// change answers; `None` where there is no mark.
+/// A plan in which the conditions' expressions over marked literals alone are folded, and without any marks if these
+/// would change results. `None` if the plan has no marks.
 ///
 /// # Errors
-/// A plan that refuses its conditions.
+/// If the plan rejects its changed conditions.
 pub(crate) fn fold_assumed(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let mut is_any = false;
     plan.apply_with_subqueries(|node| {
@@ -127,7 +128,7 @@ pub(crate) fn fold_assumed(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     without_harmful(made.data).map(Some)
 }
 
-/// A constant in the place of what is computed of constants one of which is marked.
+/// Folds an expression over constants of which at least one is marked.
 fn folded(expr: Expr) -> Transformed<Expr> {
     if matches!(expr, Expr::Literal(..)) || is_condition(&expr) || !is_constant(&expr) || !is_marked(&expr) {
         return Transformed::no(expr);
@@ -136,7 +137,7 @@ fn folded(expr: Expr) -> Transformed<Expr> {
     Transformed::new(marked(value, assumed_value(&expr).as_ref()), true, TreeNodeRecursion::Jump)
 }
 
-/// Whether it is true or false, and no value that something is compared with.
+/// Whether an expression is a truth value, rather than a value to compare.
 fn is_condition(expr: &Expr) -> bool {
     matches!(
         expr,
@@ -144,7 +145,7 @@ fn is_condition(expr: &Expr) -> bool {
     ) || matches!(expr, Expr::BinaryExpr(binary) if binary.op.is_logic_operator() || binary.op.negate().is_some())
 }
 
-/// Whether a value is made of other rows than the one that is looked at.
+/// Whether a value depends on other rows than the current one.
 pub(super) fn is_of_others(part: &Expr) -> bool {
     matches!(
         part,
@@ -163,12 +164,12 @@ fn is_constant(expr: &Expr) -> bool {
     !expr.is_volatile() && !expr.exists(|part| Ok(is_open(part))).unwrap_or(true)
 }
 
-/// What an expression over constants is if each is what estimates take it to be; `None` where they know nothing of one.
+/// The value of an expression over constants if each constant is what estimates assume; `None` if one is unknown.
 fn assumed_value(expr: &Expr) -> Option<ScalarValue> {
     evaluated(&estimated_constants(expr)?)
 }
 
-/// An expression with each constant as estimates take it to be; `None` where they know nothing of one.
+/// An expression with each constant replaced by what estimates assume; `None` if one is unknown.
 pub(super) fn estimated_constants(expr: &Expr) -> Option<Expr> {
     let mut is_known = true;
     let replaced = expr.clone().transform_up(|part| {
@@ -184,7 +185,7 @@ pub(super) fn estimated_constants(expr: &Expr) -> Option<Expr> {
     replaced.ok().map(|replaced| replaced.data).filter(|_| is_known)
 }
 
-/// The value of an expression over constants; `None` where it has none, for then the error belongs to the run.
+/// The value of an expression over constants; `None` if it fails, in which case the error is raised at run time.
 pub(crate) fn evaluated(expr: &Expr) -> Option<ScalarValue> {
     let (empty, properties) = (DFSchema::empty(), ExecutionProps::new());
     let physical = create_physical_expr(expr, &empty, &properties, &PhysicalPlanningContext::default()).ok()?;

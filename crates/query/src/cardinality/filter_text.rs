@@ -1,4 +1,4 @@
-//! The conditions that a statistics object's `WHERE` may have: comparisons of a column with a constant, lists of
+//! The conditions that the `WHERE` of a statistics object may have: comparisons of a column with a constant, lists of
 //! constants and `IS [NOT] NULL`, joined by AND (Microsoft: "CREATE STATISTICS").
 
 use hobt_base::{Position, SqlError, number};
@@ -13,7 +13,7 @@ pub(crate) struct FilterPart<'c> {
     pub(super) test: PartTest<'c>,
 }
 
-/// What it says of the column.
+/// The condition on the column.
 pub(super) enum PartTest<'c> {
     Compared(ComparisonOperator, &'c Expression),
     In(&'c [Expression]),
@@ -23,8 +23,8 @@ pub(super) enum PartTest<'c> {
 /// The conditions of a filter.
 ///
 /// # Errors
-/// 102 and 156 for words that no filter has; what `refused` makes of anything else that is none of a filter's; 112,
-/// 1046, and what `null` makes of a comparison with NULL.
+/// 102 and 156 for keywords that a filter may not have; the error of `refused` for anything else that a filter may not
+/// have; 112; 1046; the error of `null` for a comparison with NULL.
 pub(crate) fn filter_parts<'c>(
     condition: &'c Condition,
     refused: &dyn Fn(Position) -> SqlError,
@@ -101,7 +101,7 @@ fn check_constant(
     }
 }
 
-/// A constant of a filter as a value of the column's type; `None` where it cannot be one without loss.
+/// A constant of a filter as a value of the column's type; `None` if the conversion would lose information.
 pub(super) fn constant_of(expression: &Expression, sql_type: SqlType) -> Option<Value> {
     let (value, from) = typed(expression)?;
     let value_of_column = convert_value(&value, from, sql_type).ok()?;

@@ -1,11 +1,11 @@
-//! Statistics with a filter: what they say of a query whose conditions leave no row but those that they are of.
+//! Filtered statistics, used for a query whose conditions leave only rows that satisfy the filter.
 //!
 //! ```text
 //!   CREATE STATISTICS s ON car (model) WHERE make = 'T'
 //!   WHERE make = 'T' AND model = 'C'      rows of s, and of them those of the model: no guess of how both go together
 //! ```
-//! A filter follows from conditions where each of its own conditions follows from those on the same column: the values
-//! that are asked are among its values, the range that is asked lies inside of its range.
+//! A filter follows from conditions if each of its own conditions follows from those on the same column: the queried
+//! values are among its values, or the queried range lies inside its range.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use super::table::{TableKnowledge, encoded};
 use super::together_by;
 use crate::access_path::{ColumnPredicate, Comparand, Test};
 
-/// An end of a range, as a key, and whether it is inside.
+/// An end of a range as a key, and whether the end is inclusive.
 type End = (Vec<u8>, bool);
 
-/// What conditions say of a column, by keys.
+/// A condition on a column, by keys.
 #[derive(Clone, PartialEq, Debug)]
 enum Keys {
     Values(Vec<Vec<u8>>),
@@ -35,7 +35,7 @@ enum Keys {
 }
 
 impl Keys {
-    /// Whether a row that fulfils `self` fulfils `other`.
+    /// Whether every row that satisfies `self` satisfies `other`.
     fn implies(&self, other: &Keys) -> bool {
         let is_inside = |key: &Vec<u8>, other: &Keys| match other {
             Keys::Values(values) => values.contains(key),
@@ -74,14 +74,14 @@ impl Keys {
     }
 }
 
-/// A filter, read.
+/// A parsed filter.
 pub(super) struct Filter {
-    /// The columns' places in the table, and what is said of each.
+    /// The columns' indexes in the table, and the condition on each.
     parts: Vec<(usize, Keys)>,
 }
 
 impl Filter {
-    /// `None` for one of which not everything is understood.
+    /// `None` for a filter that is not fully understood.
     fn of(table: &Table, text: &str) -> Option<Filter> {
         let mut batch = hobt_tsql::parse_batch(&format!("IF {text} RETURN")).ok()?;
         let hobt_tsql::ast::StatementKind::If { branches, .. } = batch.statements.pop()?.kind else { return None };
@@ -95,7 +95,7 @@ impl Filter {
         Some(Filter { parts: found })
     }
 
-    /// Whether conditions leave no row that the filter does not.
+    /// Whether every row that satisfies the conditions satisfies the filter.
     fn follows(&self, asked: &[(usize, Keys)]) -> bool {
         let follows = |(column, part): &(usize, Keys)| {
             asked.iter().any(|(asked_column, keys)| asked_column == column && keys.implies(part))
@@ -131,7 +131,7 @@ fn keys_of_part(table: &Table, part: &FilterPart<'_>) -> Option<(usize, Keys)> {
     Some((place, keys))
 }
 
-/// What conditions say of columns, as far as keys say it.
+/// The conditions on columns, as far as they can be expressed by keys.
 fn keys_asked(table: &Table, predicates: &[ColumnPredicate]) -> Vec<(usize, Keys)> {
     let mut found: Vec<(usize, Keys)> = Vec::new();
     for predicate in predicates {
@@ -158,7 +158,7 @@ fn keys_asked(table: &Table, predicates: &[ColumnPredicate]) -> Vec<(usize, Keys
     found
 }
 
-/// The end of two that leaves less; `is_closer` tells keys.
+/// The more restrictive of two ends; `is_closer` compares keys.
 fn tighter(one: Option<End>, other: Option<End>, is_closer: fn(&[u8], &[u8]) -> bool) -> Option<End> {
     match (one, other) {
         (Some(one), Some(other)) => {
@@ -169,7 +169,7 @@ fn tighter(one: Option<End>, other: Option<End>, is_closer: fn(&[u8], &[u8]) -> 
     }
 }
 
-/// One condition more. The ends of one range come one by one.
+/// Adds a condition. Further ends of a range narrow the range already found.
 fn add_keys(found: &mut Vec<(usize, Keys)>, column: usize, keys: Keys) {
     let is_range = |(known, keys): &&mut (usize, Keys)| *known == column && matches!(keys, Keys::Range(..));
     match (keys, found.iter_mut().find(is_range)) {
@@ -182,8 +182,8 @@ fn add_keys(found: &mut Vec<(usize, Keys)>, column: usize, keys: Keys) {
 }
 
 impl TableKnowledge<'_> {
-    /// The rows that conditions leave by statistics whose filter follows from them; `None` if there are none such. Of
-    /// several those of fewest rows.
+    /// The rows that conditions leave, by statistics whose filter follows from them; `None` if there are none. Of
+    /// several, the one with the fewest rows is used.
     pub(super) fn rows_filtered(&self, predicates: &[ColumnPredicate], unread: &[&Expr]) -> Option<f64> {
         let filtered: Vec<&Arc<Statistics>> = self.statistics().filter(|each| each.filter.is_some()).collect();
         if filtered.is_empty() {
@@ -198,7 +198,7 @@ impl TableKnowledge<'_> {
             }
             let summary = self.summary_of(statistics);
             let then = statistics.unfiltered_rows.max(1) as f64;
-            // They are as old as their last update: the part of the rows is as it was.
+            // They may be as old as their last update, so the fraction of the rows at that time is used.
             let leading = *statistics.columns_in(self.table())?.first()?;
             (summary.rows > 0.0).then(|| (leading, filter, (summary.rows / then).min(1.0), summary))
         };
@@ -210,7 +210,7 @@ impl TableKnowledge<'_> {
         Some(self.rows * part * together_by(self.correlation(), shares))
     }
 
-    /// The shares that conditions leave of the rows of a filter, whose leading column is known.
+    /// The shares that conditions leave of the rows inside a filter. `self` knows the leading column of these rows.
     fn shares_inside(
         &self,
         predicates: &[ColumnPredicate],
@@ -230,7 +230,7 @@ impl TableKnowledge<'_> {
             if of_filter.is_empty() || column == leading {
                 return self.selectivity(column, &own);
             }
-            // What the filter says is said; the rest is a part of it.
+            // The filter already implies what it says; the remaining conditions are a fraction of it.
             match asked.iter().all(is_whole) {
                 true => 1.0,
                 false => {
@@ -242,7 +242,7 @@ impl TableKnowledge<'_> {
         columns.into_iter().map(share).collect()
     }
 
-    /// The share of all rows whose value in a column fulfils conditions by keys.
+    /// The share of all rows whose value in a column satisfies conditions by keys.
     fn share_of_keys(&self, column: usize, keys: &[&Keys]) -> f64 {
         let Some(summary) = self.summary(column) else { return 1.0 };
         let histogram = &summary.histogram;

@@ -1,29 +1,29 @@
-//! How many rows groups have, for conditions on their counts: `GROUP BY c HAVING COUNT(*) > n`.
+//! The number of rows in groups, for conditions on their counts: `GROUP BY c HAVING COUNT(*) > n`.
 //!
-//! The groups of one column are its values: a step of its histogram is a group of so many rows, and between two steps
-//! lie groups of so many on average. Those are taken to have as many rows as chance gives them (Poisson's distribution,
-//! without the groups of no row), as are groups of which nothing but the average is known.
+//! The groups of one column are its values. A step of its histogram is a group whose number of rows is known. Between
+//! two steps lie groups of which the average is known. Their sizes are assumed to follow Poisson's distribution without
+//! the empty groups, and so are the sizes of groups of which only the average is known.
 
 use datafusion::logical_expr::Operator;
 use hobt_types::statistics::Histogram;
 
-/// Groups beyond this many rows are taken to have the average.
+/// Groups with more rows than this on average are all assumed to have the average size.
 const CHANCE_MAX: f64 = 200.0;
 
-/// How many rows groups have.
+/// The distribution of group sizes.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct GroupSizes {
-    /// Rows of a group, how many such groups there are, and whether each has exactly as many.
+    /// Rows of a group, how many such groups there are, and whether each has exactly that many rows.
     sizes: Vec<(f64, f64, bool)>,
 }
 
 impl GroupSizes {
-    /// Of groups of which the average alone is known.
+    /// For groups of which only the average size is known.
     pub(crate) fn of_average(rows: f64) -> GroupSizes {
         GroupSizes { sizes: vec![(rows.max(1.0), 1.0, false)] }
     }
 
-    /// Of the values of a column, of whose rows this part is there.
+    /// For the values of a column, if only the fraction `part` of its rows is present.
     pub(super) fn of_values(histogram: &Histogram, part: f64) -> Option<GroupSizes> {
         let is_exact = part >= 1.0;
         let mut sizes = Vec::new();
@@ -37,7 +37,7 @@ impl GroupSizes {
         (!sizes.is_empty()).then_some(GroupSizes { sizes })
     }
 
-    /// The share of groups whose count compares so with a number.
+    /// The share of groups for which `count op number` holds.
     pub(super) fn share(&self, op: Operator, number: f64) -> Option<f64> {
         let at_most = |number: f64| {
             let groups: f64 = self.sizes.iter().map(|(_, groups, _)| groups).sum();
@@ -58,7 +58,7 @@ impl GroupSizes {
     }
 }
 
-/// The share of groups of so many rows on average, and of one at least, that have no more than `number`.
+/// The share of groups with at most `number` rows, where groups have `rows` rows on average and at least one.
 fn at_most(rows: f64, number: f64, is_exact: bool) -> f64 {
     if number < 1.0 {
         return 0.0;
@@ -66,7 +66,7 @@ fn at_most(rows: f64, number: f64, is_exact: bool) -> f64 {
     if is_exact || rows <= 1.0 || rows > CHANCE_MAX {
         return f64::from(u8::from(rows.max(1.0) <= number + 0.5));
     }
-    // The rate whose groups of one row and more have the average.
+    // The rate at which groups of at least one row have this average.
     let mut rate = rows;
     for _ in 0..64 {
         rate = rows * (1.0 - (-rate).exp());

@@ -1,21 +1,21 @@
-//! The order in which sources are joined, by cost: the cheapest of all orders, bushy ones among them, where the sources
-//! are few, and a good one where they are many.
+//! The cost-based order in which sources are joined: the cheapest of all orders, including bushy ones, for few sources,
+//! and a good one for many.
 //!
-//! A tree of inner joins is taken apart into its sources, the equations between them and the other conditions, and put
-//! together anew if that is cheaper. The side of a join that has less to keep stands on the left, where the executor
-//! builds its hash table. Sources that are no tables (outer joins, groups) keep their places inside and are ordered by
-//! themselves.
+//! A tree of inner joins is split into its sources, the equations between them and the other conditions. It is rebuilt
+//! if another order is cheaper. The join input with fewer bytes becomes the left side, where the executor builds its
+//! hash table. Sources that are not tables (outer joins, groups) stay whole, and the joins inside them are ordered
+//! separately.
 //!
-//! What an order costs is counted with the filters that joins push down (`execute::join_filter`): the keys of the side
-//! that is kept leave out rows of the other side's sources where these are read, so what is done with them there costs
-//! less, and what is left of them leaves out rows of what joins them.
+//! The cost includes the filters that joins push down (`execute::join_filter`). The keys of the build side remove rows
+//! of the probe side's sources where these are read. This makes all work on those rows below the join cheaper, and the
+//! remaining rows filter the sources that they are joined with in turn.
 //!
-//! The optimiser runs its rules several times over. A tree whose sources, equations and conditions are what they were
-//! is not looked at again: its order would come out the same.
+//! The optimiser runs its rules several times. A tree with the same sources, equations and conditions as before is
+//! skipped, since its order would be the same.
 //!
 //! The enumeration of connected subsets is DPsub of Moerkotte and Neumann ("Analysis of two existing and one new
-//! dynamic programming algorithm for the generation of optimal bushy join trees", 2006); beyond [`EXHAUSTIVE_MAX`]
-//! sources the pair that leaves fewest rows is joined next (greedy operator ordering, Fegaras 1998).
+//! dynamic programming algorithm for the generation of optimal bushy join trees", 2006). Beyond [`EXHAUSTIVE_MAX`]
+//! sources, the pair with the fewest result rows is joined next (greedy operator ordering, Fegaras 1998).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -36,27 +36,27 @@ use super::share::Knowledge;
 use crate::execute::JoinWay;
 use crate::source::HeapTable;
 
-/// The most sources of which all orders are looked at.
+/// The most sources for which all orders are compared.
 const EXHAUSTIVE_MAX: usize = 10;
-/// The most sources that are ordered at all: sets of them are the bits of a number.
+/// The most sources that are ordered at all. Sets of sources are bit masks in a `u64`.
 const SOURCES_MAX: usize = 63;
 
-/// What a row costs that goes into a hash table, beside one that is looked up in it.
+/// Cost of inserting a row into a hash table, relative to [`PROBE_COST`] for looking one up.
 const BUILD_COST: f64 = 2.0;
 const PROBE_COST: f64 = 1.0;
-/// What a row costs that a join makes.
+/// Cost of a row that a join returns.
 const OUTPUT_COST: f64 = 1.0;
-/// What each row of a pair costs that no equation chooses.
+/// Cost of each pair of rows of a join without an equation.
 const PAIR_COST: f64 = 0.2;
-/// The part of the rows that a filter leaves by chance.
+/// The part of the unwanted rows that passes a filter by chance.
 const CHANCE: f64 = 0.02;
-/// How much cheaper an order must be than the one that was written, for it to be taken.
+/// An order is taken only if its cost is below this fraction of the cost of the written order.
 const GAIN_MIN: f64 = 0.95;
 
-/// Orders the joins of one statement; see the module.
+/// Orders the joins of one statement; see the module documentation.
 #[derive(Debug, Default)]
 pub(crate) struct JoinOrderRule {
-    /// The trees that have been ordered, as [`Graph::fingerprint`] knows them.
+    /// [`Graph::fingerprint`] of the trees that have been ordered.
     ordered: Mutex<Vec<u64>>,
 }
 
@@ -75,7 +75,7 @@ impl OptimizerRule for JoinOrderRule {
 }
 
 impl JoinOrderRule {
-    /// A plan with all its trees of joins in order.
+    /// The plan with all its trees of joins ordered.
     fn reordered(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         plan.transform_down_with_subqueries(|node| {
             let Some(graph) = Graph::of(&node) else { return Ok(Transformed::no(node)) };
@@ -83,13 +83,14 @@ impl JoinOrderRule {
                 Some(ways) => self.built(graph, &ways, &node).map(Transformed::yes)?,
                 None => self.within(node)?,
             };
-            // The tree is done, and so are its sources.
+            // The tree and its sources are done.
             done.tnr = TreeNodeRecursion::Jump;
             Ok(done)
         })
     }
 
-    /// The ways of an order that is cheaper than the one that was written, if it is not known that there is none.
+    /// The plans of a cheaper order than the written one. `None` if there is none, or if the tree has been ordered
+    /// before.
     fn better_ways(&self, graph: &Graph) -> Option<HashMap<u64, Way>> {
         let relations = graph.relations();
         let fingerprint = graph.fingerprint(&relations);
@@ -102,17 +103,17 @@ impl JoinOrderRule {
         graph.better_ways(&relations)
     }
 
-    /// A tree in a better order than it was written in, and its sources in theirs.
+    /// A tree in a better order than the written one, with its sources ordered too.
     fn built(&self, graph: Graph, ways: &HashMap<u64, Way>, written: &LogicalPlan) -> Result<LogicalPlan> {
         let sources = graph.sources.into_iter().map(|source| self.reordered(source).map(|done| done.data));
         let graph = Graph { sources: sources.collect::<Result<Vec<LogicalPlan>>>()?, ..graph };
         let plan = graph.build(graph.all(), ways)?;
-        // The columns come in the order that whoever stands above knows.
+        // The nodes above rely on the written order of the columns.
         let columns: Vec<Expr> = written.schema().columns().into_iter().map(Expr::Column).collect();
         Projection::try_new(columns, Arc::new(plan)).map(LogicalPlan::Projection)
     }
 
-    /// A tree as it was written, with its sources in their best order.
+    /// A tree in its written order, with its sources ordered.
     fn within(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         if !is_of_tree(&plan) {
             return self.reordered(plan);
@@ -121,14 +122,14 @@ impl JoinOrderRule {
     }
 }
 
-/// Whether a join may change its place among others.
+/// Whether a join may be reordered among others.
 fn is_free(join: &Join) -> bool {
     join.join_type == JoinType::Inner
         && join.join_constraint == JoinConstraint::On
         && join.null_equality == NullEquality::NullEqualsNothing
 }
 
-/// Whether a plan only leaves columns out.
+/// Whether a projection only drops columns.
 fn is_pruning(projection: &Projection) -> bool {
     projection.expr.iter().all(|expr| matches!(expr, Expr::Column(_)))
 }
@@ -139,14 +140,14 @@ struct Equation {
     right: Expr,
     left_set: u64,
     right_set: u64,
-    /// The foreign key that it is of.
+    /// The foreign key that it belongs to.
     reference: Option<Reference>,
-    /// How the columns' values meet.
+    /// How the values of the two columns meet.
     meeting: Option<Meeting>,
 }
 
 impl Equation {
-    /// The equation with the expression over `left` first, if it is between two sets.
+    /// The equation with the expression over `left` first, if it connects the two sets.
     fn between(&self, left: u64, right: u64) -> Option<Equated<'_>> {
         let is_in = |part: u64, set: u64| part & !set == 0;
         let sources = self.left_set | self.right_set;
@@ -160,26 +161,26 @@ impl Equation {
     }
 }
 
-/// The sources of a tree of inner joins, and what joins them.
+/// The sources of a tree of inner joins, and the equations and conditions between them.
 struct Graph {
     sources: Vec<LogicalPlan>,
     equations: Vec<Equation>,
-    /// Other conditions, with the sources that each needs.
+    /// Other conditions, each with the set of sources that it needs.
     conditions: Vec<(Expr, u64)>,
     written: Written,
 }
 
-/// The order in which a tree was written: a source by its place, or two parts that are joined.
+/// The order in which a tree was written: the index of a source, or a join of two parts.
 enum Written {
     Source(usize),
     Join(Box<Written>, Box<Written>),
 }
 
-/// A part of what a way costs.
+/// A part of the cost of a [`Way`].
 #[derive(Clone, Copy)]
 struct Portion {
     cost: f64,
-    /// The sources in proportion to whose rows that is: fewer rows of one make it less.
+    /// The sources to whose row counts this cost is proportional: if one of them has fewer rows, the cost falls.
     sources: u64,
 }
 
@@ -192,15 +193,15 @@ impl Written {
     }
 }
 
-/// One way to join a set of sources.
+/// A plan that joins a set of sources.
 #[derive(Clone)]
 struct Way {
     cost: f64,
-    /// What `cost` is made of.
+    /// The parts of `cost`.
     portions: Vec<Portion>,
-    /// What comes of it, with all rows of its sources that its own conditions leave.
+    /// The result, with all source rows that the source's own conditions leave.
     relation: Arc<Relation>,
-    /// The two sets that it joins, the one that is kept first; `None` for a source by itself.
+    /// The two sets that it joins, the build side first; `None` for a single source.
     parts: Option<(u64, u64)>,
 }
 
@@ -211,7 +212,7 @@ impl Way {
 }
 
 impl Graph {
-    /// Of a tree with at least two sources; `None` where nothing is to be ordered.
+    /// The graph of a tree with at least two sources; `None` if the tree must not be reordered.
     fn of(plan: &LogicalPlan) -> Option<Graph> {
         if !matches!(plan, LogicalPlan::Join(_)) || !is_of_tree(plan) {
             return None;
@@ -224,7 +225,7 @@ impl Graph {
         let mut owners: HashMap<Column, u64> = HashMap::new();
         for (source, place) in sources.iter().zip(0..) {
             for column in source.schema().columns() {
-                // Two columns of one name cannot be told apart once their sources stand side by side.
+                // Columns with the same name cannot be told apart once their sources are joined.
                 if owners.insert(column, 1_u64 << place).is_some() {
                     return None;
                 }
@@ -244,7 +245,8 @@ impl Graph {
             }
             match left_set.is_power_of_two() && right_set.is_power_of_two() {
                 true => known.push(Equation { left, right, left_set, right_set, reference: None, meeting: None }),
-                // It joins wherever all that it needs comes together, which need not be where its sides meet.
+                // It applies as soon as all sources that it needs are joined, which need not be where its two sides
+                // meet.
                 false => conditions.push(left.eq(right)),
             }
         }
@@ -270,7 +272,7 @@ impl Graph {
         Some(graph)
     }
 
-    /// Notes which equations are of foreign keys, and how the values of the others meet.
+    /// Finds the foreign key of each equation, and how the values of its columns meet.
     fn find_references(&mut self) {
         let source = |set: u64| &self.sources[set.trailing_zeros() as usize];
         let sets = |each: &Equation| (each.left_set.min(each.right_set), each.left_set.max(each.right_set));
@@ -300,7 +302,7 @@ impl Graph {
         }
     }
 
-    /// What is known of the sources, of their columns those that something is said of.
+    /// What is known of the sources, limited to the columns that equations and conditions name.
     fn relations(&self) -> Vec<Arc<Relation>> {
         let sides = self.equations.iter().flat_map(|each| [&each.left, &each.right]);
         let exprs = sides.chain(self.conditions.iter().map(|(condition, _)| condition));
@@ -308,7 +310,7 @@ impl Graph {
         self.sources.iter().map(|source| Arc::new(relation_of(source).of_columns(&named))).collect()
     }
 
-    /// A number that is the same for trees whose best order is the same, however they are written.
+    /// A number that is equal for trees with the same best order, however they are written.
     fn fingerprint(&self, relations: &[Arc<Relation>]) -> u64 {
         fn hash_of(value: impl Hash) -> u64 {
             let mut hasher = DefaultHasher::new();
@@ -324,11 +326,11 @@ impl Graph {
         };
         let sources = self.sources.iter().zip(relations).map(source);
         let rest = self.equations.iter().map(equation).chain(self.conditions.iter().map(|(each, _)| hash_of(each)));
-        // A sum, since a tree that was put in order has its parts elsewhere.
+        // A sum, because reordering a tree moves its parts.
         sources.chain(rest).fold(0, |sum: u64, part| sum.wrapping_add(part))
     }
 
-    /// The cheapest ways, if the order that was written is not about as cheap.
+    /// The cheapest plans, unless the written order is about as cheap.
     fn better_ways(&self, relations: &[Arc<Relation>]) -> Option<HashMap<u64, Way>> {
         let ways = match relations.len() {
             few if few <= EXHAUSTIVE_MAX => self.cheapest(relations),
@@ -336,12 +338,12 @@ impl Graph {
         };
         let best = ways.get(&self.all())?;
         let (_, written) = self.way_of(&self.written, relations);
-        // What costs little because few rows are expected costs much if there are more: pairs of all rows are not kept.
+        // A cross product that is cheap for few expected rows is expensive if there are more, so it is never kept.
         let is_worse = best.cost < written.cost * GAIN_MIN || (self.is_connected() && self.has_product(&self.written));
         is_worse.then_some(ways)
     }
 
-    /// Whether a part of the tree joins every row with every other.
+    /// Whether a part of the tree is a cross product.
     fn has_product(&self, written: &Written) -> bool {
         match written {
             Written::Source(_) => false,
@@ -365,14 +367,14 @@ impl Graph {
         self.between(left, right).next().is_some()
     }
 
-    /// The other conditions that can be looked at as soon as two sets are joined, and not before.
+    /// The other conditions that can be evaluated once the two sets are joined, and not before.
     fn due(&self, left: u64, right: u64) -> impl Iterator<Item = &Expr> {
         let both = left | right;
         let is_due = move |set: u64| set & !both == 0 && set & !left != 0 && set & !right != 0;
         self.conditions.iter().filter(move |(_, set)| is_due(*set)).map(|(condition, _)| condition)
     }
 
-    /// The cheaper way to join two sets by the ways to each.
+    /// Joins two sets, with the one of fewer bytes as the build side.
     fn join(&self, left: (u64, &Way), right: (u64, &Way)) -> Way {
         let ((left_set, left), (right_set, right)) = (left, right);
         let bytes = |way: &Way| way.relation.rows * way.relation.width.max(8.0);
@@ -383,7 +385,7 @@ impl Graph {
         self.joined((kept_set, kept), (probing_set, probing))
     }
 
-    /// Two sets joined, the first of which is kept.
+    /// Joins two sets, the first of which is the build side.
     fn joined(&self, (kept_set, kept): (u64, &Way), (probing_set, probing): (u64, &Way)) -> Way {
         let equations: Vec<Equated<'_>> = self.between(kept_set, probing_set).collect();
         let further: Vec<&Expr> = self.due(kept_set, probing_set).collect();
@@ -403,7 +405,7 @@ impl Graph {
             let sieved = each.sources & probing_set;
             for portion in portions.iter_mut().filter(|portion| portion.sources & sieved != 0) {
                 portion.cost *= left;
-                // What leaves out rows of the side that is kept, leaves out these as well.
+                // What filters the build side filters these rows too.
                 portion.sources |= kept_set;
             }
         }
@@ -416,7 +418,7 @@ impl Graph {
         Way { cost, portions, relation: Arc::new(relation), parts: Some((kept_set, probing_set)) }
     }
 
-    /// The way that was written to a part of the tree, and the set of its sources.
+    /// The plan of a part of the tree as written, and the set of its sources.
     fn way_of(&self, written: &Written, relations: &[Arc<Relation>]) -> (u64, Way) {
         match written {
             Written::Source(place) => (1 << place, Way::to_source(&relations[*place])),
@@ -428,7 +430,8 @@ impl Graph {
         }
     }
 
-    /// The cheapest way to each set of sources that something joins, all sources among them.
+    /// The cheapest plan for each set of sources that equations connect, including the set of all sources. If equations
+    /// do not connect all sources, for every set.
     fn cheapest(&self, relations: &[Arc<Relation>]) -> HashMap<u64, Way> {
         let mut ways: HashMap<u64, Way> = HashMap::new();
         for (relation, place) in relations.iter().zip(0..) {
@@ -440,7 +443,7 @@ impl Graph {
                 continue;
             }
             let mut best: Option<Way> = None;
-            // Each division once: the part that has the lowest source is the left one.
+            // Each split once: the left part is the one with the lowest source.
             let lowest = set & set.wrapping_neg();
             let mut left = (set - 1) & set;
             while left > 0 {
@@ -463,7 +466,7 @@ impl Graph {
         ways
     }
 
-    /// Whether equations join all sources, so that no pairs need be made of all rows.
+    /// Whether equations connect all sources, so that no cross product is needed.
     fn is_connected(&self) -> bool {
         let mut reached = 1_u64;
         loop {
@@ -480,7 +483,7 @@ impl Graph {
         }
     }
 
-    /// The pair that leaves fewest rows is joined next.
+    /// Joins the pair with the fewest result rows next, until one set is left.
     fn greedy(&self, relations: &[Arc<Relation>]) -> HashMap<u64, Way> {
         let mut ways: HashMap<u64, Way> = HashMap::new();
         let mut open: Vec<u64> = Vec::new();
@@ -509,7 +512,7 @@ impl Graph {
         ways
     }
 
-    /// The plan of the way to a set.
+    /// The logical plan for a set.
     fn build(&self, set: u64, ways: &HashMap<u64, Way>) -> Result<LogicalPlan> {
         let Some((kept, probing)) = ways[&set].parts else {
             return Ok(self.sources[set.trailing_zeros() as usize].clone());
@@ -538,7 +541,7 @@ fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|inner| Ok(is_subquery(inner))).unwrap_or(true)
 }
 
-/// Whether a plan belongs to a tree of joins: a join of it, or what only leaves columns or rows of one out.
+/// Whether a plan is part of a tree of joins: a reorderable join, or a projection or filter above one.
 fn is_of_tree(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Join(join) => is_free(join),
@@ -548,7 +551,7 @@ fn is_of_tree(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// Takes a tree of joins apart; gives the order in which it was written.
+/// Splits a tree of joins into its parts, and returns the order in which it was written.
 fn collect(
     plan: &LogicalPlan,
     sources: &mut Vec<LogicalPlan>,
@@ -578,7 +581,7 @@ fn collect(
     }
 }
 
-/// Whether a hint says how a source is joined, and so that its place is meant.
+/// Whether a hint fixes how a source is joined, and so its position.
 fn is_hinted(plan: &LogicalPlan) -> bool {
     let hinted = plan.exists(|node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(false) };
@@ -600,7 +603,7 @@ mod tests {
         values.alias(name).and_then(LogicalPlanBuilder::build).expect("a name for it")
     }
 
-    /// Sources joined one behind the other by their only columns.
+    /// A chain of joins of the sources by their only columns.
     fn chain(sources: Vec<(&str, LogicalPlan)>) -> LogicalPlan {
         let column = |name: &str| Column::new(Some(name), "column1");
         let join = |(before, left): (String, LogicalPlan), (name, right): (&str, LogicalPlan)| {
@@ -618,7 +621,7 @@ mod tests {
         (done.data, done.transformed)
     }
 
-    /// Facts and two dimensions, of which one wants a hundredth of the facts.
+    /// A fact table and two dimensions, one of which matches a hundredth of the facts.
     fn star() -> (Graph, Vec<Arc<Relation>>) {
         let column = |name: &str| Expr::Column(Column::from_name(name));
         let equation = |(left, left_set), (right, right_set)| Equation {
@@ -648,11 +651,11 @@ mod tests {
         let below = graph.joined((0b010, &all), (0b001, &facts));
         assert_eq!(below.cost, (PROBE_COST + OUTPUT_COST) * 1e6 + BUILD_COST * 1e3);
         let above = graph.joined((0b100, &few), (0b011, &below));
-        // The filter of `few` leaves facts out where they are read, and nothing of `all`, which is read by itself.
+        // The filter of `few` removes facts where they are read, but no rows of `all`, which is read by itself.
         let left = 0.01 + CHANCE * 0.99;
         let expected = (2.0 * PROBE_COST + OUTPUT_COST) * 1e6 * left + BUILD_COST * 1010.0 + OUTPUT_COST * 1e4;
         assert!((above.cost - expected).abs() < 1.0, "{} and {expected}", above.cost);
-        // So the other order is not much cheaper, but it does not go by chance.
+        // So the other order is not much cheaper, but it is cheaper reliably.
         let first = graph.joined((0b100, &few), (0b001, &facts));
         let other = graph.joined((0b010, &all), (0b101, &first));
         assert!(other.cost < above.cost && above.cost < 3.0 * other.cost, "{} and {}", other.cost, above.cost);

@@ -1,8 +1,9 @@
-//! Marks of literals that would change answers.
+//! Removes marks of literals that would change results.
 //!
 //! The optimiser's rules compare expressions: two equations of one column with different constants leave no row, and
-//! two lists of constants are met and subtracted as sets. A literal with a mark is another expression than the same
-//! value without one. So where values of one column may meet that are marked in different ways, no mark is left.
+//! two lists of constants are intersected and subtracted as sets. A marked literal is a different expression from the
+//! unmarked literal of equal value. So if a column may be compared with constants of different marks, all marks are
+//! removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +13,11 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 
 use super::assumed::{mark_text, unmarked};
 
-/// Columns that may become one another's, by their names without a table's; and the marks of the constants that they
-/// are compared with for being equal or not, where `None` is none.
+/// Classes of columns whose values may meet, by their names without the table's name, and the marks of the constants
+/// that these columns are compared with for equality or inequality. `None` is an unmarked constant.
 #[derive(Default)]
 struct Meetings {
-    /// Of each name another one of its class, itself at the end.
+    /// For each name, another name of its class; the last one refers to itself.
     above: BTreeMap<String, String>,
     marks: Vec<(String, Option<String>)>,
 }
@@ -39,7 +40,7 @@ impl Meetings {
         }
     }
 
-    /// Columns that are compared with each other and with constants.
+    /// Records columns that are compared with each other and with constants.
     fn compare(&mut self, parts: &[&Expr]) {
         let columns: Vec<String> = parts.iter().flat_map(|part| columns_of(part)).collect();
         self.unite(&columns);
@@ -108,7 +109,7 @@ impl Meetings {
     }
 }
 
-/// The names of the columns in an expression, those of outer queries too.
+/// The names of the columns in an expression, including outer references.
 fn columns_of(expr: &Expr) -> Vec<String> {
     let mut names = Vec::new();
     let _never_fails = expr.apply(|part| {
@@ -120,10 +121,10 @@ fn columns_of(expr: &Expr) -> Vec<String> {
     names
 }
 
-/// The plan without a mark, if marks in it would change answers.
+/// The plan without any marks, if marks in it would change results.
 ///
 /// # Errors
-/// A plan that refuses its expressions.
+/// If the plan rejects its changed expressions.
 pub(super) fn without_harmful(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut meetings = Meetings::default();
     plan.apply_with_subqueries(|node| meetings.look_at_node(node))?;

@@ -1,5 +1,5 @@
-//! How the values of two tables' columns meet, by their histograms: whether those of one are among those of the other,
-//! and how often the frequent ones meet.
+//! How the values of two tables' columns meet, by their histograms: whether the values of one occur in the other, and
+//! how often frequent values meet.
 
 use std::sync::Arc;
 
@@ -11,21 +11,21 @@ use super::relation::ColumnRows;
 use super::table::{TableKnowledge, is_cut};
 use super::wanted::WantedColumn;
 
-/// What an equation between two columns finds in the whole of their tables.
+/// The result of an equation between two columns over their whole tables.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Meeting {
-    /// The share of all pairs of rows, NULLs apart, that are equal. Conditions on other columns leave it as it is.
+    /// The share of all pairs of rows, NULLs excluded, that are equal. Conditions on other columns do not change it.
     pairs: f64,
-    /// The share of the left side's values, by rows, that the right one has, and how many different ones the right
-    /// has.
+    /// For the left side: the share of its rows whose value occurs on the right side, and the number of distinct values
+    /// of the right side.
     left: (f64, f64),
-    /// The same of the right side's.
+    /// For the right side, as `left`.
     right: (f64, f64),
 }
 
 impl Meeting {
-    /// Of each equation between columns; `None` where nothing is known of one, or of the beginnings of its values
-    /// alone, or their keys do not compare.
+    /// For each equation between columns, how their values meet. `None` if one column has no histogram, or one with
+    /// truncated values, or if the keys of the two are not comparable.
     pub(crate) fn of_all(ends: &[Ends]) -> Vec<Option<Meeting>> {
         ends.iter().map(|ends| ends.as_ref().and_then(|(left, right)| Meeting::of(left, right))).collect()
     }
@@ -42,35 +42,35 @@ impl Meeting {
         })
     }
 
-    /// The same of the equation the other way round.
+    /// This meeting for the equation with its sides exchanged.
     pub(super) fn turned(self) -> Meeting {
         Meeting { left: self.right, right: self.left, ..self }
     }
 
-    /// The share of all pairs of rows, NULLs apart, that are equal.
+    /// The share of all pairs of rows, NULLs excluded, that are equal.
     pub(super) fn pairs(self) -> f64 {
         self.pairs
     }
 
-    /// The share of the rows of the left side, or with `is_turned` of the right one, whose value the other side has, of
-    /// whose different values so many are left.
+    /// The share of the rows of the left side, or with `is_turned` of the right side, whose value occurs on the other
+    /// side. `theirs` says how many distinct values of the other side are left.
     pub(super) fn found(self, is_turned: bool, theirs: &ColumnRows) -> f64 {
         let (share, whole) = if is_turned { self.right } else { self.left };
         share * (theirs.distinct / whole).min(1.0)
     }
 }
 
-/// The share of all pairs of rows, NULLs apart, whose left value is below the right one, or with `inclusive` equal to
-/// it.
+/// The share of all pairs of rows, NULLs excluded, whose left value is below the right one, or with `inclusive` not
+/// above it.
 pub(super) fn share_below(left: &WantedColumn, right: &WantedColumn, inclusive: bool) -> Option<f64> {
     let ((left, left_rows), (right, right_rows)) = histograms_of(left, right)?;
     Some((pairs_below(&left.histogram, &right.histogram, inclusive) / (left_rows * right_rows)).clamp(0.0, 1.0))
 }
 
-/// What is known of one column, and its rows that are not NULL.
+/// What is known of one column, and the number of its rows that are not NULL.
 type Known = (Arc<Summary>, f64);
 
-/// What is known of two columns whose keys compare.
+/// What is known of two columns; `None` unless their keys are comparable and both histograms have whole values.
 fn histograms_of(left: &WantedColumn, right: &WantedColumn) -> Option<(Known, Known)> {
     let column = |end: &WantedColumn| {
         let column = end.heap()?.table().columns.get(end.column)?;

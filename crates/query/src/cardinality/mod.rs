@@ -1,11 +1,16 @@
-//! How many rows there will be: of a table behind its conditions (`table`; `share` for conditions of any form,
-//! `sampled` for expressions over one column, `filtered` for statistics with a filter), of plans made of such tables
-//! (`relation`, with the foreign keys between them, `references`, and how values meet, `meeting`); and the order of
-//! joins that follows from it (`join_order`). The rows of physical operators come from the same (`execute::expected`).
+//! Cardinality estimation: the expected number of rows.
 //!
-//! Estimates come from the tables' statistics (crate `engine`), which inserts and deletes keep. Where a column has
-//! none, SQL Server's guesses are taken (Microsoft: "Cardinality estimation"): the more conditions are joined by AND,
-//! the less each further one counts.
+//! - `table`: the rows of a table that satisfy its conditions. `share` covers conditions of any form, `sampled`
+//!   expressions over one column, and `filtered` statistics with a filter.
+//! - `relation`: the rows of plans made of such tables. It uses the foreign keys between them (`references`) and how
+//!   the values of two columns meet (`meeting`).
+//! - `join_order`: the order of joins that follows from these estimates.
+//!
+//! The row counts of physical operators come from the same estimates (`execute::expected`).
+//!
+//! Estimates are based on the tables' statistics (crate `engine`), which inserts and deletes maintain. For a column
+//! without statistics, SQL Server's guesses are used (Microsoft: "Cardinality estimation"): the more conditions are
+//! joined by AND, the less each further one counts.
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
@@ -42,28 +47,29 @@ pub(crate) use table::TableKnowledge;
 pub(crate) use wanted::{WantedColumn, wanted_columns};
 pub(crate) use width::RowWidth;
 
-/// Rows of what says nothing of itself, as a function that makes them: SQL Server's guess for functions of several
-/// statements since its version of 2014.
+/// Expected rows of a source that gives no information on itself, such as a table function: SQL Server's guess for
+/// multi-statement functions since SQL Server 2014.
 pub(crate) const UNKNOWN_ROWS: f64 = 100.0;
 
-/// What is expected of a table's rows that are left behind conditions.
+/// What is expected of the rows of a table that satisfy its conditions.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct LeafEstimate {
-    /// How many there are.
+    /// The number of rows.
     pub(crate) rows: f64,
-    /// Of each column that is read, different values among them as the executor is told them; `None` where nothing is
-    /// known of it, or the executor would count a condition twice.
+    /// For each column that is read, the number of distinct values as reported to the executor. `None` if nothing is
+    /// known of the column, or if the executor would count a condition twice.
     pub(crate) distinct: Vec<Option<f64>>,
-    /// What is known of each column that is read, whoever asks its conditions again; none where nothing is.
+    /// What is known of each column that is read, for estimates of plans that evaluate the conditions again. Empty if
+    /// nothing is known.
     pub(crate) columns: Vec<ColumnRows>,
 }
 
 impl LeafEstimate {
-    /// The same as the executor takes it, of one of so many parts; `row_bytes` is the width of a row.
+    /// The estimate as statistics for the executor, for one of `parts` equal parts. `row_bytes` is the width of a row.
     pub(crate) fn statistics(&self, schema: &SchemaRef, parts: usize, row_bytes: usize) -> Statistics {
         let rows = self.rows.ceil() as usize / parts.max(1);
         let mut statistics = Statistics::new_unknown(schema);
-        // Never exact: a scan reads the pages that it claims to scan, and no rule may answer from the catalog instead.
+        // Never exact: a scan must read the pages that it announces, and no rule may answer from the catalog instead.
         statistics.num_rows = Precision::Inexact(rows);
         statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(row_bytes));
         for (column, distinct) in statistics.column_statistics.iter_mut().zip(&self.distinct) {
@@ -75,8 +81,9 @@ impl LeafEstimate {
     }
 }
 
-/// What several conditions leave together: the strictest counts whole, each further one by half as much in the
-/// exponent, and those behind the fourth not at all, since conditions on one table are seldom independent.
+/// The combined selectivity of several conditions. The strictest counts in full, each further one with half the
+/// exponent of the one before, and those after the fourth not at all, since conditions on one table are seldom
+/// independent.
 pub(crate) fn together(mut selectivities: Vec<f64>) -> f64 {
     selectivities.sort_by(f64::total_cmp);
     let exponents = [1.0, 0.5, 0.25, 0.125];
@@ -87,7 +94,7 @@ pub(crate) fn together(mut selectivities: Vec<f64>) -> f64 {
         .product()
 }
 
-/// The same under a hint.
+/// As [`together`], with the correlation that a hint asks for.
 pub(crate) fn together_by(correlation: Correlation, selectivities: Vec<f64>) -> f64 {
     let each = selectivities.iter().map(|selectivity| selectivity.clamp(0.0, 1.0));
     match correlation {

@@ -1,5 +1,5 @@
-//! Equations that follow a foreign key: each row of the referring side has one partner among all rows of the referenced
-//! table, however many columns the key has and whatever their histograms say of each.
+//! Equations that follow a foreign key. Each row of the referencing side has one partner among all rows of the
+//! referenced table, however many columns the key has and whatever the histograms of the columns are.
 
 use std::sync::Arc;
 
@@ -11,39 +11,40 @@ use super::table::TableKnowledge;
 use super::wanted::{WantedColumn, origin};
 use crate::source::HeapTable;
 
-/// That an equation is one of those of a foreign key.
+/// Marks an equation as one of the equations of a foreign key.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Reference {
-    /// The share of all pairs of rows that agree, NULLs apart: all of it at one of the key's equations, 1 at others.
+    /// The share of all pairs of rows that are equal, NULLs excluded. One of the key's equations carries the whole
+    /// share, the others carry 1.
     pub(crate) share: f64,
-    /// Whether the side that refers is the left one.
+    /// Whether the left side is the referencing one.
     pub(crate) is_from_left: bool,
 }
 
 impl Reference {
-    /// The same of the equation the other way round.
+    /// This reference for the equation with its sides exchanged.
     pub(super) fn turned(self) -> Reference {
         Reference { is_from_left: !self.is_from_left, ..self }
     }
 }
 
-/// The columns of tables that the two sides of an equation compare, where both do.
+/// The table columns that the two sides of an equation compare. `None` unless both sides are table columns.
 pub(crate) type Ends = Option<(Arc<WantedColumn>, Arc<WantedColumn>)>;
 
-/// Of each equation between two plans the columns that it compares.
+/// For each equation between two plans, the columns that it compares.
 pub(super) fn ends_of(equations: &[(&Expr, &Expr)], left: &LogicalPlan, right: &LogicalPlan) -> Vec<Ends> {
     let of = |plan, expr| same_value(expr).and_then(|column| origin(plan, column, same_value)).map(Arc::new);
     equations.iter().map(|(one, other)| of(left, one).zip(of(right, other))).collect()
 }
 
-/// Of each equation a number for the two tables whose columns it compares; 0 where nobody knows them.
+/// For each equation, a number that identifies the two tables whose columns it compares; 0 if they are not known.
 pub(crate) fn sources_of(ends: &[Ends]) -> Vec<u64> {
     let id = |end: &WantedColumn| end.heap().map_or(0, |heap| u64::from(heap.table().id.0.cast_unsigned()));
     ends.iter().map(|ends| ends.as_ref().map_or(0, |(left, right)| id(left) << 32 | id(right))).collect()
 }
 
-/// Of each equation between two sides the foreign key that it is of; of a key all columns have to be compared, and
-/// rows that nobody has held against it may not be there.
+/// For each equation between two sides, the foreign key that it belongs to. All columns of a key must be compared. Keys
+/// that are disabled or not trusted do not count, since their rows may lack partners.
 pub(crate) fn references_between(ends: &[Ends]) -> Vec<Option<Reference>> {
     let mut found = vec![None; ends.len()];
     for is_from_left in [true, false] {
@@ -74,7 +75,8 @@ pub(crate) fn references_between(ends: &[Ends]) -> Vec<Option<Reference>> {
     found
 }
 
-/// Which equations compare a foreign key's columns with those that they refer to; `None` if not all are compared.
+/// The equations that compare a foreign key's columns with the referenced columns; `None` if not all columns are
+/// compared.
 fn equations_of(
     key: &ForeignKey,
     ends: &[Option<(&WantedColumn, &WantedColumn)>],

@@ -1,4 +1,4 @@
-//! The rows of a logical plan, and what is known of its columns: from the tables at its leaves up to its root.
+//! The rows of a logical plan, and what is known of its columns, from the tables at its leaves up to its root.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -25,36 +25,36 @@ use crate::wrap::SqlAggregate;
 /// What is known of a column of some rows.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnRows {
-    /// Different values.
+    /// The number of distinct values.
     pub(crate) distinct: f64,
     /// The share of rows that are NULL.
     pub(crate) null_share: f64,
-    /// The table's column that the values are of: where nothing else is known they are as frequent as there.
+    /// The table column that the values come from. Unless more is known, their frequencies are those in the table.
     pub(crate) origin: Option<Arc<WantedColumn>>,
-    /// The rows of the groups that the values are the counts of.
+    /// The sizes of the groups whose row counts the values are.
     pub(crate) counts: Option<Arc<GroupSizes>>,
-    /// The part of its table's different values that conditions on the column itself have left.
+    /// The fraction of the table's distinct values that conditions on the column itself have left.
     pub(crate) cut: f64,
 }
 
 impl ColumnRows {
-    /// So many different values, and no table's column.
+    /// A column with `distinct` distinct values, and no table column as its origin.
     pub(crate) fn of(distinct: f64, null_share: f64) -> ColumnRows {
         ColumnRows { distinct, null_share, origin: None, counts: None, cut: 1.0 }
     }
 
-    /// Of one of which nothing is known, in so many rows: as many values as the root, SQL Server's guess for an
-    /// equation.
+    /// A column of which nothing is known, in `rows` rows. It has the square root of that many values: SQL Server's
+    /// guess for an equation.
     pub(crate) fn guess(rows: f64) -> ColumnRows {
         ColumnRows::of(rows.sqrt().max(1.0), 0.0)
     }
 
-    /// Of the counts of so many groups.
+    /// The column of the counts of `groups` groups.
     pub(crate) fn of_counts(sizes: Arc<GroupSizes>, groups: f64) -> ColumnRows {
         ColumnRows { counts: Some(sizes), ..ColumnRows::guess(groups) }
     }
 
-    /// Whether no condition has been on the column itself.
+    /// Whether there has been no condition on the column itself.
     fn is_whole(&self) -> bool {
         self.cut >= 1.0
     }
@@ -72,45 +72,45 @@ pub(crate) struct Equated<'e> {
     pub(crate) right: &'e Expr,
     pub(crate) reference: Option<Reference>,
     pub(crate) meeting: Option<Meeting>,
-    /// The two sources that it joins, as a number of its own for each two; 0 where nobody knows. Equations of the same
-    /// two may be parts of one key, those of others leave their shares each.
+    /// A number that identifies the two sources that it joins; 0 if they are not known. Equations between the same two
+    /// sources may be parts of one key. Those between other sources are independent.
     pub(crate) sources: u64,
 }
 
-/// What joins the rows of two relations.
+/// The conditions that join two relations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Joining<'j> {
     pub(crate) equations: &'j [Equated<'j>],
-    /// Other conditions.
+    /// The other conditions.
     pub(crate) further: &'j [&'j Expr],
-    /// Whether the equations hold where both sides are NULL, too.
+    /// Whether the equations also hold if both sides are NULL.
     pub(crate) nulls_are_equal: bool,
 }
 
-/// What is known of some rows.
+/// The rows of a plan, and what is known of their columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Relation {
-    /// How many there are.
+    /// The number of rows.
     pub(crate) rows: f64,
-    /// About how wide one is, in bytes.
+    /// The approximate width of a row, in bytes.
     pub(crate) width: f64,
     columns: HashMap<Column, ColumnRows>,
 }
 
 impl Relation {
-    /// So many rows, with so many different values in columns of these names.
+    /// A relation with this many rows, and with columns of these names and numbers of distinct values.
     #[cfg(test)]
     pub(super) fn known(rows: f64, columns: &[(&str, f64)]) -> Relation {
         let known = |(name, distinct): &(&str, f64)| (Column::from_name(*name), ColumnRows::of(*distinct, 0.0));
         Relation { rows, width: 8.0, columns: columns.iter().map(known).collect() }
     }
 
-    /// So many rows, of these columns; how wide they are is said by [`Relation::of_width`].
+    /// A relation with this many rows and these columns. [`Relation::of_width`] sets the width.
     pub(crate) fn new(rows: f64, columns: HashMap<Column, ColumnRows>) -> Relation {
         Relation { rows, width: 0.0, columns }
     }
 
-    /// The same, so wide.
+    /// Sets the width of a row.
     pub(crate) fn of_width(self, width: RowWidth) -> Relation {
         Relation { width: width.bytes(), ..self }
     }
@@ -124,13 +124,13 @@ impl Relation {
         &self.columns
     }
 
-    /// The same, of whose columns no others are known any more.
+    /// Forgets all columns but the wanted ones.
     pub(super) fn of_columns(mut self, wanted: &HashSet<&Column>) -> Relation {
         self.columns.retain(|column, _| wanted.contains(column));
         self
     }
 
-    /// The same rows, of which only this share is left.
+    /// The relation reduced to a share of its rows.
     pub(crate) fn kept(mut self, share: f64) -> Relation {
         let before = self.rows.max(1.0);
         self.rows = (self.rows * share).max(if share > 0.0 { 1.0_f64.min(self.rows) } else { 0.0 });
@@ -140,7 +140,7 @@ impl Relation {
         self
     }
 
-    /// The same rows where conditions hold.
+    /// The relation reduced to the rows that satisfy the conditions.
     pub(crate) fn filtered<'c>(self, conditions: impl Iterator<Item = &'c Expr>) -> Relation {
         let conditions: Vec<&Expr> = conditions.collect();
         let shares = shares_by(&conditions, &self);
@@ -151,7 +151,7 @@ impl Relation {
         left
     }
 
-    /// Takes note of what a condition says of single columns of the rows that are left.
+    /// Records what a condition says of single columns of the rows that are left.
     fn narrow(&mut self, condition: &Expr) {
         let (column, distinct, is_null) = match condition {
             Expr::IsNull(inner) => (same_values(inner), Some(1.0), 1.0),
@@ -177,12 +177,12 @@ impl Relation {
         }
     }
 
-    /// The groups of these expressions.
+    /// The number of groups by these expressions.
     pub(crate) fn group_count(&self, groups: &[Expr]) -> f64 {
         if groups.is_empty() {
             return 1.0;
         }
-        // Columns of one table have no more values together than it has rows.
+        // Columns of one table have no more combinations of values than the table has rows.
         let mut of_tables: Vec<(i32, f64, f64)> = Vec::new();
         let mut others = 1.0;
         for group in groups {
@@ -201,7 +201,7 @@ impl Relation {
         (others * of_tables.iter().map(of_table).product::<f64>()).min(self.rows)
     }
 
-    /// How many rows the groups of these expressions have.
+    /// The sizes of the groups by these expressions.
     pub(crate) fn group_sizes(&self, groups: &[Expr]) -> GroupSizes {
         let of_one = || {
             let [group] = groups else { return None };
@@ -211,7 +211,7 @@ impl Relation {
         of_one().unwrap_or_else(|| GroupSizes::of_average(self.rows / self.group_count(groups).max(1.0)))
     }
 
-    /// The rows of two relations side by side, as they are joined.
+    /// The join of two relations.
     pub(crate) fn joined(&self, other: &Relation, join_type: JoinType, joining: Joining<'_>) -> Relation {
         let Matches { pairs, left: left_matched, right: right_matched } = self.matches(other, joining);
         let (alone, others_alone) = ((self.rows - left_matched).max(0.0), (other.rows - right_matched).max(0.0));
@@ -228,7 +228,7 @@ impl Relation {
             JoinType::RightMark => (other.rows, false, true),
         };
         let rows = rows.max(1.0_f64.min(if has_left { self.rows } else { other.rows }));
-        // What has no partner shows NULLs in its place.
+        // A row without a partner is padded with NULLs.
         let shown_null = |is_left: bool| match join_type {
             JoinType::Left if !is_left => alone / rows.max(1.0),
             JoinType::Right if is_left => others_alone / rows.max(1.0),
@@ -253,7 +253,7 @@ impl Relation {
                 columns.extend(side.columns.iter().map(|(column, known)| (column.clone(), left(known))));
             }
         }
-        // An equation leaves the values that both sides have.
+        // An equation leaves the values that occur on both sides.
         let leaves_equal = matches!(join_type, JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi);
         for &Equated { left, right, .. } in joining.equations.iter().filter(|_| leaves_equal) {
             let fewest = self.expression(left).distinct.min(other.expression(right).distinct);
@@ -267,7 +267,7 @@ impl Relation {
         Relation { rows, width, columns }
     }
 
-    /// How many pairs there are, and how many rows of each side have a partner.
+    /// The number of pairs, and of rows of each side that have a partner.
     fn matches(&self, other: &Relation, joining: Joining<'_>) -> Matches {
         let Joining { equations, further, nulls_are_equal } = joining;
         let both = Both(self, other);
@@ -295,14 +295,14 @@ impl Relation {
             if further.is_empty() {
                 return equal;
             }
-            // One of its partners by the equations has to fulfil the rest.
+            // At least one of the partners by the equations must satisfy the other conditions.
             let partners = (equal_pairs / equal.max(1.0)).max(1.0);
             equal * (1.0 - (1.0 - together(further.clone())).powf(partners))
         };
         Matches { pairs, left: matched(false, self, other), right: matched(true, other, self) }
     }
 
-    /// The share of all pairs of rows of two relations that is left of them.
+    /// The share of all pairs of rows of two relations that satisfy the equations and the `further` conditions.
     fn share_of_pairs(
         &self,
         other: &Relation,
@@ -319,7 +319,7 @@ impl Relation {
                     let cut = if reference.is_from_left { both_cut(&left, &right) } else { both_cut(&right, &left) };
                     referring *= not_null * reference.share / cut;
                 }
-                // Each value of the side with fewer of them has its like on the other.
+                // Each value of the side with fewer of them has an equal one on the other side.
                 None => {
                     let meeting = each.meeting.filter(|_| left.is_whole() && right.is_whole());
                     let by_counts = || 1.0 / left.distinct.max(right.distinct).max(1.0);
@@ -333,13 +333,13 @@ impl Relation {
     }
 }
 
-/// The part that is left of what is referred to where the same conditions are on what refers: these leave out no
-/// partner.
+/// The fraction of the referenced values that is left. It counts as 1 if no condition is on the referencing column;
+/// otherwise the same conditions apply to both sides, and removed values cost no partner.
 fn both_cut(referring: &ColumnRows, referred: &ColumnRows) -> f64 {
     if referring.is_whole() { 1.0 } else { referred.cut.max(f64::MIN_POSITIVE) }
 }
 
-/// How the rows of two relations find each other.
+/// The number of matches between two relations.
 struct Matches {
     pairs: f64,
     /// Rows of the left side that have a partner.
@@ -348,7 +348,7 @@ struct Matches {
 }
 
 impl Relation {
-    /// What is known of an expression; `None` of one of whose columns nothing is.
+    /// What is known of an expression; `None` if nothing is known of one of its columns.
     fn of_expr(&self, expr: &Expr) -> Option<ColumnRows> {
         if let Some(column) = same_value(expr) {
             return self.columns.get(column).cloned();
@@ -403,7 +403,7 @@ impl Both<'_> {
         [self.0, self.1].into_iter().find(is_of)
     }
 
-    /// What a comparison of a column of one side with one of the other leaves of all pairs.
+    /// The share of all pairs that a range comparison of a column of one side with one of the other leaves.
     fn share_in_order(&self, condition: &Expr) -> Option<f64> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
         let (low, high, inclusive) = match op {
@@ -447,8 +447,8 @@ impl Knowledge for Both<'_> {
     }
 }
 
-/// What there may be of an expression over several columns in so many rows: the values of a choice are those of its
-/// branches, a text has one for each combination, a number about as many as its columns have together.
+/// An estimate for an expression over several columns in `rows` rows. The values of a CASE are those of its branches.
+/// Any other expression is assumed to have as many values as its columns have together.
 pub(super) fn made_of(expr: &Expr, rows: f64, column: &dyn Fn(&Column) -> Option<ColumnRows>) -> ColumnRows {
     match expr {
         Expr::Literal(..) => return ColumnRows::of(1.0, 0.0),
@@ -467,7 +467,7 @@ pub(super) fn made_of(expr: &Expr, rows: f64, column: &dyn Fn(&Column) -> Option
     ColumnRows::of(distinct.clamp(1.0, rows.max(1.0)), 1.0 - not_null)
 }
 
-/// Different values among `left` of `rows` rows that have `distinct` of them, spread evenly.
+/// The number of distinct values among `left` of `rows` rows, if `distinct` values are spread evenly over the rows.
 pub(crate) fn distinct_left(distinct: f64, rows: f64, left: f64) -> f64 {
     if left >= rows || distinct <= 1.0 {
         return distinct.min(left.max(1.0));
@@ -560,7 +560,7 @@ fn counts_rows(expr: &Expr) -> bool {
     }
 }
 
-/// What is known of columns that a plan passes on, by the names that it gives them.
+/// What is known of the columns that a plan passes on, under their new names.
 fn renamed(below: &Relation, plan: &LogicalPlan, exprs: &[Expr]) -> Relation {
     let named = plan.schema().columns().into_iter().zip(exprs);
     let columns = named.filter_map(|(name, expr)| Some((name, below.of_expr(expr)?))).collect();
@@ -649,7 +649,7 @@ mod tests {
             let of = |join_type| left.joined(right, join_type, by(&both)).rows;
             (of(JoinType::Inner), of(JoinType::LeftSemi), of(JoinType::RightSemi))
         };
-        // Two columns of 100 values each, of which each has 30 % of NULLs on the referring side.
+        // Two columns of 100 values each. On the referencing side, 30 % of each are NULL.
         let known = |null_share| ColumnRows::of(100.0, null_share);
         let of = |rows, names: [&str; 2], null_share| {
             let columns = names.map(|name| (Column::from_name(name), known(null_share)));

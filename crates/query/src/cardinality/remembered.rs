@@ -1,4 +1,4 @@
-//! What was computed for the estimates of one statement: the optimiser asks the same several times over.
+//! Cached results of the estimates of one statement, since the optimiser asks for the same ones several times.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,16 +13,16 @@ use super::filtered::Filter;
 use super::relation::ColumnRows;
 use super::sampled::ShareOfValues;
 
-/// Answers by what was known of a column, and what was asked of it.
+/// Results, by the summary of a column and the expression that was asked for.
 type Answers<T> = Mutex<Vec<(Arc<Summary>, Expr, Option<T>)>>;
 
-/// How the values of two columns meet, by what was known of them.
+/// How the values of two columns meet, by their summaries.
 type Overlaps = Mutex<Vec<(Arc<Summary>, Arc<Summary>, Overlap)>>;
 
-/// The filters of statistics objects, by their ids; `None` for one that cannot be read.
+/// The filters of statistics objects, by their ids; `None` for a filter that cannot be read.
 type Filters = Mutex<HashMap<i32, (Arc<Statistics>, Option<Arc<Filter>>)>>;
 
-/// What was computed of a table's columns.
+/// Cached results for a table's columns.
 #[derive(Default)]
 pub(crate) struct Remembered {
     shares: Answers<ShareOfValues>,
@@ -52,7 +52,7 @@ fn answer<T: Clone>(
 }
 
 impl Remembered {
-    /// What a condition leaves of a column.
+    /// The share of a column's rows for which a condition is true.
     pub(super) fn share(
         &self,
         asked: (&Arc<Summary>, &Expr),
@@ -61,7 +61,7 @@ impl Remembered {
         answer(&self.shares, asked, compute)
     }
 
-    /// What an expression makes of a column.
+    /// What is known of the values of an expression over a column.
     pub(super) fn made(
         &self,
         asked: (&Arc<Summary>, &Expr),
@@ -70,7 +70,7 @@ impl Remembered {
         answer(&self.made, asked, compute)
     }
 
-    /// The filter of a statistics object. Another object of the same id, made in between, has its own.
+    /// The filter of a statistics object. If another object has been created with the same id, its own filter is read.
     pub(super) fn filter(
         &self,
         statistics: &Arc<Statistics>,

@@ -1,5 +1,5 @@
-//! Expressions that have one value for each value of a column, so that what is known of the column's different values
-//! is known of theirs: a text's sort key, a number in a wider type, a number with a constant added.
+//! Expressions with one value for each value of a column: a text's sort key, a number in a wider type, a number plus a
+//! constant. The number of distinct values of the column is also that of the expression.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, ScalarValue};
@@ -11,7 +11,7 @@ use hobt_types::SqlType;
 use crate::access_path::is_wider_text;
 use crate::wrap::{Kernel, Operation};
 
-/// The column that an expression is, or that it compares like.
+/// The column that an expression is, or whose comparisons it preserves.
 pub(crate) fn same_value(expr: &Expr) -> Option<&Column> {
     match expr {
         Expr::Column(column) => Some(column),
@@ -30,7 +30,7 @@ pub(crate) fn same_value(expr: &Expr) -> Option<&Column> {
     }
 }
 
-/// The column that has as many different values as an expression.
+/// The column that has as many distinct values as an expression.
 pub(crate) fn same_values(expr: &Expr) -> Option<&Column> {
     if let Some(column) = same_value(expr) {
         return Some(column);
@@ -56,7 +56,7 @@ pub(crate) fn same_values(expr: &Expr) -> Option<&Column> {
     }
 }
 
-/// The column of a sum or difference with a constant, or of a product with one that is not 0.
+/// The column of a sum or difference with a constant, or of a product with a constant other than 0.
 fn shifted<'e>(operator: BinaryOperator, result: SqlType, left: &'e Expr, right: &'e Expr) -> Option<&'e Column> {
     let (constant, inner) = match (left, right) {
         (Expr::Literal(value, _), inner) | (inner, Expr::Literal(value, _)) => (value, inner),
@@ -79,7 +79,7 @@ fn is_integer(sql_type: SqlType) -> bool {
     digits(sql_type).is_some_and(|(_, scale)| scale == 0)
 }
 
-/// Whole digits and decimals of an exact number.
+/// Digits before and after the decimal point of an exact number.
 fn digits(sql_type: SqlType) -> Option<(u8, u8)> {
     as_decimal(sql_type).map(|(precision, scale)| (precision.saturating_sub(scale), scale))
 }
@@ -99,7 +99,7 @@ fn keeps_apart(from: SqlType, to: SqlType) -> bool {
         (SqlType::DateTime, SqlType::DateTime2 { scale }) => scale >= 3,
         (SqlType::DateTime2 { scale: from }, SqlType::DateTime2 { scale: to }) => from <= to,
         (SqlType::Time { scale: from }, SqlType::Time { scale: to }) => from <= to,
-        // A number has one text.
+        // A number has only one text.
         (from, to) if is_integer(from) && to.is_text() => is_long_enough(to),
         _ => is_wider_text(from, to),
     }

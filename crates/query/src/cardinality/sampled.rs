@@ -1,16 +1,17 @@
-//! What a condition or an expression over one column makes of the column's values, found by trying it on values that
-//! the histogram knows, and on numbers between them.
+//! The result of a condition or an expression over one column, found by evaluating it on values in the histogram and on
+//! numbers between them.
 //!
 //! ```text
 //!   histogram      1 ────── 100 ────── 200 ──── …      and NULL
 //!   tried          1  7  31  64  100  118  153  …      each for its share of the rows
 //! ```
-//! Where an expression rises or falls with its column (`YEAR(d)`, `CAST(t AS date)`, `c / 10 + 1`), its comparison
-//! with a constant is a range of the column. The ends are searched for, and the histogram says what lies between.
-//! So no function has to be known for what it does: that it rises is seen.
+//! If an expression rises or falls with its column (`YEAR(d)`, `CAST(t AS date)`, `c / 10 + 1`), its comparison with a
+//! constant is a range of the column. The ends of the range are searched for, and the histogram gives the rows between
+//! them. No knowledge of particular functions is needed: whether an expression rises is observed.
 //!
-//! Numbers between two steps are values of the column only where all numbers there are. Elsewhere (days as `20240131`,
-//! times that are all midnight) they may not behave as the values do; the steps decide then.
+//! Numbers between two steps are values of the column only if the column is dense. In a sparse column (days as
+//! `20240131`, times that are all midnight) they may behave differently from the column's values; then the steps
+//! decide.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -46,21 +47,21 @@ use super::table::{TableKnowledge, is_cut};
 use super::wanted::WantedColumn;
 use crate::wrap::{Kernel, Operation};
 
-/// About how many numbers between steps are tried.
+/// About how many numbers between steps are evaluated.
 const TRIED: usize = 1024;
-/// How many numbers a round of the search for an end looks at.
+/// How many numbers a round of the search for an end evaluates.
 const SEARCHED: i128 = 32;
-/// Of how many constants of a list the ends are searched for. A condition on more is tried as a whole.
+/// The most constants of a list for each of which the ends are searched. A longer list is evaluated as a whole.
 const LISTED_MAX: usize = 16;
-/// How many values are computed at once, so that who cancels a statement waits for no more.
+/// How many values are computed at once. Limits how long the cancellation of a statement is delayed.
 const AT_ONCE: usize = 128;
-/// Of the numbers between two steps at least this part must be values for all of them to be taken for such.
+/// The least fraction of the numbers between two steps that must be values for the range to count as dense.
 const DENSE: f64 = 0.9;
 
-/// The column's name in what is tried.
+/// The column's name in the expressions that are evaluated.
 const NAME: &str = "c";
 
-/// The share of rows with a value for which a condition is true, and the share of those that are NULL (all or none).
+/// The share of rows with a value for which a condition is true, and the share of the NULL rows (0 or 1).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct ShareOfValues {
     pub(super) of_values: f64,
@@ -68,15 +69,15 @@ pub(super) struct ShareOfValues {
 }
 
 impl ShareOfValues {
-    /// The share of rows of which so many are NULL.
+    /// The share of all rows if `null_share` of them are NULL.
     pub(super) fn in_rows(self, null_share: f64) -> f64 {
         (1.0 - null_share) * self.of_values + null_share * self.of_null
     }
 }
 
 impl WantedColumn {
-    /// The share of the column's rows for which a condition over one column, taken for this one, is true: as values and
-    /// ranges of its histogram, or with `tries` by trying it.
+    /// The share of the column's rows for which a condition over one column, taken as this one, is true. With `tries`
+    /// the condition is evaluated on values, otherwise it is read from the histogram as values and ranges.
     pub(super) fn share(&self, condition: &Expr, tries: bool) -> Option<ShareOfValues> {
         let heap = self.heap()?;
         let knowledge = TableKnowledge::whole(heap);
@@ -88,20 +89,20 @@ impl WantedColumn {
         }
     }
 
-    /// How many rows the groups of the column's values have, of which so many rows are there.
+    /// The number of rows in the groups of the column's values, if `rows` rows are left.
     pub(super) fn group_sizes(&self, rows: f64) -> Option<GroupSizes> {
         let knowledge = TableKnowledge::whole(self.heap()?);
         let summary = knowledge.summary(self.column).filter(|known| !known.histogram.steps().iter().any(is_cut))?;
         GroupSizes::of_values(&summary.histogram, (rows / knowledge.rows.max(1.0)).min(1.0))
     }
 
-    /// What an expression over one column, taken for this one, makes of its values.
+    /// What is known of the values of an expression over one column, taken as this one.
     pub(super) fn tried(&self, expr: &Expr) -> Option<ColumnRows> {
         TableKnowledge::whole(self.heap()?).made_by(self.column, expr)
     }
 }
 
-/// The expression with another column in the place of its own.
+/// The expression with its column renamed.
 fn renamed(expr: &Expr, name: &str) -> Option<Expr> {
     let done = expr.clone().transform(|part| {
         Ok(match part {
@@ -112,14 +113,14 @@ fn renamed(expr: &Expr, name: &str) -> Option<Expr> {
     done.ok().map(|done| done.data)
 }
 
-/// Whether an expression can be computed here, and is the same whenever it is.
+/// Whether an expression can be computed at planning time, with the same value whenever it is computed.
 fn is_computable(expr: &Expr) -> bool {
     !expr.exists(|part| Ok(is_of_others(part) || is_volatile(part))).unwrap_or(true)
 }
 
 fn is_volatile(part: &Expr) -> bool {
     match part {
-        // It is the same value, whatever the optimiser is told of it.
+        // Its value is that of its argument, whatever the optimiser is told about it.
         Expr::ScalarFunction(call) => {
             let operation = call.func.inner().downcast_ref::<Kernel>().map(Kernel::operation);
             !matches!(operation, Some(Operation::Nullable(_))) && part.is_volatile_node()
@@ -128,7 +129,7 @@ fn is_volatile(part: &Expr) -> bool {
     }
 }
 
-/// An expression over the one column, ready to be computed on some of its values.
+/// An expression over the one column, ready to be evaluated on values.
 struct Ready {
     schema: Arc<Schema>,
     physical: Arc<dyn PhysicalExpr>,
@@ -149,13 +150,13 @@ impl Ready {
     }
 }
 
-/// For which values a condition is true, of what it makes of them.
+/// For which values a condition is true, from its results.
 fn truths(made: &ArrayRef) -> Option<Vec<bool>> {
     let array: &BooleanArray = made.as_boolean_opt()?;
     Some((0..array.len()).map(|row| !array.is_null(row) && array.value(row)).collect())
 }
 
-/// Numbers that order as the values do: what a number, a date or a time is inside.
+/// A number that orders like the value: the internal representation of a number, a date or a time.
 fn number_of(value: &Value) -> Option<i128> {
     match value {
         Value::Int(number) => Some(i128::from(*number)),
@@ -164,7 +165,7 @@ fn number_of(value: &Value) -> Option<i128> {
     }
 }
 
-/// Such numbers as values of the type.
+/// Numbers of [`number_of`] as an array of the type's values.
 fn values_of(numbers: &[i128], sql_type: SqlType) -> Option<ArrayRef> {
     fn narrow<T: TryFrom<i128>>(numbers: &[i128]) -> Option<Vec<T>> {
         numbers.iter().map(|number| T::try_from(*number).ok()).collect()
@@ -187,23 +188,23 @@ fn joined(arrays: Vec<ArrayRef>) -> Option<ArrayRef> {
     concat(&parts).ok()
 }
 
-/// Values of a column in their order, NULL apart.
+/// The values of a column to evaluate, in order, without NULL.
 struct Tried<'s> {
-    /// Whether so many values more may be computed.
+    /// Whether this many more values may be computed.
     may_try: &'s dyn Fn(usize) -> bool,
     summary: &'s Summary,
     sql_type: SqlType,
     values: ArrayRef,
-    /// The same as numbers, where they are such.
+    /// The values as numbers; `None` if they have no numbers.
     numbers: Option<Vec<i128>>,
     ranges: Vec<Range>,
 }
 
-/// A step, and the values below it down to the step before.
+/// A step, and the values below it, above the previous step.
 struct Range {
-    /// The places of the values tried inside: none behind the first.
+    /// The indexes of the values inside; empty for the first step.
     inside: std::ops::Range<usize>,
-    /// The place of the step itself.
+    /// The index of the step itself.
     step: usize,
     range_rows: f64,
     equal_rows: f64,
@@ -211,7 +212,7 @@ struct Range {
 }
 
 impl<'s> Tried<'s> {
-    /// `None` for a histogram without values, or of a type whose values cannot be had from it.
+    /// `None` for a histogram without values, or of a type whose values cannot be restored from it.
     fn of(summary: &'s Summary, sql_type: SqlType, may_try: &'s dyn Fn(usize) -> bool) -> Option<Tried<'s>> {
         let steps: Vec<_> = summary.histogram.steps().iter().filter(|step| step.value.is_some()).collect();
         let kept_as = statistics_type(sql_type);
@@ -219,7 +220,7 @@ impl<'s> Tried<'s> {
             .iter()
             .map(|step| value_from_bytes(kept_as, step.value.as_deref()).ok())
             .collect::<Option<Vec<Value>>>()?;
-        // A stream may bring what no table could hold, and functions need not stand.
+        // A stream may contain values that no table could hold, and on which functions might fail.
         let is_held = |value: &Value| !matches!(value, Value::Int(number) if !holds_moment(sql_type, *number));
         if values.is_empty() || !values.iter().all(is_held) {
             return None;
@@ -252,7 +253,7 @@ impl<'s> Tried<'s> {
         Some(Tried { may_try, summary, sql_type, values, numbers, ranges })
     }
 
-    /// What an expression makes of values.
+    /// The results of an expression on values.
     fn computed(&self, expr: &Expr, values: &ArrayRef) -> Option<ArrayRef> {
         let ready = Ready::of(expr, values.data_type())?;
         let parts = (0..values.len()).step_by(AT_ONCE).map(|from| {
@@ -262,12 +263,12 @@ impl<'s> Tried<'s> {
         joined(parts.collect::<Option<Vec<ArrayRef>>>()?)
     }
 
-    /// For which of them a condition is true.
+    /// For which of the values a condition is true.
     fn truths(&self, condition: &Expr, values: &ArrayRef) -> Option<Vec<bool>> {
         truths(&self.computed(condition, values)?)
     }
 
-    /// Whether every value of the column is among them.
+    /// Whether the values include every value of the column.
     fn is_all(&self) -> bool {
         let is_all = |range: &Range| range.range_rows <= 0.0 || (range.is_dense && self.has_all_inside(range));
         self.ranges.iter().all(is_all)
@@ -280,7 +281,7 @@ impl<'s> Tried<'s> {
         usize::try_from(width) == Ok(range.inside.len())
     }
 
-    /// Rows for which a condition is true that is so for these of the values.
+    /// The number of rows for which a condition is true, from its results on the values.
     fn rows_of(&self, truths: &[bool]) -> f64 {
         let is_true = |at: usize| f64::from(u8::from(truths[at]));
         let (mut rows, mut by_numbers, mut by_steps, mut open) = (0.0, 0.0, 0.0, 0.0);
@@ -311,7 +312,7 @@ impl<'s> Tried<'s> {
         rows + if open > 0.0 && is_alike(by_numbers / open, by_steps / open) { by_numbers } else { by_steps }
     }
 
-    /// The share of all rows that a condition leaves.
+    /// The share of all rows for which a condition is true.
     fn share(&self, condition: &Expr) -> Option<ShareOfValues> {
         let of_null = self.truths(condition, &new_null_array(self.values.data_type(), 1))?[0];
         let values = (self.summary.rows - self.summary.histogram.nulls()).max(1.0);
@@ -320,7 +321,8 @@ impl<'s> Tried<'s> {
             None => {
                 let truths = self.truths(condition, &self.values)?;
                 let rows = self.rows_of(&truths);
-                // What no value tried fulfils is rare, and is somewhere among those that were not tried.
+                // A condition that no evaluated value satisfies is rare; some value that was not evaluated may satisfy
+                // it.
                 let is_unseen = rows <= 0.0 && !self.is_all();
                 if is_unseen { self.least_rows().min(values) } else { rows }
             }
@@ -328,13 +330,13 @@ impl<'s> Tried<'s> {
         Some(ShareOfValues { of_values: (rows / values).clamp(0.0, 1.0), of_null: f64::from(u8::from(of_null)) })
     }
 
-    /// Rows of one value, or the half of what one of those tried stands for.
+    /// The rows of one value, or half of the rows that an evaluated value stands for.
     fn least_rows(&self) -> f64 {
         let of_value = self.summary.rows * self.summary.density(1);
         of_value.max(self.summary.rows / (4 * self.values.len().max(1)) as f64)
     }
 
-    /// Rows of a comparison of something that rises or falls with the column, as of a range.
+    /// The rows of a comparison of an expression that rises or falls with the column, as a range.
     fn as_range(&self, condition: &Expr) -> Option<f64> {
         match condition {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -353,7 +355,7 @@ impl<'s> Tried<'s> {
         }
     }
 
-    /// Rows for which one of these comparisons of an expression holds, which exclude each other.
+    /// The rows for which one of several mutually exclusive comparisons of an expression holds.
     fn compared(&self, expr: &Expr, comparisons: &[(Operator, &Expr)]) -> Option<f64> {
         let numbers = self.numbers.as_ref()?;
         let direction = self.direction(expr)?;
@@ -381,7 +383,7 @@ impl<'s> Tried<'s> {
         Some(rows)
     }
 
-    /// Whether an expression rises or falls with the column, as far as it was tried.
+    /// Whether an expression rises or falls with the column, as far as it was evaluated.
     fn direction(&self, expr: &Expr) -> Option<Direction> {
         let made = self.computed(expr, &self.values)?;
         if made.null_count() > 0 {
@@ -396,7 +398,7 @@ impl<'s> Tried<'s> {
         pairs().all(|(before, after)| before >= after).then_some(Direction::Falls)
     }
 
-    /// The first number for which a condition holds that holds for all behind it.
+    /// The first number for which a condition holds, if the condition holds for all later ones too.
     fn first(&self, numbers: &[i128], condition: &Expr) -> Option<End> {
         let holds = self.truths(condition, &self.values)?;
         let at = holds.partition_point(|holds| !holds);
@@ -430,7 +432,7 @@ impl<'s> Tried<'s> {
         Some(histogram.rows_between(low.as_deref().map(|key| (key, true)), high.as_deref().map(|key| (key, false))))
     }
 
-    /// The key by which the histogram knows a number.
+    /// The key of a number in the histogram.
     fn key(&self, number: i128) -> Option<Vec<u8>> {
         let value = match self.sql_type {
             SqlType::Decimal { .. } => Value::Decimal(number),
@@ -443,7 +445,7 @@ impl<'s> Tried<'s> {
         Some(key)
     }
 
-    /// How many different values an expression has, and whether NULL makes NULL.
+    /// The number of distinct values of an expression, and whether it is NULL for NULL.
     fn made_by(&self, expr: &Expr) -> Option<(f64, bool)> {
         let of_null = self.computed(expr, &new_null_array(self.values.data_type(), 1))?;
         let made = self.computed(expr, &self.values)?;
@@ -463,13 +465,13 @@ impl<'s> Tried<'s> {
             false => (of_all, all),
         };
         let whole = self.summary.distinct(1).max(1.0);
-        // Where each few of those tried have one of their own, the others have, too.
+        // If most of the evaluated values have results of their own, so have the others.
         let distinct = if different * 2.0 <= tried || self.is_all() { different } else { different / tried * whole };
         Some((distinct.min(whole.max(different)), of_null.is_null(0)))
     }
 }
 
-/// How an expression goes with its column.
+/// How an expression changes with its column.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Direction {
     Rises,
@@ -479,10 +481,10 @@ enum Direction {
 /// An end of a range of numbers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum End {
-    /// In front of all that the histogram knows.
+    /// Before all values in the histogram.
     First,
     At(i128),
-    /// Behind all of them.
+    /// After all of them.
     Beyond,
 }
 
@@ -490,7 +492,7 @@ fn compare(left: &Expr, op: Operator, right: &Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr { left: Box::new(left.clone()), op, right: Box::new(right.clone()) })
 }
 
-/// Some of the `width` numbers above `low`: all, or one of each part of equal size.
+/// Numbers among the `width` numbers above `low`: all of them, or a random one from each of `count` equal parts.
 fn numbers_between(low: i128, width: i128, count: usize, random: &mut SplitMix64) -> Vec<i128> {
     let wanted = count as i128;
     if width <= wanted {
@@ -501,8 +503,8 @@ fn numbers_between(low: i128, width: i128, count: usize, random: &mut SplitMix64
 }
 
 impl TableKnowledge<'_> {
-    /// What is tried of a column, with the constants of an expression as estimates know them; `None` where it cannot be
-    /// computed, or nothing is known of the column.
+    /// Calls `act` with the values of a column and the expression, whose constants are replaced by what estimates
+    /// assume. `None` if the expression cannot be computed, or nothing is known of the column.
     fn with_tried<R>(&self, column: usize, expr: &Expr, act: impl FnOnce(&Tried<'_>, &Expr) -> Option<R>) -> Option<R> {
         if !is_computable(expr) {
             return None;
@@ -516,14 +518,14 @@ impl TableKnowledge<'_> {
         act(&tried, &expr)
     }
 
-    /// The share of the rows for which a condition over one column is true, by trying it.
+    /// The share of the rows for which a condition over one column is true, by evaluating it.
     pub(super) fn share_by_trying(&self, column: usize, condition: &Expr) -> Option<ShareOfValues> {
         let summary = self.summary(column)?;
         let compute = || self.with_tried(column, condition, |tried, condition| tried.share(condition));
         self.heap().remembered().share((&summary, condition), compute)
     }
 
-    /// The same as values and ranges of the column's histogram.
+    /// As [`Self::share_by_trying`], from the values and ranges of the column's histogram.
     pub(super) fn share_by_reading(&self, column: usize, condition: &Expr) -> Option<ShareOfValues> {
         statistics_columns(self.table(), &[column])?;
         let of_rows = self.share_of(condition)?;
@@ -537,7 +539,7 @@ impl TableKnowledge<'_> {
         Some(ShareOfValues { of_values: of_values.clamp(0.0, 1.0), of_null })
     }
 
-    /// What an expression over one column makes of its values.
+    /// What is known of the values of an expression over one column.
     pub(super) fn made_by(&self, column: usize, expr: &Expr) -> Option<ColumnRows> {
         let compute = || {
             let (distinct, keeps_null) = self.with_tried(column, expr, |tried, expr| tried.made_by(expr))?;

@@ -1,7 +1,7 @@
-//! The share of rows that a condition of any form leaves, by what is known of them.
+//! The share of rows that a condition of any form leaves, estimated from what is known of the rows.
 //!
-//! What is known better than from counts ([`Knowledge::share_of`]) is taken first. What else there is, is made of its
-//! parts; at the end stand SQL Server's guesses.
+//! What histograms say ([`Knowledge::share_of`]) comes first. Otherwise the condition is estimated from its parts. SQL
+//! Server's guesses come last.
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, ScalarValue};
@@ -16,14 +16,14 @@ use super::relation::ColumnRows;
 use super::together;
 use crate::wrap::{Kernel, Operation};
 
-/// What a condition leaves of which nothing is known.
+/// The share that a condition leaves if nothing is known of it.
 pub(crate) const UNKNOWN_CONDITION: f64 = 0.3;
-/// What a `LIKE` leaves of which no histogram says more: SQL Server's guess.
+/// The share that a `LIKE` leaves if no histogram helps: SQL Server's guess.
 const LIKE_CONDITION: f64 = 0.1;
-/// What a `BETWEEN` leaves of which nothing is known: SQL Server's guess.
+/// The share that a `BETWEEN` leaves if nothing is known of it: SQL Server's guess.
 const BETWEEN_CONDITION: f64 = 0.09;
 
-/// The column that an expression is made of, if it is made of one.
+/// The only column in an expression; `None` if it has none or several.
 pub(super) fn only_column(expr: &Expr) -> Option<&Column> {
     let mut columns = expr.column_refs().into_iter();
     columns.next().filter(|_| columns.next().is_none())
@@ -31,29 +31,29 @@ pub(super) fn only_column(expr: &Expr) -> Option<&Column> {
 
 /// What is known of some rows.
 pub(crate) trait Knowledge {
-    /// Of what an expression makes of them.
+    /// What is known of the values of an expression over the rows.
     fn expression(&self, expr: &Expr) -> ColumnRows;
 
-    /// The share of them for which a condition is true, where histograms have it as values and ranges.
+    /// The share of the rows for which a condition is true, if histograms give it as values and ranges.
     fn share_of(&self, condition: &Expr) -> Option<f64>;
 
-    /// The same of a condition over one column, by trying it on values that the column has.
+    /// As [`Self::share_of`], for a condition over one column, by evaluating it on values of the column.
     fn share_tried(&self, condition: &Expr) -> Option<f64>;
 
-    /// The share of them of which a text begins with `beginning`, or is that alone, by a collation; `None` if nothing
-    /// is known of it.
+    /// The share of the rows whose text begins with `beginning`, or with `is_all` is equal to it, under a collation.
+    /// `None` if nothing is known of the text.
     fn share_of_text(&self, text: &Expr, beginning: &str, is_all: bool, collation: Collation) -> Option<f64>;
 }
 
-/// The share of rows for which a condition is true, by what `known` says of them.
+/// The share of rows for which a condition is true, according to `known`.
 pub(crate) fn share_by(condition: &Expr, known: &dyn Knowledge) -> f64 {
     let tried = || if has_parts(condition) { None } else { known.share_tried(condition) };
     let share = known.share_of(condition).or_else(tried).unwrap_or_else(|| share_of_parts(condition, known));
     share.clamp(0.0, 1.0)
 }
 
-/// The shares of rows for which conditions are true that all have to be. Those that compare one expression with
-/// constants count together: what is not one value, nor another; what lies between two.
+/// The shares of rows for which each of several conditions, joined by AND, is true. Conditions that compare the same
+/// expression are combined into one share: exclusions by `<>`, and the two ends of a range.
 pub(crate) fn shares_by<'e>(conditions: &[&'e Expr], known: &dyn Knowledge) -> Vec<f64> {
     let mut shares = Vec::with_capacity(conditions.len());
     let mut compared: Vec<(&'e Expr, Compared)> = Vec::new();
@@ -84,7 +84,7 @@ pub(crate) fn shares_by<'e>(conditions: &[&'e Expr], known: &dyn Knowledge) -> V
     let together = |(expr, Compared { above, below, left_out }): (&Expr, Compared)| {
         let not_null = known.expression(expr).not_null();
         let inside = match (above, below) {
-            // What is above the one and below the other. Of two guesses nobody knows how they go together.
+            // What is above the one and below the other. Two guesses say nothing about their combination.
             (Some(above), Some(below)) if above != below || above != UNKNOWN_CONDITION => above + below - not_null,
             (Some(above), Some(below)) => above * below.sqrt(),
             (one, other) => one.or(other).unwrap_or(not_null).min(not_null),
@@ -95,16 +95,17 @@ pub(crate) fn shares_by<'e>(conditions: &[&'e Expr], known: &dyn Knowledge) -> V
     shares
 }
 
-/// What comparisons of one expression leave.
+/// The combined comparisons of one expression.
 struct Compared {
-    /// The least share above something.
+    /// The smallest share above a lower end.
     above: Option<f64>,
     below: Option<f64>,
-    /// The share of values that it is not to be.
+    /// The share of the values that are excluded.
     left_out: f64,
 }
 
-/// What is compared, by `<>` with a constant or for a range with anything: either side of the comparison.
+/// The expressions that a condition compares: by `<>` with a constant, or for a range with anything. Both sides of the
+/// comparison count.
 fn compared_exprs(condition: &Expr) -> Vec<(&Expr, Operator)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return Vec::new() };
     let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(..));
@@ -117,7 +118,7 @@ fn compared_exprs(condition: &Expr) -> Vec<(&Expr, Operator)> {
     sides.into_iter().filter(|(expr, _)| !is_constant(expr)).filter_map(|(expr, op)| Some((expr, op?))).collect()
 }
 
-/// Whether more is known of a condition's parts, or of its opposite, than trying it would tell.
+/// Whether the parts or the negation of a condition give a better estimate than evaluating it on values.
 fn has_parts(condition: &Expr) -> bool {
     match condition {
         Expr::BinaryExpr(binary) => matches!(binary.op, Operator::And | Operator::NotEq),
@@ -174,7 +175,7 @@ fn share_of_parts(condition: &Expr, known: &dyn Knowledge) -> f64 {
             let inside = inside.max(0.0);
             if *negated { 1.0 - known.expression(expr).null_share - inside } else { inside }
         }
-        // Marks of joins.
+        // Mark columns of joins.
         Expr::Column(_) => 0.5,
         _ => UNKNOWN_CONDITION,
     }
@@ -184,7 +185,7 @@ fn binary(left: &Expr, op: Operator, right: &Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr { left: Box::new(left.clone()), op, right: Box::new(right.clone()) })
 }
 
-/// At least one of conditions that know nothing of each other.
+/// The share for which at least one of several independent conditions is true.
 fn either(shares: impl Iterator<Item = f64>) -> f64 {
     1.0 - shares.map(|share| 1.0 - share).product::<f64>()
 }
@@ -199,7 +200,7 @@ fn share_of_comparison(left: &Expr, op: Operator, right: &Expr, known: &dyn Know
             let (left, right) = sides();
             left.not_null() * right.not_null() / left.distinct.max(right.distinct).max(1.0)
         }
-        // NULL is equal to NULL, and to nothing else.
+        // NULL is equal only to NULL.
         Operator::IsNotDistinctFrom | Operator::IsDistinctFrom => {
             let (left_known, right_known) = sides();
             let both_null = left_known.null_share * right_known.null_share;
@@ -215,7 +216,7 @@ fn share_of_comparison(left: &Expr, op: Operator, right: &Expr, known: &dyn Know
     }
 }
 
-/// What a comparison of a group's count with a constant leaves of the groups.
+/// The share of groups that a comparison of their count with a constant leaves.
 fn share_of_counts(left: &Expr, op: Operator, right: &Expr, known: &dyn Knowledge) -> Option<f64> {
     let (counted, op, constant) = match (left, right) {
         (counted, Expr::Literal(value, _)) => (counted, op, value),
@@ -229,7 +230,7 @@ fn share_of_counts(left: &Expr, op: Operator, right: &Expr, known: &dyn Knowledg
     }
 }
 
-/// What a condition leaves that is not to be true: neither where it is, nor where nobody knows.
+/// The share of rows for which a condition is false: neither true nor unknown.
 fn share_not(inner: &Expr, known: &dyn Knowledge) -> f64 {
     if let Expr::Not(inner) = inner {
         return share_by(inner, known);
@@ -237,7 +238,7 @@ fn share_not(inner: &Expr, known: &dyn Knowledge) -> f64 {
     (1.0 - nulls_of(inner, known) - share_by(inner, known)).max(0.0)
 }
 
-/// The share of rows of which a condition is neither true nor false.
+/// The share of rows for which a condition is unknown.
 fn nulls_of(condition: &Expr, known: &dyn Knowledge) -> f64 {
     match condition {
         Expr::IsNull(_)
@@ -255,7 +256,8 @@ fn nulls_of(condition: &Expr, known: &dyn Knowledge) -> f64 {
     }
 }
 
-/// What `text LIKE pattern [ESCAPE character]` leaves: `condition`, of these arguments.
+/// The share that `text LIKE pattern [ESCAPE character]` leaves. `condition` is the whole condition, with the arguments
+/// `args`.
 fn share_by_like(condition: &Expr, args: &[Expr], collation: Collation, known: &dyn Knowledge) -> f64 {
     let text_of = |value: &ScalarValue| value.try_as_str().flatten().map(str::to_owned);
     let literal = |expr: &Expr| match (expr, mark_of(expr)) {
@@ -267,7 +269,7 @@ fn share_by_like(condition: &Expr, args: &[Expr], collation: Collation, known: &
     let [text, pattern, escape @ ..] = args else { return LIKE_CONDITION };
     let Some(pattern) = literal(pattern) else { return LIKE_CONDITION };
     let escape = escape.first().map(|escape| literal(escape).and_then(|escape| escape_character(&escape).ok()));
-    // Of an escape that is none nothing is known but that it fails.
+    // An invalid escape makes the statement fail, so nothing else can be estimated.
     let Some(escape) = escape.map_or(Some(None), |escape| escape.map(Some)) else { return LIKE_CONDITION };
     let (beginning, rest) = Pattern::new(&pattern, escape, collation).prefix();
     let tried = || known.share_tried(condition);

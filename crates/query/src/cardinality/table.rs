@@ -1,4 +1,4 @@
-//! A table's rows behind its conditions, by the histograms of the columns that they are on.
+//! The rows of a table that satisfy its conditions, by the histograms of the conditions' columns.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::access_path::{ColumnPredicate, Comparand, Limit, Test, read_predicate
 use crate::execute::Correlation;
 use crate::source::HeapTable;
 
-/// Trace flag: what lies behind an ascending column's histogram is as frequent as its values are on average.
+/// Trace flag: a value beyond the histogram of an ascending column is as frequent as its values are on average.
 const ASCENDING_FLAG: i32 = 2389;
-/// The same for a column of which nobody has said that it ascends.
+/// As [`ASCENDING_FLAG`], for a column that is not known to ascend.
 const UNKNOWN_FLAG: i32 = 2390;
-/// The same for every column.
+/// As [`ASCENDING_FLAG`], for every column.
 const ANY_FLAG: i32 = 4139;
 
 /// What is known of the partitions of a table that are read.
@@ -32,16 +32,16 @@ pub(crate) struct TableKnowledge<'t> {
     heap: &'t HeapTable,
     statistics: Vec<Arc<Statistics>>,
     hobts: Vec<HobtId>,
-    /// Rows of these partitions.
+    /// The rows of these partitions.
     pub(crate) rows: f64,
     is_live: bool,
-    /// What is known of a column of the rows in question, in the place of what its statistics say.
+    /// A column and its summary for the rows in question, used instead of its statistics.
     given: Option<(usize, Arc<Summary>)>,
 }
 
 impl<'t> TableKnowledge<'t> {
-    /// Of the partitions (from 0) of a table. Statistics that are as old as their last update are those of the whole
-    /// table, as SQL Server's are: the conditions say what of it the partitions have.
+    /// For the partitions (from 0) of a table. Statistics that are not maintained (as old as their last update)
+    /// describe the whole table, as SQL Server's do; the conditions then select what the partitions hold.
     pub(crate) fn of(heap: &'t HeapTable, partitions: &[usize]) -> TableKnowledge<'t> {
         let (database, table) = (heap.database().database(), heap.table());
         let is_live = database.options().statistics.is_maintained;
@@ -57,7 +57,7 @@ impl<'t> TableKnowledge<'t> {
         TableKnowledge { heap, statistics, hobts, rows, is_live, given: None }
     }
 
-    /// Of all partitions of a table.
+    /// For all partitions of a table.
     pub(crate) fn whole(heap: &'t HeapTable) -> TableKnowledge<'t> {
         let all: Vec<usize> = (0..heap.table().base_index().partitions.len()).collect();
         TableKnowledge::of(heap, &all)
@@ -71,24 +71,24 @@ impl<'t> TableKnowledge<'t> {
         self.heap.table()
     }
 
-    /// Its statistics objects.
+    /// The table's statistics objects.
     pub(super) fn statistics(&self) -> impl Iterator<Item = &Arc<Statistics>> {
         self.statistics.iter()
     }
 
-    /// What one of them says of the partitions.
+    /// The summary of a statistics object for the partitions.
     pub(super) fn summary_of(&self, statistics: &Arc<Statistics>) -> Arc<Summary> {
         self.heap.run().note_statistics(self.heap, statistics);
         self.heap.database().database().statistics_state(statistics, &self.hobts).summary
     }
 
-    /// How conditions are taken to go together.
+    /// How conditions are assumed to correlate.
     pub(super) fn correlation(&self) -> Correlation {
         self.heap.run().assumptions().correlation
     }
 
-    /// What statistics whose first column this is say of the partitions: of several those that were updated last, and
-    /// where they are kept, those that have seen most rows.
+    /// The summary, for the partitions, of statistics whose first column is `column`. Of several, the one updated last
+    /// is used. If statistics are maintained, the one that has seen most rows is used.
     pub(super) fn summary(&self, column: usize) -> Option<Arc<Summary>> {
         if let Some((_, summary)) = self.given.as_ref().filter(|(given, _)| *given == column) {
             return Some(Arc::clone(summary));
@@ -99,7 +99,7 @@ impl<'t> TableKnowledge<'t> {
         found.sort_by_key(|each| std::cmp::Reverse(each.updated));
         let mut summaries = found.into_iter().map(|each| self.summary_of(each)).filter(|summary| summary.rows > 0.0);
         let last = summaries.next()?;
-        // Those that lack few rows are as good as whole.
+        // A summary that lacks few rows counts as complete.
         let seen = |summary: &Summary| (summary.sampled_rows / summary.rows * 10.0).min(10.0) as u32;
         let fuller = |best: Arc<Summary>, other: Arc<Summary>| if seen(&other) > seen(&best) { other } else { best };
         Some(if self.is_live { summaries.fold(last, fuller) } else { last })
@@ -117,7 +117,7 @@ impl<'t> TableKnowledge<'t> {
         Some(ColumnRows::of(distinct.max(1.0), null_share))
     }
 
-    /// The same, or a guess.
+    /// As [`Self::known`], or a guess if nothing is known.
     pub(crate) fn column(&self, column: usize) -> ColumnRows {
         self.known(column).unwrap_or_else(|| ColumnRows::guess(self.rows))
     }
@@ -129,7 +129,7 @@ impl<'t> TableKnowledge<'t> {
         if tests.is_empty() {
             return ColumnRows { distinct: distinct_left(known.distinct, self.rows.max(1.0), rows), ..known };
         }
-        // Its own conditions leave out values, those of others rows of each.
+        // Conditions on the column remove values; conditions on other columns remove rows of each value.
         let share = self.selectivity(column, &tests);
         let inside = values_asked(column, predicates).unwrap_or(known.distinct * share).clamp(1.0, known.distinct);
         let is_null = tests.iter().any(|test| matches!(test, Test::Null));
@@ -148,7 +148,8 @@ impl<'t> TableKnowledge<'t> {
         let rows = self.rows_of(predicates, unread);
         let left = |known: ColumnRows| distinct_left(known.distinct, self.rows.max(1.0), rows);
         let distinct = |place: &usize| {
-            // The executor would take its own share of a column's values for a condition that has been counted in.
+            // The executor would again apply its own share of a column's values for a condition that is already
+            // counted.
             let is_named = |condition: &&Expr| {
                 let name = self.table().columns.get(*place).map(|column| column.name.as_str());
                 condition.column_refs().into_iter().any(|column| Some(column.name.as_str()) == name)
@@ -156,7 +157,7 @@ impl<'t> TableKnowledge<'t> {
             if unread.iter().any(is_named) {
                 return None;
             }
-            // What is above asks the same conditions again, and must not think that they leave less each time.
+            // The nodes above evaluate the same conditions again, and must not count them twice.
             let asked = values_asked(*place, predicates);
             self.known(*place).map(left).into_iter().chain(asked).reduce(f64::min)
         };
@@ -168,7 +169,7 @@ impl<'t> TableKnowledge<'t> {
         LeafEstimate { rows, distinct: projection.iter().map(distinct).collect(), columns }
     }
 
-    /// Whether a unique index says that no two rows agree in these columns.
+    /// Whether a unique index guarantees that no two rows are equal in these columns.
     pub(crate) fn is_unique(&self, columns: &[usize]) -> bool {
         let is_covered = |index: &hobt_catalog::Index| index.key.iter().all(|part| columns.contains(&part.column));
         self.table().indexes.iter().any(|index| {
@@ -176,8 +177,8 @@ impl<'t> TableKnowledge<'t> {
         })
     }
 
-    /// What statistics of several columns say of rows that have one value in each of `equated`: the share, and how many
-    /// of the columns that is of.
+    /// The share of rows with one value in each of the columns `equated`, from multi-column statistics, and the columns
+    /// that it covers.
     fn share_of_key(&self, equated: &[usize]) -> Option<(f64, Vec<usize>)> {
         let of = |statistics: &Arc<Statistics>| {
             let places = statistics.columns_in(self.table()).filter(|_| statistics.filter.is_none())?;
@@ -191,7 +192,7 @@ impl<'t> TableKnowledge<'t> {
         self.statistics.iter().filter_map(of).max_by_key(|(_, columns)| columns.len())
     }
 
-    /// Rows that fulfil `predicates`, and the `unread` conditions.
+    /// The number of rows that satisfy `predicates` and the `unread` conditions.
     pub(crate) fn rows_of(&self, predicates: &[ColumnPredicate], unread: &[&Expr]) -> f64 {
         if self.rows <= 0.0 {
             return 0.0;
@@ -223,16 +224,16 @@ impl<'t> TableKnowledge<'t> {
             return together(selectivities.into_iter().filter(|each| *each <= 0.0).collect()).min(1.0);
         }
         let rows = self.rows * together_by(self.correlation(), selectivities);
-        // Fewer than one is none at times and one at others: a plan that is made for one serves both.
+        // Less than one row means that there are sometimes none and sometimes one; a plan for one row serves both.
         rows.max(1.0).min(self.rows)
     }
 
-    /// The same of rows of which this is known of a column.
+    /// This knowledge for other rows, in which `column` has this summary.
     pub(super) fn given(&self, column: usize, summary: Arc<Summary>) -> TableKnowledge<'t> {
         TableKnowledge { given: Some((column, summary)), ..self.clone() }
     }
 
-    /// The share of the rows that fulfil all tests of one column.
+    /// The share of the rows that satisfy all tests of one column.
     pub(super) fn selectivity(&self, column: usize, tests: &[&Test]) -> f64 {
         let Some(definition) = self.table().columns.get(column) else { return UNKNOWN_CONDITION };
         let known = self.summary(column).zip(statistics_columns(self.table(), &[column]));
@@ -286,15 +287,14 @@ impl<'t> TableKnowledge<'t> {
         (least / summary.rows).clamp(0.0, 1.0)
     }
 
-    /// Rows between two keys.
+    /// The number of rows between two keys.
     fn rows_inside(&self, summary: &Summary, low: Option<Bound<'_>>, high: Option<Bound<'_>>) -> f64 {
         let inside = summary.histogram.rows_between(low, high);
         inside.max(if inside < 1.0 { self.rows_outside(summary).min(summary.rows) } else { 0.0 })
     }
 
-    /// Rows of a value that a histogram does not reach to: none where it knows all rows. Where it is as old as its
-    /// last update, one, as SQL Server takes it; with its trace flags for keys that ascend, as many as a value has on
-    /// average.
+    /// The number of rows of a value beyond a histogram. It is 0 if statistics are maintained and so cover all rows.
+    /// Otherwise it is 1, as SQL Server assumes, or with its trace flags for ascending keys the average of a value.
     fn rows_outside(&self, summary: &Summary) -> f64 {
         if self.is_live {
             return 0.0;
@@ -318,7 +318,7 @@ impl<'t> TableKnowledge<'t> {
     }
 }
 
-/// To how many values conditions bring a column, if to a few.
+/// The number of values to which conditions limit a column, if they do.
 fn values_asked(column: usize, predicates: &[ColumnPredicate]) -> Option<f64> {
     let values = predicates.iter().filter(|each| each.column == column).filter_map(|each| match &each.test {
         Test::Equal(values) => Some(values.len().max(1) as f64),
@@ -328,17 +328,17 @@ fn values_asked(column: usize, predicates: &[ColumnPredicate]) -> Option<f64> {
     values.reduce(f64::min)
 }
 
-/// Whether a step may be of several values that begin alike: a histogram knows no more of them.
+/// Whether a step may stand for several values with the same beginning, because the histogram truncates values.
 pub(super) fn is_cut(step: &Step) -> bool {
-    /// Bytes that a character at the cut may have lost.
+    /// The bytes of a character that the truncation may have removed.
     const CHARACTER_BYTES: usize = 3;
     step.value.as_ref().is_some_and(|bytes| bytes.len() + CHARACTER_BYTES >= HISTOGRAM_VALUE_BYTES_MAX)
 }
 
-/// Rows of a value whose beginning is all that a histogram knows of it: it has as many as a value has on average, and
-/// no more than all values have that begin so. `None` for a value that the histogram knows whole.
+/// The number of rows of a value whose histogram step is truncated: the average of a value, but no more than all values
+/// with the same beginning have. `None` for a value that the histogram knows in full.
 fn rows_alike(summary: &Summary, key: &[u8]) -> Option<f64> {
-    /// What stands behind a value's bytes in its key.
+    /// What follows a value's bytes in its key.
     const END_BYTES: usize = 1;
     if key.len() < HISTOGRAM_VALUE_BYTES_MAX / 4 {
         return None;
@@ -401,7 +401,7 @@ impl Knowledge for TableKnowledge<'_> {
     }
 }
 
-/// The key by which a histogram knows a value.
+/// The key of a value in a histogram.
 pub(super) fn encoded(comparand: &Comparand, sql_type: hobt_types::SqlType, key: &KeyColumn) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     match comparand {

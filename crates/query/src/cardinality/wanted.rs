@@ -1,4 +1,5 @@
-//! Which columns an optimised plan would like to know: those of its conditions, equations and groups.
+//! The columns of an optimised plan whose statistics would help its estimates: those of its conditions, equations and
+//! groups.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::source::HeapTable;
 #[derive(Clone)]
 pub(crate) struct WantedColumn {
     provider: Arc<dyn TableProvider>,
-    /// Its place in the table.
+    /// Its index in the table.
     pub(crate) column: usize,
 }
 
@@ -28,7 +29,7 @@ impl fmt::Debug for WantedColumn {
 }
 
 impl WantedColumn {
-    /// The column at a place of a table.
+    /// The column with index `column` of a table.
     pub(crate) fn new(provider: Arc<dyn TableProvider>, column: usize) -> WantedColumn {
         WantedColumn { provider, column }
     }
@@ -39,7 +40,7 @@ impl WantedColumn {
     }
 }
 
-/// The columns of tables that a plan's conditions, equations and groups are on, each once.
+/// The table columns that a plan's conditions, equations and groups use, each once.
 pub(crate) fn wanted_columns(plan: &LogicalPlan) -> Vec<WantedColumn> {
     let mut found: Vec<WantedColumn> = Vec::new();
     let walked = plan.apply(|node| {
@@ -55,7 +56,7 @@ pub(crate) fn wanted_columns(plan: &LogicalPlan) -> Vec<WantedColumn> {
         }
         Ok(TreeNodeRecursion::Continue)
     });
-    // The walk itself refuses nothing.
+    // The closure never returns an error.
     let _visited = walked;
     found
 }
@@ -71,7 +72,7 @@ fn note<'e>(below: &LogicalPlan, exprs: impl Iterator<Item = &'e Expr>, found: &
     }
 }
 
-/// The table's column that a column of a plan comes from, through expressions of which `column_of` says one.
+/// The table column that a column of a plan comes from. `column_of` gives the one column that an expression stands for.
 pub(super) fn origin(
     plan: &LogicalPlan,
     column: &Column,

@@ -1,20 +1,19 @@
-//! How wide rows are thought to be, by the types of their columns as the executor holds them.
+//! The expected width of rows, by the types of their columns as the executor holds them.
 //!
-//! This is what is expected. What rows may be at the most, for which room has to be made, follows from the declared
-//! types: `declared_width` and [`HeapTable::row_width`](crate::source::HeapTable::row_width).
+//! The maximum width of a row, for which space must be reserved, follows from the declared types: `declared_width` and
+//! [`HeapTable::row_width`](crate::source::HeapTable::row_width).
 
 use arrow::datatypes::Fields;
 
-/// Bytes that a text of unknown length is taken for: a name, a word or a code, with the sixteen by which a batch knows
-/// it.
+/// Expected bytes of a text of unknown length: a name, a word or a code, plus the sixteen bytes of its view in a batch.
 const TEXT_BYTES: usize = 24;
 
-/// What a row is made of.
+/// The columns of a row, by whether their length is fixed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RowWidth {
-    /// Bytes of its columns of fixed length.
+    /// Bytes of the columns of fixed length.
     pub(crate) fixed: usize,
-    /// How many others it has: texts and binaries.
+    /// The number of other columns: texts and binaries.
     pub(crate) texts: usize,
 }
 
@@ -27,7 +26,7 @@ impl RowWidth {
         })
     }
 
-    /// Bytes of a row with texts of unknown length.
+    /// Bytes of a row, with [`TEXT_BYTES`] for each text.
     pub(crate) fn bytes(self) -> f64 {
         (self.fixed + self.texts * TEXT_BYTES) as f64
     }

@@ -1,9 +1,11 @@
-//! The side of nested loops that DataFusion keeps, which it reads a second time where the first time found no memory.
+//! Makes the left side of nested loops readable a second time.
 //!
-//! It then keeps a part of the rows at a time, and begins with them from their first: what reads a table here is read
-//! once, and would give what is left. So the second time reads a plan of its own. Of a join that shows rows of this
-//! side by whether they have partners, each worker would show them by its own partners alone (so its comments say, in
-//! 55.2): there a join that does not fit is refused.
+//! DataFusion's nested loops buffer their left side. If memory runs out, they then keep a part of the rows at a time
+//! and read the side again from its first row. A reader of a table here can be read only once: executed again, it would
+//! give what is left. So the second execution runs a fresh copy of the plan's state. One case is refused instead: a
+//! join type whose output shows left rows by whether they have partners, with more than one worker. There each worker
+//! would judge by its own partners alone (so DataFusion's comments say, in 55.2), so such a join fails if its left side
+//! does not fit.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exe
 use super::inputs::{passes_on, without_expressions};
 use super::join_types::shows_left_by_partners;
 
-/// Passes rows on, each time all of them; see the module.
+/// Passes rows on; each execution gives all of them. See the module.
 #[derive(Debug)]
 pub(super) struct AgainExec {
     input: Arc<dyn ExecutionPlan>,
@@ -28,7 +30,7 @@ pub(super) struct AgainExec {
 }
 
 impl AgainExec {
-    /// The left side of a join.
+    /// For the left side of a join.
     pub(super) fn left_of(join: &NestedLoopJoinExec) -> AgainExec {
         let repeats =
             !shows_left_by_partners(*join.join_type()) || join.right().output_partitioning().partition_count() == 1;
@@ -89,7 +91,7 @@ mod tests {
     use crate::interpreter::pool_of;
     use crate::wrap::sql_error_of;
 
-    /// Rows of a number and a long text, by way of an exchange, which is read once.
+    /// Rows of a number and a long text, behind a repartitioning, which can be read only once.
     fn source(rows: i64) -> Arc<dyn ExecutionPlan> {
         let fields = vec![Field::new("v", DataType::Int64, false), Field::new("t", DataType::Utf8View, false)];
         let schema = Arc::new(Schema::new(fields));
@@ -104,7 +106,7 @@ mod tests {
         Arc::new(RepartitionExec::try_new(rows, Partitioning::RoundRobinBatch(2)).expect("a plan"))
     }
 
-    /// The rows of a join of 2,000 rows with 40 others.
+    /// The number of rows of a join of 2,000 rows with 40 others.
     fn joined(join_type: JoinType, bytes: u64) -> Result<usize> {
         let both = Schema::new(["v", "v"].map(|name| Field::new(name, DataType::Int64, true)).to_vec());
         let sides = [JoinSide::Left, JoinSide::Right].map(|side| ColumnIndex { index: 0, side });

@@ -1,7 +1,7 @@
 //! Ungrouped aggregates inside the scan.
 //!
-//! The rule finds a partial aggregate without groups over nothing but a scan and puts [`AggregateScanExec`] in its
-//! place where every aggregate is one that the scan can compute on pages: `COUNT`, `MIN`, `MAX`, `SUM` over integer
+//! The rule finds a partial aggregate without groups whose input is nothing but a scan. It replaces it by
+//! [`AggregateScanExec`] if the scan can compute every aggregate on pages: `COUNT`, `MIN`, `MAX`, `SUM` over integer
 //! columns, their `+ - *`, `LEN`, and `MIN`, `MAX` of text. When all are counts, only page headers are read.
 
 use std::any::Any;
@@ -47,7 +47,7 @@ use super::trace::substituted;
 use super::turn::{self, Turn};
 use crate::wrap::{Kernel, Operation, SqlAggregate, external};
 
-/// Puts aggregates into the scan below them.
+/// Moves aggregates into the scan below them.
 #[derive(Debug, Default)]
 pub struct AggregateScanRule;
 
@@ -100,7 +100,7 @@ fn fuse(node: &Arc<dyn ExecutionPlan>) -> Option<AggregateScanExec> {
     Some(AggregateScanExec::new(scan, kinds, definitions, finish, node.schema()))
 }
 
-/// A scan, and what each column of a plan over it is in terms of the scan's output.
+/// A scan, and the definition of each column of a plan over it in terms of the scan's output.
 type ScanBelow = (Arc<dyn ExecutionPlan>, Vec<Arc<dyn PhysicalExpr>>);
 
 /// The scan under projections and exchanges.
@@ -150,7 +150,7 @@ fn scan_aggregate(
 /// The table's column that an expression is, if it is one.
 fn table_column(expr: &Arc<dyn PhysicalExpr>, scan: &ScanExec) -> Option<usize> {
     let column = expr.downcast_ref::<Column>()?;
-    // Where a row lies is no column of the table.
+    // A row's RID is no column of the table.
     let columns = scan.table().table().columns.len();
     scan.projection().get(column.index()).copied().filter(|&column| column < columns)
 }
@@ -205,7 +205,7 @@ fn integer(sql_type: SqlType, expr: &Arc<dyn PhysicalExpr>, scan: &ScanExec) -> 
     }
 }
 
-/// Whether every value of `from` is one of `to`.
+/// Whether every value of `from` is also a value of `to`.
 fn widens(from: IntegerWidth, to: IntegerWidth) -> bool {
     let bits = |width| match width {
         IntegerWidth::Unsigned8 => 8,
@@ -227,7 +227,7 @@ fn integer_literal(literal: &Literal) -> Option<i64> {
     }
 }
 
-/// A scan that gives one row a worker: the aggregates of the pages it saw.
+/// A scan that gives one row per worker: the aggregates over the pages that it read.
 pub(super) struct AggregateScanExec {
     scan: Arc<dyn ExecutionPlan>,
     aggregates: Vec<ScanAggregate>,
@@ -265,7 +265,7 @@ impl AggregateScanExec {
         &self.scan
     }
 
-    /// What it computes.
+    /// The aggregates that it computes.
     pub(super) fn aggregates(&self) -> impl Iterator<Item = (&ScanAggregate, &Aggregate)> {
         self.aggregates.iter().zip(&self.definitions)
     }
@@ -451,7 +451,7 @@ impl AggregateStream {
     }
 }
 
-/// The state arrays of an aggregate, as crate `functions` has them.
+/// The state arrays of an aggregate, as crate `functions` defines them.
 fn state(definition: &Aggregate, value: AggregateValue) -> std::result::Result<Vec<ArrayRef>, SqlError> {
     let count = |rows: u64| Arc::new(Int64Array::from(vec![rows.cast_signed()])) as ArrayRef;
     Ok(match value {
@@ -481,7 +481,7 @@ impl AggregateStream {
 
     fn poll_row(&mut self, task: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         loop {
-            // There is no row before the end. Who looks on shall see how far it is.
+            // There is no row before the end, so progress is reported here.
             if self.turn.is_over(task) {
                 self.report();
                 return Poll::Pending;

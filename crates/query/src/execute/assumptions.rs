@@ -1,4 +1,4 @@
-//! What a statement's estimates take for granted: what variables hold, and how conditions go together.
+//! What a statement's estimates assume: the values of variables, and how conditions combine.
 
 use std::collections::HashMap;
 
@@ -7,36 +7,36 @@ use hobt_types::{TypedValue, Value};
 
 use crate::binder::{Assumed, convert_value};
 
-/// How conditions on one table go together.
+/// How the selectivities of conditions on one table are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Correlation {
-    /// Each leaves its share of what the others leave.
+    /// Independent: each condition leaves its share of what the others leave.
     None,
-    /// Each further one counts less.
+    /// Each further condition counts less.
     #[default]
     Partial,
-    /// The strictest counts alone.
+    /// Only the most selective condition counts.
     Full,
 }
 
-/// What a statement's estimates take for granted.
+/// The assumptions of a statement's estimates.
 #[derive(Debug, Default)]
 pub(crate) struct Assumptions {
-    /// Whether they know what all variables hold.
+    /// Whether estimates know the values of all variables.
     pub(crate) knows_all: bool,
-    /// Whether they know nothing of any variable.
+    /// Whether estimates know the value of no variable.
     pub(crate) knows_none: bool,
-    /// Whether they know what parameters were given.
+    /// Whether estimates ignore the values that parameters were given.
     pub(crate) no_sniffing: bool,
-    /// What they take single variables to be, by names in lower case; `None` where it may be anything.
+    /// The assumed values of single variables, by names in lower case; `None` where the value may be anything.
     pub(crate) given: HashMap<String, Option<TypedValue>>,
-    /// How conditions on one table go together.
+    /// How the selectivities of conditions on one table are combined.
     pub(crate) correlation: Correlation,
 }
 
 impl Assumptions {
-    /// What estimates take a variable to be; `None` where that is its value. `passed` is what a parameter was given,
-    /// and `None` for a variable that is none.
+    /// The value that estimates assume for a variable; `None` where they use its actual value. `passed` is the value
+    /// that a parameter was given, `None` for a variable that is no parameter.
     ///
     /// # Errors
     /// A hint's value that does not convert to the variable's type.

@@ -1,9 +1,10 @@
 //! Joins and other operators that can be cancelled.
 //!
-//! A task is stopped where it yields, and a scan looks whether its statement was cancelled at each range. A join may
-//! compute for minutes on one batch of its input without coming to either, and what has its whole input (groups, a
-//! sort, a window) gives it out without asking for more. So the output of these is passed on through a [`CancelExec`],
-//! and the filter of a join, which may turn away all that there is to pass on, is a [`CancelExpr`].
+//! A task can be stopped only where it yields, and a scan checks for cancellation at each range. A join may compute for
+//! minutes on one batch of its input without reaching either. An operator that already has its whole input (groups, a
+//! sort, a window) gives out its rows without asking for more. So the output of these operators passes through a
+//! [`CancelExec`]. The filter of a join, which may reject every pair so that nothing is passed on, is wrapped in a
+//! [`CancelExpr`].
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -36,10 +37,10 @@ use super::range_join::RangeJoinExec;
 use super::statement::StatementRun;
 use crate::wrap::{external, sql_error_of};
 
-/// The plan with operators that stop when `run` is cancelled. Loops get a left side that can be read twice.
+/// The plan with operators that stop when `run` is cancelled. The left side of nested loops becomes readable twice.
 ///
 /// # Errors
-/// A join cannot be made again from its parts.
+/// A join cannot be rebuilt from its parts.
 pub(crate) fn cancellable(
     plan: Arc<dyn ExecutionPlan>,
     run: &Arc<StatementRun>,
@@ -70,7 +71,7 @@ pub(crate) fn cancellable(
     made.data().map_err(sql_error_of)
 }
 
-/// Whether an operator gives many batches out of what it holds, without asking anybody for more.
+/// Whether an operator gives out many batches that it holds, without asking its inputs for more.
 fn keeps_on(node: &dyn ExecutionPlan) -> bool {
     node.downcast_ref::<CrossJoinExec>().is_some()
         || node.downcast_ref::<SortMergeJoinExec>().is_some()
@@ -147,7 +148,7 @@ impl RecordBatchStream for CancelStream {
     }
 }
 
-/// A join's filter, which looks at each batch whether its statement was cancelled.
+/// A join's filter that checks at each batch whether its statement was cancelled.
 #[derive(Debug)]
 pub(super) struct CancelExpr {
     inner: Arc<dyn PhysicalExpr>,

@@ -1,8 +1,8 @@
 //! The rows of an `UPDATE` or `DELETE`: held until all are known, then changed one after the other.
 //!
-//! What a statement changes is decided before it changes anything, so a row that moves behind the scan is not met again
-//! (the Halloween problem). The rows wait in memory, which the statement's account pays for: a `DELETE` keeps sixteen
-//! bytes a row, an `UPDATE` what its rows become.
+//! A statement decides what it changes before it changes anything. So a row that its own change moves behind the scan
+//! is not met again (the Halloween problem). The rows wait in memory, which is charged to the statement's account: a
+//! `DELETE` keeps sixteen bytes a row, an `UPDATE` the new values of its rows.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::statement::StatementRun;
 use super::unseen_rows::UnseenRows;
 use crate::binder::{ChangeKind, RowLimit};
 
-/// About what one row's place takes in the set of those seen.
+/// About what one row's position takes in the set of those seen.
 const SEEN_BYTES: u64 = 32;
 
 /// Batches that a statement holds in its memory account until it has changed a table.
@@ -37,7 +37,7 @@ pub struct HeldBatches {
 }
 
 impl HeldBatches {
-    /// None yet, for a change of `target`.
+    /// Holds no batch yet; for a change of `target`.
     pub fn new(run: &Arc<StatementRun>, target: &WriteTarget) -> HeldBatches {
         let (run, target) = (Arc::clone(run), target.clone());
         HeldBatches { run, target, batches: Vec::new(), rows: 0, held_bytes: 0 }
@@ -58,7 +58,7 @@ impl HeldBatches {
         Ok(())
     }
 
-    /// Counts columns that were made beside those of a batch, and live as long.
+    /// Charges the memory of columns that were computed for a batch and live as long as it.
     ///
     /// # Errors
     /// 701.
@@ -79,7 +79,7 @@ impl HeldBatches {
         self.rows
     }
 
-    /// Leaves the first `rows` rows.
+    /// Keeps only the first `rows` rows.
     fn cut(&mut self, rows: u64) {
         self.rows = self.rows.min(rows);
         let mut left = self.rows;
@@ -105,22 +105,22 @@ impl Drop for HeldBatches {
     }
 }
 
-/// Takes the rows of a statement that changes them. The first column says where a row lies.
+/// Collects the rows that a statement changes. The first column is the row's position.
 #[derive(Debug)]
 pub struct ChangedRows {
     held: HeldBatches,
-    /// The rows seen, where one can come more than once.
+    /// The rows seen, where a row may come more than once.
     seen: Option<HashSet<RowAt>>,
     limit: Option<RowLimit>,
 }
 
 impl ChangedRows {
-    /// For a query over `target` that may bring a row more than once if `repeats`; `limit` is how many rows count.
+    /// For a query over `target`. `repeats`: it may give a row more than once. `limit`: how many rows count.
     pub fn new(run: &Arc<StatementRun>, target: &WriteTarget, repeats: bool, limit: Option<RowLimit>) -> ChangedRows {
         ChangedRows { held: HeldBatches::new(run, target), seen: repeats.then(HashSet::new), limit }
     }
 
-    /// Takes rows in; one that lies nowhere, or has come before, is left out.
+    /// Adds rows. A row without a position, or one that has come before, is left out.
     ///
     /// # Errors
     /// 701.
@@ -155,23 +155,24 @@ impl ChangedRows {
     }
 }
 
-/// Takes the rows of a `MERGE`. The first column says where a row lies, the second which action takes it.
+/// Collects the rows of a `MERGE`. The first column is the row's position, the second the number of its action.
 #[derive(Debug)]
 pub struct MergedRows {
     held: HeldBatches,
     actions: Vec<ChangeKind>,
-    /// What is done with the rows of each batch held.
+    /// The kind of change for each batch held.
     kinds: Vec<ChangeKind>,
-    /// The rows that change or go.
+    /// The rows that are updated or deleted.
     seen: HashSet<RowAt>,
-    /// Rows of the target that others are changing, where that is of consequence.
+    /// Rows of the target that other transactions are changing, where that matters.
     unseen: Option<Arc<UnseenRows>>,
-    /// Rows of the target that keep rows of the source from being inserted, as far as others may be changing them.
+    /// Rows of the target that keep rows of the source from being inserted, as far as other transactions may be
+    /// changing them.
     idle: Vec<RowAt>,
 }
 
 impl MergedRows {
-    /// For a change of `target`; `actions` are what the actions do, by their numbers.
+    /// For a change of `target`; `actions` holds the kinds of its actions by their numbers.
     pub fn new(
         run: &Arc<StatementRun>,
         target: &WriteTarget,
@@ -182,7 +183,7 @@ impl MergedRows {
         MergedRows { held, actions, kinds: Vec::new(), seen: HashSet::new(), unseen, idle: Vec::new() }
     }
 
-    /// Takes rows in, apart by what is done with them.
+    /// Adds rows, split by their kind of change.
     ///
     /// # Errors
     /// 701; 8672 for a row of the target that is taken a second time.
@@ -210,7 +211,7 @@ impl MergedRows {
                 self.held.hold(is_meant.true_count() as u64 * SEEN_BYTES)?;
                 for row in (0..batch.num_rows()).filter(|&row| is_meant.value(row)) {
                     let place = places.row(row)?;
-                    // As it was and as it is being made is one row all the same.
+                    // A row's state before and after an uncommitted change count as one row.
                     let is_of_two_moments = || self.unseen.as_ref().is_some_and(|unseen| unseen.has_met(&place));
                     if self.seen.contains(&place) && !is_of_two_moments() {
                         return Err(taken_twice());
@@ -232,13 +233,13 @@ impl MergedRows {
         self.held.charge(batch, columns)
     }
 
-    /// The batches, none of them empty, with what is done with their rows.
+    /// The batches, none of them empty, with their kinds of change.
     pub fn pieces(&self) -> impl Iterator<Item = (ChangeKind, &RecordBatch)> {
         self.kinds.iter().copied().zip(self.held.batches())
     }
 
-    /// Rows of the target with which nothing is done, but that keep rows of the source from being inserted; all of them
-    /// where others are changing any.
+    /// Rows of the target that are not changed but keep rows of the source from being inserted: all of them if other
+    /// transactions are changing any row.
     pub fn idle(&self) -> &[RowAt] {
         &self.idle
     }
@@ -262,7 +263,7 @@ fn internal(error: arrow::error::ArrowError) -> SqlError {
     SqlError::internal(error.to_string())
 }
 
-/// The batch without what its texts and binaries keep of other rows.
+/// The batch without the bytes of other rows that its text and binary buffers keep alive.
 fn compact(batch: RecordBatch) -> Result<RecordBatch, SqlError> {
     let is_loose = |used: usize, buffers: usize| buffers > 2 * used + 1024;
     let columns = batch.columns().iter().map(|column| -> ArrayRef {
@@ -282,7 +283,7 @@ fn compact(batch: RecordBatch) -> Result<RecordBatch, SqlError> {
     RecordBatch::try_new(batch.schema(), columns.collect()).map_err(internal)
 }
 
-/// Bytes of a batch's rows, those that share buffers with other rows counted once for each batch.
+/// Bytes of a batch's rows. Buffers shared with other batches are counted once for each batch.
 fn bytes_of(batch: &RecordBatch) -> Result<u64, SqlError> {
     let mut bytes = 0;
     for column in batch.columns() {
@@ -294,7 +295,7 @@ fn bytes_of(batch: &RecordBatch) -> Result<u64, SqlError> {
     Ok(bytes as u64)
 }
 
-/// Columns of a table as it stores them: `columns` are places in the table with values in the type's carrier.
+/// Columns of a table as it stores them. `columns` are positions in the table, with values in the type's carrier.
 ///
 /// # Errors
 /// 515, 2628, 8115.
@@ -322,7 +323,8 @@ pub fn delete_rows(run: &StatementRun, target: &WriteTarget, rows: &RecordBatch)
     Ok(())
 }
 
-/// Gives rows new values. Each piece is a batch of [`ChangedRows`] and all columns of the table, as it stores them.
+/// Gives rows new values. Each piece is a batch of [`ChangedRows`] and all columns of the table, as the table stores
+/// them.
 ///
 /// # Errors
 /// 511, 1105, 2601, 2627, 3617, 701 and what storage returns.
@@ -332,7 +334,8 @@ pub fn update_rows<'b>(
     pieces: impl IntoIterator<Item = (&'b RecordBatch, Result<Vec<ArrayRef>, SqlError>)>,
 ) -> Result<(), SqlError> {
     let types = || target.table().columns.iter().map(|column| column.sql_type);
-    // Keys may pass from row to row, so all rows go through the indexes together; a heap alone takes them as they come.
+    // A key may pass from one row to another, so all rows go through the indexes together. A heap without indexes takes
+    // rows as they come.
     let together = target.writer().has_indexes() || target.table().is_clustered();
     let mut updates = Vec::new();
     let mut held = Held { run, bytes: 0 };

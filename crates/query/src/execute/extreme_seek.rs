@@ -1,11 +1,11 @@
-//! `MIN` and `MAX` of the first column of an index by the row at its end.
+//! Answers `MIN` and `MAX` of an index's first column from the row at one end of the index.
 //!
 //! ```text
 //!   MIN(a), MAX(b)      Union ─┬─ 1 row of an index (a), from its front, behind NULL
 //!                              └─ 1 row of an index (b), from its back
 //! ```
-//! The aggregates stay: they see these rows, of each partition, in the place of all. Below conditions, the index is the
-//! one that the conditions seek in, if they give the columns before this one a value each.
+//! The aggregates stay: they get these rows, of each partition, instead of all rows. With conditions, the index is the
+//! one that the conditions seek in, if they fix each column before this one to a single value.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl PhysicalOptimizerRule for ExtremeSeekRule {
     }
 }
 
-/// The rows at the ends of indexes that an aggregate needs; `None` if it needs others.
+/// The rows at the ends of indexes that an aggregate needs; `None` if it needs other rows.
 fn ends(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let is_first = matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::Single);
     let is_plain = aggregate.group_expr().is_empty() && aggregate.filter_expr().iter().all(Option::is_none);
@@ -104,7 +104,7 @@ fn ends(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     }))
 }
 
-/// Where the least or greatest value of a column stands, and which way the index is read from there.
+/// The seek to the end of an index where the least or greatest value of a column is, and the direction of reading.
 fn end_of(
     leaf: &Leaf,
     definition: &Aggregate,

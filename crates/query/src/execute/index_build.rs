@@ -1,7 +1,7 @@
-//! Filling the trees of an index from the rows of its table, which come in the order of its key.
+//! Builds the trees of an index from the rows of its table, which come in key order.
 //!
-//! A batch has some of the table's columns and, last, where each row lies. Its rows are given to the builders of the
-//! partitions to which they belong.
+//! A batch has some of the table's columns and, last, each row's position. The rows are given to the builders of their
+//! partitions.
 
 use std::sync::Arc;
 
@@ -30,30 +30,31 @@ pub struct IndexBuild<'r> {
     target: &'r WriteTarget,
     /// The definition that the index belongs to.
     table: Arc<Table>,
-    /// Its place there.
+    /// Its position in `table`'s indexes.
     index: usize,
     leaf: IndexLeaf,
-    /// Which columns of the table a batch has, before the rows' places.
+    /// The columns of the table that a batch has, before the rows' positions.
     columns: Vec<usize>,
-    /// The place in a batch of the column by which the index is partitioned.
+    /// The position in a batch of the column by which the index is partitioned.
     partitioning: Option<(usize, Arc<PartitionFunction>)>,
     /// A builder for each partition that is to be filled.
     builders: Vec<Option<TreeBuilder>>,
     last: Vec<LastRow>,
-    /// Whether rows come from a clustered index of the same key and keep their uniqueifiers, by which others find them.
+    /// Whether rows come from a clustered index with the same key and keep their uniqueifiers, which other indexes
+    /// refer to.
     keeps_uniqueifiers: bool,
     rows: u64,
-    /// Whether the rows are inserted, and so are refused as an `INSERT` refuses them.
+    /// Whether the rows are inserted, and so are rejected with the errors of an `INSERT`.
     is_insert: bool,
-    /// What the rows are like: of an index that is made, its own columns, by partition.
+    /// Statistics of a new index's own columns, by partition.
     gatherers: Vec<Gatherer>,
-    /// The places of those columns among the leaves'.
+    /// The positions of those columns in the leaves.
     gathered: Vec<usize>,
-    /// Of rows that are inserted, for all statistics of the table.
+    /// Changes to all statistics of the table, for rows that are inserted.
     changes: Option<RowChanges>,
 }
 
-/// The row before, in a partition.
+/// The previous row of a partition.
 #[derive(Clone, Default)]
 struct LastRow {
     /// Its key, without a uniqueifier.
@@ -69,7 +70,7 @@ impl std::fmt::Debug for IndexBuild<'_> {
 }
 
 impl<'r> IndexBuild<'r> {
-    /// The build of those of the partitions of `table.indexes[index]` that `partitions` lists.
+    /// Builds the partitions of `table.indexes[index]` that `partitions` lists.
     ///
     /// # Errors
     /// A tree cannot be opened, or is not empty.
@@ -136,22 +137,23 @@ impl<'r> IndexBuild<'r> {
         })
     }
 
-    /// The same, of rows that are inserted.
+    /// Makes the build one of inserted rows.
     #[must_use]
     pub fn of_insert(self) -> IndexBuild<'r> {
         let changes = self.target.writer().notes().map(RowChangeNotes::of_worker);
         IndexBuild { is_insert: true, keeps_uniqueifiers: false, gatherers: Vec::new(), changes, ..self }
     }
 
-    /// The columns of the table that a batch is to have, before the rows' places.
+    /// The columns of the table that a batch must have, before the rows' positions.
     pub fn columns(&self) -> &[usize] {
         &self.columns
     }
 
-    /// Adds rows, which stand behind all before in the order of the key and, where keys are equal, of their places.
+    /// Adds rows, which must come after all earlier ones in key order and, where keys are equal, in order of their
+    /// positions.
     ///
     /// # Errors
-    /// 1505 for a key that is there twice, 1946, 1105 and what storage returns.
+    /// 1505 for a duplicate key, 1946, 1105 and what storage returns.
     pub fn append(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
         if self.run.is_cancelled() {
             return Err(SqlError::cancelled());
@@ -219,7 +221,7 @@ impl<'r> IndexBuild<'r> {
         Ok(())
     }
 
-    /// Sees what rows are like that were added.
+    /// Adds the appended rows to the statistics.
     fn gather(&mut self, partition: usize, rows: usize, columns: &[LoadColumn<'_>]) {
         let widths = |at: usize| self.leaf.rows.columns()[at].physical.width();
         if let Some(gatherer) = self.gatherers.get_mut(partition) {
@@ -227,12 +229,13 @@ impl<'r> IndexBuild<'r> {
             for row in 0..rows {
                 values.clear();
                 values.extend(self.gathered.iter().map(|at| column::value_at(&columns[*at], widths(*at), row)));
-                // A value that is none of its column was refused by the builder.
+                // The builder has refused a value that its column cannot have.
                 let _seen = gatherer.add(&values);
             }
         }
         if let Some(changes) = &mut self.changes {
-            // Rows are inserted through the clustered index, whose leaves have the table's columns in order.
+            // Rows are inserted through the clustered index, whose leaves have the table's columns in the table's
+            // order.
             changes.inserted_rows(partition, rows, |row, at| column::value_at(&columns[at], widths(at), row));
         }
     }
@@ -265,7 +268,7 @@ impl<'r> IndexBuild<'r> {
         Ok(())
     }
 
-    /// Finds keys that are equal, which a unique index must not have: how many rows of its key stand before each row.
+    /// Numbers each row by how many rows with its key come before it. Equal keys are an error in a unique index.
     fn number_rows(
         &mut self,
         partition: usize,
@@ -315,8 +318,8 @@ impl<'r> IndexBuild<'r> {
         parts.iter().map(|part| value(part.column)).collect()
     }
 
-    /// Writes what is left, and makes it the index's; a change of the table's definition learns what the rows are like.
-    /// Returns the rows.
+    /// Writes the remaining rows and makes the tree the index's. `changed`, a change of the table's definition, gets
+    /// the statistics. Returns the number of rows.
     ///
     /// # Errors
     /// As [`IndexBuild::append`].
@@ -345,7 +348,7 @@ fn tree_error(target: &WriteTarget, index: &hobt_catalog::Index, error: BTreeErr
     }
 }
 
-/// A hidden column of the leaves, from where the rows lie.
+/// A hidden column of the leaves, computed from the rows' positions.
 fn reference_of(column: LeafColumn, batch: &RecordBatch) -> Result<ArrayRef, SqlError> {
     let last = batch.num_columns() - 1;
     let only = batch.project(&[last]).map_err(|error| SqlError::internal(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What an operator answers about its inputs and expressions, where the answer follows from which inputs it has; and
+//! Default answers of operators about their inputs and expressions, where they follow from the list of inputs; and
 //! plans with another input somewhere below.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use datafusion::common::{Result, Statistics};
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-/// The methods of an `ExecutionPlan` that are about its inputs and expressions, of one that has none of either.
+/// The methods of an `ExecutionPlan` about inputs and expressions, for an operator that has neither.
 macro_rules! without_inputs {
     () => {
         fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
@@ -35,8 +35,8 @@ macro_rules! without_inputs {
     };
 }
 
-/// The methods that are about inputs, of an operator whose fields of these names are its inputs, and which has a method
-/// `over` that gives the same operator over others.
+/// The methods about inputs, for an operator whose fields of these names are its inputs. It must have a method `over`
+/// that gives the operator over other inputs.
 macro_rules! with_inputs {
     ($($input:ident),+) => {
         fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
@@ -73,8 +73,8 @@ macro_rules! with_inputs {
     };
 }
 
-/// The methods of an operator that passes the rows of its one input on as they come, and that has a method `over` that
-/// gives the same operator over another.
+/// The methods of an operator that passes on the rows of its one input in order. It must have a method `over` that
+/// gives the operator over another input.
 macro_rules! passes_on {
     ($input:ident) => {
         fn properties(&self) -> &std::sync::Arc<datafusion::physical_plan::PlanProperties> {
@@ -93,14 +93,14 @@ macro_rules! passes_on {
     };
 }
 
-/// What an operator asks to know of its inputs that has statistics of its own from theirs: of the same partition, or of
-/// all where an input has others. Who asks nothing is told nothing.
+/// The input statistics that an operator needs to derive its own: those of the same partition, or of all partitions if
+/// an input does not have that partition. An operator that requests none is given none.
 pub(super) fn statistics_of(inputs: &[&Arc<dyn ExecutionPlan>], partition: Option<usize>) -> Vec<ChildStats> {
     let is_in = |input: &&Arc<dyn ExecutionPlan>, at: &usize| *at < input.output_partitioning().partition_count();
     inputs.iter().map(|input| ChildStats::At(partition.filter(|at| is_in(input, at)))).collect()
 }
 
-/// The method that is about expressions, of an operator that has none.
+/// The method about expressions, for an operator that has none.
 macro_rules! without_expressions {
     () => {
         fn apply_expressions(
@@ -124,7 +124,7 @@ pub(super) fn about_as_many_rows(schema: &SchemaRef, inputs: &[Arc<Statistics>])
     Arc::new(statistics)
 }
 
-/// `plan` with `new` in the place of `old`.
+/// `plan` with `new` instead of `old`.
 pub(super) fn replaced(
     plan: &Arc<dyn ExecutionPlan>,
     old: &Arc<dyn ExecutionPlan>,

@@ -1,7 +1,7 @@
 //! Writing rows into a table.
 //!
 //! A few rows go one at a time into the heap's last page ([`insert_rows`]); more go through bulk loaders (`load`).
-//! Values are checked on the way: NULL (515), length (2628), and `char` and `binary` are padded (`column`).
+//! Values are checked first: NULL (515), length (2628). `char` and `binary` values are padded (`column`).
 
 pub(super) mod column;
 mod load;
@@ -37,7 +37,7 @@ pub(super) use unordered::UnorderedExec;
 pub struct WriteTarget {
     database: DatabaseUse,
     writer: TableWriter,
-    /// The heaps of its partitions, if rows may be loaded into them: no index is to be kept.
+    /// The heaps of its partitions if rows may be loaded into them, because there are no indexes to maintain.
     heaps: Option<Vec<Arc<Hobt>>>,
     partitioning: Option<(usize, Arc<PartitionFunction>)>,
     name: String,
@@ -45,7 +45,7 @@ pub struct WriteTarget {
     object: String,
     /// The statement that writes, as messages name it.
     statement: &'static str,
-    /// What its definition says of rows; `None` where it says nothing, or rows are only moved.
+    /// The table's computed columns and constraints; `None` if it has none, or if rows are only moved.
     rules: Option<Arc<RowRules>>,
 }
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for WriteTarget {
     }
 }
 
-/// 1946: SQL Server's limit.
+/// 1946 for SQL Server's limit.
 pub(super) fn key_too_long(index: &Index, bytes: usize) -> SqlError {
     let kind = if index.kind == IndexKind::Clustered { "clustered" } else { "nonclustered" };
     let text = format!(
@@ -67,7 +67,7 @@ pub(super) fn key_too_long(index: &Index, bytes: usize) -> SqlError {
     SqlError::new(number::KEY_TOO_LONG, text).with_state(3)
 }
 
-/// 1946: what a page takes.
+/// 1946 for the limit of a page.
 pub(super) fn entry_too_long(index: &Index, bytes: usize) -> SqlError {
     let text = format!(
         "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length of \
@@ -79,10 +79,11 @@ pub(super) fn entry_too_long(index: &Index, bytes: usize) -> SqlError {
 }
 
 impl WriteTarget {
-    /// A table of `database`; `partitioning` is the partitioning column's place and the function, if it is on a scheme.
+    /// A table of `database`. `partitioning` is the partitioning column's position and the function, if the table is on
+    /// a scheme.
     ///
     /// # Errors
-    /// A heap of it cannot be opened.
+    /// One of its heaps cannot be opened.
     pub fn new(
         database: DatabaseUse,
         table: Arc<Table>,
@@ -97,30 +98,30 @@ impl WriteTarget {
         Ok(WriteTarget { database, writer, heaps, partitioning, name, object, statement: "INSERT", rules: None })
     }
 
-    /// The same target under another name in messages: that of a table variable.
+    /// Gives the target another name in messages: that of a table variable.
     #[must_use]
     pub fn called(self, name: String) -> WriteTarget {
         WriteTarget { object: format!("dbo.{name}"), name, ..self }
     }
 
-    /// The same target for another statement than `INSERT`: messages name it.
+    /// Sets the statement that messages name; `INSERT` without this.
     #[must_use]
     pub fn written_by(self, statement: &'static str) -> WriteTarget {
         WriteTarget { statement, ..self }
     }
 
-    /// The same target, whose rows are held against what its definition says of them.
+    /// Adds the rules that rows are checked against.
     #[must_use]
     pub fn ruled_by(self, rules: RowRules) -> WriteTarget {
         WriteTarget { rules: (!rules.is_empty()).then(|| Arc::new(rules)), ..self }
     }
 
-    /// The values of its foreign keys that were written, if it has some.
+    /// The values of its foreign keys that were written, if it has foreign keys.
     pub fn new_keys(&self) -> Option<&NewKeys> {
         self.rules.as_ref().and_then(|rules| rules.new_keys.as_deref())
     }
 
-    /// Whether its definition says something of rows.
+    /// Whether rows are checked against constraints or have computed columns.
     pub fn has_rules(&self) -> bool {
         self.rules.is_some()
     }
@@ -130,11 +131,11 @@ impl WriteTarget {
         self.statement
     }
 
-    /// All columns of rows, as the table stores them, from those that are not computed; `changed` are the columns that
-    /// change, `None` for new rows.
+    /// All columns of rows, as the table stores them, computed from the columns that are not computed. `changed` are
+    /// the columns that change, `None` for new rows.
     ///
     /// # Errors
-    /// 515, 547, 2628, 8115 and those of computed columns.
+    /// 515, 547, 2628, 8115 and errors of computed columns.
     pub fn completed(
         &self,
         mut columns: Vec<ArrayRef>,
@@ -157,7 +158,7 @@ impl WriteTarget {
         Ok(columns)
     }
 
-    /// Refuses rows, which the table has already, that a constraint does not let in.
+    /// Checks rows that the table already has against its check constraints.
     ///
     /// # Errors
     /// 547.
@@ -168,7 +169,7 @@ impl WriteTarget {
         }
     }
 
-    /// New rows with their computed columns, held against the constraints.
+    /// New rows with their computed columns, checked against the constraints.
     ///
     /// # Errors
     /// As [`WriteTarget::completed`].
@@ -183,7 +184,8 @@ impl WriteTarget {
             .map_err(|error| SqlError::internal(error.to_string()))
     }
 
-    /// Counts that a statement changes the table: rows come or go, or the columns `changed`, by their places.
+    /// Counts an update of the table's indexes: of all if rows are inserted or deleted, else of those with the columns
+    /// `changed`, by their positions.
     pub fn note_update(&self, instance: &Instance, changed: Option<&[usize]>) {
         if instance.counts_index_use() {
             self.writer.note_update(changed);
@@ -206,36 +208,36 @@ impl WriteTarget {
         run.context.row_locks(hobt.storage().database_tag(), hobt.id())
     }
 
-    /// Whether rows may be loaded into it, which are not locked one by one: the table is locked as a whole, or can be
-    /// at once.
+    /// Whether rows may be loaded into it without locks on single rows: the table is locked as a whole, or can be at
+    /// once.
     fn may_load(&self, run: &StatementRun) -> bool {
         self.heaps.is_some() && self.row_locks(run).is_none_or(|locks| locks.lock_table_to_load())
     }
 
-    /// What changes its rows.
-    /// The same target, whose rows are only moved: statistics know them.
+    /// Marks the rows as only moved: they are in the statistics already.
     #[must_use]
     pub fn moving(self) -> WriteTarget {
         WriteTarget { writer: self.writer.without_notes(), ..self }
     }
 
+    /// The writer that changes its rows.
     pub(crate) fn writer(&self) -> &TableWriter {
         &self.writer
     }
 
-    /// Whether it is a clustered index alone, without rows, that can be built.
+    /// Whether its only index is a clustered one that has never had rows, so that it can be built.
     fn is_empty_tree(&self) -> bool {
         let is_new = |store: &RowStore| store.tree().is_some_and(|tree| tree.is_new().unwrap_or(false));
         let ignores_duplicates = self.table().base_index().options.ignores_duplicates;
         !ignores_duplicates && !self.writer.has_indexes() && self.writer.base().iter().all(is_new)
     }
 
-    /// The heaps that rows may be loaded into.
+    /// The heaps into which rows may be loaded.
     fn heaps(&self) -> &[Arc<Hobt>] {
         self.heaps.as_deref().expect("rows are loaded into tables without indexes alone")
     }
 
-    /// Why rows were not written, as the user sees it.
+    /// The error for the user if rows were not written.
     pub(crate) fn write_error(&self, error: WriteError) -> SqlError {
         match error {
             WriteError::Storage(error) => self.sql_error(error),
@@ -315,14 +317,14 @@ impl WriteTarget {
 
 /// A column's value on its way into a row.
 pub enum DirectValue<'a> {
-    /// As pages hold it, checked before ([`WriteTarget::stored_bytes`]).
+    /// In the bytes of a page, already checked ([`WriteTarget::stored_bytes`]).
     Stored(Option<&'a [u8]>),
-    /// To be checked.
+    /// Still to be checked.
     Value(Value),
 }
 
 impl WriteTarget {
-    /// A column's value as pages hold it; `None` for NULL.
+    /// A column's value in the bytes of a page; `None` for NULL.
     ///
     /// # Errors
     /// 515, 2628.
@@ -350,7 +352,7 @@ impl WriteTarget {
         Ok(RowImage::new(bytes))
     }
 
-    /// Writes a row, of a table without rules and indexes that leave duplicates out.
+    /// Writes a row into a table without rules and without indexes that ignore duplicates.
     ///
     /// # Errors
     /// 515, 2628, 2601, 2627, 511, 1105, 1205, 1222 and what storage returns.

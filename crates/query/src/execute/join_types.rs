@@ -1,13 +1,14 @@
-//! What the kinds of joins have in common, for operators that join.
+//! Properties of kinds of joins, shared by join operators.
 
 use datafusion::common::JoinType;
 
-/// Whether a join shows rows of its left side by whether they have had a partner: all of the right side comes first.
+/// Whether a join outputs rows of its left side by whether they have had a partner: it reads its whole right side
+/// first.
 pub(in crate::execute) fn shows_left_by_partners(join_type: JoinType) -> bool {
     matches!(join_type, JoinType::Left | JoinType::Full | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark)
 }
 
-/// Every kind that an operator may be asked for.
+/// Every kind of join that an operator may be asked for.
 #[cfg(test)]
 pub(in crate::execute) const JOIN_TYPES: [JoinType; 10] = [
     JoinType::Inner,

@@ -1,20 +1,21 @@
-//! Reading under locks of rows: each row that its input brings is locked, and read again if somebody has changed it.
+//! Reads under row locks: each row of the input is locked, and read again if another transaction has changed it.
 //!
 //! ```text
-//!   LockRowsExec   the conditions; lock; was it changed since the snapshot? its values as they stand, and the conditions again
-//!       ScanExec   rows of a snapshot, with their places
+//!   LockRowsExec   the conditions; lock; changed since the snapshot? its current values, and the conditions again
+//!       ScanExec   rows of a snapshot, with their positions
 //! ```
 //!
-//! The scan below is as parallel as any, and waits for nobody. One worker of the statement's own locks: it alone
-//! blocks. What is not kept (`READ COMMITTED`) is let go of behind the row, and a row that nobody has changed of late
-//! is not locked at all: the lock would be granted. One that does not fulfil the conditions, but is being changed, is
-//! waited for, since it may come to; so is one that somebody puts where the path leads. With `READPAST` a row that is
-//! locked is left out. `SERIALIZABLE` locks the ranges first (`RowLocker::lock_ranges`): from then on nobody puts a row
-//! there. What the snapshot below shows may be older than that; it is looked at as under any other level.
+//! The scan below is as parallel as any, and never waits for locks. One worker of the statement's own takes the locks,
+//! and only this worker blocks. A lock that need not be kept (`READ COMMITTED`) is released after its row. A row
+//! without recent changes is not locked at all, since the lock would be granted. A row that does not fulfil the
+//! conditions but is being changed is waited for, since it may come to fulfil them. So is a row that is being inserted
+//! into the path. With `READPAST` a locked row is left out. `SERIALIZABLE` locks the ranges first
+//! (`RowLocker::lock_ranges`): from then on no other transaction inserts there. The snapshot below may be older than
+//! that; its rows are checked as under any other level.
 //!
-//! Who wants the first rows in an order that an index has gets them in that order below (`ordered_scan`), and no more
-//! of them are locked than are wanted, and those that have changed or come since. The sort above stays: these come
-//! behind the others.
+//! A statement that wants the first rows in the order of an index gets the rows below in that order (`ordered_scan`).
+//! Then only as many rows are locked as are wanted, and those that have been changed or inserted since. The sort above
+//! stays, because these come after the others.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -49,7 +50,7 @@ use crate::access_path::AccessPath;
 use crate::source::{HeapTable, RowReading};
 use crate::wrap::external;
 
-/// Locks the rows of its input, whose last column says where they lie.
+/// Locks the rows of its input, whose last column is the rows' positions.
 #[derive(Debug)]
 pub struct LockRowsExec {
     input: Arc<dyn ExecutionPlan>,
@@ -57,9 +58,10 @@ pub struct LockRowsExec {
     run: Arc<StatementRun>,
     reading: RowReading,
     path: AccessPath,
-    /// The columns of the input, as places in the table.
+    /// The columns of the input, as positions in the table.
     columns: Vec<usize>,
-    /// Which columns of the input are passed on, in order; the others are there for the conditions, and for the place.
+    /// The columns of the input that are passed on, in order. The others are for the conditions, and the row's
+    /// position.
     output: Vec<usize>,
     conditions: Option<Arc<dyn PhysicalExpr>>,
     is_of_key: bool,
@@ -68,27 +70,27 @@ pub struct LockRowsExec {
     properties: Arc<PlanProperties>,
 }
 
-/// The order in which rows come to be locked: by these columns of the input, as far as they compare by their values.
+/// The order in which rows are locked: by these columns of the input, as far as they compare by their values.
 type RowOrder = Arc<[(usize, SortOptions)]>;
 
-/// What is to be known of a [`LockRowsExec`] beside its input.
+/// The settings of a [`LockRowsExec`] beside its input.
 #[derive(Debug)]
 pub(crate) struct LockRowsSettings {
     pub(crate) reading: RowReading,
     /// How the input reaches its rows.
     pub(crate) path: AccessPath,
-    /// The columns of the input, as places in the table.
+    /// The columns of the input, as positions in the table.
     pub(crate) columns: Vec<usize>,
-    /// Which columns of the input are passed on, in order.
+    /// The columns of the input that are passed on, in order.
     pub(crate) output: Vec<usize>,
-    /// What a row has to fulfil whose values were read again, over the input's columns.
+    /// The conditions for a row whose values were read again, over the input's columns.
     pub(crate) conditions: Option<Arc<dyn PhysicalExpr>>,
-    /// Whether the conditions are about the key of a clustered index alone.
+    /// Whether the conditions use only the key of a clustered index.
     pub(crate) is_of_key: bool,
     /// How many rows are wanted.
     pub(crate) limit: Option<usize>,
-    /// Where the first rows in an order are wanted, that order, in which the input gives them. Rows that have changed,
-    /// or come since, are then shown beside them.
+    /// The order of the input, if only the first rows in this order are wanted. Rows that have been changed or inserted
+    /// since are then output as well.
     pub(crate) order: Option<RowOrder>,
     /// The columns that are passed on.
     pub(crate) schema: SchemaRef,
@@ -125,7 +127,7 @@ impl LockRowsExec {
         }
     }
 
-    /// The same over rows that come by another path in an order, for who wants the first `limit` in it.
+    /// Replaces the input by one that reads by another path in `order`, for the first `limit` rows in it.
     pub(crate) fn first_of(
         &self,
         input: Arc<dyn ExecutionPlan>,
@@ -142,24 +144,24 @@ impl LockRowsExec {
         self.reading.range.is_some()
     }
 
-    /// The same over rows that come by another path.
+    /// Replaces the path by which rows are read.
     pub(crate) fn along(&self, path: AccessPath) -> Arc<dyn ExecutionPlan> {
         let settings = LockRowsSettings { path, ..self.settings() };
         let (input, table, run) = (Arc::clone(&self.input), Arc::clone(&self.table), Arc::clone(&self.run));
         Arc::new(LockRowsExec::new(input, table, run, settings))
     }
 
-    /// What rows fulfil that it passes on, over its input's columns.
+    /// The conditions on the rows that it passes on, over its input's columns.
     pub(super) fn conditions(&self) -> Option<&Arc<dyn PhysicalExpr>> {
         self.conditions.as_ref()
     }
 
-    /// Whether it shows some rows only, however many fulfil the conditions.
+    /// Whether it outputs a limited number of rows, however many fulfil the conditions.
     pub(crate) fn has_limit(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Which columns of the input are passed on, in order.
+    /// The columns of the input that are passed on, in order.
     pub(crate) fn output(&self) -> &[usize] {
         &self.output
     }
@@ -207,7 +209,7 @@ impl ExecutionPlan for LockRowsExec {
         self.conditions.iter().try_fold(TreeNodeRecursion::Continue, |_, conditions| visit(conditions))
     }
 
-    /// All partitions of the input come to the one worker that locks.
+    /// One worker takes the locks, so it gets all partitions of the input.
     fn required_input_distribution(&self) -> Vec<Distribution> {
         vec![Distribution::SinglePartition]
     }
@@ -236,27 +238,27 @@ impl ExecutionPlan for LockRowsExec {
 }
 
 struct LockRowsStream {
-    /// `None` when it has ended.
+    /// `None` after its end.
     input: Option<SendableRecordBatchStream>,
     input_schema: SchemaRef,
     /// Whether the ranges are locked.
     has_begun: bool,
     rows: RowLocker,
-    /// Whether the conditions are about the key alone: who changes a row does not make it fulfil them.
+    /// Whether the conditions use only the key: no change makes a row fulfil them.
     is_of_key: bool,
     columns: Vec<usize>,
     output: Vec<usize>,
     conditions: Option<Arc<dyn PhysicalExpr>>,
-    /// How many rows are still wanted; in an order, how many that are as they were seen.
+    /// How many rows are still wanted; with an order, how many unchanged ones.
     left: usize,
     order: Option<RowOrder>,
-    /// The last row that is wanted in the order.
+    /// The last row that is wanted in the order, once it is known.
     last: Option<RecordBatch>,
     schema: SchemaRef,
 }
 
 impl LockRowsStream {
-    /// The rows of a batch that are locked now, those that have changed behind the others.
+    /// The rows of a batch that are output, now locked. Changed rows come after the others.
     fn locked(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let place = batch.num_columns() - 1;
         let alone = batch.project(&[place])?;
@@ -304,16 +306,16 @@ impl LockRowsStream {
         }
     }
 
-    /// The rows that have come since the snapshot, or are about to, and fulfil the conditions once they are locked.
-    /// Behind all others: a row that has gone from there to another place is among them.
+    /// The rows that were inserted since the snapshot, or are being inserted, if they fulfil the conditions once they
+    /// are locked. Called last, because a row that has moved away from its position since is found here.
     fn come_since(&mut self) -> Result<RecordBatch> {
         let mut shown = Vec::new();
         while self.look_who_came(&mut shown)? {}
         self.passed_on(&concat_batches(&self.input_schema, &shown)?)
     }
 
-    /// Adds those that have come by now. Whether one of them went on to another place meanwhile, where it has to be
-    /// looked for.
+    /// Adds the rows that have been inserted by now. Returns whether one of them moved elsewhere meanwhile, so that it
+    /// must be looked for again.
     fn look_who_came(&mut self, shown: &mut Vec<RecordBatch>) -> Result<bool> {
         let mut has_lost_one = false;
         for at in self.rows.inserted_since().map_err(external)? {
@@ -336,7 +338,7 @@ impl LockRowsStream {
                     let row = self.row_again(&values, &at)?;
                     is_shown = row.num_rows() > 0;
                     shown.extend(is_shown.then_some(row));
-                    // The key that led to it may lead to another row by now.
+                    // The key that led to the row may lead to another row by now.
                     has_lost_one |= !is_shown;
                 }
                 Locked::Gone { waited } => has_lost_one |= waited || values.is_some(),
@@ -348,20 +350,20 @@ impl LockRowsStream {
         Ok(has_lost_one)
     }
 
-    /// Whether a row need not be locked: it comes behind the last one that is wanted in the order, or the conditions
-    /// are about its key, which no change makes fulfil them.
+    /// Whether a row need not be locked: it comes after the last row that is wanted in the order, or the conditions use
+    /// only its key and do not hold.
     fn is_unwanted(&self, values: &[Value], at: &RowAt) -> Result<bool> {
         Ok(self.is_behind_last(values, at)? || (self.is_of_key && self.row_again(values, at)?.num_rows() == 0))
     }
 
-    /// Counts a row where any rows are as good.
+    /// Counts an output row, if there is no order.
     fn count(&mut self, is_shown: bool) {
         if self.order.is_none() {
             self.left -= usize::from(is_shown);
         }
     }
 
-    /// Whether a row of these values comes behind the last one that is wanted in the order.
+    /// Whether a row of these values comes after the last row that is wanted in the order.
     fn is_behind_last(&self, values: &[Value], at: &RowAt) -> Result<bool> {
         let (Some(order), Some(last)) = (&self.order, &self.last) else { return Ok(false) };
         let row = self.row_of(values, at)?;
@@ -374,14 +376,14 @@ impl LockRowsStream {
         Ok(false)
     }
 
-    /// The columns of rows that are passed on.
+    /// The output columns of rows.
     fn passed_on(&self, all: &RecordBatch) -> Result<RecordBatch> {
         let arrays = self.output.iter().map(|column| Arc::clone(all.column(*column))).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(all.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)?)
     }
 
-    /// A row of these values as the input would bring it.
+    /// A row of these values in the columns of the input.
     fn row_of(&self, values: &[Value], at: &RowAt) -> Result<RecordBatch> {
         let definitions = &self.rows.table().columns;
         let mut arrays = Vec::with_capacity(self.input_schema.fields().len());
@@ -392,7 +394,7 @@ impl LockRowsStream {
         Ok(RecordBatch::try_new(Arc::clone(&self.input_schema), arrays)?)
     }
 
-    /// The same, if it fulfils the conditions.
+    /// Like [`LockRowsStream::row_of`], but empty if the row does not fulfil the conditions.
     fn row_again(&self, values: &[Value], at: &RowAt) -> Result<RecordBatch> {
         let batch = self.row_of(values, at)?;
         let Some(conditions) = &self.conditions else { return Ok(batch) };

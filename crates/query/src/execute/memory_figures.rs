@@ -1,11 +1,11 @@
-//! What a statement's operators asked for, were granted and hold, as others see it while it runs.
+//! The memory that a statement's operators requested, were granted and hold, for other sessions to read while it runs.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hobt_engine::time_of_day;
 
-/// Bytes that a statement was let in with, and what came of it. May be read from any thread.
+/// The memory grant of a statement, in bytes. Can be read from any thread.
 #[derive(Debug, Default)]
 pub struct MemoryFigures {
     asked: OnceLock<Asked>,
@@ -22,53 +22,53 @@ struct Asked {
     at: i64,
 }
 
-/// The same at one moment, in bytes.
+/// A [`MemoryFigures`] at one moment, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct MemoryShown {
-    /// Less would have been of no use.
+    /// The least useful amount.
     pub least: u64,
-    /// What its operators would keep, by the estimates.
+    /// The estimated bytes that its operators keep.
     pub ideal: u64,
-    /// What is certain to be there; 0 until `granted_at`.
+    /// The granted amount, which is guaranteed; 0 until `granted_at`.
     pub granted: u64,
-    /// When it was asked for, in 100 ns since 1970-01-01 UTC.
+    /// The time of the request, in 100 ns since 1970-01-01 UTC.
     pub asked_at: i64,
-    /// When it was granted; `None` for a statement that waits.
+    /// The time of the grant; `None` for a statement that waits.
     pub granted_at: Option<i64>,
-    /// What they hold now.
+    /// The bytes that the operators hold now.
     pub held: u64,
-    /// The most that they held.
+    /// The most bytes that they have held.
     pub held_most: u64,
 }
 
 impl MemoryFigures {
-    /// Notes what is asked for, in bytes. The first time counts.
+    /// Notes the request, in bytes. Only the first call counts.
     pub(crate) fn asks(&self, least: u64, ideal: u64) {
         self.asked.get_or_init(|| Asked { least, ideal, at: time_of_day() });
     }
 
-    /// Notes what is granted, in bytes.
+    /// Notes the grant, in bytes.
     pub(crate) fn gets(&self, granted: u64) {
         self.granted.get_or_init(|| (granted, time_of_day()));
     }
 
-    /// Notes that the grant was given back.
+    /// Notes that the grant was returned.
     pub(crate) fn gives_back(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the grant was given back.
+    /// Whether the grant was returned.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Notes what is held now, in bytes.
+    /// Notes the bytes held now.
     pub(crate) fn holds(&self, bytes: u64) {
         self.held.store(bytes, Ordering::Relaxed);
         self.held_most.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// What there is to show of a statement that has asked. Zeros of one that has not.
+    /// The figures now; zeros if the statement has not requested memory.
     pub fn shown(&self) -> MemoryShown {
         let asked = self.asked.get().copied();
         let Asked { least, ideal, at } = asked.unwrap_or(Asked { least: 0, ideal: 0, at: 0 });

@@ -1,10 +1,10 @@
 //! Running plans: workers, scans, inserts.
 //!
-//! A [`StatementRun`] is a statement while it runs. [`run_query`] drives a physical plan on a group of
-//! worker threads of its own ([`WorkerPool`]); [`insert_select`] does the same and writes the rows into a table;
-//! [`insert_rows`] writes rows that are there already, without a plan.
+//! A [`StatementRun`] is a statement while it runs. [`run_query`] drives a physical plan on a group of worker threads
+//! of its own ([`WorkerPool`]). [`insert_select`] also does so, and writes the rows into a table. [`insert_rows`]
+//! writes rows that are in memory, without a plan.
 //!
-//! Leaves to others: what a statement means (`binder`), who may run it and when it commits (`interpreter`).
+//! Leaves to others: what a statement means (`binder`), permissions and commit (`interpreter`).
 
 mod again;
 mod aggregate_scan;

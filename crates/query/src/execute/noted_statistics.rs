@@ -1,4 +1,4 @@
-//! The statistics objects that a statement's estimates were made by.
+//! The statistics objects that a statement's estimates have read.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use crate::plan_tree::{StatisticsRead, TableName};
 use crate::source::HeapTable;
 
-/// What estimates have read so far, each object once.
+/// The statistics objects read so far, each once.
 #[derive(Default)]
 pub(super) struct NotedStatistics(Mutex<Vec<Noted>>);
 
@@ -23,7 +23,7 @@ struct Noted {
 }
 
 impl NotedStatistics {
-    /// An estimate reads statistics of a table.
+    /// Notes that an estimate reads statistics of a table.
     pub(super) fn note(&self, heap: &HeapTable, statistics: &Arc<Statistics>) {
         let (database, table) = (heap.database(), heap.table());
         let is_it = |known: &Noted| {
@@ -39,7 +39,7 @@ impl NotedStatistics {
         }
     }
 
-    /// What they are, by their names.
+    /// The statistics objects with their figures, ordered by name.
     pub(super) fn shown(&self) -> Vec<StatisticsRead> {
         let mut shown: Vec<StatisticsRead> = self.0.lock().iter().map(Noted::shown).collect();
         shown.sort_by(|a, b| {
@@ -49,7 +49,7 @@ impl NotedStatistics {
     }
 }
 
-/// A moment, 100 ns since 1970-01-01 UTC, as XML has it.
+/// A time, 100 ns since 1970-01-01 UTC, in the format of XML.
 fn moment(time: i64) -> Option<String> {
     let sql_type = SqlType::DateTime2 { scale: 7 };
     let array = value_to_array(&Value::Int(time), sql_type).ok()?;

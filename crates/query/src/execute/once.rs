@@ -7,12 +7,12 @@ use datafusion::common::{DataFusionError, Result};
 use futures::future::{BoxFuture, FutureExt, Shared};
 use parking_lot::Mutex;
 
-/// What all who wait for it get.
+/// The future result, shared by all waiting partitions.
 pub(super) type Once<T> = Shared<BoxFuture<'static, std::result::Result<T, Arc<DataFusionError>>>>;
 
-/// What is made when the first partition asks, and let go when all have.
+/// A result that is made when the first partition asks, and dropped when all have asked.
 pub(super) struct Common<T> {
-    /// What was begun, and how many have still to ask.
+    /// The shared result, once it is begun, and how many partitions have still to ask.
     begun: Mutex<Option<(Once<T>, usize)>>,
 }
 
@@ -29,10 +29,10 @@ impl<T> fmt::Debug for Common<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Common<T> {
-    /// What so many partitions wait for; `making` begins it.
+    /// The result that `partitions` partitions wait for; `making` begins it.
     ///
     /// # Errors
-    /// That of `making`.
+    /// The error of `making`.
     pub(super) fn get<F>(&self, partitions: usize, making: impl FnOnce() -> Result<F>) -> Result<Once<T>>
     where
         F: Future<Output = Result<T>> + Send + 'static,

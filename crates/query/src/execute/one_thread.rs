@@ -1,7 +1,7 @@
-//! A plan on the statement's own thread, where that is an actor of a schedule: which thread goes on is then decided by
-//! a seed, and workers of their own would not ask it.
+//! Runs a plan on the statement's own thread, if that is an actor of a schedule. A seed then decides which thread
+//! continues, and worker threads would not obey it.
 //!
-//! The statement's tasks run while it would otherwise wait for its workers ([`turn`]).
+//! The statement's tasks run at the points where it would otherwise wait for its workers ([`turn`]).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ thread_local! {
     static TASKS: RefCell<Option<Rc<Runtime>>> = const { RefCell::new(None) };
 }
 
-/// Puts the outer statement's tasks back, also behind a panic.
+/// Restores the outer statement's tasks when dropped, also on a panic.
 struct Outer(Option<Rc<Runtime>>);
 
 impl Drop for Outer {
@@ -28,7 +28,7 @@ fn tasks() -> Option<Rc<Runtime>> {
     TASKS.with_borrow(Clone::clone)
 }
 
-/// As [`WorkerPool::run`](super::workers::WorkerPool::run): `drive` gets a handle to spawn on.
+/// Like [`WorkerPool::run`](super::workers::WorkerPool::run): `drive` gets a handle to spawn on.
 ///
 /// # Errors
 /// What `drive` returns.
@@ -40,19 +40,19 @@ pub(super) fn run<T>(drive: impl FnOnce(&Handle) -> Result<T, SqlError>) -> Resu
     drive(runtime.handle())
 }
 
-/// Lets each task of the statement go on until it waits for something; `false` where the statement has workers.
+/// Runs each task of the statement until it waits for something; `false` if the statement has workers.
 pub(super) fn turn() -> bool {
     let Some(tasks) = tasks() else { return false };
     tasks.block_on(tokio::task::yield_now());
     true
 }
 
-/// Lets other sessions go on: no task of the statement could.
+/// Lets other sessions run, because no task of the statement can continue.
 pub(super) fn wait() {
     schedule::wait(Place::Moment);
 }
 
-/// Waits for a task; gives it back where the statement has workers.
+/// Waits for a task; returns it unchanged if the statement has workers.
 pub(super) fn join(job: JoinHandle<()>) -> Result<Result<(), JoinError>, JoinHandle<()>> {
     match tasks() {
         Some(tasks) => Ok(tasks.block_on(job)),

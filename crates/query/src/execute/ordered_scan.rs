@@ -1,13 +1,13 @@
 //! Scans in the order of an index in place of a sort.
 //!
-//! The rule finds a sort over nothing but a scan or a seek, conditions and projections. Where an index of the table has
-//! the order that the sort makes, forward or backward, and all columns that are read, the scan goes over that index and
-//! the sort is left out. A sort that keeps few rows (`TOP`) takes an index too whose rows have to be followed to the
-//! table. A seek keeps its index. Where the rows are locked as they are read, or others are shown behind them, the sort
-//! stays, and the rows come below in its order: as many as are wanted.
+//! The rule finds a sort over nothing but a scan or a seek, conditions and projections. If an index of the table has
+//! the sort's order, forward or backward, and all columns that are read, the scan goes over that index and the sort is
+//! removed. A sort that keeps few rows (`TOP`) also takes an index whose entries have to be followed to the table. A
+//! seek keeps its index. If the rows are locked as they are read, or rows that other transactions are changing are
+//! output after them, the sort stays, and the rows below come in its order: as many as are wanted.
 //!
-//! Text comes in order where it is sorted by the key of its column's collation: the index has that key. A column that
-//! conditions give one value is in any order.
+//! Text comes in order if it is sorted by the key of its column's collation, because the index has that key. A column
+//! that conditions fix to one value is in any order.
 
 use std::sync::Arc;
 
@@ -39,10 +39,10 @@ use crate::access_path::{AccessPath, JoinedColumn, KeyForm, SeekPath, is_one_val
 use crate::binder::has_sort_key;
 use crate::wrap::external;
 
-/// The most rows of a `TOP` that are followed one by one to a table.
+/// The most rows of a `TOP` that are looked up one by one in a table.
 const FOLLOWED_ROWS_MAX: usize = 1000;
 
-/// Puts scans in the order of an index in the place of sorts.
+/// Replaces sorts by scans in the order of an index.
 #[derive(Debug, Default)]
 pub struct OrderedScanRule;
 
@@ -73,7 +73,7 @@ impl PhysicalOptimizerRule for OrderedScanRule {
     }
 }
 
-/// What gives the rows of a sort in its order without sorting them.
+/// A plan that gives the rows of a sort in its order without sorting them.
 fn without_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if source_below(sort.input()).is_none() {
         return Ok(None);
@@ -85,8 +85,8 @@ fn without_sort(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     Ok(Some(in_place_of(sort, ordered)))
 }
 
-/// What stands below a sort that keeps the first rows of such as are locked, with rows that come to be locked in the
-/// order of the sort, so that no more are locked than are wanted.
+/// The input of a sort that keeps the first rows and locks them, changed so that rows are locked in the order of the
+/// sort: then no more are locked than are wanted.
 fn first_locked(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let (Some(rows), Some(node)) = (sort.fetch(), locks_below(sort.input())) else { return Ok(None) };
     let Some(locks) = node.downcast_ref::<LockRowsExec>().filter(|locks| !locks.has_limit() && !locks.locks_ranges())
@@ -104,7 +104,7 @@ fn first_locked(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     replaced(sort.input(), node, &locked).map(Some)
 }
 
-/// The same below a sort over rows beside which those are shown that others are changing.
+/// Like [`first_locked`], for a sort over rows that come with those that other transactions are changing.
 fn first_unseen(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(rows) = sort.fetch() else { return Ok(None) };
     let (mut node, mut filter) = (sort.input(), None);
@@ -134,7 +134,7 @@ fn first_unseen(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     replaced(sort.input(), node, &first).map(Some)
 }
 
-/// The table below a sort, and its columns that the sort goes by.
+/// The table below a sort, and its columns that are the sort's keys.
 fn wanted_order(sort: &SortExec) -> Option<(Leaf, Vec<(JoinedColumn, SortOptions)>)> {
     let exprs = sort.expr().iter().map(|part| Some(Arc::clone(&part.expr))).collect();
     let (leaf, columns) = trace(sort.input(), exprs)?;
@@ -142,8 +142,8 @@ fn wanted_order(sort: &SortExec) -> Option<(Leaf, Vec<(JoinedColumn, SortOptions
     Some((leaf, wanted.collect::<Option<Vec<_>>>()?))
 }
 
-/// A seek that fits and gives the rows of `leaf` in an order of which the first `rows` are wanted; `None` if no index
-/// does.
+/// A seek that fits and gives the rows of `leaf` in an order, of which the first `rows` are wanted; `None` if no index
+/// has this order.
 fn seek_in_order(
     leaf: &Leaf,
     wanted: &[(JoinedColumn, SortOptions)],
@@ -170,12 +170,12 @@ fn seek_in_order(
     Ok(None)
 }
 
-/// Whether a seek gives its rows in one stream: several trees have each an order of their own.
+/// Whether a seek gives its rows in one stream: each of several trees has an order of its own.
 fn is_one_stream(seek: &SeekExec) -> bool {
     seek.properties().output_partitioning().partition_count() == 1
 }
 
-/// The operator that locks rows, below nodes that give each of its rows once.
+/// The operator that locks rows, below nodes that pass each of its rows on once.
 fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let is_passed = plan.is::<ProjectionExec>() || plan.is::<CooperativeExec>() || spreads_or_gathers(plan);
     match plan.is::<LockRowsExec>() {
@@ -185,8 +185,8 @@ fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
     }
 }
 
-/// All of an index in the place of a scan; `None` if a hint is against it, or it lacks columns and not only a few rows
-/// are wanted.
+/// A seek of a whole index instead of a scan. `None` if a hint forbids it, or if the index lacks columns and more than
+/// a few rows are wanted.
 fn whole_path(leaf: &Leaf, at: usize, keeps_few: bool) -> Result<Option<Arc<SeekPath>>> {
     let Some(scan) = leaf.plan.downcast_ref::<ScanExec>().filter(|_| leaf.table.hint().lets_read_all(at)) else {
         return Ok(None);
@@ -195,7 +195,7 @@ fn whole_path(leaf: &Leaf, at: usize, keeps_few: bool) -> Result<Option<Arc<Seek
     Ok(path.filter(|path| path.covers || keeps_few).map(Arc::new))
 }
 
-/// Which way an index has the rows in an order; `None` if it has not.
+/// The direction in which an index has the rows in an order; `None` if it has not.
 fn direction_of(leaf: &Leaf, index: &Index, wanted: &[(JoinedColumn, SortOptions)]) -> Option<Direction> {
     let table = leaf.table.table();
     let is_fixed = |column: usize| leaf.predicates.iter().any(|predicate| is_one_value(predicate, column, table));
@@ -207,7 +207,7 @@ fn direction_of(leaf: &Leaf, index: &Index, wanted: &[(JoinedColumn, SortOptions
         }
         while parts.next_if(|part| part.column != column.column && is_fixed(part.column)).is_some() {}
         let Some(part) = parts.next() else {
-            // No two rows are alike so far.
+            // No two rows are equal in the columns so far.
             return direction.filter(|_| index.options.is_unique);
         };
         if part.column != column.column || !has_order_of(*column, table) || options.nulls_first == options.descending {
@@ -231,7 +231,7 @@ fn has_order_of(column: JoinedColumn, table: &Table) -> bool {
     }
 }
 
-/// The rows in order, as many as the sort keeps, in as many partitions as it has.
+/// The ordered rows, as many as the sort keeps, in as many partitions as the sort has.
 fn in_place_of(sort: &SortExec, ordered: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let limited: Arc<dyn ExecutionPlan> = match sort.fetch() {
         Some(rows) => Arc::new(LocalLimitExec::new(ordered, rows)),
@@ -243,7 +243,7 @@ fn in_place_of(sort: &SortExec, ordered: Arc<dyn ExecutionPlan>) -> Arc<dyn Exec
     Arc::new(SortPreservingMergeExec::new(sort.expr().clone(), limited).with_fetch(sort.fetch()))
 }
 
-/// Whether a node leaves the order of rows as it is, or gives it up and can be left out.
+/// Whether a node keeps the order of rows, or loses it but can be removed.
 fn is_passed(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<CooperativeExec>() || spreads_or_gathers(plan)
 }
@@ -259,7 +259,7 @@ pub(super) fn has_filter(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<FilterExec>() || plan.children().into_iter().any(has_filter)
 }
 
-/// The scan or seek below nodes that leave the order of rows as it is, or can be left out.
+/// The scan or seek below nodes that keep the order of rows, or can be removed.
 pub(super) fn source_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     if is_source(plan) {
         return Some(plan);
@@ -271,7 +271,7 @@ fn is_source(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<ScanExec>() || plan.is::<SeekExec>()
 }
 
-/// What stands above the scan or seek, above `bottom` in its place; exchanges are left out.
+/// Rebuilds the operators above the scan or seek over `bottom` instead; exchanges are removed.
 pub(super) fn above(plan: &Arc<dyn ExecutionPlan>, bottom: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     if is_source(plan) {
         return Ok(Arc::clone(bottom));

@@ -1,5 +1,5 @@
-//! The account of the thread that runs a statement: it binds, plans, changes rows, sends them and commits. What its
-//! workers do is theirs (`workers`); while it waits for them it has no time of its own.
+//! Times of the thread that runs a statement: it binds, plans, changes rows, sends them and commits. Its workers' time
+//! is counted separately (`workers`). While it waits for them, the thread has no time of its own.
 
 use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
@@ -7,16 +7,17 @@ use std::time::{Duration, Instant};
 use hobt_sync::processor::{self, RunQueueClock};
 use hobt_sync::{WaitType, schedule, waits};
 
-/// Time without the processor in which the client's code took rows: below that it was no wait.
+/// The least time without the processor in the client's code that counts as a wait for the client.
 const SHORTEST_WAIT: Duration = Duration::from_micros(20);
 
 thread_local! {
-    /// What this thread has waited for workers since it began, and how much of its delay on the run queue lies there.
+    /// The time that this thread has waited for workers since its start, and the part of its run-queue delay in those
+    /// waits.
     static FOR_WORKERS: Cell<(Duration, Duration)> = const { Cell::new((Duration::ZERO, Duration::ZERO)) };
     static RUN_QUEUE: OnceCell<Option<RunQueueClock>> = const { OnceCell::new() };
 }
 
-/// Waits by `wait` for workers to do something. Blocks as that does.
+/// Runs `wait`, which waits for workers, and counts its time as such. Blocks as it does.
 pub(super) fn for_workers<T>(wait: impl FnOnce() -> T) -> T {
     let before = Clocks::read();
     let result = wait();
@@ -26,8 +27,8 @@ pub(super) fn for_workers<T>(wait: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Hands something to the client by `send`, whose code may run on this thread: what it computes is processor time of
-/// the statement, and while it does not, it does not take rows. Blocks as that does.
+/// Runs `send`, which hands something to the client, whose code may run on this thread. Its computing is processor time
+/// of the statement; its waiting counts as `ASYNC_NETWORK_IO`. Blocks as it does.
 pub(super) fn for_client<T>(send: impl FnOnce() -> T) -> T {
     let before = Clocks::read();
     let result = send();
@@ -47,7 +48,7 @@ struct Clocks {
     run_queue: Duration,
 }
 
-/// What they show of the time since.
+/// The differences since then.
 struct Passed {
     elapsed: Duration,
     cpu: Duration,
@@ -86,32 +87,32 @@ pub(crate) struct OwnThread {
 pub(crate) struct OwnTime {
     /// By the wall clock.
     pub(crate) elapsed: Duration,
-    /// Of that, what it did not wait for its workers.
+    /// The part of that in which it did not wait for its workers.
     pub(crate) own: Duration,
     /// Processor time.
     pub(crate) cpu: Duration,
 }
 
 impl OwnThread {
-    /// A statement begins on this thread.
+    /// Begins a statement on this thread.
     pub(crate) fn begin() -> OwnThread {
         OwnThread { clocks: Clocks::read(), waited: waits::of_this_thread(), for_workers: FOR_WORKERS.get() }
     }
 
-    /// It ends, on the same thread. What the thread was ready to run and did not is booked as `SOS_SCHEDULER_YIELD`,
-    /// also to the statement's counters if they are still set.
+    /// Ends it, on the same thread. Time for which the thread was ready to run but did not is booked as
+    /// `SOS_SCHEDULER_YIELD`, also to the statement's counters if they are still set.
     pub(crate) fn end(&self) -> OwnTime {
         let Passed { elapsed, cpu, run_queue } = self.clocks.passed();
         let (for_workers, queue_there) = FOR_WORKERS.get();
         let own = elapsed.saturating_sub(for_workers.saturating_sub(self.for_workers.0));
         let waited = waits::of_this_thread().saturating_sub(self.waited);
         let left = own.saturating_sub(cpu + waited);
-        // The delay behind a wake-up is part of the wait already.
+        // The run-queue delay after a wake-up is already part of the wait.
         let queue = run_queue.saturating_sub(queue_there.saturating_sub(self.for_workers.1)).min(left);
         if !queue.is_zero() {
             waits::record(WaitType::SosSchedulerYield, queue, queue);
         }
-        // For the whole instance only: in a statement's own figures it is what the named waits leave.
+        // Booked for the whole instance only: in a statement's own figures it is the remainder after the named waits.
         let _not_the_statement = waits::set_statement_counters(None);
         waits::record(WaitType::Unexplained, left - queue, Duration::ZERO);
         OwnTime { elapsed, own, cpu }

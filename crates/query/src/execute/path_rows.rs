@@ -1,8 +1,8 @@
-//! Rows of a table that others have changed and that a path through one of its indexes leads to, or would lead to by
-//! now.
+//! Rows of a table that other transactions have changed, and that a path through one of its indexes leads to, or would
+//! lead to by now.
 //!
-//! A statement's snapshot shows what had committed. What has happened since, committed or not, is in the versions
-//! beside the pages: of the table's own rows, and of the entries of the index that is read.
+//! A statement's snapshot shows what had committed. Later changes, committed or not, are in the version store: those of
+//! the table's own rows, and those of the entries of the index that is read.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use hobt_types::Value;
 use crate::access_path::{AccessPath, SeekPath};
 use crate::source::HeapTable;
 
-/// A path to a table's rows, and what a snapshot does not see of them.
+/// A path to a table's rows, and the changes that a snapshot does not see.
 pub(super) struct PathRows {
     table: Arc<HeapTable>,
     path: AccessPath,
     stores: Vec<RowStore>,
-    /// `None` where everything that stands is seen.
+    /// `None` if all current rows are visible.
     view: Option<Arc<Snapshot>>,
 }
 
 impl PathRows {
-    /// For who sees `view` of a table that he reaches by `path`.
+    /// For a reader with the snapshot `view` that reaches the table's rows by `path`.
     ///
     /// # Errors
     /// The table cannot be opened.
@@ -57,7 +57,7 @@ impl PathRows {
         &self.path
     }
 
-    /// Whether somebody who is not seen has changed a row, and the change stands.
+    /// Whether a row was changed by a transaction that the snapshot does not see, and the change was not rolled back.
     pub(super) fn is_changed(&self, at: &RowAt) -> bool {
         let Some(view) = &self.view else { return false };
         let hobt = self.stores[at.partition()].hobt();
@@ -68,7 +68,7 @@ impl PathRows {
         }
     }
 
-    /// Where a row went that has left its place.
+    /// The current position of a row that has moved.
     pub(super) fn moved_to(&self, at: &RowAt) -> Option<RowAt> {
         let RowAt::Heap { partition, page, slot } = at else { return None };
         let hobt = self.stores[*partition].hobt();
@@ -76,13 +76,13 @@ impl PathRows {
         Some(RowAt::Heap { partition: *partition, page, slot })
     }
 
-    /// The values of a row as they stand; `None` if it is gone.
+    /// The current values of a row; `None` if it is gone.
     pub(super) fn values(&self, at: &RowAt) -> Result<Option<Vec<Value>>, SqlError> {
         current_row(self.table(), &self.stores, at).map_err(|error| self.table.sql_error(error))
     }
 
-    /// The path where it leads through another index than the one that has the rows: its entries come and go apart from
-    /// them.
+    /// The path, if it goes through a nonclustered index: its entries are inserted and deleted separately from the
+    /// rows.
     pub(super) fn by_entries(&self) -> Option<&SeekPath> {
         match &self.path {
             AccessPath::Seek(path) if self.table().indexes[path.index].kind == IndexKind::Nonclustered => Some(path),
@@ -90,7 +90,8 @@ impl PathRows {
         }
     }
 
-    /// Where rows are that have come into the path since the snapshot, or are about to. A row may be named twice.
+    /// Positions of rows that were inserted into the path since the snapshot, or are being inserted. A row may be named
+    /// twice.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -98,9 +99,9 @@ impl PathRows {
         self.unseen(true)
     }
 
-    /// Where rows are to which the path leads or would lead, and that somebody who is not seen has changed or is about
-    /// to. Of a path by entries those to which entries have come to lead; behind the entries that are seen the rows
-    /// have to be asked for one by one.
+    /// Positions of rows that the path leads to, or would lead to, and that a transaction invisible to the snapshot has
+    /// changed or is changing. For a path by entries these are only the rows that new entries lead to; the rows of
+    /// visible entries have to be checked one by one.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -142,9 +143,9 @@ impl PathRows {
         Ok(rows)
     }
 
-    /// Adds the rows to which entries of a range of an index lead that are not those to which the snapshot's lead: an
-    /// entry has come, or it leads elsewhere. A unique index keeps the entry of a key whose row goes to another place,
-    /// or is deleted and inserted anew.
+    /// Adds the rows that entries of an index range lead to now, if the snapshot's entries lead elsewhere or are
+    /// missing. A unique index keeps the entry of a key whose row moves to another position, or is deleted and inserted
+    /// again.
     fn come_by_entries(
         &self,
         path: &SeekPath,
@@ -155,7 +156,7 @@ impl PathRows {
         let view = self.view.as_deref().expect("a path that shows all that stands is not asked");
         for (key, before) in index.unseen_keys(range, view) {
             let led_to = match &before {
-                // What stands there, if anything does, is what the snapshot sees.
+                // The current entry, if there is one, is the one that the snapshot sees.
                 Before::Present => continue,
                 Before::Absent => None,
                 Before::Row(entry) => {
@@ -181,7 +182,7 @@ impl PathRows {
         Ok(())
     }
 
-    /// The row of the table to which an entry of an index refers; `None` if the entry is gone.
+    /// The row of the table that an entry of an index refers to; `None` if the entry is gone.
     fn row_of_entry(
         &self,
         path: &SeekPath,
@@ -198,11 +199,11 @@ impl PathRows {
     }
 }
 
-/// A row to which a path leads, and to which it did not lead for the snapshot.
+/// A row that a path leads to now but did not for the snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct CameIn {
     pub(super) at: RowAt,
-    /// The row to which that entry of a unique index leads for the snapshot.
+    /// For a unique index, the row that the entry leads to for the snapshot.
     pub(super) instead_of: Option<RowAt>,
 }
 
@@ -212,8 +213,8 @@ impl CameIn {
     }
 }
 
-/// To which row of a table the entry in a slot of an index's leaf refers. The entry is in the index's partition
-/// `partition`, `stores` are the table's heaps or trees, and `key` is room for a key.
+/// The row of a table that an entry of an index leaf refers to, by its slot. The entry is in the index's partition
+/// `partition`, `stores` are the table's heaps or trees, and `key` is a buffer for a key.
 ///
 /// # Errors
 /// The entry refers to nothing.
@@ -227,7 +228,7 @@ pub(super) fn reference(
     reference_of(leaf, stores, partition, &|column| page.value(column, slot), key)
 }
 
-/// The row to which an entry with these values refers; see [`reference`].
+/// The row that an entry with these values refers to; see [`reference`].
 fn reference_of<'e>(
     leaf: &IndexLeaf,
     stores: &[RowStore],

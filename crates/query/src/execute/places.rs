@@ -1,5 +1,4 @@
-//! Where the rows lie that a statement changes, as the first column of its plan says it, and how a scan or seek says
-//! it.
+//! The position column of plans: the first column of a plan that changes rows, and the one that a scan or seek makes.
 
 use std::sync::Arc;
 
@@ -15,20 +14,20 @@ use super::scan_exec::array_of;
 use crate::source::place_type;
 use crate::wrap::external;
 
-/// The places of a batch's rows.
+/// The positions of a batch's rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Places<'b> {
-    /// Of a heap.
+    /// In a heap.
     Numbers(&'b Decimal128Array),
-    /// Of a clustered index.
+    /// In a clustered index.
     Keys(&'b BinaryViewArray),
 }
 
 impl<'b> Places<'b> {
-    /// The places in a batch's first column.
+    /// The positions in a batch's first column.
     ///
     /// # Errors
-    /// It has none.
+    /// It is not a position column.
     pub(super) fn of(batch: &'b RecordBatch) -> Result<Places<'b>, SqlError> {
         let column = batch.columns().first();
         let numbers = column.and_then(|column| column.as_primitive_opt::<Decimal128Type>()).map(Places::Numbers);
@@ -36,7 +35,7 @@ impl<'b> Places<'b> {
         places.ok_or_else(|| SqlError::internal("rows to change without their places"))
     }
 
-    /// How many rows lie nowhere.
+    /// How many rows have no position.
     pub(super) fn null_count(&self) -> usize {
         match self {
             Places::Numbers(numbers) => numbers.null_count(),
@@ -44,7 +43,7 @@ impl<'b> Places<'b> {
         }
     }
 
-    /// Whether a row lies anywhere.
+    /// Whether a row has a position.
     pub(super) fn is_somewhere(&self, row: usize) -> bool {
         match self {
             Places::Numbers(numbers) => numbers.is_valid(row),
@@ -52,10 +51,10 @@ impl<'b> Places<'b> {
         }
     }
 
-    /// The place of a row, if it lies anywhere.
+    /// The position of a row, if it has one.
     ///
     /// # Errors
-    /// It is none.
+    /// The value is not a position.
     pub(super) fn place(&self, row: usize) -> Result<Option<RowAt>, SqlError> {
         if !self.is_somewhere(row) {
             return Ok(None);
@@ -75,7 +74,7 @@ impl<'b> Places<'b> {
     /// The partition and the key of a clustered index's row.
     ///
     /// # Errors
-    /// It is none, or lies nowhere.
+    /// It is not such a row, or has no position.
     pub(super) fn key(&self, row: usize) -> Result<(usize, &'b [u8]), SqlError> {
         let Places::Keys(keys) = self else { return Err(nowhere()) };
         let place = keys.is_valid(row).then(|| keys.value(row)).ok_or_else(nowhere)?;
@@ -86,7 +85,7 @@ impl<'b> Places<'b> {
     /// The partition of a row.
     ///
     /// # Errors
-    /// It lies nowhere.
+    /// It has no position.
     pub(super) fn partition(&self, row: usize) -> Result<usize, SqlError> {
         match self {
             Places::Numbers(_) => self.of_heap(row).map(|place| place.partition as usize),
@@ -94,34 +93,34 @@ impl<'b> Places<'b> {
         }
     }
 
-    /// The place of a heap's row.
+    /// The position of a heap's row.
     ///
     /// # Errors
-    /// It is none, or lies nowhere.
+    /// It is not such a row, or has no position.
     pub(super) fn of_heap(&self, row: usize) -> Result<RowPlace, SqlError> {
         let Places::Numbers(numbers) = self else { return Err(nowhere()) };
         numbers.is_valid(row).then(|| RowPlace::of_number(numbers.value(row))).ok_or_else(nowhere)
     }
 
-    /// Where a row is, for who changes it.
+    /// The position of a row to be changed.
     ///
     /// # Errors
-    /// It lies nowhere.
+    /// It has no position.
     pub(super) fn row(&self, row: usize) -> Result<RowAt, SqlError> {
         self.place(row)?.ok_or_else(nowhere)
     }
 }
 
-/// The places of a batch's rows while it is made.
+/// Collects the positions of a batch's rows.
 pub(super) enum PlaceBuilder {
-    /// Of a heap.
+    /// In a heap.
     Numbers(PlaceVector),
-    /// Of a clustered index.
+    /// In a clustered index.
     Keys(KeyPlaces),
 }
 
 impl PlaceBuilder {
-    /// None yet, of rows of `table`.
+    /// An empty builder for rows of `table`.
     pub(super) fn of(table: &Table) -> PlaceBuilder {
         match table.is_clustered() {
             true => PlaceBuilder::Keys(KeyPlaces::new(0)),
@@ -129,10 +128,10 @@ impl PlaceBuilder {
         }
     }
 
-    /// Those that there are, as a column; behind it there are none.
+    /// The positions collected, as a column; the builder is empty afterwards.
     ///
     /// # Errors
-    /// What Arrow returns.
+    /// Arrow's errors.
     pub(super) fn take(&mut self, table: &Table) -> PlanResult<ArrayRef> {
         match self {
             PlaceBuilder::Numbers(places) => number_array(table, std::mem::take(&mut places.numbers)),
@@ -144,16 +143,16 @@ impl PlaceBuilder {
     }
 }
 
-/// Places in a heap, by their numbers.
+/// Positions in a heap as an array of their numbers.
 fn number_array(table: &Table, numbers: Vec<i128>) -> PlanResult<ArrayRef> {
     let numbers = Decimal128Array::new(numbers.into(), None);
     Ok(Arc::new(numbers.with_precision_and_scale(place_type(table).precision(), 0)?))
 }
 
-/// Where one row of a table lies, as a scan says it.
+/// The position of one row as a column of a scan.
 ///
 /// # Errors
-/// What Arrow returns.
+/// Arrow's errors.
 pub(super) fn place_array(table: &Table, at: &RowAt) -> PlanResult<ArrayRef> {
     let narrow = |partition: usize| u32::try_from(partition).expect("at most 15,000 partitions");
     match at {

@@ -1,4 +1,4 @@
-//! What each worker of each operator that keeps count has done: what `sys.dm_exec_query_profiles` shows.
+//! Counters of each worker of each operator that keeps them, for `sys.dm_exec_query_profiles`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::source::HeapTable;
 /// One operator of a running or finished statement.
 #[derive(Debug)]
 pub struct OperatorProfile {
-    /// The operator's name, as SQL Server calls it: `Table Scan`.
+    /// SQL Server's name for the operator: `Table Scan`.
     pub operator: &'static str,
     /// The table's database.
     pub database: DatabaseId,
@@ -24,28 +24,28 @@ pub struct OperatorProfile {
     pub object: ObjectId,
     /// Its name.
     pub table: String,
-    /// The index that it reads; 0 for a heap.
+    /// The id of the index that it reads; 0 for a heap.
     pub index_id: IndexId,
-    /// Rows that were expected of all workers together, if anybody knew.
+    /// The estimated rows of all workers together, if there is an estimate.
     pub estimated_rows: Option<u64>,
-    /// What its plan says of it.
+    /// Where the plan shows it.
     pub mark: NodeMark,
-    /// Whether its workers count their reads.
+    /// Whether its workers' page reads are counted one by one.
     counts_reads: bool,
     workers: Vec<Counters>,
     filters: Mutex<Vec<Arc<FilterCounts>>>,
 }
 
-/// What one worker of an operator has done so far.
+/// The counters of one worker of an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WorkerProfile {
-    /// Rows that it has given out, or looked at if it aggregates them.
+    /// Rows that it has given, or read if it aggregates them.
     pub rows: u64,
-    /// Rows that it has looked at.
+    /// Rows that it has read.
     pub rows_read: u64,
     /// Page ranges that it took.
     pub grants: u64,
-    /// Pages that it has read; `None` if they are counted for the table alone.
+    /// Pages that it has read; `None` if they are counted only for the table.
     pub reads: Option<WorkerReads>,
     /// Processor time; zero if it is not measured.
     pub cpu: Duration,
@@ -53,24 +53,24 @@ pub struct WorkerProfile {
     pub elapsed: Duration,
 }
 
-/// What a filter that was pushed down to an operator has left out.
+/// The rows and pages that a pushed filter has left out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilterProfile {
     /// What it compares: a column's name.
     pub name: String,
-    /// Whether a join above made it; else it is a condition of the statement.
+    /// Whether a join above made it; otherwise it is a condition of the statement.
     pub is_of_join: bool,
-    /// How it tells what is wanted: `range`, `bitmap`, `Bloom`, `empty`; `None` if its keys never came.
+    /// The kind of its key set: `range`, `bitmap`, `Bloom`, `empty`; `None` if its keys were never complete.
     pub kind: Option<&'static str>,
-    /// Rows that it has left out, of pages that were read.
+    /// Rows left out from pages that were read.
     pub rows: u64,
-    /// Pages of whose rows it has left the last ones out.
+    /// Pages of which it left out the last remaining rows.
     pub pages: u64,
-    /// Pages that were not read for it.
+    /// Pages that were not read because of it.
     pub skipped_pages: u64,
 }
 
-/// Written by one worker, read by anybody.
+/// Written by one worker, read by any thread.
 #[derive(Debug, Default)]
 struct Counters {
     rows: AtomicU64,
@@ -100,25 +100,25 @@ impl OperatorProfile {
         }
     }
 
-    /// The same, whose workers count their reads.
+    /// Makes it show its workers' page reads.
     #[must_use]
     pub(crate) fn counting_reads(self) -> OperatorProfile {
         OperatorProfile { counts_reads: true, ..self }
     }
 
-    /// The same, of which somebody expects so many rows.
+    /// Sets the estimated rows of all workers together.
     #[must_use]
     pub(crate) fn estimated(self, rows: u64) -> OperatorProfile {
         OperatorProfile { estimated_rows: Some(rows), ..self }
     }
 
-    /// The same, of which its plan speaks by this mark.
+    /// Sets where the plan shows it.
     #[must_use]
     pub(crate) fn marked(self, mark: &NodeMark) -> OperatorProfile {
         OperatorProfile { mark: mark.clone(), ..self }
     }
 
-    /// The counters of the filter at this place, a join's or a condition's, which compares what is called so.
+    /// The counters of the filter at this position, a join's or a condition's; `name` is what it compares.
     pub(super) fn filter(&self, place: usize, name: &str, is_of_join: bool) -> Arc<FilterCounts> {
         let mut filters = self.filters.lock();
         while filters.len() <= place {
@@ -128,7 +128,7 @@ impl OperatorProfile {
         Arc::clone(&filters[place])
     }
 
-    /// What each filter that was pushed down to it has left out.
+    /// The counters of each filter that was pushed down to it.
     pub fn filters(&self) -> Vec<FilterProfile> {
         let of = |counts: &Arc<FilterCounts>| FilterProfile {
             name: counts.name.clone(),
@@ -141,20 +141,20 @@ impl OperatorProfile {
         self.filters.lock().iter().map(of).collect()
     }
 
-    /// Sets what a worker has done so far that does not count its reads.
+    /// Sets the counters of a worker whose page reads are not counted.
     pub(crate) fn set(&self, worker: usize, rows: u64, grants: u64) {
         self.workers[worker].rows.store(rows, Ordering::Relaxed);
         self.workers[worker].rows_read.store(rows, Ordering::Relaxed);
         self.workers[worker].grants.store(grants, Ordering::Relaxed);
     }
 
-    /// The same of one that has given out and looked at so many rows.
+    /// Like [`OperatorProfile::set`], for a worker that has given and read these numbers of rows.
     pub(super) fn set_read(&self, worker: usize, (given, read): (u64, u64), grants: u64) {
         self.set(worker, read, grants);
         self.set_given(worker, given);
     }
 
-    /// Sets what a scan's worker has done so far.
+    /// Sets the counters of a scan's worker.
     pub(crate) fn set_scanned(&self, worker: usize, scanned: &ScanWorker) {
         let WorkerProgress { rows, grants, reads } = scanned.progress();
         self.set(worker, rows, grants);
@@ -164,12 +164,12 @@ impl OperatorProfile {
         counters.read_ahead_reads.store(reads.read_ahead, Ordering::Relaxed);
     }
 
-    /// The same of a worker that leaves rows out: it has given out so many.
+    /// Sets the rows given by a worker that leaves rows out, after its other counters.
     pub(super) fn set_given(&self, worker: usize, rows: u64) {
         self.workers[worker].rows.store(rows, Ordering::Relaxed);
     }
 
-    /// What each worker has done.
+    /// The counters of each worker.
     pub fn workers(&self) -> Vec<WorkerProfile> {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let worker = |counters: &Counters| WorkerProfile {
@@ -193,19 +193,19 @@ impl OperatorProfile {
 pub(super) struct WorkerClock {
     profile: Arc<OperatorProfile>,
     worker: usize,
-    /// When it began.
+    /// When it began first.
     since: Option<Instant>,
-    /// The thread's processor time up to which it was added; `None` between two steps.
+    /// The thread's processor time at the last addition; `None` between two steps.
     cpu_before: Option<Duration>,
 }
 
 impl WorkerClock {
-    /// A worker that has not begun.
+    /// For a worker that has not begun.
     pub(super) fn new(profile: &Arc<OperatorProfile>, worker: usize) -> WorkerClock {
         WorkerClock { profile: Arc::clone(profile), worker, since: None, cpu_before: None }
     }
 
-    /// The worker begins a step of the operator's work.
+    /// Begins a step of the worker.
     pub(super) fn begin(&mut self) {
         if hobt_sync::accounting() {
             self.since.get_or_insert_with(Instant::now);
@@ -213,7 +213,7 @@ impl WorkerClock {
         }
     }
 
-    /// Adds what the step has taken so far.
+    /// Adds the time of the step so far.
     pub(super) fn lap(&mut self) {
         let (Some(since), Some(before)) = (self.since, self.cpu_before) else { return };
         let now = processor::thread_cpu_time();
@@ -223,7 +223,7 @@ impl WorkerClock {
         counters.elapsed_ns.store(nanoseconds(since.elapsed()), Ordering::Relaxed);
     }
 
-    /// The step is over; the next may be another thread's.
+    /// Ends the step; the next may be on another thread.
     pub(super) fn end(&mut self) {
         self.lap();
         self.cpu_before = None;

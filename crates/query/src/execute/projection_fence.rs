@@ -1,11 +1,11 @@
 //! Keeps projections above merge joins.
 //!
-//! DataFusion's merge join lets a projection through to its sides and keeps the places of its further condition's
-//! columns, which then are those of others. It also takes a column behind those of the left side for one of the right
-//! side, where a semi join may have no such.
+//! DataFusion's merge join lets a projection through to its sides but keeps the column positions of its filter, which
+//! then refer to other columns. It also takes a column behind those of the left side for one of the right side; a semi
+//! join may not have such a column.
 //!
-//! So each merge join has a fence about it while projections are pushed down. What is not read has been left out long
-//! before, in the logical plan.
+//! So each merge join is wrapped in a fence while projections are pushed down. Columns that are not read have been
+//! removed long before, in the logical plan.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 
 use super::inputs::{passes_on, without_expressions};
 
-/// A rule that may push projections down, for plans with merge joins too.
+/// A rule that pushes projections down, made safe for plans with merge joins.
 #[derive(Debug)]
 pub struct FencedProjectionRule {
     pushes: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
 }
 
 impl FencedProjectionRule {
-    /// The rule, and what must not take a projection in as it is.
+    /// Wraps the rule `pushes`.
     pub fn around(pushes: Arc<dyn PhysicalOptimizerRule + Send + Sync>) -> FencedProjectionRule {
         FencedProjectionRule { pushes }
     }
@@ -59,7 +59,7 @@ impl PhysicalOptimizerRule for FencedProjectionRule {
     }
 }
 
-/// Stands above what is fenced, and swaps places with no projection.
+/// Stands above a merge join, and lets no projection through.
 #[derive(Debug)]
 struct FenceExec {
     fenced: Arc<dyn ExecutionPlan>,

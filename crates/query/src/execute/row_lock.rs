@@ -1,4 +1,4 @@
-//! Locks of rows that a statement has found or is about to load.
+//! Locks on rows that a statement has found and will change.
 
 use arrow::array::RecordBatch;
 use hobt_base::{SessionId, SqlError, number};
@@ -15,10 +15,10 @@ use super::unseen_rows::UnseenRows;
 pub struct FoundRows(Vec<RowAt>);
 
 impl FoundRows {
-    /// Those of batches of [`super::ChangedRows`] or [`super::MergedRows`]; a row that lies nowhere is new.
+    /// The rows of batches of [`super::ChangedRows`] or [`super::MergedRows`]; a row without a position is new.
     ///
     /// # Errors
-    /// Rows without their places.
+    /// The rows have no position column.
     pub fn of<'r>(batches: impl IntoIterator<Item = &'r RecordBatch>) -> Result<FoundRows, SqlError> {
         let mut rows = Vec::new();
         for batch in batches {
@@ -27,12 +27,12 @@ impl FoundRows {
                 rows.push(places.row(row)?);
             }
         }
-        // Two statements that change the same rows wait one for the other, not both.
+        // In one order, so that two statements that change the same rows do not wait for each other.
         rows.sort_unstable();
         Ok(FoundRows(rows))
     }
 
-    /// These and others.
+    /// These rows and `others`.
     #[must_use]
     pub fn and(self, others: &[RowAt]) -> FoundRows {
         let mut rows = self.0;
@@ -42,7 +42,8 @@ impl FoundRows {
         FoundRows(rows)
     }
 
-    /// Those of them, and of some others of which the query's result depends, that others are changing.
+    /// Those of them, and of `idle` (other rows that the query's result depends on), that other transactions are
+    /// changing.
     pub fn unseen(&self, idle: &[RowAt], unseen: &UnseenRows) -> Vec<RowAt> {
         match unseen.is_watched() {
             true => self.0.iter().chain(idle).filter(|row| unseen.has_met(row)).cloned().collect(),
@@ -50,8 +51,7 @@ impl FoundRows {
         }
     }
 
-    /// Locks them to be changed, and notes in `taken` what that took. Blocks. Nothing is locked where the table is
-    /// locked as a whole.
+    /// Locks them exclusively, and notes the locks in `taken`. Blocks. Locks nothing if the table is locked as a whole.
     ///
     /// # Errors
     /// 1205, 1222, 3617.
@@ -72,13 +72,13 @@ impl FoundRows {
         Ok(())
     }
 
-    /// Whether one of them was changed by somebody whom the statement does not see.
+    /// Whether one of them was changed by a transaction that the statement does not see.
     pub fn is_any_changed(&self, run: &StatementRun, target: &WriteTarget) -> bool {
         run.context.view().is_some_and(|view| self.0.iter().any(|row| target.writer().is_changed(row, &view)))
     }
 }
 
-/// A lock that was not granted, as the user of a session sees it.
+/// The error for the user of a session if a lock was not granted.
 pub fn lock_error(session: SessionId, error: LockError) -> SqlError {
     match error {
         LockError::Cancelled => SqlError::cancelled(),

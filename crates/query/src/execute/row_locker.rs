@@ -1,5 +1,5 @@
-//! A table's rows locked one by one as they are read, and read again where somebody has changed them; and those that
-//! others have put there meanwhile.
+//! Locks a table's rows one by one as they are read, and reads them again if another transaction has changed them. Also
+//! finds the rows that other transactions have inserted meanwhile.
 
 use hobt_sync::planted::{self, Bug};
 use std::collections::HashSet;
@@ -19,32 +19,32 @@ use super::statement::StatementRun;
 use crate::access_path::AccessPath;
 use crate::source::{HeapTable, RowReading};
 
-/// What locks a table's rows, and reads them again.
+/// Locks a table's rows, and reads them again.
 pub(super) struct RowLocker {
     table: Arc<HeapTable>,
     run: Arc<StatementRun>,
     reading: RowReading,
     rows: PathRows,
-    /// `None` where the table is locked as a whole.
+    /// `None` if the table is locked as a whole.
     locks: Option<Arc<RowLocks>>,
-    /// Rows that were not as they were seen: where they lie by now. The path may come to a row by more than one way.
+    /// Current positions of rows that had changed since they were read. The path may reach a row more than once.
     met: HashSet<RowAt>,
-    /// Rows that were gone when their turn came. They may come back.
+    /// Rows that were gone when they were to be locked. They may come back.
     gone: HashSet<RowAt>,
-    /// Where rows were seen that had changed when their turn came, if locks are not kept. A unique key that led there
-    /// may lead to another row by now.
+    /// Old positions of rows that had changed when they were to be locked, if locks are not kept. A unique key that led
+    /// there may lead to another row by now.
     changed: HashSet<RowAt>,
 }
 
-/// What becomes of a row.
+/// The result for a row.
 pub(super) enum Locked {
-    /// It is as it was seen.
+    /// It is unchanged.
     AsSeen,
-    /// Another transaction has it locked, or it was shown before.
+    /// Another transaction has locked it, or it has been output before.
     LeftOut,
-    /// It is gone. `waited`: a transaction that had it locked was waited for, and may have put it elsewhere meanwhile.
+    /// It is gone. `waited`: a transaction that had locked it was waited for, and may have moved it meanwhile.
     Gone { waited: bool },
-    /// It has these values now, and lies there.
+    /// Its current values and position.
     Changed(Vec<Value>, RowAt),
 }
 
@@ -59,7 +59,7 @@ impl RowLocker {
         reading: RowReading,
         path: &AccessPath,
     ) -> Result<RowLocker, SqlError> {
-        // Of the same moment as the scan's, or older: then a row is looked at once more for nothing.
+        // As old as the scan's snapshot, or older; then a row may be read again without need.
         let rows = PathRows::new(table, path, run.context.view())?;
         let hobt = rows.stores()[0].hobt();
         let locks = run.context.row_locks(hobt.storage().database_tag(), hobt.id());
@@ -73,8 +73,8 @@ impl RowLocker {
         self.table.table()
     }
 
-    /// Locks the ranges that are read, if no row may come into them: every key in them, and the first behind. Looks
-    /// again until it meets no key that it has not locked; who puts one there meanwhile is waited for.
+    /// Locks the ranges that are read, if no row may be inserted into them: every key in them, and the first one after.
+    /// Repeats until it meets no key that it has not locked; a transaction that inserts one meanwhile is waited for.
     ///
     /// # Errors
     /// 1205, 1222, 3617; a page is damaged or cannot be read.
@@ -129,12 +129,13 @@ impl RowLocker {
         }
     }
 
-    /// Whether a row that does not fulfil the conditions as it was seen is to be looked at: somebody is changing it.
+    /// Whether a row that did not fulfil the conditions must be read again, because another transaction is changing it.
     pub(super) fn may_come_to_be_wanted(&self, at: &RowAt) -> bool {
         !self.reading.skips_locked && !self.reading.is_of_snapshot && self.rows.is_changed(at)
     }
 
-    /// Locks a row, waiting for those in the way, and says whether there were any; `None` if it is to be left out.
+    /// Locks a row and waits for conflicting locks. Returns whether there were any; `None` if the row is to be left
+    /// out.
     fn lock(&self, at: &RowAt, taken: &mut Vec<LockResource>) -> Result<Option<bool>, SqlError> {
         let Some(locks) = &self.locks else { return Ok(Some(false)) };
         let hobt = self.rows.stores()[at.partition()].hobt().id();
@@ -149,8 +150,8 @@ impl RowLocker {
         Ok(Some(true))
     }
 
-    /// Locks a row, and looks at it again if somebody has changed it. What `taken` has is to be released, unless it is
-    /// kept.
+    /// Locks a row, and reads it again if another transaction has changed it. The caller passes `taken` to
+    /// [`RowLocker::done`], which releases the locks unless the row is output and its locks are kept.
     pub(super) fn row(&mut self, mut at: RowAt, taken: &mut Vec<LockResource>) -> Result<Locked, SqlError> {
         if !self.reading.is_kept && self.reading.mode == LockMode::Shared && !self.rows.is_changed(&at) {
             return Ok(Locked::AsSeen);
@@ -183,12 +184,12 @@ impl RowLocker {
         }
     }
 
-    /// The values of a row as they stand; `None` if it is gone.
+    /// The current values of a row; `None` if it is gone.
     pub(super) fn values(&self, at: &RowAt) -> Result<Option<Vec<Value>>, SqlError> {
         self.rows.values(at)
     }
 
-    /// The row is shown, or not: its lock stays, or goes.
+    /// Called when a row has been output, or not: its lock is kept or released.
     pub(super) fn done(&self, is_shown: bool, taken: &[LockResource]) {
         let Some(locks) = &self.locks else { return };
         if is_shown && self.reading.is_kept && !planted::has(Bug::ReadLocksReleased) {
@@ -198,9 +199,9 @@ impl RowLocker {
         }
     }
 
-    /// Where rows are that have come into the path since the snapshot, or are about to, or have come back. Where no
-    /// locks are kept, a row that took over a unique key is left out if the row that had the key before was shown with
-    /// it: a unique key gives one row.
+    /// Positions of rows that were inserted into the path since the snapshot, are being inserted, or have come back. If
+    /// locks are not kept, a row that took over a unique key is left out if the key's earlier row was output: a unique
+    /// key gives one row.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -220,7 +221,7 @@ impl RowLocker {
         Ok(rows)
     }
 
-    /// Whether a row was not as it was seen, and was shown, or looked at, as it is.
+    /// Whether a row had changed since it was read, and was output or read again in its current state.
     pub(super) fn has_met(&self, at: &RowAt) -> bool {
         self.met.contains(at)
     }

@@ -1,4 +1,4 @@
-//! What a table's definition says of each of its rows: computed columns that are stored, and `CHECK` constraints.
+//! The rules of a table for each of its rows: computed columns that are stored, and `CHECK` constraints.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::wrap::sql_error_of;
 /// A computed column that is stored.
 #[derive(Clone, Debug)]
 pub struct ComputedRule {
-    /// Its place in the table.
+    /// Its position in the table.
     pub column: usize,
     /// Its value, over the table's columns, in its own type.
     pub value: Arc<dyn PhysicalExpr>,
@@ -27,26 +27,26 @@ pub struct CheckRule {
     pub name: String,
     /// The condition over the table's columns.
     pub condition: Arc<dyn PhysicalExpr>,
-    /// The columns that it reads, by their places.
+    /// The columns that it reads, by their positions.
     pub reads: Vec<usize>,
 }
 
-/// The values of foreign keys that rows bring: for each key its columns in their order, batch by batch.
+/// The foreign key values of new rows: for each key its columns in their order, batch by batch.
 #[derive(Debug)]
 pub struct NewKeys {
-    /// The places of each key's columns.
+    /// The positions of each key's columns.
     pub keys: Vec<Vec<usize>>,
     taken: Mutex<Vec<Vec<Vec<ArrayRef>>>>,
 }
 
 impl NewKeys {
-    /// None yet, of keys over these columns.
+    /// No values yet, for keys over these columns.
     pub fn new(keys: Vec<Vec<usize>>) -> NewKeys {
         let taken = Mutex::new(keys.iter().map(|_| Vec::new()).collect());
         NewKeys { keys, taken }
     }
 
-    /// Takes what has come of a key so far.
+    /// Takes the values of a key collected so far.
     pub fn take(&self, key: usize) -> Vec<Vec<ArrayRef>> {
         self.taken.lock().get_mut(key).map(std::mem::take).unwrap_or_default()
     }
@@ -70,12 +70,12 @@ pub struct RowRules {
     pub computed: Vec<ComputedRule>,
     /// Constraints.
     pub checks: Vec<CheckRule>,
-    /// Where the values of foreign keys go, if there are some.
+    /// Collects the values of foreign keys, if there are any.
     pub new_keys: Option<Arc<NewKeys>>,
 }
 
 impl RowRules {
-    /// Whether the table says nothing of its rows.
+    /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.computed.is_empty() && self.checks.is_empty() && self.new_keys.is_none()
     }
@@ -86,13 +86,13 @@ impl RowRules {
             .map_err(|error| SqlError::internal(error.to_string()))
     }
 
-    /// The values of the computed columns, by their places.
+    /// The values of the computed columns, by their positions.
     pub(super) fn computed(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<(usize, ArrayRef)>, SqlError> {
         if self.computed.is_empty() {
             return Ok(Vec::new());
         }
         let mut columns = columns.to_vec();
-        // What the columns are now is not what they will be, and no expression reads them.
+        // The computed columns still have old values. No expression reads them.
         for rule in &self.computed {
             columns[rule.column] = arrow::array::new_null_array(self.schema.field(rule.column).data_type(), rows);
         }
@@ -104,14 +104,14 @@ impl RowRules {
         values.collect()
     }
 
-    /// Notes the values of foreign keys; `changed` as with [`RowRules::check`].
+    /// Notes the values of foreign keys; `changed` as for [`RowRules::check`].
     pub(super) fn note_keys(&self, columns: &[ArrayRef], changed: Option<&[usize]>) {
         if let Some(keys) = &self.new_keys {
             keys.note(columns, changed);
         }
     }
 
-    /// Refuses rows that a constraint does not let in; `changed` are the columns that change, `None` for new rows.
+    /// Rejects rows that violate a constraint; `changed` are the columns that change, `None` for new rows.
     ///
     /// # Errors
     /// 547.
@@ -133,7 +133,7 @@ impl RowRules {
             let truth =
                 rule.condition.evaluate(&batch).and_then(|value| value.into_array(rows)).map_err(sql_error_of)?;
             let truth = truth.as_boolean_opt().ok_or_else(|| SqlError::internal("a check that is no condition"))?;
-            // What is unknown passes.
+            // An unknown result passes.
             if truth.len() > truth.null_count() + truth.true_count() {
                 return Err(violation(target, rule));
             }

@@ -1,4 +1,4 @@
-//! From a logical plan to rows: plan, run on workers, hand batches to the statement's thread.
+//! Runs a logical plan: plans it, runs it on workers, and hands batches to the statement's thread.
 
 use std::future::Future;
 use std::pin::pin;
@@ -26,20 +26,21 @@ use super::statement::StatementRun;
 use super::workers::WorkerPool;
 use crate::wrap::sql_error_of;
 
-/// Batches that may wait for the client.
+/// The most batches that may wait for the client.
 const BATCHES_AHEAD: usize = 4;
-/// How often a statement that waits for its workers looks whether it was cancelled.
+/// How often a statement that waits for its workers checks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
 
-/// Makes the physical plan of one that is optimised. (The state's own way optimises it once more.)
+/// Makes the physical plan of an optimised logical plan. (`SessionState::create_physical_plan` would optimise it
+/// again.)
 ///
 /// # Errors
-/// The planner's, as the user sees them.
+/// The planner's errors, as the user sees them.
 pub fn physical_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
     wait_for(state.query_planner().create_physical_plan(plan, state)).map_err(sql_error_of)
 }
 
-/// Wakes a thread that is parked.
+/// Wakes a parked thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -48,8 +49,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Blocks this thread on a future, whatever executor the thread may belong to: the runtimes' own ways of blocking
-/// refuse to work inside another runtime, and a program that embeds sessions may well call them from there.
+/// Blocks this thread on a future, whatever executor the thread belongs to. The blocking calls of runtimes refuse to
+/// work inside another runtime, and a program that embeds sessions may call from there.
 fn wait_for<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
@@ -63,17 +64,17 @@ fn wait_for<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Who takes the rows of a query, and so whom its workers wait for where they are faster.
+/// The consumer of a query's rows, which its workers wait for if they are faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reader {
-    /// Whoever sent the statement: `ASYNC_NETWORK_IO`.
+    /// The client that sent the statement: `ASYNC_NETWORK_IO`.
     Client,
-    /// The statement itself, which does something with them: `CXPACKET`.
+    /// The statement itself, which processes them: `CXPACKET`.
     Statement,
 }
 
 /// Runs a query and hands its batches to `on_batch`, which may stop it by an error. Blocks until the last worker has
-/// let go of the plan. Returns the number of rows.
+/// released the plan. Returns the number of rows.
 ///
 /// # Errors
 /// The first error of the plan or of `on_batch`; the cancellation of the statement.
@@ -106,25 +107,25 @@ pub fn run_query(
     result
 }
 
-/// The plan with its rows in one stream, or in several that are read one behind the other.
+/// The plan with its rows in one stream, or in several that are read one after the other.
 pub(crate) fn gathered(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let is_one = plan.output_partitioning().partition_count() == 1 || is_concatenation(&plan);
     if is_one { plan } else { Arc::new(CoalescePartitionsExec::new(plan)) }
 }
 
-/// Whether the plan is one operator upon the other with one stream between: a second worker would only look on.
+/// Whether the plan is a chain of operators with one stream between them: a second worker would have nothing to do.
 pub(crate) fn is_one_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let inputs = plan.children();
     plan.output_partitioning().partition_count() == 1 && inputs.len() <= 1 && inputs.into_iter().all(is_one_stream)
 }
 
-/// Whether the plan's partitions are the branches of a `UNION ALL`, none of which has workers of its own. They are run
-/// one after the other, as SQL Server does, and their rows come in the order in which they are written.
+/// Whether the plan's partitions are the branches of a `UNION ALL`, none of which has several workers. They are run one
+/// after the other, as in SQL Server, and their rows come in the order in which they are written.
 fn is_concatenation(plan: &Arc<dyn ExecutionPlan>) -> bool {
     if let Some(union) = plan.downcast_ref::<UnionExec>() {
         return union.inputs().iter().all(|input| input.output_partitioning().partition_count() == 1);
     }
-    // What leaves each row in its partition and keeps none back.
+    // Operators that keep each row in its partition and hold none back.
     matches!(plan.name(), "CancelExec" | "ProjectionExec" | "FilterExec" | "CooperativeExec")
         && plan.children().into_iter().all(is_concatenation)
 }
@@ -153,7 +154,7 @@ impl Pump {
         }
     }
 
-    /// Sends what a stream brings; `false` when it failed or nobody listens any more.
+    /// Sends a stream's batches; `false` if it failed or the receiver is gone.
     async fn send_all(&self, mut stream: SendableRecordBatchStream) -> bool {
         while let Some(batch) = stream.next().await {
             let failed = batch.is_err();
@@ -173,7 +174,7 @@ impl Pump {
     }
 }
 
-/// Ends the wait for the client, also when the task is dropped meanwhile.
+/// Ends the wait for the client when dropped, also if the task is dropped meanwhile.
 struct ClientWait<'a>(&'a StatementRun);
 
 impl<'a> ClientWait<'a> {
@@ -189,14 +190,14 @@ impl Drop for ClientWait<'_> {
     }
 }
 
-/// Takes what the workers send until they are done, fail or the statement is cancelled.
+/// Takes the workers' items until they are done, fail or the statement is cancelled.
 pub(super) fn drain<T>(
     run: &StatementRun,
     receiver: &std::sync::mpsc::Receiver<Result<T, SqlError>>,
     take: &mut dyn FnMut(T) -> Result<(), SqlError>,
 ) -> Result<(), SqlError> {
     loop {
-        // What is there already takes no clocks.
+        // An item that is already there needs no clocks.
         let next = match receiver.try_recv() {
             Ok(sent) => Ok(sent),
             Err(_) if one_thread::turn() => receiver.try_recv().map_err(|error| match error {
@@ -220,8 +221,8 @@ pub(super) fn drain<T>(
     }
 }
 
-/// Ends the tasks: waits for them after success, aborts them after a failure. A panic in a worker is an error of the
-/// statement.
+/// Ends the tasks: waits for them after success, aborts them after a failure. A panic in a worker becomes an error of
+/// the statement.
 pub(super) fn finish(jobs: Vec<JoinHandle<()>>, outcome: Result<(), SqlError>) -> Result<(), SqlError> {
     let mut result = outcome;
     if result.is_err() {
@@ -242,7 +243,7 @@ pub(super) fn finish(jobs: Vec<JoinHandle<()>>, outcome: Result<(), SqlError>) -
 mod tests {
     use super::*;
 
-    /// What a statement does to a thread: it waits for a task of another runtime.
+    /// Waits for a task of another runtime, as a statement does.
     fn wait_for_a_worker() -> i32 {
         let workers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
         let task = workers.spawn(async {

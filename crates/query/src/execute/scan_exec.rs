@@ -1,4 +1,4 @@
-//! The scan of a heap as an operator of a plan: one output partition a worker.
+//! The operator that scans a heap or a clustered index: one output partition for each worker.
 
 use std::fmt;
 use std::pin::Pin;
@@ -44,12 +44,12 @@ use crate::plan_tree::NodeMark;
 use crate::source::HeapTable;
 use crate::wrap::external;
 
-/// Bytes of texts and binaries after which a batch ends, whatever its rows, where memory is no matter.
+/// Bytes of texts and binaries after which a batch ends, however few rows it has, if memory is not limited.
 const BATCH_VALUE_BYTES: usize = 16 << 20;
-/// How many batches one worker's part of the operators' memory should hold.
+/// How many batches fit into one worker's part of the operators' memory.
 const BATCHES_IN_PART: usize = 16;
 
-/// Reads some columns of a heap's rows.
+/// Reads some columns of a table's rows.
 pub struct ScanExec {
     table: Arc<HeapTable>,
     run: Arc<StatementRun>,
@@ -57,23 +57,24 @@ pub struct ScanExec {
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
     started: Mutex<Option<Started>>,
-    /// The partitions that are read, by their places in the table.
+    /// The partitions that are read, by their positions in the table.
     partitions: Arc<[usize]>,
-    /// An index that it would be a seek in.
+    /// A missing index in which this could be a seek.
     missing: Option<Missing>,
-    /// What conditions say of the table's columns.
+    /// The conditions on the table's columns.
     predicates: Arc<[ColumnPredicate]>,
-    /// What is expected of the rows that are left behind the conditions above, if somebody has asked statistics.
+    /// The estimate of the rows that are left after the conditions above, if statistics were read.
     estimated: Option<Arc<LeafEstimate>>,
-    /// Whether rows may be left out that conditions refuse: somebody above looks at these again, and at nothing else.
+    /// Whether rows that the conditions reject may be left out: the operator above tests the conditions, and uses such
+    /// rows for nothing else.
     sifts: bool,
     /// The filters of joins above.
     filters: Vec<LeafFilter>,
-    /// Where its plan speaks of it.
+    /// Where the plan shows it.
     mark: NodeMark,
 }
 
-/// The scan that the partitions share, made when the first of them starts.
+/// The scan that all partitions share, made when the first of them starts.
 #[derive(Clone)]
 pub(crate) struct Started {
     pub(crate) scan: Arc<Scan>,
@@ -117,36 +118,36 @@ impl ScanExec {
         }
     }
 
-    /// The same, which would be a seek if an index were there.
+    /// Notes a missing index in which this could be a seek.
     #[must_use]
     pub(crate) fn missing(self, missing: Option<Missing>) -> ScanExec {
         ScanExec { missing, ..self }
     }
 
-    /// The same, with what conditions say of the table's columns.
+    /// Sets the conditions on the table's columns.
     #[must_use]
     pub(crate) fn knowing(self, predicates: Arc<[ColumnPredicate]>) -> ScanExec {
         ScanExec { predicates, ..self }
     }
 
-    /// The same, of whose rows so much is expected behind the conditions above.
+    /// Sets the estimate of the rows that are left after the conditions above.
     #[must_use]
     pub(crate) fn estimating(self, estimated: LeafEstimate) -> ScanExec {
         ScanExec { estimated: Some(Arc::new(estimated)), ..self }
     }
 
-    /// The same, which leaves rows out that conditions refuse, as far as it can tell.
+    /// A copy that may leave out rows that the conditions reject.
     pub(crate) fn sifting(&self) -> ScanExec {
         ScanExec { sifts: true, ..self.unstarted() }
     }
 
-    /// The same with one more filter of a join.
+    /// A copy with one more filter of a join.
     pub(super) fn filtered(&self, filter: LeafFilter) -> ScanExec {
         let filters = self.filters.iter().cloned().chain([filter]).collect();
         ScanExec { filters, ..self.unstarted() }
     }
 
-    /// The same, not begun, without filters of joins.
+    /// A copy that has not begun, without filters of joins.
     fn unstarted(&self) -> ScanExec {
         let (table, run, schema) = (Arc::clone(&self.table), Arc::clone(&self.run), Arc::clone(&self.schema));
         let fresh = ScanExec::new(table, run, self.projection.clone(), schema);
@@ -160,17 +161,17 @@ impl ScanExec {
         &self.filters
     }
 
-    /// What conditions say of the table's columns.
+    /// The conditions on the table's columns.
     pub(crate) fn predicates(&self) -> &Arc<[ColumnPredicate]> {
         &self.predicates
     }
 
-    /// What is expected of its rows.
+    /// The estimate of its rows.
     pub(crate) fn estimated(&self) -> Option<&Arc<LeafEstimate>> {
         self.estimated.as_ref()
     }
 
-    /// The same, of some of the table's partitions.
+    /// Restricts the scan to some of the table's partitions.
     #[must_use]
     pub fn of_partitions(self, partitions: Vec<usize>) -> ScanExec {
         ScanExec { partitions: partitions.into(), ..self }
@@ -186,27 +187,27 @@ impl ScanExec {
         &self.run
     }
 
-    /// The partitions read, by their places in the table.
+    /// The partitions read, by their positions in the table.
     pub fn partitions(&self) -> &[usize] {
         &self.partitions
     }
 
-    /// The columns read, as places in the table.
+    /// The columns read, by their positions in the table.
     pub fn projection(&self) -> &[usize] {
         &self.projection
     }
 
-    /// Where its plan speaks of it.
+    /// Where the plan shows it.
     pub(super) fn mark(&self) -> &NodeMark {
         &self.mark
     }
 
-    /// What its workers have done; `None` before it has begun.
+    /// The counters of its workers; `None` before it has begun.
     pub(super) fn profile(&self) -> Option<Arc<OperatorProfile>> {
         self.started.lock().as_ref().map(|started| Arc::clone(&started.profile))
     }
 
-    /// Which of the columns read says where the rows lie.
+    /// Which of the columns read is the rows' position.
     fn place_in_batch(&self) -> Option<usize> {
         let column = self.table.place_column()?;
         self.projection.iter().position(|&read| read == column)
@@ -214,7 +215,7 @@ impl ScanExec {
 
     /// The shared scan; the first caller starts it.
     pub(crate) fn start(&self) -> Result<Started> {
-        // Whoever comes second waits for the first, who reads which leaves there are.
+        // A second caller waits for the first one, which reads the list of leaves.
         let mut started = self.started.try_lock().unwrap_or_else(|| {
             let _until_it_has_started = Wait::begin(WaitType::CxPacket);
             self.started.lock()
@@ -265,7 +266,7 @@ impl ExecutionPlan for ScanExec {
     without_inputs!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        // The filters' keys are those of one run.
+        // The filters' keys belong to one run.
         Ok(Arc::new(self.unstarted()))
     }
 
@@ -330,7 +331,7 @@ fn batch_columns(table: &Table, projection: &[usize]) -> Vec<ColumnVector> {
     stored.map(|&column| column_vector(column, table.columns[column].sql_type)).collect()
 }
 
-/// An empty vector for values of a type, which are the column `at` of their pages.
+/// An empty vector for values of a type, which are in the column `at` of their pages.
 pub(super) fn column_vector(at: usize, sql_type: SqlType) -> ColumnVector {
     let kind = match sql_type {
         SqlType::Decimal { .. } | SqlType::Money | SqlType::SmallMoney => ColumnKind::WidenedTo128,
@@ -339,23 +340,23 @@ pub(super) fn column_vector(at: usize, sql_type: SqlType) -> ColumnVector {
     ColumnVector::new(at, sql_type.physical(), kind, sql_type == SqlType::UniqueIdentifier)
 }
 
-/// Values of a column that lie in a line of the cache, about: where one of so many rows is wanted, most lines are.
+/// About how many values of a column are in a cache line: if one of so many rows is wanted, most lines are.
 const ROWS_OF_LINE: usize = 16;
 
 struct BatchBuilder {
     columns: Vec<ColumnVector>,
-    /// Where in a batch the rows' places stand, and they, if somebody asks.
+    /// The index of the position column in a batch, and the rows' positions, if they are read.
     places: Option<(usize, PlaceBuilder)>,
-    /// The places in the table of the partitions that are scanned.
+    /// The partitions that are scanned, by their positions in the table.
     partitions: Arc<[usize]>,
     rows: usize,
     /// Rows of the last page.
     page_rows: usize,
-    /// What a batch should not go beyond. One page may.
+    /// The limits of a batch. One page may exceed them.
     rows_max: usize,
     bytes_max: usize,
     scan: Arc<Scan>,
-    /// What leaves rows out, if anything does.
+    /// The filters that leave rows out, if any.
     sieve: Option<Sieve>,
 }
 
@@ -402,7 +403,8 @@ impl PageVisitor for BatchBuilder {
         page: &RowPage<'_>,
         next: Option<&NextPage<'_>>,
     ) -> Result<(), AccessError> {
-        // Not a reference of its own: two workers that count it up and down at each page wait for each other.
+        // Borrowed rather than cloned: two workers that change its reference count at each page would wait for each
+        // other.
         let values = self.scan.large_values(partition);
         let in_table = self.partitions[partition];
         let kept = match &mut self.sieve {
@@ -452,7 +454,7 @@ struct ScanStream {
     run: Arc<StatementRun>,
     schema: SchemaRef,
     batch: BatchBuilder,
-    /// Rows that were given out, and that were looked at.
+    /// Rows given, and rows read.
     given: u64,
     read: u64,
     waiting: bool,
@@ -468,7 +470,7 @@ impl ScanStream {
         }
     }
 
-    /// Shows others what was done so far.
+    /// Publishes the counters.
     fn note_progress(&mut self) {
         let before = self.read;
         self.read = self.worker.rows();
@@ -480,7 +482,7 @@ impl ScanStream {
         }
     }
 
-    /// The rows that have been gathered.
+    /// A batch of the rows gathered so far.
     fn give(&mut self) -> Result<RecordBatch> {
         self.given += self.batch.rows as u64;
         self.note_progress();
@@ -554,8 +556,8 @@ impl RecordBatchStream for ScanStream {
     }
 }
 
-/// A batch of `rows` rows of a table: columns, by their places in the table, and where the rows lie, with its place in
-/// the batch.
+/// A batch of `rows` rows of a table: columns, by their positions in the table, and the rows' positions, with the index
+/// of their column in the batch.
 pub(super) fn batch_of(
     table: &Table,
     schema: &SchemaRef,
@@ -576,12 +578,12 @@ fn primitive<T: ArrowPrimitiveType>(values: Vec<T::Native>, nulls: Option<NullBu
     PrimitiveArray::new(ScalarBuffer::from(values), nulls)
 }
 
-/// Numbers with the one zero of T-SQL; files from elsewhere may hold `-0`.
+/// Numbers with positive zero only, as in T-SQL; imported files may hold `-0`.
 fn with_one_zero<T: ArrowPrimitiveType>(values: PrimitiveArray<T>) -> ArrayRef {
     normalize_float_zero(&(Arc::new(values) as ArrayRef))
 }
 
-/// The Arrow array of a column, its carrier's type; the vector's memory is taken over, not copied.
+/// The Arrow array of a column, of its carrier type. Takes over the vector's memory without a copy.
 pub(super) fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<ArrayRef, SqlError> {
     let rows = vector.rows();
     let nulls = (vector.null_count > 0)

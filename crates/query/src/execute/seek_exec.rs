@@ -1,12 +1,12 @@
-//! A seek: ranges of an index in the order of its key, rows of the table followed by their references where the index
-//! does not have all that is read.
+//! A seek: reads ranges of an index in key order, and follows references to the table's rows if the index lacks
+//! columns.
 //!
-//! One output partition for each tree, each in the order of the key; or, where no order is asked for, as many as there
-//! are workers, each with a share of the ranges. A seek runs on the worker that polls it and may block there on single
-//! pages; the leaves that come next are read meanwhile.
+//! There is one output partition for each tree, each in key order. If no order is needed, there are as many partitions
+//! as workers, each with a share of the ranges. A seek runs on the worker that polls it and may block there on single
+//! pages; the next leaves are read ahead meanwhile.
 //!
-//! Leaves to others: the batches (`rows`), one seek for each row of somebody else (`row_seeks`), which ranges are
-//! sought (`access_path`).
+//! Leaves to others: the batches (`rows`), one seek for each row of another operator (`row_seeks`), the choice of
+//! ranges (`access_path`).
 
 mod row_seeks;
 mod rows;
@@ -52,9 +52,9 @@ use crate::wrap::external;
 pub(super) use row_seeks::RowSeeks;
 use rows::RowBuilder;
 
-/// Pages from which on more than one worker reads a seek's ranges.
+/// The least pages for which more than one worker reads a seek's ranges.
 const SPREAD_PAGES: f64 = 64.0;
-/// Pieces of the ranges for each worker: they are not all as long as each other.
+/// Pieces of the ranges for each worker: several, because their lengths differ.
 const PIECES_OF_WORKER: usize = 4;
 
 /// Reads ranges of an index of a table.
@@ -65,17 +65,17 @@ pub struct SeekExec {
     projection: Vec<usize>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
-    /// What each output partition reads, one after the other.
+    /// The shares that each output partition reads, one after the other.
     parts: Arc<[Vec<Share>]>,
-    /// What conditions say of the table's columns.
+    /// The conditions on the table's columns.
     predicates: Arc<[ColumnPredicate]>,
-    /// What is expected of the rows that are left behind the conditions above, if somebody has asked statistics.
+    /// The estimate of the rows that are left after the conditions above, if statistics were read.
     estimated: Option<Arc<LeafEstimate>>,
     /// How many rows of each output partition are wanted.
     limit: Option<usize>,
     /// The filters of joins above.
     filters: Vec<LeafFilter>,
-    /// Where its plan speaks of it.
+    /// Where the plan shows it.
     mark: NodeMark,
     profile: OnceLock<Arc<OperatorProfile>>,
 }
@@ -94,7 +94,7 @@ impl fmt::Debug for SeekExec {
 }
 
 impl SeekExec {
-    /// The columns `projection` of the rows that `path` leads to.
+    /// Reads the columns `projection` of the rows that `path` leads to.
     pub(crate) fn new(
         table: Arc<HeapTable>,
         path: Arc<SeekPath>,
@@ -104,7 +104,7 @@ impl SeekExec {
         SeekExec::in_direction(table, path, Direction::Forward, projection, schema)
     }
 
-    /// The same, in the order of the key or against it.
+    /// Like [`SeekExec::new`], in key order or against it.
     pub(crate) fn in_direction(
         table: Arc<HeapTable>,
         path: Arc<SeekPath>,
@@ -119,7 +119,7 @@ impl SeekExec {
         SeekExec::of_parts(made, order, if parts.is_empty() { vec![Vec::new()] } else { parts }, Arc::default())
     }
 
-    /// The same ranges shared out among `count` output partitions, in no order.
+    /// Shares the ranges out to `count` output partitions, in no order.
     #[must_use]
     pub(crate) fn in_parts(self, count: usize) -> SeekExec {
         let count = count.max(1);
@@ -137,8 +137,8 @@ impl SeekExec {
         SeekExec::of_parts(made, Vec::new(), parts, self.predicates).estimating_as(self.estimated)
     }
 
-    /// The same for `count` workers, in no order: wide ranges are divided between leaves, so that each worker has some
-    /// of them. `None` where there is too little to read for more than one.
+    /// A copy for `count` workers, in no order: wide ranges are divided between leaves, so that each worker has some of
+    /// them. `None` if there is too little to read for more than one.
     ///
     /// # Errors
     /// A page of the index is damaged or cannot be read.
@@ -161,30 +161,30 @@ impl SeekExec {
         Ok(Some(seek.in_parts(count)))
     }
 
-    /// The same, with what conditions say of the table's columns.
+    /// Sets the conditions on the table's columns.
     #[must_use]
     pub(crate) fn knowing(self, predicates: Arc<[ColumnPredicate]>) -> SeekExec {
         SeekExec { predicates, ..self }
     }
 
-    /// The same, of whose rows so much is expected behind the conditions above.
+    /// Sets the estimate of the rows that are left after the conditions above.
     #[must_use]
     pub(crate) fn estimating(self, estimated: LeafEstimate) -> SeekExec {
         SeekExec { estimated: Some(Arc::new(estimated)), ..self }
     }
 
-    /// The same with what was expected of another way to read the rows, if anything was.
+    /// Takes over the estimate of another access path to the rows, if there is one.
     #[must_use]
     pub(crate) fn estimating_as(self, estimated: Option<Arc<LeafEstimate>>) -> SeekExec {
         SeekExec { estimated, ..self }
     }
 
-    /// What is expected of its rows.
+    /// The estimate of its rows.
     pub(crate) fn estimated(&self) -> Option<&Arc<LeafEstimate>> {
         self.estimated.as_ref()
     }
 
-    /// The same, of which so many rows of each output partition are wanted.
+    /// Sets how many rows of each output partition are wanted.
     #[must_use]
     pub(crate) fn with_fetch(self, limit: Option<usize>) -> SeekExec {
         SeekExec { limit, ..self }
@@ -226,23 +226,23 @@ impl SeekExec {
         }
     }
 
-    /// The same with one more filter of a join.
+    /// A copy with one more filter of a join.
     pub(super) fn filtered(&self, filter: LeafFilter) -> SeekExec {
         let filters = self.filters.iter().cloned().chain([filter]).collect();
         SeekExec { filters, ..self.unstarted() }
     }
 
-    /// Whether some rows of each output partition are wanted only.
+    /// Whether the rows of each output partition are limited.
     pub(super) fn has_limit(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// The same, not begun.
+    /// A copy that has not begun.
     pub(super) fn again(&self) -> SeekExec {
         SeekExec { filters: self.filters.clone(), ..self.unstarted() }
     }
 
-    /// The same, not begun, without filters of joins.
+    /// A copy that has not begun, without filters of joins.
     fn unstarted(&self) -> SeekExec {
         SeekExec {
             table: Arc::clone(&self.table),
@@ -266,12 +266,12 @@ impl SeekExec {
         &self.table
     }
 
-    /// What is read of the index.
+    /// The ranges that are read of the index.
     pub(crate) fn path(&self) -> &Arc<SeekPath> {
         &self.path
     }
 
-    /// The columns read, as places in the table.
+    /// The columns read, by their positions in the table.
     pub(crate) fn projection(&self) -> &[usize] {
         &self.projection
     }
@@ -281,33 +281,33 @@ impl SeekExec {
         &self.filters
     }
 
-    /// What conditions say of the table's columns.
+    /// The conditions on the table's columns.
     pub(crate) fn predicates(&self) -> &Arc<[ColumnPredicate]> {
         &self.predicates
     }
 
-    /// Which way the index is read.
+    /// The direction in which the index is read.
     pub(crate) fn direction(&self) -> Direction {
         self.direction
     }
 
-    /// Where its plan speaks of it.
+    /// Where the plan shows it.
     pub(super) fn mark(&self) -> &NodeMark {
         &self.mark
     }
 
-    /// The same, of which its plan speaks there.
+    /// Sets where the plan shows it.
     #[must_use]
     pub(super) fn marked(self, mark: &NodeMark) -> SeekExec {
         SeekExec { mark: mark.clone(), ..self }
     }
 
-    /// What its workers have done; `None` before it has begun.
+    /// The counters of its workers; `None` before it has begun.
     pub(super) fn profile(&self) -> Option<&Arc<OperatorProfile>> {
         self.profile.get()
     }
 
-    /// Counts that the statement uses the index, and the table's own where rows are followed there.
+    /// Counts the statement's use of the index, and of the base index if rows are looked up there.
     fn note_uses(&self, run: &StatementRun) {
         let table = self.table.table();
         let used = if self.path.is_whole() { IndexUse::Scan } else { IndexUse::Seek };
@@ -317,7 +317,7 @@ impl SeekExec {
         }
     }
 
-    /// SQL Server's name of the operator.
+    /// SQL Server's name for the operator.
     pub(super) fn operator(&self) -> &'static str {
         let is_clustered = self.table.table().indexes[self.path.index].kind == IndexKind::Clustered;
         match (is_clustered, self.path.is_whole()) {
@@ -329,10 +329,10 @@ impl SeekExec {
     }
 }
 
-/// What a seek is made of.
+/// The parts of a seek.
 type Made = (Arc<HeapTable>, Arc<SeekPath>, Direction, Vec<usize>, SchemaRef);
 
-/// The order of the rows of one tree, as far as columns are compared by their values and are among those read.
+/// The order of the rows of one tree, as far as columns compare by their values and are among those read.
 fn order_of(
     table: &HeapTable,
     path: &SeekPath,
@@ -383,7 +383,7 @@ impl ExecutionPlan for SeekExec {
     without_inputs!();
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        // The filters' keys are those of one run.
+        // The filters' keys belong to one run.
         Ok(Arc::new(self.unstarted()))
     }
 
@@ -434,9 +434,9 @@ struct SeekStream {
     path: Arc<SeekPath>,
     direction: Direction,
     counts: Arc<IoCounts>,
-    /// What is still to be read.
+    /// The shares still to be read.
     shares: VecDeque<Share>,
-    /// The seek under way and its tree's partition.
+    /// The current seek, and its tree's partition.
     seek: Option<(usize, TreeSeek)>,
     rows: RowBuilder,
     profile: Arc<OperatorProfile>,
@@ -467,7 +467,7 @@ impl SeekStream {
         true
     }
 
-    /// The next rows; `None` behind the last. Blocks on reads and latches.
+    /// The next rows; `None` after the last. Blocks on reads and latches.
     fn poll_batch(&mut self, task: &Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         while self.left > 0 && (self.seek.is_some() || self.begin()) {
             if self.turn.is_over(task) {

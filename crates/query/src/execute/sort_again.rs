@@ -1,10 +1,10 @@
-//! Orders that a plan lost after its sorts were chosen.
+//! Restores orders that a plan lost after its sorts were chosen.
 //!
-//! DataFusion leaves out of a sort what conditions and constants make equal: `ORDER BY c0, c1` beside `c1 = 5` sorts by
-//! `c0`, and `ORDER BY id` beside `e + 1 = id` by `e + 1`. Later its filters and joins take projections in, and keep no
-//! equation of an expression or column that they do not pass on. The order that an operator asks for is then not proven
-//! any more, and the plan is refused. This rule sorts by the whole order in the place of the sort that is not enough,
-//! or where there is none.
+//! DataFusion drops columns from a sort that conditions and constants make equal: `ORDER BY c0, c1` with `c1 = 5` sorts
+//! by `c0`, and `ORDER BY id` with `e + 1 = id` by `e + 1`. Later its filters and joins absorb projections, and keep no
+//! equation of an expression or column that they do not pass on. The order that an operator requires is then no longer
+//! proven, and the plan is rejected. This rule sorts by the whole order instead of the insufficient sort, or where
+//! there is none.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 
-/// The rule: the last before plans are checked.
+/// The rule; it runs last before plans are checked.
 #[derive(Debug)]
 pub struct SortAgainRule;
 
@@ -41,7 +41,7 @@ impl PhysicalOptimizerRule for SortAgainRule {
     }
 }
 
-/// An operator over inputs in the orders that it asks for.
+/// The operator over inputs that have the orders it requires.
 fn sorted(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let mut inputs: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().map(Arc::clone).collect();
     let mut is_changed = false;
@@ -49,7 +49,7 @@ fn sorted(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionP
         let Some(wanted) = wanted else { continue };
         let wanted = wanted.into_single();
         if !input.equivalence_properties().ordering_satisfy_requirement(wanted.clone())? {
-            // The first rows in the one order are those in the other.
+            // Both orders have the same first rows, so the limit is kept.
             let (rows, fetch) = match input.downcast_ref::<SortExec>() {
                 Some(sort) => (Arc::clone(sort.input()), sort.fetch()),
                 None => (Arc::clone(input), None),

@@ -1,4 +1,4 @@
-//! A running statement as its operators see it: context, settings, counters.
+//! The state of a running statement that its operators share: context, settings, counters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -25,22 +25,23 @@ use super::workers::{PendingReasons, WorkerReport};
 use crate::plan_tree::{ShownStatement, StatisticsRead};
 use crate::source::HeapTable;
 
-/// On how many values the estimates of one statement try expressions: enough for a hundred, each on a few thousand.
+/// The number of values on which the estimates of one statement may evaluate expressions: enough for a hundred
+/// expressions, each on a few thousand values.
 const TRIED_VALUES_MAX: u64 = 1 << 19;
 
-/// The plan of a statement that runs.
+/// The plan of a running statement.
 #[derive(Clone)]
 struct Running {
     plan: Weak<dyn ExecutionPlan>,
-    /// The text that the statement stands in, where, and SQL Server's name of its kind.
+    /// The batch's text, the statement's span in it, and SQL Server's name for its kind.
     text: Arc<str>,
     span: Span,
     kind: &'static str,
-    /// The table that the rows go to, and the columns that an `UPDATE` changes.
+    /// The table that is changed, and the columns that an `UPDATE` changes.
     change: Option<(DatabaseUse, Arc<Table>, Option<Vec<usize>>)>,
 }
 
-/// What a worker has written into a table.
+/// The rows that a worker has written into a table.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Writing {
     pub(crate) rows: u64,
@@ -48,19 +49,19 @@ pub(crate) struct Writing {
     pub(crate) cpu: Duration,
 }
 
-/// What the operators of one statement share.
+/// The state that the operators of one statement share.
 pub struct StatementRun {
     /// Cancellation, memory, undo.
     pub context: Arc<StatementContext>,
     /// The instance.
     pub instance: Arc<Instance>,
-    /// How scans read.
+    /// The settings of scans.
     pub scan_settings: ScanSettings,
-    /// Processors that workers are bound to; empty for all.
+    /// Processors that workers are bound to; empty if they are not bound.
     pub affinity: Vec<usize>,
     /// The statement's waits.
     pub waits: Arc<WaitCounters>,
-    /// Why its workers are parked.
+    /// The reasons why its workers are parked.
     pub pending: Arc<PendingReasons>,
     cancelled: Arc<AtomicBool>,
     tables: Mutex<Vec<(String, Arc<IoCounts>)>>,
@@ -68,39 +69,39 @@ pub struct StatementRun {
     profiles: Mutex<Vec<Arc<OperatorProfile>>>,
     worker_cpu_ns: AtomicU64,
     worker_time_ns: AtomicU64,
-    /// Of the plan that had most.
+    /// The most workers of any of its plans.
     workers: AtomicUsize,
-    /// What workers wrote into tables, by worker.
+    /// The rows that workers wrote into tables, by worker.
     written: Mutex<BTreeMap<usize, Writing>>,
     databases: Mutex<Vec<DatabaseUse>>,
     left_out: AtomicBool,
-    /// Tables that it reads all of under `SERIALIZABLE`, and whether they are locked as such.
+    /// Tables that it reads as a whole under `SERIALIZABLE`, and whether they have been requested to be locked as such.
     whole: Mutex<Vec<((DatabaseId, ObjectId), bool)>>,
     counts_index_use: bool,
-    /// Whether joins tell scans which keys they want.
+    /// Whether joins give scans filters.
     uses_join_filters: AtomicBool,
     /// How often both sides of a join were put on disk.
     join_splits: Arc<AtomicU64>,
-    /// Whether it has one worker, whatever its degree would be.
+    /// Whether it has one worker, whatever its degree of parallelism would be.
     is_serial: AtomicBool,
-    /// Whether what it does now is the engine's doing.
+    /// Whether its current work is the engine's own.
     is_internal: AtomicBool,
-    /// Whether its plan is shown behind its run.
+    /// Whether its plan is kept to be shown after its run.
     keeps_plan: AtomicBool,
     running: Mutex<Option<Running>>,
-    /// Where the rows that scans show are counted.
+    /// The counter of the rows that scans have read.
     scanned: OnceLock<Arc<Progress>>,
-    /// The least and the most of the operators' memory that it may ask for, in per cent.
+    /// The least and the most percentage of the operators' memory that it may request.
     grant_percent: OnceLock<(Option<f64>, Option<f64>)>,
-    /// What its operators were let in with.
+    /// The memory figures of its operators.
     memory: Mutex<Option<Arc<MemoryFigures>>>,
-    /// The trace flags that are on for it.
+    /// The trace flags that are on for the statement.
     trace_flags: OnceLock<BTreeSet<i32>>,
-    /// What estimates take for granted.
+    /// The assumptions of its estimates.
     assumptions: OnceLock<Assumptions>,
-    /// On how many values estimates may still try expressions.
+    /// On how many more values estimates may evaluate expressions.
     untried: AtomicU64,
-    /// What they have read.
+    /// The statistics that estimates have read.
     statistics: NotedStatistics,
 }
 
@@ -111,28 +112,28 @@ impl std::fmt::Debug for StatementRun {
 }
 
 impl StatementRun {
-    /// Says which trace flags are on for it.
+    /// Sets the trace flags that are on for the statement.
     pub fn set_trace_flags(&self, flags: BTreeSet<i32>) {
         let _set_before = self.trace_flags.set(flags);
     }
 
-    /// Whether a trace flag is on for it.
+    /// Whether a trace flag is on for the statement.
     pub(crate) fn has_trace_flag(&self, flag: i32) -> bool {
         self.trace_flags.get().is_some_and(|flags| flags.contains(&flag))
     }
 
-    /// Says what its estimates take for granted.
+    /// Sets the assumptions of its estimates.
     pub(crate) fn assume(&self, assumptions: Assumptions) {
         let _set_before = self.assumptions.set(assumptions);
     }
 
-    /// What its estimates take for granted.
+    /// The assumptions of its estimates.
     pub(crate) fn assumptions(&self) -> &Assumptions {
         self.assumptions.get_or_init(Assumptions::default)
     }
 
-    /// Whether estimates may try an expression on so many values more; if so, these are counted. Not when the statement
-    /// was cancelled.
+    /// Whether estimates may evaluate an expression on `values` more values; if so, these are counted. `false` if the
+    /// statement was cancelled.
     pub(crate) fn may_try(&self, values: usize) -> bool {
         let rest = |left: u64| left.checked_sub(values as u64);
         !self.is_cancelled() && self.untried.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok()
@@ -148,7 +149,7 @@ impl StatementRun {
         self.statistics.shown()
     }
 
-    /// Counts that the statement uses an index. Blocks nobody.
+    /// Counts a use of an index. Does not block other threads.
     pub(crate) fn note_use(&self, index: &Index, used: IndexUse) {
         if self.counts_index_use {
             let is_internal = self.is_internal.load(Ordering::Relaxed);
@@ -156,12 +157,12 @@ impl StatementRun {
         }
     }
 
-    /// Makes it do without filters of joins.
+    /// Switches off the filters of joins.
     pub(crate) fn leave_join_filters_out(&self) {
         self.uses_join_filters.store(false, Ordering::Relaxed);
     }
 
-    /// Whether joins tell scans which keys they want.
+    /// Whether joins give scans filters.
     pub(crate) fn uses_join_filters(&self) -> bool {
         self.uses_join_filters.load(Ordering::Relaxed)
     }
@@ -176,36 +177,36 @@ impl StatementRun {
         self.counts_index_use && !self.is_internal.load(Ordering::Relaxed)
     }
 
-    /// Says whether what follows is the engine's doing: rows are read to build an index of them.
+    /// Sets whether the work that follows is the engine's own, such as reading rows to build an index.
     pub(crate) fn set_internal(&self, is_internal: bool) {
         self.is_internal.store(is_internal, Ordering::Relaxed);
     }
 
-    /// Says that its plan is shown behind its run, so that operators keep what there is to show.
+    /// Keeps the plan to be shown after the run, so that operators keep what is needed for that.
     pub(crate) fn keep_plan(&self) {
         self.keeps_plan.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is.
+    /// Whether the plan is kept.
     pub(crate) fn keeps_plan(&self) -> bool {
         self.keeps_plan.load(Ordering::Relaxed)
     }
 
-    /// Lets others see the plan that it runs, as long as that is there.
+    /// Makes its running plan visible to other sessions, as long as the plan exists.
     pub(crate) fn show_plan(&self, plan: &Arc<dyn ExecutionPlan>, text: &Arc<str>, (span, kind): (Span, &'static str)) {
         let running = Running { plan: Arc::downgrade(plan), text: Arc::clone(text), span, kind, change: None };
         *self.running.lock() = Some(running);
     }
 
-    /// Says what is done with the rows of the plan that it shows.
+    /// Sets which table the shown plan's rows change.
     pub(crate) fn show_change(&self, database: &DatabaseUse, table: &Arc<Table>, columns: Option<&[usize]>) {
         if let Some(running) = self.running.lock().as_mut() {
             running.change = Some((database.clone(), Arc::clone(table), columns.map(<[usize]>::to_vec)));
         }
     }
 
-    /// The statement that runs with its plan, and what the operators have done so far; `None` if it runs none. May be
-    /// asked from any thread.
+    /// The running statement with its plan and the operators' counters so far; `None` if no plan runs. May be called
+    /// from any thread.
     pub fn running_plan(&self) -> Option<ShownStatement> {
         let running = self.running.lock().clone()?;
         let plan = running.plan.upgrade()?;
@@ -223,35 +224,35 @@ impl StatementRun {
         Some(ShownStatement { root: Some(root), degree, statistics, ..plain })
     }
 
-    /// Says what share of the operators' memory it may ask for, in per cent; `None` where it follows the estimates.
+    /// Sets which percentages of the operators' memory it may request; `None` to follow the estimates.
     pub(crate) fn set_grant_percent(&self, least: Option<f64>, most: Option<f64>) {
         self.grant_percent.get_or_init(|| (least, most));
     }
 
-    /// The least and the most of the operators' memory, `total` bytes, that it may ask for.
+    /// The least and the most bytes that it may request of the operators' memory of `total` bytes.
     pub(crate) fn grant_range(&self, total: u64) -> (u64, u64) {
         let (least, most) = self.grant_percent.get().copied().unwrap_or_default();
         let part = |percent: f64| (total as f64 * percent / 100.0) as u64;
         (least.map_or(0, part), most.map_or(u64::MAX, part))
     }
 
-    /// Lets others see what its operators ask for, are granted and hold.
+    /// Makes the memory figures of its operators visible to other sessions.
     pub(crate) fn show_memory(&self, figures: &Arc<MemoryFigures>) {
         *self.memory.lock() = Some(Arc::clone(figures));
     }
 
-    /// What its operators asked for, were granted and hold; `None` if they keep nothing to speak of, or are done. May
-    /// be asked from any thread.
+    /// The memory figures of its operators; `None` if they keep almost nothing, or are done. May be called from any
+    /// thread.
     pub fn memory(&self) -> Option<MemoryShown> {
         self.memory.lock().as_ref().filter(|figures| !figures.is_over()).map(|figures| figures.shown())
     }
 
-    /// Counts the rows that scans show as steps of its progress.
+    /// Counts the rows that scans read as steps of its progress.
     pub(crate) fn count_scanned(&self, progress: &Arc<Progress>) {
         self.scanned.get_or_init(|| Arc::clone(progress));
     }
 
-    /// A scan has shown rows.
+    /// Notes that a scan has read rows.
     pub(crate) fn note_scanned(&self, rows: usize) {
         self.scanned.get().iter().for_each(|progress| progress.add(rows as u64));
     }
@@ -261,7 +262,7 @@ impl StatementRun {
         self.left_out.store(true, Ordering::Relaxed);
     }
 
-    /// Whether any was.
+    /// Whether any row was left out.
     pub fn left_duplicates_out(&self) -> bool {
         self.left_out.load(Ordering::Relaxed)
     }
@@ -282,7 +283,7 @@ impl StatementRun {
         StatementRun::of(None, instance, session, max_dop, cancelled, trace_652)
     }
 
-    /// The same as a part of `transaction`, if there is one.
+    /// Like [`StatementRun::new`], as a part of `transaction` if there is one.
     ///
     /// # Errors
     /// As [`StatementRun::new`].
@@ -355,7 +356,7 @@ impl StatementRun {
         }))
     }
 
-    /// Notes that the statement reads all of a table and wants no row to come there.
+    /// Notes that the statement reads a whole table and needs it protected from inserts.
     pub(crate) fn ask_for_whole(&self, database: DatabaseId, table: ObjectId) {
         let mut whole = self.whole.lock();
         if whole.iter().all(|(known, _)| *known != (database, table)) {
@@ -363,21 +364,21 @@ impl StatementRun {
         }
     }
 
-    /// Whether there are tables of which that was noted since this was last asked: they are then locked as a whole when
-    /// the statement is bound anew.
+    /// Whether tables were noted by [`StatementRun::ask_for_whole`] since the last call. They are then locked as a
+    /// whole when the statement is bound again.
     pub(crate) fn takes_whole(&self) -> bool {
         let mut is_new = false;
         self.whole.lock().iter_mut().for_each(|(_, is_taken)| is_new |= !std::mem::replace(is_taken, true));
         is_new
     }
 
-    /// Whether a table is locked as a whole in place of its ranges.
+    /// Whether a table is locked as a whole instead of by ranges.
     pub(crate) fn is_whole(&self, database: DatabaseId, table: ObjectId) -> bool {
         self.whole.lock().iter().any(|(known, is_taken)| *is_taken && *known == (database, table))
     }
 
-    /// Notes a database that the statement names: should its end fail, nobody knows what is in the pages of any of
-    /// them.
+    /// Notes a database that the statement names. If the statement's end fails, the pages of all of these are in an
+    /// unknown state.
     pub fn uses_database(&self, database: &DatabaseUse) {
         let mut databases = self.databases.lock();
         if databases.iter().all(|known| known.id() != database.id()) {
@@ -385,7 +386,7 @@ impl StatementRun {
         }
     }
 
-    /// Keeps locks until the transaction has ended, or was undone because nobody ended it.
+    /// Keeps locks until the transaction has ended, or was rolled back because it was not ended.
     pub fn hold_locks(&self, locks: Vec<HeldLock>) {
         self.context.hold(locks);
     }
@@ -400,11 +401,11 @@ impl StatementRun {
         self.databases.lock().clone()
     }
 
-    /// Ends the statement: keeps what it did if it succeeded, undoes it if not, and only then lets go of its locks. Its
-    /// transaction ends with it unless that is of several statements.
+    /// Ends the statement: keeps its changes if it succeeded and undoes them if not, and only then releases its locks.
+    /// Its transaction ends with it unless it spans several statements.
     ///
     /// # Errors
-    /// 926: it could not be ended, and the databases that it named are SUSPECT now.
+    /// 926: the end failed, and the databases that the statement named are SUSPECT now.
     pub fn end(&self, succeeded: bool) -> Result<(), SqlError> {
         let databases = std::mem::take(&mut *self.databases.lock());
         let named: Vec<&Database> = databases.iter().map(|database| &**database.database()).collect();
@@ -412,12 +413,12 @@ impl StatementRun {
         ended.map_err(|error| error.to_sql_error())
     }
 
-    /// Workers that the statement may keep busy.
+    /// The number of workers that the statement may use.
     pub fn degree(&self) -> usize {
         if self.is_serial.load(Ordering::Relaxed) { 1 } else { self.context.degree_of_parallelism() }
     }
 
-    /// Leaves it one worker, before its plan is made.
+    /// Restricts it to one worker; called before its plan is made.
     pub(crate) fn make_serial(&self) {
         self.is_serial.store(true, Ordering::Relaxed);
     }
@@ -427,7 +428,7 @@ impl StatementRun {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// The counters of a table, one set for all its appearances.
+    /// The counters of a table, shared by all its uses.
     pub fn io_counts(&self, table: &str) -> Arc<IoCounts> {
         let mut tables = self.tables.lock();
         if let Some((_, counts)) = tables.iter().find(|(name, _)| name == table) {
@@ -453,29 +454,29 @@ impl StatementRun {
         self.scans.lock().clone()
     }
 
-    /// Remembers an operator's rows by worker.
+    /// Remembers an operator's counters.
     pub(crate) fn add_profile(&self, profile: &Arc<OperatorProfile>) {
         self.profiles.lock().push(Arc::clone(profile));
     }
 
-    /// Whether any operator has counted its rows.
+    /// Whether any operator has counters.
     pub(crate) fn has_profiles(&self) -> bool {
         !self.profiles.lock().is_empty()
     }
 
-    /// The operators' rows by worker.
+    /// The operators' counters by worker.
     pub fn profiles(&self) -> Vec<Arc<OperatorProfile>> {
         self.profiles.lock().clone()
     }
 
-    /// Adds what a plan's workers did.
+    /// Adds the report of a plan's workers.
     pub(crate) fn add_report(&self, report: &WorkerReport) {
         self.worker_cpu_ns.fetch_add(nanoseconds(report.cpu_total()), Ordering::Relaxed);
         self.worker_time_ns.fetch_add(nanoseconds(report.time_total()), Ordering::Relaxed);
         self.workers.fetch_max(report.workers(), Ordering::Relaxed);
     }
 
-    /// Adds what a worker wrote into a table, and the processor time that it took.
+    /// Adds the rows that a worker wrote into a table, and its processor time for that.
     pub(crate) fn add_written(&self, worker: usize, rows: u64, cpu: Duration) {
         let mut written = self.written.lock();
         let of_worker = written.entry(worker).or_default();
@@ -483,13 +484,13 @@ impl StatementRun {
         of_worker.cpu += cpu;
     }
 
-    /// What workers have written into tables, in the order of their numbers.
+    /// The rows that workers have written into tables, ordered by worker.
     pub(crate) fn written(&self) -> Vec<Writing> {
         self.written.lock().values().copied().collect()
     }
 
-    /// Adds what the workers and the waits were of a statement that ran for this one, on its thread: that read rows for
-    /// statistics, or for `INSERT … EXEC`.
+    /// Adds the worker times and waits of a statement that ran on this one's thread and on its behalf: one that read
+    /// rows for statistics, or for `INSERT … EXEC`.
     pub(crate) fn add_inner(&self, inner: &StatementRun) {
         self.waits.absorb(&inner.waits);
         self.worker_cpu_ns.fetch_add(nanoseconds(inner.worker_cpu()), Ordering::Relaxed);
@@ -502,7 +503,7 @@ impl StatementRun {
         Duration::from_nanos(self.worker_time_ns.load(Ordering::Relaxed))
     }
 
-    /// Workers of the plan that had most of them so far; 0 if none has run.
+    /// The most workers of any of its plans so far; 0 if none has run.
     pub fn workers(&self) -> usize {
         self.workers.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! A statement as far as its joins know it.
+//! The part of a statement that its joins use: cancellation, and a counter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use hobt_base::SqlError;
 use super::statement::StatementRun;
 use crate::wrap::external;
 
-/// Tells a join when to stop, and counts what it puts into files.
+/// Tells a join when to stop, and counts how often it puts rows into files.
 #[derive(Clone)]
 pub(super) struct Stop {
     is_over: Arc<dyn Fn() -> bool + Send + Sync>,
@@ -18,18 +18,18 @@ pub(super) struct Stop {
 }
 
 impl Stop {
-    /// That of a statement.
+    /// For the joins of a statement.
     pub(super) fn of(run: &Arc<StatementRun>) -> Stop {
         let (splits, run) = (Arc::clone(run.join_splits()), Arc::clone(run));
         Stop::when(splits, move || run.is_cancelled())
     }
 
-    /// One that counts in `splits` and tells to stop when `is_over`.
+    /// Counts in `splits`, and tells joins to stop when `is_over` is true.
     pub(super) fn when(splits: Arc<AtomicU64>, is_over: impl Fn() -> bool + Send + Sync + 'static) -> Stop {
         Stop { is_over: Arc::new(is_over), splits }
     }
 
-    /// One that never does, and of whose counts nobody hears.
+    /// Never tells joins to stop; its count is not read.
     pub(super) fn never() -> Stop {
         Stop::when(Arc::default(), || false)
     }
@@ -40,7 +40,7 @@ impl Stop {
         if (self.is_over)() { Err(external(SqlError::cancelled())) } else { Ok(()) }
     }
 
-    /// Counts that both sides of a join go into files.
+    /// Counts that both sides of a join are put into files.
     pub(super) fn count_split(&self) {
         self.splits.fetch_add(1, Ordering::Relaxed);
     }

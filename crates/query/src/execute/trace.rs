@@ -1,5 +1,5 @@
-//! From expressions of an operator down to the columns of the table that its rows come from: what of the table may be
-//! left out below a join, and whether an index has its rows in an order.
+//! Traces expressions of an operator down to the columns of a table: which rows of the table may be left out below a
+//! join, and whether an index has its rows in an order.
 //!
 //! ```text
 //!   HashJoin on  #1 = …
@@ -7,8 +7,8 @@
 //!       Filter     …
 //!         Scan     a, name                           name, compared by its collation
 //! ```
-//! Rows whose values no row of the other side has can be left out where every operator between treats rows one by one,
-//! or treats together only rows that have one value: groups by the column, windows over it.
+//! Rows whose values no row of the other side has can be left out if every operator between treats rows one by one, or
+//! treats only rows of one value together: groups by the column, windows partitioned by it.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ use crate::wrap::Kernel;
 /// An expression over the columns of a plan.
 type Expr = Arc<dyn PhysicalExpr>;
 
-/// Where rows of a table come from.
+/// The operator that reads a table, at the end of a trace.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     /// A [`ScanExec`] or [`SeekExec`].
@@ -50,9 +50,9 @@ pub(super) struct Leaf {
     pub(super) table: Arc<HeapTable>,
     pub(super) projection: Vec<usize>,
     pub(super) predicates: Arc<[ColumnPredicate]>,
-    /// Whether an operator above goes by the order of its rows.
+    /// Whether an operator above relies on the order of its rows.
     pub(super) is_order_used: bool,
-    /// Whether they are sorted behind it.
+    /// Whether its rows are sorted above.
     pub(super) is_sorted: bool,
 }
 
@@ -69,13 +69,13 @@ impl Leaf {
         Some(Leaf { plan, table, projection, predicates, is_order_used: false, is_sorted: false })
     }
 
-    /// The same below an operator that may go by the order of its rows.
+    /// Notes whether an operator above may rely on the order of the rows.
     fn ordered(self, is_order_used: bool) -> Leaf {
         Leaf { is_order_used: self.is_order_used || (is_order_used && !self.is_sorted), ..self }
     }
 }
 
-/// The table below `plan`, and which of its columns the expressions are that can be traced to it.
+/// The table below `plan`, and for each expression the table's column that it traces to, if any.
 pub(super) fn trace(
     plan: &Arc<dyn ExecutionPlan>,
     exprs: Vec<Option<Expr>>,
@@ -142,7 +142,7 @@ fn column_at(schema: &arrow::datatypes::SchemaRef, at: usize) -> Expr {
     Arc::new(Column::new(schema.field(at).name(), at))
 }
 
-/// `expr` with each column replaced; `None` if one stands for nothing.
+/// `expr` with each column replaced; `None` if one has no definition.
 pub(super) fn substituted(expr: &Expr, definition: &dyn Fn(usize) -> Option<Expr>) -> Option<Expr> {
     let mut is_whole = true;
     let replaced = Arc::clone(expr).transform_up(|node| {
@@ -158,7 +158,7 @@ pub(super) fn substituted(expr: &Expr, definition: &dyn Fn(usize) -> Option<Expr
     replaced.data().ok().filter(|_| is_whole)
 }
 
-/// Whether rows that any of these windows looks at together have one value of `expr`.
+/// Whether each of these windows treats only rows with one value of `expr` together.
 pub(super) fn is_of_all_partitions(expr: &Expr, windows: &[Arc<dyn WindowExpr>]) -> bool {
     let columns = collect_columns(expr);
     windows.iter().all(|window| {
@@ -170,10 +170,10 @@ pub(super) fn is_of_all_partitions(expr: &Expr, windows: &[Arc<dyn WindowExpr>])
     })
 }
 
-/// The column of a table that an expression over its scan's columns compares like.
+/// The table's column whose comparisons an expression over its scan's columns has.
 pub(super) fn joined_column(expr: &Expr, table: &Table, projection: &[usize]) -> Option<JoinedColumn> {
     if let Some(column) = expr.downcast_ref::<Column>() {
-        // Where a row lies is no column of the table.
+        // A row's RID is no column of the table.
         let column = *projection.get(column.index()).filter(|&&column| column < table.columns.len())?;
         return Some(JoinedColumn::plain(column));
     }
@@ -189,7 +189,7 @@ pub(super) fn joined_column(expr: &Expr, table: &Table, projection: &[usize]) ->
     inner.applied(operation, table.columns[inner.column].sql_type)
 }
 
-/// What a native cast makes of a column that keeps each value.
+/// The form of a column after a native cast that keeps each value.
 fn widened(from: SqlType, to: &DataType) -> Option<KeyForm> {
     let scale = match from {
         SqlType::Decimal { scale, .. } => scale,

@@ -1,10 +1,11 @@
-//! How long an operator that reads computes before others of its worker have their turn.
+//! Limits how long an operator that reads computes before other tasks of its worker get a turn.
 //!
-//! A task that a worker wakes while it runs another waits for the end of that one's turn, and no idle worker can take
-//! it over: tokio keeps the one that was woken last out of the queue from which others steal. So the first partition of
-//! a join that has made the hash table of all would wake the second, read the whole of the other side, and leave the
-//! second nothing. The wake that ends a turn puts the task itself into the queue, where an idle worker finds it. (What
-//! tokio's own budget ends is woken only when its worker looks for events, behind all that is ready.)
+//! If a worker wakes a task while it runs another, the woken task waits until that one's turn ends, and no idle worker
+//! can take it: tokio keeps the task woken last out of the queue from which other workers steal. Without turns, the
+//! first partition of a join that has made the shared hash table would wake the second, read the whole other side, and
+//! leave the second nothing. The wake that ends a turn puts the task itself into the queue, where an idle worker finds
+//! it. (A task stopped by tokio's own budget is woken only when its worker polls for events, after all tasks that are
+//! ready.)
 
 use std::task::Context;
 
@@ -21,14 +22,14 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Turns of so many pieces. Where there are several partitions the first turn ends before it begins: whoever was
-    /// woken by what was made just now goes to another worker.
+    /// Turns of `pieces` pieces. If there are several partitions, the first turn ends before it begins: a task that was
+    /// woken shortly before then goes to another worker.
     pub(super) fn new(partitions: usize, pieces: usize) -> Turn {
         Turn { left: if partitions > 1 { 0 } else { pieces }, pieces }
     }
 
-    /// Asked before each piece: whether others are next. Then the task is awake already, and `Poll::Pending` is to be
-    /// returned.
+    /// Called before each piece: whether the turn is over. If so, the task has been woken already, and the caller
+    /// returns `Poll::Pending`.
     pub(super) fn is_over(&mut self, task: &Context<'_>) -> bool {
         if self.left == 0 {
             self.left = self.pieces;
@@ -52,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// Turns until the task that was woken has run, if no more than some are needed.
+    /// The number of turns until the woken task has run; `None` if it takes too many.
     fn turns_until_the_woken_runs(workers: usize, partitions: usize) -> Option<usize> {
         let runtime = Builder::new_multi_thread().worker_threads(workers).build().expect("a runtime");
         let (wake, woken) = oneshot::channel::<()>();
@@ -66,7 +67,7 @@ mod tests {
         });
         let reader = runtime.spawn(async move {
             let _waits = is_ready.await;
-            // The other has its turn to begin to wait.
+            // Lets the other task begin to wait.
             tokio::task::yield_now().await;
             let _it_listens = wake.send(());
             let (mut turn, mut turns) = (Turn::new(partitions, 3), 0);

@@ -1,18 +1,18 @@
-//! Rows that others are changing, shown to a statement that is going to change them beside what its snapshot shows.
+//! Gives a statement that changes rows the uncommitted and newer rows of its target, beside the rows of its snapshot.
 //!
 //! ```text
-//!   UnseenRowsExec    behind the last row: those rows of the path that others have changed since, as they stand
-//!       ScanExec      rows of a snapshot, with their places
+//!   UnseenRowsExec    after the last row: current values of the path's rows that other transactions have changed since
+//!       ScanExec      rows of a snapshot, with their positions
 //! ```
 //!
-//! A change finds its rows in a snapshot ([21](../../../../docs/design/0021-row-locks-and-isolation.md)). Whom it does
-//! not see may have inserted a row that it wants, or be making one so. It is shown such rows, committed or not: if one
-//! of them is among those that come of the query, or one of the snapshot's that somebody has changed, then the
-//! statement locks it, which is to wait, and looks again. So nothing that did not commit is ever changed, nor waited
-//! for but where it matters.
+//! A change finds its rows in a snapshot ([21](../../../../docs/design/0021-row-locks-and-isolation.md)). A transaction
+//! that the snapshot does not see may have inserted a row that the statement wants, or may be changing a row so that it
+//! is wanted. This operator outputs such rows, committed or not. If one of them is in the query's result, or if the
+//! result has a row of the snapshot that another transaction has changed, the statement locks it, which waits, and
+//! reads again. So an uncommitted row is never changed, and is waited for only if it matters.
 //!
-//! Where the rows together decide what comes of one (numbers of rows, the first ten of which a condition takes some),
-//! what does not commit could keep out another. There the rows are not shown but only noted, and all are waited for.
+//! If the result for one row depends on other rows (counts, or a condition on the first ten rows), an uncommitted row
+//! could displace another. Then such rows are not output but only noted, and all of them are waited for.
 //!
 //! The operator is part of a plan only while there are such rows; see [`HeapTable::scan`](crate::source::HeapTable).
 
@@ -50,49 +50,49 @@ use crate::access_path::AccessPath;
 use crate::source::HeapTable;
 use crate::wrap::external;
 
-/// About what a row takes among those that were met.
+/// About how many bytes a noted row takes.
 const MET_BYTES: u64 = 96;
-/// Rows of a batch of those that others are changing: each is fetched by itself.
+/// Rows of a batch of changed rows: each is fetched individually.
 const BATCH_ROWS: usize = 1024;
 
-/// What is done with rows of a statement's target that others are changing.
+/// How rows of a statement's target that other transactions are changing are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum UnseenUse {
-    /// Nothing: the table is not the target.
+    /// Not at all: the table is not the target.
     #[default]
     None,
-    /// They are shown as they stand, beside what the snapshot shows.
+    /// They are output in their current state, beside the snapshot's rows.
     Shown,
-    /// They are noted: all of them matter.
+    /// They are only noted: all of them matter.
     Noted,
 }
 
-/// Rows of the target of a statement that others are changing, as far as one run of its query has met them.
+/// Rows of a statement's target that other transactions are changing, as far as one run of its query has met them.
 #[derive(Debug, Default)]
 pub struct UnseenRows {
     usage: Mutex<UnseenUse>,
-    /// Whether the plan looks for them.
+    /// Whether the plan reads such rows.
     is_watched: AtomicBool,
     met: Mutex<HashSet<RowAt>>,
 }
 
 impl UnseenRows {
-    /// Says what is to be done with them, before the query is planned.
+    /// Sets how they are used, before the query is planned.
     pub fn use_so(&self, usage: UnseenUse) {
         *self.usage.lock() = usage;
     }
 
-    /// What is done with them.
+    /// How they are used.
     pub fn usage(&self) -> UnseenUse {
         *self.usage.lock()
     }
 
-    /// Notes that there are some, and the plan looks for them.
+    /// Notes that there are such rows, and that the plan reads them.
     pub(crate) fn watch(&self) {
         self.is_watched.store(true, Ordering::Relaxed);
     }
 
-    /// Whether there may be some.
+    /// Whether there may be such rows.
     pub fn is_watched(&self) -> bool {
         self.is_watched.load(Ordering::Relaxed)
     }
@@ -102,12 +102,12 @@ impl UnseenRows {
         self.is_watched() && self.met.lock().contains(row)
     }
 
-    /// Those that were met.
+    /// The rows that were met.
     pub fn met(&self) -> Vec<RowAt> {
         self.met.lock().iter().cloned().collect()
     }
 
-    /// Notes rows. The statement pays for them until it ends.
+    /// Notes rows. Their memory is charged to the statement until its end.
     ///
     /// # Errors
     /// 701.
@@ -119,21 +119,22 @@ impl UnseenRows {
     }
 }
 
-/// How many rows of an input are wanted, the first ones; those count that fulfil a condition, if there is one.
+/// How many of an input's first rows are wanted; with a condition, only rows that fulfil it count.
 #[derive(Clone, Debug)]
 struct Limit {
     condition: Option<Arc<dyn PhysicalExpr>>,
     rows: usize,
 }
 
-/// Shows its input's rows, and behind them those that others are changing; see the module.
+/// Outputs its input's rows, then those that other transactions are changing; see the module.
 #[derive(Debug)]
 pub(crate) struct UnseenRowsExec {
     input: Arc<dyn ExecutionPlan>,
     table: Arc<HeapTable>,
     unseen: Arc<UnseenRows>,
     path: AccessPath,
-    /// The columns of the input, as places in the table; that of where a row lies is behind the table's own.
+    /// The columns of the input, by their positions in the table; that of the rows' positions comes after the table's
+    /// own.
     columns: Vec<usize>,
     /// How many of the input's rows are wanted.
     limit: Option<Limit>,
@@ -143,7 +144,7 @@ pub(crate) struct UnseenRowsExec {
 }
 
 impl UnseenRowsExec {
-    /// Over rows of `table` with these columns that come by `path`.
+    /// Over rows of `table` with these columns that are read by `path`.
     pub(crate) fn new(
         input: Arc<dyn ExecutionPlan>,
         table: Arc<HeapTable>,
@@ -167,8 +168,8 @@ impl UnseenRowsExec {
         UnseenRowsExec { limit, ..UnseenRowsExec::new(input, table, unseen, path, self.columns.clone()) }
     }
 
-    /// The same over rows that come by another path, in one stream, for who wants the first `rows` of those that fulfil
-    /// a condition.
+    /// Replaces the input by one that reads by another path in one stream, for the first `rows` rows that fulfil a
+    /// condition.
     pub(crate) fn first_of(
         &self,
         input: Arc<dyn ExecutionPlan>,
@@ -179,7 +180,7 @@ impl UnseenRowsExec {
         Arc::new(UnseenRowsExec { limit: Some(Limit { condition, rows }), ..self.like(input, path) })
     }
 
-    /// Whether it shows the first rows of its input only.
+    /// Whether it outputs only the first rows of its input.
     pub(crate) fn has_limit(&self) -> bool {
         self.limit.is_some()
     }
@@ -188,7 +189,7 @@ impl UnseenRowsExec {
         self.like(input, self.path.clone())
     }
 
-    /// The same over rows that come by another path.
+    /// Replaces the path by which rows are read.
     pub(crate) fn along(&self, path: AccessPath) -> Arc<dyn ExecutionPlan> {
         Arc::new(self.like(Arc::clone(&self.input), path))
     }
@@ -246,14 +247,14 @@ impl ExecutionPlan for UnseenRowsExec {
     }
 }
 
-/// What the partitions have in common.
+/// The state that the partitions share.
 struct Shared {
     table: Arc<HeapTable>,
     rows: PathRows,
     unseen: Arc<UnseenRows>,
     columns: Vec<usize>,
     schema: SchemaRef,
-    /// Rows behind entries that are seen which somebody is changing.
+    /// Rows of visible index entries that another transaction is changing.
     behind: Mutex<HashSet<RowAt>>,
     /// Partitions whose input has not ended.
     streams_left: AtomicUsize,
@@ -266,7 +267,7 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Asks of the rows of a batch that came by entries of an index whether somebody is changing them.
+    /// Checks whether the rows of a batch that were read by index entries are being changed by other transactions.
     fn look_behind(&self, batch: &RecordBatch) -> Result<(), SqlError> {
         let at = self.columns.iter().position(|column| *column == self.rows.table().columns.len());
         let (Some(at), Some(_)) = (at, self.rows.by_entries()) else { return Ok(()) };
@@ -281,7 +282,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The rows to be shown behind the last one of the snapshot, the first last.
+    /// The rows to be output after the snapshot's last one, in reverse order.
     fn unseen(&self) -> Result<Vec<RowAt>, SqlError> {
         let mut rows = self.rows.changed()?;
         rows.extend(self.behind.lock().drain());
@@ -291,7 +292,7 @@ impl Shared {
         Ok(if self.unseen.usage() == UnseenUse::Shown { rows } else { Vec::new() })
     }
 
-    /// Rows as they stand; `None` if they are all gone.
+    /// Current values of rows; `None` if all are gone.
     fn batch(&self, rows: impl Iterator<Item = RowAt>) -> Result<Option<RecordBatch>> {
         let definitions = &self.rows.table().columns;
         let mut found = Vec::new();
@@ -311,19 +312,19 @@ impl Shared {
 }
 
 struct UnseenRowsStream {
-    /// `None` when it has ended.
+    /// `None` after its end.
     input: Option<SendableRecordBatchStream>,
     shared: Arc<Shared>,
-    /// What is still wanted of the input.
+    /// How many rows of the input are still wanted.
     limit: Option<Limit>,
-    /// Whether nothing more is taken of the input.
+    /// Whether no more is read from the input.
     has_ended: bool,
-    /// Rows still to be shown, the first last.
+    /// Rows still to be output, in reverse order.
     shown: Vec<RowAt>,
 }
 
 impl UnseenRowsStream {
-    /// A batch of the input, as far as it is wanted.
+    /// The wanted part of a batch of the input.
     fn taken(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
         let Some(limit) = &mut self.limit else { return Ok(batch) };
         let fulfils = match &limit.condition {
@@ -341,7 +342,7 @@ impl UnseenRowsStream {
         Ok(batch)
     }
 
-    /// The next rows behind the last one of the input.
+    /// The next rows after the last one of the input.
     fn next_unseen(&mut self) -> Result<Option<RecordBatch>> {
         while !self.shown.is_empty() {
             let rest = self.shown.len().saturating_sub(BATCH_ROWS);
@@ -370,7 +371,7 @@ impl Stream for UnseenRowsStream {
                 None => this.input = None,
             }
         }
-        // Behind all others' rows too: whoever wants a few of them gets the snapshot's first.
+        // After the rows of all partitions: a statement that wants only a few rows gets the snapshot's first.
         if !std::mem::replace(&mut this.has_ended, true) && this.shared.streams_left.fetch_sub(1, Ordering::AcqRel) == 1
         {
             match this.shared.unseen() {

@@ -1,18 +1,18 @@
-//! Workers: the threads that run a statement's plan, and the account of where their time goes.
+//! Workers: the threads that run a statement's plan, and the accounting of their time.
 //!
-//! A statement borrows a group of as many threads as its degree of parallelism and gives it back at the end; idle
-//! groups are kept. All tasks of the plan run on these threads and nowhere else, so processor time never exceeds the
-//! degree times the elapsed time, whatever the plan spawns. A worker is either running, which its thread's processor
-//! clock measures, or parked, which the park hooks measure and name:
+//! A statement borrows a group of as many threads as its degree of parallelism and returns it at the end. Idle groups
+//! are kept. All tasks of the plan run on these threads and nowhere else, so processor time never exceeds the degree
+//! times the elapsed time, whatever the plan spawns. A worker is either running or parked. Its thread's processor clock
+//! measures the first, and the park hooks measure and name the second:
 //!
 //! * `PAGEIOLATCH_SH` while a scan of the statement waits for its reads,
 //! * `ASYNC_NETWORK_IO` while the client does not take rows,
 //! * `CXPACKET` while this worker has nothing to do and another has (one worker alone: `CXCONSUMER`).
 //!
-//! A worker that blocks without parking, for a latch or a page, books that itself, as any thread does.
+//! A worker that blocks without parking, for a latch or a page, records that wait itself, as any thread does.
 //!
 //! Time on the run queue outside parks comes from the scheduler's statistics and is `SOS_SCHEDULER_YIELD`. The clock is
-//! read when a worker parks and when it wakes, never in between.
+//! read only when a worker parks and when it wakes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -37,16 +37,16 @@ thread_local! {
     static COUNTERS: RefCell<Option<StatementCountersGuard>> = const { RefCell::new(None) };
     static WATCH: RefCell<Option<WatchGuard>> = const { RefCell::new(None) };
     static GENERATION: Cell<u64> = const { Cell::new(0) };
-    /// What this thread had waited when it woke last.
+    /// This thread's total of waits at its last wake-up.
     static WAITED_BEFORE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// What the workers of one plan did.
+/// The times of the workers of one plan.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerReport {
-    /// Of each worker.
+    /// For each worker.
     times: Vec<WorkerTime>,
-    /// From the first to the last moment.
+    /// From the start to the end of the plan.
     elapsed: Duration,
 }
 
@@ -61,33 +61,33 @@ impl WorkerReport {
         self.times.len()
     }
 
-    /// Workers × elapsed: what processor time and waits of the workers are parts of.
+    /// Workers × elapsed: the sum of the workers' processor time, waits and unexplained time.
     pub fn time_total(&self) -> Duration {
         self.elapsed * u32::try_from(self.times.len()).unwrap_or(u32::MAX)
     }
 
-    /// What processor time, waits and the run queue leave of workers × elapsed.
+    /// The rest of workers × elapsed after processor time, waits and the run queue.
     fn unexplained(&self) -> Duration {
         self.times.iter().map(|time| self.elapsed.saturating_sub(time.explained())).sum()
     }
 }
 
-/// Where the time of one worker went.
+/// The parts of one worker's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct WorkerTime {
     cpu: Duration,
     parked: Duration,
-    /// In waits that it booked itself.
+    /// Waits that the worker recorded itself.
     waited: Duration,
-    /// Ready to run, and not running.
+    /// Ready to run but not running.
     run_queue: Duration,
 }
 
 impl WorkerTime {
-    /// What a worker did in `elapsed`, by its counters.
+    /// A worker's times in `elapsed`, by its counters.
     fn of(elapsed: Duration, cpu: Duration, parked: Duration, waited: Duration, queue: Duration) -> WorkerTime {
-        // The scheduler's delay behind a wake-up is part of the wait already; only what is neither wait nor processor
-        // time can be delay of a worker that wanted to go on.
+        // The scheduler's delay after a wake-up is already part of the wait. Only time that is neither wait nor
+        // processor time can be delay of a worker that was ready to continue.
         let run_queue = queue.min(elapsed.saturating_sub(cpu + parked + waited));
         WorkerTime { cpu, parked, waited, run_queue }
     }
@@ -99,13 +99,13 @@ impl WorkerTime {
 
 #[derive(Debug, Default)]
 struct Worker {
-    /// Nanoseconds of the group's clock since when the worker is parked; 0 while it runs.
+    /// The time on the group's clock, in nanoseconds, since which the worker is parked; 0 while it runs.
     parked_since: AtomicU64,
     parked_ns: AtomicU64,
-    /// Of waits that it booked while it was not parked.
+    /// Waits that the worker recorded itself while it was not parked.
     waited_ns: AtomicU64,
     cpu_ns: AtomicU64,
-    /// Read when a statement begins and ends, never by the worker itself.
+    /// Read when a statement begins and ends, by the statement's thread.
     run_queue: OnceLock<RunQueueClock>,
 }
 
@@ -114,7 +114,7 @@ struct Idle {
     parked: usize,
 }
 
-/// What a parked worker of a statement waits for, counted by those who make it wait.
+/// The reasons for which a statement's parked workers wait, counted by the operators that make them wait.
 #[derive(Debug, Default)]
 pub struct PendingReasons {
     reads: AtomicUsize,
@@ -123,7 +123,7 @@ pub struct PendingReasons {
 }
 
 impl PendingReasons {
-    /// What keeps the statement back now, as far as its operators say.
+    /// The current reason, as far as the operators know.
     pub fn wait_type(&self) -> Option<WaitType> {
         if self.reads.load(Ordering::Relaxed) > 0 {
             Some(WaitType::PageIoLatchSh)
@@ -136,17 +136,17 @@ impl PendingReasons {
         }
     }
 
-    /// A scan has nothing to show until a read arrives (`+1`), or has (`-1`).
+    /// Counts scans that have no rows until a read arrives: one begins to wait (`true`), or ends.
     pub fn reads(&self, begins: bool) {
         step(&self.reads, begins);
     }
 
-    /// Others have the memory that the statement wants (`+1`), or it has got its part (`-1`).
+    /// Counts waits for memory that other statements hold: one begins (`true`), or ends with a grant.
     pub fn memory(&self, begins: bool) {
         step(&self.memory, begins);
     }
 
-    /// The client does not take rows (`+1`), or does again (`-1`).
+    /// Counts waits for the client to take rows: one begins (`true`), or ends.
     pub fn client(&self, begins: bool) {
         step(&self.client, begins);
     }
@@ -160,12 +160,12 @@ fn step(counter: &AtomicUsize, up: bool) {
     }
 }
 
-/// What a group's workers work for.
+/// The statement that a group's workers work for.
 #[derive(Debug)]
 struct Statement {
     counters: Arc<WaitCounters>,
     pending: Arc<PendingReasons>,
-    /// That of the thread which runs the statement.
+    /// The watch of the thread that runs the statement.
     watch: Option<Arc<dyn Watch>>,
 }
 
@@ -174,7 +174,7 @@ struct Group {
     clock: Instant,
     workers: Vec<Worker>,
     next_worker: AtomicUsize,
-    /// Rises with every statement, so that a worker sees that its counters are another statement's.
+    /// Rises with every statement, so that a worker notices that its counters are another statement's.
     generation: AtomicU64,
     statement: Mutex<Option<Statement>>,
     started_ns: AtomicU64,
@@ -219,7 +219,7 @@ impl Group {
             let counters = statement.as_ref().map(|statement| Arc::clone(&statement.counters));
             let watch = statement.as_ref().and_then(|statement| statement.watch.clone());
             drop(statement);
-            // The old guard must go before the new one is made: each restores what it found.
+            // The old guard must be dropped before the new one is made: each restores the value that it replaced.
             COUNTERS.with(|guard| drop(guard.borrow_mut().take()));
             COUNTERS.with(|guard| *guard.borrow_mut() = Some(waits::set_statement_counters(counters)));
             WATCH.with(|guard| drop(guard.borrow_mut().take()));
@@ -229,7 +229,7 @@ impl Group {
         WAITED_BEFORE.set(waits::of_this_thread());
     }
 
-    /// Books the part of a park that lies in the running statement, to the statement whose counters this thread has.
+    /// Records the part of a park that lies within the running statement, in the counters that this thread has set.
     fn end_park(&self, worker: &Worker, since: u64, now: u64) {
         if since == 0 {
             return;
@@ -245,8 +245,8 @@ impl Group {
         self.idle.lock().parked == self.workers.len()
     }
 
-    /// Waits until every worker is parked. While the guard is held, none can say that it is awake again: one that the
-    /// runtime has woken late books no part of its park beside the one who holds the guard.
+    /// Waits until every worker is parked. While the guard is held, no worker can report that it is awake: a worker
+    /// that the runtime has woken late records no part of its park while the guard is held.
     fn wait_until_idle(&self) -> MutexGuard<'_, Idle> {
         let mut idle = self.idle.lock();
         while idle.parked < self.workers.len() {
@@ -297,14 +297,14 @@ impl Team {
             .on_thread_start(move || {
                 let Some(group) = joining.upgrade() else { return };
                 let index = group.next_worker.fetch_add(1, Ordering::Relaxed);
-                // Threads beyond the workers are the runtime's own for blocking calls; they are not accounted.
+                // Threads beyond the workers are the runtime's own, for blocking calls. They are not accounted for.
                 if let Some(worker) = group.workers.get(index) {
                     if let Some(clock) = RunQueueClock::of_this_thread() {
                         let _the_first = worker.run_queue.set(clock);
                     }
                     WORKER.with(|worker| *worker.borrow_mut() = Some((Weak::clone(&joining), index)));
                     if !affinity.is_empty() {
-                        // A processor that went offline is no reason to refuse a query.
+                        // A processor that went offline is no reason to reject a query.
                         let _stays_unbound = processor::set_thread_affinity(&affinity);
                     }
                 }
@@ -320,7 +320,7 @@ impl Team {
 /// How many workers, and the processors that they are bound to.
 type TeamKind = (usize, Vec<usize>);
 
-/// Idle groups by kind, for statements to come.
+/// Idle groups by kind, for later statements.
 #[derive(Default)]
 pub struct WorkerPool {
     idle: Mutex<HashMap<TeamKind, Vec<Team>>>,
@@ -332,21 +332,22 @@ impl std::fmt::Debug for WorkerPool {
     }
 }
 
-/// A worker's stack: expressions as deep as the parser allows are evaluated by recursion. Untouched pages cost nothing.
+/// A worker's stack size: expressions as deep as the parser allows are evaluated by recursion. Untouched pages cost
+/// nothing.
 const STACK_BYTES: usize = 16 << 20;
 
 /// The name of a worker's thread.
 pub const WORKER_THREAD: &str = "hobt-worker";
 
-/// Groups of one kind that are kept.
+/// How many idle groups of one kind are kept.
 const KEPT: usize = 8;
 
 impl WorkerPool {
     /// Runs `drive` with `size` workers bound to the processors `affinity` (none: unbound). `drive` gets a handle to
-    /// spawn on and blocks this thread until the work is done; all that it spawned must have ended by then.
+    /// spawn on. It blocks this thread until the work is done, and all tasks that it spawned must have ended by then.
     ///
     /// # Errors
-    /// Threads cannot be started, or what `drive` returned.
+    /// Threads cannot be started, or the error of `drive`.
     pub fn run<T>(
         &self,
         size: usize,
@@ -395,7 +396,8 @@ impl WorkerPool {
             waits::record_of_other(WaitType::SosSchedulerYield, delay, delay);
         }
         {
-            // For the whole instance only: in a statement's own figures it is what the named waits leave.
+            // Recorded for the whole instance only: in a statement's own figures it is the remainder after the named
+            // waits.
             let _not_the_statement = waits::set_statement_counters(None);
             waits::record_of_other(WaitType::Unexplained, report.unexplained(), Duration::ZERO);
         }
@@ -411,7 +413,7 @@ impl WorkerPool {
     }
 }
 
-/// What the clocks of a worker's thread say.
+/// The clocks of a worker's thread.
 #[derive(Clone, Copy)]
 struct Clocks {
     cpu: Duration,
@@ -442,7 +444,7 @@ fn report(group: &Group, before: &[Clocks], elapsed: Duration) -> WorkerReport {
 mod tests {
     use super::*;
 
-    /// Uses up processor time; how much.
+    /// Uses processor time; returns how much.
     fn spin() -> Duration {
         let start = processor::thread_cpu_time();
         let used = || processor::thread_cpu_time() - start;
@@ -470,12 +472,12 @@ mod tests {
                 assert!(time.parked <= report.elapsed && time.run_queue <= report.elapsed, "{report:?}");
             }
             let rows = counters.rows();
-            // The first statement's own thread waits until the group's threads are there.
+            // The first statement's own thread waits until the group's threads have started.
             let of_workers = rows.iter().filter(|row| row.wait_type != WaitType::ThreadPool);
             let booked = Duration::from_nanos(of_workers.map(|row| row.wait_time_ns).sum());
             let named: Duration = report.times.iter().map(|time| time.parked + time.run_queue).sum();
             assert_eq!(booked, named, "{report:?}");
-            // Each worker was parked at the end at least, for want of work.
+            // Each worker parked at least once, at the end, because it had no work.
             let parks = rows.iter().find(|row| row.wait_type == WaitType::CxPacket).expect("both were parked");
             assert!(parks.waiting_tasks_count >= 2, "{parks:?}");
         }
@@ -488,11 +490,11 @@ mod tests {
         let time = WorkerTime::of(us(100), us(40), us(20), us(25), us(10));
         assert_eq!(time, WorkerTime { cpu: us(40), parked: us(20), waited: us(25), run_queue: us(10) });
         assert_eq!(unexplained(us(100), time), us(5));
-        // Behind the wake-up from a wait the worker was on the run queue, which is in the wait.
+        // After the wake-up from a wait the worker was on the run queue; that time is part of the wait.
         let time = WorkerTime::of(us(100), us(40), us(20), us(35), us(10));
         assert_eq!(time, WorkerTime { cpu: us(40), parked: us(20), waited: us(35), run_queue: us(5) });
         assert_eq!(unexplained(us(100), time), us(0));
-        // It spun before it slept: what it used and what it waited overlap.
+        // The worker spun before it slept, so its processor time and its wait overlap.
         let time = WorkerTime::of(us(100), us(70), us(20), us(15), us(1));
         assert_eq!(time, WorkerTime { cpu: us(70), parked: us(20), waited: us(15), run_queue: us(0) });
         assert_eq!(unexplained(us(100), time), us(0));
@@ -509,7 +511,7 @@ mod tests {
                 let task = handle.spawn(async move {
                     for _ in 0..tasks {
                         waits::record(WaitType::LatchSh, wait, Duration::ZERO);
-                        // The worker parks in between.
+                        // Here the worker parks.
                         let (sender, receiver) = tokio::sync::oneshot::channel();
                         std::thread::spawn(move || sender.send(()));
                         assert_eq!(receiver.await, Ok(()));

@@ -1,4 +1,4 @@
-//! Formulas from what the binder made of a text.
+//! Compiles formulas from bound expressions.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use super::{Formula, Node, Outcome};
 use crate::binder::{BoundExpr, column_of_row};
 use crate::wrap::{Kernel, Operation};
 
-/// What a kernel that takes any text is given.
+/// The argument type of kernels that take any text.
 const TEXT: SqlType = SqlType::NVarChar(MaxLength::Max);
 const BYTES: SqlType = SqlType::VarBinary(MaxLength::Max);
 
 /// The formula of an expression that was bound with
-/// [`BindOptions::keeps_variables`](crate::binder::BindOptions::keeps_variables); `None` for one that has a part which
-/// only a query can evaluate. `place_of` gives a variable's place.
+/// [`BindOptions::keeps_variables`](crate::binder::BindOptions::keeps_variables); `None` if a part of it can only be
+/// evaluated by a query. `place_of` gives the index of a variable.
 pub fn compile(bound: &BoundExpr, place_of: &dyn Fn(&str) -> Option<usize>) -> Option<Formula> {
     compile_over(bound, &[], place_of)
 }
 
-/// The same of an expression over the row of a table, whose columns have these types and are named by their places
-/// ([`column_of_row`](crate::binder::column_of_row)).
+/// As [`compile`], for an expression over the row of a table. Its columns have the types `columns` and are named by
+/// their indexes ([`column_of_row`](crate::binder::column_of_row)).
 pub fn compile_over(
     bound: &BoundExpr,
     columns: &[SqlType],
@@ -115,7 +115,7 @@ impl Compiler<'_> {
         Some(())
     }
 
-    /// A conversion that loses nothing and never fails: the binder makes casts of no others (`is_native`).
+    /// A conversion that loses nothing and never fails: the binder creates no other casts (`is_native`).
     fn widened(&self, operand: &Expr, to: &DataType) -> Option<Node> {
         let node = self.node(operand)?;
         let from = operand.get_type(&self.schema).ok()?;
@@ -132,7 +132,7 @@ impl Compiler<'_> {
             (Some(0), DataType::Int16 | DataType::Int32 | DataType::Int64) => node,
             (Some(0), DataType::Float64) => Node::Float(Box::new(node)),
             (None, DataType::Float64) if from == DataType::Float32 => node,
-            // A condition is 1 or 0 already.
+            // A condition already is 1 or 0.
             (None, DataType::UInt8) if from == DataType::Boolean => node,
             _ => return None,
         })
@@ -193,12 +193,12 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether values of the type are integers, and decimals in their carrier.
+/// Whether the type's values are integers, but decimals in its carrier.
 fn is_money(sql_type: SqlType) -> bool {
     matches!(sql_type, SqlType::Money | SqlType::SmallMoney)
 }
 
-/// The values of an integer type that has more than two.
+/// The range of an integer type other than `bit`.
 fn range_of(sql_type: SqlType) -> Option<(i64, i64)> {
     Some(match sql_type {
         SqlType::TinyInt => (0, i64::from(u8::MAX)),
@@ -209,7 +209,7 @@ fn range_of(sql_type: SqlType) -> Option<(i64, i64)> {
     })
 }
 
-/// A constant of a plan as its carrier has it.
+/// A constant of a plan, as a value of its carrier.
 fn constant(scalar: &ScalarValue) -> Option<Value> {
     if scalar.is_null() {
         return Some(Value::Null);

@@ -1,12 +1,13 @@
-//! Scalar expressions that are bound once and evaluated often, one value at a time.
+//! Scalar expressions that are bound once and evaluated often, on single values.
 //!
-//! A loop's condition, the value of a `SET`, the row of an `INSERT … VALUES`: binding them costs microseconds, and so
-//! does a plan over a batch of one row. A [`Formula`] is compiled from what the binder made of the text, with variables
-//! left open, and computes on values: integers, comparisons and logic by itself, all else by the kernels that plans
-//! call, so that there is one meaning of each function.
+//! Examples are a loop's condition, the value of a `SET`, and the row of an `INSERT … VALUES`. Binding such an
+//! expression takes microseconds, and so does running a plan over a batch of one row. A [`Formula`] is compiled from
+//! the bound expression, with variables left open, and computes on values. It evaluates integers, comparisons and logic
+//! itself. Everything else is evaluated by the kernels that plans call, so that each function has a single
+//! implementation.
 //!
-//! Leaves to others: queries in expressions, sequences, what the binder only knows for the moment ([`compile`] gives
-//! `None` for them, and the statement is interpreted).
+//! Not supported: queries in expressions, sequences, and values that the binder knows only at the moment ([`compile`]
+//! returns `None` for them, and the statement is interpreted).
 
 mod compile;
 
@@ -26,15 +27,15 @@ use crate::wrap::{Kernel, Operation};
 
 pub use compile::{compile, compile_over};
 
-/// What a formula is evaluated over.
+/// The variables and the row that a formula is evaluated on.
 pub trait Given {
-    /// The value of a variable, by the place that it was compiled with.
+    /// The value of a variable, by the index that it was compiled with.
     fn variable(&self, place: usize) -> &Value;
 
-    /// The value of a column of the row that is looked at, by its place in the table.
+    /// The value of a column of the current row, by its index in the table.
     ///
     /// # Errors
-    /// The row is damaged, or there is none: an internal error.
+    /// An internal error if the row is damaged or there is none.
     fn column(&self, place: usize) -> Result<Value, SqlError> {
         Err(SqlError::internal(format!("column {place} of no row")))
     }
@@ -42,7 +43,7 @@ pub trait Given {
     /// The value of a global variable (`@@ROWCOUNT`).
     fn global(&self, name: &str) -> Option<TypedValue>;
 
-    /// The time, and what random functions draw from: one for all formulas of a statement.
+    /// The time and the random seed, shared by all formulas of a statement.
     fn now(&self) -> &FunctionContext;
 }
 
@@ -53,7 +54,7 @@ pub struct Formula {
     sql_type: SqlType,
 }
 
-/// A part of it. Values are as carriers have them: `money` is a decimal, a condition is 1, 0 or NULL.
+/// A node of a formula. Values are those of carriers: `money` is a decimal, a condition is 1, 0 or NULL.
 #[derive(Clone, Debug)]
 enum Node {
     Constant(Value),
@@ -66,31 +67,31 @@ enum Node {
         is_money: bool,
     },
     Global(String),
-    /// Both are integers.
+    /// Arithmetic on two integers.
     Integers {
         operator: BinaryOperator,
         operands: Box<[Node; 2]>,
         result: SqlType,
         position: Position,
     },
-    /// By one of the six comparisons, or whether the two are distinct, or not.
+    /// One of the six comparisons, or whether the two are distinct, or not distinct.
     Compare(Operator, Box<[Node; 2]>),
     /// Whether all are true, in three-valued logic.
     All(Vec<Node>),
-    /// Whether any is.
+    /// Whether any is true, in three-valued logic.
     Any(Vec<Node>),
     Not(Box<Node>),
     IsNull(Box<Node>),
-    /// The value behind the first condition that is true.
+    /// The value of the first branch whose condition is true.
     Case {
         branches: Vec<(Node, Node)>,
         otherwise: Option<Box<Node>>,
     },
-    /// An integer as a decimal: times a power of ten.
+    /// An integer as a decimal: multiplied by a power of ten.
     Scaled(Box<Node>, i128),
     /// An integer as a float.
     Float(Box<Node>),
-    /// An integer as a narrower one, if it is one; else the kernel says what is wrong with it.
+    /// An integer as a narrower one, if it is in the range; otherwise the kernel raises the error.
     Narrowed {
         operand: Box<Node>,
         range: (i64, i64),
@@ -108,7 +109,7 @@ enum Node {
     },
 }
 
-/// What a kernel gives.
+/// The kind of a kernel's result.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Of(SqlType),
@@ -122,7 +123,7 @@ impl Formula {
         self.sql_type
     }
 
-    /// Whether it reads the variable at a place.
+    /// Whether it reads the variable with this index.
     pub fn reads(&self, variable: usize) -> bool {
         self.root.reads(variable)
     }
@@ -142,7 +143,7 @@ impl Formula {
     }
 }
 
-/// A value of a carrier as one of its type.
+/// Converts a value of a carrier to one of its type.
 fn settled(value: Value, sql_type: SqlType) -> Result<Value, SqlError> {
     Ok(match (value, sql_type) {
         (Value::Decimal(unscaled), SqlType::Money | SqlType::SmallMoney) => {
@@ -255,7 +256,7 @@ fn truth(is_true: bool) -> Value {
     Value::Int(i64::from(is_true))
 }
 
-/// A conjunction, or with `any` a disjunction: what decides it ends it.
+/// A conjunction, or with `any` a disjunction. Evaluation stops at the first operand that decides it.
 fn joined(operands: &[Node], any: bool, given: &dyn Given) -> Result<Value, SqlError> {
     let mut result = truth(!any);
     for operand in operands {
@@ -298,7 +299,7 @@ fn compared(operator: Operator, left: &Value, right: &Value) -> Result<Value, Sq
 fn called(kernel: &Kernel, columns: Vec<Column>, result: Outcome, given: &dyn Given) -> Result<Value, SqlError> {
     let array = match kernel.operation() {
         Operation::Function { def, .. } if def.volatility == Volatility::OncePerReference => {
-            // Its place does not tell it from others: the DEFAULTs of two columns begin at the same one.
+            // Its position does not distinguish it: the DEFAULTs of two columns start at the same position.
             kernel.evaluate(columns, 1, Some(&given.now().reseeded()))
         }
         _ => kernel.evaluate(columns, 1, Some(given.now())),
@@ -318,7 +319,7 @@ fn called(kernel: &Kernel, columns: Vec<Column>, result: Outcome, given: &dyn Gi
     }
 }
 
-/// The only value of an array, as its carrier has it.
+/// The only value of an array, as a value of its carrier.
 fn carried(array: &dyn Array, sql_type: SqlType) -> Result<Value, SqlError> {
     let value = array_value(array, 0, sql_type)?;
     Ok(match (value, array.data_type()) {

@@ -1,28 +1,28 @@
-//! What operators are thought to cost, in SQL Server's unit.
+//! Estimated costs of operators, in SQL Server's unit.
 //!
-//! A page read behind another costs 0.00074, a row of a scan 0.0000011: the constants by which SQL Server's plans are
-//! known, so that figures look as people expect them and the shares of a plan's operators mean something. Nothing is
-//! decided by them: how a table is reached is decided in pages (`access_path`).
+//! A page read after another costs 0.00074, a row of a scan 0.0000011. These constants are known from SQL Server's
+//! plans, so the figures look as people expect them, and the shares of a plan's operators are meaningful. They decide
+//! nothing: the access path to a table is chosen by pages (`access_path`).
 
 use super::{Detail, PlanNode};
 
-/// The first page, and each behind it.
+/// The first page, and each further one.
 const FIRST_PAGE: f64 = 0.003_125;
 const NEXT_PAGE: f64 = 0.000_740_740_741;
-/// A row that is looked at, hashed, compared, handed to another worker, computed with, written.
+/// A row that is read, hashed, compared, handed to another worker, computed with, written.
 const ROW_READ: f64 = 0.000_001_1;
 const ROW_HASHED: f64 = 0.000_005;
 const ROW_COMPARED: f64 = 0.000_000_6;
 const ROW_PASSED: f64 = 0.000_002_5;
 const ROW_COMPUTED: f64 = 0.000_000_1;
 const ROW_WRITTEN: f64 = 0.000_01;
-/// What makes and ends the work of several workers.
+/// Starting and ending the work of several workers.
 const EXCHANGE: f64 = 0.028_5;
 
 /// Sets the costs of an operator and of all below it.
 pub(super) fn price(node: &mut PlanNode) {
     node.children.iter_mut().for_each(price);
-    // Of an adaptive join one of the two ways is gone.
+    // Only one of the two branches of an adaptive join counts.
     let looks_up = node.is_thought_to_look_up();
     let inputs: Vec<&PlanNode> = match (looks_up, node.children.as_slice()) {
         (Some(looks_up), [outer, hashed, looked_up]) => vec![outer, if looks_up { looked_up } else { hashed }],

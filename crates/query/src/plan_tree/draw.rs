@@ -1,4 +1,4 @@
-//! A plan as a tree for a terminal.
+//! Draws a plan as a tree for a terminal.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use super::text::{operator_text, seek_text};
 use super::worst::{Judged, judge, worst_estimate};
 use super::{Actual, Detail, PlanNode, ShownStatement};
 
-/// What is left of a text however deep it stands.
+/// The least length to which a text is cut, however deep its operator is.
 const TEXT_CHARS_MIN: usize = 30;
-/// Up to so many workers, the rows of each are shown.
+/// The most workers for which the rows of each are shown.
 const WORKERS_SHOWN: usize = 16;
 
 /// How a tree is drawn.
@@ -16,11 +16,12 @@ const WORKERS_SHOWN: usize = 16;
 pub struct Drawing {
     /// Whether colours may be used.
     pub has_colours: bool,
-    /// How many characters a line of the tree may have before it is cut; `None` where that does not matter.
+    /// The most characters of a line of the tree before it is cut; `None` for no limit.
     pub width: Option<usize>,
 }
 
-/// The tree of a statement, a line an operator, each with a line end. Empty for a statement without a plan.
+/// The tree of a statement: for each operator a line and its figures, each with a line end. Empty for a statement
+/// without a plan.
 ///
 /// ```text
 /// 0 Hash Match(Inner Join, HASH:([a].[x])=([b].[x]))
@@ -30,7 +31,7 @@ pub struct Drawing {
 /// └─ 2 Table Scan(OBJECT:([d].[dbo].[b]))
 ///          estimated 100,000 rows, got 100,000
 /// ```
-/// The numbers are those of `NodeId` and `node_id` in documents and views.
+/// The numbers equal `NodeId` and `node_id` in documents and views.
 pub fn draw(statement: &ShownStatement, drawing: Drawing) -> String {
     let Some(root) = &statement.root else { return String::new() };
     let worst = worst_estimate(root).map(|(node, _)| node.id);
@@ -54,7 +55,7 @@ pub fn draw(statement: &ShownStatement, drawing: Drawing) -> String {
     drawn.text
 }
 
-/// What memory the operators of a statement that has run were granted; `None` if they keep no rows.
+/// The memory granted to the operators of a statement that has run; `None` if they keep no rows.
 pub fn memory_text(statement: &ShownStatement) -> Option<String> {
     let memory = statement.memory.as_ref()?;
     let kilobytes = |bytes: u64| count(bytes.div_ceil(1024));
@@ -70,13 +71,13 @@ pub fn memory_text(statement: &ShownStatement) -> Option<String> {
 struct Drawn {
     text: String,
     worst: Option<usize>,
-    /// By number.
+    /// By operator number.
     judged: Vec<Option<Judged>>,
     drawing: Drawing,
 }
 
 impl Drawn {
-    /// `is_last`: whether it is the last of its parent's; `None` for the root.
+    /// `is_last`: whether the node is the last child of its parent; `None` for the root.
     fn node(&mut self, node: &PlanNode, indent: &str, is_last: Option<bool>) {
         let (branch, below) = match is_last {
             None => ("", ""),
@@ -104,7 +105,7 @@ impl Drawn {
         }
     }
 
-    /// A text as far as it has room behind so many characters.
+    /// The text, cut to the room after `indent` characters.
     fn cut(&self, text: &str, indent: usize) -> String {
         let room = self.drawing.width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(TEXT_CHARS_MIN));
         if text.chars().nth(room).is_none() {
@@ -114,7 +115,7 @@ impl Drawn {
     }
 }
 
-/// What is said of an operator, a line each.
+/// The lines of an operator's figures.
 fn lines(node: &PlanNode, error: Option<f64>, is_worst: bool) -> Vec<String> {
     let estimated = format!("estimated {}", counted(node.estimate.rows.round() as u64, "row"));
     let Some(actual) = &node.actual else {
@@ -144,7 +145,7 @@ fn lines(node: &PlanNode, error: Option<f64>, is_worst: bool) -> Vec<String> {
     lines
 }
 
-/// What conditions that reached the table have left out of it; `None` where they did not, or have not run.
+/// The rows that pushed-down conditions have left out of a table; `None` if they have left out none or have not run.
 pub fn removed(node: &PlanNode) -> Option<String> {
     let actual = node.actual.as_ref().filter(|actual| actual.executions() > 0)?;
     let mut said = Vec::new();
@@ -171,7 +172,7 @@ pub fn removed(node: &PlanNode) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// Time and pages.
+/// Processor time and pages.
 fn work(actual: &Actual) -> Option<String> {
     let mut said = Vec::new();
     if !actual.cpu().is_zero() {
@@ -187,7 +188,7 @@ fn ms(time: Duration) -> String {
     format!("{:.1}", time.as_secs_f64() * 1e3)
 }
 
-/// A number of things that are called so: `1 row`, `2,000 rows`.
+/// A number with its noun: `1 row`, `2,000 rows`.
 pub fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(number))

@@ -1,4 +1,4 @@
-//! Columns and expressions of a plan, as T-SQL writes them.
+//! Columns and expressions of a plan, in T-SQL's syntax.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub struct TableName {
     pub database: String,
     /// Its schema.
     pub schema: String,
-    /// Its own.
+    /// Its own name.
     pub table: String,
 }
 
@@ -24,19 +24,19 @@ impl fmt::Display for TableName {
     }
 }
 
-/// A column of a table, or a value that an operator has made.
+/// A column of a table, or a value that an operator computes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanColumn {
-    /// The table; `None` for a made value.
+    /// The table; `None` for a computed value.
     pub table: Option<Arc<TableName>>,
-    /// The column's name: of a made value `Expr1001`.
+    /// The column's name; `Expr1001` for a computed value.
     pub name: String,
-    /// Its type, of a table's column and of what has the same.
+    /// The type, if the column is a table's or has the type of one.
     pub sql_type: Option<SqlType>,
 }
 
 impl PlanColumn {
-    /// A made value.
+    /// A computed value.
     pub fn made(name: impl Into<String>) -> PlanColumn {
         PlanColumn { table: None, name: name.into(), sql_type: None }
     }
@@ -66,14 +66,14 @@ pub enum CompareOp {
     Greater,
     /// `>=`
     GreaterOrEqual,
-    /// `IS`, by which NULL equals NULL.
+    /// `IS`: NULL equals NULL.
     Is,
     /// `IS NOT`.
     IsNot,
 }
 
 impl CompareOp {
-    /// As it is written.
+    /// Its sign in texts.
     pub fn sign(self) -> &'static str {
         match self {
             CompareOp::Equal => "=",
@@ -107,11 +107,11 @@ impl CompareOp {
 pub enum PlanExpr {
     /// A column.
     Column(PlanColumn),
-    /// A constant, as T-SQL writes it.
+    /// A constant, in T-SQL's syntax.
     Constant(String),
     /// A comparison.
     Compare {
-        /// How.
+        /// The operator.
         op: CompareOp,
         /// The left side.
         left: Box<PlanExpr>,
@@ -122,7 +122,7 @@ pub enum PlanExpr {
     Logical {
         /// Whether all must be true.
         all: bool,
-        /// What they join, at least one.
+        /// The conditions, at least one.
         operands: Vec<PlanExpr>,
     },
     /// `NOT`.
@@ -140,7 +140,7 @@ pub enum PlanExpr {
     Unary {
         /// The sign.
         sign: char,
-        /// What it stands before.
+        /// The operand.
         operand: Box<PlanExpr>,
     },
     /// `CONVERT(type, x, style)`.
@@ -154,9 +154,9 @@ pub enum PlanExpr {
     },
     /// `CASE`.
     Case {
-        /// Conditions and what follows.
+        /// Conditions, each with its result.
         branches: Vec<(PlanExpr, PlanExpr)>,
-        /// What comes of none.
+        /// The result if no condition is true.
         otherwise: Box<PlanExpr>,
     },
     /// A function.
@@ -170,12 +170,12 @@ pub enum PlanExpr {
     Aggregate {
         /// Its name, in capitals.
         name: String,
-        /// Whether of different values alone.
+        /// Whether only distinct values count.
         is_distinct: bool,
-        /// Its arguments; none for all rows.
+        /// Its arguments; none if it counts all rows.
         arguments: Vec<PlanExpr>,
     },
-    /// What is only known as text.
+    /// An expression known only as text.
     Text(String),
 }
 
@@ -185,7 +185,7 @@ impl PlanExpr {
         PlanExpr::Compare { op, left: Box::new(left), right: Box::new(right) }
     }
 
-    /// The type of its values, where they are a column's.
+    /// The type of its values, if they are a column's.
     pub fn sql_type(&self) -> Option<SqlType> {
         match self {
             PlanExpr::Column(column) => column.sql_type,
@@ -196,7 +196,7 @@ impl PlanExpr {
         }
     }
 
-    /// All of them, if there are any.
+    /// The conjunction of `parts`; `None` for none.
     pub fn conjunction(mut parts: Vec<PlanExpr>) -> Option<PlanExpr> {
         match parts.len() {
             0 | 1 => parts.pop(),
@@ -212,7 +212,7 @@ fn list(f: &mut fmt::Formatter<'_>, items: &[PlanExpr], separator: &str) -> fmt:
     Ok(())
 }
 
-/// An operand of `AND`, `OR` and signs, in parentheses where it has its own.
+/// An operand of `AND`, `OR` and signs, in parentheses if it is such an expression itself.
 struct Operand<'e>(&'e PlanExpr);
 
 impl fmt::Display for Operand<'_> {

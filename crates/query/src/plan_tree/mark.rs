@@ -1,7 +1,7 @@
-//! What a plan says of an operator to those who count what it does: its number, and what was expected of it.
+//! Connects an operator's counters with its node in the plan tree: the node's number, and its estimates.
 //!
-//! An operator of the executor has one from the time that it is made, and gives it to its counters. The number is known
-//! once somebody has made the tree of its plan: who looks at a statement that runs, or its end.
+//! An operator of the executor gets a mark when it is made, and passes it to its counters. The number is known once the
+//! plan's tree has been made, to show a running statement or at its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,21 +12,21 @@ pub struct NodeMark(Arc<Said>);
 
 #[derive(Default, Debug)]
 struct Said {
-    /// One more than the number; 0 before it is known.
+    /// The number plus one; 0 before it is known.
     number: AtomicU64,
-    /// The bits of the rows that were expected of all workers, and of those looked at to find them; 0 where nobody
-    /// said.
+    /// The bits of the estimated rows of all workers, and of the rows that are read to find them; 0 without an
+    /// estimate.
     rows: AtomicU64,
     rows_read: AtomicU64,
 }
 
 impl NodeMark {
-    /// The operator's number in its plan, from 0; `None` if nobody has made the plan's tree, or it is in none.
+    /// The operator's number in its plan, from 0; `None` if the plan's tree has not been made, or does not show it.
     pub fn number(&self) -> Option<u64> {
         self.0.number.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Rows that were expected of it, and rows that it was expected to look at to find them, as far as anybody said.
+    /// The operator's estimated rows, and the estimated rows that it reads to find them, if there are estimates.
     pub fn expected(&self) -> (Option<f64>, Option<f64>) {
         let of = |value: &AtomicU64| Some(f64::from_bits(value.load(Ordering::Relaxed))).filter(|rows| *rows > 0.0);
         (of(&self.0.rows), of(&self.0.rows_read))
@@ -41,7 +41,7 @@ impl NodeMark {
     }
 }
 
-/// A plan is the same whoever counts.
+/// Marks do not make plans different.
 impl PartialEq for NodeMark {
     fn eq(&self, _: &NodeMark) -> bool {
         true

@@ -1,14 +1,14 @@
-//! What a plan looks like to people: operators by SQL Server's names, what was thought of them and what they did.
+//! The model of a plan that users see: operators by SQL Server's names, their estimates and their run-time figures.
 //!
 //! ```text
 //!   execute::explain ── ShownStatement ─┬─ text     SHOWPLAN_TEXT, SHOWPLAN_ALL, STATISTICS PROFILE
 //!                        PlanNode       ├─ xml      SHOWPLAN_XML, STATISTICS XML, sys.dm_exec_query_plan
 //!                        PlanExpr       └─ draw     a tree in a terminal
 //! ```
-//! Every form is printed from this one model, which knows no executor and holds nothing of a statement: no table, no
-//! lock, no memory but its own.
+//! Every format is printed from this one model. It does not depend on an executor, and holds nothing of a statement: no
+//! table, no lock, and only its own memory.
 //!
-//! Leaves to others: which operator of the executor is which (`execute::explain`), when a plan is shown
+//! Leaves to others: the mapping from the executor's operators (`execute::explain`), when a plan is shown
 //! (`interpreter`), HTML (crate `hobt`).
 
 mod cost;
@@ -38,52 +38,52 @@ pub use xml::{NAMESPACE, to_xml};
 /// An operator of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlanNode {
-    /// Its number in the statement, from 0, each before those below it.
+    /// Its number in the statement, from 0. An operator is numbered before those below it.
     pub id: usize,
-    /// How it is done: `Hash Match`.
+    /// The method: `Hash Match`.
     pub physical: &'static str,
-    /// What is done: `Inner Join`.
+    /// The operation: `Inner Join`.
     pub logical: &'static str,
-    /// What is particular to the operator.
+    /// Properties of this kind of operator.
     pub detail: Detail,
     /// The table or index that it reads or changes.
     pub object: Option<PlanObject>,
-    /// The condition that rows fulfil which it gives, beside those of a seek.
+    /// The condition on the rows that it gives, beside those of a seek.
     pub predicate: Option<PlanExpr>,
-    /// What joins above want of its rows, as far as it goes by that: `PROBE(a join's bitmap, a column)`.
+    /// The filters of joins above on its rows, as far as it applies them: `PROBE(a join's bitmap, a column)`.
     pub probes: Vec<PlanExpr>,
-    /// Values that it makes, with what they are; `None` where they come from its table.
+    /// Values that it makes, with their expressions; `None` for columns of its table.
     pub defined: Vec<(PlanColumn, Option<PlanExpr>)>,
     /// The columns that it gives.
     pub output: Vec<PlanColumn>,
     /// Whether it runs on more than one worker.
     pub is_parallel: bool,
-    /// What was thought of it.
+    /// Its estimate.
     pub estimate: Estimate,
-    /// What it did; `None` if it has not run.
+    /// Its run-time figures; `None` if it has not run.
     pub actual: Option<Actual>,
     /// The operators whose rows it takes.
     pub children: Vec<PlanNode>,
-    /// Who is told its number, of an operator that counts what it does.
+    /// The mark that gets its number, if the operator has counters.
     pub mark: Option<NodeMark>,
 }
 
-/// What an operator was thought to do.
+/// An operator's estimate.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Estimate {
     /// Rows that it gives in all its executions.
     pub rows: f64,
-    /// Rows that it looks at to find them, of an operator that reads a table.
+    /// For an operator that reads a table: rows that it reads to find them.
     pub rows_read: Option<f64>,
     /// Rows of its table.
     pub table_rows: Option<f64>,
     /// Pages that it reads.
     pub pages: f64,
-    /// Bytes of a row that it gives.
+    /// Bytes per row that it gives.
     pub row_bytes: f64,
-    /// How often it runs.
+    /// How often it is executed.
     pub executions: f64,
-    /// Cost of its reads, of its work, and of it with all below it; in SQL Server's unit.
+    /// Cost of its reads, of its work, and of its whole subtree; in SQL Server's unit.
     pub io: f64,
     /// See `io`.
     pub cpu: f64,
@@ -91,41 +91,41 @@ pub struct Estimate {
     pub subtree: f64,
 }
 
-/// What an operator did.
+/// An operator's run-time figures.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Actual {
-    /// By worker. One that ran on one worker alone is worker 0, others begin at 1.
+    /// By worker. A single worker is worker 0; several are numbered from 1.
     pub workers: Vec<WorkerActual>,
-    /// How often what it held was written to disk because memory was short.
+    /// How often it wrote held rows to disk because memory was short.
     pub spills: u64,
-    /// Bytes so written.
+    /// Bytes written so.
     pub spilled_bytes: u64,
-    /// How many workers did that.
+    /// How many workers did so.
     pub spilled_workers: u64,
-    /// How often rows were put on disk anew before they fitted: 1 where they did at once.
+    /// How often rows were repartitioned to disk before they fitted: 1 if once was enough.
     pub spill_level: u64,
-    /// Rows that filters of joins above left out, of pages that were read, and those that they let pass.
+    /// Of the rows of pages that were read: how many the filters of joins above left out, and how many they let pass.
     pub filtered: u64,
     /// See `filtered`.
     pub passed: u64,
-    /// Rows of pages that were not read for these filters, about.
+    /// About how many rows were on pages that were not read because of these filters.
     pub skipped: u64,
 }
 
-/// What one worker did in an operator.
+/// The run-time figures of one worker of an operator.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WorkerActual {
     /// Its number.
     pub worker: usize,
     /// Rows given.
     pub rows: u64,
-    /// Rows looked at to find them, where that is another number.
+    /// Rows read to find them, if the number differs.
     pub rows_read: Option<u64>,
     /// Rows that went into an aggregate on their page, and no further.
     pub rows_aggregated: Option<u64>,
-    /// Batches given, where somebody counts.
+    /// Batches given, if they are counted.
     pub batches: Option<u64>,
-    /// How often it began.
+    /// How often it was executed.
     pub executions: u64,
     /// Processor time.
     pub cpu: Duration,
@@ -136,7 +136,7 @@ pub struct WorkerActual {
 }
 
 impl Estimate {
-    /// Rows that it gives each time that it runs.
+    /// Rows that it gives in each execution.
     pub fn rows_at_once(&self) -> f64 {
         self.rows / self.executions.max(1.0)
     }
@@ -148,12 +148,12 @@ impl Actual {
         self.workers.iter().map(|worker| worker.rows).sum()
     }
 
-    /// Rows that all workers looked at; those that they gave where that is the same.
+    /// Rows that all workers read; where that is not counted, the rows that they gave.
     pub fn rows_read(&self) -> u64 {
         self.workers.iter().map(|worker| worker.rows_read.unwrap_or(worker.rows)).sum()
     }
 
-    /// How often it was begun in all; of a parallel operator each worker does once.
+    /// How often it was executed in all; each worker of a parallel operator counts.
     pub fn executions(&self) -> u64 {
         self.workers.iter().map(|worker| worker.executions).sum()
     }
@@ -163,7 +163,7 @@ impl Actual {
         self.workers.iter().map(|worker| worker.cpu).sum()
     }
 
-    /// Pages looked at and pages read from disk, if they are counted.
+    /// Pages accessed and pages read from disk, if they are counted.
     pub fn reads(&self) -> Option<(u64, u64)> {
         let reads = self.workers.iter().filter_map(|worker| worker.reads);
         reads.map(|reads| (reads.logical, reads.physical + reads.read_ahead)).reduce(|a, b| (a.0 + b.0, a.1 + b.1))
@@ -177,7 +177,7 @@ pub struct PlanObject {
     pub table: Arc<TableName>,
     /// The index; `None` for a heap.
     pub index: Option<String>,
-    /// Whether that is the clustered one.
+    /// Whether the index is the clustered one.
     pub is_clustered: bool,
 }
 
@@ -197,92 +197,92 @@ pub(crate) fn bracketed(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
 }
 
-/// A column by which rows are in order.
+/// A column of an order.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OrderColumn {
     /// The column.
     pub column: PlanColumn,
-    /// Which way.
+    /// Whether the order is ascending.
     pub is_ascending: bool,
 }
 
-/// What a seek is told of a column of its index.
+/// A seek's comparison with a column of its index.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SeekKey {
     /// The column.
     pub column: PlanColumn,
     /// How it is compared.
     pub op: CompareOp,
-    /// With what: one value, or several of which it has one.
+    /// The values that it is compared with. If there are several, it may equal any of them.
     pub values: Vec<PlanExpr>,
 }
 
-/// How rows go from workers to workers.
+/// How an exchange distributes rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exchange {
     /// By the hash of columns.
     Hash,
-    /// In turn.
+    /// Round robin.
     RoundRobin,
     /// By ranges of columns.
     Range,
-    /// To one.
+    /// To one worker.
     Gather,
 }
 
-/// What is particular to an operator.
+/// Properties of the kinds of operators.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Detail {
     /// Reads a table or index.
     Read {
-        /// What is sought; empty for a scan.
+        /// The comparisons of a seek; empty for a scan.
         seek: Vec<SeekKey>,
         /// Whether rows come in the order of the index.
         is_ordered: bool,
-        /// Whether that is read from its end.
+        /// Whether the index is read backward.
         is_backward: bool,
-        /// Whether each entry leads to the table's row.
+        /// Whether each index entry is followed to the table's row.
         looks_up: bool,
-        /// Partitions read, and how many there are, of a table that has several.
+        /// For a partitioned table: how many partitions are read, and how many there are.
         partitions: Option<(usize, usize)>,
     },
     /// Joins by hashing.
     HashJoin {
         /// The keys of the side that is hashed first.
         build: Vec<PlanColumn>,
-        /// The keys of the other.
+        /// The keys of the other side.
         probe: Vec<PlanColumn>,
-        /// What else joined rows fulfil.
+        /// Further conditions on joined rows.
         residual: Option<PlanExpr>,
     },
-    /// Looks its second input up where that pays, and hashes the first where it does not. Children: the outer side,
-    /// what is read if it hashes, what is read if it looks up.
+    /// Looks up its second input if that is cheaper, and otherwise hashes the first. Children: the outer side, the
+    /// input for hashing, the input for lookups.
     AdaptiveJoin {
         /// The keys of the side that is hashed first, if it hashes.
         build: Vec<PlanColumn>,
-        /// The keys of the other.
+        /// The keys of the other side.
         probe: Vec<PlanColumn>,
-        /// Those of the outer side.
+        /// The keys of the outer side.
         outer: Vec<PlanColumn>,
-        /// What else joined rows fulfil.
+        /// Further conditions on joined rows.
         residual: Option<PlanExpr>,
-        /// Rows of the outer side up to which it looks up.
+        /// The most rows of the outer side for which it does lookups.
         threshold: f64,
-        /// Whether it did; `None` before it has run.
+        /// Whether it did lookups; `None` before it has run.
         looked_up: Option<bool>,
     },
-    /// Looks at every pair, or seeks for each row of the first input.
+    /// Compares every pair, or seeks for each row of the first input.
     NestedLoops {
-        /// What the second input gets from the first.
+        /// The columns that the second input takes from the first.
         outer: Vec<PlanColumn>,
     },
-    /// Joins what is in order.
+    /// Joins ordered inputs.
     MergeJoin {
         /// The keys of the first input.
         left: Vec<PlanColumn>,
-        /// The keys of the second.
+        /// The keys of the second input.
         right: Vec<PlanColumn>,
-        /// What else joined rows fulfil.
+        /// Further conditions on joined rows.
         residual: Option<PlanExpr>,
     },
     /// Aggregates by hashing.
@@ -290,70 +290,70 @@ pub enum Detail {
         /// The groups' columns.
         groups: Vec<PlanColumn>,
     },
-    /// Aggregates what is in order, or all.
+    /// Aggregates ordered input, or all rows as one group.
     StreamAggregate {
         /// The groups' columns.
         groups: Vec<PlanColumn>,
     },
     /// Sorts.
     Sort {
-        /// By what.
+        /// The sort keys.
         by: Vec<OrderColumn>,
         /// How many of the first rows are wanted.
         top: Option<u64>,
     },
     /// Gives the first rows.
     Top {
-        /// How many; `None` for all behind the offset.
+        /// How many; `None` for all after the offset.
         rows: Option<u64>,
-        /// How many are left out before.
+        /// How many are skipped first.
         offset: u64,
     },
-    /// Rows go to other workers.
+    /// Moves rows to other workers.
     Parallelism {
-        /// How.
+        /// The method.
         exchange: Exchange,
-        /// By which columns.
+        /// The columns by which rows are distributed.
         keys: Vec<PlanColumn>,
-        /// The order that they keep.
+        /// The order that is kept.
         by: Vec<OrderColumn>,
     },
     /// Computes over windows.
     Window {
-        /// The columns whose values make a partition.
+        /// The columns that define a partition.
         partition: Vec<PlanColumn>,
     },
-    /// Writes rows; the table's other indexes that are changed with it.
+    /// Changes rows, in the table and in the indexes affected.
     Change {
-        /// The indexes beside the one that has the rows.
+        /// The indexes beside the base index.
         indexes: Vec<PlanObject>,
     },
-    /// Rows that are there; how many.
+    /// Gives constant rows.
     ConstantScan {
         /// How many.
         rows: u64,
     },
-    /// A function or view that makes rows.
+    /// A function or view that produces rows.
     TableFunction,
     /// Keeps only rows that fulfil its predicate.
     Filter,
     /// Computes values.
     ComputeScalar,
-    /// One input behind the other.
+    /// Gives one input after the other.
     Concatenation,
-    /// Keeps rows for who reads them again.
+    /// Keeps rows that are read repeatedly.
     Spool {
-        /// What is sought in them each time; empty where all are read.
+        /// The comparisons of a search in them; empty if all are read.
         seek: Vec<SeekKey>,
     },
-    /// Several inputs, of which the last gives the rows.
+    /// Runs several inputs, of which the last gives the rows.
     Sequence,
-    /// What has no name of SQL Server's; the executor's own.
+    /// An operator of the executor without a SQL Server name.
     Generic(String),
 }
 
 impl PlanNode {
-    /// An operator of which nothing more is known.
+    /// An operator without further properties.
     pub fn new(physical: &'static str, logical: &'static str, detail: Detail) -> PlanNode {
         PlanNode {
             id: 0,
@@ -373,7 +373,7 @@ impl PlanNode {
         }
     }
 
-    /// What its rows fulfil, for joins above or by itself.
+    /// The condition on its rows, including the filters of joins above.
     pub fn condition(&self) -> Option<PlanExpr> {
         let own = match &self.predicate {
             Some(PlanExpr::Logical { all: true, operands }) => operands.clone(),
@@ -382,7 +382,7 @@ impl PlanNode {
         PlanExpr::conjunction(own.into_iter().chain(self.probes.iter().cloned()).collect())
     }
 
-    /// This operator and all below it, each before those below it.
+    /// This operator and all below it; an operator comes before those below it.
     pub fn all(&self) -> Vec<&PlanNode> {
         let mut all = Vec::new();
         let mut open = vec![self];
@@ -393,13 +393,13 @@ impl PlanNode {
         all
     }
 
-    /// Numbers the operators, and adds up what they cost. For the root, when the tree is whole.
+    /// Numbers the operators, and computes their costs. Called on the root when the tree is complete.
     pub(crate) fn finish(&mut self) {
         self.number();
         cost::price(self);
     }
 
-    /// Numbers the operators, and tells those who count what they do. For the root, when the tree is whole.
+    /// Numbers the operators, and tells their marks. Called on the root when the tree is complete.
     pub(crate) fn number(&mut self) {
         self.number_from(&mut 0);
     }
@@ -413,7 +413,7 @@ impl PlanNode {
         self.children.iter_mut().for_each(|child| child.number_from(next));
     }
 
-    /// Whether an adaptive join was thought to look up; `None` of other operators.
+    /// Whether an adaptive join was estimated to do lookups; `None` for other operators.
     pub fn is_thought_to_look_up(&self) -> Option<bool> {
         match (&self.detail, self.children.first()) {
             (Detail::AdaptiveJoin { threshold, .. }, Some(outer)) => Some(outer.estimate.rows <= *threshold),
@@ -421,7 +421,7 @@ impl PlanNode {
         }
     }
 
-    /// A number that plans of one shape have in common: the operators, and what they read.
+    /// A number that is equal for plans of one shape: with equal operators and equal tables and indexes.
     pub fn shape_hash(&self) -> u64 {
         let mut hash = Fnv::default();
         for node in self.all() {

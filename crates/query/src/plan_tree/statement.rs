@@ -1,4 +1,4 @@
-//! A statement with its plan, and what it cost.
+//! A statement with its plan and its run-time figures.
 
 use std::time::Duration;
 
@@ -10,42 +10,42 @@ use crate::execute::MemoryShown;
 pub struct ShownStatement {
     /// Its text.
     pub text: String,
-    /// SQL Server's name of its kind: `SELECT`.
+    /// SQL Server's name for its kind: `SELECT`.
     pub kind: String,
     /// The plan; `None` for a statement without one.
     pub root: Option<PlanNode>,
-    /// Workers that it may have.
+    /// The most workers that it may have.
     pub degree: usize,
-    /// Time taken to bind and plan it, and processor time of that.
+    /// The elapsed and the processor time of binding and planning it.
     pub compile: (Duration, Duration),
-    /// What texts have in common that differ by constants alone.
+    /// A hash that is equal for texts that differ only in constants.
     pub query_hash: u64,
-    /// What it cost, if it has run.
+    /// Its run-time figures, if it has run.
     pub figures: Option<Figures>,
-    /// What its operators asked for, were granted and held, if it has run with any that keep rows.
+    /// The memory that its operators requested, were granted and held, if it has run with operators that keep rows.
     pub memory: Option<MemoryShown>,
-    /// The statistics that its estimates were made by.
+    /// The statistics that its estimates have read.
     pub statistics: Vec<StatisticsRead>,
     /// Statements within it.
     pub body: Body,
 }
 
-/// A statistics object as it was when estimates were made by it.
+/// A statistics object in the state in which estimates read it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct StatisticsRead {
-    /// The table that it is of.
+    /// Its table.
     pub table: TableName,
     /// Its name.
     pub name: String,
-    /// Rows whose leading column was inserted, deleted or changed since it was updated.
+    /// Rows whose leading column was inserted, deleted or changed since its last update.
     pub modifications: u64,
-    /// How many of the rows were looked at, in per cent.
+    /// The percentage of the rows that were sampled.
     pub sampling_percent: f64,
-    /// When it was updated, as `2026-11-23T08:00:00.0000000` in UTC; `None` if it never was.
+    /// The time of its last update, as `2026-11-23T08:00:00.0000000` in UTC; `None` if there was none.
     pub updated: Option<String>,
 }
 
-/// What a statement that has run cost.
+/// The run-time figures of a statement.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Figures {
     /// From its beginning to its end.
@@ -63,14 +63,14 @@ pub struct Figures {
 pub enum Body {
     /// None.
     None,
-    /// Those of an `IF` or `WHILE`.
+    /// The statements of an `IF` or `WHILE`.
     Branches {
-        /// What follows if the condition is true.
+        /// The statements if the condition is true.
         then: Vec<ShownStatement>,
-        /// What follows if it is not.
+        /// The statements if it is not.
         otherwise: Vec<ShownStatement>,
     },
-    /// Those of a procedure.
+    /// The statements of a procedure.
     Procedure {
         /// Its name.
         name: String,
@@ -96,9 +96,9 @@ impl ShownStatement {
         }
     }
 
-    /// About how much memory it takes.
+    /// About how many bytes it takes.
     pub(crate) fn bytes(&self) -> u64 {
-        /// What a name, a list and its place take.
+        /// Bytes of a name, a list and its entry.
         const NAME: usize = 160;
         let of = |node: &PlanNode| {
             let columns = node.output.len() + 2 * node.defined.len();
@@ -109,13 +109,13 @@ impl ShownStatement {
         (size_of::<ShownStatement>() + self.text.len() + nodes + statistics) as u64
     }
 
-    /// A number that plans of one shape have in common; 0 without a plan.
+    /// A number that is equal for plans of one shape; 0 without a plan.
     pub fn plan_hash(&self) -> u64 {
         self.root.as_ref().map_or(0, PlanNode::shape_hash)
     }
 }
 
-/// The hash FNV-1a, which is the same on every machine and at every start.
+/// The hash FNV-1a, which is equal on every machine and after every start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fnv(u64);
 

@@ -1,18 +1,18 @@
 //! A plan as rows: `SHOWPLAN_TEXT`, `SHOWPLAN_ALL`, `STATISTICS PROFILE`.
 //!
 //! The columns are those of Microsoft's page on `SET SHOWPLAN_ALL`. Statements and operators of a batch are numbered
-//! together, so that what a statement calls can name it as its parent.
+//! together, so that a statement called by another can name it as its parent.
 
 use std::fmt::Display;
 
 use super::{Body, Detail, Exchange, OrderColumn, PlanColumn, PlanNode, SeekKey, ShownStatement};
 
-/// A row of a plan. What is `None` is NULL.
+/// A row of a plan. `None` is NULL.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct PlanRow {
-    /// Rows that the operator gave, and how often it began, if it has run.
+    /// Rows that the operator gave, and how often it was executed, if it has run.
     pub actual: Option<(u64, u64)>,
-    /// `StmtText`: the statement, or the operator behind a drawn branch.
+    /// `StmtText`: the statement, or the operator after a drawn branch.
     pub text: String,
     /// `StmtId`.
     pub statement: usize,
@@ -127,7 +127,7 @@ impl Printer {
 pub(super) fn lacks_join_predicate(node: &PlanNode) -> bool {
     let has_none =
         node.predicate.is_none() && matches!(&node.detail, Detail::NestedLoops { outer } if outer.is_empty());
-    // With one row on a side, as a subquery has it, nothing is forgotten.
+    // A side with one row, such as a subquery, needs no condition.
     has_none && node.logical == "Inner Join" && node.children.iter().all(|child| child.estimate.rows > 1.0)
 }
 
@@ -174,7 +174,7 @@ fn order_by(by: &[OrderColumn]) -> String {
     format!("ORDER BY:({})", by.iter().map(one).collect::<Vec<_>>().join(", "))
 }
 
-/// What a seek is told of a column: `[a]=(1)`.
+/// A seek's comparison with a column: `[a]=(1)`.
 pub(super) fn seek_text(key: &SeekKey) -> String {
     let one = |value: &super::PlanExpr| format!("{}{}{value}", key.column, key.op.sign());
     key.values.iter().map(one).collect::<Vec<_>>().join(" OR ")
@@ -184,7 +184,7 @@ fn sought(seek: &[SeekKey]) -> String {
     format!("SEEK:({})", seek.iter().map(seek_text).collect::<Vec<_>>().join(" AND "))
 }
 
-/// What stands in parentheses behind an operator's name, without its logical operator.
+/// The text in parentheses after an operator's name, without its logical operator.
 pub fn argument(node: &PlanNode) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(object) = &node.object {

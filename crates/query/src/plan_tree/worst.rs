@@ -1,45 +1,45 @@
-//! The operator whose estimate was most wrong.
+//! Finds the operator with the worst estimate.
 //!
-//! An estimate is of the rows that an operator gives without filters that joins above push down to it. So what these
-//! left out is counted in, up to the join that made the filter. And it is of an operator that comes to its end, as
-//! often as was thought: what was begun more often is expected to give more, and one that nobody asked for the rest is
-//! not wrong for having given less.
+//! An estimate is of the rows that an operator gives without the filters that joins above push down to it. So the rows
+//! that filters left out are added, up to the join that made the filter. An estimate also assumes that the operator
+//! runs to its end, and as often as estimated. So an operator that was executed more often is expected to give more
+//! rows. One that was stopped early is not wrong because it gave fewer.
 
 use std::collections::BTreeSet;
 
 use super::{Detail, PlanColumn, PlanExpr, PlanNode};
 
-/// How wrong an estimate may be before anybody is shown it.
+/// The least factor of an error that is shown.
 const NOTABLE: f64 = 2.0;
 
-/// An operator that has run, beside what was thought of it.
+/// An operator that has run, with its estimate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Judged {
-    /// Rows that were expected of it, as often as it was begun.
+    /// The estimated rows, for the actual number of executions.
     pub expected: f64,
     /// Rows that it gave, or would have given without filters of joins above.
     pub rows: f64,
-    /// How many times as many there were, or as few; 1 or more.
+    /// The factor between the two, whichever is larger; 1 or more.
     pub times: f64,
 }
 
 impl Judged {
-    /// With any number of rows from `expected.0` to `expected.1` being right.
+    /// Compares with a range: any number of rows from `expected.0` to `expected.1` is right.
     fn of(expected: (f64, f64), rows: f64) -> Judged {
-        // Less than one row cannot be told from one.
+        // Less than one row counts as one.
         let (low, high, given) = (expected.0.max(1.0), expected.1.max(1.0), rows.max(1.0));
         let expected = rows.max(expected.0).min(expected.1);
         Judged { expected, rows, times: (low / given).max(given / high).max(1.0) }
     }
 }
 
-/// The operator whose rows were most wrongly estimated, and how wrongly; `None` if none was off by a factor of two. Of
-/// several alike it is the one furthest down, where the error begins.
+/// The operator with the worst row estimate, and its error; `None` if no estimate was wrong by a factor of two. Of
+/// several with equal errors it is the lowest one, where the error begins.
 pub fn worst_estimate(root: &PlanNode) -> Option<(&PlanNode, Judged)> {
     let mut worst: Option<(&PlanNode, Judged)> = None;
     for (node, judged) in root.all().into_iter().zip(judge(root)) {
         let Some(judged) = judged.filter(|judged| judged.times >= NOTABLE) else { continue };
-        // What comes later is further down, or beside.
+        // Later nodes are further down, or beside.
         if worst.is_none_or(|(_, known)| judged.times >= known.times * 0.999) {
             worst = Some((node, judged));
         }
@@ -47,26 +47,26 @@ pub fn worst_estimate(root: &PlanNode) -> Option<(&PlanNode, Judged)> {
     worst
 }
 
-/// How wrong the estimate of each operator was, in the order of their numbers; `None` of one that has not run, or of
-/// which nobody knows what it would have given.
+/// The error of each operator's estimate, in the order of their numbers; `None` for one that has not run, or for which
+/// it is not known what it would have given.
 pub fn judge(root: &PlanNode) -> Vec<Option<Judged>> {
     let mut judged = Vec::new();
     judge_below(root, Place::default(), &mut judged);
     judged
 }
 
-/// How many times as many rows an operator gave as was thought, or as few, wherever it stands; `None` if it has not
-/// run, or if joins' filters left so much out that nobody knows.
+/// The factor between an operator's actual and estimated rows, whichever is larger, regardless of the operators above
+/// it. `None` if it has not run, or if joins' filters left so much out that it cannot be told.
 pub fn error_of(node: &PlanNode) -> Option<f64> {
     judged(node, Place::default()).map(|judged| judged.times)
 }
 
-/// What stands above an operator.
+/// The context of an operator, from the operators above it.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// Whether nobody may have asked for all of its rows.
+    /// Whether the operators above may not have read all of its rows.
     may_stop: bool,
-    /// Rows of the outer side for each of which it was begun, where it is the inner one.
+    /// For the inner side of loops: the number of outer rows, each of which may have started it.
     outer_rows: Option<u64>,
 }
 
@@ -84,14 +84,14 @@ impl Place {
         let same = |may_stop| Place { may_stop, ..self };
         match &node.detail {
             Detail::Top { .. } => same(true),
-            // They read all before they give any.
+            // These operators read all of their input before they give a row.
             Detail::Sort { .. } | Detail::HashAggregate { .. } | Detail::Change { .. } => same(false),
             Detail::StreamAggregate { groups } if groups.is_empty() => same(false),
             Detail::Sequence if at + 1 < node.children.len() => same(false),
             Detail::HashJoin { .. } | Detail::AdaptiveJoin { .. } if at == 0 => same(false),
-            // Nothing joins with no rows.
+            // No row joins an empty side, so the other may not be read.
             Detail::HashJoin { .. } | Detail::AdaptiveJoin { .. } => same(self.may_stop || rows(0) == Some(0)),
-            // It ends with the side that ends first, unless it shows rows without partners.
+            // A merge ends with the side that ends first, unless it outputs rows without partners.
             Detail::MergeJoin { .. } => same(match (node.logical, at) {
                 ("Left Outer Join" | "Left Anti Semi Join", 0) | ("Right Outer Join" | "Right Anti Semi Join", 1) => {
                     self.may_stop
@@ -100,7 +100,7 @@ impl Place {
                 _ => true,
             }),
             Detail::NestedLoops { outer } if at == 1 && !outer.is_empty() => Place {
-                // Of the others an outer row's first partner is enough, or rows without any are expected too.
+                // Other joins need only an outer row's first partner, or also expect outer rows without one.
                 may_stop: self.may_stop || node.logical != "Inner Join",
                 outer_rows: Some(rows(0).unwrap_or(0)),
             },
@@ -113,7 +113,7 @@ fn judged(node: &PlanNode, place: Place) -> Option<Judged> {
     let executions = node.actual.as_ref().map(super::Actual::executions).filter(|executions| *executions > 0)?;
     let mut times_begun = 1.0;
     if let Some(outer_rows) = place.outer_rows {
-        // What is looked up for all rows together is expected to give what the join gives, which is judged there.
+        // A lookup for all outer rows together is estimated to give what the join gives, and is judged there.
         if executions != outer_rows {
             return None;
         }
@@ -125,20 +125,20 @@ fn judged(node: &PlanNode, place: Place) -> Option<Judged> {
     (!place.may_stop || judged.rows >= judged.expected.max(1.0)).then_some(judged)
 }
 
-/// What an estimate is multiplied by for the fewest and the most rows that all workers together give: each gives the
-/// first rows of its own, or the groups that it meets.
+/// The factors on an estimate for the fewest and the most rows that all workers together give: each worker gives its
+/// own first rows, or its own groups.
 fn given_by_workers(node: &PlanNode) -> (f64, f64) {
     let workers = node.actual.as_ref().map_or(1, |actual| actual.workers.len().max(1)) as f64;
     match (&node.detail, node.children.as_slice()) {
         (Detail::Top { .. } | Detail::Sort { top: Some(_), .. }, _) => (1.0, workers),
         (Detail::HashAggregate { .. }, _) if node.logical == "Partial Aggregate" => (1.0 / workers, 1.0),
-        // They give what they take.
+        // These give the rows that they take.
         (Detail::Parallelism { .. } | Detail::ComputeScalar | Detail::Sort { .. }, [input]) => given_by_workers(input),
         _ => (1.0, 1.0),
     }
 }
 
-/// Rows that an operator would have given if joins above had pushed no filter down to it or below it; `None` if that
+/// The rows that an operator would have given if joins above had pushed no filter to it or below it; `None` if that
 /// cannot be told.
 fn unfiltered(node: &PlanNode) -> Option<f64> {
     let Some(actual) = &node.actual else { return Some(0.0) };
@@ -149,7 +149,7 @@ fn unfiltered(node: &PlanNode) -> Option<f64> {
         if filtered + skipped == 0.0 || node.predicate.is_none() {
             return Some(rows + filtered + skipped);
         }
-        // Rows that are left out are taken to fulfil the condition as often as others.
+        // Rows that were left out are assumed to fulfil the condition as often as others.
         let kept = |passed: f64| rows + filtered * rows / passed;
         return (passed > 0.0 && read > 0.0).then(|| kept(passed) * (1.0 + skipped / read));
     }
@@ -162,10 +162,10 @@ fn unfiltered(node: &PlanNode) -> Option<f64> {
         if all == given { Some(1.0) } else { (given > 0.0).then(|| all / given) }
     };
     match (node.logical, node.children.as_slice()) {
-        // Rows of the other side that are left out make none of these fewer.
+        // Rows left out of the other side do not reduce the output.
         ("Left Outer Join" | "Left Semi Join" | "Left Anti Semi Join", [shown, ..])
         | ("Right Outer Join" | "Right Semi Join" | "Right Anti Semi Join", [_, shown]) => Some(rows * times(shown)?),
-        // What one filter leaves out of both sides would have joined with each other.
+        // Rows that one filter leaves out of both sides would have joined each other.
         (_, [left, right]) if !open_bitmaps(left).is_disjoint(&open_bitmaps(right)) => {
             Some(rows * times(left)?.max(times(right)?))
         }
@@ -173,7 +173,7 @@ fn unfiltered(node: &PlanNode) -> Option<f64> {
     }
 }
 
-/// The filters of joins above an operator by which rows were left out below it, or by itself.
+/// The filters of joins above an operator that left out rows below it, or in it.
 fn open_bitmaps(node: &PlanNode) -> BTreeSet<&str> {
     let all = node.all();
     let is_made = |bitmap: &PlanColumn| all.iter().any(|node| node.defined.iter().any(|(made, _)| made == bitmap));
@@ -182,7 +182,7 @@ fn open_bitmaps(node: &PlanNode) -> BTreeSet<&str> {
     probed.filter(|bitmap| !is_made(bitmap)).map(|bitmap| bitmap.name.as_str()).collect()
 }
 
-/// The bitmap that is probed.
+/// The bitmap of a probe.
 fn bitmap_of(probe: &PlanExpr) -> Option<&PlanColumn> {
     let PlanExpr::Function { arguments, .. } = probe else { return None };
     match arguments.first() {
@@ -196,7 +196,7 @@ pub(super) mod tests {
     use super::*;
     use crate::plan_tree::{Actual, Detail, WorkerActual};
 
-    /// A filter that has run.
+    /// An operator that has run.
     pub(in crate::plan_tree) fn node(estimated: f64, rows: u64, children: Vec<PlanNode>) -> PlanNode {
         let mut node = PlanNode::new("Filter", "Filter", Detail::Filter);
         node.estimate.rows = estimated;
@@ -214,7 +214,7 @@ pub(super) mod tests {
         assert_eq!((worst.id, judged), (1, Judged { expected: 10.0, rows: 1000.0, times: 100.0 }));
     }
 
-    /// A scan of whose rows a join's filter has left some out.
+    /// A scan of which a join's filter has left out some rows.
     fn scan(estimated: f64, rows: u64, filtered: u64) -> PlanNode {
         let mut scan = node(estimated, rows, vec![]);
         let (is_ordered, is_backward, looks_up, partitions) = (false, false, false, None);
@@ -229,16 +229,16 @@ pub(super) mod tests {
 
     #[test]
     fn what_joins_filters_left_out_is_no_error() {
-        // An operator between the scan and the join has as many times as few rows.
+        // The operator between the scan and the join gives fewer rows by the same factor.
         let mut join = node(400.0, 446, vec![node(1.0, 1, vec![]), node(2500.0, 223, vec![scan(5000.0, 446, 4600)])]);
         join.defined = vec![(PlanColumn::made("Bitmap1001"), None)];
         assert_eq!(worst_estimate(&join), None);
-        // The join's own rows are what its estimate is of.
+        // The join's estimate is of its own rows.
         join.estimate.rows = 4460.0;
         assert_eq!(worst_estimate(&join).map(|(node, judged)| (node.children.len(), judged.times)), Some((2, 10.0)));
-        // What is wrong without the filter stays so.
+        // An estimate that is wrong without the filter stays wrong.
         assert_eq!(error_of(&scan(5000.0, 446, 54)), Some(10.0));
-        // Of 1,000 rows that the filter let pass 100 fulfilled the condition, so of all 10,000 there would be 1,000.
+        // The filter let 1,000 rows pass, of which 100 fulfilled the condition. So 1,000 of all 10,000 would.
         let mut conditional = scan(1000.0, 1000, 9000);
         conditional.predicate = Some(PlanExpr::Constant("1".to_owned()));
         conditional.actual.as_mut().expect("it has run").workers[0].rows = 100;
@@ -257,7 +257,7 @@ pub(super) mod tests {
         assert_eq!(worst_estimate(&never_run), None);
     }
 
-    /// An operator whose rows each of its workers has given a part of.
+    /// An operator of which each worker has given a part of the rows.
     fn with(
         detail: Detail,
         logical: &'static str,
@@ -302,14 +302,14 @@ pub(super) mod tests {
             seek.actual.as_mut().expect("it has run").workers[0].executions = begun;
             with(outer_refs, logical, (given as f64, &[given]), vec![node(10.0, outer, vec![]), seek])
         };
-        // Four for each of 1,000 rows: the error is the outer side's.
+        // Four rows for each of 1,000: the error is the outer side's.
         let wrong = |tree: &PlanNode| worst_estimate(tree).map(|(node, judged)| (node.estimate.rows, judged.times));
         assert_eq!(wrong(&loops("Inner Join", 1000, 4000, 1000)), Some((10.0, 100.0)));
         assert_eq!(wrong(&loops("Inner Join", 10, 4000, 10)), Some((40.0, 100.0)));
         assert_eq!(wrong(&loops("Inner Join", 10, 4, 10)), Some((40.0, 10.0)));
-        // An outer join is expected to give rows that have no partner.
+        // An outer join is expected to give rows without a partner.
         assert_eq!(wrong(&loops("Left Outer Join", 10, 0, 10)), None);
-        // All were looked up together: what is there twice was read once.
+        // All rows were looked up together: an inner row with two partners was read once.
         assert_eq!(wrong(&loops("Inner Join", 10, 4, 1)), None);
     }
 

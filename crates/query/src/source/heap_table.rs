@@ -1,4 +1,4 @@
-//! A heap in one statement.
+//! A table, a heap or a clustered index, as one statement reads it.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -45,27 +45,27 @@ pub struct HeapTable {
     join_way: JoinWay,
     /// How its rows are locked, if they are.
     row_reading: Option<RowReading>,
-    /// What is known of its rows that others are changing, where the statement may have to wait for them.
+    /// Rows of it that other transactions are changing, if the statement may have to wait for them.
     unseen: Option<Arc<UnseenRows>>,
-    /// The part of its pages that is read; all if absent.
+    /// The part of its pages that is read; all if `None`.
     sample: Option<PageSample>,
-    /// What estimates have computed of its columns.
+    /// Figures of its columns that estimates have computed.
     remembered: Arc<Remembered>,
 }
 
-/// How a scan locks the rows that it shows.
+/// How a scan locks the rows that it outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RowReading {
     /// `S`, `U` or `X`.
     pub mode: LockMode,
-    /// Whether until the transaction has ended; otherwise until the row has been read.
+    /// Whether locks are kept until the transaction has ended; otherwise until the row has been read.
     pub is_kept: bool,
-    /// Whether rows that others have locked are left out: `READPAST`.
+    /// Whether rows that other transactions have locked are left out: `READPAST`.
     pub skips_locked: bool,
-    /// Whether a row that was changed since the transaction first looked is an error.
+    /// Whether it is an error if a row was changed since the transaction's snapshot.
     pub is_of_snapshot: bool,
-    /// How the keys of the ranges that are read are locked, so that no row comes into them: `RangeS-S`, `RangeS-U` or
-    /// `RangeX-X`.
+    /// The lock mode for the keys of the ranges that are read, which prevents inserts into them: `RangeS-S`, `RangeS-U`
+    /// or `RangeX-X`.
     pub range: Option<LockMode>,
 }
 
@@ -75,15 +75,15 @@ impl fmt::Debug for HeapTable {
     }
 }
 
-/// A table's columns in their carriers, by their names.
+/// A table's columns by name, in their carrier types.
 pub fn table_schema(table: &Table) -> SchemaRef {
     let field =
         |column: &hobt_catalog::TableColumn| Field::new(&column.name, carrier(column.sql_type), column.nullable);
     Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-/// The type of the column that says where a row of a table lies: a number in a heap, the partition and the normalised
-/// key in a clustered index.
+/// The type of a table's position column: a number in a heap, the partition and the normalised key in a clustered
+/// index.
 pub(crate) fn place_type(table: &Table) -> SqlType {
     match table.is_clustered() {
         true => SqlType::VarBinary(MaxLength::Limited(8000)),
@@ -91,7 +91,7 @@ pub(crate) fn place_type(table: &Table) -> SqlType {
     }
 }
 
-/// [`table_schema`] with the rows' places behind it, under a name that no column has.
+/// [`table_schema`] with the position column behind it, under a name that no column has.
 fn with_places(table: &Table) -> SchemaRef {
     let mut name = "row_place".to_owned();
     while table.column_named(&name).is_some() {
@@ -103,9 +103,9 @@ fn with_places(table: &Table) -> SchemaRef {
 }
 
 impl HeapTable {
-    /// The table for the statement `run`, which holds its lock. With `has_places` its rows have one more column, the
-    /// last: where they lie, as [`hobt_access::scan::RowPlace`] numbers it. With `reads_versions` the statement, which
-    /// reads versions, sees rows as they were committed; without it, as they stand.
+    /// The table for the statement `run`, which holds its lock. With `has_places` its rows have one more column at the
+    /// end: their position, as numbered by [`hobt_access::scan::RowPlace`]. With `reads_versions` the statement, which
+    /// reads versions, sees rows as they were committed; without it, in their current state.
     pub fn new(
         database: DatabaseUse,
         table: Arc<Table>,
@@ -116,8 +116,8 @@ impl HeapTable {
         HeapTable::read_so(database, table, run, has_places, reads_versions, None)
     }
 
-    /// The same for a statement that reads versions and has listed the table's rows as such that it locks: its scan
-    /// locks each row that it shows, and shows it as it stands then.
+    /// Creates a table whose scan locks every row before returning its current version. For a statement that reads
+    /// versions and has listed the table's rows as locked ones.
     pub fn new_locked(
         database: DatabaseUse,
         table: Arc<Table>,
@@ -157,24 +157,25 @@ impl HeapTable {
         })
     }
 
-    /// The same for a statement that may be going to change its rows, and says by [`HeapTable::unseen`] whether it is.
+    /// Lets the statement see rows that other transactions are changing, because it may change rows. It sets by
+    /// [`HeapTable::unseen`] whether it does.
     #[must_use]
     pub fn beside_unseen(self: Arc<HeapTable>) -> Arc<HeapTable> {
         self.changed(|table| HeapTable { unseen: Some(Arc::default()), ..table })
     }
 
-    /// What is known of its rows that others are changing; `None` where the statement has no need of that.
+    /// The rows that other transactions are changing; `None` if the statement does not need them.
     pub fn unseen(&self) -> Option<&Arc<UnseenRows>> {
         self.unseen.as_ref()
     }
 
-    /// The same, to be reached as a hint asks for.
+    /// Sets the access that a hint forces.
     #[must_use]
     pub fn hinted(self: Arc<HeapTable>, hint: AccessHint) -> Arc<HeapTable> {
         if hint == AccessHint::Free { self } else { self.hinted_both(hint, self.join_way) }
     }
 
-    /// The same, to be joined as a hint asks for.
+    /// Sets the kind of join that a hint forces.
     #[must_use]
     pub(crate) fn joined(&self, way: JoinWay) -> Arc<HeapTable> {
         self.hinted_both(self.hint, way)
@@ -184,7 +185,7 @@ impl HeapTable {
         self.changed(|table| HeapTable { hint, join_way, ..table })
     }
 
-    /// A copy with something else in it.
+    /// A copy with a change.
     fn changed(&self, change: impl FnOnce(HeapTable) -> HeapTable) -> Arc<HeapTable> {
         Arc::new_cyclic(|this| {
             change(HeapTable {
@@ -205,7 +206,7 @@ impl HeapTable {
         })
     }
 
-    /// The same, of which a part of the pages is read.
+    /// Restricts the table to a part of its pages.
     #[must_use]
     pub fn sampled(self: Arc<HeapTable>, sample: &ScanSample) -> Arc<HeapTable> {
         let rows = self.row_count() as f64;
@@ -223,32 +224,32 @@ impl HeapTable {
         self.changed(|table| HeapTable { sample, ..table })
     }
 
-    /// How a hint has it joined to what stands before it.
+    /// The kind of join that a hint forces, with the sources before it.
     pub(crate) fn join_way(&self) -> JoinWay {
         self.join_way
     }
 
-    /// The access that a hint asks for.
+    /// The access that a hint forces.
     pub(crate) fn hint(&self) -> AccessHint {
         self.hint
     }
 
-    /// What estimates have computed of its columns.
+    /// Figures of its columns that estimates have computed.
     pub(crate) fn remembered(&self) -> &Remembered {
         &self.remembered
     }
 
-    /// The statement that reads.
+    /// The statement that reads the table.
     pub(crate) fn run(&self) -> &Arc<StatementRun> {
         &self.run
     }
 
-    /// Whether its scan locks the rows that it shows, as it shows them.
+    /// Whether its scan locks each row before it outputs it.
     pub fn locks_rows(&self) -> bool {
         self.row_reading.is_some()
     }
 
-    /// How it is scanned.
+    /// The settings of its scans.
     pub fn scan_settings(&self) -> ScanSettings {
         ScanSettings { reads_uncommitted: !self.reads_versions, sample: self.sample, ..self.run.scan_settings }
     }
@@ -258,12 +259,12 @@ impl HeapTable {
         &self.database
     }
 
-    /// SQL Server's name of the operator that reads all of it.
+    /// SQL Server's name for the operator that reads the whole table.
     pub fn scan_name(&self) -> &'static str {
         if self.table.is_clustered() { "Clustered Index Scan" } else { "Table Scan" }
     }
 
-    /// The column that says where a row lies, if the rows have it.
+    /// The position column, if the rows have it.
     pub fn place_column(&self) -> Option<usize> {
         self.has_places.then_some(self.table.columns.len())
     }
@@ -285,53 +286,53 @@ impl HeapTable {
     /// The heaps of its partitions, or the trees of its clustered index, in order.
     ///
     /// # Errors
-    /// One cannot be opened.
+    /// A heap or tree cannot be opened.
     pub fn stores(&self) -> Result<Vec<RowStore>, SqlError> {
         let stores =
             self.table.base_index().partitions.iter().map(|partition| self.database.store_to_read(partition.hobt));
         stores.collect::<Result<Vec<_>, EngineError>>().map_err(|error| error.to_sql_error())
     }
 
-    /// Pages of rows of all partitions.
+    /// Data pages of all partitions.
     ///
     /// # Errors
-    /// One cannot be opened.
+    /// A partition cannot be opened.
     pub(crate) fn data_pages(&self) -> Result<f64, SqlError> {
         Ok(self.stores()?.iter().map(|store| self.expected_data_pages(store)).sum::<u64>() as f64)
     }
 
-    /// Pages of rows of some partitions (from 0).
+    /// Data pages of some partitions (from 0).
     ///
     /// # Errors
-    /// One cannot be opened.
+    /// A partition cannot be opened.
     pub(crate) fn data_pages_of(&self, partitions: &[usize]) -> Result<f64, SqlError> {
         let stores = self.stores()?;
         let pages = partitions.iter().filter_map(|place| Some(self.expected_data_pages(stores.get(*place)?)));
         Ok(pages.sum::<u64>() as f64)
     }
 
-    /// Rows that a scan of some partitions (from 0) is expected to look at.
+    /// Rows that a scan of some partitions (from 0) is estimated to read.
     ///
     /// # Errors
-    /// One cannot be opened.
+    /// A partition cannot be opened.
     pub(crate) fn rows_read_of(&self, partitions: &[usize]) -> Result<f64, SqlError> {
         let stores = self.stores()?;
         let rows = partitions.iter().filter_map(|place| Some(self.expected(stores.get(*place)?).rows));
         Ok(rows.sum::<u64>() as f64 * self.share_read())
     }
 
-    /// The part of the pages that `TABLESAMPLE` leaves, 1 without.
+    /// The part of the pages that `TABLESAMPLE` leaves; 1 without it.
     fn share_read(&self) -> f64 {
         self.sample.map_or(1.0, |sample| f64::from(sample.millionths) / 1e6)
     }
 
-    /// Rows of all partitions, as far as they can be opened.
+    /// Rows of all partitions; 0 if a partition cannot be opened.
     pub fn row_count(&self) -> u64 {
         let hobts = self.table.base_index().partitions.iter().map(|partition| partition.hobt);
         self.database.row_count(hobts).unwrap_or(0)
     }
 
-    /// The same as estimates have it: in a clone what the source has, or what `ROWCOUNT` said.
+    /// The rows that estimates assume for all partitions: in a clone the source's, or those that `ROWCOUNT` set.
     pub fn expected_rows(&self) -> u64 {
         self.stores().map_or(0, |stores| stores.iter().map(|store| self.database.database().expected_rows(store)).sum())
     }
@@ -340,12 +341,12 @@ impl HeapTable {
         self.database.database().expected_data_pages(store)
     }
 
-    /// Rows and pages that estimates take a partition to have.
+    /// Rows and pages that estimates assume for a partition.
     pub(crate) fn expected(&self, store: &RowStore) -> PartitionCounts {
         self.database.database().expected_counts(store)
     }
 
-    /// Bytes of a row's columns `projection`: what they may be by declaration, or what the table's rows take on their
+    /// Bytes of a row's columns `projection`: their declared maximum, or the average size of the table's rows on their
     /// pages if that is less.
     pub fn row_width(&self, projection: &[usize]) -> usize {
         let columns = &self.table.columns;
@@ -355,7 +356,7 @@ impl HeapTable {
         declared.min(self.row_bytes())
     }
 
-    /// Bytes that a row takes on its pages, values on pages of their own counted in, on average.
+    /// Average bytes of a row on its pages, including values on separate pages.
     fn row_bytes(&self) -> usize {
         let Ok(stores) = self.stores() else { return PAGE_SIZE };
         let counts = || stores.iter().map(|store| self.expected(store));
@@ -365,7 +366,7 @@ impl HeapTable {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// An error of its storage as the user sees it.
+    /// The error for the user for an error of its storage.
     pub fn sql_error(&self, error: AccessError) -> SqlError {
         access_error(&self.database, error)
     }
@@ -381,7 +382,7 @@ pub(crate) fn clustered_disabled(table: &Table) -> SqlError {
     SqlError::new(number::CLUSTERED_DISABLED, text)
 }
 
-/// The most bytes of a value of this type as a batch holds it.
+/// The most bytes of a value of this type in a batch.
 pub(crate) fn declared_width(sql_type: SqlType) -> usize {
     const VIEW_BYTES: usize = 16;
     sql_type.physical().width().unwrap_or_else(|| match sql_type.max_length_bytes() {
@@ -390,7 +391,7 @@ pub(crate) fn declared_width(sql_type: SqlType) -> usize {
     })
 }
 
-/// Bytes of a row of all heaps that an optimised plan scans: about what its widest rows have of stored columns.
+/// The sum of the row widths of all tables that an optimised plan scans: about the stored columns of its widest rows.
 pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
     let own = match plan {
         LogicalPlan::TableScan(scan) => source_as_provider(&scan.source).ok().and_then(|provider| {
@@ -408,11 +409,11 @@ pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
 /// Conditions on the rows of a table.
 struct Conditions<'c> {
     conditions: &'c [Expr],
-    /// What they say of single columns.
+    /// The parts that are conditions on single columns.
     known: Arc<[ColumnPredicate]>,
-    /// What estimates take them to say, where that is something else.
+    /// The conditions that estimates assume instead, if they differ.
     assumed: Option<Vec<ColumnPredicate>>,
-    /// Those that say nothing of single columns.
+    /// Conditions that say nothing of single columns.
     unread: Vec<&'c Expr>,
 }
 
@@ -430,16 +431,16 @@ impl<'c> Conditions<'c> {
         self.assumed.as_deref().unwrap_or(&self.known)
     }
 
-    /// What a way to the rows is chosen by.
+    /// The conditions by which an access path is chosen.
     fn path(&self) -> Wanted<'_> {
         Wanted { predicates: &self.known, assumed: self.assumed.as_deref() }
     }
 }
 
-/// What is expected of the rows of some partitions that fulfil conditions, as far as statistics tell.
+/// The estimate of the rows of some partitions that fulfil conditions, as far as statistics tell.
 fn expected(heap: &HeapTable, partitions: &[usize], wanted: &Conditions<'_>, projection: &[usize]) -> LeafEstimate {
     let share = heap.share_read();
-    // Which partitions are read is known of values that estimates do not know.
+    // `partitions` may follow from values that estimates must not know.
     let read = wanted.assumed.as_ref().map(|assumed| partitions_read(heap, assumed));
     let partitions = read.as_deref().unwrap_or(partitions);
     let provider: Arc<dyn TableProvider> = heap.this.upgrade().expect("a provider in use is alive");
@@ -448,7 +449,7 @@ fn expected(heap: &HeapTable, partitions: &[usize], wanted: &Conditions<'_>, pro
     LeafEstimate { rows: whole.rows * share, ..whole }
 }
 
-/// An error of a database's storage as the user sees it.
+/// The error for the user for an error of a database's storage.
 pub(crate) fn access_error(database: &DatabaseUse, error: AccessError) -> SqlError {
     database.storage_error(error).to_sql_error()
 }
@@ -465,9 +466,10 @@ impl TableProvider for HeapTable {
 
     fn supports_filters_pushdown(&self, conditions: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         let answer = match self.row_reading {
-            // What is locked is what fulfils the conditions.
+            // Rows that fulfil the conditions are locked, so the scan tests them itself.
             Some(_) => TableProviderFilterPushDown::Exact,
-            // All may be seen, for indexes that are there and such that are not; none is relied on: they stay above.
+            // The scan gets all conditions, to find existing and missing indexes, but need not test them: they stay
+            // above.
             None => TableProviderFilterPushDown::Inexact,
         };
         Ok(vec![answer; conditions.len()])
@@ -489,7 +491,8 @@ impl TableProvider for HeapTable {
         let path = choose(self, &projection, wanted.path()).map_err(external)?;
         let plan = self.scan_by(path.clone(), (projection.clone(), schema), &wanted)?;
         let plan = self.with_unseen(plan, path, projection)?;
-        // Conditions stay above, but rows that others are changing may fulfil them yet.
+        // Conditions stay above, so the scan may leave rows out. Not below the operators for rows that other
+        // transactions are changing: such rows may come to fulfil the conditions.
         Ok(match plan.downcast_ref::<ScanExec>() {
             Some(scan) => Arc::new(scan.sifting()),
             None => plan,
@@ -517,7 +520,7 @@ impl HeapTable {
             }
             AccessPath::Seek(path) => {
                 let all: Vec<usize> = (0..self.table.base_index().partitions.len()).collect();
-                // What the tree says of the ranges is as new as the rows, and nothing finer than a page.
+                // The tree's count of the ranges is as current as the rows, but no finer than a page.
                 let mut estimated = expected(self, &all, wanted, &projection);
                 estimated.rows = estimated.rows.min(path.rows.max(path.page_rows()));
                 Arc::new(SeekExec::new(table, path, projection, schema).knowing(known).estimating(estimated))
@@ -525,7 +528,7 @@ impl HeapTable {
         })
     }
 
-    /// A scan, with the rows of its path that others are changing where there are any and they are of consequence.
+    /// The scan with the rows of its path that other transactions are changing, if there are any and they matter.
     fn with_unseen(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -543,8 +546,8 @@ impl HeapTable {
         Ok(Arc::new(UnseenRowsExec::new(plan, table, Arc::clone(unseen), path, projection)))
     }
 
-    /// Whether rows to which `path` may lead have been changed by somebody whom the statement does not see. This is the
-    /// moment that counts: what is changed later is changed behind the statement.
+    /// Whether rows to which `path` may lead have been changed by a transaction that the statement does not see. This
+    /// is the moment that counts: later changes come after the statement.
     fn has_unseen(&self, path: &AccessPath) -> Result<bool, SqlError> {
         let Some(view) = self.run.context.view_so_far().filter(|view| !view.is_of_present()) else { return Ok(false) };
         if let AccessPath::Seek(path) = path
@@ -556,7 +559,7 @@ impl HeapTable {
         let stores = self.stores()?;
         let wanted: Vec<&RowStore> = match path {
             AccessPath::Scan { partitions } => partitions.iter().map(|partition| &stores[*partition]).collect(),
-            // An entry comes and goes with a change of its row.
+            // Index entries change only when their rows change.
             AccessPath::Seek(_) => stores.iter().collect(),
         };
         Ok(wanted.into_iter().any(|store| match store {
@@ -565,7 +568,7 @@ impl HeapTable {
         }))
     }
 
-    /// A scan that locks the rows that it shows.
+    /// A scan that locks each row before it outputs it.
     fn scan_locked(
         &self,
         session: &dyn Session,
@@ -579,7 +582,7 @@ impl HeapTable {
         let inner = inner.hinted_both(self.hint, self.join_way);
         let place = self.table.columns.len();
         let mut columns: Vec<usize> = projection.iter().copied().filter(|column| *column != place).collect();
-        // A row of a clustered index keeps its key: with another it is another row.
+        // A row of a clustered index keeps its key; with another key it is another row.
         let mut is_of_key = self.table.is_clustered();
         for name in conditions.iter().flat_map(Expr::column_refs).map(|column| column.name.clone()) {
             let column = inner.schema.index_of(&name)?;
@@ -601,7 +604,7 @@ impl HeapTable {
             None => choose(&inner, &read, wanted.path()).map_err(external)?,
         };
         if reading.range == Some(LockMode::RangeSharedShared) && path.is_whole() {
-            // Nobody puts a row anywhere: that is what the lock of the table says.
+            // The table lock prevents inserts anywhere in the table.
             self.run.ask_for_whole(self.database.id(), self.table.id);
         }
         let input = inner.scan_by(path.clone(), (read, read_schema), &wanted)?;

@@ -1,4 +1,4 @@
-//! `GENERATE_SERIES`: whole numbers, made batch by batch as they are asked for.
+//! `GENERATE_SERIES`: integers, made batch by batch when they are requested.
 
 use std::any::Any;
 use std::fmt;
@@ -16,7 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::memory::{LazyBatchGenerator, LazyMemoryExec};
 use parking_lot::RwLock;
 
-/// The whole numbers from a first to a last, by steps; the column has the carrier of a type that holds them all.
+/// The integers from `start` to `stop` by `step`. The column's type is the carrier of a type that holds them all.
 #[derive(Debug)]
 pub struct Series {
     start: i64,
@@ -26,7 +26,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// The series; it is empty where `step` leads away from `stop`.
+    /// The series; it is empty if `step` leads away from `stop`.
     ///
     /// # Panics
     /// The step is 0.
@@ -47,7 +47,7 @@ impl Series {
     }
 }
 
-/// How many rows a plan gives that makes a series; `None` of any other.
+/// How many rows the plan of a series gives; `None` for any other plan.
 pub(crate) fn series_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     let made = plan.downcast_ref::<LazyMemoryExec>()?;
     let mut parts = made.generators().iter().map(|made| made.read().as_any().downcast_ref::<Steps>().map(Steps::rows));
@@ -77,21 +77,22 @@ impl TableProvider for Series {
     }
 }
 
-/// A series on its way.
+/// The state of a series that is being read.
 #[derive(Clone, Debug)]
 struct Steps {
-    /// `None` behind the last number of 64 bits.
+    /// `None` after the last 64-bit integer.
     next: Option<i64>,
     first: i64,
     stop: i64,
     step: i64,
-    /// Rows of a batch, as the operators above are made for: a sort counts the texts of a longer one several times.
+    /// Rows of a batch, the size that operators above are made for: a sort counts the texts of a longer batch several
+    /// times.
     batch_rows: usize,
     schema: SchemaRef,
 }
 
 impl Steps {
-    /// How many numbers there are in all.
+    /// How many integers there are in all.
     fn rows(&self) -> u64 {
         let (first, stop, step) = (i128::from(self.first), i128::from(self.stop), i128::from(self.step));
         let leads_away = (stop - first).signum() == -step.signum();

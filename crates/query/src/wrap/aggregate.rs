@@ -28,7 +28,7 @@ impl SqlAggregate {
         SqlAggregate { aggregate, signature: Signature::user_defined(Volatility::Immutable) }
     }
 
-    /// The aggregate within.
+    /// The wrapped aggregate.
     pub fn aggregate(&self) -> &Aggregate {
         &self.aggregate
     }
@@ -167,7 +167,7 @@ impl GroupsAccumulator for ManyGroups {
     }
 }
 
-/// An accumulator of one group, which answers as often as it is asked.
+/// An accumulator of one group, which can be evaluated repeatedly.
 pub(super) struct OneGroup {
     aggregate: Aggregate,
     inner: Box<dyn Groups>,
@@ -179,8 +179,8 @@ impl std::fmt::Debug for OneGroup {
     }
 }
 
-/// A [`OneGroup`] that several threads may hold, as DataFusion asks of an accumulator. Only [`Accumulator::size`] takes
-/// it by a shared reference, so the mutex is never contended.
+/// A [`OneGroup`] that can be shared between threads, as DataFusion requires of an accumulator. Only
+/// [`Accumulator::size`] takes a shared reference, so the mutex is never contended.
 #[derive(Debug)]
 pub(super) struct SharedOneGroup(parking_lot::Mutex<OneGroup>);
 
@@ -193,7 +193,7 @@ impl OneGroup {
         Ok(SharedOneGroup(parking_lot::Mutex::new(OneGroup { aggregate, inner })))
     }
 
-    /// The state, which stays in the accumulator.
+    /// The state, which the accumulator keeps.
     fn state(&mut self) -> Result<Vec<ArrayRef>, SqlError> {
         let states = self.inner.state(Emit::All)?;
         let mut fresh = self.aggregate.accumulator()?;

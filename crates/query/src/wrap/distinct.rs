@@ -18,7 +18,7 @@ pub(super) fn distinct_state_fields(name: &str) -> Vec<FieldRef> {
     vec![Field::new(format!("{name}[distinct]"), DataType::List(item.into()), true).into()]
 }
 
-/// Hands every value to the accumulator within at its first appearance only.
+/// Passes every value on to the inner accumulator, but only at its first occurrence.
 #[derive(Debug)]
 pub(super) struct DistinctAccumulator {
     inner: SharedOneGroup,
@@ -33,7 +33,7 @@ impl DistinctAccumulator {
         Ok(DistinctAccumulator { inner, converter: RowConverter::new(fields)?, seen: HashSet::new(), bytes: 0 })
     }
 
-    /// Hands over those of `rows` that are new.
+    /// Passes on those of `rows` that are new.
     fn take(&mut self, rows: Vec<OwnedRow>) -> Result<()> {
         let mut fresh = Vec::new();
         for row in rows {

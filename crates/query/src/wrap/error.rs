@@ -1,4 +1,4 @@
-//! SQL errors inside DataFusion's, and back.
+//! Converts SQL errors to DataFusion's, and back.
 
 use std::io;
 
@@ -6,15 +6,15 @@ use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use hobt_base::{SqlError, number};
 
-/// A SQL error as DataFusion carries it.
+/// Wraps a SQL error in one of DataFusion's.
 pub fn external(error: SqlError) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// The SQL error inside `error`, however deep; one of hobt's own where DataFusion failed by itself.
+/// The SQL error inside `error`, however deep; or a translation if DataFusion itself failed.
 ///
-/// Memory that ran out is 701, a disk that is full 1105, a subquery that gave more than one row 512, and a correlation
-/// that no rule could turn into a join is "not supported".
+/// Exhausted memory is 701, a full disk 1105, a subquery that gave more than one row 512, and a correlation that no
+/// rule could turn into a join is "not supported".
 pub fn sql_error_of(error: DataFusionError) -> SqlError {
     find(&error).unwrap_or_else(|| translate(&error))
 }
@@ -51,7 +51,7 @@ fn find_in(error: &(dyn std::error::Error + 'static)) -> Option<SqlError> {
     error.source().and_then(find_in)
 }
 
-/// An error that DataFusion raised itself.
+/// Translates an error that DataFusion itself raised.
 fn translate(error: &DataFusionError) -> SqlError {
     let root = error.find_root();
     let message = root.to_string();
@@ -70,10 +70,10 @@ fn translate(error: &DataFusionError) -> SqlError {
     SqlError::internal(message)
 }
 
-/// What begins a refusal of memory that users may read: those of DataFusion name its operators.
+/// The prefix of memory errors that users may read: DataFusion's own texts name its operators.
 pub(crate) const REFUSED: &str = "refused: ";
 
-/// 701; `refused` says what was asked for, and what there was.
+/// 701; `refused` tells how much was requested and how much there was.
 fn out_of_memory(refused: Option<&str>) -> SqlError {
     let told = refused.map(|refused| format!(" ({refused})")).unwrap_or_default();
     SqlError::new(
@@ -86,7 +86,7 @@ fn out_of_memory(refused: Option<&str>) -> SqlError {
     )
 }
 
-/// 1105 of the folder that operators spill into.
+/// 1105 for the folder into which operators spill.
 fn no_room_to_spill() -> SqlError {
     SqlError::new(
         number::FILEGROUP_FULL,
@@ -96,12 +96,12 @@ fn no_room_to_spill() -> SqlError {
     )
 }
 
-/// Whether a file could not grow: the disk is full, or the user's quota or limit of file sizes is reached.
+/// Whether a file could not grow: the disk is full, or the user's quota or file size limit is reached.
 fn is_full_disk(root: &DataFusionError, message: &str) -> bool {
     let is_full = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
     };
-    // Some of DataFusion's and Arrow's ways to a file keep the words alone.
+    // Some errors of DataFusion and Arrow keep only the text of an I/O error.
     let says_so = || {
         ["No space left on device", "File too large", "Disk quota exceeded"].iter().any(|words| message.contains(words))
     };
@@ -116,7 +116,7 @@ fn is_full_disk(root: &DataFusionError, message: &str) -> bool {
     }
 }
 
-/// Whether DataFusion says that a subquery was left in the plan.
+/// Whether DataFusion reports that a subquery was left in the plan.
 fn is_correlation(message: &str) -> bool {
     const UNPLANNED: &str = "Physical plan does not support logical expression ";
     const SUBQUERIES: [&str; 5] = ["OuterReferenceColumn", "ScalarSubquery", "Exists", "InSubquery", "SetComparison"];

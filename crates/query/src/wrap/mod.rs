@@ -1,4 +1,4 @@
-//! Crate `functions` as functions of DataFusion: scalar kernels, aggregates, and errors on their way back.
+//! Wraps crate `functions` for DataFusion: scalar kernels, aggregates, and the conversion of errors.
 //!
 //! Leaves to others: which function a call means and the types of its arguments (`binder`).
 

@@ -12,27 +12,27 @@ use hobt_functions::carrier;
 use hobt_sync::schedule::Mutex;
 use hobt_types::SqlType;
 
-/// Takes so many values of a sequence and hands them over in runs: the first value, and how many there are, a step
-/// apart.
+/// Takes the given number of values of a sequence. It passes them on in runs: the first value, and how many there are,
+/// one step apart.
 pub type TakeValues = Arc<dyn Fn(u64, &mut dyn FnMut(i128, u64)) -> Result<(), SqlError> + Send + Sync>;
 
-/// Values in a row, a step apart.
+/// Consecutive values, one step apart.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The row's number, from 0, that takes the first one.
+    /// The number of the row, from 0, that gets the first value.
     row: u64,
     first: i128,
 }
 
-/// The values that are taken for rows that have numbers.
+/// The values taken for rows that have numbers.
 #[derive(Debug, Default)]
 struct Numbered {
     runs: Vec<Run>,
-    /// How many rows have theirs.
+    /// How many rows have their values.
     rows: u64,
 }
 
-/// The values of a sequence that a query asks for.
+/// The values of a sequence for one query.
 #[derive(Clone)]
 pub struct NextValues {
     /// The sequence's name.
@@ -41,9 +41,9 @@ pub struct NextValues {
     pub result: SqlType,
     /// The sequence's step.
     pub increment: i128,
-    /// Takes them.
+    /// Takes values of the sequence.
     pub take: TakeValues,
-    /// Who has which value, where rows are numbered: two workers may meet them in any order.
+    /// The values by row, if rows are numbered: two workers may meet the rows in any order.
     numbered: Arc<Mutex<Numbered>>,
 }
 
@@ -65,7 +65,7 @@ impl NextValues {
         NextValues { name, result, increment, take, numbered: Arc::default() }
     }
 
-    /// A value for each of so many rows, in no order.
+    /// A value for each of `rows` rows, in no order.
     ///
     /// # Errors
     /// 11728, and what storage returns.
@@ -79,7 +79,7 @@ impl NextValues {
         self.array(values)
     }
 
-    /// A value for each row, in the order of the rows' numbers, which begin with 1.
+    /// A value for each row, in the order of the rows' numbers, which start at 1.
     ///
     /// # Errors
     /// As [`NextValues::of_rows`].
@@ -103,9 +103,9 @@ impl NextValues {
         self.array(numbers.values().iter().map(value).collect())
     }
 
-    /// The value `steps` behind `first`, which the sequence has.
+    /// The value `steps` steps after `first`, which is a value of the sequence.
     fn value_at(&self, first: i128, steps: u64) -> i128 {
-        // The steps together may be more than an `i128` holds; where they lead to is not.
+        // The product may exceed an `i128`, but the result does not.
         first.wrapping_add(self.increment.wrapping_mul(i128::from(steps)))
     }
 
@@ -114,7 +114,7 @@ impl NextValues {
         self.value_at(run.first, row - run.row)
     }
 
-    /// The value that the row of a number, which begins with 1, has taken; `None` if it has none yet.
+    /// The value of the row with this number, from 1; `None` if it has none yet.
     pub fn taken_by(&self, number: u64) -> Option<i128> {
         let numbered = self.numbered.lock();
         (1..=numbered.rows).contains(&number).then(|| self.of_row(&numbered, number - 1))
@@ -145,7 +145,7 @@ impl NextValues {
 mod tests {
     use super::*;
 
-    /// Values from 1 on, ten in a run, with a gap behind each run.
+    /// Values from 1 on, ten in a run, with a gap after each run.
     fn in_tens() -> NextValues {
         let next = Mutex::new(0_u64);
         let take = move |count: u64, take: &mut dyn FnMut(i128, u64)| {

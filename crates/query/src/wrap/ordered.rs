@@ -18,15 +18,15 @@ use super::external;
 /// The aggregate: the arguments are the sort keys, then the text, then the separator.
 #[derive(Debug)]
 pub struct OrderedStringAgg {
-    /// Whether each key sorts downwards.
+    /// Whether each key sorts in descending order.
     descending: Vec<bool>,
-    /// The most units of the result's type; `None` of a `max` type.
+    /// The most UTF-16 units of the result; `None` for a `max` type.
     units_max: Option<usize>,
     signature: Signature,
 }
 
 impl OrderedStringAgg {
-    /// An aggregate that sorts by as many keys as `descending` has places, and whose result has at most `units_max`
+    /// An aggregate that sorts by as many keys as `descending` has entries, and whose result has at most `units_max`
     /// UTF-16 units.
     pub fn new(descending: Vec<bool>, units_max: Option<usize>) -> OrderedStringAgg {
         OrderedStringAgg { descending, units_max, signature: Signature::user_defined(Volatility::Immutable) }

@@ -1,7 +1,7 @@
 //! Scalar kernels as functions of DataFusion.
 //!
-//! A [`Kernel`] knows the SQL types of its arguments, so the plan needs no coercion: what the binder built is what
-//! runs. Two kernels are equal when they compute the same, wherever in the text they stand.
+//! A [`Kernel`] knows the SQL types of its arguments, so the plan needs no coercion: it runs as the binder built it.
+//! Two kernels are equal if they compute the same result, whatever their positions in the text.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -26,7 +26,7 @@ use hobt_types::{Collation, SqlType, Value};
 use super::external;
 use super::next_value::NextValues;
 
-/// A function that answers row by row: `OBJECT_NAME(object_id)` and its like.
+/// A function that is evaluated row by row, such as `OBJECT_NAME(object_id)`.
 pub type RowFunction = Arc<dyn Fn(&[Value]) -> Result<Value, SqlError> + Send + Sync>;
 
 /// What a kernel computes.
@@ -40,7 +40,7 @@ pub enum Operation {
         to: SqlType,
         /// The style of `CONVERT`.
         style: Option<i32>,
-        /// NULL in place of an error.
+        /// Whether an error gives NULL.
         attempt: bool,
     },
     /// `left operator right`.
@@ -58,11 +58,11 @@ pub enum Operation {
     Negate(SqlType),
     /// `~x`
     BitNot(SqlType),
-    /// The key under which text compares.
+    /// The key by which text compares.
     SortKey(Collation),
-    /// The key under which `varbinary` compares.
+    /// The key by which `varbinary` compares.
     BinaryKey,
-    /// The same value, of which nobody knows that it is not NULL.
+    /// The unchanged value, but declared as possibly NULL.
     Nullable(SqlType),
     /// `LIKE`; two arguments, or three with an escape character.
     Like(Collation),
@@ -74,7 +74,7 @@ pub enum Operation {
         arguments: Vec<SqlType>,
         /// The result's type.
         result: SqlType,
-        /// The collation under which text compares.
+        /// The collation by which text compares.
         collation: Collation,
         /// The part of a date function.
         date_part: Option<DatePart>,
@@ -88,27 +88,27 @@ pub enum Operation {
         /// The bit.
         shift: u32,
     },
-    /// Many conditions joined by `AND` (true) or `OR`: evaluated side by side, where a tree of them would be as deep as
-    /// they are many.
+    /// Many conditions joined by `AND` (true) or `OR`. They are evaluated side by side; a tree of them would be as deep
+    /// as their number.
     Junction {
         /// Whether all must be true.
         all: bool,
     },
-    /// The parts of a text between separators (`STRING_SPLIT`), or their numbers: a list.
+    /// The parts of a text between separators (`STRING_SPLIT`), or their numbers, as a list.
     Split {
         /// Whether it gives the numbers.
         ordinals: bool,
     },
-    /// The next value of a sequence for each row; one argument, or none: the row's number.
+    /// The next value of a sequence for each row. The argument, if there is one, is the row's number.
     NextValue(NextValues),
-    /// A variable in what a [`Formula`](crate::formula::Formula) is made of; no plan has one.
+    /// A variable in an expression from which a [`Formula`](crate::formula::Formula) is made; it is in no plan.
     Parameter {
         /// Its name, with `@` or `@@`.
         name: String,
         /// Its type.
         sql_type: SqlType,
     },
-    /// A function that the session answers.
+    /// A function that the session evaluates.
     Rows {
         /// Its name.
         name: String,
@@ -144,7 +144,7 @@ impl Operation {
         })
     }
 
-    /// The same of an argument.
+    /// The T-SQL type of an argument; `None` if the operation does not fix it.
     pub(crate) fn argument_sql_type(&self, place: usize) -> Option<SqlType> {
         match self {
             Operation::Function { arguments, .. } | Operation::Rows { arguments, .. } => arguments.get(place).copied(),
@@ -170,7 +170,7 @@ impl Operation {
         }
     }
 
-    /// The type of an argument, where the operation says it.
+    /// The type of an argument; `None` if the operation does not fix it.
     fn argument_type(&self, place: usize) -> Option<DataType> {
         match self {
             Operation::Function { arguments, .. } | Operation::Rows { arguments, .. } => {
@@ -185,7 +185,7 @@ impl Operation {
         }
     }
 
-    /// Whether NULL comes out only where NULL goes in.
+    /// Whether the result is NULL only if an argument is NULL.
     fn is_strict(&self) -> bool {
         match self {
             Operation::Cast { attempt, .. } => !attempt,
@@ -216,7 +216,8 @@ impl Operation {
                 Volatility::OncePerReference | Volatility::Volatile => Engine::Volatile,
             },
             Operation::Rows { .. } => Engine::Stable,
-            // Of a constant it would be folded into the constant, which nobody can take for NULL.
+            // With an immutable call, a constant would be folded, and the result would no longer count as possibly
+            // NULL.
             Operation::Nullable(_) | Operation::NextValue(_) | Operation::Parameter { .. } => Engine::Volatile,
             _ => Engine::Immutable,
         }
@@ -314,7 +315,7 @@ impl fmt::Debug for Operation {
 #[derive(Debug)]
 pub struct Kernel {
     operation: Operation,
-    /// Where in the text it stands, for errors.
+    /// Its position in the text, for errors.
     position: Position,
     name: String,
     signature: Signature,
@@ -341,13 +342,13 @@ impl Kernel {
         Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::new_from_impl(kernel)), arguments))
     }
 
-    /// `operation` by itself; `position` is its place in the text.
+    /// The kernel of `operation`; `position` is its position in the text.
     pub(crate) fn of(operation: Operation, position: Position) -> Kernel {
         let signature = Signature::user_defined(operation.volatility());
         Kernel { name: operation.name(), operation, position, signature }
     }
 
-    /// What it computes.
+    /// The operation that it computes.
     pub fn operation(&self) -> &Operation {
         &self.operation
     }
@@ -385,7 +386,7 @@ impl ScalarUDFImpl for Kernel {
             && self.operation.volatility() != datafusion::logical_expr::Volatility::Volatile;
         let rows = if constant { 1 } else { args.number_rows };
         let mut columns = args.args.into_iter().map(column_of).collect::<Result<Vec<_>>>()?;
-        // The optimizer asks what a condition is when a column is NULL, with a NULL that has no type.
+        // To find what a condition gives if a column is NULL, the optimizer passes a NULL without a type.
         for (place, column) in columns.iter_mut().enumerate() {
             if column.array().data_type() != &DataType::Null {
                 continue;
@@ -416,20 +417,20 @@ fn broken(name: &str) -> SqlError {
 }
 
 impl Kernel {
-    /// Where in the text it stands.
+    /// Its position in the text.
     pub(crate) fn position(&self) -> Position {
         self.position
     }
 
-    /// Computes `rows` values. With `now` functions take the time and what is random from it, and not from where they
-    /// were bound.
+    /// Computes `rows` values. With `now`, functions take the time and random values from it instead of the context
+    /// with which they were bound.
     pub(crate) fn evaluate(
         &self,
         columns: Vec<Column>,
         rows: usize,
         now: Option<&FunctionContext>,
     ) -> Result<ArrayRef, SqlError> {
-        // What hashes and sorts takes `-0` and `0` for two values.
+        // Hashes and sorts treat `-0` and `0` as two values.
         self.computed(columns, rows, now).map(|array| normalize_float_zero(&array))
     }
 
@@ -533,7 +534,7 @@ fn junction(columns: &[Column], all: bool, rows: usize) -> Result<ArrayRef, SqlE
     Ok(Arc::new(result))
 }
 
-/// Calls `evaluate` once a row and joins the answers.
+/// Calls `evaluate` for each row and collects the results.
 fn evaluate_rows(
     evaluate: &RowFunction,
     columns: &[Column],

@@ -1,4 +1,4 @@
-//! The one value of a scalar subquery: an aggregate that refuses a second row (error 512).
+//! The value of a scalar subquery: an aggregate that rejects a second row (error 512).
 
 use std::hash::Hash;
 
@@ -20,7 +20,7 @@ pub(crate) fn more_than_one() -> SqlError {
     )
 }
 
-/// The aggregate: NULL of no row, the value of one row, error 512 of more.
+/// The aggregate: NULL for no row, the value for one row, error 512 for more.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct SingleValue {
     signature: Signature,

@@ -8,13 +8,13 @@ use hobt_functions::aggregate::Aggregate;
 
 use super::aggregate::OneGroup;
 
-/// Keeps the rows of the frame and computes the aggregate over them anew for each answer: exact for every type, at a
-/// cost of the frame's length a row.
+/// Keeps the rows of the frame and computes the aggregate over them again for each result. This is exact for every
+/// type, but costs the frame's length for each row.
 #[derive(Debug)]
 pub(super) struct WindowAccumulator {
     aggregate: Aggregate,
     types: Vec<DataType>,
-    /// The rows that entered, in pieces as they came; one array an argument in each.
+    /// The rows that entered, in the batches in which they came, each with one array per argument.
     pieces: std::collections::VecDeque<Vec<ArrayRef>>,
 }
 

@@ -1,4 +1,4 @@
-//! What ends a statement, and what that leaves.
+//! How statements end, and the state after that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,15 +1,15 @@
 //! Deadlocks: circles of sessions that wait for each other.
 //!
-//! Only a wait that begins can close a circle, so the walk starts there, and no monitor is needed. (A session with
-//! several workers can also close one by a lock that it gets while another of its workers waits; then the walk starts
-//! there.) Whoever walks holds the mutex of the list of waits, so walks come one after the other, and looks at one
-//! table at a time.
+//! Only a wait that begins can close a circle, so the search starts there, and no monitor thread is needed. (A session
+//! with several workers can also close one by a lock that it is granted while another of its workers waits. Then the
+//! search starts there.) The searching thread holds the mutex of the list of waits, so searches run one after the
+//! other. It locks one table at a time.
 //!
-//! Why a picture that is put together from several tables is true: the walk follows 51 -> 52 only if 51's wait, which
-//! was in the list when the walk began, is still in its queue and 52 in its way; then it looks at 52's wait. A session
-//! that waited from before the walk until it was looked at had all its locks all the while. So when the walk comes back
-//! to where it began, all of the circle existed at the moment when the walk began. A circle that was missed, on the
-//! other hand, cannot be: the last of its waits that came into the list saw all the others.
+//! Why a circle that is put together from several tables is real: the search follows 51 -> 52 only if 51's wait, which
+//! was in the list when the search began, is still in its queue and 52 blocks it. Then it reads 52's wait. A session
+//! that waited from before the search until its wait was read held all its locks all that time. So if the search comes
+//! back to its start, the whole circle existed when the search began. No circle can be missed: the last of its waits
+//! that was put into the list saw all the others.
 
 use hobt_sync::planted::{self, Bug};
 use hobt_sync::schedule;
@@ -30,16 +30,16 @@ const GRAPHS: usize = 10;
 /// A deadlock that was found and ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeadlockGraph {
-    /// When.
+    /// When it was found.
     pub at: SystemTime,
-    /// Who waited, in the order of the circle: each for the next, the last for the first.
+    /// The sessions that waited, in the order of the circle: each for the next, the last for the first.
     pub processes: Vec<DeadlockProcess>,
     /// What they waited for, each resource once.
     pub resources: Vec<DeadlockResource>,
 }
 
 impl DeadlockGraph {
-    /// The one that failed.
+    /// The process that was chosen to fail.
     pub fn victim(&self) -> Option<&DeadlockProcess> {
         self.processes.iter().find(|process| process.is_victim)
     }
@@ -73,7 +73,7 @@ pub struct DeadlockProcess {
 pub struct DeadlockResource {
     /// What it is.
     pub resource: LockResource,
-    /// Who holds it and who waits for it, those who have no part in the deadlock too.
+    /// The requests of its holders and waiters, including sessions that are not part of the deadlock.
     pub requests: Vec<DeadlockRequest>,
 }
 
@@ -88,20 +88,20 @@ pub struct DeadlockRequest {
     pub status: LockStatus,
 }
 
-/// A session on the way of the walk, with those of its waits and blockers that were not followed yet.
+/// A session on the path of the search, with those of its waits and blockers that were not followed yet.
 struct Step<'a> {
     open: Vec<(&'a WaitRecord, SessionId)>,
-    /// The wait that was followed.
+    /// The wait that is followed at this step.
     taken: Option<&'a WaitRecord>,
 }
 
 impl LockManager {
-    /// Ends every circle that `session` is part of, each by one victim. `waits` is the whole list, locked.
+    /// Breaks every circle that `session` is part of, each by one victim. `waits` is the whole list, locked.
     pub(super) fn break_circles(&self, waits: &Waits, session: SessionId) {
         while let Some(circle) = self.circle(waits, session).filter(|_| !planted::has(Bug::DeadlocksNotSeen)) {
             let victim = victim_of(&circle);
             let graph = self.graph(&circle, victim);
-            // It may have given up meanwhile: then the walk finds this circle no more.
+            // It may have given up meanwhile: then the next search does not find this circle.
             if self.take_out(victim, Some(Outcome::Victim)) {
                 self.deadlock_count.fetch_add(1, Ordering::Relaxed);
                 let mut graphs = self.graphs.lock();
@@ -113,7 +113,7 @@ impl LockManager {
         }
     }
 
-    /// The waits of a circle through `session`: a walk, depth first.
+    /// The waits of a circle through `session`, found by a depth-first search.
     fn circle<'a>(&self, waits: &'a Waits, session: SessionId) -> Option<Vec<&'a WaitRecord>> {
         let mut seen = HashSet::from([session]);
         let mut path = vec![Step { open: self.edges(waits, session), taken: None }];
@@ -133,7 +133,7 @@ impl LockManager {
         None
     }
 
-    /// Whom a session waits for now, through which of its waits.
+    /// The sessions that a session waits for now, each with the wait through which it does.
     fn edges<'a>(&self, waits: &'a Waits, session: SessionId) -> Vec<(&'a WaitRecord, SessionId)> {
         let mut edges = Vec::new();
         for record in waits.get(&session).into_iter().flatten() {
@@ -142,7 +142,7 @@ impl LockManager {
         edges
     }
 
-    /// What a wait is for, if it is not decided yet, and the sessions in its way, each once.
+    /// The mode that a wait is for, if it is not decided yet, and the sessions that block it, each once.
     pub(super) fn blockers(&self, record: &WaitRecord) -> (Option<LockMode>, Vec<SessionId>) {
         let mut sessions = Vec::with_capacity(8);
         let queues = self.tables.lock(&record.resource);
@@ -192,7 +192,7 @@ impl LockManager {
         DeadlockResource { resource, requests }
     }
 
-    /// How many deadlocks there have been: as many as victims.
+    /// The number of deadlocks so far. Each has one victim.
     pub fn deadlock_count(&self) -> u64 {
         self.deadlock_count.load(Ordering::Relaxed)
     }
@@ -203,7 +203,7 @@ impl LockManager {
     }
 }
 
-/// Who of a circle fails: of the lowest priority, then the one that has written least, then the youngest.
+/// The victim of a circle: the one of lowest priority, then the one that has written least, then the youngest.
 fn victim_of<'a>(circle: &[&'a WaitRecord]) -> &'a WaitRecord {
     let cost = |record: &&WaitRecord| {
         let owner = &record.owner;

@@ -1,12 +1,12 @@
 //! Lock escalation: many small locks of one HOBT in exchange for one large one.
 //!
-//! An owner counts its locks on pages, rows and keys by HOBT. When a statement has got [`FIRST_ATTEMPT`] of one HOBT,
-//! [`Grant::escalation_due`](super::Grant) says so, and again after each [`NEXT_ATTEMPT`] more. The caller, who knows
-//! to which table the HOBT belongs and what `LOCK_ESCALATION` says of it, then calls [`LockManager::escalate`], or does
-//! not.
+//! An owner counts its locks on pages, rows and keys by HOBT. When a statement has been granted [`FIRST_ATTEMPT`] of
+//! one HOBT, [`Grant::escalation_due`](super::Grant) says so, and again after each [`NEXT_ATTEMPT`] more. The caller
+//! knows to which table the HOBT belongs and what its `LOCK_ESCALATION` is, and decides whether to call
+//! [`LockManager::escalate`].
 //!
-//! Escalation never waits, so it cannot be part of a deadlock: it is refused if somebody is in the way, and the small
-//! locks stay. After it the caller may go on asking for small locks; those that the large one covers are answered at
+//! Escalation never waits, so it cannot be part of a deadlock. If another lock conflicts, it is refused, and the small
+//! locks stay. After it the caller may go on asking for small locks. Those that the large one covers are granted at
 //! once.
 
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use super::queue::Released;
 use super::statistics::Granted;
 use super::{LockManager, LockMode, LockOwner, LockResource};
 
-/// Locks of one HOBT after which a statement tries to escalate.
+/// Locks of one HOBT after which a statement first tries to escalate.
 pub const FIRST_ATTEMPT: u32 = 5_000;
-/// Locks after which it tries again.
+/// Further locks after which it tries again.
 pub const NEXT_ATTEMPT: u32 = 1_250;
 
-/// What became of an attempt to escalate.
+/// The result of an attempt to escalate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Escalation {
-    /// The larger lock was granted, in this mode, and so many small ones were let go of.
+    /// The larger lock was granted, in this mode, and this many small ones were released.
     Done(LockMode, usize),
-    /// Somebody is in the way. Everything is as it was.
+    /// Another lock conflicts. Nothing has changed.
     Refused,
 }
 
@@ -38,32 +38,32 @@ type HobtKey = (DatabaseId, HobtId);
 struct HobtCount {
     hobt: HobtKey,
     held: u32,
-    /// Those on rows and keys that it got, whether or not it has them still.
+    /// Locks on rows and keys that it was granted, whether or not it still has them.
     rows_granted: u64,
-    /// Those on pages.
+    /// As `rows_granted`, for locks on pages.
     pages_granted: u64,
-    /// Those that the running statement asked for, and that it still has.
+    /// Locks that the running statement asked for, and that it still has.
     in_statement: u32,
     attempt_at: u32,
-    /// Whether one of them does more than to read.
+    /// Whether one of them is for more than reading.
     changes: bool,
     /// What they were exchanged for.
     escalated: Option<(LockResource, LockMode)>,
 }
 
-/// The small locks of an owner, by HOBT. A statement has to do with few.
+/// The small locks of an owner, by HOBT. A statement uses few HOBTs.
 #[derive(Default)]
 pub(super) struct HobtCounts(Vec<HobtCount>);
 
 impl HobtCounts {
     pub(super) fn begin_statement(&mut self) {
-        // All stay, whatever is held still: what was granted is told of at the owner's end.
+        // All entries stay, whatever is still held: granted locks are reported at the owner's end.
         for count in &mut self.0 {
             (count.in_statement, count.attempt_at) = (0, bound(FIRST_ATTEMPT));
         }
     }
 
-    /// Counts a lock; whether it is time to escalate.
+    /// Counts a lock. Returns whether it is time to escalate.
     pub(super) fn granted(&mut self, hobt: HobtKey, mode: LockMode, is_page: bool) -> bool {
         let count = self.of(hobt);
         *(if is_page { &mut count.pages_granted } else { &mut count.rows_granted }) += 1;
@@ -77,7 +77,7 @@ impl HobtCounts {
         due
     }
 
-    /// What the owner got of each.
+    /// The locks granted to the owner in each HOBT.
     pub(super) fn into_granted(self) -> Vec<Granted> {
         let granted = |count: HobtCount| {
             let HobtCount { hobt, rows_granted: rows, pages_granted: pages, .. } = count;
@@ -96,13 +96,13 @@ impl HobtCounts {
         self.of(hobt).changes = true;
     }
 
-    /// Whether a larger lock makes one of this mode needless.
+    /// Whether a larger lock makes a lock of this mode unnecessary.
     pub(super) fn covers(&self, hobt: HobtKey, mode: LockMode) -> bool {
         let escalated = self.0.iter().find(|count| count.hobt == hobt).and_then(|count| count.escalated);
         escalated.is_some_and(|(_, held)| held == LockMode::Exclusive || mode.only_reads())
     }
 
-    /// What was exchanged for `resource` is not covered any more.
+    /// Notes that `resource` was released: the locks that were exchanged for it are not covered any more.
     pub(super) fn larger_lock_released(&mut self, resource: &LockResource) {
         for count in &mut self.0 {
             if count.escalated.is_some_and(|(larger, _)| larger == *resource) {
@@ -112,7 +112,7 @@ impl HobtCounts {
     }
 
     fn of(&mut self, hobt: HobtKey) -> &mut HobtCount {
-        // The one of the last lock is mostly the one of this.
+        // Mostly the entry of the previous lock.
         if let Some(index) = self.0.iter().rposition(|count| count.hobt == hobt) {
             return &mut self.0[index];
         }
@@ -134,7 +134,7 @@ impl HobtCounts {
 impl LockManager {
     /// Exchanges an owner's locks on pages, rows and keys of `hobts` for one on `larger`, the table or the one HOBT
     /// that contains them: `S` if all of them only read, `X` otherwise. Does not wait. No other thread may lock for the
-    /// owner in these HOBTs meanwhile, or what it gets stays beside the larger lock until the owner's end.
+    /// owner in these HOBTs meanwhile: a lock that it got would stay beside the larger lock until the owner's end.
     pub fn escalate(
         &self,
         owner: &Arc<LockOwner>,

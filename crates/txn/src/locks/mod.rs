@@ -1,35 +1,35 @@
-//! The lock manager: SQL Server's resources and modes, queues that are fair, deadlocks that end at once.
+//! The lock manager: SQL Server's resources and modes, fair queues, and immediate detection of deadlocks.
 //!
 //! ```text
 //!   LockOwner (a transaction, a session)        64 tables, each behind its spinlock
 //!     held: DATABASE, OBJECT, KEY, KEY, …         resource -> granted | conversions | line
 //!         │ lock(owner, resource, mode)              ▲
 //!         └──────────────────────────────────────────┘
-//!               refused: wait in line, on a slot of one's own
+//!               refused: wait in line, on its own slot
 //! ```
 //!
-//! A lock that nobody is in the way of costs one spinlock, one place in a hash table and one in its owner's list. Two
-//! sessions that lock different rows share nothing. Who lets go of a lock grants it to those who wait, and wakes them
-//! and nobody else. See `docs/design/0015-locks.md` for the decisions.
+//! A lock without a conflict costs one spinlock, one entry in a hash table and one in its owner's list. Two sessions
+//! that lock different rows share nothing. A release grants the lock to the waiting requests that it unblocks, and
+//! wakes only their threads. See `docs/design/0015-locks.md` for the decisions.
 //!
 //! | file | what |
 //! |---|---|
-//! | `mode` | which modes go together, what two of one owner become |
+//! | `mode` | which modes are compatible, what two modes of one owner combine to |
 //! | `resource` | what can be locked, and its texts |
-//! | `owner` | who holds locks, and which |
-//! | `queue` | one resource's holders and waiters: who is in whose way |
-//! | `range` | who has locked ranges of keys |
+//! | `owner` | owners of locks, and what they hold |
+//! | `queue` | one resource's holders and waiters: which request blocks which |
+//! | `range` | which transactions have locked ranges of keys |
 //! | `table` | where the queues are |
 //! | `wait` | waiting: timeout, cancellation |
 //! | `deadlock` | circles of waiters, their victims, their graphs |
 //! | `escalation` | many small locks for one large one |
 //! | `rows` | what views show |
-//! | `statistics` | what was locked of each heap and tree |
+//! | `statistics` | lock counts and waits of each heap and tree |
 //!
-//! Order of the locks inside: list of waits, then one table; an owner's list of what it holds is never locked together
-//! with either.
+//! Lock order inside: the list of waits, then one table. An owner's list of what it holds is never locked together with
+//! either.
 //!
-//! Left to others: which locks a statement needs, in which order, and when they go.
+//! Left to others: which locks a statement needs, in which order, and when they are released.
 
 mod deadlock;
 mod escalation;
@@ -73,7 +73,7 @@ pub enum LockError {
     Timeout,
     /// The statement was cancelled.
     Cancelled,
-    /// Its wait was part of a circle, and it was chosen to break it: error 1205.
+    /// Its wait was part of a deadlock, and it was chosen as the victim: error 1205.
     Deadlock,
 }
 
@@ -89,40 +89,41 @@ impl fmt::Display for LockError {
 
 impl std::error::Error for LockError {}
 
-/// How long a statement waits for a lock, and how dear it is where statements wait for each other.
+/// How long a statement waits for a lock, and how it ranks as a deadlock's victim.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Patience {
     /// `LOCK_TIMEOUT`; `None` waits for ever, zero not at all.
     pub timeout: Option<Duration>,
-    /// `DEADLOCK_PRIORITY`, -10 to 10: the lowest of a circle fails.
+    /// `DEADLOCK_PRIORITY`, -10 to 10: the lowest of a circle is the victim.
     pub deadlock_priority: i8,
 }
 
 /// A lock that was granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// What the owner had of the resource before.
+    /// What the owner held of the resource before.
     pub kind: GrantKind,
     /// Whether it had to wait: what was read before the lock may have changed.
     pub waited: bool,
-    /// Whether the owner has so many small locks of one HOBT by now that [`LockManager::escalate`] is worth a try.
+    /// Whether the owner has so many small locks of one HOBT by now that [`LockManager::escalate`] is worth trying.
     pub escalation_due: bool,
 }
 
-/// What an owner had of a resource before a lock of it was granted.
+/// What an owner held of a resource before a lock of it was granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GrantKind {
     /// Nothing.
     New,
-    /// A lock that excludes no less: it is counted.
+    /// A lock that excludes no less: one more is counted.
     Again,
-    /// A weaker lock, which is now as strong as both.
+    /// A weaker lock, whose mode is now the combination of both.
     Converted,
-    /// A lock on what contains it, got by escalation. Nothing was locked, and there is nothing to let go of.
+    /// A lock on a container of the resource, acquired by escalation. Nothing was locked, and nothing has to be
+    /// released.
     Covered,
 }
 
-/// So many names of `APPLICATION` resources are kept before those that nobody locks are forgotten for the first time.
+/// The number of `APPLICATION` names from which on the names of resources that are not locked are dropped.
 const NAMES: usize = 256;
 /// How much of a name views show, in characters.
 const NAME_LENGTH: usize = 32;
@@ -131,10 +132,10 @@ const NAME_LENGTH: usize = 32;
 pub struct LockManager {
     tables: Tables,
     waits: primitives::Mutex<Waits>,
-    /// The last deadlocks, the latest last.
+    /// The most recent deadlocks, the latest last.
     graphs: Mutex<VecDeque<Arc<DeadlockGraph>>>,
     deadlock_count: AtomicU64,
-    /// How the names of `APPLICATION` resources begin.
+    /// The first characters of the names of `APPLICATION` resources.
     names: Mutex<HashMap<LockResource, Box<str>>>,
     statistics: statistics::Statistics,
 }
@@ -159,11 +160,11 @@ impl fmt::Debug for LockManager {
 }
 
 impl LockManager {
-    /// Locks a resource for an owner, waiting for those in the way. The owner holds it until as many calls of
+    /// Locks a resource for an owner, waiting for conflicting locks. The owner holds it until as many calls of
     /// [`LockManager::release`], or one of [`LockManager::release_all`].
     ///
     /// # Errors
-    /// The timeout ran out, `is_cancelled` became true, or the wait was one of a deadlock. What the owner held before
+    /// The timeout ran out, `is_cancelled` became true, or the wait was part of a deadlock. What the owner held before
     /// it still holds.
     pub fn lock(
         &self,
@@ -180,7 +181,7 @@ impl LockManager {
         }
     }
 
-    /// Locks a resource if nobody is in the way.
+    /// Locks a resource if no lock or waiting request conflicts. Does not wait.
     pub fn try_lock(&self, owner: &Arc<LockOwner>, resource: LockResource, mode: LockMode) -> Option<Grant> {
         debug_assert!(
             if let LockResource::Key(..) = resource { mode.is_for_keys() } else { !mode.is_range() },
@@ -209,8 +210,8 @@ impl LockManager {
         Ok(HeldLock { manager: Arc::clone(self), owner: Arc::clone(owner), resource })
     }
 
-    /// Takes one call of [`LockManager::lock`] back. The resource is free of this owner when all are taken back, and
-    /// until then in the strongest mode that any of them asked for. `false` if the owner does not hold it.
+    /// Undoes one call of [`LockManager::lock`]. The owner holds the resource until all calls are undone, in the
+    /// strongest mode that any of them asked for. Returns `false` if the owner does not hold it.
     pub fn release(&self, owner: &Arc<LockOwner>, resource: &LockResource) -> bool {
         let released = self.release_from_table(owner, resource, false);
         if released == Released::Gone {
@@ -219,7 +220,7 @@ impl LockManager {
         released != Released::NotHeld
     }
 
-    /// Lets go of everything that the owner holds, the last first. No other thread may lock for it any more.
+    /// Releases everything that the owner holds, the last first. No other thread may lock for it any more.
     pub fn release_all(&self, owner: &Arc<LockOwner>) {
         let (held, granted) = owner.take_held();
         for resource in held.iter().rev() {
@@ -235,11 +236,11 @@ impl LockManager {
         self.tables.lock(resource).get(resource).and_then(|queue| queue.mode_of(owner))
     }
 
-    /// The resource of a name that programs agreed on. Names are compared byte for byte.
+    /// The resource of a name that applications agree on. Names are compared byte for byte.
     pub fn application(&self, database: DatabaseId, principal: i32, name: &str) -> LockResource {
         let resource = LockResource::Application(database, principal, resource::hash_of(name.as_bytes()));
         let mut names = self.names.lock();
-        // Looked through whenever there are as many as there is room for, which doubles if they are all in use.
+        // Cleaned up whenever it is as full as its capacity, which doubles if all names are in use.
         if names.len() == names.capacity().max(NAMES) && !names.contains_key(&resource) {
             names.retain(|known, _| self.tables.lock(known).contains_key(known));
         }
@@ -256,7 +257,7 @@ impl LockManager {
         }
     }
 
-    /// Notes with the owner what was granted; `None` if nothing was.
+    /// Notes a granted lock with its owner; `None` if nothing was granted.
     fn note(&self, owner: &Arc<LockOwner>, resource: LockResource, mode: LockMode, answer: Answer) -> Option<Grant> {
         let (kind, escalation_due, passed) = match answer {
             Answer::New { passed } => (GrantKind::New, owner.note_granted(resource, mode), passed),
@@ -274,7 +275,8 @@ impl LockManager {
         Some(Grant { kind, waited: false, escalation_due })
     }
 
-    /// Lets go of one request of the owner, or of `all`, and grants the resource to those who waited for that.
+    /// Releases one of the owner's requests, or with `all` all of them, and grants the resource to requests that waited
+    /// for that.
     fn release_from_table(&self, owner: &Arc<LockOwner>, resource: &LockResource, all: bool) -> Released {
         let mut wake = Vec::new();
         let mut queues = self.tables.lock(resource);
@@ -291,7 +293,7 @@ impl LockManager {
     }
 }
 
-/// A lock that is held until it is dropped, or until its owner lets go of everything.
+/// A lock that is held until it is dropped, or until its owner releases everything.
 #[derive(Debug)]
 pub struct HeldLock {
     manager: Arc<LockManager>,

@@ -1,4 +1,4 @@
-//! The modes of locks: which go together, and what two of one owner become.
+//! The lock modes: which are compatible, and what two modes of one owner combine to.
 //!
 //! Source of both tables: Microsoft's "Transaction locking and row versioning guide", its lock compatibility matrix and
 //! its table of conversions of key-range locks.
@@ -11,13 +11,13 @@ use hobt_sync::WaitType;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum LockMode {
-    /// `Sch-S`: the definition stays.
+    /// `Sch-S`: the definition does not change.
     SchemaStability = 1,
     /// `Sch-M`: the definition changes.
     SchemaModification,
     /// `S`: read.
     Shared,
-    /// `U`: read, and maybe change.
+    /// `U`: read, and possibly change.
     Update,
     /// `X`: change.
     Exclusive,
@@ -37,7 +37,7 @@ pub enum LockMode {
     BulkUpdate,
     /// `RangeS-S`: read the key and what lies between it and the key before.
     RangeSharedShared,
-    /// `RangeS-U`: as `RangeS-S`, and maybe change the key.
+    /// `RangeS-U`: as `RangeS-S`, and possibly change the key.
     RangeSharedUpdate,
     /// `RangeI-N`: insert between the key and the key before.
     RangeInsertNull,
@@ -65,8 +65,8 @@ use LockMode::{
 
 const COUNT: usize = 21;
 
-/// `+` go together, `-` exclude each other, `.` never meet on one resource (and count as excluding each other).
-/// Rows and columns in the order of the numbers.
+/// `+`: compatible. `-`: they exclude each other. `.`: they never meet on one resource (and count as excluding each
+/// other). Rows and columns are in the order of the numbers.
 #[rustfmt::skip] // A matrix is read by its columns.
 const TOGETHER: [&[u8; COUNT]; COUNT] = [
     b"+-++++++++++.........", // Sch-S
@@ -92,8 +92,8 @@ const TOGETHER: [&[u8; COUNT]; COUNT] = [
     b"..---.......---------", // RangeX-X
 ];
 
-/// What a lock of the row's mode becomes where its owner asks for the column's. Modes that never meet on one resource
-/// become `Sch-M`, which excludes everything.
+/// What a lock in the row's mode becomes when its owner asks for the column's mode. Modes that never meet on one
+/// resource become `Sch-M`, which excludes everything.
 #[rustfmt::skip] // A matrix is read by its columns.
 const COMBINED: [[LockMode; COUNT]; COUNT] = [
     [SS, SM, S,  U,  X,  IS, IU, IX, SU, SX, UX, BU, SM, SM, SM, SM, SM, SM, SM, SM, SM],
@@ -119,7 +119,7 @@ const COMBINED: [[LockMode; COUNT]; COUNT] = [
     [SM, SM, XX, XX, XX, SM, SM, SM, SM, SM, SM, SM, XX, XX, XX, XX, XX, XX, XX, XX, XX],
 ];
 
-/// Bit `i` of a row: the mode of index `i` is excluded.
+/// In row `r`, bit `i` is set if the modes of index `r` and `i` exclude each other.
 const EXCLUDES: [u32; COUNT] = {
     let mut rows = [0; COUNT];
     let mut row = 0;
@@ -168,7 +168,7 @@ impl LockMode {
         }
     }
 
-    /// What waiting for this mode is booked to.
+    /// The wait type of a wait for this mode.
     pub const fn wait_type(self) -> WaitType {
         match self {
             SS => WaitType::LockSchS,
@@ -200,13 +200,13 @@ impl LockMode {
         EXCLUDES[self.index()] & 1 << other.index() == 0
     }
 
-    /// What an owner holds that has this mode and is granted `other` too: the weakest mode that excludes whatever
+    /// What an owner holds that has this mode and is granted `other` too: the weakest mode that excludes all that
     /// either excludes, by SQL Server's name for it.
     pub const fn combined(self, other: LockMode) -> LockMode {
         COMBINED[self.index()][other.index()]
     }
 
-    /// The intent that a lock of this mode needs on what its resource is part of (a row's page, HOBT and table).
+    /// The intent mode that a lock of this mode needs on the containers of its resource (a row's page, HOBT and table).
     pub const fn intent(self) -> LockMode {
         match self {
             SS | SM => SS,
@@ -221,12 +221,12 @@ impl LockMode {
         matches!(self, S | U | X) || self.is_range()
     }
 
-    /// Whether the mode says something of what lies before a key: nothing but a key can be locked in it.
+    /// Whether the mode covers the gap before a key: only a key can be locked in it.
     pub const fn is_range(self) -> bool {
         matches!(self, RS | RU | NN | NS | NU | NX | XS | XU | XX)
     }
 
-    /// Whether holding this mode says that the owner only reads.
+    /// Whether an owner that holds this mode only reads.
     pub(super) const fn only_reads(self) -> bool {
         matches!(self, SS | S | IS | RS)
     }
@@ -279,7 +279,7 @@ mod tests {
         for (one, other) in pairs() {
             let combined = one.combined(other);
             if meet(one, other) {
-                // The modes that such a resource knows: where a range is locked, no intent ever comes.
+                // The modes possible on such a resource: it never has both range and intent locks.
                 let here = || LockMode::ALL.into_iter().filter(|mode| meet(one, *mode) && meet(other, *mode));
                 let among = here().fold(0, |set, mode| set | 1 << mode.index());
                 let both = (excludes(one) | excludes(other)) & among;

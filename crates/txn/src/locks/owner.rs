@@ -1,4 +1,4 @@
-//! Who holds locks: a transaction or a session, with what it holds.
+//! Owners of locks: a transaction or a session, with what it holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::escalation::HobtCounts;
 use super::statistics::Granted;
 use super::{LockMode, LockResource, RangeLockers};
 
-/// What kind of thing an owner of locks is.
+/// The kind of an owner of locks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum LockOwnerKind {
     /// A transaction, or a statement without one, by its id.
@@ -38,9 +38,9 @@ impl LockOwnerKind {
     }
 }
 
-/// An owner of locks. It lives in its transaction or session and is shared with every lock that it holds: whoever made
-/// it calls [`LockManager::release_all`](super::LockManager::release_all) in the end, or neither the locks nor the
-/// owner ever go.
+/// An owner of locks. It lives in its transaction or session and is shared with every lock that it holds. The code that
+/// created it must call [`LockManager::release_all`](super::LockManager::release_all) in the end, or neither the locks
+/// nor the owner are ever freed.
 ///
 /// Requests of one session never wait for each other, whichever of its owners makes them. Many threads may lock for one
 /// owner at once (a statement's workers).
@@ -51,14 +51,14 @@ pub struct LockOwner {
     log_bytes: AtomicU64,
     statement: Mutex<Option<Arc<str>>>,
     held: Mutex<Held>,
-    /// Whether a HOBT's rows are locked as a whole: `held` need not be asked before that is so.
+    /// Whether a lock of the owner has escalated. If not, `held` need not be checked for covering locks.
     has_escalated: AtomicBool,
 }
 
 /// What an owner holds.
 #[derive(Default)]
 pub(super) struct Held {
-    /// In the order in which they were granted. Each once: the modes are in the tables.
+    /// In the order in which they were granted, each once. The modes are in the tables.
     pub(super) locks: Vec<LockResource>,
     pub(super) hobts: HobtCounts,
     /// The trees of which it has locked ranges.
@@ -66,7 +66,7 @@ pub(super) struct Held {
 }
 
 impl LockOwner {
-    /// An owner that holds nothing. `begun` says which is the younger of two owners in a deadlock.
+    /// An owner that holds nothing. `begun` tells which of two owners is the younger in a deadlock.
     pub fn new(session: SessionId, kind: LockOwnerKind, begun: Stamp) -> Arc<LockOwner> {
         Arc::new(LockOwner {
             session,
@@ -84,17 +84,17 @@ impl LockOwner {
         self.session
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> LockOwnerKind {
         self.kind
     }
 
-    /// When it began, in the order of all owners.
+    /// When it began, as a stamp in the order of all owners.
     pub fn begun(&self) -> Stamp {
         self.begun
     }
 
-    /// The bytes of log that it wrote so far: what ending it as a deadlock's victim throws away.
+    /// The bytes of log that it has written so far: what is lost if it is chosen as a deadlock's victim.
     pub fn log_bytes(&self) -> u64 {
         self.log_bytes.load(Ordering::Relaxed)
     }
@@ -104,14 +104,14 @@ impl LockOwner {
         self.log_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A statement begins: its text for the graphs of deadlocks; row locks count towards escalation from 0 again.
+    /// Begins a statement. Its text is for deadlock graphs. Row locks count towards escalation from 0 again.
     pub fn begin_statement(&self, text: Option<Arc<str>>) {
         *self.statement.lock() = text;
         self.held.lock().hobts.begin_statement();
     }
 
-    /// What it holds, in the order in which it was granted. `DATABASE` before `OBJECT` before `KEY`, if it was asked
-    /// for so.
+    /// What it holds, in the order in which it was granted: `DATABASE` before `OBJECT` before `KEY`, if they were asked
+    /// for in that order.
     pub fn held(&self) -> Vec<LockResource> {
         self.held.lock().locks.clone()
     }
@@ -125,9 +125,10 @@ impl LockOwner {
         self.statement.lock().clone()
     }
 
-    /// Whether a lock on what contains `resource`, got by escalation, makes a lock of its own needless.
+    /// Whether a lock on a container of `resource`, acquired by escalation, makes a lock on `resource` unnecessary.
     pub(super) fn covers(&self, resource: &LockResource, mode: LockMode) -> bool {
-        // Set by this owner, before the call that got the larger lock returned: who does not see it has no claim on it.
+        // Set by this owner, before the call that got the larger lock returned. A thread that does not see it yet does
+        // not depend on it.
         if !self.has_escalated.load(Ordering::Relaxed) {
             return false;
         }
@@ -135,7 +136,7 @@ impl LockOwner {
         self.held.lock().hobts.covers(hobt, mode)
     }
 
-    /// Notes a lock that was granted; whether it is time to escalate.
+    /// Notes a lock that was granted. Returns whether it is time to escalate.
     pub(super) fn note_granted(&self, resource: LockResource, mode: LockMode) -> bool {
         let mut held = self.held.lock();
         held.locks.push(resource);
@@ -155,7 +156,7 @@ impl LockOwner {
     /// Notes that a lock is gone.
     pub(super) fn note_released(&self, resource: &LockResource) {
         let mut held = self.held.lock();
-        // What is let go of before the end is mostly what was locked last.
+        // What is released before the end is mostly what was locked last.
         if let Some(index) = held.locks.iter().rposition(|lock| lock == resource) {
             held.locks.remove(index);
         }
@@ -165,7 +166,7 @@ impl LockOwner {
         }
     }
 
-    /// Takes everything out that it holds, and what it got since it was asked for that last.
+    /// Takes out everything that it holds, and the counts of what it was granted since the last call.
     pub(super) fn take_held(&self) -> (Vec<LockResource>, Vec<Granted>) {
         let mut held = self.held.lock();
         let granted = std::mem::take(&mut held.hobts).into_granted();

@@ -1,4 +1,4 @@
-//! One resource's locks: who holds it, and who waits for it in which order.
+//! One resource's locks: its holders, and its waiting requests in order.
 //!
 //! ```text
 //!   granted   51: S     52: S
@@ -6,11 +6,11 @@
 //!             conversions    the line
 //! ```
 //!
-//! A conversion waits for the holders that exclude it, and for nobody else. Who stands in the line waits for them, and
-//! for everybody before it that excludes it. In the picture 52 waits for 51, 53 for 51 and 52, 54 for 52 and 53.
+//! A conversion waits only for the holders that exclude it. A request in the line waits for these holders, and for
+//! every request before it that excludes it. In the picture 52 waits for 51, 53 for 51 and 52, 54 for 52 and 53.
 //!
-//! One session's requests never exclude each other; a session that holds the resource goes with the conversions, or it
-//! would wait for those who wait for it.
+//! Requests of one session never exclude each other. A session that holds the resource waits with the conversions,
+//! because in the line it would wait for requests that wait for it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use hobt_base::SessionId;
 use super::wait::{Outcome, WaitSlot};
 use super::{LockMode, LockOwner, LockStatus};
 
-/// The locks of one resource. Most have one holder and nobody waits: then there is no [`Crowd`].
+/// The locks of one resource. Most have one holder and no waiting request: then there is no [`Crowd`].
 pub(super) struct Queue {
     first: Option<Granted>,
     crowd: Option<Box<Crowd>>,
@@ -28,7 +28,7 @@ pub(super) struct Queue {
 /// A lock that an owner holds.
 struct Granted {
     owner: Arc<LockOwner>,
-    /// How often it was asked for and not yet let go of.
+    /// How often it was granted and not yet released.
     count: u32,
     mode: LockMode,
 }
@@ -36,7 +36,7 @@ struct Granted {
 const _: () =
     assert!(size_of::<Queue>() <= 32, "what a lock costs is this, its resource here and its resource in the owner");
 
-/// Everybody but the first holder.
+/// All holders but the first, and all waiting requests.
 #[derive(Default)]
 pub(super) struct Crowd {
     granted: Vec<Granted>,
@@ -46,7 +46,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    /// One with room for those who make it necessary, so that they need no memory while a spinlock is held.
+    /// One with room for the requests that make it necessary, so that no memory is allocated while a spinlock is held.
     pub(super) fn with_room() -> Box<Crowd> {
         Box::new(Crowd { granted: Vec::with_capacity(4), waiting: Vec::with_capacity(4), conversions: 0 })
     }
@@ -55,39 +55,39 @@ impl Crowd {
 /// A request that waits.
 pub(super) struct Waiting {
     pub(super) owner: Arc<LockOwner>,
-    /// What was asked for; what it makes of a lock that the owner holds is found when it is granted.
+    /// The mode asked for. If the owner holds the resource, the combined mode is found when it is granted.
     pub(super) mode: LockMode,
     pub(super) slot: Arc<WaitSlot>,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
-    /// Granted, and the owner held nothing of the resource before. `passed`: it did not stand in line, because another
-    /// owner of its session holds the resource, and may block those who do.
+    /// Granted, and the owner held nothing of the resource before. `passed`: it did not wait in line, because another
+    /// owner of its session holds the resource, and it may block those in the line.
     New { passed: bool },
-    /// The owner held it so already.
+    /// The owner held it in such a mode already.
     Again,
     /// The owner holds it in this mode now. `passed`: as with `New`.
     Converted { mode: LockMode, passed: bool },
-    /// Others are in the way.
+    /// Other locks conflict.
     Refused,
-    /// Ask again with a [`Crowd`] to spare.
+    /// Ask again with a spare [`Crowd`].
     NeedsCrowd,
 }
 
-/// What became of a lock that was let go of.
+/// The result of a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Released {
     /// The owner did not hold it.
     NotHeld,
-    /// The owner holds it still: it had asked for it more than once.
+    /// The owner still holds it: it had asked for it more than once.
     Held,
-    /// The owner holds it no more.
+    /// The owner does not hold it any more.
     Gone,
 }
 
-/// A request as views show it.
+/// A request, as views show it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'a> {
     pub(super) owner: &'a Arc<LockOwner>,
@@ -102,7 +102,7 @@ impl Queue {
         Queue { first: Some(Granted { owner: Arc::clone(owner), count: 1, mode }), crowd: None }
     }
 
-    /// Grants `mode` if nobody is in the way.
+    /// Grants `mode` if nothing conflicts.
     pub(super) fn ask(&mut self, owner: &Arc<LockOwner>, mode: LockMode, spare: &mut Option<Box<Crowd>>) -> Answer {
         let held = self.mode_of(owner);
         if let Some(held) = held
@@ -128,7 +128,7 @@ impl Queue {
         Answer::New { passed }
     }
 
-    /// Puts a refused request in its place.
+    /// Puts a refused request into the queue.
     pub(super) fn wait(&mut self, waiting: Waiting, spare: &mut Option<Box<Crowd>>) {
         let converts = self.session_holds(waiting.owner.session());
         let crowd = self.crowd.get_or_insert_with(|| spare.take().unwrap_or_default());
@@ -140,7 +140,7 @@ impl Queue {
         }
     }
 
-    /// Grants what can be granted now. The slots of those who got it are to be woken.
+    /// Grants what can be granted now. The slots of the granted requests are added to `wake`.
     pub(super) fn grant_waiting(&mut self, wake: &mut Vec<Arc<WaitSlot>>) {
         let mut index = 0;
         while let Some(waiting) = self.waiting().get(index) {
@@ -165,7 +165,7 @@ impl Queue {
         }
     }
 
-    /// Takes a waiting request out; `None` if its wait was decided already.
+    /// Removes a waiting request; `None` if its wait was decided already.
     pub(super) fn remove_waiting(&mut self, slot: &Arc<WaitSlot>) -> Option<Waiting> {
         let index = self.place_of(slot)?;
         self.remove_waiting_at(index)
@@ -177,7 +177,7 @@ impl Queue {
         Some(crowd.waiting.remove(index))
     }
 
-    /// Lets go of one request of the owner, or of `all`.
+    /// Releases one of the owner's requests, or with `all` all of them.
     pub(super) fn release(&mut self, owner: &Arc<LockOwner>, all: bool) -> Released {
         let Some(granted) = self.granted_mut(owner) else { return Released::NotHeld };
         granted.count -= 1;
@@ -192,12 +192,12 @@ impl Queue {
         Released::Gone
     }
 
-    /// Whether nobody holds it or waits for it.
+    /// Whether it has no holder and no waiting request.
     pub(super) fn is_empty(&self) -> bool {
         self.first.is_none() && self.waiting().is_empty()
     }
 
-    /// Whether no session but this holds it in a mode that excludes `mode`.
+    /// Whether no other session holds it in a mode that excludes `mode`.
     pub(super) fn is_free_for(&self, session: SessionId, mode: LockMode) -> bool {
         self.granted().all(|granted| granted.mode.is_compatible(mode) || granted.owner.session() == session)
     }
@@ -207,7 +207,7 @@ impl Queue {
         self.granted().find(|granted| Arc::ptr_eq(&granted.owner, owner)).map(|granted| granted.mode)
     }
 
-    /// What a request that waits is for, and the sessions in its way; `None` if its wait was decided.
+    /// The mode that a waiting request will hold, and the sessions that block it; `None` if its wait was decided.
     pub(super) fn blockers<'a>(
         &'a self,
         slot: &Arc<WaitSlot>,
@@ -272,7 +272,7 @@ impl Queue {
         self.mode_of(owner).map_or(mode, |held| held.combined(mode))
     }
 
-    /// The sessions that a request with `ahead` others before it waits for. A session may come more than once.
+    /// The sessions for which a request with `ahead` requests before it waits. A session may occur more than once.
     fn obstacles<'a>(
         &'a self,
         owner: &Arc<LockOwner>,
@@ -281,7 +281,7 @@ impl Queue {
     ) -> impl Iterator<Item = SessionId> + use<'a> {
         let session = owner.session();
         let mode = self.target(owner, mode);
-        // The modes first: they are here, the owners are somewhere else.
+        // The modes are compared first: they are stored here, the owners elsewhere.
         let in_the_way = move |other: &LockOwner, of: LockMode| !mode.is_compatible(of) && other.session() != session;
         let holders = self.granted().filter(move |granted| in_the_way(&granted.owner, granted.mode));
         let ahead = if ahead > 0 && self.session_holds(session) { 0 } else { ahead };

@@ -1,4 +1,4 @@
-//! What can be locked.
+//! The resources that can be locked.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -7,12 +7,12 @@ use hobt_base::{DatabaseId, HobtId, ObjectId, PageId, SlotId};
 
 use super::LockMode;
 
-/// The hash of a key, 48 bits. Two keys of one hash wait for each other, and nothing worse.
+/// The hash of a key, 48 bits. Two keys of one hash wait for each other; there is no worse effect.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct KeyHash([u8; 6]);
 
 impl KeyHash {
-    /// What lies behind the last key of an index.
+    /// The end of an index, behind its last key.
     pub const END: KeyHash = KeyHash([0xff; 6]);
 
     /// The hash of a key's bytes.
@@ -34,7 +34,7 @@ impl fmt::Display for KeyHash {
     }
 }
 
-/// Something that can be locked. Small and compared as a whole.
+/// A resource that can be locked. Small, and compared as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LockResource {
     /// A database.
@@ -51,8 +51,8 @@ pub enum LockResource {
     Rid(DatabaseId, HobtId, PageId, SlotId),
     /// A key of an index.
     Key(DatabaseId, HobtId, KeyHash),
-    /// A name that programs agreed on: its database, the id of the principal who may lock it, the name's hash.
-    /// Made by [`LockManager::application`](super::LockManager::application).
+    /// A name that applications agree on: its database, the id of the principal that may lock it, the name's hash. Made
+    /// by [`LockManager::application`](super::LockManager::application).
     Application(DatabaseId, i32, u64),
 }
 
@@ -110,7 +110,7 @@ impl LockResource {
         self.description_named("")
     }
 
-    /// As [`LockResource::description`], with the start of the name of an `APPLICATION`.
+    /// Like [`LockResource::description`], with the first characters of the name of an `APPLICATION`.
     pub(super) fn description_named(&self, name: &str) -> String {
         match self {
             LockResource::Database(_) | LockResource::Object(..) | LockResource::Hobt(..) => String::new(),
@@ -122,7 +122,7 @@ impl LockResource {
         }
     }
 
-    /// `resource_description` of `sys.dm_os_waiting_tasks` for who waits for a lock of this mode.
+    /// `resource_description` of `sys.dm_os_waiting_tasks` for a wait for a lock of this mode.
     pub fn waiting_description(&self, mode: LockMode) -> String {
         let (database, entity) = (self.database(), self.associated_entity());
         let what = match self {
@@ -144,7 +144,7 @@ impl LockResource {
         format!("{what} dbid={database} mode={mode} associatedObjectId={entity}")
     }
 
-    /// The HOBT whose row or page it is, for those that escalation gives up in exchange for a larger one.
+    /// The HOBT of a page, row or key: for resources whose locks escalation exchanges for a larger one.
     pub(super) const fn escalates_in(&self) -> Option<(DatabaseId, HobtId)> {
         match *self {
             LockResource::Page(database, hobt, _)
@@ -154,7 +154,7 @@ impl LockResource {
         }
     }
 
-    /// A hash of all of it. Which bits are used for what is up to the tables.
+    /// A hash of the whole resource. The tables decide which bits they use for what.
     pub(super) fn hash_value(&self) -> u64 {
         let page_bits = |page: PageId| u64::from(page.file.0) << 32 | u64::from(page.number);
         let (kind, first, second) = match *self {

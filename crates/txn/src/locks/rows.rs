@@ -1,4 +1,4 @@
-//! What views show of locks.
+//! The locks and waits that views show.
 
 use hobt_sync::schedule;
 use std::time::Duration;
@@ -44,30 +44,30 @@ pub struct LockRow {
     pub mode: LockMode,
     /// Whether it is held.
     pub status: LockStatus,
-    /// How often the owner asked for it and did not let go of it.
+    /// How often the owner asked for it and did not release it.
     pub reference_count: u32,
 }
 
 /// A wait for a lock: what `sys.dm_os_waiting_tasks` shows, a row for each blocker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LockWait {
-    /// Who waits.
+    /// The session that waits.
     pub session: SessionId,
     /// The session's owner that asked.
     pub owner: LockOwnerKind,
-    /// For what.
+    /// The resource it waits for.
     pub resource: LockResource,
     /// The mode that it will hold.
     pub mode: LockMode,
     /// For how long it has waited.
     pub waited: Duration,
-    /// The sessions that hold it or stand in line before, in the order of their ids.
+    /// The sessions that hold the resource or are before it in line, in the order of their ids.
     pub blockers: Vec<SessionId>,
 }
 
 impl LockManager {
-    /// The locks that are held and waited for, in no order. Each of the tables is looked at in one moment, but not all
-    /// in the same.
+    /// The locks that are held and waited for, in no order. Each table is read at one moment, but not all at the same
+    /// moment.
     pub fn rows(&self) -> Vec<LockRow> {
         let mut rows = Vec::new();
         self.tables.each(|table| {
@@ -75,7 +75,7 @@ impl LockManager {
             loop {
                 let queues = table.lock();
                 let count = queues.values().map(|queue| queue.len()).sum();
-                // Memory is taken while the lock is free.
+                // Memory is allocated while the lock is free.
                 if seen.capacity() >= count {
                     for (resource, queue) in queues.iter() {
                         let row = |owner: &super::LockOwner| (*resource, owner.session(), owner.kind());
@@ -94,7 +94,7 @@ impl LockManager {
         rows
     }
 
-    /// Who waits for a lock, and for whom.
+    /// The waits for locks, with the sessions that block them.
     pub fn waits(&self) -> Vec<LockWait> {
         let now = schedule::now();
         let waits = self.waits.lock();

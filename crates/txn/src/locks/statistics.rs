@@ -1,7 +1,7 @@
-//! What was locked of each heap and tree, and waited for: `sys.dm_db_index_operational_stats`.
+//! The locks of each heap and tree, and the waits for them: `sys.dm_db_index_operational_stats`.
 //!
-//! Locks are counted by their owner, with those that may escalate, and come here when it lets go of all of them: once a
-//! transaction. Waits come here when they end.
+//! An owner counts its locks together with those that may escalate. The counts are added here when it releases all of
+//! them: once a transaction. Waits are added here when they end.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use super::{LockManager, LockResource};
 /// Locks of one kind in one heap or tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LockTotal {
-    /// Locks that were granted, by owners that have let go of all theirs.
+    /// Locks that were granted, of owners that have released all theirs.
     pub count: u64,
-    /// Those that were waited for, whether or not they were granted.
+    /// Requests that waited, whether or not they were granted.
     pub waits: u64,
     /// The sum of the waits, in nanoseconds.
     pub wait_ns: u64,
 }
 
-/// What was locked of one heap or tree.
+/// The locks of one heap or tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HobtLocks {
     /// Rows and keys.
@@ -40,7 +40,7 @@ impl HobtLocks {
     }
 }
 
-/// Locks that an owner got of one heap or tree.
+/// Locks that an owner was granted in one heap or tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Granted {
     pub(super) hobt: (DatabaseId, HobtId),
@@ -48,7 +48,7 @@ pub(super) struct Granted {
     pub(super) pages: u64,
 }
 
-/// What was locked of all heaps and trees.
+/// The locks of all heaps and trees.
 #[derive(Debug, Default)]
 pub(super) struct Statistics(PerHobt<HobtLocks>);
 
@@ -74,7 +74,7 @@ impl Statistics {
 }
 
 impl LockManager {
-    /// What was locked of a heap or tree.
+    /// The lock statistics of a heap or tree.
     pub fn hobt_locks(&self, database: DatabaseId, hobt: HobtId) -> HobtLocks {
         self.statistics.0.of(database, hobt)
     }
@@ -87,7 +87,7 @@ impl LockManager {
         });
     }
 
-    /// Forgets what was locked of heaps and trees that are gone.
+    /// Drops the statistics of heaps and trees that are gone.
     pub fn forget_hobts(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
         self.statistics.0.forget(is_gone);
     }

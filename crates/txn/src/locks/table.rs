@@ -1,4 +1,4 @@
-//! The hash tables: 64, each behind a spinlock of its own and in cache lines of its own.
+//! The hash tables of locks: 64, each with its own spinlock and its own cache lines.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -10,11 +10,11 @@ use super::resource::ResourceHasher;
 use super::{LockOwner, LockResource};
 
 const TABLES: usize = 64;
-/// Locks for which a table that was never used makes room.
+/// The number of locks for which a table makes room at its first use.
 const FIRST_CAPACITY: usize = 56;
 
 const _: () = {
-    // One lock with one holder: its place in the table and in its owner's list.
+    // One lock with one holder: its entries in the table and in its owner's list.
     let block = size_of::<(LockResource, Queue)>() + size_of::<LockResource>();
     assert!(block <= 128 && size_of::<LockOwner>() <= 256);
 };
@@ -24,7 +24,7 @@ type Queues = HashMap<LockResource, Queue, BuildHasherDefault<ResourceHasher>>;
 #[repr(align(128))]
 struct Table(Spinlock<Queues>);
 
-/// The locks of an instance. What chooses the table are bits of the hash that the table itself does not use.
+/// The locks of an instance. The table is chosen by bits of the hash that the table itself does not use.
 pub(super) struct Tables(Box<[Table]>);
 
 impl Tables {
@@ -38,7 +38,8 @@ impl Tables {
         self.of(resource).lock()
     }
 
-    /// As [`Tables::lock`], with room for one resource more. The memory for it is taken while the lock is not held.
+    /// Like [`Tables::lock`], with room for one resource more. The memory for it is allocated while the lock is not
+    /// held.
     pub(super) fn lock_with_room(&self, resource: &LockResource) -> SpinlockGuard<'_, Queues> {
         let table = self.of(resource);
         loop {
@@ -55,7 +56,7 @@ impl Tables {
                 std::mem::swap(&mut *queues, &mut larger);
             }
             drop(queues);
-            // The smaller one goes here, when the lock is free.
+            // The smaller map is freed here, when the lock is free.
             drop(larger);
         }
     }

@@ -1,10 +1,12 @@
 //! Waiting for a lock.
 //!
-//! Who waits sleeps on a slot of its own. A wait is decided under the spinlock of the resource's table, by whoever
-//! takes the request out of the queue: by granting it, by choosing it as a deadlock's victim, or by its own giving up.
-//! So a wait has one end and no wake-up is lost: the outcome is there before the request is out of the queue.
+//! A waiting thread sleeps on a slot of its own. A wait is decided under the spinlock of the resource's table, by the
+//! thread that removes the request from the queue. That thread grants the request, chooses it as a deadlock's victim,
+//! or is the waiter itself, which gives up. So a wait ends once and no wake-up is lost: the outcome is set before the
+//! spinlock is released.
 //!
-//! All waits are also in one list under one mutex, where deadlocks are looked for. Who does not wait never touches it.
+//! All waits are also in one list under one mutex, where deadlocks are looked for. A request that does not wait never
+//! takes that mutex.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,22 +21,22 @@ use hobt_sync::schedule::{self, Place};
 use super::queue::{Answer, Crowd, Queue, Waiting};
 use super::{Grant, LockError, LockManager, LockMode, LockOwner, LockResource, Patience};
 
-/// How often who waits looks whether it was cancelled.
+/// How often a waiting thread checks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
 
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Outcome {
-    /// Granted, the owner's first lock of the resource.
+    /// Granted: the owner's first lock of the resource.
     New = 1,
-    /// Granted, the owner holds more of the resource or holds it once more.
+    /// Granted: the owner held the resource before, and now holds a stronger mode or one more lock.
     Converted,
-    /// It must fail, or nobody of its circle goes on.
+    /// It must fail, because its wait is part of a deadlock.
     Victim,
 }
 
-/// Where one thread waits.
+/// The slot on which one thread waits.
 pub(super) struct WaitSlot {
     thread: Thread,
     /// 0 or an [`Outcome`].
@@ -47,12 +49,12 @@ impl WaitSlot {
         Arc::new(WaitSlot { thread: current(), outcome: AtomicU8::new(0) })
     }
 
-    /// Sets the outcome, once, under the spinlock of the table that the request was taken out of.
+    /// Sets the outcome, once, under the spinlock of the table that the request was removed from.
     pub(super) fn decide(&self, outcome: Outcome) {
         self.outcome.store(outcome as u8, Ordering::Release);
     }
 
-    /// Ends the thread's sleep. After the spinlock was let go of.
+    /// Ends the thread's sleep. Called after the spinlock was released.
     pub(super) fn wake(&self) {
         self.thread.unpark();
     }
@@ -63,7 +65,7 @@ impl WaitSlot {
     }
 }
 
-/// A wait in the list of all.
+/// A wait in the list of all waits.
 #[derive(Clone)]
 pub(super) struct WaitRecord {
     pub(super) owner: Arc<LockOwner>,
@@ -74,10 +76,10 @@ pub(super) struct WaitRecord {
     pub(super) since: Instant,
 }
 
-/// All waits, by session. A session has more than one where its workers wait each for another lock.
+/// All waits, by session. A session has more than one if several of its workers wait.
 pub(super) type Waits = HashMap<SessionId, Vec<WaitRecord>>;
 
-/// A wait that is in the list, until dropped: a panic of the caller's `is_cancelled` leaves nothing behind.
+/// A wait that is in the list until this is dropped: a panic of the caller's `is_cancelled` leaves nothing behind.
 struct Registered<'a> {
     manager: &'a LockManager,
     record: WaitRecord,
@@ -93,14 +95,14 @@ impl Drop for Registered<'_> {
         if of_session.is_empty() {
             waits.remove(&session);
         } else {
-            // Another worker of the session waits on, and somebody may wait for what this one got.
+            // Another worker of the session still waits, and other sessions may wait for what this one got.
             self.manager.break_circles(&waits, session);
         }
     }
 }
 
 impl LockManager {
-    /// Asks once, and puts the request in its place if it is refused and has a slot to wait on.
+    /// Tries once. If the request is refused and has a slot to wait on, it is put into the queue.
     pub(super) fn request(
         &self,
         owner: &Arc<LockOwner>,
@@ -130,7 +132,7 @@ impl LockManager {
         }
     }
 
-    /// Asks, waiting for those who are in the way.
+    /// Locks a resource, waiting for conflicting locks.
     pub(super) fn wait_for(
         &self,
         owner: &Arc<LockOwner>,
@@ -184,7 +186,7 @@ impl LockManager {
         Ok(Grant { waited: true, ..grant })
     }
 
-    /// Puts a wait into the list, and ends every circle that it closes.
+    /// Puts a wait into the list, and breaks every circle that it closes.
     fn register(&self, record: WaitRecord) -> Registered<'_> {
         let session = record.owner.session();
         let registered = Registered { manager: self, record };
@@ -195,12 +197,14 @@ impl LockManager {
         registered
     }
 
-    /// Takes a request out of its queue, for those behind it; `false` if its wait was decided before.
+    /// Removes a request from its queue, which may grant those behind it. Returns `false` if its wait was decided
+    /// before.
     fn give_up(&self, record: &WaitRecord) -> bool {
         self.take_out(record, None)
     }
 
-    /// Takes a request out of its queue with an outcome, if it still waits, and grants what waited for it alone.
+    /// Removes a request from its queue with an outcome, if it still waits, and grants requests that waited only for
+    /// it.
     pub(super) fn take_out(&self, record: &WaitRecord, outcome: Option<Outcome>) -> bool {
         let mut wake = Vec::new();
         let mut queues = self.tables.lock(&record.resource);

@@ -1,8 +1,8 @@
-//! Versions of the rows of B+trees, by HOBT and normalised key: a split moves rows and no version.
+//! Versions of the rows of B+trees, by HOBT and normalised key. A split moves rows and no versions.
 //!
-//! A transaction has one version of a key, of what stood there before its first change: who does not see it sees none
-//! of its changes. A deleted row's values stand in its ghost; whoever puts others there gives the former ones to the
-//! version that needs them ([`KeyVersions::keep_row`]).
+//! A transaction has one version of a key: the state before its first change. A reader that does not see the
+//! transaction sees none of its changes. A deleted row's values are in its ghost. A writer that overwrites them gives
+//! them to the version that needs them ([`KeyVersions::keep_row`]).
 
 use hobt_sync::planted::{self, Bug};
 use std::cmp::Ordering;
@@ -19,17 +19,17 @@ use smallvec::SmallVec;
 use super::Before;
 use crate::Snapshot;
 
-/// So many parts a tree's versions are in, each behind a lock of its own: transactions that change other keys mostly do
-/// not meet.
+/// The number of parts of a tree's versions, each with its own lock: transactions that change different keys mostly use
+/// different parts.
 const PARTS: usize = 16;
-/// With more trees than this, those without versions are forgotten.
+/// With more trees than this, trees without versions are forgotten.
 const TREES: usize = 256;
 
 #[derive(Debug)]
 struct KeyVersion {
     writer: Stamp,
     before: Before,
-    /// How many changes of the writer stand; what all of them tell of has been undone if none does.
+    /// How many changes of the writer are not undone. If it is 0, the row is again as before.
     changes: u32,
 }
 
@@ -53,7 +53,7 @@ impl VersionsOfKey {
         self.more.last_mut().unwrap_or(&mut self.first)
     }
 
-    /// Takes those of a writer out; `false` if there are no others.
+    /// Removes the versions of a writer; returns `false` if there are no others.
     fn forget(&mut self, writer: Stamp) -> bool {
         self.more.retain(|version| version.writer != writer);
         if self.first.writer != writer {
@@ -66,21 +66,21 @@ impl VersionsOfKey {
         true
     }
 
-    /// What stood in a row's place before the oldest change that is not seen; `None` if what stands there is seen.
+    /// The state of a row before the oldest change that is not visible; `None` if the current row is visible.
     fn before_unseen(&self, snapshot: &Snapshot) -> Option<&Before> {
         let unseen = self.iter().rev().take_while(|version| !snapshot.sees(version.writer));
         unseen.last().map(|version| &version.before)
     }
 
-    /// Whether what stands in the row's place was put there by somebody who is not seen.
+    /// Whether the current state of the row was written by a transaction that is not visible.
     fn is_unseen(&self, snapshot: &Snapshot) -> bool {
         let last = self.iter().rfind(|version| version.changes > 0);
         last.is_some_and(|version| !snapshot.sees(version.writer))
     }
 }
 
-/// A key that has versions. Short ones, most of all, lie where they are looked for and not behind a pointer; their
-/// order is that of their bytes.
+/// A key that has versions. Most keys are short and are stored inline, not behind a pointer. Their order is that of
+/// their bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VersionKey(SmallVec<[u8; 24]>);
 
@@ -102,11 +102,11 @@ impl PartialOrd for VersionKey {
     }
 }
 
-/// The keys from one on and below another one, or from one on.
+/// The keys from one key on and below another, or from one key on.
 struct KeysBetween(VersionKey, Option<VersionKey>);
 
 impl KeysBetween {
-    /// `None` if there are none.
+    /// `None` if the range is empty.
     fn new(low: &[u8], high: Option<&[u8]>) -> Option<KeysBetween> {
         high.is_none_or(|high| low < high).then(|| KeysBetween(VersionKey::new(low), high.map(VersionKey::new)))
     }
@@ -116,10 +116,10 @@ impl KeysBetween {
     }
 }
 
-/// By key its versions.
+/// The versions of each key.
 type Part = BTreeMap<VersionKey, VersionsOfKey>;
 
-/// The versions of a tree, by what its keys' bytes come to.
+/// The versions of a tree, in parts chosen by a hash of the key.
 #[derive(Debug, Default)]
 struct Tree([Mutex<Part>; PARTS]);
 
@@ -146,17 +146,17 @@ impl Tree {
 #[derive(Debug, Default)]
 struct TreeVersions {
     tree: Tree,
-    /// The oldest truncation's first; all of one transaction, which has the tree locked exclusively.
+    /// The oldest truncation's first. All are of one transaction, which has the tree locked exclusively.
     aside: Vec<Tree>,
 }
 
 impl TreeVersions {
-    /// Whether there are none, and none that an undo would put back.
+    /// Whether there are no versions, and none set aside that an undo would put back.
     fn is_unused(&mut self) -> bool {
         self.aside.is_empty() && self.tree.0.iter_mut().all(|part| part.get_mut().is_empty())
     }
 
-    /// All that are there.
+    /// The current versions and those set aside.
     fn all(&self) -> impl Iterator<Item = &Tree> {
         std::iter::once(&self.tree).chain(&self.aside)
     }
@@ -169,7 +169,7 @@ pub(super) struct KeyVersions {
 }
 
 impl KeyVersions {
-    /// Adds a version, unless the writer has one of this key; its key then.
+    /// Adds a version and returns its key. `None` if the writer has a version of this key already.
     pub(super) fn put(&self, writer: Stamp, hobt: HobtId, key: &[u8], before: Before) -> Option<VersionKey> {
         let add = |part: &mut Part| {
             let (key, version) = (VersionKey::new(key), KeyVersion { writer, before, changes: 1 });
@@ -205,8 +205,8 @@ impl KeyVersions {
         add(&mut tree.part(key))
     }
 
-    /// Puts a deleted row's values into the versions that say that it was there, before others take their place.
-    /// Gives the bytes that they take more.
+    /// Copies a deleted row's values into the versions that refer to it, before they are overwritten. Returns the
+    /// additional bytes.
     pub(super) fn keep_row(&self, hobt: HobtId, key: &[u8], row: &RowImage) -> usize {
         let trees = self.trees.read();
         let Some(TreeVersions { tree, .. }) = trees.get(&hobt) else { return 0 };
@@ -302,7 +302,7 @@ impl KeyVersions {
         self.end_aside(hobt, |versions| std::mem::take(&mut versions.aside));
     }
 
-    /// Drops what `end` takes out of a tree's versions.
+    /// Drops what `end` removes from a tree's versions.
     fn end_aside(&self, hobt: HobtId, end: impl FnOnce(&mut TreeVersions) -> Vec<Tree>) {
         let gone = {
             let mut trees = self.trees.write();
@@ -313,11 +313,11 @@ impl KeyVersions {
             }
             gone
         };
-        // Outside the lock, which every reader and writer of trees takes: there may be millions.
+        // Outside the lock, which every reader and writer of trees takes: there may be millions of versions.
         drop(gone);
     }
 
-    /// Forgets what a transaction had put.
+    /// Drops the versions that a transaction has put.
     pub(super) fn forget(&self, writer: Stamp, keys: Vec<(HobtId, VersionKey)>) {
         let trees = self.trees.read();
         for (hobt, key) in keys {

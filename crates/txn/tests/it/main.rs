@@ -1,3 +1,3 @@
-//! What statements and transactions share, under threads.
+//! Statements, transactions and locks, under threads.
 
 mod locks;

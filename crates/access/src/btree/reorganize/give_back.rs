@@ -1,8 +1,8 @@
-//! Free pages behind the last leaf are given back: the pages above the leaves that lie among them go before them, then
-//! the last runs end earlier, and those that have nothing left are freed.
+//! Gives back free pages at the end of the runs. Pages above the leaves among them are moved before them, then the last
+//! runs are shortened, and runs without pages are freed.
 //!
-//! A scan that began before a page was free has it in its list and may still read it. So nothing is given back while
-//! scans are under way that might: a later walk does it.
+//! A scan that began before a page became free has it in its list and may still read it. So nothing is given back while
+//! such scans may be running. A later walk does it.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ use crate::AccessError;
 use crate::change::Part;
 
 impl BTree {
-    /// Gives back what is free of `rest`, in the order of addresses, at the end of the runs; how many pages.
+    /// Gives back the free pages of `rest`, which is in the order of addresses, at the end of the runs. Returns the
+    /// number of pages.
     pub(super) fn give_back(&self, rest: Vec<PageId>) -> Result<u64, AccessError> {
         if self.notes.is_watched() {
             return Ok(0);
@@ -42,7 +43,7 @@ impl BTree {
         self.hobt.storage().in_one_piece(|| self.hobt.shorten(&|page| free.contains(&page)))
     }
 
-    /// Moves a page that stands above the leaves to a free page; `false` if it cannot be found from the root.
+    /// Moves a page above the leaves to a free page; `false` if it cannot be found from the root.
     fn move_above(&self, id: PageId, to: PageId) -> Result<bool, AccessError> {
         let _moves = self.moves.write();
         let (level, key) = {

@@ -1,17 +1,17 @@
-//! `REORGANIZE`: leaves are filled up, put in the order of their addresses, and what is left over is given back.
+//! `REORGANIZE`: fills leaves up, puts them in the order of their addresses, and gives back the pages that become free.
 //!
 //! ```text
 //!  compact   leaves below one parent, as full as the fill factor says:   [##··][#···][##··] → [####][#···] free
 //!  order     the next leaf in the order of keys goes to the next address: swapped with the leaf that is there
 //!  give back free pages at the end of the last runs
 //! ```
-//! Each step is one record: the pages that it changes and the pages that name them. So a crash, or who cancels the
-//! walk, leaves a tree that is whole, and what was done stays done. Nothing of it is ever undone. Nobody is kept out:
-//! latches are held for a step, those of the pages above the leaves before those of leaves, and those from the left to
-//! the right, so that nobody waits in a circle; rows that move are noted for scans under way as those of splits are.
+//! Each step is one record: the pages that it changes and the pages that name them. So a crash, or a cancelled walk,
+//! leaves a consistent tree, and steps that were made stay. No step is ever undone. Other threads are not kept out.
+//! Latches are held for one step, those of the pages above the leaves before those of leaves, and leaves from the left
+//! to the right, so that there is no circular wait. Moved rows are noted for running scans, as those of splits are.
 //!
-//! A leaf that has been emptied is an empty page with the flag [`PageFlags::FREE`], to which nothing leads. Only a walk
-//! uses it again. Walks of one tree follow one another; its table's definition must not change meanwhile, nor may rows
+//! An emptied leaf is an empty page with the flag [`PageFlags::FREE`], to which no page leads. Only a walk uses it
+//! again. Walks of one tree run one after the other. The table's definition must not change meanwhile, and no rows may
 //! be loaded.
 
 mod give_back;
@@ -34,34 +34,34 @@ use crate::change::Part;
 use crate::hobt::Operation;
 use crate::read_ahead::ReadAhead;
 
-/// So many leaves at most become fewer by one.
+/// The largest group of leaves that is compacted to one leaf fewer.
 const GROUP_MAX: usize = 8;
-/// Leaves that are read before they are looked at.
+/// The number of leaves that are read ahead.
 const AHEAD_LEAVES: usize = 64;
-/// A tree of which fewer leaves than one in so many are out of place, or free, is in order: to put one leaf in its
-/// place moves all behind it.
+/// A tree is in order if fewer than one in so many leaves are out of place, or free: moving one leaf to its place moves
+/// all after it.
 const OUT_OF_PLACE: u64 = 20;
-/// How long a second walk waits before it asks whether it is still wanted.
+/// How long a second walk waits before it checks whether it was cancelled.
 const TURN: Duration = Duration::from_millis(50);
 
-/// What a walk did.
+/// The result of a walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reorganized {
-    /// Leaves that are no more: their rows are in others.
+    /// Leaves that were merged: their rows are in other leaves.
     pub merged: u64,
-    /// Leaves that were put elsewhere.
+    /// Leaves that were moved to another address.
     pub moved: u64,
-    /// Pages that are not the tree's any more.
+    /// Pages that no longer belong to the tree.
     pub freed: u64,
 }
 
-/// Told how far a walk is: steps done, and steps in all.
+/// Called with the progress of a walk: steps done, and steps in all.
 pub type ShowProgress<'a> = dyn FnMut(u64, u64) + 'a;
 
 /// A walk.
 struct Walk<'w> {
     context: &'w StatementContext,
-    /// Bytes that a leaf may have in use and get rows still.
+    /// The number of bytes in use up to which a leaf is filled.
     target_bytes: usize,
     done: u64,
     all: u64,
@@ -72,23 +72,23 @@ struct Walk<'w> {
 impl Walk<'_> {
     fn step(&mut self, leaves: u64) -> Result<(), AccessError> {
         self.done += leaves;
-        // Others split leaves meanwhile.
+        // Other threads split leaves meanwhile.
         self.all = self.all.max(self.done);
         (self.show)(self.done, self.all);
         if self.context.is_cancelled() { Err(AccessError::Cancelled) } else { Ok(()) }
     }
 }
 
-/// What became of two neighbours.
+/// The result for two neighbours.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pulled {
-    /// Nothing: the left one is full.
+    /// Nothing was moved: the left one is full.
     Nothing,
-    /// Rows went from the right one to the left one.
+    /// Some rows were moved from the right one to the left one.
     Some,
-    /// All did; the right one is free.
+    /// All rows were moved. The right one is free.
     All,
-    /// The pages above are not what they were.
+    /// The pages above have changed meanwhile.
     Elsewhere,
 }
 
@@ -98,12 +98,12 @@ fn narrow(count: usize) -> u16 {
 
 impl BTree {
     /// Fills leaves up to `fill_factor` percent (0 and 100 leave no room), puts them in the order of their addresses,
-    /// and gives pages back that are free then. For a statement that readers know of. Blocks on reads and latches; each
-    /// step is short, and is not undone.
+    /// and gives back pages that become free. For a statement whose changes readers know of. Blocks on reads and
+    /// latches. Each step is short, and is not undone.
     ///
     /// # Errors
-    /// A page is damaged or cannot be read, the log is full, or the statement was cancelled; the tree is whole, and
-    /// what was done stays.
+    /// A page is damaged or cannot be read, the log is full, or the statement was cancelled. The tree is consistent,
+    /// and the steps that were made stay.
     pub fn reorganize(
         &self,
         context: &StatementContext,
@@ -120,7 +120,7 @@ impl BTree {
         };
         let percent = if fill_factor == 0 { 100 } else { usize::from(fill_factor.min(100)) };
         let target_bytes = hobt_base::PAGE_SIZE * percent / 100;
-        // Each leaf is looked at twice.
+        // Each leaf is visited twice.
         let all = 2 * self.leaf_pages()?;
         let mut show = |done, all| show(done, all);
         let mut walk = Walk { context, target_bytes, done: 0, all, show: &mut show, result: Reorganized::default() };
@@ -132,7 +132,8 @@ impl BTree {
         Ok(walk.result)
     }
 
-    /// The page of level 1 to which a key belongs, and where its keys end; `None` if the root is the only leaf.
+    /// The page of level 1 to which a key belongs, and the upper bound of its keys; `None` if the root is the only
+    /// leaf.
     fn parent_at(&self, key: &[u8]) -> Result<Option<(PageId, Fences)>, AccessError> {
         let mut fences = Fences::default();
         let found = self.read_down_to(1, Target::Key(key), &mut fences, &ReadCounts::default())?;
@@ -151,7 +152,7 @@ impl BTree {
         Ok(())
     }
 
-    /// The children of a page of level 1; `None` if it is none any more.
+    /// The children of a page of level 1; `None` if it is not one any more.
     fn leaves_below(&self, parent: PageId) -> Result<Option<Vec<PageId>>, AccessError> {
         let bytes = self.read(parent)?;
         if self.level_of(parent, &bytes)? != 1 {
@@ -162,7 +163,7 @@ impl BTree {
         children.map(Some).map_err(|damage| self.hobt.damaged(parent, damage))
     }
 
-    /// Goes over the leaves below a page: wherever some next to each other have room in fewer, they become fewer.
+    /// Walks the leaves below a page. Neighbours whose rows fit fewer leaves are merged.
     fn compact_below(&self, walk: &mut Walk<'_>, parent: PageId) -> Result<(), AccessError> {
         let (ahead, counts) = (ReadAhead::new(self.hobt.storage().pool()), IoCounts::default());
         let mut sizes: Vec<(PageId, usize)> = Vec::new();
@@ -189,7 +190,7 @@ impl BTree {
                         size
                     }
                 };
-                // A row more or less of each leaf does not fit.
+                // Up to one row of each leaf may not fit.
                 let slack = bytes / count / 64;
                 if count > 1 && bytes + slack * count <= (count - 1) * walk.target_bytes {
                     group = count;
@@ -210,7 +211,7 @@ impl BTree {
         }
     }
 
-    /// Fills the leaves of a group from the left; whether one became free.
+    /// Fills the leaves of a group from the left; returns whether one became free.
     fn compact_group(
         &self,
         walk: &mut Walk<'_>,
@@ -235,8 +236,8 @@ impl BTree {
         Ok(is_free)
     }
 
-    /// The bytes in use of a leaf, once the ghosts are gone that nobody needs; more than a page has where the page is
-    /// no leaf of the tree any more.
+    /// The bytes in use of a leaf, after removing ghosts that are no longer needed; more than a page has if the page is
+    /// not a leaf of the tree any more.
     fn leaf_size(&self, walk: &Walk<'_>, id: PageId) -> Result<usize, AccessError> {
         {
             let page = self.read(id)?;
@@ -256,20 +257,20 @@ impl BTree {
         Ok(used_bytes(&self.leaf(id, &step.page)?))
     }
 
-    /// Whether a page is a leaf of the tree, rather than free, or become a page above the leaves.
+    /// Whether a page is a leaf of the tree, and neither free nor above the leaves.
     fn is_leaf(&self, id: PageId, page: &PageBytes) -> Result<bool, AccessError> {
         let header = PageHeader::read(page).map_err(|damage| self.hobt.damaged(id, damage))?;
         Ok(self.level_of(id, page)? == 0 && !header.flags.contains(PageFlags::FREE))
     }
 
-    /// The header of a page that is free.
+    /// The header of a free page.
     fn free_header(&self, id: PageId) -> PageHeader {
         let capacity = self.hobt.row_layout().capacity_for(0).max(1);
         let flags = PageFlags::ORDERED.with(PageFlags::FREE);
         PageHeader { capacity, flags, ..self.header(PageType::Row, id) }
     }
 
-    /// Moves rows of the child behind `index` of a page of level 1 to the child at `index`, as many as it takes.
+    /// Moves rows from the child after `index` of a page of level 1 to the child at `index`, as many as it takes.
     fn pull(&self, walk: &Walk<'_>, parent: PageId, index: usize) -> Result<Pulled, AccessError> {
         let _moves = self.moves.write();
         self.hobt.storage().in_one_piece(|| {
@@ -352,7 +353,7 @@ impl BTree {
         Ok(if taken == count { Pulled::All } else { Pulled::Some })
     }
 
-    /// Adds the first rows of `source` behind those of a page, as long as it has no more bytes in use than it may; how
+    /// Appends the first rows of `source` to a page, as long as it has at most `bytes_max` bytes in use. Returns how
     /// many.
     fn append_rows(
         &self,
@@ -394,7 +395,7 @@ fn variable_bytes(page: &RowPage<'_>) -> usize {
     variable.map(|column| page.variable_used(column)).sum()
 }
 
-/// The bytes in use of a leaf, as the figures of trees count them.
+/// The bytes in use of a leaf, as counted in [`super::TreeFigures`].
 fn used_bytes(page: &RowPage<'_>) -> usize {
     page.row_layout().page_bytes_bound(page.row_count(), variable_bytes(page)).min(hobt_base::PAGE_SIZE)
 }

@@ -1,8 +1,8 @@
 //! Leaves in the order of their addresses.
 //!
-//! The addresses are those of the tree's runs, one run behind the other, without the pages above the leaves. The leaves
-//! are gone through in the order of keys; the next one belongs to the next address. The leaf that is there goes where
-//! that one was: its own turn comes later.
+//! The addresses are those of the tree's runs, one run after the other, without pages above the leaves. The leaves are
+//! walked in the order of keys, and the next leaf belongs at the next address. It is swapped with the leaf that is
+//! there, whose own turn comes later.
 
 use hobt_base::PageId;
 use hobt_buffer::ReadCounts;
@@ -14,9 +14,9 @@ use super::{OUT_OF_PLACE, Walk};
 use crate::AccessError;
 use crate::change::Part;
 
-/// The next of the addresses that leaves may have.
+/// The next addresses for leaves.
 pub(super) struct Slots {
-    /// Those not come to yet, the next one last.
+    /// The addresses not reached yet, the next one last.
     left: Vec<std::ops::Range<u32>>,
     files: Vec<hobt_base::FileId>,
 }
@@ -43,7 +43,7 @@ impl Slots {
         }
     }
 
-    /// All that were not passed, in order.
+    /// All addresses that were not passed, in order.
     pub(super) fn rest(mut self) -> Vec<PageId> {
         let mut rest = Vec::new();
         while let Some(page) = self.peek() {
@@ -54,31 +54,31 @@ impl Slots {
     }
 }
 
-/// A leaf, and which pages name it.
+/// A leaf, and the pages that name it.
 struct Place {
     leaf: PageId,
     /// The page above it.
     parent: PageId,
     /// The leaf before it.
     previous: Option<PageId>,
-    /// Where the next leaf's keys begin.
+    /// The lower bound of the next leaf's keys.
     high: Option<Vec<u8>>,
 }
 
-/// How many leaves there are, and how many do not lie behind the one before them.
+/// The number of leaves, and how many of them do not directly follow the one before.
 struct Disorder {
     leaves: u64,
     breaks: u64,
 }
 
 impl BTree {
-    /// Puts the leaves in order, if too many are not, and gives back what is free behind them.
+    /// Puts the leaves in order, if too many are out of place, and gives back free pages at the end.
     pub(super) fn order(&self, walk: &mut Walk<'_>) -> Result<(), AccessError> {
         let disorder = self.disorder()?;
         let slots = Slots::of(self);
         let pages: u64 = self.hobt.data_pages();
         let Disorder { leaves, breaks } = disorder;
-        // The rest are pages above the leaves, a few in a hundred at most, and free ones.
+        // The other pages are above the leaves, a few in a hundred at most, or free.
         let unused = pages.saturating_sub(leaves + self.pages_above()?);
         if (breaks + unused) * OUT_OF_PLACE <= leaves && unused < hobt_base::EXTENT_PAGES.into() {
             return Ok(());
@@ -107,7 +107,7 @@ impl BTree {
         Ok(disorder)
     }
 
-    /// How many pages stand above the leaves.
+    /// The number of pages above the leaves.
     fn pages_above(&self) -> Result<u64, AccessError> {
         let (mut count, reads) = (0, ReadCounts::default());
         for level in 1..=u8::MAX {
@@ -127,7 +127,7 @@ impl BTree {
         Ok(count)
     }
 
-    /// Goes over the leaves; the addresses that none of them came to.
+    /// Walks the leaves. Returns the addresses that were not needed.
     fn put_in_order(&self, walk: &mut Walk<'_>, mut slots: Slots) -> Result<Vec<PageId>, AccessError> {
         let mut low = Vec::new();
         while let Some(place) = self.place_of(&low)? {
@@ -137,7 +137,7 @@ impl BTree {
                     other => break other,
                 }
             };
-            // Behind the last one are leaves that others have split off meanwhile.
+            // No address is left: other threads have split leaves off meanwhile.
             let Some(target) = target else { break };
             if place.leaf == target {
                 slots.pass();
@@ -146,7 +146,7 @@ impl BTree {
                 if self.hobt.storage().in_one_piece(|| self.move_leaf(walk, (&low, &place), target, key.as_deref()))? {
                     walk.result.moved += 1;
                 }
-                // Where it was not to be, because others have changed the tree, the next leaf is no worse there.
+                // If it could not move, because other threads changed the tree, the next leaf is no worse off.
                 slots.pass();
             }
             walk.step(1)?;
@@ -162,7 +162,7 @@ impl BTree {
         Ok(self.level_of(id, &*self.read(id)?)? > 0)
     }
 
-    /// The first key of a leaf; `None` if it has none, or is free.
+    /// The first key of a leaf; `None` if it has no rows or is free.
     fn first_key(&self, id: PageId) -> Result<Option<Vec<u8>>, AccessError> {
         let bytes = self.read(id)?;
         if !self.is_leaf(id, &bytes)? {
@@ -177,7 +177,7 @@ impl BTree {
         found.map(|()| Some(key)).map_err(|damage| self.hobt.damaged(id, damage))
     }
 
-    /// The leaf to which a key belongs; `None` if the root is the only one.
+    /// The leaf to which a key belongs; `None` if the root is the only leaf.
     fn place_of(&self, key: &[u8]) -> Result<Option<Place>, AccessError> {
         let (mut fences, reads) = (Fences::default(), ReadCounts::default());
         let (leaf, parent, mut previous, high) = {
@@ -199,8 +199,8 @@ impl BTree {
         Ok(Some(Place { leaf, parent, previous, high }))
     }
 
-    /// Moves the leaf of `low` to another address. What is there goes where the leaf was, if it is one: `key` belongs
-    /// to it. `false` if the tree is not what it was, and nothing is changed.
+    /// Moves the leaf of `low` to another address. If the page there is a leaf, to which `key` belongs, it moves to the
+    /// leaf's old address. Returns `false`, with nothing changed, if the tree has changed meanwhile.
     fn move_leaf(
         &self,
         walk: &Walk<'_>,
@@ -210,17 +210,17 @@ impl BTree {
     ) -> Result<bool, AccessError> {
         let _moves = self.moves.write();
         let other = match key {
-            // One that had its turn stays.
+            // A leaf that had its turn stays.
             Some(key) if key <= low => return Ok(false),
             Some(key) => self.place_of(key)?.filter(|other| other.leaf == target),
             None => None,
         };
-        // Pages above the leaves first: who waits for a leaf holds at most its parent.
+        // Pages above the leaves first: a thread that waits for a leaf holds at most its parent.
         let mut parents = vec![Step { id: place.parent, page: self.write(place.parent)? }];
         if let Some(other) = other.as_ref().filter(|other| other.parent != place.parent) {
             parents.push(Step { id: other.parent, page: self.write(other.parent)? });
         }
-        // From the left to the right: who holds a leaf and wants the next key waits for the leaf behind it.
+        // From the left to the right: a thread that holds a leaf and needs the next key waits for the next leaf.
         let before_target = other.as_ref().and_then(|other| other.previous);
         let mut leaves: Vec<Step<'_>> = Vec::with_capacity(4);
         for id in [place.previous, Some(place.leaf), before_target, Some(target)].into_iter().flatten() {
@@ -228,7 +228,7 @@ impl BTree {
                 leaves.push(Step { id, page: self.write(id)? });
             }
         }
-        // These two first, then those before them.
+        // The two leaves first, then the leaves before them.
         leaves.sort_by_key(|step| (step.id != place.leaf, step.id != target));
         let Some(changes) = self.changes_of_move(place, target, other.as_ref(), &parents, &leaves)? else {
             return Ok(false);
@@ -252,7 +252,7 @@ impl BTree {
         Ok(true)
     }
 
-    /// What is to be changed of each of the pages, parents first; `None` if they are not what they were.
+    /// The changes of each of the pages, parents first; `None` if the pages have changed meanwhile.
     fn changes_of_move(
         &self,
         place: &Place,
@@ -287,7 +287,7 @@ impl BTree {
         }
         let (from, to) = (&headers[0], &headers[1]);
         let is_free = to.flags.contains(PageFlags::FREE);
-        // A leaf before this one stays where it is. Between neighbours others may have split leaves off meanwhile.
+        // The leaf before this one stays. Neighbours may have been split meanwhile.
         let is_behind = from.next == target;
         if from.flags.contains(PageFlags::FREE)
             || is_free != other.is_none()
@@ -303,7 +303,7 @@ impl BTree {
         });
         changes.push(vec![moved(&leaves[0].page, from, target, next)]);
         for (step, header) in leaves.iter().zip(&headers).skip(2) {
-            // The leaf before each of them: what it names as the next one has gone to the other's address.
+            // The leaf before each of them: its next leaf has moved to the other's address.
             let next = match header.next {
                 next if next == place.leaf && place.previous == Some(step.id) => target,
                 next if next == target && other.is_some_and(|other| other.previous == Some(step.id)) => place.leaf,
@@ -314,7 +314,8 @@ impl BTree {
         Ok(Some(changes))
     }
 
-    /// What makes a page of level 1 name `to` in the place of its child `from`; `None` if that is no child of it.
+    /// The changes that make a page of level 1 name `to` in place of its child `from`; `None` if `from` is not its
+    /// child.
     pub(super) fn child_changes(
         &self,
         step: &Step<'_>,

@@ -1,4 +1,4 @@
-//! Seeds: random statements, a power failure somewhere, recovery; what had committed is there and nothing else.
+//! Seeds: random statements, a power failure somewhere, recovery. Exactly what had committed is there.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Logged {
         context
     }
 
-    /// A checkpoint but for its last step; of the rows of `hobt` the count is saved.
+    /// A checkpoint except for its last step. Saves the row count of `hobt`.
     fn begin_checkpoint(&self, hobt: Option<&Hobt>) -> Result<Option<Lsn>, AccessError> {
         let begun = self.storage.begin_checkpoint()?;
         hobt.map_or(Ok(()), Hobt::save_counts)?;
@@ -93,7 +93,7 @@ impl Logged {
         self.storage.end_checkpoint(begun)
     }
 
-    /// The database as a recovery leaves it, which faults may cut off; how many records were undone.
+    /// Opens the database by a recovery, which faults may interrupt; returns how many records were undone.
     fn recover(&mut self, pool_pages: usize) -> Result<u64, AccessError> {
         let (log, recovered) = Log::open(&[log_file(&self.disk, false).disk], RING_BYTES)?;
         self.storage = storage_with(log, pool_pages);
@@ -107,11 +107,11 @@ impl Logged {
 struct Life {
     tree: Arc<BTree>,
     committed: Model,
-    /// What is there instead, if a commit whose answer is not known has come to the disk.
+    /// The content if a commit whose result is unknown has been written.
     perhaps: Option<Model>,
 }
 
-/// Works until a fault or the end of the statements; the last statement may be open at the end.
+/// Runs statements until a fault or their end. The last statement may be open at the end.
 fn work(database: &Logged, life: &mut Life, random: &mut SplitMix64, shape: usize) -> Option<Arc<StatementContext>> {
     let shape = &shapes()[shape];
     for _ in 0..random.below(12) {
@@ -136,7 +136,7 @@ fn work(database: &Logged, life: &mut Life, random: &mut SplitMix64, shape: usiz
         if random.below(5) == 0 && life.tree.remove_all_ghosts(&context).is_err() {
             return Some(context);
         }
-        // As well where it is cut off by the disk.
+        // Also if the disk interrupts it.
         if random.below(4) == 0 && life.tree.reorganize(&context, 90, &mut |_, _| {}).is_err() {
             return Some(context);
         }
@@ -149,7 +149,8 @@ fn work(database: &Logged, life: &mut Life, random: &mut SplitMix64, shape: usiz
         match random.below(6) {
             0 => return Some(context),
             1 => {
-                // It may end while a checkpoint is under way, which must not rely on what is not durable of it.
+                // It may end while a checkpoint is in progress, which must not rely on records of its end that are not
+                // durable.
                 let beside = random.below(2) == 0;
                 let begun = if beside { database.begin_checkpoint(Some(life.tree.hobt())) } else { Ok(None) };
                 if context.roll_back().is_err() {
@@ -219,7 +220,7 @@ fn run(seed: u64) -> u64 {
         database.disk.clear_faults();
         drop(open);
         while random.below(3) == 0 {
-            // A recovery may be cut off as well.
+            // A recovery may be interrupted as well.
             let fault = Fault::once(Operation::Write, random.below(20), FaultKind::Error(5));
             database.disk.inject(Fault { forever: true, ..fault });
             let _cut_off = database.recover(pool_pages);
@@ -234,8 +235,8 @@ fn run(seed: u64) -> u64 {
 
 const THREADS: u64 = 3;
 
-/// A thread's statements on its own keys until the disk fails; its rows, and those that are there instead if its last
-/// commit has come to the disk.
+/// A thread's statements on its own keys until the disk fails. Returns its rows, and its rows in case its last commit
+/// has been written.
 fn thread_work(
     database: &Logged,
     tree: &Arc<BTree>,
@@ -271,7 +272,7 @@ fn thread_work(
     }
 }
 
-/// The same with threads that split the tree under each other, and checkpoints meanwhile.
+/// As [`run`], with threads that split the tree concurrently, and checkpoints meanwhile.
 fn run_threads(seed: u64) {
     let mut random = SplitMix64::new(seed);
     let description = shapes()[0].description();
@@ -340,7 +341,7 @@ fn after_a_crash_a_tree_has_what_had_committed() {
     assert!(undone > 0, "some statements were open when the power failed");
 }
 
-/// The same with threads; what they do in which order no seed says.
+/// As [`after_a_crash_a_tree_has_what_had_committed`], with threads. Their order is not determined by the seed.
 #[test]
 fn after_a_crash_a_tree_has_what_its_threads_had_committed() {
     let from_environment =
@@ -349,7 +350,7 @@ fn after_a_crash_a_tree_has_what_its_threads_had_committed() {
     (first..first + from_environment("HOBT_TREE_SEEDS", 12) / 2).for_each(run_threads);
 }
 
-/// A tree with the rows of so many changes, durable in its file.
+/// A tree after so many changes, durable in its file.
 fn tree_of(database: &Logged, random: &mut SplitMix64, count: usize) -> (Arc<BTree>, Model) {
     let made = database.statement();
     let tree = BTree::create(&database.storage, &shapes()[0].description(), &made).expect("room");
@@ -367,7 +368,7 @@ fn change_some(tree: &Arc<BTree>, context: &StatementContext, random: &mut Split
     }
 }
 
-/// A checkpoint gives up no record of a transaction whose end is not durable: of a tree.
+/// A checkpoint drops no record of a transaction whose end is not durable: of a tree.
 #[test]
 fn a_tree_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash() {
     for seed in 0..4 {
@@ -387,7 +388,7 @@ fn a_tree_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash
     }
 }
 
-/// A checkpoint gives up no record of a transaction whose end is not durable: of a heap.
+/// A checkpoint drops no record of a transaction whose end is not durable: of a heap.
 #[test]
 fn a_heap_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash() {
     for seed in 0..4 {
@@ -422,8 +423,7 @@ fn a_heap_is_as_it_was_where_a_rollback_comes_amid_a_checkpoint_and_then_a_crash
     }
 }
 
-/// A checkpoint gives up no record of a transaction whose end is not durable: of one that frees extents behind its
-/// commit.
+/// A checkpoint drops no record of a transaction whose end is not durable: of one that frees extents after its commit.
 #[test]
 fn no_extent_is_lost_where_a_drop_comes_amid_a_checkpoint_and_then_a_crash() {
     for seed in 0..4 {

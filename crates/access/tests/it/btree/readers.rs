@@ -1,4 +1,4 @@
-//! What readers of a tree see while others write: rows as they were committed when the reader first looked, each once.
+//! What readers of a tree see while others write: rows as they were committed at the reader's first read, each once.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -36,7 +36,7 @@ fn key_prefixes(tree: &BTree, shape: &Shape, random: &mut SplitMix64, keys: u64,
     prefixes
 }
 
-/// A transaction that writes: its own view, and the keys that are its own until it ends.
+/// A transaction that writes: its own view, and the keys that no other transaction writes until it ends.
 struct Writer {
     context: Arc<StatementContext>,
     changed: Vec<(Vec<u8>, Option<Row>)>,
@@ -89,7 +89,7 @@ impl Reader {
     }
 }
 
-/// Several writers, of whom each has its keys until it ends, and readers of all ages.
+/// Several writers, each with its own keys until it ends, and readers of all ages.
 struct Play<'w> {
     world: &'w World,
     shape: &'w Shape,
@@ -126,7 +126,7 @@ impl Play<'_> {
         }
     }
 
-    /// Writes and takes that back; the keys stay the writer's.
+    /// Writes and undoes it. The keys stay the writer's.
     fn write_in_vain(&mut self, which: usize) {
         let place = self.writers[which].context.transaction().savepoint();
         let before = self.writers[which].model(&self.committed);
@@ -304,7 +304,7 @@ fn readers_see_a_tree_as_it_was_when_they_first_looked() {
             let all: Arc<Transactions> = Arc::default();
             let tree = create(&world, &shape.description());
             let keys = [60, 1500, 40_000][(seed % 3) as usize];
-            // Some begin with a load that not everybody sees.
+            // Some begin with a load that some readers do not see.
             let mut committed = Model::new();
             let old = statement(&world, &all);
             assert!(old.view().is_some());
@@ -341,7 +341,7 @@ fn readers_see_a_tree_as_it_was_when_they_first_looked() {
     assert!(all_ghosts_removed > 0, "ghosts go meanwhile");
 }
 
-/// Rows that come and go at keys which rise leave no more pages behind than those that are there need.
+/// Rows inserted and deleted at ascending keys leave no more pages than the remaining rows need.
 #[test]
 fn ghosts_make_room_before_a_leaf_is_split() {
     let shape = &shapes()[0];
@@ -355,7 +355,7 @@ fn ghosts_make_room_before_a_leaf_is_split() {
         assert!(reader.as_ref().is_none_or(|reader| reader.view().is_some()));
         for round in 0..60 {
             let context = statement(&world, &all);
-            // The same number of rows, between those that stay.
+            // The same number of rows, between the rows that stay.
             for key in 0..100 {
                 tree.insert(&context, &image(&row(1000 * key + 1 + round))).expect("a new key");
             }
@@ -387,7 +387,7 @@ fn rows_with_the_same_key_get_numbers() {
     let all: Arc<Transactions> = Arc::default();
     let tree = create(&world, &shape.description());
     let mut random = SplitMix64::new(4);
-    // By key the numbers in use.
+    // For each key the numbers in use.
     let mut model: Vec<BTreeSet<i32>> = vec![BTreeSet::new(); 20];
     for _ in 0..60 {
         let context = statement(&world, &all);
@@ -419,7 +419,7 @@ fn rows_with_the_same_key_get_numbers() {
     assert_eq!(findings(&world, &tree), []);
 }
 
-/// What a range reaches is read before it is asked for, in both directions, and a scan reads neighbours together.
+/// The leaves of a range are read ahead, in both directions, and a scan reads neighbours together.
 #[test]
 fn leaves_come_before_they_are_asked_for() {
     let shape = &shapes()[0];

@@ -1,4 +1,4 @@
-//! `REORGANIZE`: what a tree holds stays, what it takes becomes less, and the leaves lie in order.
+//! `REORGANIZE`: a tree keeps its rows, takes less space, and has its leaves in order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ fn reorganize(tree: &BTree, context: &StatementContext, fill: u8) -> Reorganized
     result.expect("readable")
 }
 
-/// A tree whose rows came in any order, and of which most have gone again.
+/// A tree whose rows were inserted in random order, and most of which were deleted.
 fn sparse(world: &World, all: &Arc<Transactions>, shape: &Shape, seed: u64, count: u64) -> (Arc<BTree>, Model) {
     let mut random = SplitMix64::new(seed);
     let tree = create(world, &shape.description());
@@ -70,17 +70,17 @@ fn a_sparse_tree_becomes_dense_and_its_leaves_lie_in_order() {
             assert_eq!(after.free, 0, "{what}: {done:?}");
             assert!(fill > 0 || after.fill() > 0.8, "{what}: {} of {}", after.fill(), before.fill());
             assert!(fill == 0 || after.fill() < 0.71, "{what}: {}", after.fill());
-            // Pages above the leaves and ends of runs stand between leaves.
+            // Pages above the leaves and ends of runs are between leaves.
             let runs = tree.hobt().runs().len() as u64;
             let above: u64 = after.pages[1..].iter().sum();
             assert!(after.fragments <= runs + above, "{what}: {} of {:?}", after.fragments, after.pages);
             assert!(tree.hobt().reserved_pages() < reserved, "{what}: extents are given back");
             assert_eq!(tree.hobt().operations().leaf_merges, done.merged);
-            // There is nothing left to be done.
+            // Nothing is left to be done.
             let context = statement(&world, &all);
             assert_eq!(reorganize(&tree, &context, fill), Reorganized::default(), "{what}");
             end(&context, true);
-            // What was given back is used again.
+            // Pages that were given back are used again.
             let context = statement(&world, &all);
             let (mut random, mut model) = (SplitMix64::new(7), model);
             for _ in 0..3000 {
@@ -104,7 +104,7 @@ fn a_tree_that_is_in_order_is_left_alone() {
     end(&context, true);
     let context = statement(&world, &all);
     assert_eq!(reorganize(&tree, &context, 0), Reorganized::default());
-    // One leaf out of place is not worth moving all behind it.
+    // One leaf out of place is not worth moving all leaves after it.
     tree.delete(&context, &tree.key_of(&image(&rows[50])).expect("short")).expect("readable");
     for key in [50, 1_000_000] {
         tree.insert(&context, &image(&vec![Some(vec![b'l'; 150]), Some(row(key)[1].clone().expect("a key"))]))
@@ -149,7 +149,7 @@ fn who_cancels_keeps_what_was_done() {
     assert!(merged > 0);
 }
 
-/// A scan that began before leaves are joined and put elsewhere, and goes on behind that, shows each row once.
+/// A scan that began before leaves are merged and moved, and continues after that, shows each row once.
 #[test]
 fn scans_under_way_miss_nothing_and_see_nothing_twice() {
     for seed in 0..12 {
@@ -185,11 +185,10 @@ fn scans_under_way_miss_nothing_and_see_nothing_twice() {
     }
 }
 
-/// Rows of 1 KiB, so that each leaf has seven; leaves and pages above them are where the order of the inserts puts
-/// them.
+/// Rows of 1 KiB, so that each leaf has seven. The addresses of the pages follow from the order of the inserts.
 #[test]
 fn figures_are_those_of_a_tree_made_by_hand() {
-    // One file, so that a page's number says where it is.
+    // One file, so that a page's number is its position.
     let world = World::new(1024, &[FileSize { pages: 64, growth_pages: 64, max_pages: 0 }]);
     let shape = &shapes()[3];
     let tree = create(&world, &shape.description());
@@ -217,14 +216,14 @@ fn figures_are_those_of_a_tree_made_by_hand() {
     (0..7).for_each(|number| insert(1000 * number));
     let one = tree.figures().expect("sound");
     assert_eq!((one.pages.as_slice(), one.fragments, one.rows), (&[1][..], 0, 7));
-    // Keys that rise: each full leaf stays as it is, the next one lies behind it.
+    // Ascending keys: each full leaf stays as it is, and the next one follows it.
     (7..42).for_each(|number| insert(1000 * number));
     let rising = tree.figures().expect("sound");
     assert_eq!((rising.pages.as_slice(), rising.rows), (&[6, 1][..], 42));
     assert_eq!(leaves().len(), 6);
     assert_eq!(rising.fragments, breaks(&leaves()));
     let before = leaves();
-    // The second leaf is split: its upper half lies behind all others, and two neighbours are none any more.
+    // The second leaf is split: its upper half goes behind all other pages, and two leaves are no longer neighbours.
     insert(8500);
     let split = tree.figures().expect("sound");
     let after = leaves();

@@ -14,7 +14,7 @@ const ROWS: u32 = 4000;
 
 /// The `index`-th row of a writer; all keys differ.
 fn row(shape: &Shape, writer: u32, index: u32) -> Row {
-    // Some writers' keys rise, the others' jump.
+    // Some writers' keys ascend, the others' jump.
     let number = index * WRITERS + writer;
     let key = if writer.is_multiple_of(2) { number } else { number.wrapping_mul(2_654_435_761) | 1 << 31 };
     let mut row = shape.row(&mut SplitMix64::new(number.into()), 1, 40);
@@ -29,7 +29,7 @@ fn keys_of(tree: &BTree, shape: &Shape, done: &[u32]) -> Vec<Vec<u8>> {
     keys
 }
 
-/// What was inserted before a scan began is seen by it once and in order, whatever splits meanwhile.
+/// Rows inserted before a scan began are seen by it once and in order, whatever splits meanwhile.
 #[test]
 fn scans_see_what_was_there_while_others_insert_and_split() {
     let shape = &shapes()[0];
@@ -80,8 +80,8 @@ fn scans_see_what_was_there_while_others_insert_and_split() {
     assert!(keys == keys_of(&tree, shape, &[ROWS; WRITERS as usize]));
 }
 
-/// Threads that undo, delete and insert the same keys in turn: of each key one row is there at the end or none, and all
-/// threads together know which.
+/// Threads that undo, delete and insert the same keys in turn. At the end each key has one row or none, as the threads'
+/// results together tell.
 #[test]
 fn threads_that_undo_leave_the_rows_of_those_that_commit() {
     let shape = &shapes()[0];

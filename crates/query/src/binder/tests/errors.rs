@@ -1,4 +1,4 @@
-//! What is refused, with SQL Server's number and words.
+//! Refused statements, with SQL Server's error number and text.
 
 use super::world::World;
 

@@ -1,4 +1,4 @@
-//! What queries mean: the rows of each construct.
+//! The meaning of queries: the rows of each construct.
 
 use super::world::{World, query_of};
 use crate::binder::{BindOptions, Binder};
@@ -473,7 +473,7 @@ fn every_type_compares_sorts_groups_and_joins() {
 #[test]
 fn correlation_of_every_kind() {
     let world = world();
-    // Not by equality: a running total, and a count that is 0 of no rows.
+    // Correlation by other comparisons than equality: a running total, and a count that is 0 if there are no rows.
     check(
         &world,
         "SELECT id, (SELECT SUM(i.id) FROM emp i WHERE i.id <= e.id), (SELECT COUNT(*) FROM emp i WHERE i.id < e.id) FROM emp e ORDER BY id",
@@ -521,7 +521,7 @@ fn correlation_of_every_kind() {
         "SELECT d.id, x.m FROM dept d CROSS APPLY (SELECT COUNT(*) AS m FROM emp e WHERE e.dept = d.id HAVING COUNT(*) > 0) x ORDER BY 1",
         &["10|2", "20|1"],
     );
-    // Over two levels.
+    // Correlation over two levels.
     check(
         &world,
         "SELECT d.id FROM dept d WHERE EXISTS (SELECT 1 FROM emp e WHERE e.dept = d.id AND e.pay = (SELECT MAX(i.pay) FROM emp i WHERE i.dept = d.id AND i.id >= e.id)) ORDER BY 1",

@@ -1,4 +1,4 @@
-//! A formula gives what the binder's own evaluation gives, values and errors, for every value of its variables.
+//! A formula has the same results as the binder's own evaluation, values and errors, for every value of its variables.
 
 use std::cell::OnceCell;
 
@@ -29,7 +29,7 @@ impl Given for Values<'_> {
     }
 }
 
-/// Sets of values; each is tried with every expression.
+/// Sets of variable values; every expression is evaluated with each set.
 fn worlds() -> Vec<Vec<(&'static str, SqlType, Value)>> {
     let text = SqlType::VarChar(MaxLength::Limited(30));
     let decimal = SqlType::Decimal { precision: 9, scale: 2 };

@@ -54,7 +54,7 @@ fn joins_on_equal_keys_are_hash_joins() {
     let world = world();
     for (place, sql) in QUERIES.iter().enumerate() {
         let plan = world.explain(sql).unwrap();
-        // Only the scalar comparisons of Q11, Q15 and Q22 are no equality.
+        // Only the scalar comparisons of Q11, Q15 and Q22 are not equalities.
         let is_allowed = matches!(place + 1, 11 | 15 | 22);
         assert!(is_allowed || !plan.contains("NestedLoopJoin"), "Q{}\n{plan}", place + 1);
     }

@@ -1,4 +1,4 @@
-//! A world of tables in memory, for tests.
+//! A set of in-memory tables for tests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -179,14 +179,14 @@ impl World {
         self.try_rows(sql).unwrap_or_else(|error| panic!("{sql}\n{} {error}", error.header()))
     }
 
-    /// The rows in no particular order, sorted as text.
+    /// The rows of a query in any order, sorted as text.
     pub(super) fn sorted_rows(&self, sql: &str) -> Vec<String> {
         let mut rows = self.rows(sql);
         rows.sort();
         rows
     }
 
-    /// The error of a query, bound or run.
+    /// The error of a query, from binding or running it.
     pub(super) fn error(&self, sql: &str) -> SqlError {
         match self.try_rows(sql) {
             Ok(rows) => panic!("{sql}\nran: {rows:?}"),

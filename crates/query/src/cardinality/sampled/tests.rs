@@ -1,5 +1,5 @@
-//! What trying expressions on values of a histogram tells, against what the rows have. The rows are made here; how a
-//! condition comes to be tried is for the tests of tables.
+//! The estimates from evaluating expressions on values of a histogram, compared with the actual rows. The rows are made
+//! here; the tests of tables cover which conditions are evaluated.
 
 use std::cell::Cell;
 
@@ -9,7 +9,7 @@ use hobt_types::{Collation, KeyColumn};
 
 use super::*;
 
-/// What is known of ints, given in their order with the rows of each.
+/// A summary of ints, given in their order with the rows of each.
 fn known(values: impl Iterator<Item = (i32, f64)>, nulls: f64) -> Summary {
     let column = KeyColumn::new(SqlType::Int, Collation::default(), true, false).expect("an int has keys");
     let mut gatherer = SortedGatherer::new(GatherColumns::new(vec![column]));
@@ -26,7 +26,7 @@ fn c() -> Expr {
     Expr::Column(Column::from_name(NAME))
 }
 
-/// The rows for which a condition is thought to be true.
+/// The estimated number of rows for which a condition is true.
 fn rows(summary: &Summary, condition: &Expr) -> f64 {
     let tried = Tried::of(summary, SqlType::Int, &|_| true).expect("it has values");
     tried.share(condition).expect("it can be computed").in_rows(summary.histogram.nulls() / summary.rows) * summary.rows
@@ -90,7 +90,7 @@ fn no_more_values_are_tried_than_may_be() {
     assert_eq!(left.get(), 0);
     left.set(needed - 1);
     assert_eq!(tried.share(&condition), None);
-    // A list costs no more for having many constants.
+    // A list costs no more if it has many constants.
     left.set(usize::MAX);
     let list = (0..5000).map(|value| lit(value * 3)).collect();
     assert!(tried.share(&(c() / lit(10)).in_list(list, false)).is_some());
@@ -99,7 +99,7 @@ fn no_more_values_are_tried_than_may_be() {
 
 #[test]
 fn where_numbers_between_the_steps_are_no_values_the_steps_decide() {
-    // Days as numbers: none is divided by 100 with a rest above 28.
+    // Days as numbers: none leaves a remainder above 28 when divided by 100.
     let days =
         (2000..2040).flat_map(|year| (1..=12).flat_map(move |month| (1..=28).map(move |day| (year, month, day))));
     let summary = known(days.map(|(year, month, day)| (year * 10_000 + month * 100 + day, 1.0)), 0.0);

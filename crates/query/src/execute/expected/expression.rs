@@ -1,4 +1,5 @@
-//! A physical expression as a logical one over columns known by their places, of which estimates know what to say.
+//! Translates a physical expression to a logical one over columns named by their positions, so that estimates apply to
+//! it.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use datafusion::physical_plan::PhysicalExpr;
 
 use crate::execute::cancel::CancelExpr;
 
-/// The same expression; what has no logical form becomes a placeholder, of which nobody knows anything.
+/// Translates `expr`. A part without a logical form becomes a placeholder, of which nothing is known.
 pub(super) fn logical(expr: &Arc<dyn PhysicalExpr>) -> Expr {
     known(expr).unwrap_or_else(|| {
         Expr::Placeholder(datafusion::logical_expr::expr::Placeholder::new_with_field(String::new(), None))
@@ -73,19 +74,19 @@ fn known(expr: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
     Some(Expr::Case(Case::new(case.expr().map(boxed), branches, case.else_expr().map(boxed))))
 }
 
-/// A constant with what estimates take it to be.
+/// A constant with the value that estimates assume for it, which is in the metadata.
 fn literal_of(expr: &Arc<dyn PhysicalExpr>, value: &ScalarValue) -> Expr {
     let field = expr.return_field(&arrow::datatypes::Schema::empty()).ok();
     let metadata = field.filter(|field| !field.metadata().is_empty());
     Expr::Literal(value.clone(), metadata.map(|field| FieldMetadata::from(field.metadata().clone())))
 }
 
-/// Whether an expression is another one each time, so that no table has counted it.
+/// Whether an expression gives another value each time, so that the table's estimate cannot have counted it.
 pub(super) fn is_volatile(expr: &Arc<dyn PhysicalExpr>) -> bool {
     logical(expr).is_volatile()
 }
 
-/// Whether an expression asks for the value of a subquery, which stands above all tables.
+/// Whether an expression uses the value of a subquery, which runs above all tables.
 pub(super) fn has_subquery(expr: &Arc<dyn PhysicalExpr>) -> bool {
     expr.exists(|part| Ok(part.is::<ScalarSubqueryExpr>())).unwrap_or(true)
 }

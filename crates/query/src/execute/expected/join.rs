@@ -1,4 +1,4 @@
-//! What is expected of joins.
+//! Estimates of joins.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::execute::range_join::RangeJoinExec;
 
 type Pair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
-/// A join, whatever operator does it.
+/// A join, independent of its operator.
 struct Join<'p> {
     left: &'p Plan,
     right: &'p Plan,
@@ -41,7 +41,7 @@ impl Expectations {
         join_of(plan.as_ref()).map(|join| self.joined(&join))
     }
 
-    /// Remembers what is expected of the outer side of a join that looks up.
+    /// Remembers the estimate of the outer side of an index join.
     fn know_outer(&self, join: &Plan, outer: &Plan) {
         let expected = self.of(outer);
         self.outers.borrow_mut().push((Arc::clone(join), expected));
@@ -80,7 +80,7 @@ impl Expectations {
     }
 }
 
-/// What is expected of a join that stands in no plan yet; `None` for what joins nothing.
+/// The estimate of a join that is not yet in a plan; `None` for an operator that does not join.
 pub(in crate::execute) fn of_join(plan: &dyn ExecutionPlan) -> Option<Relation> {
     join_of(plan).map(|join| Expectations::default().joined(&join))
 }
@@ -101,7 +101,7 @@ fn hash_join(join: &HashJoinExec) -> Join<'_> {
     }
 }
 
-/// What a plan joins; `None` for one that joins nothing.
+/// The join that an operator does; `None` for an operator that does not join.
 fn join_of(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
     if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
         return Some(hash_join(join));
@@ -117,7 +117,7 @@ fn join_of(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
             projection: None,
         });
     }
-    // A join by ranges stands in the place of nested loops.
+    // A range join replaces nested loops, whose sides and filter it keeps.
     let ranges = plan.downcast_ref::<RangeJoinExec>().and_then(RangeJoinExec::loops);
     if let Some(join) = ranges.or_else(|| plan.downcast_ref::<NestedLoopJoinExec>()) {
         return Some(Join {
@@ -142,7 +142,7 @@ fn join_of(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
     })
 }
 
-/// The same columns at other places; those that have none are left out.
+/// The relation with its columns moved to other positions. Columns for which `to` gives `None` are left out.
 fn moved(relation: &Relation, to: impl Fn(usize) -> Option<usize>) -> Relation {
     let place = |name: &str| name.parse().ok().and_then(&to);
     let known = relation.columns().iter();
@@ -151,7 +151,7 @@ fn moved(relation: &Relation, to: impl Fn(usize) -> Option<usize>) -> Relation {
     Relation::new(relation.rows, columns)
 }
 
-/// An expression over columns that stand so many places further on.
+/// An expression whose columns stand `by` positions further on.
 fn shifted(expr: Expr, by: usize) -> Expr {
     with_places(expr, |place| place + by)
 }

@@ -1,11 +1,11 @@
-//! What is expected of the operators of a plan that runs: how many rows each gives.
+//! Row estimates for the operators of a physical plan.
 //!
-//! The tables' statistics answer, as they do for the order of joins (`cardinality`): a scan or a seek says what its
-//! conditions leave and what is known of each of its columns, and what stands above makes the same of it that the
-//! logical plan's estimates make. So the plan that was chosen by estimates shows those estimates. Columns are known by
-//! their places.
+//! The estimates come from the tables' statistics, as those for join order do (`cardinality`). A scan or a seek tells
+//! how many rows its conditions leave and what is known of each of its columns. The operators above derive from it what
+//! the logical plan's estimates derive. So the plan that was chosen by estimates shows those same estimates. Columns
+//! are named by their positions.
 //!
-//! Of operators that are not known here the executor's own statistics are taken.
+//! For operators that are not known here, DataFusion's own statistics are used.
 
 mod expression;
 mod join;
@@ -54,25 +54,25 @@ pub(super) use join::of_join;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// What is expected of the operators of one plan. Each is looked at once.
+/// Estimates for the operators of one plan. Each operator is estimated once.
 #[derive(Default)]
 pub(super) struct Expectations {
-    /// What was found, by the addresses of operators.
+    /// The estimates found, by the addresses of operators.
     known: RefCell<HashMap<usize, Arc<Relation>>>,
-    /// Who was asked for, so that nobody else comes to lie at the same address.
+    /// The operators asked for, kept alive so that no other operator gets the same address.
     asked: RefCell<Vec<Plan>>,
-    /// Joins that look up, and what is expected of their outer sides: it stands beside the joins.
+    /// Index joins with the estimates of their outer sides, whose stand-ins in the joins have no input to estimate.
     outers: RefCell<Vec<(Plan, Arc<Relation>)>>,
     executor: StatisticsContext,
 }
 
-/// The rows that a plan is expected to give.
+/// The number of rows that a plan is estimated to give.
 pub(super) fn rows_of(plan: &Plan) -> f64 {
     Expectations::default().of(plan).rows
 }
 
 impl Expectations {
-    /// What `plan` is expected to give: all its workers together.
+    /// The estimate for the output of `plan`, all its partitions together.
     pub(super) fn of(&self, plan: &Plan) -> Arc<Relation> {
         let address = Arc::as_ptr(plan).cast::<()>().addr();
         let known = self.known.borrow().get(&address).cloned();
@@ -96,7 +96,7 @@ impl Expectations {
         }
     }
 
-    /// What reads or makes rows.
+    /// Operators that read or produce rows.
     fn leaf(&self, plan: &Plan) -> Option<Relation> {
         if let Some(scan) = plan.downcast_ref::<ScanExec>() {
             let whole = || scan.table().expected_rows() as f64;
@@ -121,7 +121,7 @@ impl Expectations {
         outers.iter().find(is_its).map(|(_, outer)| Relation::clone(outer))
     }
 
-    /// What does something with each row, or with some, of one input.
+    /// Operators that transform each row of one input, or keep some of its rows.
     fn row_by_row(&self, plan: &Plan) -> Option<Relation> {
         if let Some(filter) = plan.downcast_ref::<FilterExec>() {
             return Some(self.filter(filter));
@@ -143,7 +143,7 @@ impl Expectations {
             let share = 1.0 - (limit.skip() as f64 / below.rows.max(1.0)).min(1.0);
             return Some(below.kept(share));
         }
-        // The columns that windows make stand behind the input's.
+        // The columns that windows compute come after the input's.
         let keeps_columns = plan.is::<SortExec>()
             || plan.is::<SortPreservingMergeExec>()
             || plan.is::<WindowAggExec>()
@@ -154,7 +154,7 @@ impl Expectations {
 
     fn filter(&self, filter: &FilterExec) -> Relation {
         let below = Relation::clone(&self.of(filter.input()));
-        // A table knows all conditions right above it, and has counted them.
+        // A table's estimate includes all conditions directly above it.
         let is_counted = |condition: &&Arc<dyn PhysicalExpr>| {
             reads_table(filter.input()) && !expression::is_volatile(condition) && !expression::has_subquery(condition)
         };
@@ -181,7 +181,7 @@ impl Expectations {
             true => groups.groups().iter().map(of_set).sum(),
             false => below.group_count(&exprs),
         };
-        // Each worker makes groups of the rows that come to it.
+        // Each partition makes groups of its own rows.
         if *aggregate.mode() == AggregateMode::Partial {
             let workers = aggregate.input().output_partitioning().partition_count() as f64;
             let of_each = distinct_left(rows, below.rows.max(1.0), below.rows / workers.max(1.0));
@@ -191,7 +191,7 @@ impl Expectations {
         self.with_counts(aggregate, made)
     }
 
-    /// The groups with what is known of their counts, where those are whole.
+    /// The groups with what is known of their counts, if these are final and not partial.
     fn with_counts(&self, aggregate: &AggregateExec, groups: Relation) -> Relation {
         let counts = |expr: &AggregateFunctionExpr| {
             let known = expr.fun().inner().downcast_ref::<SqlAggregate>();
@@ -204,7 +204,7 @@ impl Expectations {
         if places.is_empty() {
             return groups;
         }
-        // The rows that are counted come to the first of two aggregates.
+        // Of two aggregates, the lower one takes the rows that are counted.
         let counting = partial_below(aggregate).unwrap_or(aggregate);
         let exprs: Vec<Expr> = counting.group_expr().expr().iter().map(|(expr, _)| expression::logical(expr)).collect();
         let sizes = Arc::new(self.of(counting.input()).group_sizes(&exprs));
@@ -232,7 +232,7 @@ impl Expectations {
     }
 }
 
-/// The aggregate that makes groups of rows for one that makes groups of groups.
+/// The partial aggregate below a final one.
 fn partial_below(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     let mut below = aggregate.input();
     while let Some(input) = passed_on(below) {
@@ -241,7 +241,7 @@ fn partial_below(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     below.downcast_ref::<AggregateExec>().filter(|below| *below.mode() == AggregateMode::Partial)
 }
 
-/// The input of what only passes rows on, each of them with all its columns.
+/// The input of an operator that passes on every row with all its columns.
 fn passed_on(plan: &Plan) -> Option<&Plan> {
     let passes = plan.is::<CancelExec>()
         || plan.is::<CooperativeExec>()
@@ -255,7 +255,7 @@ fn passed_on(plan: &Plan) -> Option<&Plan> {
     plan.children().first().copied().filter(|_| passes)
 }
 
-/// Whether rows come from a table as they are read, or with values computed of them.
+/// Whether rows come from a table unchanged, or with computed values.
 fn reads_table(plan: &Plan) -> bool {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         return reads_table(projection.input());
@@ -263,7 +263,7 @@ fn reads_table(plan: &Plan) -> bool {
     plan.is::<ScanExec>() || plan.is::<SeekExec>() || passed_on(plan).is_some_and(reads_table)
 }
 
-/// A column by its place.
+/// A column named by its position.
 fn column(place: usize) -> Column {
     Column::from_name(place.to_string())
 }
@@ -297,7 +297,7 @@ fn of_table(
     Relation::new(rows, columns.collect())
 }
 
-/// So many rows of what expressions make of those below.
+/// A relation of `rows` rows with the values of expressions over `below`.
 fn of_exprs<'e>(below: &Relation, exprs: impl Iterator<Item = &'e Arc<dyn PhysicalExpr>>, rows: f64) -> Relation {
     let known = exprs.map(|expr| below.expression(&expression::logical(expr)));
     Relation::new(rows, known.enumerate().map(|(at, known)| (column(at), known)).collect())
@@ -309,7 +309,7 @@ fn projected(below: &Relation, places: &[usize]) -> Relation {
     Relation::new(below.rows, places.iter().enumerate().filter_map(known).collect())
 }
 
-/// The rows of all inputs: they may have the same values, or others.
+/// The rows of all inputs. The inputs' values may be equal or different: distinct counts are added.
 fn united(inputs: &[Arc<Relation>]) -> Relation {
     let rows: f64 = inputs.iter().map(|input| input.rows).sum();
     let mut columns: HashMap<Column, ColumnRows> = HashMap::new();

@@ -1,4 +1,4 @@
-//! What operators did: from the counters that they kept.
+//! Run-time figures of operators, from the counters that they keep.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::super::profile::OperatorProfile;
 use super::super::spill_join::SPILL_LEVEL;
 use crate::plan_tree::{Actual, WorkerActual};
 
-/// What an operator of DataFusion counted; `None` if it counts nothing.
+/// The counters of a DataFusion operator; `None` if it keeps none.
 pub(super) fn of_metrics(plan: &Arc<dyn ExecutionPlan>) -> Option<Actual> {
     let metrics = plan.metrics()?;
     let partitions = plan.output_partitioning().partition_count();
@@ -56,13 +56,14 @@ pub(super) fn of_metrics(plan: &Arc<dyn ExecutionPlan>) -> Option<Actual> {
         spills,
         spilled_bytes,
         spilled_workers: spilling.len() as u64,
-        // What has no levels puts its rows on disk once.
+        // An operator without spill levels writes its rows to disk once.
         spill_level: spill_level.max(u64::from(spills > 0)),
         ..Actual::default()
     })
 }
 
-/// What an operator that reads a table counted, and what filters of joins left out. `page_rows` are the rows of a page.
+/// The counters of an operator that reads a table, and what filters of joins left out. `page_rows` is the rows per
+/// page.
 pub(super) fn of_reads(profile: Option<&Arc<OperatorProfile>>, page_rows: f64) -> Option<Actual> {
     let mut filters = profile?.filters();
     filters.retain(|filter| filter.is_of_join);
@@ -72,7 +73,7 @@ pub(super) fn of_reads(profile: Option<&Arc<OperatorProfile>>, page_rows: f64) -
     Some(Actual { filtered, passed: actual.rows(), skipped: (pages as f64 * page_rows) as u64, ..actual })
 }
 
-/// What one of hobt's own operators counted; `None` if it has not begun.
+/// The counters of one of hobt's own operators; `None` if it has not begun.
 pub(super) fn of_profile(profile: Option<&Arc<OperatorProfile>>) -> Option<Actual> {
     let workers = profile?.workers();
     let count = workers.len();
@@ -89,7 +90,7 @@ pub(super) fn of_profile(profile: Option<&Arc<OperatorProfile>>) -> Option<Actua
     Some(Actual { workers: workers.iter().enumerate().map(worker).collect(), ..Actual::default() })
 }
 
-/// The same of what was begun once for each row of an outer side.
+/// Like [`of_profile`], for seeks that begin once for each row of an outer side.
 pub(super) fn of_seeks(profile: &Arc<OperatorProfile>) -> Actual {
     let mut actual = of_profile(Some(profile)).unwrap_or_default();
     for (worker, done) in actual.workers.iter_mut().zip(profile.workers()) {
@@ -98,9 +99,9 @@ pub(super) fn of_seeks(profile: &Arc<OperatorProfile>) -> Actual {
     actual
 }
 
-/// What a join that looks up did in all portions of its outer side's rows: `first` is what the plan of the first one
-/// counted, `loops` what all gave, `sought_cpu` what is shown of the first one's seeks. Seeks of later portions count
-/// with the join.
+/// The figures of an index join over all portions of its outer side's rows. `first` is the counters of the first
+/// portion's plan, `loops` the rows of all portions, `sought_cpu` the processor time shown for the first portion's
+/// seeks. Seeks of later portions count with the join.
 pub(super) fn of_portions(
     first: Actual,
     loops: Option<&Arc<OperatorProfile>>,
@@ -124,28 +125,28 @@ pub(super) fn of_portions(
     actual
 }
 
-/// What one thread has that takes all rows of others.
+/// The figures of one thread that gathers all rows of `below`.
 pub(super) fn gathered(below: &Actual) -> Actual {
     constant(below.rows())
 }
 
-/// Rows that one worker has given out.
+/// The figures of one worker that gave `rows` rows.
 pub(super) fn constant(rows: u64) -> Actual {
     let worker = WorkerActual { rows, executions: 1, ..WorkerActual::default() };
     Actual { workers: vec![worker], ..Actual::default() }
 }
 
-/// An operator that never began.
+/// The figures of an operator that never began.
 pub(super) fn none_at_all() -> Actual {
     Actual { workers: vec![WorkerActual::default()], ..Actual::default() }
 }
 
-/// The number of a worker: 0 of one that was alone.
+/// The number of a worker: 0 if there is only one partition.
 fn number(partition: usize, partitions: usize) -> usize {
     if partitions > 1 { partition + 1 } else { 0 }
 }
 
-/// Adds the processor time of an operator that is not shown, to the one below it.
+/// Adds the processor time of an operator that is not shown to the one below it.
 pub(super) fn add_cpu(below: &mut Actual, own: &Actual) {
     for worker in &own.workers {
         let same = below.workers.iter().position(|known| known.worker == worker.worker).unwrap_or(0);
@@ -155,7 +156,7 @@ pub(super) fn add_cpu(below: &mut Actual, own: &Actual) {
     }
 }
 
-/// Puts a condition's rows into the operator whose rows it looked at.
+/// Moves the row counts of a condition into the operator whose rows it tested.
 pub(super) fn keep_of(read: &mut Actual, kept: &Actual) {
     for worker in &mut read.workers {
         worker.rows_read = Some(worker.rows_read.unwrap_or(worker.rows));
@@ -171,7 +172,7 @@ pub(super) fn keep_of(read: &mut Actual, kept: &Actual) {
     }
 }
 
-/// What an operator did that passed on what another gave.
+/// The figures of an operator that passes on all rows of another.
 pub(super) fn passed_on(given: Actual) -> Actual {
     let worker = |one: WorkerActual| WorkerActual {
         worker: one.worker,

@@ -1,7 +1,7 @@
-//! What is expected of an operator: the one place where anybody asks.
+//! The estimates that a shown plan carries.
 //!
-//! Its rows are those that plans are chosen by (`execute::expected`); how wide they are the operators' own statistics
-//! say, or their columns' types tell.
+//! Row counts are those by which plans are chosen (`execute::expected`). Row widths come from the operators' own
+//! statistics, or else from their columns' types.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,33 +13,33 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 use super::super::expected::Expectations;
 
-/// What is expected of the operators of one plan.
+/// The estimates of the operators of one plan.
 #[derive(Default)]
 pub(super) struct Estimates {
     rows: Expectations,
     context: StatisticsContext,
-    /// Whether nobody wants to know.
+    /// Whether no estimates are wanted.
     is_idle: bool,
-    /// What was found, by the addresses of operators: the plan is there as long as this is.
+    /// The estimates found, by the addresses of operators: the plan lives longer than this struct.
     known: RefCell<HashMap<usize, Expected>>,
 }
 
-/// What is expected of one of them.
+/// The estimate of one operator.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Expected {
-    /// Rows that all its workers give.
+    /// Rows of all its workers together.
     pub(super) rows: f64,
-    /// Bytes of each.
+    /// Bytes per row.
     pub(super) row_bytes: f64,
 }
 
 impl Estimates {
-    /// None at all.
+    /// Gives no estimates: all are zero.
     pub(super) fn idle() -> Estimates {
         Estimates { is_idle: true, ..Estimates::default() }
     }
 
-    /// What `plan` is expected to give.
+    /// The estimate for `plan`.
     pub(super) fn of(&self, plan: &Arc<dyn ExecutionPlan>) -> Expected {
         if self.is_idle {
             return Expected::default();
@@ -67,7 +67,7 @@ impl Estimates {
     }
 }
 
-/// Rows that an operator has before it runs; `None` if nobody knows.
+/// The number of rows that an operator holds before it runs; `None` if it is not known exactly.
 pub(super) fn rows_there(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     let known = StatisticsContext::default().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
     match known.num_rows {

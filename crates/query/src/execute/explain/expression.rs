@@ -20,19 +20,19 @@ use crate::interpreter::value_text;
 use crate::plan_tree::{CompareOp, PlanColumn, PlanExpr};
 use crate::wrap::{Kernel, Operation};
 
-/// The text constants of a statement. Texts are compared by their sort keys, from which no text can be read: whose key
-/// it is, is found among these.
+/// The text constants of a statement. Texts are compared by their sort keys, from which the text cannot be recovered.
+/// The text of a key is found by trying these constants.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Texts {
     texts: Vec<String>,
 }
 
-/// The collations whose keys are tried.
+/// The collations whose sort keys are tried.
 const COLLATIONS: [Collation; 3] =
     [Collation::Latin1GeneralCiAs, Collation::Latin1GeneralCsAs, Collation::Latin1GeneralBin2];
 
 impl Texts {
-    /// Of these constants.
+    /// For these constants.
     pub(crate) fn new(texts: Vec<String>) -> Texts {
         Texts { texts }
     }
@@ -98,7 +98,7 @@ impl Mapper<'_> {
         self.compound(expr, columns)
     }
 
-    /// The same, where a constant is of this type: what executes it has no dates, but numbers.
+    /// Like [`Mapper::expression`], but a constant is shown as of `sql_type`: the executor represents dates by numbers.
     fn typed(&self, expr: &Arc<dyn PhysicalExpr>, columns: &[PlanColumn], sql_type: Option<SqlType>) -> PlanExpr {
         match (expr.downcast_ref::<Literal>().map(Literal::value), sql_type) {
             (Some(ScalarValue::Int64(Some(ticks))), Some(sql_type)) if sql_type.is_temporal() => {
@@ -108,7 +108,7 @@ impl Mapper<'_> {
         }
     }
 
-    /// Expressions of more than one kind of operand.
+    /// Expressions with several kinds of operands.
     fn compound(&self, expr: &Arc<dyn PhysicalExpr>, columns: &[PlanColumn]) -> PlanExpr {
         let below = |expr: &Arc<dyn PhysicalExpr>| self.expression(expr, columns);
         if let Some(list) = expr.downcast_ref::<InListExpr>() {
@@ -134,7 +134,7 @@ impl Mapper<'_> {
         let function = |name: &str, arguments: Vec<PlanExpr>| PlanExpr::Function { name: name.to_owned(), arguments };
         if let Some(subquery) = expr.downcast_ref::<ScalarSubqueryExpr>() {
             let known = self.subqueries.borrow();
-            // Its number is what it is told apart by; there is no other way to it.
+            // A subquery is identified by its index, and there is no other access to it.
             #[expect(deprecated)]
             let found = known.iter().find(|(index, _)| *index == subquery.index());
             return found
@@ -205,7 +205,7 @@ impl Mapper<'_> {
         PlanExpr::Unary { sign, operand: Box::new(arguments.remove(0)) }
     }
 
-    /// An aggregate over rows.
+    /// An aggregate over input rows.
     pub(super) fn aggregate_of(&self, expr: &AggregateFunctionExpr, columns: &[PlanColumn]) -> PlanExpr {
         let name = expr.fun().name().to_uppercase();
         let arguments = expr.expressions();
@@ -217,14 +217,14 @@ impl Mapper<'_> {
         PlanExpr::Aggregate { name, is_distinct: expr.is_distinct(), arguments }
     }
 
-    /// An aggregate over parts of it.
+    /// An aggregate that combines partial results.
     pub(super) fn whole_of(&self, name: &str, part: PlanColumn) -> PlanExpr {
-        // Counts of parts are added up.
+        // Partial counts are added up.
         let name = if name.starts_with("count") { "SUM".to_owned() } else { name.to_uppercase() };
         PlanExpr::Aggregate { name, is_distinct: false, arguments: vec![PlanExpr::Column(part)] }
     }
 
-    /// A constant of the executor.
+    /// A constant of DataFusion.
     fn constant(&self, value: &ScalarValue) -> PlanExpr {
         use ScalarValue as S;
         PlanExpr::Constant(match value {
@@ -243,12 +243,12 @@ impl Mapper<'_> {
         })
     }
 
-    /// The text that a sort key is of, or the key.
+    /// The text of a sort key, or the key's bytes if no constant has it.
     fn key_text(&self, key: &[u8]) -> String {
         self.texts.of_key(key).map_or_else(|| hex(key), quoted)
     }
 
-    /// What a seek compares a column with.
+    /// The value that a seek compares a column with.
     pub(super) fn comparand(&self, comparand: &Comparand, sql_type: SqlType) -> PlanExpr {
         PlanExpr::Constant(match comparand {
             Comparand::Compared(key) => self.key_text(key),
@@ -290,7 +290,7 @@ fn decimal(digits: i128, scale: i8) -> String {
     if part.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{part}") }
 }
 
-/// Conditions joined by one word, in one list.
+/// Conditions joined by one operator, nested ones flattened.
 fn joined(all: bool, operands: impl IntoIterator<Item = PlanExpr>) -> PlanExpr {
     let mut flat = Vec::new();
     for operand in operands {

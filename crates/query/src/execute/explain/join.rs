@@ -17,7 +17,7 @@ use super::super::trace::is_exchange;
 use super::{Mapped, Mapper, actual, column_at, joins, looks_up};
 use crate::plan_tree::{Actual, CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
 
-/// SQL Server's name of a kind of join.
+/// SQL Server's name for a kind of join.
 fn logical(join: JoinType) -> &'static str {
     match join {
         JoinType::Inner => "Inner Join",
@@ -31,7 +31,7 @@ fn logical(join: JoinType) -> &'static str {
     }
 }
 
-/// The same of a join whose sides are shown the other way round.
+/// Like [`logical`], for a join whose sides are shown swapped.
 fn turned(logical: &'static str) -> &'static str {
     match logical {
         "Left Outer Join" => "Right Outer Join",
@@ -135,10 +135,10 @@ impl Mapper<'_> {
         self.expression(filter.expression(), &columns)
     }
 
-    /// A join that looks its inner table up where that pays.
+    /// A join that seeks in its inner table if that is cheaper for the rows that come.
     fn index_join(&self, plan: &Arc<dyn ExecutionPlan>, join: &IndexJoinExec) -> Mapped {
         let shown = join.shown();
-        // What is expected of the join itself needs to know what comes from the outer side, which stands beside it.
+        // The join's estimate needs the outer side's, which is a sibling of the join: `estimates` learns it here.
         let expected = self.estimates.of(plan);
         let outer = self.map(shown.outer);
         let planned = self.join_over(shown.join, &outer);
@@ -154,7 +154,7 @@ impl Mapper<'_> {
         // The outer side is shown first, whichever side of the join it is.
         let is_turned = position(&hash) == Some(0);
         let Some(mut scanned) = inner_of(&mut hash) else { return Mapped { node: hash, columns } };
-        // All are looked up together.
+        // The seeks of all outer rows count as one execution.
         let mut sought = self.sought(&shown.sought, &outer, (expected.rows, 1.0));
         sought.estimate.row_bytes = scanned.estimate.row_bytes;
         let looked_up = ran.as_ref().map(|(_, looked_up)| *looked_up);
@@ -193,7 +193,7 @@ impl Mapper<'_> {
         Mapped { node, columns }
     }
 
-    /// A join by a seek for each row of the outer side.
+    /// A join that seeks once for each row of the outer side.
     fn row_loops(&self, plan: &Arc<dyn ExecutionPlan>, join: &RowLoopsExec) -> Mapped {
         let shown = join.shown();
         let (outer, inner) = (self.map(shown.outer), self.map(shown.inner));
@@ -236,7 +236,7 @@ impl Mapper<'_> {
         self.mapped(node, columns)
     }
 
-    /// A join by ranges: one side is sorted, and each row of the other seeks in it.
+    /// A range join: one side is sorted, and each row of the other searches it.
     fn range_join(&self, plan: &Arc<dyn ExecutionPlan>, shown: &ShownRanges<'_>) -> Mapped {
         let join = shown.join;
         let (build, probe) = (self.map(join.left()), self.map(join.right()));
@@ -272,7 +272,7 @@ impl Mapper<'_> {
         self.mapped(node, columns).projected(projection.as_deref())
     }
 
-    /// The join of a plan in which something stands for the outer side.
+    /// Maps a join whose plan contains a stand-in for the outer side.
     fn join_over(&self, plan: &Arc<dyn ExecutionPlan>, outer: &Mapped) -> Mapped {
         if stands_for_outer(plan) {
             let node = PlanNode::new("Generic", "Generic", outer_detail());
@@ -287,7 +287,7 @@ impl Mapper<'_> {
         }
     }
 
-    /// The seek of what the outer side has, begun so often.
+    /// The seek for the outer side's values, with its estimated rows and executions.
     fn sought(&self, shown: &Sought<'_>, outer: &Mapped, (rows, executions): (f64, f64)) -> PlanNode {
         let key = |(column, op, expr): (PlanColumn, Operator, _)| SeekKey {
             column,
@@ -313,7 +313,7 @@ impl Mapper<'_> {
     }
 }
 
-/// How a seek compares.
+/// The comparison of a seek.
 fn compared_by(op: Operator) -> CompareOp {
     match op {
         Operator::Gt => CompareOp::Greater,
@@ -324,23 +324,23 @@ fn compared_by(op: Operator) -> CompareOp {
     }
 }
 
-/// Whether something below a plan stands for the outer side.
+/// Whether a stand-in for the outer side is in a plan.
 fn has_outer(plan: &Arc<dyn ExecutionPlan>) -> bool {
     stands_for_outer(plan) || plan.children().into_iter().any(has_outer)
 }
 
-/// Stands for the outer side in the tree of a join.
+/// The detail of the stand-in for the outer side in the tree of a join.
 fn outer_detail() -> Detail {
     Detail::Generic("outer".to_owned())
 }
 
-/// Says of an operator and all below it that they did not run.
+/// Marks an operator and all below it as not run.
 fn did_not_run(node: &mut PlanNode) {
     node.actual = Some(actual::none_at_all());
     node.children.iter_mut().for_each(did_not_run);
 }
 
-/// Puts what an operator did into the one that stands for it, and so on below.
+/// Moves the figures of an operator that ran to the planned one that represents it, and so on for those below.
 fn did(planned: &mut PlanNode, ran: PlanNode) {
     planned.actual = ran.actual;
     planned.predicate = ran.predicate.or(planned.predicate.take());

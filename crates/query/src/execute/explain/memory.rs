@@ -1,4 +1,4 @@
-//! What a plan's operators will keep in memory, by the estimates.
+//! Estimates how much memory a plan's operators will keep.
 
 use std::sync::Arc;
 
@@ -13,34 +13,35 @@ use super::super::range_join::RangeJoinExec;
 use super::estimate::{Estimates, Expected};
 use crate::cardinality::RowWidth;
 
-/// What a row takes in a hash table beside itself, in bytes, about.
+/// About how many bytes a row takes in a hash table beside its own.
 const TABLE_BYTES: f64 = 40.0;
-/// The rows that a sort keeps are written out in order, which takes as much again.
+/// A sort writes the rows that it keeps to new batches in order, which takes as much again.
 const SORT_COPIES: f64 = 2.0;
-/// A join by ranges puts the rows that it keeps together and sorts what it compares of them.
+/// A range join concatenates the rows that it keeps and sorts the compared values.
 const RANGE_COPIES: f64 = 3.0;
-/// Those that can spill have a third of their statement's memory: the rest is for merging what was spilled.
+/// Operators that can spill get a third of their statement's memory: the rest is for merging what was spilled.
 const OF_ALL: f64 = 3.0;
 
-/// What the operators of a plan that keep rows would like to have.
+/// The memory that a plan's row-keeping operators would use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct MemoryWish {
-    /// How many there are.
+    /// The number of such operators.
     pub(crate) operators: usize,
-    /// How many of them sort.
+    /// How many of them are sorts.
     pub(crate) sorts: usize,
-    /// The most rows that one of them is expected to be given or to give.
+    /// The most rows that one of them is estimated to take or give.
     pub(crate) rows: u64,
-    /// Bytes that would be enough for all they keep.
+    /// Bytes that suffice for all rows that they keep.
     pub(crate) bytes: u64,
-    /// Bytes of the columns of fixed length of a row, and of its texts, where it is widest: keys that texts are
-    /// compared by are columns too.
+    /// The bytes of a row's fixed-length columns, and of its texts, at the widest point of the plan. Sort keys of texts
+    /// count as columns.
     pub(crate) row_bytes: (usize, usize),
-    /// Whether rows change hands: a batch of texts then holds the buffers of all batches that its rows come from.
+    /// Whether rows are exchanged between workers: a batch of texts then holds the buffers of all batches that its rows
+    /// come from.
     pub(crate) has_exchange: bool,
 }
 
-/// What the operators of `plan` would like to have.
+/// The memory that the operators of `plan` would use.
 pub(crate) fn memory_wish(plan: &Arc<dyn ExecutionPlan>) -> MemoryWish {
     let (mut wish, estimates) = (MemoryWish::default(), Estimates::default());
     add(plan, &estimates, &mut wish);
@@ -50,7 +51,7 @@ pub(crate) fn memory_wish(plan: &Arc<dyn ExecutionPlan>) -> MemoryWish {
     wish
 }
 
-/// Bytes of a text as the tables below have it, where it is longest.
+/// Bytes of one text value, the largest estimate of the tables below.
 fn text_bytes(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> usize {
     let inputs = plan.children();
     if !inputs.is_empty() {
@@ -60,7 +61,7 @@ fn text_bytes(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> usize {
     (estimates.of(plan).row_bytes as usize).saturating_sub(fixed).checked_div(texts).unwrap_or(0)
 }
 
-/// Bytes of a row's columns of fixed length and of its texts where it is widest, with texts of `text_bytes`.
+/// Bytes of a row's fixed-length columns and of its texts at the widest point, with texts of `text_bytes`.
 fn widest(plan: &Arc<dyn ExecutionPlan>, text_bytes: usize) -> (usize, usize) {
     let own = RowWidth::of(plan.schema().fields());
     let inputs = plan.children().into_iter().map(|input| widest(input, text_bytes));
@@ -81,7 +82,7 @@ fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates, wish: &mut MemoryWi
     plan.children().into_iter().for_each(|input| add(input, estimates, wish));
 }
 
-/// Bytes for what an operator keeps; `None` for one that keeps nothing to speak of.
+/// Bytes that an operator keeps; `None` for one that keeps almost nothing.
 fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> Option<f64> {
     let bytes = |of: &Arc<dyn ExecutionPlan>, more: f64| {
         let Expected { rows, row_bytes } = estimates.of(of);
@@ -94,7 +95,7 @@ fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> Option<f64> {
         return Some(bytes(join.left(), TABLE_BYTES) * OF_ALL / 2.0);
     }
     if let Some(grouping) = plan.downcast_ref::<AggregateExec>() {
-        // Different values are kept one by one, as groups are.
+        // Distinct values are kept one by one, as groups are.
         if grouping.aggr_expr().iter().any(|aggregate| aggregate.is_distinct()) {
             return Some(bytes(grouping.input(), TABLE_BYTES) * OF_ALL);
         }

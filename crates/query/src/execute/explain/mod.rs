@@ -1,12 +1,12 @@
-//! Which operator of the executor is which of SQL Server's: from a physical plan to what people are shown of it.
+//! Translates a physical plan to the plan that users see, with SQL Server's operators.
 //!
-//! A plan that has run brings what its operators counted. Operators that only pass rows on, rename columns or stop when
-//! a statement is cancelled are not shown; a condition right above a table belongs to the operator that reads it.
+//! A plan that has run carries its operators' counters. Operators that only pass rows on, rename columns or stop when a
+//! statement is cancelled are not shown. A condition directly above a table belongs to the operator that reads it.
 //!
-//! Columns are followed by their places from the tables up, since names in plans are the binder's own.
+//! Columns are followed by position from the tables upwards, since names in plans are the binder's own.
 //!
-//! Leaves to others: what was expected of an operator (`estimate`), what it will keep (`memory`), what it did
-//! (`actual`), joins (`join`), tables (`table`), expressions (`expression`), how it looks (`plan_tree`).
+//! Leaves to others: an operator's estimate (`estimate`), the memory that it will keep (`memory`), its counters
+//! (`actual`), joins (`join`), tables (`table`), expressions (`expression`), layout (`plan_tree`).
 
 mod actual;
 mod estimate;
@@ -60,13 +60,13 @@ pub(crate) use memory::{MemoryWish, memory_wish};
 pub(crate) use table::fills_new;
 pub use table::{changed_object, changes};
 
-/// A plan as people see it. `texts` are the statement's constants. `has_run`: whether what the operators counted is
-/// shown. `degree` are the workers that it runs on.
+/// The plan that users see. `texts` are the statement's constants. `has_run`: whether the operators' counters are
+/// shown. `degree` is the number of workers.
 pub(crate) fn explain(plan: &Arc<dyn ExecutionPlan>, texts: &Texts, has_run: bool, degree: usize) -> PlanNode {
     explain_with(plan, Estimates::default(), texts, has_run, degree)
 }
 
-/// The tree alone: the same operators, of which nothing is expected. For who wants their numbers.
+/// The tree of operators without estimates, for callers that only number the operators.
 pub(crate) fn outline(plan: &Arc<dyn ExecutionPlan>, degree: usize) -> PlanNode {
     explain_with(plan, Estimates::idle(), &Texts::default(), false, degree)
 }
@@ -84,7 +84,7 @@ fn explain_with(
     if degree > 1 { node } else { serial::on_one_worker(node) }
 }
 
-/// A number that tells plans apart by their operators, for who sees the same statement again and again.
+/// A number that tells plans apart by their operators, for callers that see the same statement repeatedly.
 pub(crate) fn shape(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     fn add(plan: &Arc<dyn ExecutionPlan>, hash: &mut Fnv) {
         hash.add(plan.name().as_bytes());
@@ -95,7 +95,7 @@ pub(crate) fn shape(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     }
     let mut hash = Fnv::default();
     add(plan, &mut hash);
-    // 0 is that of statements without a plan.
+    // 0 stands for statements without a plan.
     hash.value() | 1
 }
 
@@ -106,27 +106,27 @@ pub(crate) fn spilled_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     own as u64 + plan.children().into_iter().map(spilled_bytes).sum::<u64>()
 }
 
-/// Makes the tree of one plan.
+/// Builds the tree of one plan.
 struct Mapper<'t> {
     estimates: Estimates,
-    /// The number of the last made value.
+    /// The number of the last computed value.
     made: Cell<usize>,
     texts: &'t Texts,
     has_run: bool,
-    /// The subqueries whose values are known by now.
+    /// The subqueries whose values are known so far.
     subqueries: RefCell<Vec<(SubqueryIndex, PlanColumn)>>,
-    /// What joins tell scans that they want, by where each filter lies, and the names of their bitmaps.
+    /// The filters that joins push to scans, by address, with the names of their bitmaps.
     bitmaps: RefCell<Vec<(*const JoinFilter, PlanColumn)>>,
 }
 
-/// An operator, and what the columns of its output are.
+/// An operator, and the columns of its output.
 struct Mapped {
     node: PlanNode,
     columns: Vec<PlanColumn>,
 }
 
 impl Mapped {
-    /// The same rows with these of the columns.
+    /// The rows with only the columns of `projection`.
     fn projected(mut self, projection: Option<&[usize]>) -> Mapped {
         if let Some(places) = projection {
             self.columns = places.iter().map(|&at| column_at(&self.columns, at)).collect();
@@ -136,7 +136,7 @@ impl Mapped {
     }
 }
 
-/// The column at a place; a nameless one where there is none.
+/// The column at a position; a nameless one where there is none.
 fn column_at(columns: &[PlanColumn], at: usize) -> PlanColumn {
     columns.get(at).cloned().unwrap_or_else(|| PlanColumn::made(format!("Column{at}")))
 }
@@ -146,7 +146,7 @@ fn table_column(table: &Arc<TableName>, column: &TableColumn) -> PlanColumn {
     PlanColumn { table: Some(Arc::clone(table)), name: column.name.clone(), sql_type: Some(column.sql_type) }
 }
 
-/// The columns, each once.
+/// The columns without duplicates.
 fn distinct(columns: &[PlanColumn]) -> Vec<PlanColumn> {
     let mut once: Vec<PlanColumn> = Vec::with_capacity(columns.len());
     for column in columns {
@@ -162,13 +162,13 @@ fn is_parallel(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 impl Mapper<'_> {
-    /// A value that an operator makes.
+    /// A column for a value that an operator computes.
     fn new_column(&self) -> PlanColumn {
         self.made.set(self.made.get() + 1);
         PlanColumn::made(format!("Expr{}", self.made.get()))
     }
 
-    /// The same for what an expression gives.
+    /// A column for the value of an expression, with its type.
     fn column_for(&self, expr: &PlanExpr) -> PlanColumn {
         PlanColumn { sql_type: expr.sql_type(), ..self.new_column() }
     }
@@ -185,7 +185,7 @@ impl Mapper<'_> {
         column
     }
 
-    /// What joins want of rows whose columns these are.
+    /// The probes of join filters at an operator that reads `columns`.
     fn probes(&self, filters: &[LeafFilter], columns: &[PlanColumn]) -> Vec<PlanExpr> {
         let probe = |filter: &LeafFilter| PlanExpr::Function {
             name: "PROBE".to_owned(),
@@ -194,7 +194,7 @@ impl Mapper<'_> {
         filters.iter().map(probe).collect()
     }
 
-    /// An operator with what is known of any.
+    /// An operator with the properties that all operators have.
     fn node(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -236,7 +236,7 @@ impl Mapper<'_> {
         self.ordered(plan).or_else(|| self.leaf(plan)).unwrap_or_else(|| self.other(plan))
     }
 
-    /// What stands below an operator that only passes on.
+    /// The operator below one that only passes rows on.
     fn passes_on(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
         let only = || plan.children().first().map(|input| self.map(input));
         if plan.is::<CancelExec>()
@@ -251,7 +251,7 @@ impl Mapper<'_> {
         if plan.is::<InnerExec>() {
             return only();
         }
-        // Where rows are locked that a condition turns away, the condition is that of the operator below.
+        // `LockRowsExec` also locks rows that its condition rejects. The condition is shown at the operator below.
         let locks = plan.downcast_ref::<LockRowsExec>()?;
         let mut mapped = only()?;
         if let Some(condition) = locks.conditions() {
@@ -280,7 +280,7 @@ impl Mapper<'_> {
         Mapped { node, columns: input.columns }.projected(projection)
     }
 
-    /// Computed values make an operator, columns under other names do not.
+    /// Computed values need an operator of their own. Renamed columns do not.
     fn projection(&self, plan: &Arc<dyn ExecutionPlan>, projection: &ProjectionExec) -> Mapped {
         let input = self.map(projection.input());
         let mut defined: Vec<(PlanColumn, Option<PlanExpr>)> = Vec::new();
@@ -299,7 +299,7 @@ impl Mapper<'_> {
             });
         }
         if defined.is_empty() {
-            // What it computes stands for columns of its input: the form in which texts are sorted.
+            // A computed value represents a column of its input, namely the form in which texts are sorted.
             let mut node = input.node;
             if let (Some(actual), Some(own)) = (&mut node.actual, actual::of_metrics(plan).filter(|_| self.has_run)) {
                 actual::add_cpu(actual, &own);
@@ -328,7 +328,7 @@ impl Mapper<'_> {
             });
         }
         let mut columns = groups.clone();
-        // Of grouping sets a column says which set a row is of.
+        // With grouping sets, a column tells which set a row belongs to.
         let width = plan.schema().fields().len();
         if aggregate.group_expr().has_grouping_set() {
             columns.push(self.new_column());
@@ -352,7 +352,7 @@ impl Mapper<'_> {
             true => ("Stream Aggregate", Detail::StreamAggregate { groups }),
             false => ("Hash Match", Detail::HashAggregate { groups }),
         };
-        // A stream aggregate has one logical name.
+        // A stream aggregate has only one logical name.
         let logical = if is_in_order { "Aggregate" } else { logical };
         let node = self.node(plan, (physical, logical), detail, vec![input.node]);
         self.mapped(PlanNode { defined, ..node }, columns)
@@ -360,7 +360,7 @@ impl Mapper<'_> {
 
     fn exchange(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
         let (spread, merge) = (plan.downcast_ref::<RepartitionExec>(), plan.downcast_ref::<SortPreservingMergeExec>());
-        // What is mapped before it is known that it is wanted is mapped again and again in a deep plan.
+        // Checked before the input is mapped: otherwise a deep plan would be mapped again and again.
         if spread.is_none() && merge.is_none() && !plan.is::<CoalescePartitionsExec>() {
             return None;
         }
@@ -383,7 +383,7 @@ impl Mapper<'_> {
         let mut node = self.node(plan, ("Parallelism", logical), detail, vec![below]);
         node.is_parallel = true;
         if node.actual.as_ref().is_some_and(|actual| actual.workers.is_empty()) {
-            // The statement's own thread gathers, and counts nothing.
+            // The gathering runs on the statement's own thread, which counts nothing.
             node.actual = node.children[0].actual.as_ref().map(actual::gathered);
         }
         Some(self.mapped(node, columns))
@@ -408,7 +408,7 @@ impl Mapper<'_> {
             let given = input.node.actual.clone();
             let mut node = self.node(plan, ("Sort", logical), detail, vec![input.node]);
             if node.actual.is_none() && self.has_run {
-                // What is in order already it passes on.
+                // Input that is already in order is passed on.
                 node.actual = given.map(actual::passed_on);
             }
             return Some(self.mapped(node, input.columns));
@@ -437,7 +437,7 @@ impl Mapper<'_> {
             let column = self.new_column();
             let arguments = window.expressions();
             let arguments = arguments.iter().map(|argument| self.expression(argument, &input.columns)).collect();
-            // The binder's name of it: the function's with a number.
+            // The binder's name is the function's with a number.
             let name = window.name().trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_').to_owned();
             defined.push((column.clone(), Some(PlanExpr::Function { name, arguments })));
             columns.push(column);
@@ -461,7 +461,7 @@ impl Mapper<'_> {
             return None;
         };
         let columns = plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect();
-        // The rows of a view are there before its plan, and nobody counts them.
+        // The rows of a system view are computed before the plan runs, and are not counted.
         let is_function = matches!(detail, Detail::TableFunction);
         let constant = if let Detail::ConstantScan { rows } = detail { Some(rows) } else { None };
         let mut node = self.node(plan, names, detail, Vec::new());
@@ -475,7 +475,7 @@ impl Mapper<'_> {
         Some(self.mapped(node, columns))
     }
 
-    /// Unions, and what is the executor's own.
+    /// Unions, and DataFusion's own operators.
     fn other(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
         if let Some(subqueries) = plan.downcast_ref::<ScalarSubqueryExec>() {
             let mut children: Vec<PlanNode> = Vec::new();
@@ -498,7 +498,7 @@ impl Mapper<'_> {
         };
         let mut children: Vec<PlanNode> = inputs.into_iter().map(|input| input.node).collect();
         if let (true, Some(again)) = (plan.is::<RecursiveQueryExec>(), children.get_mut(1)) {
-            // Each round runs a copy of it, which counts for itself.
+            // Each round runs a copy of the plan, with counters of its own.
             forget_runs(again);
         }
         let is_union = plan.is::<UnionExec>() || plan.is::<InterleaveExec>() || plan.is::<RecursiveQueryExec>();
@@ -514,7 +514,7 @@ impl Mapper<'_> {
         self.mapped(node, columns)
     }
 
-    /// An expression as the column that it is, or under its text.
+    /// The column that an expression is, or else a column named by its text.
     fn column_of(&self, expr: &Arc<dyn PhysicalExpr>, columns: &[PlanColumn]) -> PlanColumn {
         match self.expression(expr, columns) {
             PlanExpr::Column(column) => column,
@@ -523,23 +523,23 @@ impl Mapper<'_> {
     }
 }
 
-/// Says of an operator and all below it that nobody knows what they did.
+/// Marks the counters of an operator and all below it as unknown.
 fn forget_runs(node: &mut PlanNode) {
     node.actual = None;
     node.children.iter_mut().for_each(forget_runs);
 }
 
-/// The operators that only this module has a use for, so that their imports stand in one place.
+/// Whether an operator reads a table.
 fn reads_table(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<ScanExec>() || plan.is::<SeekExec>() || plan.is::<AggregateScanExec>()
 }
 
-/// Whether an operator is a join that may look its inner table up.
+/// The index join that an operator is, if it is one.
 fn looks_up(plan: &Arc<dyn ExecutionPlan>) -> Option<&IndexJoinExec> {
     plan.downcast_ref::<IndexJoinExec>()
 }
 
-/// Whether an operator joins.
+/// Whether an operator is a join.
 fn joins(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<HashJoinExec>()
         || plan.is::<NestedLoopJoinExec>()

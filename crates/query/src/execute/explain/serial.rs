@@ -1,10 +1,11 @@
-//! A plan that runs on one worker: what gathers the rows of partitions hands none to another, and is not shown.
+//! Shows a plan that runs on one worker. An operator that gathers the rows of partitions exchanges nothing there, and
+//! is not shown.
 
 use hobt_access::scan::WorkerReads;
 
 use crate::plan_tree::{Actual, Detail, PlanNode, WorkerActual};
 
-/// The same plan as one worker runs it.
+/// The plan as one worker runs it.
 pub(super) fn on_one_worker(mut node: PlanNode) -> PlanNode {
     node.children = std::mem::take(&mut node.children).into_iter().map(on_one_worker).collect();
     if matches!(node.detail, Detail::Parallelism { .. })
@@ -17,7 +18,7 @@ pub(super) fn on_one_worker(mut node: PlanNode) -> PlanNode {
     node
 }
 
-/// What all partitions did, as the one worker's.
+/// The figures of all partitions, added up to those of one worker.
 fn together(actual: Actual) -> Actual {
     let workers = actual.workers.into_iter().reduce(|all, one| WorkerActual {
         worker: 0,
@@ -25,7 +26,7 @@ fn together(actual: Actual) -> Actual {
         rows_read: sum(all.rows_read, one.rows_read),
         rows_aggregated: sum(all.rows_aggregated, one.rows_aggregated),
         batches: sum(all.batches, one.batches),
-        // A partition of what begins once is no execution more.
+        // An operator that begins once counts one execution, however many partitions it has.
         executions: if one.executions > 1 {
             all.executions + one.executions
         } else {

@@ -20,7 +20,7 @@ use crate::plan_tree::{
 use crate::source::HeapTable;
 use crate::wrap::SqlAggregate;
 
-/// SQL Server's name of what leads from an entry of an index to a row of a heap.
+/// SQL Server's name for the reference from an index entry to a heap row.
 const ROW_PLACE: &str = "Bmk1000";
 
 /// A table's full name.
@@ -40,12 +40,12 @@ fn object_of(name: &Arc<TableName>, index: &Index) -> PlanObject {
     }
 }
 
-/// The table that a statement changes: where its rows are.
+/// The object that a statement changes: the table's base index, which holds its rows.
 pub fn changed_object(database: &DatabaseUse, table: &Table) -> PlanObject {
     object_of(&name_of(database, table), table.base_index())
 }
 
-/// The operator that changes `table` by the rows of `input`; `columns` are those that an `UPDATE` changes.
+/// The operator that changes `table` by the rows of `input`. `columns` are the columns that an `UPDATE` changes.
 pub fn changes(
     kind: &'static str,
     database: &DatabaseUse,
@@ -78,7 +78,7 @@ pub fn changes(
     node
 }
 
-/// The operator that puts the rows of `input` into a table that is not there yet.
+/// The operator that puts the rows of `input` into a table that does not exist yet.
 pub(crate) fn fills_new(table: TableName, input: PlanNode) -> PlanNode {
     let mut node = PlanNode::new("Table Insert", "Insert", Detail::Change { indexes: Vec::new() });
     node.object = Some(PlanObject { table: Arc::new(table), index: None, is_clustered: false });
@@ -126,7 +126,7 @@ impl Mapper<'_> {
         node.object = Some(object_of(&name, base));
         node.mark = Some(scan.mark().clone());
         node.estimate.table_rows = Some(table.expected_rows() as f64);
-        // Of a table that cannot be opened nothing is known.
+        // If a table cannot be opened, nothing is known of it.
         node.estimate.rows_read = table.rows_read_of(scan.partitions()).ok().map(|rows| rows.max(node.estimate.rows));
         node.estimate.pages = table.data_pages().unwrap_or(0.0) * read as f64 / all.max(1) as f64;
         node.actual = match self.has_run {
@@ -170,21 +170,21 @@ impl Mapper<'_> {
         fill(&mut node);
         node.children.iter_mut().for_each(fill);
         if let Some(lookup) = node.children.get_mut(1) {
-            // It begins once for each entry that led to it.
+            // The lookup runs once for each index entry.
             lookup.estimate.executions = rows.max(1.0);
             let worker = |worker: &mut WorkerActual| (worker.executions, worker.reads) = (worker.rows, None);
             lookup.actual.iter_mut().flat_map(|actual| actual.workers.iter_mut()).for_each(worker);
         }
         let name = name_of(table.database(), table.table());
         let columns = self.read_columns(&name, table, columns);
-        // They are asked in the index's leaves.
+        // Probes are tested in the index's leaves.
         let reads = if seek.path().covers { &mut node } else { &mut node.children[0] };
         reads.probes = self.probes(seek.filters(), &columns);
         self.mapped(node, columns)
     }
 
-    /// An index read by keys or in order. Where its entries lead to the rows, that is a join with them, as SQL Server
-    /// has it.
+    /// An index read by keys or in order. If its entries lead to the rows, it is shown as a join with them, as in SQL
+    /// Server.
     pub(super) fn index_read(
         &self,
         table: &HeapTable,
@@ -244,7 +244,7 @@ impl Mapper<'_> {
         join
     }
 
-    /// What conditions say of an index's first columns.
+    /// Seek keys from the conditions on an index's first columns.
     fn seek_keys(&self, table: &HeapTable, at: usize, predicates: &[ColumnPredicate]) -> Vec<SeekKey> {
         let definition = table.table();
         let name = name_of(table.database(), definition);
@@ -282,7 +282,7 @@ impl Mapper<'_> {
         keys
     }
 
-    /// Aggregates inside a scan: an aggregate, and the scan whose rows go no further.
+    /// Aggregates inside a scan: shown as an aggregate over the scan whose rows go no further.
     fn aggregate_scan(&self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateScanExec) -> Mapped {
         let scan = self.map(aggregate.scan());
         let mut below = scan.node;
@@ -326,7 +326,7 @@ impl Mapper<'_> {
             columns.into_iter().chain(std::iter::repeat_with(|| last.clone()).flatten()).take(width).collect();
         self.mapped(PlanNode { defined: made, ..node }, columns)
     }
-    /// What an aggregate in a scan is of; `None` for all rows.
+    /// The argument of an aggregate in a scan; `None` if it counts all rows.
     fn scan_argument(&self, scan: &ScanExec, computed: &ScanAggregate) -> Option<PlanExpr> {
         let name = name_of(scan.table().database(), scan.table().table());
         let column = |at: usize| {

@@ -1,5 +1,5 @@
-//! Joins that a hint forces into loops without an index to look up: each row is compared with each. And what has to be
-//! known of a plan before its sides are spread and its sorts are placed.
+//! Joins that a hint forces into nested loops without an index to seek in: each row is compared with each. Also notes
+//! properties of the plan that are lost once its sides are repartitioned and its sorts are placed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,8 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 
 use super::rule::{IndexJoinRule, JoinWay};
 
-/// Takes the hash table from joins that a hint forces into loops and that no index serves. It runs before the rows of a
-/// join's sides are spread, which loops want otherwise.
+/// Replaces hash joins by nested loops if a hint forces loops and no index serves the join. It runs before the rows of
+/// a join's sides are repartitioned, because loops need another partitioning.
 #[derive(Debug)]
 pub struct ForcedLoopRule {
     way: JoinWay,
@@ -29,7 +29,7 @@ pub struct ForcedLoopRule {
 }
 
 impl ForcedLoopRule {
-    /// The rule that goes before another for the same plan.
+    /// The rule that runs before `indexes` for the same plan.
     pub fn before(indexes: &IndexJoinRule) -> ForcedLoopRule {
         ForcedLoopRule { way: indexes.way, had_sorts: Arc::clone(&indexes.had_sorts) }
     }
@@ -42,7 +42,7 @@ impl PhysicalOptimizerRule for ForcedLoopRule {
         let indexes = IndexJoinRule::new(self.way);
         plan.transform_up(|node| {
             let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
-            // A further condition of `NOT IN` with NULLs is the executor's business.
+            // `NOT IN` with NULLs and a further condition is left to DataFusion.
             let is_known = !join.null_aware || join.filter().is_none();
             if !is_known || !indexes.forces_loops(join) || (!join.null_aware && indexes.has_candidate(join)?) {
                 return Ok(Transformed::no(node));
@@ -61,14 +61,14 @@ impl PhysicalOptimizerRule for ForcedLoopRule {
     }
 }
 
-/// The same join without a hash table.
+/// The join as nested loops.
 fn loops(join: &HashJoinExec) -> Result<NestedLoopJoinExec> {
     let projection = join.projection.as_ref().map(|projection| projection.to_vec());
     let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
     NestedLoopJoinExec::try_new(left, right, all_conditions(join)?, join.join_type(), projection)
 }
 
-/// All that a pair of rows fulfils that joins: the equations, and what there is beside them.
+/// All conditions that a joining pair of rows fulfils: the equations, and the join's filter.
 pub(super) fn all_conditions(join: &HashJoinExec) -> Result<Option<JoinFilter>> {
     let mut filter = Conditions::of(join);
     let operator = match join.null_equality() {
@@ -81,7 +81,7 @@ pub(super) fn all_conditions(join: &HashJoinExec) -> Result<Option<JoinFilter>> 
         let equal: Arc<dyn PhysicalExpr> = Arc::new(BinaryExpr::new(Arc::clone(&left), operator, Arc::clone(&right)));
         filter.and(match join.null_aware {
             false => equal,
-            // A row is in the way that may be equal, for all that is known.
+            // A row that may be equal, as far as is known, excludes the other.
             true => {
                 let unknown = [left, right].map(|side| Arc::new(IsNullExpr::new(side)) as Arc<dyn PhysicalExpr>);
                 unknown.into_iter().fold(equal, |any, one| Arc::new(BinaryExpr::new(any, Operator::Or, one)))
@@ -99,7 +99,7 @@ struct Conditions {
 }
 
 impl Conditions {
-    /// Those that a join has beside its equations.
+    /// The conditions of a join beside its equations.
     fn of(join: &HashJoinExec) -> Conditions {
         let Some(filter) = join.filter() else {
             return Conditions { columns: Vec::new(), fields: Vec::new(), all: None };
@@ -108,7 +108,7 @@ impl Conditions {
         Conditions { columns: filter.column_indices().to_vec(), fields, all: Some(Arc::clone(filter.expression())) }
     }
 
-    /// An expression over one side, over the columns of the conditions.
+    /// Rewrites an expression over one side to one over the columns of the conditions.
     fn expression(
         &mut self,
         expr: &Arc<dyn PhysicalExpr>,

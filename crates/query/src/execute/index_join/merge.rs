@@ -1,4 +1,4 @@
-//! Joins that a hint has merged: both sides come in the order of what is equal, by an index or a sort.
+//! Joins that a hint forces into merging: both sides come in the order of the joined columns, from an index or a sort.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use super::rule::IndexJoinRule;
 use crate::access_path::no_plan_for_hints;
 use crate::wrap::external;
 
-/// Takes the hash table from joins that a hint has merged. It runs before the rows of a join's sides are spread and
-/// sorted: what a merge needs of that is then added.
+/// Replaces hash joins by merge joins where a hint forces it. It runs before the rows of a join's sides are
+/// repartitioned and sorted: what a merge needs of that is added afterwards.
 #[derive(Debug)]
 pub struct ForcedMergeRule {
     indexes: IndexJoinRule,
 }
 
 impl ForcedMergeRule {
-    /// The rule that goes before another for the same plan.
+    /// The rule that runs before `indexes` for the same plan.
     pub fn before(indexes: &IndexJoinRule) -> ForcedMergeRule {
         ForcedMergeRule { indexes: IndexJoinRule::new(indexes.way) }
     }
@@ -39,7 +39,7 @@ impl PhysicalOptimizerRule for ForcedMergeRule {
             let Some(join) = node.downcast_ref::<HashJoinExec>().filter(|join| self.indexes.forces_merge(join)) else {
                 return Ok(Transformed::no(node));
             };
-            // `NOT IN` with NULLs looks at all rows of the other side at once.
+            // `NOT IN` with NULLs needs all rows of the other side at once.
             if join.null_aware {
                 let way_out = "Take MERGE JOIN away, or write NOT EXISTS in the place of NOT IN: NULLs on either side are compared \
                                with all rows of the other.";
@@ -59,9 +59,9 @@ impl PhysicalOptimizerRule for ForcedMergeRule {
     }
 }
 
-/// The same join by merging.
+/// The join as a merge join.
 fn merged(join: &HashJoinExec) -> Result<Arc<dyn ExecutionPlan>> {
-    // As indexes have it: rising, NULL first.
+    // The order of indexes: ascending, NULL first.
     let order = vec![SortOptions { descending: false, nulls_first: true }; join.on().len()];
     let (left, right) = (Arc::clone(join.left()), Arc::clone(join.right()));
     let (on, filter) = (join.on().to_vec(), join.filter().map(of_nullable));
@@ -77,7 +77,7 @@ fn merged(join: &HashJoinExec) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(Arc::new(ProjectionExec::try_new(columns, made)?))
 }
 
-/// The same condition over columns that may be NULL: a merge asks it for rows without a partner too.
+/// The condition over columns that may be NULL: a merge also evaluates it for rows without a partner.
 pub(in crate::execute) fn of_nullable(filter: &JoinFilter) -> JoinFilter {
     let fields = filter.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     let schema = Schema::new(fields.collect::<Vec<_>>());

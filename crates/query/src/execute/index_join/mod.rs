@@ -1,26 +1,26 @@
-//! Nested loops over an index: a join whose inner table is read only where the outer side's values are.
+//! Index joins: nested loops that read the inner table only where the outer side's values are.
 //!
 //! ```text
-//!   IndexJoinExec ─┬─ the outer side         read first, up to so many rows
+//!   IndexJoinExec ─┬─ the outer side         read first, up to a limit of rows
 //!                  └─ HashJoinExec           the join itself, with all its conditions
-//!                       ├─ OuterExec         stands for the outer side: shows what was read of it, and the rest
-//!                       └─ …                 projections, conditions, row locks, groups by what is joined
+//!                       ├─ OuterExec         stands for the outer side: gives the rows read of it, and the rest
+//!                       └─ …                 projections, conditions, row locks, groups by the joined columns
 //!                            └─ InnerExec    a scan of the inner table, or a seek of the ranges that were found
 //! ```
-//! How many rows the outer side has is known when they are there. If they are so few that looking each up costs less
-//! than the scan, their keys become ranges of the index, in order and without doubles, and the scan's place is taken by
-//! a seek that all workers share. Otherwise the rows that were read go in front of the rest, and the join runs as if
-//! nothing had happened. Either way the join above decides what joins, so that every kind of join, its further
-//! conditions, NULL and locks mean what they mean without an index.
+//! The outer side's rows are counted as they are read. If they are so few that a lookup of each costs less than the
+//! scan, their keys become ranges of the index, in order and without duplicates. The scan is then replaced by a seek
+//! that all workers share. Otherwise the rows already read are put before the rest, and the join runs as planned.
+//! Either way the join above decides which rows join. So every kind of join, its further conditions, NULL and locks
+//! mean what they mean without an index.
 //!
-//! A join that a hint forces into loops reads the outer side in portions, and makes the plan anew for each. Where the
-//! order of the inner rows is of use, there is one portion.
+//! A join that a hint forces into loops reads the outer side in portions, and makes a new plan for each. If the order
+//! of the inner rows is used, there is only one portion.
 //!
-//! Where statistics are as old as their last update, an estimate of few rows is believed, and the seeks come row by row
+//! If statistics are not maintained between updates, an estimate of few rows is believed, and the seeks run row by row
 //! (`row_loops.rs`).
 //!
-//! Leaves to others: which joins are made so (`rule.rs`), what of the inner side may be left out (`execute/trace.rs`),
-//! the ranges (`access_path::Lookup`).
+//! Leaves to others: which joins are made so (`rule.rs`), which rows of the inner table may be left out
+//! (`execute/trace.rs`), the ranges (`access_path::Lookup`).
 
 mod forced;
 mod merge;
@@ -74,7 +74,7 @@ use outer::{OuterRows, ReplayExec, read_outer};
 pub(super) use row_loops::RowLoopsExec;
 pub(crate) use row_loops::believes_few_rows;
 
-/// Rows of the outer side that a forced join looks up at once.
+/// Rows of the outer side that a forced join looks up together.
 const PORTION_ROWS: usize = 1 << 16;
 
 /// How a join's inner table is looked up.
@@ -82,62 +82,63 @@ const PORTION_ROWS: usize = 1 << 16;
 struct Inner {
     table: Arc<HeapTable>,
     lookup: Lookup,
-    /// What of the outer side's rows is looked up, in the order in which the lookup uses it: equations, then bounds.
+    /// The looked-up expressions over the outer side's rows, in the order in which the lookup uses them: equations,
+    /// then bounds.
     keys: Vec<Arc<dyn PhysicalExpr>>,
-    /// How the index's next column is compared with the last of them.
+    /// How the index's next column is compared with the last of `keys`.
     bounds: Vec<Operator>,
     nulls_are_equal: bool,
     /// The most rows of the outer side that are looked up.
     rows_max: usize,
-    /// What reading the inner table without them costs, in pages.
+    /// The cost of reading the inner table without lookups, in pages.
     pages: f64,
-    /// Whether it is looked up in any case.
+    /// Whether a lookup is done whatever it costs.
     is_forced: bool,
-    /// Whether each row of the outer side joins for itself, and nobody goes by the order of the inner ones, so that it
-    /// can be read in portions.
+    /// Whether the outer side can be read in portions: each of its rows joins independently, and the order of the inner
+    /// rows is not used.
     in_portions: bool,
     /// The most rows that each output partition gives.
     fetch: Option<usize>,
     marks: Marks,
 }
 
-/// Where the plan speaks of a join, and of what it seeks in its inner table.
+/// Where the plan shows a join and the seek in its inner table.
 #[derive(Clone, Default, Debug)]
 struct Marks {
     join: NodeMark,
     seek: NodeMark,
 }
 
-/// Joins by looking up, or by what is below it; see the module.
+/// Joins by lookups, or by the plan below it; see the module.
 #[derive(Debug)]
 pub(super) struct IndexJoinExec {
     outer: Arc<dyn ExecutionPlan>,
     join: Arc<dyn ExecutionPlan>,
     inner: Arc<Inner>,
-    /// The first portion, and how many output partitions have still to ask for it: nobody keeps it behind them. Made
-    /// when the first of them starts.
+    /// The first portion, and how many output partitions have still to take it, so that it is dropped after the last of
+    /// them. Made when the first partition starts.
     first: Mutex<Option<(Portion, usize)>>,
     made: Arc<FirstMade>,
 }
 
-/// What is kept where the plan is to be shown behind its run.
+/// Kept to show the plan after its run.
 #[derive(Debug, Default)]
 struct FirstMade {
-    /// The first plan that was made, and whether it looks up.
+    /// The first plan that was made, and whether it does lookups.
     plan: OnceLock<(Arc<dyn ExecutionPlan>, bool)>,
-    /// That of the loops, once there are some.
+    /// The profile of the loops, once there are any.
     loops: OnceLock<Arc<OperatorProfile>>,
-    /// Processor time of making plans: of finding where the rows lead.
+    /// Processor time of making plans, which includes the lookup of the ranges.
     making_ns: AtomicU64,
-    /// That of all plans in the output partitions' streams, their seeks included.
+    /// Processor time of all plans in the output partitions' streams, including their seeks.
     running_ns: AtomicU64,
 }
 
-/// What all plans took that were made for portions of the outer side's rows.
+/// Processor time of all plans that were made for portions of the outer side's rows.
 #[derive(Clone, Copy)]
 pub(super) struct PortionsCpu {
     pub(super) making: Duration,
-    /// With what is below the join.
+    /// Includes the operators below the join.
     pub(super) running: Duration,
 }
 
@@ -152,39 +153,39 @@ impl FirstMade {
     }
 }
 
-/// What there is to show of a join that looks up.
+/// What is shown of an index join.
 pub(super) struct Shown<'j> {
     pub(super) outer: &'j Arc<dyn ExecutionPlan>,
     pub(super) join: &'j Arc<dyn ExecutionPlan>,
-    /// What ran in the place of the join, and whether it looked up.
+    /// The plan that ran in place of the join, and whether it did lookups.
     pub(super) made: Option<(Arc<dyn ExecutionPlan>, bool)>,
-    /// What the loops of all portions have given.
+    /// The rows that the loops of all portions gave.
     pub(super) loops: Option<&'j Arc<OperatorProfile>>,
     pub(super) cpu: PortionsCpu,
     pub(super) sought: Sought<'j>,
     /// The most rows of the outer side that are looked up.
     pub(super) rows_max: usize,
     pub(super) is_forced: bool,
-    /// Where its plan speaks of it.
+    /// Where the plan shows the join.
     pub(super) mark: &'j NodeMark,
 }
 
-/// What there is to show of how an inner table is looked up.
+/// What is shown of a lookup in an inner table.
 pub(super) struct Sought<'j> {
     pub(super) table: &'j HeapTable,
-    /// The index's place in the table.
+    /// The index's position in the table.
     pub(super) index: usize,
     pub(super) covers: bool,
     /// The columns of the table that are read.
     pub(super) projection: Vec<usize>,
-    /// The table's columns that are looked up, with what of the outer side they are compared with, and how.
+    /// The table's columns that are looked up, with the operator and the expression over the outer side.
     pub(super) keys: Vec<(usize, Operator, &'j Arc<dyn PhysicalExpr>)>,
-    /// Where the plan speaks of it.
+    /// Where the plan shows the seek.
     pub(super) mark: &'j NodeMark,
 }
 
 impl Inner {
-    /// What there is to show of it, where these columns of the table are read.
+    /// What is shown of the lookup if these columns of the table are read.
     fn sought(&self, projection: Vec<usize>) -> Sought<'_> {
         let table = self.table.table();
         let index = self.lookup.index();
@@ -202,19 +203,19 @@ impl Inner {
     }
 }
 
-/// Whether a plan stands for the outer side of a join.
+/// Whether a plan is a stand-in for the outer side of a join.
 pub(super) fn stands_for_outer(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<OuterExec>() || plan.is::<ReplayExec>()
 }
 
-/// A plan for some rows of the outer side, and what comes behind it.
+/// A plan for some rows of the outer side, and the next portion.
 type Portion = Shared<BoxFuture<'static, std::result::Result<Made, Arc<DataFusionError>>>>;
 
 #[derive(Clone)]
 struct Made {
     plan: Arc<dyn ExecutionPlan>,
     next: Option<Portion>,
-    /// That of the loops, if they are.
+    /// The profile of the loops, if this plan does lookups.
     profile: Option<Arc<OperatorProfile>>,
 }
 
@@ -233,7 +234,7 @@ impl IndexJoinExec {
         IndexJoinExec::new(outer, join, Arc::clone(&self.inner))
     }
 
-    /// What there is to show of it.
+    /// What is shown of the join.
     pub(super) fn shown(&self) -> Shown<'_> {
         let inner = &self.inner;
         let mut projection = Vec::new();
@@ -258,7 +259,7 @@ impl IndexJoinExec {
         }
     }
 
-    /// Whether a node stands for its outer side.
+    /// Whether a node is the stand-in for this join's outer side.
     pub(super) fn is_outer(&self, node: &Arc<dyn ExecutionPlan>) -> bool {
         node.downcast_ref::<OuterExec>().is_some_and(|outer| outer.is_of(&self.inner))
     }
@@ -330,18 +331,18 @@ impl ExecutionPlan for IndexJoinExec {
     }
 }
 
-/// Where the rows of the outer side come from.
+/// The source of the outer side's rows.
 enum OuterStreams {
     Unstarted(Arc<dyn ExecutionPlan>),
     /// One for each partition; `None` where it has ended.
     Begun(Vec<Option<SendableRecordBatchStream>>),
 }
 
-/// What portions are made with.
+/// What portions are made from.
 struct Maker {
     join: Arc<dyn ExecutionPlan>,
     inner: Arc<Inner>,
-    /// That of the loops, once there are some.
+    /// The profile of the loops, once there are any.
     profile: Mutex<Option<Arc<OperatorProfile>>>,
     partitions: usize,
     context: Arc<TaskContext>,
@@ -351,7 +352,7 @@ struct Maker {
 /// Reads rows of the outer side and makes the plan for them.
 fn portion(maker: Arc<Maker>, streams: OuterStreams) -> Portion {
     let making = async move { maker.make(streams).await.map_err(Arc::new) };
-    // Not a task: what it makes is for those who ask for it, and it ends with them.
+    // Not a task: the future is polled only by the partitions that wait for it, and is dropped with them.
     making.boxed().shared()
 }
 
@@ -404,14 +405,15 @@ impl Maker {
         Ok(Made { plan, next, profile: Some(profile) })
     }
 
-    /// Keeps the first plan that is made, if somebody wants to see what became of it. Its rows stay with it.
+    /// Keeps the first plan that is made, if the statement keeps its plan to show it after the run. Its rows are kept
+    /// with it.
     fn keep(&self, plan: &Arc<dyn ExecutionPlan>, looks_up: bool) {
         if self.inner.table.run().keeps_plan() {
             self.made.plan.get_or_init(|| (Arc::clone(plan), looks_up));
         }
     }
 
-    /// The ranges that the rows lead to; `None` if a scan costs less.
+    /// The ranges for the rows read; `None` if a scan costs less.
     fn path(&self, read: &OuterRows) -> Result<Option<SeekPath>> {
         let inner = &self.inner;
         let mut prefixes = Vec::new();
@@ -426,7 +428,7 @@ impl Maker {
     }
 }
 
-/// The join over rows of the outer side, with a seek in the place of the inner table's scan if there is a `path`.
+/// The join over rows of the outer side. If there is a `path`, a seek replaces the inner table's scan.
 fn plan_of(
     join: &Arc<dyn ExecutionPlan>,
     inner: &Arc<Inner>,
@@ -438,7 +440,7 @@ fn plan_of(
             let replay: Arc<dyn ExecutionPlan> = Arc::new(ReplayExec::new(Arc::clone(&rows), outer.properties()));
             return Ok(Transformed::new(replay, true, TreeNodeRecursion::Jump));
         }
-        // Who locks rows, or waits for some, looks for such as come meanwhile where the others are read.
+        // An operator above that locks rows or waits for some looks for new rows by the same path.
         let is_above = || node.exists(|below| Ok(slot_of(below, inner).is_some()));
         if let (Some(locks), Some(path)) = (node.downcast_ref::<LockRowsExec>(), &path)
             && is_above()?
@@ -458,22 +460,22 @@ fn plan_of(
         Ok(Transformed::new(way, true, TreeNodeRecursion::Jump))
     });
     let filled = filled.data()?;
-    // What the operators share while they run is that of one run.
+    // The state that operators share while they run belongs to one run.
     if inner.is_forced { reset_plan_states(filled) } else { Ok(filled) }
 }
 
-/// Where the inner table of a join is read, if that is what a node is.
+/// The inner table's reader, if a node is that.
 fn slot_of<'n>(node: &'n Arc<dyn ExecutionPlan>, inner: &Arc<Inner>) -> Option<&'n InnerExec> {
     node.downcast_ref::<InnerExec>().filter(|slot| Arc::ptr_eq(&slot.inner, inner))
 }
 
-/// Stands where the inner table is read.
+/// Reads the inner table; replaced by a seek if the join does lookups.
 #[derive(Debug)]
 pub(super) struct InnerExec {
     scan: Arc<dyn ExecutionPlan>,
     inner: Arc<Inner>,
     projection: Vec<usize>,
-    /// Whether rows come in the order of the index, as the scan's do that is a seek of the same.
+    /// Whether rows come in the index's order: the scan is then itself a seek in this index.
     is_ordered: bool,
 }
 
@@ -483,7 +485,7 @@ impl InnerExec {
         InnerExec { scan, inner, projection, is_ordered: self.is_ordered }
     }
 
-    /// A seek that has the scan's place.
+    /// A seek in place of the scan.
     fn seek(&self, path: &Arc<SeekPath>) -> Result<Arc<dyn ExecutionPlan>> {
         let table = Arc::clone(&self.inner.table);
         let mark = &self.inner.marks.seek;
@@ -524,7 +526,7 @@ impl ExecutionPlan for InnerExec {
     }
 }
 
-/// Where an output partition is.
+/// The state of an output partition.
 enum State {
     Waits(Portion),
     Reads(SendableRecordBatchStream, Option<Portion>),

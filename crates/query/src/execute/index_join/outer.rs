@@ -1,4 +1,4 @@
-//! The outer side of a join that looks its inner table up: how its rows are read ahead, and shown again.
+//! The outer side of an index join: its rows are read ahead and given again.
 
 use std::fmt;
 use std::pin::pin;
@@ -22,7 +22,7 @@ use super::super::inputs::without_inputs;
 use super::Inner;
 use crate::wrap::external;
 
-/// Stands for the outer side in the plan of a join, until its rows are there.
+/// Stands for the outer side in the plan of a join until its rows have been read.
 #[derive(Debug)]
 pub(in crate::execute) struct OuterExec {
     inner: Arc<Inner>,
@@ -35,7 +35,7 @@ impl OuterExec {
         OuterExec { inner: Arc::clone(inner), properties: Arc::clone(outer.properties()) }
     }
 
-    /// Whether it stands in the join with `inner`.
+    /// Whether it is the stand-in of the join with `inner`.
     pub(super) fn is_of(&self, inner: &Arc<Inner>) -> bool {
         Arc::ptr_eq(&self.inner, inner)
     }
@@ -63,7 +63,7 @@ impl ExecutionPlan for OuterExec {
     }
 }
 
-/// Rows of an outer side by its partitions, and what is still to come.
+/// Rows read of an outer side, by its partitions, and the streams of the rows not yet read.
 pub(super) struct OuterRows {
     partitions: Vec<Vec<RecordBatch>>,
     rest: Mutex<Vec<Option<SendableRecordBatchStream>>>,
@@ -77,17 +77,17 @@ impl fmt::Debug for OuterRows {
 }
 
 impl OuterRows {
-    /// Whether nothing is to come.
+    /// Whether all rows have been read.
     pub(super) fn is_all(&self) -> bool {
         self.rest.lock().iter().all(Option::is_none)
     }
 
-    /// The rows that are there.
+    /// The rows that have been read.
     pub(super) fn batches(&self) -> impl Iterator<Item = &RecordBatch> {
         self.partitions.iter().flatten()
     }
 
-    /// These rows alone, and what is to come, if there is something.
+    /// These rows alone, and the streams of the rest if there is any.
     pub(super) fn split(self) -> (OuterRows, Option<Vec<Option<SendableRecordBatchStream>>>) {
         let is_all = self.is_all();
         let rest = self.rest.into_inner();
@@ -96,7 +96,7 @@ impl OuterRows {
     }
 }
 
-/// What those who read the partitions have in common.
+/// The state shared by the readers of the partitions.
 struct Progress {
     rows: AtomicUsize,
     rows_max: usize,
@@ -105,7 +105,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Counts a batch; all stop where there are too many rows, or no memory for them.
+    /// Counts a batch; stops all readers if there are too many rows or there is no memory for them.
     fn add(&self, batch: &RecordBatch) {
         let rows = self.rows.fetch_add(batch.num_rows(), Ordering::Relaxed) + batch.num_rows();
         let has_room = self.reservation.lock().try_grow(batch.get_array_memory_size()).is_ok();
@@ -115,14 +115,14 @@ impl Progress {
     }
 }
 
-/// What came of a partition, and the rest of it.
+/// The rows read of a partition, and the stream of its rest.
 type Read = (Vec<RecordBatch>, Option<SendableRecordBatchStream>);
 
-/// Reads all partitions at once, until they have ended or have more than `rows_max` rows together, or there is no
-/// memory for more.
+/// Reads all partitions concurrently until they have ended, or have more than `rows_max` rows together, or memory runs
+/// out.
 ///
 /// # Errors
-/// The first of the outer side's.
+/// The first error of the outer side.
 pub(super) async fn read_outer(
     streams: Vec<Option<SendableRecordBatchStream>>,
     rows_max: usize,
@@ -162,7 +162,7 @@ async fn read_partition(
         if *stopped.borrow() {
             return Ok((batches, Some(stream)));
         }
-        // The sender lives as long as the progress: what is waited for is that it says so.
+        // `progress` holds the sender, so it is not dropped here: this wait ends only when the flag is set.
         let next = match select(stream.next(), pin!(stopped.wait_for(|is_over| *is_over))).await {
             Either::Left((next, _)) => next,
             Either::Right(_) => return Ok((batches, Some(stream))),
@@ -174,7 +174,7 @@ async fn read_partition(
     }
 }
 
-/// Shows rows of an outer side that were read, and what comes behind them.
+/// Gives the rows of an outer side that were read, then the rest.
 #[derive(Debug)]
 pub(super) struct ReplayExec {
     rows: Arc<OuterRows>,
@@ -182,7 +182,7 @@ pub(super) struct ReplayExec {
 }
 
 impl ReplayExec {
-    /// The rows, in the place of what has these properties.
+    /// Gives the rows in place of a plan with these properties.
     pub(super) fn new(rows: Arc<OuterRows>, properties: &Arc<PlanProperties>) -> ReplayExec {
         ReplayExec { rows, properties: Arc::clone(properties) }
     }
@@ -210,7 +210,7 @@ impl ExecutionPlan for ReplayExec {
         let rest = rows.rest.lock()[partition].take();
         let batches = rows.partitions[partition].clone();
         let held = futures::stream::iter(batches.into_iter().map(move |batch| {
-            // The memory is given back when the last row of it has gone on.
+            // The memory is released when the last batch of it has been passed on.
             let _held = &rows;
             Ok(batch)
         }));

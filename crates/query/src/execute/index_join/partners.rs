@@ -1,25 +1,26 @@
-//! Which rows of an outer side are shown: with their partners, or by whether they have one.
+//! Which rows of an outer side are in the output: with their partners, or by whether they have one.
 
 use arrow::array::{BooleanArray, UInt32Array};
 use datafusion::common::{JoinSide, JoinType};
 
-/// What a join shows of the rows of its outer side.
+/// What a join outputs for the rows of its outer side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Shows {
-    /// Each with its partners.
+    /// Each row with its partners.
     Pairs,
-    /// Those without a partner as well.
+    /// Pairs, and rows without a partner too.
     All,
-    /// Those that have one, once.
+    /// Rows that have a partner, once.
     Partnered,
-    /// Those that have none.
+    /// Rows that have none.
     Alone,
-    /// All, and whether they have one.
+    /// All rows, and whether they have a partner.
     Marked,
 }
 
 impl Shows {
-    /// What a kind of join shows of the other side than `inner`; `None` if it shows rows of `inner` without partners.
+    /// What a kind of join outputs of the side opposite to `inner`; `None` if it outputs rows of `inner` without
+    /// partners.
     pub(super) fn of(join_type: JoinType, inner: JoinSide) -> Option<Shows> {
         let by_left = inner == JoinSide::Right;
         match join_type {
@@ -36,7 +37,7 @@ impl Shows {
         }
     }
 
-    /// The same of a join whose outer side is the left one.
+    /// The kind of join with this output whose outer side is the left one.
     pub(super) fn join_type(self) -> JoinType {
         match self {
             Shows::Pairs => JoinType::Inner,
@@ -47,13 +48,13 @@ impl Shows {
         }
     }
 
-    /// Whether a row's second partner is of no consequence.
+    /// Whether a row's second partner makes no difference.
     pub(super) fn needs_one(self) -> bool {
         matches!(self, Shows::Partnered | Shows::Alone | Shows::Marked)
     }
 }
 
-/// The rows of a batch of the outer side: which have had partners, and how many of them have been shown.
+/// The rows of a batch of the outer side: which have had partners, and how many have been output.
 pub(super) struct Partners {
     has: Vec<bool>,
     shown: usize,
@@ -61,11 +62,11 @@ pub(super) struct Partners {
 
 /// The next rows of the output.
 pub(super) struct Shown {
-    /// Their rows of the outer side.
+    /// Positions of the outer side's rows.
     pub(super) outer: UInt32Array,
-    /// Their rows of the inner one, NULL for none; `None` where these are those at hand, as they are.
+    /// Positions of the inner side's rows, NULL for none; `None` if these are the rows at hand, unchanged.
     pub(super) inner: Option<UInt32Array>,
-    /// Whether they have partners, where that is shown.
+    /// Whether the rows have partners, if that is output.
     pub(super) marks: BooleanArray,
 }
 
@@ -79,8 +80,8 @@ impl Partners {
         self.has.get(row).is_some_and(|has| *has)
     }
 
-    /// What is to be shown when the next partners have come, which belong to the rows `of`, rising, and those of the
-    /// first `complete` rows have all come.
+    /// The rows to output when the next partners have come. The partners belong to the outer rows `of`, in ascending
+    /// order. All partners of the first `complete` rows have come.
     pub(super) fn shown(&mut self, shows: Shows, of: &UInt32Array, complete: usize) -> Shown {
         of.values().iter().for_each(|row| self.has[*row as usize] = true);
         let none = BooleanArray::from(Vec::<bool>::new());
@@ -127,7 +128,7 @@ mod tests {
     /// Rows of the outer side, and of the inner one.
     type Rows = (Vec<u32>, Option<Vec<Option<u32>>>);
 
-    /// What comes of partners that come in two parts, row 2 having some in both.
+    /// The output for partners that come in two parts, where row 2 has partners in both.
     fn both(shows: Shows) -> Vec<Rows> {
         let mut partners = Partners::new(5);
         let parts = [(vec![1, 2], 2), (vec![2, 2, 4], 5)];

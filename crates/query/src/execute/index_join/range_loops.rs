@@ -1,11 +1,11 @@
-//! Joins without equations that look their inner table up: `ON b.x BETWEEN a.lo AND a.hi`, an index of `b` that begins
-//! with `x`.
+//! Joins without equations that look up their inner table: `ON b.x BETWEEN a.lo AND a.hi`, with an index of `b` that
+//! begins with `x`.
 //!
-//! For each row of the outer side a seek of its range ([`RowLoopsExec`]). That is done where a hint wants it, or where
-//! it is thought to cost less than to read all of the inner table and to sort a side of the join
-//! ([`RangeJoinExec`](super::super::range_join::RangeJoinExec)): the outer side has few rows, and both ends of its
-//! ranges are known. Where an estimate of few rows was wrong, each row more costs a seek, and no row is compared with
-//! all others.
+//! [`RowLoopsExec`] seeks the range of each outer row. It is used if a hint wants it, or if it is estimated to cost
+//! less than reading the whole inner table and sorting one side of the join
+//! ([`RangeJoinExec`](super::super::range_join::RangeJoinExec)): that is so if the outer side has few rows, and both
+//! ends of its ranges are known. If an estimate of few rows was wrong, each further row costs a seek, and no row is
+//! compared with all others.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ use super::{Inner, Marks, RowLoopsExec};
 use crate::access_path::{JoinedBound, JoinedBy, Lookup};
 use crate::wrap::external;
 
-/// What it costs to search a row's place among sorted ones, in pages that a scan reads one behind the other.
+/// The cost of searching a row's position among sorted ones, in pages of a sequential scan.
 const SEARCH_PAGES: f64 = 0.03;
-/// The part of a table that lies on one side of a value of which nothing is known, as SQL Server takes it.
+/// The part of a table above or below an unknown value, as SQL Server assumes it.
 const OPEN_PART: f64 = 0.3;
 
 /// A side of a join whose ranges can be looked up.
@@ -40,10 +40,10 @@ struct Ranged {
     side: JoinSide,
     leaf: Leaf,
     lookup: Lookup,
-    /// The bounds that the look-up uses, in its order.
+    /// The bounds that the lookup uses, in its order.
     bounds: Vec<Bound>,
     is_forced: bool,
-    /// What it costs less than the other ways, in pages.
+    /// How much less it costs than the other methods, in pages.
     saved: f64,
     pages: f64,
 }
@@ -108,8 +108,8 @@ impl IndexJoinRule {
     }
 }
 
-/// What seeks for `outer_rows` rows cost less than to read the inner table, of so many pages and rows, and to search
-/// each of its rows' place. Ranges with both ends are thought to lie side by side.
+/// How much less seeks for `outer_rows` rows cost than reading the inner table, of the given pages and rows, and
+/// searching the position of each of its rows. Ranges with both ends are assumed to be adjacent.
 fn saved(lookup: &Lookup, has_both_ends: bool, outer_rows: f64, (pages, rows): (f64, f64)) -> f64 {
     let part = if has_both_ends { 1.0 } else { OPEN_PART * outer_rows };
     pages + rows * SEARCH_PAGES - (lookup.pages_of(outer_rows, part * rows) + part * pages)
@@ -124,7 +124,7 @@ impl Ranged {
             (JoinSide::Left, _) => Arc::clone(join.right()),
             (_, Partitioning::RoundRobinBatch(_) | Partitioning::UnknownPartitioning(_)) => spread(join.left(), count)?,
             _ if count == 1 => spread(join.left(), 1)?,
-            // Somebody may go by which rows are in which partition.
+            // Operators above may rely on which rows are in which partition.
             _ => return Ok(None),
         };
         let inner = Inner {
@@ -147,7 +147,7 @@ impl Ranged {
     }
 }
 
-/// A side without what gathers its rows for a join.
+/// A side without the operator that gathers its rows for a join.
 fn ungathered(side: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let passes = side.fetch().is_none() && (side.is::<ProjectionExec>() || side.is::<FilterExec>());
     match side.children()[..] {
@@ -160,7 +160,7 @@ fn ungathered(side: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     }
 }
 
-/// The rows of a side that came to one stream, in as many as the other side has.
+/// A side that was gathered to one stream, repartitioned to `count`.
 fn spread(side: &Arc<dyn ExecutionPlan>, count: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let outer = ungathered(side)?;
     if outer.output_partitioning().partition_count() == count {
@@ -172,7 +172,7 @@ fn spread(side: &Arc<dyn ExecutionPlan>, count: usize) -> Result<Arc<dyn Executi
     Ok(Arc::new(RepartitionExec::try_new(outer, Partitioning::RoundRobinBatch(count))?))
 }
 
-/// What a join's condition says beside these bounds of one side.
+/// The parts of a join's condition that these bounds of one side do not cover.
 fn residual(join: &NestedLoopJoinExec, used: &[Bound], side: JoinSide) -> Result<Option<JoinFilter>> {
     let Some(filter) = join.filter() else { return Ok(None) };
     let schemas = (join.left().schema(), join.right().schema());

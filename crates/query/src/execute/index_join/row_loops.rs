@@ -1,19 +1,19 @@
-//! Nested loops as SQL Server has them: for each row of the outer side a seek in the inner table's index, one behind
-//! the other, in the order in which the rows come.
+//! Nested loops as in SQL Server: one seek in the inner table's index for each row of the outer side, in the order of
+//! the outer rows.
 //!
 //! ```text
 //!   RowLoopsExec ── the outer side        each row:  key → ranges of the index → rows of the table
-//!                                                    → what the inner side does with them, batch by batch
+//!                                                    → the inner side's operators, batch by batch
 //!                                                    → the join's conditions, over both sides
 //! ```
-//! Nothing of either side is held but a batch, and nothing is decided anew while it runs: a plan for the few rows that
-//! somebody expects, good where they are few and slow where they are many. That is why of joins with equations only an
-//! estimate of the old kind leads to it (`rule.rs`); where statistics are kept, they find out how many rows there are
-//! ([`IndexJoinExec`](super::IndexJoinExec)). Joins without equations, whose conditions bound what an index begins
-//! with, have no hash table to fall back upon (`range_loops.rs`).
+//! Only a batch of either side is held, and nothing is decided while it runs. The plan assumes few rows: it is good if
+//! the estimate is right and slow if there are many. So for joins with equations only an estimate from statistics that
+//! are not maintained leads to it (`rule.rs`). If statistics are maintained, the join counts the rows
+//! ([`IndexJoinExec`](super::IndexJoinExec)). Joins without equations, whose conditions bound the first column of an
+//! index, have no hash table as an alternative (`range_loops.rs`).
 //!
-//! Leaves to others: the ranges (`access_path::Lookup`), the seeks (`seek_exec::RowSeeks`), which outer rows are shown
-//! that have partners or have none (`partners.rs`).
+//! Leaves to others: the ranges (`access_path::Lookup`), the seeks (`seek_exec::RowSeeks`), which outer rows are in the
+//! output by whether they have partners (`partners.rs`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -55,21 +55,21 @@ use crate::cardinality::Relation;
 use crate::plan_tree::NodeMark;
 use crate::wrap::external;
 
-/// The most rows that loops are thought to begin with whose plan has one worker. Each costs a few microseconds, and
-/// waking another worker some hundred.
+/// The most rows that loops may be estimated to begin with if their plan has one worker. Each row costs a few
+/// microseconds, and waking another worker some hundred.
 const SERIAL_ROWS: f64 = 1000.0;
 
 /// What an inner side does with the rows of its table.
 #[derive(Debug)]
 enum Step {
-    /// Keeps those that fulfil a condition, and these of their columns if not all.
+    /// Keeps the rows that fulfil a condition, with only these of their columns if given.
     Filter(Arc<dyn PhysicalExpr>, Option<Vec<usize>>),
-    /// Makes others of their columns.
+    /// Computes other columns.
     Project(Vec<Arc<dyn PhysicalExpr>>, SchemaRef),
 }
 
 impl Step {
-    /// The steps of an inner side from its table up; `None` if it does something else.
+    /// The steps of an inner side from its table up; `None` if it does anything else.
     fn all(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<Step>> {
         if plan.is::<SeekExec>() {
             return Some(Vec::new());
@@ -94,7 +94,7 @@ impl Step {
         }
     }
 
-    /// What becomes of rows, and of the numbers of the outer rows that they belong to.
+    /// Applies the step to rows, and to the positions of the outer rows that they belong to.
     fn apply(&self, rows: RecordBatch, of: UInt32Array) -> Result<(RecordBatch, UInt32Array)> {
         match self {
             Step::Filter(predicate, projection) => {
@@ -116,7 +116,7 @@ impl Step {
     }
 }
 
-/// Of which rows a condition is true.
+/// For which rows a condition is true.
 fn mask(condition: &Arc<dyn PhysicalExpr>, rows: &RecordBatch) -> Result<BooleanArray> {
     Ok(condition.evaluate(rows)?.into_array(rows.num_rows())?.as_boolean().clone())
 }
@@ -126,7 +126,7 @@ fn kept_of(rows: &RecordBatch, of: &UInt32Array, kept: &BooleanArray) -> Result<
     Ok((filter_record_batch(rows, kept)?, of.as_primitive().clone()))
 }
 
-/// The join that loops take the place of.
+/// The join that loops replace.
 pub(super) struct Replaced<'j> {
     plan: &'j dyn ExecutionPlan,
     left: &'j Arc<dyn ExecutionPlan>,
@@ -134,7 +134,7 @@ pub(super) struct Replaced<'j> {
     join_type: JoinType,
     projection: Option<&'j [usize]>,
     conditions: Option<JoinFilter>,
-    /// What is asked of pairs beside what is looked up, to be shown.
+    /// The conditions on pairs that the lookup does not cover, for display.
     residual: Option<JoinFilter>,
 }
 
@@ -142,7 +142,7 @@ impl<'j> Replaced<'j> {
     /// A join with equations.
     ///
     /// # Errors
-    /// An expression that cannot be made over both sides.
+    /// An expression cannot be made over both sides.
     pub(super) fn hash(join: &'j HashJoinExec) -> Result<Replaced<'j>> {
         Ok(Replaced {
             plan: join,
@@ -155,7 +155,7 @@ impl<'j> Replaced<'j> {
         })
     }
 
-    /// A join without, of whose condition `residual` is not looked up.
+    /// A join without equations. `residual` is the part of its condition that is not looked up.
     pub(super) fn loops(join: &'j NestedLoopJoinExec, residual: Option<JoinFilter>) -> Replaced<'j> {
         Replaced {
             plan: join,
@@ -169,16 +169,16 @@ impl<'j> Replaced<'j> {
     }
 }
 
-/// What the loops do, whatever their outer side is.
+/// The operator's parts that do not depend on its outer side.
 #[derive(Debug)]
 struct Loops {
     inner: Arc<Inner>,
     shows: Shows,
-    /// Which of the join's sides the inner one is.
+    /// The side of the join that is the inner one.
     inner_side: JoinSide,
-    /// The inner side without what spreads its rows, over `seek`.
+    /// The inner side without exchanges, over `seek`.
     inner_plan: Arc<dyn ExecutionPlan>,
-    /// The seek of each row; its own ranges are none.
+    /// The template for the seek of each row; it has no ranges of its own.
     seek: Arc<SeekExec>,
     steps: Vec<Step>,
     conditions: Option<JoinFilter>,
@@ -189,7 +189,7 @@ struct Loops {
     expected: Relation,
 }
 
-/// What an operator and its seeks have done.
+/// Counters of an operator and of its seeks.
 #[derive(Debug)]
 struct Profiles {
     join: Arc<OperatorProfile>,
@@ -205,28 +205,28 @@ pub(in crate::execute) struct RowLoopsExec {
     profiles: OnceLock<Arc<Profiles>>,
 }
 
-/// What there is to show of loops.
+/// What is shown of loops.
 pub(in crate::execute) struct ShownLoops<'j> {
     pub(in crate::execute) outer: &'j Arc<dyn ExecutionPlan>,
-    /// What is done with the rows of a seek.
+    /// The operators over the rows of a seek.
     pub(in crate::execute) inner: &'j Arc<dyn ExecutionPlan>,
     pub(in crate::execute) inner_side: JoinSide,
-    /// The kind of join, its outer side being the left one.
+    /// The kind of join, with its outer side as the left one.
     pub(in crate::execute) join_type: JoinType,
     /// Where the output's columns come from.
     pub(in crate::execute) columns: &'j [ColumnIndex],
     pub(in crate::execute) sought: Sought<'j>,
-    /// What is asked of pairs beside.
+    /// The conditions on pairs that the lookup does not cover.
     pub(in crate::execute) residual: Option<&'j JoinFilter>,
-    /// What the join, and its seeks, have done.
+    /// Counters of the join, and of its seeks.
     pub(in crate::execute) profiles: Option<(&'j Arc<OperatorProfile>, &'j Arc<OperatorProfile>)>,
-    /// Where its plan speaks of it.
+    /// Where the plan shows it.
     pub(in crate::execute) mark: &'j NodeMark,
 }
 
 impl RowLoopsExec {
-    /// `join` by loops over `outer`, whose inner side reads its table by `leaf`; `None` if that side does more with its
-    /// rows than to choose among them and to compute with them, or the join shows inner rows that have no partner.
+    /// `join` by loops over `outer`, whose inner side reads its table by `leaf`. `None` if that side does more with its
+    /// rows than filter and compute, or if the join outputs inner rows without a partner.
     ///
     /// # Errors
     /// A plan cannot be made over another input.
@@ -265,7 +265,7 @@ impl RowLoopsExec {
         Ok(Some(RowLoopsExec { outer, loops, properties, profiles }))
     }
 
-    /// The same with another plan of its inner side, that differs in what its seek leaves out.
+    /// Replaces the plan of its inner side by one that differs only in what its seek leaves out.
     ///
     /// # Errors
     /// It differs in more.
@@ -296,12 +296,12 @@ impl RowLoopsExec {
         RowLoopsExec { outer, loops, properties, profiles: OnceLock::new() }
     }
 
-    /// What is expected of its rows.
+    /// The estimate of its output.
     pub(in crate::execute) fn expected(&self) -> &Relation {
         &self.loops.expected
     }
 
-    /// What there is to show of it.
+    /// What is shown of it.
     pub(in crate::execute) fn shown(&self) -> ShownLoops<'_> {
         ShownLoops {
             outer: &self.outer,
@@ -317,8 +317,8 @@ impl RowLoopsExec {
     }
 }
 
-/// Whether a plan is of loops alone that begin with so few rows, as somebody thinks, that it is not worth more than one
-/// worker.
+/// Whether a plan consists of loops that are estimated to begin with so few rows that more than one worker does not
+/// pay.
 pub(crate) fn believes_few_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     fn has_loops(plan: &Arc<dyn ExecutionPlan>) -> bool {
         plan.is::<RowLoopsExec>() || plan.children().into_iter().any(has_loops)
@@ -333,13 +333,14 @@ pub(crate) fn believes_few_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     has_loops(plan) && is_small(plan)
 }
 
-/// Whether conditions lead to what is read of a table: to ranges of an index, or to some of its partitions.
+/// Whether conditions select what is read of a table: ranges of an index, or some of its partitions.
 fn is_chosen(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let is_part = |scan: &ScanExec| scan.partitions().len() < scan.table().table().base_index().partitions.len();
     plan.is::<SeekExec>() || plan.downcast_ref::<ScanExec>().is_some_and(is_part)
 }
 
-/// What is promised of the rows of loops: their order is the outer side's. `None` if somebody may go by more than that.
+/// The properties of the loops' output: its order is the outer side's. `None` if operators above may rely on more than
+/// that.
 fn properties_of(
     join: &Replaced<'_>,
     outer: &Arc<dyn ExecutionPlan>,
@@ -347,7 +348,7 @@ fn properties_of(
 ) -> Option<Arc<PlanProperties>> {
     let promised = join.plan.properties();
     if inner_side == JoinSide::Left && Arc::ptr_eq(outer, join.right) {
-        // Both kinds of joins keep the partitions of their right side, and a hash join its order, as well.
+        // Nested loops and hash joins, too, keep the partitions of their right side, and a hash join its order.
         return Some(Arc::clone(promised));
     }
     let (count, own) = (outer.output_partitioning().partition_count(), promised.output_partitioning());
@@ -356,7 +357,7 @@ fn properties_of(
         Partitioning::Hash(..) => return None,
         _ => Partitioning::UnknownPartitioning(count),
     };
-    // What is equal, and what has one value, stays so in any order: sorts above rely on it.
+    // Equal columns and constants stay so in any order, and sorts above rely on them.
     let mut no_order = EquivalenceProperties::new(join.plan.schema());
     no_order.add_equivalence_group(promised.equivalence_properties().eq_group().clone()).ok()?;
     let properties = PlanProperties::new(no_order, partitioning, EmissionType::Incremental, Boundedness::Bounded);
@@ -371,7 +372,7 @@ fn seek_below(plan: &Arc<dyn ExecutionPlan>) -> Option<SeekExec> {
     }
 }
 
-/// An inner side over a seek in the place of its `leaf`, without what only spreads rows; `None` if there is no leaf.
+/// An inner side over a seek in place of its `leaf`, without exchanges; `None` if there is no leaf.
 fn over_seek(
     plan: &Arc<dyn ExecutionPlan>,
     leaf: &Arc<dyn ExecutionPlan>,
@@ -411,7 +412,7 @@ impl ExecutionPlan for RowLoopsExec {
         vec![true]
     }
 
-    /// What the seeks leave out for joins above is of one run.
+    /// The filters that the seeks apply for joins above belong to one run.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let inner = reset_plan_states(Arc::clone(&self.loops.inner_plan))?;
         Ok(Arc::new(self.with_inner(inner)?))
@@ -468,32 +469,32 @@ impl ExecutionPlan for RowLoopsExec {
     }
 }
 
-/// Rows of the outer side, and how far the loop is.
+/// Rows of the outer side, and the loop's position in them.
 struct OuterBatch {
     batch: RecordBatch,
-    /// What is looked up of each row.
+    /// The looked-up values of each row.
     keys: Vec<ArrayRef>,
     next: usize,
     partners: Partners,
 }
 
 impl OuterBatch {
-    /// The row whose ranges are read: the one before the next.
+    /// The row whose ranges are being read: the one before the next.
     fn row(&self) -> usize {
         self.next.saturating_sub(1)
     }
 }
 
-/// What one worker has done so far.
+/// Counters of one worker.
 struct Progress {
     profiles: Arc<Profiles>,
     /// Its time in the join, and in the seeks.
     join_clock: WorkerClock,
     seek_clock: WorkerClock,
     partition: usize,
-    /// Rows of the outer side, each with a seek.
+    /// Rows of the outer side; each took a seek.
     sought: u64,
-    /// Rows that the inner side has given, and the join.
+    /// Rows that the inner side gave, and the join.
     found: u64,
     joined: u64,
 }
@@ -522,9 +523,9 @@ struct RowLoopsStream {
     outer: SendableRecordBatchStream,
     rows: Option<OuterBatch>,
     seeks: RowSeeks,
-    /// The row's ranges that are still to be read, behind the one that is.
+    /// The row's ranges still to be read, after the current one.
     ranges: VecDeque<KeyRange>,
-    /// To which row of the outer batch each row belongs that the seeks have brought.
+    /// The outer batch's row for each row that the seeks have read.
     of: Vec<u32>,
     progress: Progress,
     /// How many rows are still wanted.
@@ -533,8 +534,8 @@ struct RowLoopsStream {
 }
 
 impl RowLoopsStream {
-    /// Goes on in the loop until the seeks have brought enough rows for a batch, or the outer rows are through; whether
-    /// they are.
+    /// Continues the loop until the seeks have read enough rows for a batch, or the outer rows are done. Returns
+    /// whether they are done.
     fn seek(&mut self, of: &mut OuterBatch) -> Result<bool> {
         loop {
             let is_over = self.seeks.read(self.rows_max)?;
@@ -561,8 +562,8 @@ impl RowLoopsStream {
         }
     }
 
-    /// Joins the rows that the seeks have brought with those of the outer side to which they belong, the last of which
-    /// is through or goes on.
+    /// Joins the rows that the seeks have read with their rows of the outer side. If `is_through`, the outer batch is
+    /// complete; otherwise the seek of the last of these rows continues.
     fn joined(&mut self, outer: &mut OuterBatch, is_through: bool) -> Result<RecordBatch> {
         let loops = Arc::clone(&self.loops);
         let of = UInt32Array::from(std::mem::take(&mut self.of));
@@ -596,7 +597,7 @@ impl RowLoopsStream {
         Ok(joined)
     }
 
-    /// The next rows of the outer batch at hand; `None` where there are none left, or none is wanted.
+    /// The next output rows of the current outer batch; `None` if none are left, or none are wanted.
     fn next_joined(&mut self) -> Result<Option<RecordBatch>> {
         while let Some(mut of) = self.rows.take() {
             self.progress.seek_clock.begin();

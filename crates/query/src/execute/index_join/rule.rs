@@ -1,13 +1,14 @@
-//! Which joins look their inner table up.
+//! Which joins look up their inner table.
 //!
-//! A hash join of equal values does, if rows of one side that have no partner are not shown, that side's rows come from
-//! a table with an index that begins with the columns that are joined, and looking up costs less than reading the table
-//! for at least one row of the other side. Whether it does for the rows that are there is known when they are (see the
-//! module's page). Hints decide it beforehand: `LOOP` and `FORCESEEK` for it, `HASH` and `FORCESCAN` against it.
+//! A hash join does so if three conditions hold. Rows of one side that have no partner are not in the output. That
+//! side's rows come from a table with an index that begins with the joined columns. A lookup of at least one row of the
+//! other side costs less than reading the table. Whether it does for the rows that really come is known when they have
+//! been read (see the module's page). Hints decide it beforehand: `LOOP` and `FORCESEEK` for it, `HASH` and `FORCESCAN`
+//! against it.
 //!
-//! Where the outer side's statistics are not kept (`HOBT_STATISTICS_MAINTENANCE = OFF`), the estimate decides it
-//! beforehand, too: a join of which no more rows are expected than looking up pays for is made of nested loops that
-//! believe it ([`RowLoopsExec`]).
+//! If the outer side's statistics are not maintained (`HOBT_STATISTICS_MAINTENANCE = OFF`), the estimate decides it
+//! beforehand, too. If no more rows are expected than lookups pay for, the join becomes nested loops that believe the
+//! estimate ([`RowLoopsExec`]).
 //!
 //! Leaves to others: joins without equations (`range_loops.rs`).
 
@@ -41,29 +42,29 @@ use crate::access_path::{JoinedBy, JoinedColumn, Lookup, no_seek};
 use crate::source::HeapTable;
 use crate::wrap::external;
 
-/// The most rows of an outer side that are held to be looked up, unless a hint wants it.
+/// The most rows of an outer side that are held for lookups, unless a hint forces them.
 const ROWS_MAX: usize = 1 << 16;
 
-/// How a hint has sources joined.
+/// How a hint wants sources joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum JoinWay {
     /// No hint.
     #[default]
     Free,
-    /// `LOOP`: by looking up.
+    /// `LOOP`: by lookups.
     Loop,
-    /// `HASH`: by no index.
+    /// `HASH`: without an index.
     Hash,
-    /// `MERGE`: both sides in the order of what is equal.
+    /// `MERGE`: with both sides in the order of the joined columns.
     Merge,
 }
 
-/// Makes joins look their inner table up.
+/// Makes joins look up their inner table.
 #[derive(Debug, Default)]
 pub struct IndexJoinRule {
-    /// What `OPTION` says of all joins.
+    /// The hint of `OPTION`, for all joins.
     pub way: JoinWay,
-    /// Whether the plan had sorts: some may be gone because rows come in their order.
+    /// Whether the plan had sorts: some may have been removed because rows come in their order.
     pub(super) had_sorts: Arc<AtomicBool>,
 }
 
@@ -83,8 +84,7 @@ impl PhysicalOptimizerRule for IndexJoinRule {
     }
 }
 
-/// A seek of wide ranges that all workers read, in the place of one that a single worker reads and spreads among the
-/// others.
+/// A seek of wide ranges that all workers read, instead of one that a single worker reads and spreads among the others.
 fn spread_seek(plan: &Arc<dyn ExecutionPlan>, is_order_used: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(exchange) = plan.downcast_ref::<RepartitionExec>().filter(|_| !is_order_used) else { return Ok(None) };
     let Partitioning::RoundRobinBatch(workers) = exchange.partitioning() else { return Ok(None) };
@@ -93,7 +93,7 @@ fn spread_seek(plan: &Arc<dyn ExecutionPlan>, is_order_used: bool) -> Result<Opt
     Ok(spread.map(|seek| Arc::new(seek) as Arc<dyn ExecutionPlan>))
 }
 
-/// 8622 where `FORCESEEK` has come to nothing.
+/// 8622 if `FORCESEEK` could not be followed.
 fn check_forced_seeks(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     plan.apply(|node| {
         if let Some(slot) = node.downcast_ref::<InnerExec>()
@@ -113,20 +113,20 @@ fn check_forced_seeks(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
 struct Candidate {
     side: JoinSide,
     leaf: Leaf,
-    /// The equations that are traced to the table, by their places in the join's list, with the columns.
+    /// The equations that are traced to the table: their positions in the join's list, and the columns.
     joined: Vec<(usize, JoinedColumn)>,
     lookup: Lookup,
     pages: f64,
     is_forced: bool,
     in_portions: bool,
     rows_max: usize,
-    /// Rows of the other side, as far as they can be estimated.
+    /// The estimated rows of the other side.
     outer_rows: usize,
 }
 
 impl Candidate {
-    /// Whether rows of the other side are looked up one by one, because few are expected and nobody has said how many
-    /// came since the statistics were updated.
+    /// Whether rows of the other side are looked up one by one, because few are expected and the statistics do not tell
+    /// how many were added since their last update.
     fn believes_estimate(&self, join: &HashJoinExec) -> bool {
         Shows::of(*join.join_type(), self.side).is_some()
             && !self.is_forced
@@ -136,7 +136,7 @@ impl Candidate {
     }
 }
 
-/// Whether a plan reads a table whose statistics are as old as their last update.
+/// Whether a plan reads a table whose statistics are not maintained between updates.
 fn has_old_statistics(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let table = || {
         let scanned = plan.downcast_ref::<ScanExec>().map(ScanExec::table);
@@ -147,12 +147,12 @@ fn has_old_statistics(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 impl IndexJoinRule {
-    /// The rule for a plan that [`ForcedLoopRule`](super::ForcedLoopRule) sees before.
+    /// The rule for a plan to which [`ForcedLoopRule`](super::ForcedLoopRule) was applied before.
     pub fn new(way: JoinWay) -> IndexJoinRule {
         IndexJoinRule { way, had_sorts: Arc::default() }
     }
 
-    /// The plan with joins that look up; `is_order_used` where somebody may go by the order of its rows.
+    /// The plan with index joins. `is_order_used`: operators above may rely on the order of its rows.
     fn rewritten(&self, plan: Arc<dyn ExecutionPlan>, is_order_used: bool) -> Result<Arc<dyn ExecutionPlan>> {
         let (keeps, wants) = (plan.maintains_input_order(), plan.required_input_ordering());
         let mut children = Vec::with_capacity(keeps.len());
@@ -176,7 +176,7 @@ impl IndexJoinRule {
     }
 
     fn indexed(&self, join: &HashJoinExec, is_order_used: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        // What has no partner for a NULL depends on whether there are rows at all.
+        // With NULLs, `NOT IN` depends on whether the other side has rows at all.
         if join.null_aware || matches!(self.way, JoinWay::Hash | JoinWay::Merge) {
             return Ok(None);
         }
@@ -230,7 +230,7 @@ impl IndexJoinRule {
         let Some(lookup) = lookup.filter(|lookup| !goes_by_order || is_order_of(&leaf, lookup)) else {
             return Ok(None);
         };
-        // Each portion begins at the front of the order.
+        // Each portion would start again at the front of the order.
         let in_portions = is_row_by_row(*join.join_type(), side) && !goes_by_order;
         let pages = pages_of(&leaf)?;
         let is_scan = leaf.plan.is::<ScanExec>();
@@ -258,7 +258,7 @@ fn other(side: JoinSide) -> JoinSide {
     if side == JoinSide::Left { JoinSide::Right } else { JoinSide::Left }
 }
 
-/// Whether rows of a side that have no partner are of no consequence.
+/// Whether rows of a side that have no partner make no difference to the output.
 fn is_matched_alone(join_type: JoinType, side: JoinSide) -> bool {
     match join_type {
         JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => true,
@@ -268,7 +268,7 @@ fn is_matched_alone(join_type: JoinType, side: JoinSide) -> bool {
     }
 }
 
-/// Whether each row of the other side than `inner` brings its rows of the join whatever the others are.
+/// Whether each row of the side opposite to `inner` gives its output rows independently of the other rows.
 fn is_row_by_row(join_type: JoinType, inner: JoinSide) -> bool {
     match join_type {
         JoinType::LeftSemi => inner == JoinSide::Right,
@@ -277,14 +277,15 @@ fn is_row_by_row(join_type: JoinType, inner: JoinSide) -> bool {
     }
 }
 
-/// Whether somebody goes by an order of the rows of `leaf`.
+/// Whether operators above rely on an order of the rows of `leaf`.
 pub(super) fn is_order_of_use(leaf: &Leaf, is_order_used: bool) -> bool {
     let has_order = |seek: &SeekExec| !seek.properties().equivalence_properties().oeq_class().is_empty();
     leaf.plan.downcast_ref::<SeekExec>().is_some_and(has_order)
         && (leaf.is_order_used || (is_order_used && !leaf.is_sorted))
 }
 
-/// Whether a seek by `lookup` gives rows as `leaf` does, which is a seek: in the order of one index, tree by tree.
+/// Whether a seek by `lookup` gives rows in the order of `leaf`, which is a seek: in the order of one index, tree by
+/// tree.
 fn is_order_of(leaf: &Leaf, lookup: &Lookup) -> bool {
     leaf.plan.downcast_ref::<SeekExec>().is_some_and(|seek| {
         let parts = seek.properties().output_partitioning().partition_count();
@@ -299,7 +300,7 @@ fn table_of(side: &Arc<dyn ExecutionPlan>) -> Option<Leaf> {
     trace(side, (0..schema.fields().len()).map(column).collect()).map(|(leaf, _)| leaf)
 }
 
-/// What reading a table as it is read costs, in pages.
+/// The cost of reading a table as `leaf` does, in pages.
 pub(super) fn pages_of(leaf: &Leaf) -> Result<f64> {
     if let Some(seek) = leaf.plan.downcast_ref::<SeekExec>() {
         return Ok(seek.path().pages);
@@ -309,7 +310,7 @@ pub(super) fn pages_of(leaf: &Leaf) -> Result<f64> {
     Ok(partitions.iter().map(|&partition| leaf.table.expected(&stores[partition]).data_pages as f64).sum())
 }
 
-/// The outer side without what spreads its rows for the join.
+/// The outer side without the exchanges that spread its rows for the join.
 pub(super) fn outer_of(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     match side.children().first() {
         Some(below) if is_exchange(side) => outer_of(below),
@@ -317,7 +318,7 @@ pub(super) fn outer_of(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> 
     }
 }
 
-/// How many rows a plan has for certain, but for what changes meanwhile.
+/// The exact number of rows of a plan, except for concurrent changes, if it is known.
 fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         let is_all = scan.partitions().len() == scan.table().table().base_index().partitions.len();
@@ -327,7 +328,7 @@ fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if is_passed { known_rows(plan.children().first()?) } else { None }
 }
 
-/// The join, looked up.
+/// The join, by lookups.
 fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn ExecutionPlan>> {
     let is_believed = candidate.believes_estimate(join);
     let Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, .. } = candidate;

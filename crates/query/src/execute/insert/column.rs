@@ -1,4 +1,4 @@
-//! A column of a batch on its way into pages: checked, padded, narrowed to its physical form.
+//! Prepares a column of a batch for pages: checks, pads, and narrows it to its physical form.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ enum Values {
     Fixed(Vec<u8>),
     /// The array's own values.
     Views,
-    /// Padded values: bytes and where each ends.
+    /// Padded values: the bytes, and the end of each value.
     Padded { bytes: Vec<u8>, ends: Vec<usize> },
 }
 
@@ -116,7 +116,7 @@ fn text_length(sql_type: SqlType, text: &str) -> usize {
     if sql_type.is_national() { text.encode_utf16().count() } else { text.chars().count() }
 }
 
-/// Without trailing spaces when only they are too many, which T-SQL cuts in silence; an error for more.
+/// The text without excess trailing spaces, which T-SQL cuts silently; an error if other characters are in excess.
 fn fit<'a>(target: &WriteTarget, definition: &TableColumn, text: &'a str) -> Result<&'a str, SqlError> {
     let limit = limit_of(definition.sql_type);
     if text.len() <= limit || text_length(definition.sql_type, text) <= limit {

@@ -1,4 +1,4 @@
-//! Many rows at once: through bulk loaders, into an index that is built of them, or in the order of one.
+//! Inserts many rows: through bulk loaders, by building an index from them, or in the order of an index.
 //!
 //! Loaders work in parallel where the statement may (`SELECT INTO`, `WITH (TABLOCK)`): each worker pulls its own
 //! partition of the plan and has a loader for each partition of the table, so workers share nothing until the loaded
@@ -40,10 +40,10 @@ use super::{WriteTarget, column, insert_one_by_one};
 use crate::binder::column_order;
 use crate::wrap::sql_error_of;
 
-/// A statement without `TABLOCK` that brings at most so many rows puts them into the heap's last page.
+/// A statement without `TABLOCK` puts at most this many rows into the heap's last page.
 const FEW_ROWS: usize = 1000;
 
-/// Runs `plan`, which `insert_plan` has given, and writes its rows. With `parallel` every worker writes; without, one
+/// Runs `plan`, made by `insert_plan`, and writes its rows. With `parallel` every worker writes. Without it only one
 /// does, and few rows go into the heap's last page. Returns the number of rows.
 ///
 /// # Errors
@@ -85,8 +85,8 @@ pub fn insert_select(
     publish(run, target, loaded)
 }
 
-/// The plan of an `INSERT` as [`insert_select`] wants it: its rows in the order of the table's first index, or gathered
-/// unless `parallel`.
+/// Prepares the plan of an `INSERT` for [`insert_select`]: rows come in the order of the table's first index, or, for a
+/// heap, gathered unless `parallel`.
 ///
 /// # Errors
 /// The order cannot be planned.
@@ -120,7 +120,7 @@ pub(crate) fn insert_plan(
     Ok(Arc::new(SortExec::new(order, rows)))
 }
 
-/// Whether a plan may read a table, as far as one can tell.
+/// Whether a plan may read a table, as far as can be told.
 fn may_read(plan: &Arc<dyn ExecutionPlan>, table: ObjectId) -> bool {
     let inputs = plan.children();
     if plan.is::<IndexJoinExec>() || plan.is::<RowLoopsExec>() {
@@ -135,11 +135,11 @@ fn may_read(plan: &Arc<dyn ExecutionPlan>, table: ObjectId) -> bool {
     }
 }
 
-/// Writes a plan's rows, which come in the order of the first of the table's indexes, on the statement's thread. Where
-/// the plan may read the table, their sort has taken all rows in before the first is written, so that it does not meet
-/// them. With
-/// `may_build` an empty clustered index without others beside it is built from them, which its log says in few words;
-/// not where its key has computed columns, whose values are not there yet when the rows are sorted.
+/// Writes a plan's rows, which come in the order of the first of the table's indexes, on the statement's thread. If the
+/// plan may read the table, its sort takes all rows before the first is written, so that the plan does not meet them.
+/// With `may_build` a clustered index that is empty and the table's only index is built from the rows, which needs
+/// little log. It is not built if its key has computed columns, whose values are not there yet when the rows are
+/// sorted.
 fn insert_sorted(
     run: &Arc<StatementRun>,
     pool: &WorkerPool,
@@ -192,8 +192,8 @@ pub fn insert_batches(
     publish(run, target, vec![writer.finish()?])
 }
 
-/// Writes batches that are all there, whose columns are the table's in order and type: a few rows one at a time, more
-/// through bulk loaders. Returns their number.
+/// Writes batches that are in memory, whose columns are the table's in order and type: a few rows one at a time, more
+/// through bulk loaders. Returns the number of rows.
 ///
 /// # Errors
 /// As [`insert_rows`](super::insert_rows).
@@ -205,7 +205,7 @@ pub fn insert_held(run: &Arc<StatementRun>, target: &WriteTarget, batches: &[Rec
     }
 }
 
-/// Makes loaded runs part of the table, after the files are safe on disk.
+/// Makes loaded runs part of the table after the files have been synced to disk.
 fn publish(run: &StatementRun, target: &WriteTarget, written: Vec<Written>) -> Result<u64, SqlError> {
     let mut by_partition: Vec<Vec<LoadedRuns>> = target.heaps().iter().map(|_| Vec::new()).collect();
     let mut rows = 0;
@@ -235,12 +235,12 @@ fn publish(run: &StatementRun, target: &WriteTarget, written: Vec<Written>) -> R
     Ok(rows)
 }
 
-/// What one worker wrote.
+/// The output of one worker.
 #[derive(Default)]
 struct Written {
-    /// Rows that are in the heap already.
+    /// Rows that are already in the heap.
     few_rows: u64,
-    /// What the loaded rows are like.
+    /// The loaded rows' changes to statistics.
     changes: Option<RowChanges>,
     /// Runs to publish, by partition.
     loaded: Vec<(usize, LoadedRuns)>,
@@ -265,12 +265,13 @@ impl Job {
         if self.few {
             let (held, ended) = hold_few(&mut stream).await?;
             if ended {
-                // What a scan in it still loads must not be waited for by the insert itself.
+                // The insert must not wait for a page that a scan in the stream is still loading.
                 drop(stream);
                 return self.insert_few(partition, &held);
             }
             if !self.target.may_load(&self.run) {
-                // All of them first: the query may read the table, and would meet what is inserted.
+                // All rows are read before any is written: the query may read the table, and would meet the inserted
+                // rows.
                 let mut all = HeldBatches::new(&self.run, &self.target);
                 held.into_iter().try_for_each(|batch| all.keep(batch))?;
                 while let Some(batch) = stream.next().await {
@@ -294,7 +295,7 @@ impl Job {
         Ok(Written { few_rows, ..Written::default() })
     }
 
-    /// Writes rows by `write`, and notes what that took.
+    /// Writes rows by `write`, and adds its processor time to the statement's figures.
     fn writing<T>(&self, worker: usize, rows: usize, write: impl FnOnce() -> T) -> T {
         let before = processor::thread_cpu_time();
         let written = write();
@@ -304,7 +305,7 @@ impl Job {
     }
 }
 
-/// Takes batches until there are more than a few rows; tells whether the stream ended before.
+/// Takes batches until there are more than a few rows. Returns whether the stream ended before that.
 async fn hold_few(stream: &mut SendableRecordBatchStream) -> Result<(Vec<RecordBatch>, bool), SqlError> {
     let mut held = Vec::new();
     let mut rows = 0;

@@ -1,7 +1,7 @@
-//! Rows whose order nobody is told, so that a sort above takes all of them in before it gives one out.
+//! Hides the order of rows, so that a sort above takes all of them before it gives one.
 //!
-//! A sort by what is constant, or sorted already, passes rows on as they come. An `INSERT` that reads the table which
-//! it fills would meet its own rows then, and never end.
+//! A sort by a constant, or of rows that are already sorted, passes rows on as they come. An `INSERT` that reads the
+//! table that it fills would then meet its own rows and never end.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use datafusion::physical_plan::{
 
 use crate::execute::inputs::{about_as_many_rows, with_inputs, without_expressions};
 
-/// Passes the rows of its input's one partition on.
+/// Passes on the rows of its input's one partition.
 #[derive(Debug)]
 pub(in crate::execute) struct UnorderedExec {
     input: Arc<dyn ExecutionPlan>,

@@ -1,26 +1,26 @@
-//! Keys of rows as 64-bit numbers, and the set of those of many rows.
+//! Keys of rows as 64-bit numbers, and sets of them.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int16Type, Int32Type, Int64Type, UInt8Type};
 use hobt_access::scan::{KeySet, key_of_bytes};
 
-/// The most keys that the workers of a build side keep together; of more only the bounds are known.
+/// The most keys that the workers of a build side keep together. Of more, only the bounds are kept.
 pub(super) const KEYS_MAX: usize = 4 << 20;
 
-/// Whether values of a type that are equal have one number.
+/// Whether equal values of a type have equal numbers.
 pub(super) fn has_number(data_type: &DataType) -> bool {
     is_number(data_type)
         || matches!(data_type, DataType::Utf8View | DataType::BinaryView)
         || *data_type == DataType::FixedSizeBinary(16)
 }
 
-/// Whether the numbers are the values themselves, of a decimal its lower half.
+/// Whether the numbers are the values themselves; for a decimal, its lower half.
 pub(super) fn is_number(data_type: &DataType) -> bool {
     use DataType as D;
     matches!(data_type, D::UInt8 | D::Int16 | D::Int32 | D::Int64 | D::Date32 | D::Decimal128(..))
 }
 
-/// The number that is the only value of an array, if it is one.
+/// The number that is the only value of an array, if it has exactly one.
 pub(crate) fn number_of(array: &ArrayRef) -> Option<i64> {
     let mut number = None;
     if is_number(array.data_type()) && array.len() == 1 {
@@ -35,10 +35,10 @@ pub(super) struct Collected {
     keys: Vec<i64>,
     low: i64,
     high: i64,
-    /// Whether `keys` is all of them; otherwise it is empty.
+    /// Whether `keys` has all of them; otherwise it is empty.
     is_whole: bool,
     pub(super) has_null: bool,
-    /// Whether numbers are in the order of the values.
+    /// Whether the numbers have the order of the values.
     pub(super) is_ordered: bool,
 }
 
@@ -49,7 +49,7 @@ impl Default for Collected {
 }
 
 impl Collected {
-    /// Adds the keys of a batch. `false` for a type that has none.
+    /// Adds the keys of a batch. `false` for a type that has no keys.
     pub(super) fn add_array(&mut self, array: &ArrayRef) -> bool {
         self.has_null |= array.null_count() > 0;
         self.is_ordered &= is_number(array.data_type());
@@ -64,18 +64,18 @@ impl Collected {
         })
     }
 
-    /// How many keys it keeps.
+    /// How many keys are kept.
     pub(super) fn kept(&self) -> usize {
         self.keys.len()
     }
 
-    /// Keeps the bounds alone.
+    /// Keeps only the bounds.
     pub(super) fn forget_keys(&mut self) {
         self.is_whole = false;
         self.keys = Vec::new();
     }
 
-    /// Adds those of other rows.
+    /// Adds the keys of other rows.
     pub(super) fn add(&mut self, other: Collected) {
         (self.low, self.high) = (self.low.min(other.low), self.high.max(other.high));
         self.has_null |= other.has_null;
@@ -87,14 +87,14 @@ impl Collected {
         }
     }
 
-    /// The set of them.
+    /// The set of the keys.
     pub(super) fn into_set(self) -> KeySet {
         if self.is_whole { KeySet::of(&self.keys) } else { KeySet::between(self.low, self.high) }
     }
 }
 
-/// Shows the key of each row, `None` for NULL, and whether it is all of the value. `false`, and nothing is shown, for a
-/// type that has none.
+/// Calls `show` with each row's key, `None` for NULL, and whether the key is the whole value. Returns `false` without a
+/// call for a type that has no keys.
 pub(super) fn for_each_key(array: &ArrayRef, mut show: impl FnMut(usize, Option<(i64, bool)>)) -> bool {
     match array.data_type() {
         DataType::UInt8 => numbers::<UInt8Type>(array, |value| (i64::from(value), true), show),
@@ -103,7 +103,7 @@ pub(super) fn for_each_key(array: &ArrayRef, mut show: impl FnMut(usize, Option<
         DataType::Int64 => numbers::<Int64Type>(array, |value| (value, true), show),
         DataType::Date32 => numbers::<Date32Type>(array, |value| (i64::from(value), true), show),
         DataType::Decimal128(..) => {
-            // The lower half, as the page's reader takes it.
+            // The lower half, as the page reader takes it too.
             numbers::<Decimal128Type>(array, |value| (value as i64, i64::try_from(value).is_ok()), show);
         }
         DataType::Utf8View => {

@@ -1,5 +1,5 @@
-//! The filter of a join: what the build side's keys say of the other side's rows, told to the scan of these before it
-//! reads a row.
+//! Join filters: the keys of a join's build side are given to the scan of its probe side, so that the scan leaves out
+//! rows without a partner.
 //!
 //! ```text
 //!   HashJoinExec  on dim.id = fact.dim
@@ -8,17 +8,17 @@
 //!     … operators that leave rows out or pass them on
 //!       ScanExec: fact      leaves out partitions, pages and rows whose dim is not in the set
 //! ```
-//! A hash join reads its build side to the end before it asks the other side for the first row, so the set is there
-//! when the scan begins. Nobody waits for it: a scan that has begun before (its rows were wanted to be looked up) goes
-//! by it from the page on at which it is there, and a build side that somebody stops reading never makes one. The join
-//! compares all the same: a set may let rows pass, and never keeps one back that has a partner.
+//! A hash join reads its whole build side before it asks the probe side for the first row, so the set is ready when the
+//! scan begins. The scan does not wait for it. A scan that began earlier (its rows are read ahead for lookups) uses the
+//! set from the page on at which it is ready. A build side that is not read to its end never makes a set. The join
+//! still compares all rows: a set may let rows without a partner pass, but never drops a row that has one.
 //!
 //! - `keys.rs`: keys as numbers, and the set of them.
-//! - `tap.rs`: the operator that notes them.
-//! - `push.rs`: how far down the other side a filter goes.
+//! - `tap.rs`: the operator that collects the keys.
+//! - `push.rs`: how far down the probe side a filter goes.
 //! - `rule.rs`: which joins have one.
-//! - `sieve.rs`: what a scan does with it.
-//! - `trial.rs`: whether it is worth asking.
+//! - `sieve.rs`: how a scan applies filters.
+//! - `trial.rs`: whether a filter is worth testing.
 //!
 //! Why not the filters of DataFusion: `docs/design/0028-join-filters.md`.
 
@@ -48,34 +48,34 @@ pub(super) use tap::KeyTapExec;
 /// The keys of one side of an equation of a join.
 #[derive(Debug)]
 pub(super) struct JoinFilter {
-    /// What the keys are, for who looks at the plan.
+    /// What is compared, for display in the plan.
     name: String,
     /// The type of both sides.
     key_type: DataType,
     nulls_are_equal: bool,
     gathered: Mutex<Gathered>,
     ready: OnceLock<ReadyFilter>,
-    /// Whether the build side has run more than once, and nobody knows whose the keys are.
+    /// Whether the build side has run more than once, so that it is not known which run the keys belong to.
     is_void: AtomicBool,
 }
 
-/// What has come of the build side so far.
+/// The keys of the build side so far.
 #[derive(Debug, Default)]
 struct Gathered {
     all: Collected,
-    /// Partitions that have begun, and that have ended.
+    /// Partitions that have begun, and the number of those that have ended.
     begun: Vec<usize>,
     ended: usize,
     reservations: Vec<MemoryReservation>,
 }
 
-/// A filter whose keys are all there.
+/// A filter whose keys are complete.
 #[derive(Debug)]
 pub(super) struct ReadyFilter {
     keys: Arc<KeySet>,
-    /// Whether numbers are in the order of the values.
+    /// Whether the numbers have the order of the values.
     is_ordered: bool,
-    /// Whether a row without a key has partners.
+    /// Whether a row with a NULL key has partners.
     keeps_null: bool,
     _reservation: Option<MemoryReservation>,
 }
@@ -92,12 +92,12 @@ impl JoinFilter {
         }
     }
 
-    /// The keys, once they are all there.
+    /// The keys, once they are complete.
     fn ready(&self) -> Option<&ReadyFilter> {
         self.ready.get().filter(|_| !self.is_void.load(Ordering::Relaxed))
     }
 
-    /// A partition of the build side begins.
+    /// Notes that a partition of the build side begins.
     fn begin(&self, partition: usize) {
         let mut gathered = self.gathered.lock();
         if gathered.begun.contains(&partition) {
@@ -106,7 +106,7 @@ impl JoinFilter {
         gathered.begun.push(partition);
     }
 
-    /// One of `partitions` has ended, with these keys.
+    /// Notes that one of `partitions` has ended, with these keys.
     fn end(&self, partitions: usize, collected: Collected, reservation: MemoryReservation) {
         let mut gathered = self.gathered.lock();
         gathered.all.add(collected);
@@ -120,41 +120,41 @@ impl JoinFilter {
         let (is_ordered, has_null) = (all.is_ordered, all.has_null);
         let keys = Arc::new(all.into_set());
         if let Some(reservation) = &mut reservation {
-            // A part of what the keys took that it is made of.
+            // The set was made from the keys and is smaller than what they reserved.
             reservation.resize(keys.bytes());
         }
         let keeps_null = self.nulls_are_equal && has_null;
         let ready = ReadyFilter { keys, is_ordered, keeps_null, _reservation: reservation };
-        // Void if it has one already.
+        // If it is already set, the build side has run twice and the filter is void.
         let _is_first = self.ready.set(ready);
     }
 }
 
-/// A filter at a scan.
+/// A filter at the scan that applies it.
 #[derive(Clone, Debug)]
 pub(super) struct LeafFilter {
     pub(super) filter: Arc<JoinFilter>,
     /// The column that is compared.
     pub(super) column: JoinedColumn,
-    /// What is compared, over the columns that the scan gives.
+    /// The compared expression, over the columns that the scan gives.
     pub(super) key: Arc<dyn PhysicalExpr>,
 }
 
 impl LeafFilter {
-    /// How it is shown in a plan.
+    /// Its name in a plan.
     pub(super) fn name(&self) -> &str {
         &self.filter.name
     }
 }
 
-/// What a pushed filter has kept from being read, all workers together.
+/// The rows and pages that a pushed filter has left out, all workers together.
 #[derive(Debug, Default)]
 pub(super) struct FilterCounts {
     /// What it compares.
     pub(super) name: String,
     /// Whether a join made it.
     pub(super) is_of_join: bool,
-    /// How it tells.
+    /// The kind of its key set.
     pub(super) kind: OnceLock<&'static str>,
     pub(super) rows: AtomicU64,
     pub(super) pages: AtomicU64,

@@ -1,13 +1,12 @@
-//! How far down a plan a filter goes: to every scan below of which it is known that rows whose key is not in the set
-//! are of no consequence.
+//! How far down a plan a filter goes: to every scan below if rows whose key is not in the set make no difference there.
 //!
-//! A filter goes through what passes rows on or leaves some out for themselves, and through groups and windows whose
-//! rows have one key. Of a join it goes to the side that has the key, if the join does not show rows of the other side
-//! that have no partner, and where the key is one that is compared, to the other side as well: what is equal to
-//! nothing that is wanted is not wanted. So the filter of one dimension reaches another that is joined by the same key.
+//! A filter goes through operators that pass rows on or drop rows one by one, and through groups and windows whose rows
+//! all have one key. In a join it goes to the side that has the key, if the join does not output rows of the other side
+//! without a partner. If the key is a joined column, it also goes to the other side: rows that equal no wanted key are
+//! not wanted either. So the filter of one dimension reaches another dimension that is joined by the same key.
 //!
-//! It does not go where rows are locked or waited for (`LockRowsExec`, `UnseenRowsExec`): what a row becomes that
-//! somebody is changing may be wanted although what it was is not.
+//! It does not go below operators that lock rows or wait for them (`LockRowsExec`, `UnseenRowsExec`): a row that
+//! another transaction is changing may be wanted after the change even if it was not before.
 
 use std::sync::Arc;
 
@@ -41,12 +40,12 @@ use crate::source::HeapTable;
 type Plan = Arc<dyn ExecutionPlan>;
 type Expr = Arc<dyn PhysicalExpr>;
 
-/// A filter on its way down, and what it compares, over the columns of the plan that it has come to.
+/// A filter on its way down, and the compared expression over the columns of the current plan.
 #[derive(Clone)]
 pub(super) struct Pushed {
     pub(super) filter: Arc<JoinFilter>,
     pub(super) key: Expr,
-    /// Rows of the side that makes it, as far as they can be estimated.
+    /// The estimated rows of the side that makes the filter.
     pub(super) rows: Option<usize>,
 }
 
@@ -56,7 +55,8 @@ impl Pushed {
     }
 }
 
-/// Takes filters down. Of the looked-up joins around it knows the outer sides, which stand beside them.
+/// Pushes filters down. Keeps the outer sides of the index joins around the current plan, which are siblings of their
+/// joins.
 #[derive(Default)]
 pub(super) struct Pusher {
     outers: Vec<(Plan, Plan)>,
@@ -64,12 +64,12 @@ pub(super) struct Pusher {
 }
 
 impl Pusher {
-    /// How many rows a plan is thought to have.
+    /// The estimated number of rows of a plan.
     pub(super) fn rows_of(&self, plan: &Plan) -> usize {
         self.expected.of(plan).rows.ceil() as usize
     }
 
-    /// The plan with the filter at its scans; `None` if it comes to none.
+    /// The plan with the filter at its scans; `None` if it reaches none.
     pub(super) fn push(&mut self, plan: &Plan, pushed: &Pushed) -> Result<Option<Plan>> {
         if plan.fetch().is_some() {
             return Ok(None);
@@ -79,8 +79,8 @@ impl Pusher {
             return Ok(filter.map(|filter| Arc::new(scan.filtered(filter)) as Plan));
         }
         if let Some(seek) = plan.downcast_ref::<SeekExec>() {
-            // The estimate is of rows, a number of them at most. Of what is sought for each row of a loop there is
-            // none.
+            // Conditions leave at most the estimated rows. A seek that is done for each row of a loop has no ranges to
+            // estimate.
             let rows = match seek.path().ranges.is_empty() {
                 true => seek.table().expected_rows(),
                 false => seek.path().rows as u64,
@@ -112,7 +112,7 @@ impl Pusher {
         self.push_to_children(plan, &[(0, pushed.of(key))])
     }
 
-    /// The plan with filters at scans of some of its inputs, as far as there are any.
+    /// The plan with filters at scans of some of its inputs; `None` if no filter reaches a scan.
     fn push_to_children(&mut self, plan: &Plan, wanted: &[(usize, Pushed)]) -> Result<Option<Plan>> {
         let mut children: Vec<Plan> = plan.children().into_iter().map(Arc::clone).collect();
         let mut is_taken = false;
@@ -129,7 +129,7 @@ impl Pusher {
     }
 
     fn push_through_join(&mut self, plan: &Plan, join: &HashJoinExec, pushed: &Pushed) -> Result<Option<Plan>> {
-        // What has no partner for a NULL depends on whether there are rows at all.
+        // With NULLs, `NOT IN` depends on whether the other side has rows at all.
         if join.null_aware {
             return Ok(None);
         }
@@ -142,8 +142,8 @@ impl Pusher {
             JoinSide::Left => (Arc::clone(left), Arc::clone(right)),
             _ => (Arc::clone(right), Arc::clone(left)),
         };
-        // A row that loses its partner is another row where those without one are shown too: what stands between here
-        // and the join that wants the keys must not see it.
+        // If rows without a partner are in the output, a row that loses its partner becomes another row. The operators
+        // between this join and the one that wants the keys must not see that.
         let needs_partners = matches!(join.join_type(), JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi);
         let mut wanted = Vec::new();
         for (mine, theirs) in join.on().iter().map(of_sides).filter(|(mine, _)| needs_partners && mine == &key) {
@@ -155,7 +155,7 @@ impl Pusher {
         self.push_to_children(plan, &wanted)
     }
 
-    /// To a side of a join without equations.
+    /// Pushes to a side of a join without equations.
     fn push_through_comparison(
         &mut self,
         plan: &Plan,
@@ -174,7 +174,7 @@ impl Pusher {
         self.push_to_children(plan, &[(usize::from(side == JoinSide::Right), pushed.of(key))])
     }
 
-    /// To the outer side of loops, or to what their seeks bring where no row is shown without a partner.
+    /// Pushes to the outer side of loops, or into their seeks if the join outputs no row without a partner.
     fn push_through_loops(&mut self, plan: &Plan, loops: &RowLoopsExec, pushed: &Pushed) -> Result<Option<Plan>> {
         let shown = loops.shown();
         let sides = (&shown.outer.schema(), &shown.inner.schema());
@@ -190,7 +190,7 @@ impl Pusher {
         inner.map(|inner| Ok(Arc::new(loops.with_inner(inner)?) as Plan)).transpose()
     }
 
-    /// Does something in the join of a looked-up one, whose outer side may change by it.
+    /// Applies `act` to the join of an index join, and takes over the outer side if `act` has changed it.
     pub(super) fn beside_outer(
         &mut self,
         plan: &Plan,
@@ -206,7 +206,7 @@ impl Pusher {
         }
     }
 
-    /// To the outer side for which a node stands.
+    /// Pushes to the outer side that a node stands for.
     fn push_to_outer(&mut self, stand_in: &Plan, pushed: &Pushed) -> Result<Option<Plan>> {
         let is_its =
             |(join, _): &(Plan, Plan)| join.downcast_ref::<IndexJoinExec>().is_some_and(|join| join.is_outer(stand_in));
@@ -218,13 +218,14 @@ impl Pusher {
     }
 }
 
-/// A plan over other inputs with the same properties.
+/// A plan over other inputs, with its properties recomputed.
 pub(super) fn over(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     Arc::clone(plan).replace_children(children, options)
 }
 
-/// The filter where a table's columns `projection` of about so many rows are read; `None` if it says nothing there.
+/// The filter at a read of a table's columns `projection`, of about `rows` rows; `None` if it is not worth it or does
+/// not apply.
 fn leaf_filter(table: &HeapTable, projection: &[usize], rows: u64, pushed: &Pushed) -> Option<LeafFilter> {
     let is_worth_it = pushed.rows.is_none_or(|of_build| of_build as u64 <= rows);
     if !is_worth_it || !table.run().uses_join_filters() {
@@ -234,8 +235,8 @@ fn leaf_filter(table: &HeapTable, projection: &[usize], rows: u64, pushed: &Push
     Some(LeafFilter { filter: Arc::clone(&pushed.filter), column, key: Arc::clone(&pushed.key) })
 }
 
-/// What an expression over the rows of an operator of one input is over the rows of its input, if rows may be left out
-/// there by it.
+/// Rewrites an expression over the rows of a one-input operator to one over its input's rows; `None` if rows must not
+/// be left out below by it.
 fn below(plan: &Plan, key: &Expr) -> Option<Expr> {
     let same = || Some(Arc::clone(key));
     let is_passed_on = is_exchange(plan) || plan.is::<InnerExec>() || plan.is::<KeyTapExec>();
@@ -267,7 +268,8 @@ fn column_at(schema: &SchemaRef, at: usize) -> Expr {
     Arc::new(Column::new(schema.field(at).name(), at))
 }
 
-/// The side of a join that has all columns of an expression over its rows, and the expression over that side's.
+/// The side of a join that has all columns of an expression over its output, and the expression over that side's
+/// columns.
 fn side_of(join: &HashJoinExec, key: &Expr) -> Option<(JoinSide, Expr)> {
     let (left, right) = (join.left().schema(), join.right().schema());
     let (_, mut columns) = build_join_schema(&left, &right, join.join_type());
@@ -277,7 +279,7 @@ fn side_of(join: &HashJoinExec, key: &Expr) -> Option<(JoinSide, Expr)> {
     side_among(&columns, (&left, &right), key)
 }
 
-/// The same, where a join's columns come from these of its sides.
+/// Like [`side_of`], with the mapping `columns` from the join's output to its sides.
 fn side_among(
     columns: &[ColumnIndex],
     (left, right): (&SchemaRef, &SchemaRef),
@@ -295,7 +297,7 @@ fn side_among(
     Some((side, substituted(key, &of_side)?))
 }
 
-/// Whether a join shows no rows but with a row of this side: what comes of one goes with it.
+/// Whether each output row of a join contains a row of this side: without that row, its output rows are gone too.
 fn shows_alone(join_type: JoinType, side: JoinSide) -> bool {
     match join_type {
         JoinType::Inner => true,

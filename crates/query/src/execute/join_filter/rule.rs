@@ -1,5 +1,5 @@
-//! Which joins have a filter: hash joins that show no row of their probe side without a partner, where a scan below
-//! has what is compared.
+//! Which joins have a filter: hash joins that output no row of their probe side without a partner, where a scan below
+//! has the compared column.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::execute::trace::is_exchange;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Gives joins their filters. It comes behind all rules that change joins or scans.
+/// Adds filters to joins. It runs after all rules that change joins or scans.
 #[derive(Debug, Default)]
 pub struct JoinFilterRule;
 
@@ -44,7 +44,7 @@ fn filtered(pusher: &mut Pusher, plan: &Plan) -> Result<Plan> {
     let mut children = Vec::new();
     let is_looked_up = plan.is::<IndexJoinExec>();
     for (at, child) in plan.children().into_iter().enumerate() {
-        // The join of a looked-up one comes when its outer side is done.
+        // The join of an index join is done after its outer side.
         children.push(if is_looked_up && at == 1 { Arc::clone(child) } else { filtered(pusher, child)? });
     }
     let is_new = plan.children().into_iter().zip(&children).any(|(old, new)| !Arc::ptr_eq(old, new));
@@ -61,7 +61,7 @@ fn filtered(pusher: &mut Pusher, plan: &Plan) -> Result<Plan> {
     }
 }
 
-/// Whether rows of the probe side, the right one, are of no consequence if they have no partner.
+/// Whether rows of the probe side, the right one, make no difference if they have no partner.
 fn leaves_alone_out(join: &HashJoinExec) -> bool {
     let is_so = matches!(
         join.join_type(),
@@ -99,7 +99,7 @@ fn with_filters(pusher: &mut Pusher, plan: &Plan, join: &HashJoinExec) -> Result
     over(plan, vec![left, right])
 }
 
-/// The plan with a tap below what spreads its rows: there all partitions have ended before one of them has above.
+/// Puts a tap below the exchanges of a plan: there all partitions have ended before any partition above has.
 fn tap(plan: &Plan, tapped: Vec<Tapped>) -> Result<Plan> {
     match plan.children()[..] {
         [child] if is_exchange(plan) => {

@@ -1,8 +1,8 @@
-//! What a scan does with filters: leave out partitions and pages that cannot have a row that is wanted, then look at
-//! the filters' columns of each page, and read the others of the rows that are left.
+//! How a scan applies filters. It skips partitions and pages that cannot have a wanted row. On each other page it reads
+//! the filters' columns first, and the other columns only of the rows that are left.
 //!
-//! What conditions say of single columns is a filter too, there from the start. Filters are not relied on: who stands
-//! above looks at the conditions again, and one that leaves few rows out is not asked for a while (`trial.rs`).
+//! Conditions on single columns are filters too, ready from the start. The result does not depend on filters: the
+//! operator above tests the conditions again. A filter that leaves few rows out is not tested for a while (`trial.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,12 +27,12 @@ use crate::execute::scan_exec::{array_of, column_vector};
 use crate::execute::trace::substituted;
 use crate::source::HeapTable;
 
-/// What conditions say of columns, as filters: the column and its keys.
+/// Filters from conditions on single columns: each column and its keys.
 fn static_filters(table: &HeapTable, predicates: &[ColumnPredicate]) -> Vec<(usize, Arc<KeySet>)> {
     let mut found: Vec<(usize, KeySet)> = Vec::new();
     for predicate in predicates {
         let Some(keys) = number_keys(table.table(), predicate) else { continue };
-        // Two ends of a range are two conditions.
+        // The two ends of a range are separate conditions.
         let is_of_known = found.iter_mut().any(|(column, known)| *column == predicate.column && known.narrow(&keys));
         if !is_of_known {
             found.push((predicate.column, keys));
@@ -45,24 +45,24 @@ fn static_filters(table: &HeapTable, predicates: &[ColumnPredicate]) -> Vec<(usi
 pub(in crate::execute) struct Sieve {
     table: Arc<HeapTable>,
     scan: Arc<Scan>,
-    /// The places in the table of the partitions that are scanned.
+    /// The partitions that are scanned, by their positions in the table.
     partitions: Arc<[usize]>,
-    /// The columns that the scan gives, as places in the table.
+    /// The columns that the scan gives, by their positions in the table.
     projection: Arc<[usize]>,
     schema: SchemaRef,
-    /// Filters whose keys are not there yet.
+    /// Filters whose keys are not complete yet.
     waiting: Vec<(LeafFilter, Arc<FilterCounts>)>,
     tests: Vec<Test>,
     limits: Option<(Arc<ScanLimits>, Arc<FilterCounts>)>,
     slots: Vec<usize>,
 }
 
-/// One filter, whose keys are there.
+/// A filter whose keys are complete.
 struct Test {
     how: How,
     counts: Arc<FilterCounts>,
     trial: Trial,
-    /// What it has left out since that was last noted.
+    /// Rows and pages left out that are not in `counts` yet.
     rows: u64,
     pages: u64,
 }
@@ -72,9 +72,9 @@ enum How {
     Key(KeyTest),
 }
 
-/// A filter on what is made of columns.
+/// A filter on an expression over columns.
 struct KeyTest {
-    /// Over the columns that are read for it.
+    /// Over `columns`, which are read for it.
     key: Arc<dyn PhysicalExpr>,
     columns: Vec<(usize, ColumnVector)>,
     schema: SchemaRef,
@@ -82,16 +82,16 @@ struct KeyTest {
     keeps_null: bool,
 }
 
-/// Which rows of a page are wanted.
+/// The rows of a page that are wanted.
 pub(in crate::execute) enum Kept<'s> {
-    /// All live ones.
+    /// All live rows.
     All,
-    /// Those in these slots.
+    /// The rows in these slots.
     Slots(&'s [usize]),
 }
 
 impl Sieve {
-    /// The filters of a scan: those that are there, and those that joins will make. `None` if there are none.
+    /// The filters of a scan: those from conditions, and those that joins will complete. `None` if there are none.
     pub(in crate::execute) fn new(
         (table, scan): (&Arc<HeapTable>, &Arc<Scan>),
         partitions: &Arc<[usize]>,
@@ -130,7 +130,7 @@ impl Sieve {
         })
     }
 
-    /// Takes up the filters whose keys have come.
+    /// Adds the filters whose keys have become complete.
     pub(in crate::execute) fn refresh(&mut self, worker: &mut ScanWorker) {
         if self.waiting.iter().all(|(leaf, _)| leaf.filter.ready().is_none()) {
             return;
@@ -147,7 +147,7 @@ impl Sieve {
         }
     }
 
-    /// How a filter is asked.
+    /// How a filter is tested.
     fn test_of(&self, leaf: &LeafFilter, ready: &ReadyFilter) -> Option<How> {
         let (keys, keeps_null) = (Arc::clone(&ready.keys), ready.keeps_null);
         if compares_numbers(&self.table, leaf) {
@@ -172,7 +172,7 @@ impl Sieve {
         Some(How::Key(KeyTest { key, columns, schema, keys, keeps_null }))
     }
 
-    /// Says which partitions and pages need not be read for a filter.
+    /// Sets the partitions and pages that need not be read because of a filter.
     fn limit(&mut self, leaf: &LeafFilter, ready: &ReadyFilter, counts: &Arc<FilterCounts>, worker: &mut ScanWorker) {
         if ready.keeps_null {
             return;
@@ -202,7 +202,7 @@ impl Sieve {
         self.limits = Some((limits, Arc::clone(counts)));
     }
 
-    /// Which rows of a page are wanted. Blocks if values have to be fetched.
+    /// Selects the wanted rows of a page. Blocks if values have to be fetched.
     ///
     /// # Errors
     /// The page is damaged.
@@ -250,7 +250,7 @@ impl Sieve {
         })
     }
 
-    /// Adds what was left out since the last time to what others see.
+    /// Adds what was left out since the last call to the shared counters.
     pub(in crate::execute) fn publish(&mut self) {
         self.tests.iter_mut().for_each(Test::publish);
         if let Some((limits, counts)) = &self.limits {
@@ -260,15 +260,15 @@ impl Sieve {
     }
 }
 
-/// The filters of one worker of a seek: those whose column stands in the leaves as a number.
+/// The filters of one worker of a seek: those on a number column that is in the leaves.
 pub(in crate::execute) struct SeekSieve {
-    /// Each with the column's place in the leaves.
+    /// Each with the column's position in the leaves.
     waiting: Vec<(usize, LeafFilter, Arc<FilterCounts>)>,
     tests: Vec<Test>,
 }
 
 impl SeekSieve {
-    /// The filters of a seek in leaves where a column of the table is at `place`; `None` if none can be asked there.
+    /// The filters of a seek in leaves where a column of the table is at `place`; `None` if none can be tested there.
     pub(in crate::execute) fn new(
         table: &HeapTable,
         place: impl Fn(usize) -> Option<usize>,
@@ -284,7 +284,7 @@ impl SeekSieve {
         (!waiting.is_empty()).then_some(SeekSieve { waiting, tests: Vec::new() })
     }
 
-    /// Takes the slots of a leaf away whose rows are not wanted.
+    /// Removes the slots of a leaf whose rows are not wanted.
     pub(in crate::execute) fn retain(&mut self, page: &RowPage<'_>, slots: &mut Vec<usize>) {
         if self.waiting.iter().any(|(_, leaf, _)| leaf.filter.ready().is_some()) {
             for (at, leaf, counts) in std::mem::take(&mut self.waiting) {
@@ -308,13 +308,13 @@ impl SeekSieve {
         }
     }
 
-    /// Adds what was left out since the last time to what others see.
+    /// Adds what was left out since the last call to the shared counters.
     pub(in crate::execute) fn publish(&mut self) {
         self.tests.iter_mut().for_each(Test::publish);
     }
 }
 
-/// Whether what a filter compares stands in a column as a number.
+/// Whether a filter compares values that a column stores as numbers.
 fn compares_numbers(table: &HeapTable, leaf: &LeafFilter) -> bool {
     let is_of_value = matches!(leaf.column.form, KeyForm::Value | KeyForm::Widened);
     is_of_value
@@ -328,24 +328,24 @@ impl Test {
         Test { how, counts, trial: Trial::default(), rows: 0, pages: 0 }
     }
 
-    /// Adds what was left out since the last time to what others see.
+    /// Adds what was left out since the last call to the shared counters.
     fn publish(&mut self) {
         self.counts.rows.fetch_add(std::mem::take(&mut self.rows), Ordering::Relaxed);
         self.counts.pages.fetch_add(std::mem::take(&mut self.pages), Ordering::Relaxed);
     }
 
-    /// Notes what has come of a page's rows.
+    /// Notes how many of a page's rows are left.
     fn note(&mut self, before: usize, after: usize) {
         self.rows += (before - after) as u64;
         self.pages += u64::from(after == 0 && before > 0);
-        // What the look costs beside what it spares.
+        // A test must leave out enough rows to pay for its cost.
         let (part, of) = if matches!(self.how, How::Column(_)) { (9, 10) } else { (3, 4) };
         self.trial.note(before as u64, after as u64, (part, of));
     }
 }
 
 impl KeyTest {
-    /// Takes the slots away whose rows are not wanted. `false` if that cannot be told, now or later.
+    /// Removes the slots whose rows are not wanted. `false` if the filter cannot be tested, now or later.
     fn retain(
         &mut self,
         table: &HeapTable,
@@ -353,7 +353,7 @@ impl KeyTest {
         values: &dyn LargeValues,
         slots: &mut Vec<usize>,
     ) -> Result<bool, AccessError> {
-        // Values on pages of their own are not fetched for that.
+        // Values on separate pages are not fetched for the test.
         if page.has_pointers() {
             return Ok(true);
         }
@@ -362,7 +362,7 @@ impl KeyTest {
         }
         let next: Vec<_> = self.columns.iter().map(|(column, vector)| (*column, vector.next())).collect();
         let columns = std::mem::replace(&mut self.columns, next);
-        // What fails here fails above, if the row comes there.
+        // An error here occurs again above, if the row gets there.
         let Some(keys) = self.keys_of(table, columns, slots.len()) else { return Ok(false) };
         let mut kept = 0;
         let is_known = for_each_key(&keys, |row, key| {

@@ -1,4 +1,4 @@
-//! Notes the keys of the rows that it passes on.
+//! Collects the keys of the rows that it passes on.
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,14 +22,14 @@ use super::JoinFilter;
 use super::keys::{Collected, KEYS_MAX};
 use crate::execute::inputs::passes_on;
 
-/// A key of the rows, and whose it is.
+/// An expression that gives a key, and the filter that the key belongs to.
 #[derive(Clone, Debug)]
 pub(super) struct Tapped {
     pub(super) key: Arc<dyn PhysicalExpr>,
     pub(super) filter: Arc<JoinFilter>,
 }
 
-/// Passes rows on and notes their keys; see the module's page.
+/// Passes rows on and collects their keys; see the module's page.
 #[derive(Debug)]
 pub(in crate::execute) struct KeyTapExec {
     input: Arc<dyn ExecutionPlan>,
@@ -41,7 +41,7 @@ impl KeyTapExec {
         KeyTapExec { input, tapped }
     }
 
-    /// What it makes of the keys.
+    /// The filters that it makes from the keys.
     pub(in crate::execute) fn filters(&self) -> impl Iterator<Item = &Arc<JoinFilter>> {
         self.tapped.iter().map(|tapped| &tapped.filter)
     }
@@ -73,7 +73,7 @@ impl ExecutionPlan for KeyTapExec {
         keys.try_fold(TreeNodeRecursion::Continue, |recursion, key| recursion.visit_sibling(|| visit(key)))
     }
 
-    /// Filters are of one run: a scan that is made ready for another forgets them too.
+    /// Filters belong to one run: the reset of a scan drops them too.
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(KeyTapExec::new(Arc::clone(&self.input), Vec::new())))
     }
@@ -100,7 +100,7 @@ struct Noted {
     tapped: Tapped,
     collected: Collected,
     reservation: MemoryReservation,
-    /// The most keys that it keeps.
+    /// The most keys that are kept.
     most: usize,
 }
 
@@ -109,7 +109,7 @@ impl Noted {
         let keys = self.tapped.key.evaluate(batch)?.into_array(batch.num_rows())?;
         self.collected.add_array(&keys);
         let kept = self.collected.kept();
-        // Room for them, and for the set that is made of them.
+        // Memory for the keys, and for the set that is made from them.
         let is_known = kept <= self.most && self.reservation.try_resize(kept * 2 * size_of::<i64>()).is_ok();
         if !is_known {
             self.collected.forget_keys();

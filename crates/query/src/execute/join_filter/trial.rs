@@ -1,25 +1,24 @@
-//! Whether a filter is worth asking: it is tried on rows, rests if it has let nearly all of them pass, and is tried
-//! again.
+//! Whether a filter is worth testing. It is tried on some rows, rests if nearly all of them passed, and is tried again.
 //!
-//! Rows lie in an order that filters may follow: of a fact table that was loaded day by day, the filter of some days
-//! lets all rows of a stretch pass and none of the next. So nothing is given up for ever; what a filter costs that
-//! never leaves a row out is bounded, since each rest is twice as long as the one before.
+//! Rows may lie in an order that a filter follows. In a fact table that was loaded day by day, a filter on some days
+//! lets all rows of one stretch pass and none of the next. So no filter is dropped for good. The cost of a filter that
+//! never leaves a row out is bounded, since each rest is twice as long as the one before, up to a limit.
 
-/// Rows after which it is seen whether a filter is worth it.
+/// Rows after which it is decided whether a filter is worth testing.
 const TRIAL_ROWS: u64 = 1 << 16;
-/// Rows that pass by a filter the first time that it rests, and the most that do.
+/// Rows that are not tested during a filter's first rest, and during its longest.
 const REST_MIN: u64 = 4 * TRIAL_ROWS;
 const REST_MAX: u64 = 64 * TRIAL_ROWS;
 
-/// How it stands with one filter of one worker.
+/// The trial state of one filter of one worker.
 #[derive(Debug)]
 pub(super) struct Trial {
-    /// Rows that it has looked at and let pass in this trial.
+    /// Rows tested, and rows passed, in this trial.
     seen: u64,
     passed: u64,
-    /// Rows that are still to pass by unasked.
+    /// Rows left of the current rest.
     resting: u64,
-    /// How many will, the next time that it was not worth it.
+    /// Rows of the next rest.
     rest: u64,
 }
 
@@ -35,14 +34,14 @@ impl Trial {
         self.resting > 0
     }
 
-    /// Whether the filter is asked of the next rows; if not, they have passed by.
+    /// Whether the filter is tested on the next rows; if not, they count towards its rest.
     pub(super) fn is_asked(&mut self, rows: u64) -> bool {
         let rests = self.rests();
         self.resting = self.resting.saturating_sub(rows);
         !rests
     }
 
-    /// Notes that so many of `seen` rows have passed; it is worth it while fewer than `part` of each `of` rows do.
+    /// Notes that `passed` of `seen` rows have passed. A filter rests if more than `part` of each `of` rows pass.
     pub(super) fn note(&mut self, seen: u64, passed: u64, (part, of): (u64, u64)) {
         (self.seen, self.passed) = (self.seen + seen, self.passed + passed);
         if self.seen < TRIAL_ROWS || self.rests() {
@@ -57,7 +56,7 @@ impl Trial {
         (self.seen, self.passed) = (0, 0);
     }
 
-    /// The filter cannot tell, now or later.
+    /// Ends testing for good: the filter cannot be tested.
     pub(super) fn end(&mut self) {
         self.resting = u64::MAX;
     }
@@ -67,7 +66,7 @@ impl Trial {
 mod tests {
     use super::*;
 
-    /// Shows it pages of 100 rows, of which it lets `passed` pass; gives how many it was asked of.
+    /// Offers pages of 100 rows, each of which `passed` rows pass; returns how many pages were tested.
     fn ask(trial: &mut Trial, pages: u64, passed: u64) -> u64 {
         let mut asked = 0;
         for _ in 0..pages {

@@ -1,4 +1,4 @@
-//! The build side: its rows, sorted by what the join compares, and which of them have had a partner.
+//! The build side: its rows, sorted by the compared value, and which of them have had a partner.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -19,27 +19,27 @@ use super::keys::{Keys, SortedRows};
 use super::reach::Reach;
 use crate::execute::stop::Stop;
 
-/// Rows that are held, ready to be searched.
+/// Rows that are held, ready for searches.
 pub(super) struct BuildSide {
     pub(super) rows: RecordBatch,
-    /// Them by the value that the join's first bounds are of.
+    /// The rows in the order of the key of the join's first bounds.
     pub(super) sorted: SortedRows,
-    /// Which of them are within the bound of another value.
+    /// The rows in the order of another value, which has a bound of its own.
     pub(super) other: Option<Other>,
-    /// Which have had a partner, where that is to be known.
+    /// Which rows have had a partner, if that is needed.
     pub(super) marks: Option<Marks>,
-    /// Workers that have not read their part of the other side to its end.
+    /// Workers that have not read their part of the probe side to its end.
     pub(super) probing: AtomicUsize,
     _held: MemoryReservation,
 }
 
-/// The rows by another value.
+/// The rows in the order of another value.
 pub(super) struct Other {
     way: Way,
     includes: bool,
     sorted: SortedRows,
-    /// By the places of the first order: how far up, or down, a row is in this one, from 1 on; 0 of one without the
-    /// value.
+    /// By position in the first order: a row's rank in this order, from the bottom or from the top, from 1 on; 0 for a
+    /// row without the value.
     pub(super) reach: Reach,
 }
 
@@ -56,7 +56,7 @@ impl Other {
         Other { way, includes, sorted, reach: Reach::new(&by_first) }
     }
 
-    /// What a row's number is at least that is within the bound `values[at]`.
+    /// The least rank of a row that is within the bound `values[at]`.
     pub(super) fn least(&self, values: &Keys, at: usize) -> u32 {
         let count = self.sorted.rows().len();
         let least = match self.way {
@@ -70,11 +70,11 @@ impl Other {
 /// Which rows of the build side have had a partner.
 pub(super) struct Marks {
     bits: Vec<AtomicU64>,
-    /// What all workers have found so far, where whole stretches are marked.
+    /// The sum of all workers' stretches, if whole stretches are marked.
     stretches: Mutex<Option<Stretches>>,
 }
 
-/// How many more stretches of the sorted rows cover a place than the one before, and what that takes.
+/// For each position of the sorted rows, how many more stretches cover it than the one before; and the memory for that.
 pub(super) struct Stretches {
     pub(super) changes: Vec<i64>,
     pub(super) _held: MemoryReservation,
@@ -123,7 +123,7 @@ impl Marks {
     }
 }
 
-/// What a build side is made with.
+/// The inputs for making a build side.
 pub(super) struct Builder<'r> {
     pub(super) ranges: &'r Ranges,
     pub(super) marks: bool,
@@ -131,31 +131,31 @@ pub(super) struct Builder<'r> {
     pub(super) stop: Stop,
 }
 
-/// What came of a build side.
+/// The result of making a build side.
 pub(super) enum Built {
     /// It fits.
     Whole(Arc<BuildSide>),
-    /// These rows, for the sorting of which there was no memory, and the rest.
+    /// The rows read, for whose sorting there was no memory, and the stream of the rest.
     TooLarge(HeldRows, SendableRecordBatchStream),
 }
 
-/// Rows that are in memory until they are in a file.
+/// Rows that are in memory until they are written to a file.
 pub(super) struct HeldRows {
     batches: Vec<RecordBatch>,
     held: MemoryReservation,
 }
 
 impl HeldRows {
-    /// `held` is for them alone from now on. They are there, be there room or not.
+    /// Takes over `held`, which from now on is for these rows only. It is resized to them even beyond the memory limit.
     pub(super) fn new(batches: Vec<RecordBatch>, held: MemoryReservation) -> HeldRows {
         held.resize(batches.iter().map(RecordBatch::get_array_memory_size).sum());
         HeldRows { batches, held }
     }
 
-    /// Gives each away, and what it took when that is done.
+    /// Calls `give` with each batch, and releases its memory afterwards.
     ///
     /// # Errors
-    /// That of `give`.
+    /// The error of `give`.
     pub(super) fn give(self, mut give: impl FnMut(&RecordBatch) -> Result<()>) -> Result<()> {
         for batch in self.batches {
             give(&batch)?;
@@ -165,18 +165,18 @@ impl HeldRows {
     }
 }
 
-/// What is asked for each batch: the rows, the same put together, and what compares them; and in each row what sorts
-/// them and says where they are.
+/// Bytes reserved for each batch: its rows, their concatenated copy, and the compared values; and for each row the sort
+/// keys and positions.
 pub(super) fn weight(batch: &RecordBatch) -> usize {
     const ROW_BYTES: usize = 2 * SortedRows::SORTING_BYTES + 6 * size_of::<u32>();
     3 * batch.get_array_memory_size() + batch.num_rows() * ROW_BYTES
 }
 
 impl Builder<'_> {
-    /// Reads all rows and sorts them, as far as there is memory for them.
+    /// Reads all rows and sorts them, if there is memory for them.
     ///
     /// # Errors
-    /// The rows' own, the cancellation of the statement.
+    /// The input's errors; the cancellation of the statement.
     pub(super) async fn build(self, mut input: SendableRecordBatchStream, held: MemoryReservation) -> Result<Built> {
         let (schema, mut batches) = (input.schema(), Vec::new());
         while let Some(batch) = input.try_next().await? {
@@ -193,7 +193,7 @@ impl Builder<'_> {
     /// Sorts rows whose [`weight`] is held.
     ///
     /// # Errors
-    /// A value that cannot be computed, "resources exhausted" where more is kept than was thought, the cancellation of
+    /// A value that cannot be computed, "resources exhausted" if more is kept than was reserved, the cancellation of
     /// the statement.
     pub(super) fn sorted(
         self,

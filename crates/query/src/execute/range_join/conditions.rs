@@ -1,8 +1,8 @@
-//! What a join's condition says of one side's values beside the other's: by what the build side is sorted, between
-//! which values of a row of the other side its partners lie, and what is left to be asked of each pair.
+//! Splits a join's condition: the value by which the build side is sorted, the bounds that each row of the probe side
+//! sets for its partners, and the residual condition for each pair.
 //!
 //! ```text
-//!   p.x >= b.lo AND p.x <= b.hi AND f(b, p)     sorted by b.lo: those up to p.x; of these b.hi from p.x on; f is left
+//!   p.x >= b.lo AND p.x <= b.hi AND f(b, p)     sorted by b.lo: those up to p.x; of these b.hi from p.x on; f remains
 //!   b.x >= p.lo AND b.x < p.hi                  sorted by b.x: those between p.lo and p.hi
 //!   b.x < p.y                                   sorted by b.x: those below p.y
 //! ```
@@ -23,16 +23,16 @@ use super::keys::KeyForm;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
-/// On which side of a bound values lie.
+/// The side of a bound on which values are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::execute) enum Way {
-    /// At it or above.
+    /// At the bound or above.
     Above,
-    /// At it or below.
+    /// At the bound or below.
     Below,
 }
 
-/// A bound of one side's values, of each row of the other.
+/// A bound of one side's values, set by each row of the other side.
 #[derive(Clone, Debug)]
 pub(in crate::execute) struct Bound {
     /// The bounded value, over the columns of its side.
@@ -40,7 +40,7 @@ pub(in crate::execute) struct Bound {
     pub(in crate::execute) way: Way,
     /// The bound, over the columns of the other side.
     pub(in crate::execute) value: Expr,
-    /// Whether the bound itself is within.
+    /// Whether values equal to the bound are included.
     pub(in crate::execute) includes: bool,
 }
 
@@ -59,22 +59,22 @@ impl Bound {
 /// How partners are found.
 #[derive(Clone, Debug)]
 pub(super) struct Ranges {
-    /// What the build side is sorted by.
+    /// The value by which the build side is sorted.
     pub(super) key: Expr,
-    /// Bounds of it, one at least.
+    /// Its bounds, at least one.
     pub(super) low: Option<Bound>,
     pub(super) high: Option<Bound>,
     /// A bound of another value of the build side.
     pub(super) other: Option<Bound>,
-    /// What is left to be asked of a pair.
+    /// The condition still to be tested for each pair.
     pub(super) residual: Option<JoinFilter>,
 }
 
-/// The bounds that a join's condition gives to values of its side `bounded`, and the parts of the condition that give
-/// none, over the columns of `filter`.
+/// The bounds that a join's condition sets for values of its side `bounded`. Also returns the parts of the condition
+/// that set none, over the columns of `filter`.
 ///
 /// # Errors
-/// An expression that has no type.
+/// An expression without a type.
 pub(in crate::execute) fn bounds_of(
     filter: &JoinFilter,
     expression: &Expr,
@@ -129,7 +129,7 @@ fn comparison(filter: &JoinFilter, part: &Expr, sides: (&SchemaRef, &SchemaRef))
     let (one, other) = (of_side(filter, compared.left(), sides)?, of_side(filter, compared.right(), sides)?);
     let is_known = |expr: &Expr| expr.nullable(filter.schema()).is_ok_and(|nullable| !nullable);
     let op = match compared.op() {
-        // Where there is no NULL, that is an equation.
+        // Without NULLs, this is an equation.
         Operator::IsNotDistinctFrom if is_known(compared.left()) && is_known(compared.right()) => Operator::Eq,
         op @ (Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq | Operator::Eq) => *op,
         _ => return None,
@@ -137,7 +137,7 @@ fn comparison(filter: &JoinFilter, part: &Expr, sides: (&SchemaRef, &SchemaRef))
     (one.0 != other.0).then_some((one, op, other))
 }
 
-/// The side that has all columns of an expression over a filter's columns, and the expression over that side's.
+/// The side that has all columns of an expression over a filter's columns, and the expression over that side's columns.
 fn of_side(filter: &JoinFilter, expr: &Expr, (left, right): (&SchemaRef, &SchemaRef)) -> Option<OfSide> {
     let indices = filter.column_indices();
     let side = indices.get(collect_columns(expr).iter().next()?.index())?.side;
@@ -155,7 +155,7 @@ fn of_side(filter: &JoinFilter, expr: &Expr, (left, right): (&SchemaRef, &Schema
 
 impl Ranges {
     /// How the partners of a row of the right side are found among the sorted rows of the left one; `None` if the
-    /// condition gives no bound.
+    /// condition sets no bound.
     ///
     /// # Errors
     /// As [`bounds_of`].
@@ -163,7 +163,8 @@ impl Ranges {
         let Some(filter) = join.filter() else { return Ok(None) };
         let schemas = (join.left().schema(), join.right().schema());
         let sides = (&schemas.0, &schemas.1);
-        // Each part with its bounds, so that one that is used is gone from what is left.
+        // Each part is kept with its bounds, so that a part whose bounds are used is removed from the residual
+        // condition.
         let mut parts: Vec<(Option<Expr>, Vec<Bound>)> = Vec::new();
         for part in split_conjunction(filter.expression()) {
             let (bounds, _) = bounds_of(filter, part, JoinSide::Left, sides)?;
@@ -183,7 +184,7 @@ impl Ranges {
     }
 }
 
-/// The value of the build side that is bounded best, from both sides if there is one, with its bounds.
+/// The build side's value with the best bounds, on both sides if possible, and those bounds.
 fn best_key(parts: &[(Option<Expr>, Vec<Bound>)]) -> Option<(Expr, Option<Bound>, Option<Bound>)> {
     let all = || parts.iter().flat_map(|(_, bounds)| bounds);
     let of_key = |key: &Expr, way: Way| all().find(|bound| bound.key.eq(key) && bound.way == way).cloned();
@@ -193,7 +194,7 @@ fn best_key(parts: &[(Option<Expr>, Vec<Bound>)]) -> Option<(Expr, Option<Bound>
     both.or_else(|| all().map(with_bounds).next())
 }
 
-/// The bounds that are gone by.
+/// The bounds that are used.
 struct Taken {
     low: Option<Bound>,
     high: Option<Bound>,
@@ -201,8 +202,8 @@ struct Taken {
 }
 
 impl Taken {
-    /// Whether all of a part's bounds are gone by; one of another value than `key` is taken up if none is yet, and it
-    /// stands alone.
+    /// Whether all of a part's bounds are used. A single bound of a value other than `key` is adopted if there is none
+    /// yet.
     fn holds_all_of(&mut self, bounds: &[Bound], key: &Expr) -> bool {
         let is_same = |known: &Option<Bound>, bound: &Bound| {
             known.as_ref().is_some_and(|known| known.value.eq(&bound.value) && known.includes == bound.includes)
@@ -213,7 +214,7 @@ impl Taken {
                 Way::Below => is_same(&self.high, bound),
             });
         }
-        // With both bounds of the key few rows are left.
+        // With both bounds of the key, few rows are left.
         let is_free = self.other.is_none() && !(self.low.is_some() && self.high.is_some());
         match bounds {
             [bound] if is_free => {

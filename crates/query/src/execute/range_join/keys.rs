@@ -1,5 +1,5 @@
-//! Values that are compared, as numbers where their type's order is that of numbers, as bytes otherwise; and the rows
-//! of one side in their order.
+//! Compared values, as numbers if their type has the order of numbers, otherwise as bytes; and the rows of one side in
+//! their order.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::NullBuffer;
@@ -12,9 +12,9 @@ use hobt_types::one_zero;
 /// How values of a type are compared.
 #[derive(Debug)]
 pub(super) enum KeyForm {
-    /// By a number.
+    /// As numbers.
     Numbers,
-    /// By bytes.
+    /// As bytes.
     Bytes(RowConverter),
 }
 
@@ -72,7 +72,7 @@ impl KeyForm {
     }
 }
 
-/// Numbers in the order of the values.
+/// Converts values to numbers in the same order.
 fn numbers(array: &ArrayRef) -> Result<Vec<i64>> {
     let of_float = |value: f64| {
         let bits = one_zero(value).to_bits().cast_signed();
@@ -111,16 +111,16 @@ impl Keys {
     }
 }
 
-/// Rows in the order of a value, without those that have none.
+/// Rows in the order of a value, without those where it is NULL.
 pub(super) struct SortedRows {
-    /// Their places.
+    /// Positions of the rows.
     rows: Vec<u32>,
-    /// Numbers in the order of the rows, bytes by their places.
+    /// Numbers in the order of the rows, bytes in the order of the positions.
     values: Values,
 }
 
 impl SortedRows {
-    /// What sorting `keys` takes for a while, and what is left of it, in bytes for each row.
+    /// Bytes for each row while `keys` are sorted, and afterwards.
     pub(super) const SORTING_BYTES: usize = size_of::<(i64, u32)>() + SortedRows::SORTED_BYTES;
     pub(super) const SORTED_BYTES: usize = size_of::<i64>() + size_of::<u32>();
 
@@ -145,12 +145,12 @@ impl SortedRows {
         }
     }
 
-    /// The rows' places, in the order of their values.
+    /// The rows' positions, in the order of their values.
     pub(super) fn rows(&self) -> &[u32] {
         &self.rows
     }
 
-    /// How many of them are below a value of the same form, and those that are equal to it as well if `with_equal`.
+    /// How many rows have a value below the given one of the same form; with `with_equal` also those equal to it.
     pub(super) fn count_below(&self, keys: &Keys, at: usize, with_equal: bool) -> usize {
         match (&self.values, &keys.values) {
             (Values::Numbers(sorted), Values::Numbers(numbers)) => {

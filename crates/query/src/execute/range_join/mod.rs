@@ -1,20 +1,18 @@
 //! Joins by a range and without an equation: `ON e.at BETWEEN i.start AND i.end`.
 //!
 //! ```text
-//!   RangeJoinExec ─┬─ build side    held, sorted by what is compared
-//!                  └─ probe side    each row: two searches in what is sorted, and the rows between
+//!   RangeJoinExec ─┬─ build side    held, sorted by the compared value
+//!                  └─ probe side    each row: two searches among the sorted rows, and the rows between
 //! ```
-//! The build side is the left one and comes to one stream, as that of DataFusion's nested loops, of which this operator
-//! takes the place; what is shown, and in which order nobody may rely, is the same. `n` rows and `m` take
-//! `(n + m) log n` steps and one for each pair, in the place of `n · m`.
+//! Replaces `NestedLoopJoinExec`: same output, same lack of ordering. The build side is the left input, in one
+//! partition. `n` and `m` rows take `(n + m) log n` steps and one for each pair, instead of `n · m`.
 //!
-//! Two bounds of one value of the build side are a stretch of its order. A bound of another value (intervals that
-//! contain a point, or overlap) is asked of stretches by a tree of their greatest (`reach`), so that rows that are not
-//! within are passed over together. Whatever else is asked of a pair is asked of those that are left.
+//! Two bounds of one value of the build side select a stretch of its order. A bound of another value (intervals that
+//! contain a point, or overlap) is tested on stretches by a tree of their maxima (`reach`), so that rows outside it are
+//! skipped together. The rest of the condition is tested on the remaining pairs.
 //!
-//! A build side that does not fit into memory goes into a file, as the other does, and is joined part after part
-//! (`parts.rs`). Leaves to others: loops into an index (`index_join`).
-//! Why so: `docs/design/0032-range-joins.md`.
+//! If the build side does not fit into memory, both sides are written to files and joined part by part (`parts.rs`).
+//! Leaves to others: loops into an index (`index_join`). Reasons: `docs/design/0032-range-joins.md`.
 
 mod build;
 mod conditions;
@@ -61,19 +59,19 @@ use parts::{Filed, Parts};
 use probe::Probe;
 pub use rule::RangeJoinRule;
 
-/// What came of the build side.
+/// The state of the build side.
 #[derive(Clone)]
 enum Made {
-    /// It is held.
+    /// It is in memory.
     Whole(Arc<BuildSide>),
-    /// It does not fit: both sides in files.
+    /// It does not fit: both sides are in files.
     Parts(Arc<Parts>),
 }
 
 /// Joins by ranges; see the module.
 #[derive(Debug)]
 pub(super) struct RangeJoinExec {
-    /// The nested loops of which it takes the place.
+    /// The nested loops that it replaces.
     join: Arc<dyn ExecutionPlan>,
     ranges: Arc<Ranges>,
     stop: Stop,
@@ -81,19 +79,19 @@ pub(super) struct RangeJoinExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
-/// What there is to show of a join by ranges.
+/// What is shown of a range join.
 pub(super) struct ShownRanges<'j> {
     pub(super) join: &'j NestedLoopJoinExec,
-    /// What each row of the right side looks for among those of the left one, in its order.
+    /// The bounds that each row of the right side sets in the order of the left side's rows.
     pub(super) bounds: Vec<&'j Bound>,
     pub(super) residual: Option<&'j JoinFilter>,
 }
 
 impl RangeJoinExec {
-    /// `join` by ranges, if its condition gives some.
+    /// `join` as a range join, if its condition sets bounds.
     ///
     /// # Errors
-    /// An expression that has no type.
+    /// An expression without a type.
     fn of(join: &Arc<dyn ExecutionPlan>) -> Result<Option<RangeJoinExec>> {
         let Some(loops) = join.downcast_ref::<NestedLoopJoinExec>() else { return Ok(None) };
         let Some(ranges) = Ranges::of(loops)? else { return Ok(None) };
@@ -104,12 +102,12 @@ impl RangeJoinExec {
         RangeJoinExec { join, ranges, stop, build: Common::default(), metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// The same, which stops when `run` is cancelled.
+    /// A copy that stops when `run` is cancelled.
     pub(super) fn stopping_with(&self, run: &Arc<StatementRun>) -> RangeJoinExec {
         RangeJoinExec::new(Arc::clone(&self.join), Arc::clone(&self.ranges), Stop::of(run))
     }
 
-    /// The nested loops of which it takes the place.
+    /// The nested loops that it replaces.
     pub(super) fn loops(&self) -> Option<&NestedLoopJoinExec> {
         self.join.downcast_ref::<NestedLoopJoinExec>()
     }
@@ -118,14 +116,14 @@ impl RangeJoinExec {
         self.loops().ok_or_else(|| internal_datafusion_err!("a join that is none"))
     }
 
-    /// What there is to show of it.
+    /// What is shown of it.
     pub(super) fn shown(&self) -> Option<ShownRanges<'_>> {
         let ranges = &self.ranges;
         let bounds = ranges.low.iter().chain(&ranges.high).chain(&ranges.other).collect();
         Some(ShownRanges { join: self.loops()?, bounds, residual: ranges.residual.as_ref() })
     }
 
-    /// The build side.
+    /// The build side, shared by all partitions.
     fn build(&self, context: &Arc<TaskContext>) -> Result<Once<Made>> {
         let join = self.joined()?;
         let workers = join.right().output_partitioning().partition_count();
@@ -161,7 +159,7 @@ fn form_of(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<KeyForm> {
     KeyForm::of(&expr.data_type(schema)?).ok_or_else(|| internal_datafusion_err!("values without an order"))
 }
 
-/// Where the columns of a join's rows come from.
+/// The sources of the output's columns.
 fn columns_of(join: &NestedLoopJoinExec) -> Vec<ColumnIndex> {
     let (_, columns) = build_join_schema(&join.left().schema(), &join.right().schema(), join.join_type());
     match join.projection() {
@@ -244,7 +242,7 @@ impl ExecutionPlan for RangeJoinExec {
                     let input = right.execute(partition, context)?;
                     probe.joined_with(build, input, reservation, None).boxed()
                 }
-                // Each part meets all rows of the other side, so one worker does it.
+                // Each part has to meet all rows of the probe side, so one worker joins them.
                 Made::Parts(parts) if partition == 0 => probe.rows_of_parts(parts, context)?.boxed(),
                 Made::Parts(_) => futures::stream::empty().boxed(),
             })

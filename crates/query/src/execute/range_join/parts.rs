@@ -1,8 +1,8 @@
-//! What becomes of a join whose build side does not fit into memory: both sides are put into files, and as much of the
-//! build side as fits is joined with all of the other, part after part.
+//! Joins a build side that does not fit into memory: both sides are written to files. As much of the build side as fits
+//! is joined with the whole probe side, part after part.
 //!
-//! One worker does it, because each part has to meet all rows of the other side. Which of these have had a partner in
-//! any part is known in memory; those that are shown by that are shown when the parts are through.
+//! One worker does it, because each part has to meet all rows of the probe side. Whether each of these rows has had a
+//! partner in any part is kept in memory. Rows that are output by that come after the last part.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use super::build::{Builder, HeldRows, weight};
 use super::probe::{Probe, Seen};
 use crate::execute::stop::Stop;
 
-/// All rows of a side.
+/// All rows of a side, in a file.
 pub(super) struct Filed {
     spills: SpillManager,
     /// `None` if there are no rows.
@@ -31,10 +31,10 @@ pub(super) struct Filed {
 }
 
 impl Filed {
-    /// Puts the rows of a side into a file, those that have come first.
+    /// Writes the rows of a side to a file, `first` before `rest`.
     ///
     /// # Errors
-    /// The rows' own, that of a file that cannot be written, the cancellation of the statement.
+    /// The input's errors, a file that cannot be written, the cancellation of the statement.
     pub(super) async fn put(
         first: Option<HeldRows>,
         mut rest: SendableRecordBatchStream,
@@ -71,25 +71,25 @@ pub(super) struct Parts {
     pub(super) probe: Filed,
 }
 
-/// The way through the parts.
+/// The state of the join over the parts.
 struct PartsWay {
     parts: Arc<Parts>,
     probe: Probe,
     context: Arc<TaskContext>,
-    /// What is left of the build side, and a batch that did not fit into the part before, with what it takes.
+    /// The rest of the build side, and a batch that did not fit into the part before, with its memory.
     rest: SendableRecordBatchStream,
     next: Option<(RecordBatch, MemoryReservation)>,
-    /// Which rows of the other side have had a partner, where that matters.
+    /// Which rows of the probe side have had a partner, if that matters.
     seen: Option<(Arc<Mutex<Vec<bool>>>, MemoryReservation)>,
     joins: Option<BoxStream<'static, Result<RecordBatch>>>,
     is_through: bool,
 }
 
 impl Probe {
-    /// The rows of a join of what is in files.
+    /// The output of a join of two sides in files.
     ///
     /// # Errors
-    /// A file that cannot be read, no memory for what is to be known of each row of the other side.
+    /// A file that cannot be read, no memory for a flag for each row of the probe side.
     pub(super) fn rows_of_parts(
         self,
         parts: Arc<Parts>,
@@ -140,7 +140,7 @@ impl PartsWay {
         }
     }
 
-    /// The next rows of the build side that there is memory for, one batch at least; none behind the last.
+    /// The next rows of the build side that fit into memory, at least one batch; none after the last.
     async fn part(&mut self) -> Result<(Vec<RecordBatch>, MemoryReservation)> {
         let held = MemoryConsumer::new("RangeJoinBuild").register(self.context.memory_pool());
         let mut batches = Vec::new();

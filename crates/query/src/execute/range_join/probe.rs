@@ -1,5 +1,4 @@
-//! The rows of one output partition: for each row of the other side, those of the build side that are within its
-//! bounds.
+//! The rows of one output partition: for each row of the probe side, the rows of the build side within its bounds.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,13 +28,13 @@ use crate::execute::stop::Stop;
 pub(super) struct Probe {
     pub(super) ranges: Arc<Ranges>,
     pub(super) join_type: JoinType,
-    /// Where the output's columns come from.
+    /// The sources of the output's columns.
     pub(super) columns: Vec<ColumnIndex>,
     pub(super) schema: SchemaRef,
     pub(super) left: SchemaRef,
     pub(super) right: SchemaRef,
     pub(super) stop: Stop,
-    /// Rows of a batch.
+    /// The most rows of a batch.
     pub(super) rows_max: usize,
     pub(super) metrics: BaselineMetrics,
 }
@@ -58,22 +57,22 @@ impl Probe {
         shows_left_by_partners(self.join_type)
     }
 
-    /// Whether nothing comes of an empty build side.
+    /// Whether an empty build side gives no output.
     fn needs_build(&self) -> bool {
         !self.marks_probe() || self.join_type == JoinType::RightSemi
     }
 
-    /// Whether each row of the probe side needs one partner, which is asked for nothing more.
+    /// Whether one partner is enough for each row of the probe side, and there is no residual condition.
     fn needs_one(&self) -> bool {
         !self.shows_pairs() && self.marks_probe() && self.ranges.residual.is_none()
     }
 
-    /// Whether rows of the build side are marked by stretches, or each once, and no pair is made.
+    /// Whether only marks on the build side are needed, set by stretches or row by row, and no pair is made.
     fn marks_alone(&self) -> bool {
         !self.shows_pairs() && self.marks_build() && self.ranges.residual.is_none()
     }
 
-    /// What comes of a build side and the rows of a partition, of which something may have been `seen` before.
+    /// The output of a build side and the rows of a partition. `seen`: the partners found in earlier parts.
     pub(super) fn joined_with(
         self,
         build: Arc<BuildSide>,
@@ -99,12 +98,12 @@ impl Probe {
     }
 }
 
-/// Which rows of the probe side, which comes again for each part of the build side, have had a partner.
+/// Which rows of the probe side have had a partner. The probe side is read again for each part of the build side.
 pub(super) struct Seen {
     marks: Arc<Mutex<Vec<bool>>>,
-    /// Rows that have come.
+    /// Rows read so far.
     count: usize,
-    /// Whether there is no part behind.
+    /// Whether this is the last part.
     is_last: bool,
 }
 
@@ -113,19 +112,19 @@ impl Seen {
         Seen { marks, count: 0, is_last }
     }
 
-    /// What is known of the next rows.
+    /// The flags of the next rows.
     fn next(&self, rows: usize) -> Vec<bool> {
         self.marks.lock()[self.count..self.count + rows].to_vec()
     }
 
-    /// What is known of them now.
+    /// Stores their flags.
     fn put(&mut self, marks: &[bool]) {
         self.marks.lock()[self.count..self.count + marks.len()].copy_from_slice(marks);
         self.count += marks.len();
     }
 }
 
-/// Bounds of the rows of a batch.
+/// Bounds that the rows of a batch set.
 struct Limit {
     values: Keys,
     includes: bool,
@@ -140,24 +139,25 @@ impl Limit {
     }
 }
 
-/// A batch of the probe side, and how far it is joined.
+/// A batch of the probe side, and the join's position in it.
 struct OpenBatch {
     batch: RecordBatch,
     low: Option<Limit>,
     high: Option<Limit>,
     other: Option<Limit>,
-    /// Whether stretches begin with the first build row, and what reaches far is thought to lie at their ends.
+    /// Whether stretches begin with the first build row. Rows that reach far enough are then assumed to be near their
+    /// ends.
     is_below: bool,
-    /// The row that is joined.
+    /// The row that is being joined.
     row: usize,
-    /// What is left of its stretch of the sorted build rows, and its number in the other order.
+    /// The rest of its stretch of the sorted build rows, and the least rank of its partners in the other order.
     stretch: Option<(Range<usize>, u32)>,
     /// Which rows have had a partner.
     marks: Vec<bool>,
 }
 
 impl OpenBatch {
-    /// The stretch of a row, with the least number that its partners have in the other order.
+    /// The stretch of a row, with the least rank that its partners have in the other order.
     fn stretch_of(&self, build: &BuildSide, row: usize) -> (Range<usize>, u32) {
         let limits = [&self.low, &self.high, &self.other];
         if limits.into_iter().flatten().any(|limit| limit.values.is_null(row)) {
@@ -175,16 +175,16 @@ impl OpenBatch {
     }
 }
 
-/// What a worker keeps of the build side's marks until its end.
+/// A worker's marks on the build side, kept until its end.
 #[derive(Default)]
 struct Own {
-    /// How many more stretches cover a place of the order than the one before.
+    /// For each position of the order, how many more stretches cover it than the one before.
     stretches: Vec<i64>,
     /// The rows that it has not marked.
     unmarked: Option<Reach>,
 }
 
-/// A worker's way through its part of the probe side.
+/// A worker's state in its part of the probe side.
 struct Worker {
     probe: Probe,
     input: SendableRecordBatchStream,
@@ -194,7 +194,7 @@ struct Worker {
     reservation: MemoryReservation,
     open: Option<OpenBatch>,
     own: Own,
-    /// Behind all others: the build rows that are still to be shown, from this place on.
+    /// At the end: the position from which on the build side's rows are still to be output.
     last: Option<usize>,
 }
 
@@ -211,7 +211,7 @@ impl Worker {
         Ok(made)
     }
 
-    /// Room for what the worker keeps by itself.
+    /// Reserves memory for the worker's own marks.
     fn begin(&mut self, build: &BuildSide) -> Result<()> {
         if !self.probe.marks_alone() {
             return Ok(());
@@ -246,7 +246,8 @@ impl Worker {
                     self.open = Some(open);
                     match made {
                         Some(pairs) => return Ok(Some(pairs)),
-                        // Pairs that all fail what is asked of them take time, and give nothing to stop at.
+                        // Pairs that all fail the residual condition take time without giving a batch at which the task
+                        // could stop.
                         None => {
                             tokio::task::yield_now().await;
                             continue;
@@ -291,7 +292,7 @@ impl Worker {
         })
     }
 
-    /// The next pairs of a batch, as many as go into one or fewer; `None` if none is shown.
+    /// The next pairs of a batch, at most a batch of them; `None` if none is output.
     fn pairs(&mut self, build: &BuildSide, open: &mut OpenBatch) -> Result<Option<RecordBatch>> {
         if self.probe.marks_alone() {
             self.mark_build(build, open);
@@ -329,7 +330,8 @@ impl Worker {
         self.shown(build, open, (UInt32Array::from(of_build), UInt32Array::from(of_probe)))
     }
 
-    /// Asks pairs what is left to be asked, notes who has had a partner, and shows them if pairs are shown.
+    /// Tests the residual condition on pairs, marks rows that have a partner, and outputs the pairs if the join does
+    /// so.
     fn shown(
         &self,
         build: &BuildSide,
@@ -373,7 +375,7 @@ impl Worker {
         open.row = open.batch.num_rows();
     }
 
-    /// The rows of a batch that are shown by whether they have had a partner.
+    /// The rows of a batch that are output by whether they have had a partner.
     fn rest_of_probe(&self, open: &OpenBatch) -> Result<Option<RecordBatch>> {
         let wanted: fn(bool) -> bool = match self.probe.join_type {
             JoinType::Right | JoinType::Full | JoinType::RightAnti => |has_partner| !has_partner,
@@ -390,7 +392,8 @@ impl Worker {
         self.batch(None, Some((&open.batch, &rows)), mark.as_ref()).map(Some)
     }
 
-    /// The worker has read its part. The last one shows what is left of the build side: from which of its rows on.
+    /// Called when the worker has read its part. The last worker outputs the rest of the build side: returns its first
+    /// position.
     fn end(&mut self, build: &BuildSide) -> usize {
         let changes = std::mem::take(&mut self.own.stretches);
         if let Some(marks) = build.marks.as_ref().filter(|_| !changes.is_empty()) {
@@ -408,7 +411,7 @@ impl Worker {
         }
     }
 
-    /// The next rows of the build side that are shown by whether they have had a partner.
+    /// The next rows of the build side that are output by whether they have had a partner.
     fn rest_of_build(&mut self, build: &BuildSide, from: usize) -> Result<Option<RecordBatch>> {
         let wanted: fn(bool) -> bool = match self.probe.join_type {
             JoinType::Left | JoinType::Full | JoinType::LeftAnti => |has_partner| !has_partner,
@@ -462,7 +465,7 @@ impl Worker {
     }
 }
 
-/// The same values in memory of their own: texts that are taken keep all of the side that they come from.
+/// Copies the values into buffers of their own: texts taken from a side would keep all its buffers alive.
 fn own_buffers(array: ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),

@@ -1,26 +1,26 @@
-//! Which of the rows in one order reach far enough in another: the greatest of every stretch of numbers, as a tree.
+//! Finds rows of one order that reach far enough in another: a tree of the maxima of all stretches of numbers.
 //!
 //! ```text
 //!              7
 //!          ┌───┴───┐
-//!          5       7          from place 2 on, at least 4:  1 is passed over, 7 is found
+//!          5       7          from position 2 on, at least 4:  1 is skipped, 7 is found
 //!        ┌─┴─┐   ┌─┴─┐
 //!        5   2   1   7
 //! ```
 
 use std::ops::Range;
 
-/// Numbers by place, with the greatest of every stretch whose length is a power of two.
+/// Numbers by position, with the maximum of every stretch whose length is a power of two.
 #[derive(Clone, Debug)]
 pub(super) struct Reach {
-    /// The root is at 1, the children of a node at twice its place and behind; the numbers begin at `leaves`.
+    /// The root is at 1. The children of a node are at twice its index and the next; the numbers begin at `leaves`.
     tree: Vec<u32>,
     leaves: usize,
     count: usize,
 }
 
 impl Reach {
-    /// Bytes that one of so many numbers takes.
+    /// Bytes that a tree of `count` numbers takes.
     pub(super) fn bytes(count: usize) -> usize {
         2 * count.max(1).next_power_of_two() * size_of::<u32>()
     }
@@ -35,7 +35,7 @@ impl Reach {
         Reach { tree, leaves, count: numbers.len() }
     }
 
-    /// The first place from `from` on whose number is at least `least`, which is not 0.
+    /// The first position from `from` on whose number is at least `least`, which is not 0.
     pub(super) fn next(&self, from: usize, least: u32) -> Option<usize> {
         debug_assert!(least > 0, "all reach so far");
         if from >= self.count {
@@ -43,7 +43,7 @@ impl Reach {
         }
         let mut at = self.leaves + from;
         while self.tree[at] < least {
-            // The next stretch to the right that is not below one that was looked at.
+            // Go to the next stretch to the right that is not below one already tested.
             while at & 1 == 1 {
                 at >>= 1;
             }
@@ -61,13 +61,13 @@ impl Reach {
         Some(at - self.leaves)
     }
 
-    /// The last place before `to` whose number is at least `least`, which is not 0.
+    /// The last position before `to` whose number is at least `least`, which is not 0.
     pub(super) fn next_back(&self, to: usize, least: u32) -> Option<usize> {
         debug_assert!(least > 0, "all reach so far");
         debug_assert!(to <= self.count, "places end before");
         let mut at = self.leaves + to.checked_sub(1)?;
         while self.tree[at] < least {
-            // The next stretch to the left that is not below one that was looked at.
+            // Go to the next stretch to the left that is not below one already tested.
             while at & 1 == 0 {
                 at >>= 1;
             }
@@ -85,8 +85,8 @@ impl Reach {
         Some(at - self.leaves)
     }
 
-    /// A place in a stretch whose number is at least `least`, which is not 0, and what of the stretch is left to be
-    /// looked at: from its end if `from_end`, where stretches begin far from what reaches so far.
+    /// A position in a stretch whose number is at least `least`, which is not 0. Shortens the stretch to what is still
+    /// to be searched. `from_end`: searches from its end, for stretches that begin far from rows that reach far enough.
     pub(super) fn take(&self, stretch: &mut Range<usize>, least: u32, from_end: bool) -> Option<usize> {
         let found = match (Range::is_empty(stretch), from_end) {
             (true, _) => None,
@@ -101,7 +101,7 @@ impl Reach {
         found
     }
 
-    /// Takes a place's number away.
+    /// Removes the number of a position.
     pub(super) fn remove(&mut self, place: usize) {
         let mut at = self.leaves + place;
         self.tree[at] = 0;

@@ -1,5 +1,5 @@
-//! Which nested loops are made joins by ranges: those whose condition gives a bound of one side's value by the other's,
-//! unless it is certain that one side has a few rows.
+//! Which nested loops become range joins: those whose condition bounds a value of one side by a value of the other,
+//! unless the build side is known to have only a few rows.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 use super::RangeJoinExec;
 
-/// Rows of a build side up to which each is compared with all rows of a batch at once.
+/// The most rows of a build side for which nested loops stay: they compare each with all rows of a batch at once.
 const LOOPED_ROWS: usize = 16;
 
-/// Makes nested loops joins by ranges. It comes behind what makes joins look up.
+/// Replaces nested loops by range joins. It runs after the rule for index joins.
 #[derive(Debug, Default)]
 pub struct RangeJoinRule;
 
@@ -45,7 +45,7 @@ impl PhysicalOptimizerRule for RangeJoinRule {
     }
 }
 
-/// Whether it is known, and not only thought, that the build side has a few rows.
+/// Whether the build side is known, not only estimated, to have a few rows.
 fn has_few_rows(join: &NestedLoopJoinExec) -> Result<bool> {
     let known = StatisticsContext::new().compute(join.left().as_ref(), &StatisticsArgs::new())?;
     Ok(matches!(known.num_rows, Precision::Exact(rows) if rows <= LOOPED_ROWS))

@@ -1,4 +1,4 @@
-//! A join by ranges gives what comparing each row with each gives, whatever its kind and its condition.
+//! A range join gives the rows of a nested-loops join, for each kind of join and each condition.
 
 use arrow::array::{ArrayRef, BinaryViewArray, Float64Array, Int32Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, SchemaRef};
@@ -46,7 +46,7 @@ fn rows(random: &mut SplitMix64, count: usize) -> (SchemaRef, Vec<RecordBatch>) 
     (schema, batches)
 }
 
-/// `left.<one> op right.<other>` for each of these, all of them.
+/// The conjunction of `left.<one> op right.<other>` over `parts`.
 fn condition(schema: &SchemaRef, parts: &[(&str, Operator, &str)]) -> JoinFilter {
     let both = schema.fields().iter().chain(schema.fields()).map(|field| field.as_ref().clone());
     let both = Schema::new(both.collect::<Vec<_>>());
@@ -58,7 +58,7 @@ fn condition(schema: &SchemaRef, parts: &[(&str, Operator, &str)]) -> JoinFilter
     };
     let part = |(one, op, other): &(&str, Operator, &str)| {
         let (one, other) = (column(one, 0), column(other, FIELDS.len()));
-        // Written the other way round now and then.
+        // Some parts are written with their sides swapped.
         match op.swap().filter(|_| *op == Operator::Gt) {
             Some(swapped) => Arc::new(BinaryExpr::new(other, swapped, one)) as Arc<dyn PhysicalExpr>,
             None => Arc::new(BinaryExpr::new(one, *op, other)),
@@ -68,7 +68,7 @@ fn condition(schema: &SchemaRef, parts: &[(&str, Operator, &str)]) -> JoinFilter
     JoinFilter::new(all.expect("a part"), indices.collect(), Arc::new(both))
 }
 
-/// What comes of a plan with so much memory.
+/// The output of a plan with `bytes` of memory.
 fn run(plan: &Arc<dyn ExecutionPlan>, bytes: u64) -> Result<Vec<RecordBatch>> {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool_of(bytes)).build_arc().expect("a runtime");
     let config = SessionConfig::new().with_batch_size(50);
@@ -111,18 +111,18 @@ fn loops(
 }
 
 const CONDITIONS: [&[(&str, Operator, &str)]; 9] = [
-    // between two values of the other side, either way round
+    // between two values of the other side, in both directions
     &[("a", Operator::GtEq, "a"), ("a", Operator::LtEq, "b")],
     &[("a", Operator::LtEq, "a"), ("b", Operator::Gt, "a")],
     // intervals that overlap
     &[("a", Operator::LtEq, "b"), ("b", Operator::GtEq, "a")],
-    // open to one side
+    // open at one end
     &[("a", Operator::Lt, "b")],
     &[("t", Operator::GtEq, "t")],
-    // what is left to be asked
+    // with a residual condition
     &[("f", Operator::Gt, "f"), ("f", Operator::Lt, "f"), ("a", Operator::NotEq, "b")],
     &[("a", Operator::Gt, "a"), ("t", Operator::Lt, "t"), ("n", Operator::NotEq, "n"), ("f", Operator::Lt, "f")],
-    // equal, as a hint has it
+    // equations, as a hint makes them
     &[("a", Operator::Eq, "b"), ("t", Operator::LtEq, "t")],
     &[("t", Operator::Eq, "t"), ("a", Operator::Eq, "a")],
 ];

@@ -1,4 +1,4 @@
-//! Seeks one after the other, in the order in which somebody asks: what a loop does for each row of its outer side.
+//! Seeks one after the other, in the order requested: a loop does one for each row of its outer side.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,19 +13,19 @@ use super::SeekExec;
 use super::rows::RowBuilder;
 use crate::wrap::external;
 
-/// Seeks in the index of a [`SeekExec`], whose own ranges are not read.
+/// Seeks in the index of a [`SeekExec`]; the ranges of that operator itself are not read.
 pub(in crate::execute) struct RowSeeks {
     exec: Arc<SeekExec>,
-    /// Of each tree, with its partition's place.
+    /// One for each tree, with its partition's position.
     seeks: Vec<(usize, TreeSeek)>,
-    /// The tree in which the range is read.
+    /// The tree in which the current range is read.
     at: usize,
     rows: RowBuilder,
     counts: Arc<IoCounts>,
 }
 
 impl RowSeeks {
-    /// Seeks as `exec` makes them; the first of its workers counts the index as used.
+    /// Seeks with the settings of `exec`. The first worker counts the index as used.
     ///
     /// # Errors
     /// The table cannot be opened.
@@ -45,7 +45,7 @@ impl RowSeeks {
         Ok(RowSeeks { exec: Arc::clone(exec), at: seeks.len(), seeks, rows, counts })
     }
 
-    /// Begins a range; the one before was read to its end.
+    /// Begins a range; the one before must have been read to its end.
     pub(in crate::execute) fn begin(&mut self, range: &KeyRange) {
         for (_, seek) in &mut self.seeks {
             self.counts.scans.fetch_add(1, Ordering::Relaxed);
@@ -54,8 +54,8 @@ impl RowSeeks {
         self.at = 0;
     }
 
-    /// Reads on in the range until it has ended or there are so many rows, or a leaf's more; returns whether it has
-    /// ended. Blocks on reads and latches.
+    /// Continues the range until it has ended or there are `rows_max` rows, possibly more by the rest of a leaf.
+    /// Returns whether the range has ended. Blocks on reads and latches.
     ///
     /// # Errors
     /// A page is damaged or cannot be read, or the statement was cancelled.
@@ -82,12 +82,12 @@ impl RowSeeks {
         self.rows.rows
     }
 
-    /// Rows that were looked at so far.
+    /// Rows read so far.
     pub(in crate::execute) fn rows_read(&self) -> u64 {
         self.rows.read
     }
 
-    /// Shows others what filters have left out so far.
+    /// Publishes the counters of filters.
     pub(in crate::execute) fn publish(&mut self) {
         self.rows.publish();
     }
@@ -95,7 +95,7 @@ impl RowSeeks {
     /// The rows since the last batch.
     ///
     /// # Errors
-    /// A value that its type does not have.
+    /// A value that its type cannot have.
     pub(in crate::execute) fn take_batch(&mut self) -> Result<RecordBatch> {
         self.rows.take_batch(&self.exec.table, &self.exec.schema)
     }

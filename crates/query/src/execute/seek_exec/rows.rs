@@ -1,4 +1,4 @@
-//! The rows of a seek: taken from an index's leaves, or followed from there to the table.
+//! The rows of a seek: taken from an index's leaves, or looked up from there in the table.
 
 use std::sync::Arc;
 
@@ -23,22 +23,22 @@ use super::SeekExec;
 use crate::access_path::SeekPath;
 use crate::source::HeapTable;
 
-/// The rows of a batch that is being made.
+/// Builds a batch of rows.
 pub(super) struct RowBuilder {
     run: Arc<StatementRun>,
     counts: Arc<IoCounts>,
     reads_uncommitted: bool,
     path: Arc<SeekPath>,
-    /// The table's heaps or trees, where rows are followed to them.
+    /// The table's heaps or trees, if rows are looked up there.
     base: Vec<RowStore>,
-    /// A vector for each column, and which column of the table it is.
+    /// A vector for each column, with the column's position in the table.
     columns: Vec<(usize, ColumnVector)>,
-    /// Where in a batch the rows' places stand, and they.
+    /// The index of the position column in a batch, and the rows' positions.
     places: Option<(usize, PlaceBuilder)>,
     pub(super) rows: usize,
-    /// Rows of leaves that were looked at.
+    /// Rows of leaves that were read.
     pub(super) read: u64,
-    /// What leaves rows out, if anything does.
+    /// The filters that leave rows out, if any.
     sieve: Option<SeekSieve>,
     slots: Vec<usize>,
     key: Vec<u8>,
@@ -78,7 +78,7 @@ impl RowBuilder {
         })
     }
 
-    /// Adds the rows of the leaf that a seek shows, up to `most`.
+    /// Adds the rows of a seek's current leaf, up to `most`.
     pub(super) fn take_leaf(&mut self, partition: usize, seek: &TreeSeek, most: usize) -> Result<(), AccessError> {
         let leaf = seek.leaf();
         let damaged = |damage| seek.tree().hobt().damaged(leaf.id, damage);
@@ -91,7 +91,7 @@ impl RowBuilder {
         }
         let done = match self.path.covers {
             true => self.take_slots(partition, seek, &slots[..slots.len().min(most)]),
-            // A row that is followed to the table may not be seen there.
+            // The statement may not see the row that an entry leads to.
             false => {
                 let end = self.rows.saturating_add(most);
                 slots
@@ -187,7 +187,7 @@ impl RowBuilder {
         Ok(())
     }
 
-    /// Shows others what was left out so far.
+    /// Publishes the counters of what was left out.
     pub(super) fn publish(&mut self) {
         self.sieve.iter_mut().for_each(SeekSieve::publish);
     }
@@ -200,7 +200,7 @@ impl RowBuilder {
     }
 }
 
-/// The way to values of a table's rows that are on pages of their own.
+/// Reads values of a table's rows that are on separate pages.
 struct BaseValues<'a> {
     hobt: &'a Arc<Hobt>,
     run: &'a StatementRun,

@@ -1,4 +1,4 @@
-//! The build side of a join, as far as there is memory for it.
+//! The build side of a join, as much as fits into memory.
 
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
@@ -7,20 +7,20 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 
-/// What a row takes in the join's hash table, beside itself: a hash, a place and a link, in a table that is half full.
+/// Bytes of a row in the join's hash table, beside itself: a hash, a position and a link, in a table that is half full.
 const TABLE_BYTES: usize = 40;
 
-/// Rows that are held.
+/// Rows that are held in memory.
 pub(super) struct Held {
     batches: Vec<(RecordBatch, usize)>,
     reservation: MemoryReservation,
 }
 
-/// What came of a build side.
+/// The result of reading a build side.
 pub(super) enum Build {
-    /// All of it, with room for a hash table.
+    /// All rows, with memory for a hash table.
     All(Held),
-    /// So much, and the rest.
+    /// The rows that were read, and the stream of the rest.
     More(Held, SendableRecordBatchStream),
 }
 
@@ -28,7 +28,7 @@ impl Held {
     /// Reads `build` to its end, or until there is no memory for more, or it would take more than `bytes_max`.
     ///
     /// # Errors
-    /// The build side's.
+    /// The errors of the build side.
     pub(super) async fn read(
         mut build: SendableRecordBatchStream,
         reservation: MemoryReservation,
@@ -47,14 +47,14 @@ impl Held {
         Ok(Build::All(held))
     }
 
-    /// Gives all memory back. The rows that are held go next, to who needs memory to take them: a sort or a file.
+    /// Releases all memory. The held rows go next to a consumer that needs memory to take them: a sort or a file.
     pub(super) fn let_go(&mut self) {
         self.reservation.free();
         self.batches.iter_mut().for_each(|(_, bytes)| *bytes = 0);
     }
 
-    /// Hands the rows over to who accounts for them himself: the memory of each batch is given back as it goes, that of
-    /// the hash table at the end.
+    /// Gives the rows to a consumer with a memory account of its own. The memory of each batch is released as it goes,
+    /// that of the hash table at the end.
     pub(super) fn into_stream(self, schema: arrow::datatypes::SchemaRef) -> SendableRecordBatchStream {
         let Held { batches, reservation } = self;
         let given = futures::stream::iter(batches).map(move |(batch, bytes)| {

@@ -1,18 +1,18 @@
 //! Hash joins whose build side need not fit into memory.
 //!
 //! ```text
-//!   build side ── fits ─────────────────────────────► HashJoinExec, as ever
-//!        └─ does not: both sides into spill files, by a hash of the keys
+//!   build side ── fits ─────────────────────────────► HashJoinExec, without files
+//!        └─ does not fit: both sides into spill files, by a hash of the keys
 //!             file 0 of the build side, file 0 of the other ── fits ──► HashJoinExec
-//!             file 1 …                                       └─ does not: again, by another hash
+//!             file 1 …                                       └─ does not fit: again, by another hash
 //!                                                                 └─ one key has nearly all: sorted, and merged
 //! ```
-//! A grace hash join (Kitsuregawa 1983). What joins is in one pair of files, so that every kind of join is that of the
-//! pairs, one after the other, each by the join operator itself. DataFusion's fails where it gets no memory (upstream
-//! issue 24768, so in 55.2).
+//! A grace hash join (Kitsuregawa 1983). Rows that join are in one pair of files. So a join of any kind is the joins of
+//! the pairs, one after the other, each done by the join operator itself. DataFusion's join fails if it gets no memory
+//! (upstream issue 24768, so in 55.2).
 //!
-//! Leaves to others: the join (DataFusion), what memory there is (`interpreter/memory.rs`), the files
-//! (`interpreter/spill.rs`). Not here: `NOT IN` with NULLs, which looks at all rows together.
+//! Leaves to others: the join (DataFusion), the memory limit (`interpreter/memory.rs`), the files
+//! (`interpreter/spill.rs`). Not done here: `NOT IN` with NULLs, which needs all rows together.
 
 mod build;
 mod counted;
@@ -52,10 +52,10 @@ pub(super) use counted::SPILL_LEVEL;
 pub(super) use split::compact;
 use work::{Made, Work};
 
-/// The plan whose hash joins spill.
+/// Replaces the hash joins of a plan by joins that can spill.
 ///
 /// # Errors
-/// A node refuses its new input.
+/// A node rejects its new input.
 pub(crate) fn spilling(
     plan: Arc<dyn ExecutionPlan>,
     run: &Arc<StatementRun>,
@@ -72,10 +72,10 @@ pub(crate) fn spilling(
 }
 
 fn can_spill(join: &HashJoinExec) -> bool {
-    // Of several orders that its rows have at once a sort gives one.
+    // If the rows have several orders at once, a sort can give only one of them.
     let orders = join.properties().equivalence_properties().oeq_class().len();
-    // Pairs of files are dealt out as they come: where somebody above may rely on rows of a key being in one partition,
-    // only a join whose sides are both divided by it keeps that.
+    // Pairs of files are given to partitions in turn. If operators above may rely on all rows of a key being in one
+    // partition, only a join whose two sides are partitioned by the key keeps that.
     let keeps_promise = *join.partition_mode() == PartitionMode::Partitioned
         || join.properties().output_partitioning().partition_count() == 1
         || matches!(
@@ -85,13 +85,13 @@ fn can_spill(join: &HashJoinExec) -> bool {
     !join.null_aware && *join.partition_mode() != PartitionMode::Auto && orders <= 1 && keeps_promise
 }
 
-/// A hash join that spills; for who looks at the plan, a [`HashJoinExec`].
+/// A hash join that can spill; plans show it as a [`HashJoinExec`].
 #[derive(Debug)]
 struct SpillJoinExec {
     /// The join over the two sides.
     join: Arc<dyn ExecutionPlan>,
     stop: Stop,
-    /// With one build side for all: what came of it.
+    /// With one build side for all partitions: the result of reading it.
     common: Common<Made>,
     counted: Counted,
 }
@@ -105,7 +105,7 @@ impl SpillJoinExec {
         self.join.downcast_ref::<HashJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
     }
 
-    /// What came of the one build side.
+    /// The result of reading the one build side.
     fn common(&self, work: &Arc<Work>, context: &Arc<TaskContext>) -> Result<Once<Made>> {
         let join = self.hash_join()?;
         let making = || Ok(Arc::clone(work).made(join.left().execute(0, Arc::clone(context))?));

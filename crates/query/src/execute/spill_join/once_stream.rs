@@ -1,4 +1,4 @@
-//! Rows that come once, as an operator: what a join is put over whose rows are there already, or in a file.
+//! An operator over a stream that can be read once: the input of a join whose rows are in memory or in a file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::execute::inputs::without_inputs;
 
-/// Gives a stream out, once.
+/// Gives a stream, once.
 pub(super) struct OnceStreamExec {
     stream: Mutex<Option<SendableRecordBatchStream>>,
     properties: Arc<PlanProperties>,

@@ -1,4 +1,4 @@
-//! Rows in spill files by a hash of their keys.
+//! Splits rows into spill files by a hash of their keys.
 
 use std::sync::Arc;
 
@@ -15,11 +15,12 @@ use futures::TryStreamExt;
 
 use crate::execute::stop::Stop;
 
-/// Files that the rows of a side are put into.
+/// The number of files for the rows of a side.
 pub(super) const FILES: usize = 16;
-/// Bytes for one file that are gathered before they are written, if they are not the rows of a batch before.
+/// Bytes that are gathered for one file before they are written, unless a batch's limit of rows is reached first.
 const WRITE_BYTES: usize = 64 << 10;
-/// Seeds of the hashes begin here: no other operator splits rows so, or all of one's would be in one file.
+/// The first seed of the hashes. No other operator may split rows by these, or all rows of one of its parts would be in
+/// one file.
 const FIRST_SEED: u64 = 0x6F62_7468;
 
 /// A file of rows.
@@ -29,10 +30,10 @@ pub(super) struct Part {
     pub(super) rows: usize,
 }
 
-/// Puts all rows of a side into files, by the hash of this level, in batches of about so many rows.
+/// Writes all rows of a side to files, by the hash of this level, in batches of about `batch_rows` rows.
 ///
 /// # Errors
-/// The side's, a key's, that of a file that cannot be written, the statement's cancellation.
+/// Errors of the side or of a key, a file that cannot be written, the cancellation of the statement.
 pub(super) async fn split(
     mut rows: SendableRecordBatchStream,
     keys: &[Arc<dyn PhysicalExpr>],
@@ -53,7 +54,7 @@ pub(super) async fn split(
         create_hashes(&arrays, &state, &mut hashes)?;
         places.iter_mut().for_each(Vec::clear);
         for (row, hash) in (0u32..).zip(&hashes) {
-            // The upper bits: tables go by the lower ones.
+            // The upper bits: hash tables use the lower ones.
             places[(hash >> 40) as usize % FILES].push(row);
         }
         for (writer, places) in writers.iter_mut().zip(&places) {
@@ -66,7 +67,7 @@ pub(super) async fn split(
     writers.into_iter().map(|writer| writer.finish(spills)).collect()
 }
 
-/// The same rows in memory of their own. What is read of a file has one buffer for all columns, which each of them
+/// Copies the rows to buffers of their own. A batch read from a file has one buffer for all columns, which each of them
 /// counts as its own.
 ///
 /// # Errors
@@ -86,7 +87,7 @@ pub(in crate::execute) fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(batch.schema(), arrays, &options)?)
 }
 
-/// A file that is being written, whose type has no name outside: takes a batch, or without one ends the file.
+/// A file that is being written; a closure because its type is private. Takes a batch, or ends the file without one.
 type Begun = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Option<Arc<dyn SpillFile>>> + Send>;
 
 fn begin(spills: &SpillManager) -> Result<Begun> {
@@ -97,7 +98,7 @@ fn begin(spills: &SpillManager) -> Result<Begun> {
     }))
 }
 
-/// What goes into one file.
+/// Collects the rows for one file.
 #[derive(Default)]
 struct Writer {
     file: Option<Begun>,
@@ -105,7 +106,7 @@ struct Writer {
     gathered_rows: usize,
     gathered_bytes: usize,
     rows: usize,
-    /// Rows of a batch as others take it: who reads it has memory for no more.
+    /// The most rows of a batch: the reader has memory for no more.
     rows_max: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A join that spills gives what one in memory gives, whatever its kind.
+//! A join that spills gives the rows of a join in memory, for each kind of join.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,7 +25,7 @@ use super::*;
 use crate::execute::join_types::JOIN_TYPES;
 use crate::interpreter::pool_of;
 
-/// Rows `k1, k2, v`, the second a text or a number; some keys are NULL, and with `spread` 1 the others are one key.
+/// Rows `k1, k2, v`, where `k2` is a text or a number. Some keys are NULL; with `spread` 1 all others are equal.
 fn rows(random: &mut SplitMix64, count: usize, spread: u64, has_text: bool) -> (SchemaRef, Vec<RecordBatch>) {
     let schema = Arc::new(Schema::new(vec![
         Field::new("k1", DataType::Int32, true),
@@ -61,7 +61,7 @@ fn filter(schema: &SchemaRef) -> JoinFilter {
     JoinFilter::new(Arc::new(BinaryExpr::new(at(0), Operator::Lt, at(1))), indices.to_vec(), Arc::new(both))
 }
 
-/// What comes of a plan with so much memory, and whether anything was put on disk.
+/// The output of a plan with `bytes` of memory.
 fn run(plan: &Arc<dyn ExecutionPlan>, bytes: u64) -> Vec<RecordBatch> {
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool_of(bytes)).build_arc().expect("a runtime");
     let mut config = SessionConfig::new().with_batch_size(64);
@@ -84,7 +84,7 @@ fn spilled(join: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     spilled_counting(join, &Arc::default())
 }
 
-/// The same, which counts how often it put rows into files.
+/// Like [`spilled`], and counts in `splits` how often rows were put into files.
 fn spilled_counting(join: Arc<dyn ExecutionPlan>, splits: &Arc<AtomicU64>) -> Arc<dyn ExecutionPlan> {
     let stop = Stop::when(Arc::clone(splits), || false);
     Arc::new(SpillJoinExec::new(join, stop))
@@ -98,7 +98,7 @@ fn hashed(plan: &Arc<dyn ExecutionPlan>, keys: &[Arc<dyn PhysicalExpr>]) -> Arc<
 fn a_join_that_spills_gives_what_one_in_memory_gives() {
     const LITTLE: u64 = 1500 << 10;
     for (seed, spread) in [(1, 9000), (2, 1)] {
-        // A sort of texts wants more memory than there is here.
+        // A sort of texts needs more memory than this test has.
         let (mut random, has_text) = (SplitMix64::new(seed), spread > 1);
         let (schema, left) = rows(&mut random, if has_text { 12_000 } else { 24_000 }, spread, has_text);
         let (_, right) = rows(&mut random, if spread < 100 { 5 } else { 2000 }, spread, has_text);

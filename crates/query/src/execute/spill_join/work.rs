@@ -1,4 +1,4 @@
-//! The work of one output partition of a join that may spill.
+//! Does the join of one output partition of a hash join that can spill.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use super::once_stream::OnceStreamExec;
 use super::split::{Part, compact, split};
 use crate::execute::stop::Stop;
 
-/// How often rows are split before those of one file are sorted: each time there are a sixteenth as many.
+/// How often rows are split before those of one file are sorted. Each split leaves a sixteenth.
 const LEVELS_MAX: usize = 4;
 
-/// What is needed to join.
+/// The inputs of the join of an output partition.
 pub(super) struct Work {
     /// The [`HashJoinExec`] over both sides.
     join: Arc<dyn ExecutionPlan>,
@@ -43,7 +43,7 @@ pub(super) struct Work {
     partition: usize,
     stop: Stop,
     counted: Counted,
-    /// The most that a build side takes.
+    /// The most bytes of a build side.
     build_bytes_max: usize,
 }
 
@@ -53,16 +53,16 @@ struct Side {
     spills: SpillManager,
 }
 
-/// What came of the one build side of all output partitions.
+/// The result of reading the one build side of all output partitions.
 #[derive(Clone)]
 pub(super) enum Made {
-    /// It fits: the join over what is held.
+    /// It fits: the join over the held rows.
     Join(Arc<dyn ExecutionPlan>),
-    /// It does not: both sides in files.
+    /// It does not fit: both sides are in files.
     Split(Arc<Vec<Pair>>),
 }
 
-/// The rows of both sides whose keys have one hash, and how often they were split.
+/// The rows of both sides whose keys have one hash value, and how often they were split.
 pub(super) struct Pair {
     build: Part,
     probe: Part,
@@ -85,7 +85,8 @@ impl Work {
         };
         let left = side(join.left(), join.on().iter().map(|(left, _)| Arc::clone(left)).collect());
         let right = side(join.right(), join.on().iter().map(|(_, right)| Arc::clone(right)).collect());
-        // Those that can spill share a third of what is left: let them have it. All builds of one join have the rest.
+        // The limit is a third of the free memory, shared by all operators that can spill. Builds get twice that,
+        // shared by the builds of one join.
         let builds = match join.partition_mode() {
             PartitionMode::CollectLeft => 1,
             _ => plan.output_partitioning().partition_count().max(1),
@@ -102,7 +103,7 @@ impl Work {
         self.join.downcast_ref::<HashJoinExec>().ok_or_else(|| internal_datafusion_err!("a join that is none"))
     }
 
-    /// The join of a build side and the rows of the other that belong to it.
+    /// The join of a build side with the probe rows that belong to it.
     pub(super) async fn whole(
         self: Arc<Work>,
         build: SendableRecordBatchStream,
@@ -117,7 +118,7 @@ impl Work {
         }
     }
 
-    /// What comes of the one build side of all output partitions.
+    /// Reads the one build side of all output partitions.
     pub(super) async fn made(self: Arc<Work>, build: SendableRecordBatchStream) -> Result<Made> {
         let probe = Arc::clone(self.hash_join()?.right());
         match self.read(build).await? {
@@ -137,7 +138,7 @@ impl Work {
         }
     }
 
-    /// An output partition's part of what was made.
+    /// An output partition's part of the join.
     pub(super) fn part(self: Arc<Work>, made: Made, partition: usize) -> Result<SendableRecordBatchStream> {
         let pairs = match made {
             Made::Join(join) => return self.begun(join.as_ref(), partition),
@@ -162,7 +163,7 @@ impl Work {
         Box::pin(RecordBatchStreamAdapter::new(schema, all))
     }
 
-    /// Both sides in files.
+    /// Writes both sides to files, as pairs.
     async fn pairs(
         &self,
         build: SendableRecordBatchStream,
@@ -176,7 +177,7 @@ impl Work {
         let probes = split(probe, &self.right.keys, level, batch, &self.right.spills, &self.stop).await?;
         let rows: usize = builds.iter().map(|part| part.rows).sum();
         let pair = |(build, probe): (Part, Part)| {
-            // One key may have them all: another hash does not help.
+            // One key may have all of these rows, and then another hash does not help.
             let level = if build.rows > rows / 4 * 3 { LEVELS_MAX } else { level + 1 };
             Pair { build, probe, level }
         };
@@ -184,14 +185,14 @@ impl Work {
         Ok(pairs.filter(|pair| pair.build.rows + pair.probe.rows > 0).collect())
     }
 
-    /// The joins of pairs, one after the other.
+    /// The output of the pairs, one after the other.
     fn all(self: Arc<Work>, pairs: Vec<Pair>) -> SendableRecordBatchStream {
         let schema = self.join.schema();
         let joined = futures::stream::iter(pairs).then(move |pair| Arc::clone(&self).pair(pair)).try_flatten();
         Box::pin(RecordBatchStreamAdapter::new(schema, joined))
     }
 
-    /// The join of a pair.
+    /// The output of a pair.
     fn pair(self: Arc<Work>, pair: Pair) -> BoxFuture<'static, Result<SendableRecordBatchStream>> {
         async move {
             self.stop.check()?;
@@ -221,7 +222,7 @@ impl Work {
         self.begun(join.as_ref(), 0)
     }
 
-    /// The join of two sides that are sorted, on disk if need be.
+    /// The join by sorting and merging both sides, on disk if need be.
     fn merge(
         &self,
         build: SendableRecordBatchStream,
@@ -244,15 +245,15 @@ impl Work {
         self.begun(&ProjectionExec::try_new(columns, merge)?, 0)
     }
 
-    /// A partition of an operator whose rows are the output's, and which counts for this one. It has counters of its
-    /// own.
+    /// Begins a partition of an operator whose rows are the output's, and adopts its counters. The operator must not be
+    /// shared, since it has counters of its own.
     fn begun(&self, operator: &dyn ExecutionPlan, partition: usize) -> Result<SendableRecordBatchStream> {
         let rows = operator.execute(partition, Arc::clone(&self.context))?;
         self.counted.take_up(operator, partition, self.partition);
         Ok(rows)
     }
 
-    /// Rows of pairs in the order that the join is taken to give, and no more than are wanted.
+    /// The rows of pairs in the order that the join promises, and no more than are wanted.
     fn in_order(&self, rows: SendableRecordBatchStream) -> Result<SendableRecordBatchStream> {
         let (order, fetch) = (self.join.output_ordering(), self.join.fetch());
         if order.is_none() && fetch.is_none() {
@@ -270,7 +271,7 @@ impl Work {
 }
 
 impl Pair {
-    /// The same files.
+    /// A copy that reads the pair's files again.
     fn again(&self) -> Pair {
         let part = |part: &Part| Part { file: part.file.clone(), rows: part.rows };
         Pair { build: part(&self.build), probe: part(&self.probe), level: self.level }

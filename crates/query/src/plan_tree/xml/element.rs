@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-/// An element. Its content is elements.
+/// An element. It contains only elements.
 #[derive(Clone, Debug)]
 pub(super) struct Element {
     name: &'static str,
@@ -38,7 +38,7 @@ impl Element {
     }
 }
 
-/// An attribute's value as XML writes it. What XML has no character for becomes the sign for that.
+/// An attribute's value, escaped. A character that XML does not allow becomes the replacement character.
 struct Escaped<'t>(&'t str);
 
 impl Display for Escaped<'_> {
@@ -49,7 +49,7 @@ impl Display for Escaped<'_> {
                 '<' => f.write_str("&lt;")?,
                 '>' => f.write_str("&gt;")?,
                 '"' => f.write_str("&quot;")?,
-                // As they are they would become blanks.
+                // Unescaped, a reader would turn them into blanks.
                 '\t' | '\n' | '\r' => write!(f, "&#x{:X};", u32::from(character))?,
                 '\u{0}'..'\u{20}' | '\u{FFFE}' | '\u{FFFF}' => f.write_str("\u{FFFD}")?,
                 plain => write!(f, "{plain}")?,

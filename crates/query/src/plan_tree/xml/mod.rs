@@ -1,7 +1,7 @@
-//! Plans as XML of Microsoft's showplan schema, as SQL Server Management Studio and its like read it.
+//! Plans as XML in Microsoft's showplan schema, for SQL Server Management Studio and similar tools.
 //!
-//! Source: the schema of the namespace below, whose order of elements and required attributes are kept here by hand;
-//! `crates/hobt/tests/it/plans.rs` checks what comes out against them.
+//! Source: the schema of the namespace below. Its order of elements and its required attributes are kept here by hand;
+//! `crates/hobt/tests/it/plans.rs` checks the output against them.
 
 mod element;
 mod operator;
@@ -16,7 +16,7 @@ use element::Element;
 /// The namespace of the schema.
 pub const NAMESPACE: &str = "http://schemas.microsoft.com/sqlserver/2004/07/showplan";
 
-/// The version of the schema, and of the server whose plans look so.
+/// The version of the schema, and of the server that writes such plans.
 const VERSION: &str = "1.564";
 const BUILD: &str = "16.0.1000.6";
 
@@ -78,7 +78,7 @@ fn hash(hash: u64) -> String {
     format!("0x{hash:016X}")
 }
 
-/// The options whose other value is refused, so that every plan is made under these.
+/// The options whose other value is rejected, so that every plan is made under these.
 fn set_options() -> Element {
     let on = ["ANSI_NULLS", "ANSI_PADDING", "ANSI_WARNINGS", "ARITHABORT", "CONCAT_NULL_YIELDS_NULL"];
     let element = Element::new("StatementSetOptions");
@@ -106,7 +106,7 @@ fn query_plan(shown: &ShownStatement, root: &PlanNode) -> Element {
     plan.child(operator::rel_op(root))
 }
 
-/// What the operators asked for and got; the schema's figures of a serial plan are those of this one.
+/// The memory requested and granted. The schema's figures of a serial plan are those of this plan.
 fn memory_grant(memory: &MemoryShown) -> Element {
     let kilobytes = |bytes: u64| bytes.div_ceil(1024);
     let ideal = memory.ideal.max(memory.least);
@@ -123,7 +123,7 @@ fn memory_grant(memory: &MemoryShown) -> Element {
         .attribute("MaxUsedMemory", kilobytes(memory.held_most))
 }
 
-/// What estimates were made by.
+/// The statistics that estimates have read.
 fn statistics_usage(shown: &ShownStatement) -> Option<Element> {
     let one = |read: &StatisticsRead| {
         Element::new("StatisticsInfo")

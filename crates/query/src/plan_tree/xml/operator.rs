@@ -8,7 +8,7 @@ use super::scalar::{
     column, columns, expression, object, order_by, scalar, seek_predicate, seek_predicates, some_columns,
 };
 
-/// An operator with all below it.
+/// An operator with all operators below it.
 pub(super) fn rel_op(node: &PlanNode) -> Element {
     let estimate = node.estimate;
     let mode = if matches!(node.detail, Detail::Change { .. }) { "Row" } else { "Batch" };
@@ -46,7 +46,7 @@ fn is_adaptive(node: &PlanNode) -> bool {
     matches!(node.detail, Detail::AdaptiveJoin { .. })
 }
 
-/// SQL Server's name of what an adaptive join becomes.
+/// SQL Server's name for the method that an adaptive join chose.
 fn join_type(looks_up: bool) -> &'static str {
     if looks_up { "Nested Loops" } else { "Hash Match" }
 }
@@ -78,7 +78,7 @@ fn warnings(node: &PlanNode) -> Option<Element> {
     });
     let element = Element::new("Warnings").optional("NoJoinPredicate", lacks.then_some(true));
     if actual.is_none() {
-        // The schema wants one thing in it at least.
+        // The schema requires at least one child here.
         return Some(element.child(columns("ColumnsWithNoStatistics", &[])));
     }
     Some(element.children(spill).children(details))
@@ -112,7 +112,7 @@ fn run_time(node: &PlanNode, actual: &Actual, mode: &'static str) -> Option<Elem
     (!actual.workers.is_empty()).then_some(element)
 }
 
-/// The element of the operator's kind, with what is below it.
+/// The element of the operator's kind, with the operators below it.
 fn particular(node: &PlanNode) -> Element {
     let below = || node.children.iter().map(rel_op);
     let begun = |name| Element::new(name).child(defined_values(node));
@@ -167,7 +167,7 @@ fn particular(node: &PlanNode) -> Element {
     }
 }
 
-/// A join, without what it joins.
+/// A join, without its inputs.
 fn join(node: &PlanNode) -> Element {
     let begun = |name| Element::new(name).child(defined_values(node));
     let rest = |residual: &Option<PlanExpr>, name| residual.as_ref().map(|residual| expression(name, residual));
@@ -197,7 +197,7 @@ fn join(node: &PlanNode) -> Element {
     }
 }
 
-/// The first rows of its input, without that.
+/// A `Top`, without its input.
 fn top(node: &PlanNode, rows: Option<u64>, offset: u64) -> Element {
     let constant = |rows: u64| PlanExpr::Constant(format!("({rows})"));
     Element::new("Top")

@@ -21,7 +21,7 @@ pub(super) fn columns(name: &'static str, list: &[PlanColumn]) -> Element {
     Element::new(name).children(list.iter().map(column))
 }
 
-/// The same, if there are any.
+/// Like [`columns`]; `None` for an empty list.
 pub(super) fn some_columns(name: &'static str, list: &[PlanColumn]) -> Option<Element> {
     (!list.is_empty()).then(|| columns(name, list))
 }
@@ -53,7 +53,7 @@ pub(super) fn expression(name: &'static str, expr: &PlanExpr) -> Element {
     Element::new(name).child(scalar(expr))
 }
 
-/// An expression with its text. Its parts have none: a deep one would say itself again at each level.
+/// An expression with its text. Its parts have no texts, or a deep expression would be repeated at each level.
 pub(super) fn scalar(expr: &PlanExpr) -> Element {
     Element::new("ScalarOperator").attribute("ScalarString", expr).child(inner(expr))
 }
@@ -130,12 +130,12 @@ fn conditional(branches: &[(PlanExpr, PlanExpr)], otherwise: &PlanExpr) -> Eleme
     Element::new("IF").child(within("Condition", when)).child(within("Then", then)).child(last)
 }
 
-/// What a seek is told of its index's columns.
+/// The comparisons of a seek with its index's columns.
 pub(super) fn seek_predicates(keys: &[SeekKey]) -> Option<Element> {
     seek_predicate(keys).map(|seek| Element::new("SeekPredicates").child(seek))
 }
 
-/// What is sought, if anything is, by itself.
+/// The comparisons of a seek without the outer element; `None` if there are none.
 pub(super) fn seek_predicate(keys: &[SeekKey]) -> Option<Element> {
     if keys.is_empty() {
         return None;

@@ -10,7 +10,7 @@ use super::{ended, key, lock, now, owner, table, waiting, waits};
 const X: LockMode = LockMode::Exclusive;
 const S: LockMode = LockMode::Shared;
 
-/// As many owners as keys; each holds its own.
+/// As many owners as keys. Each holds its own key.
 fn each_holds_its_own(locks: &LockManager, count: i32) -> Vec<Arc<LockOwner>> {
     let owners: Vec<Arc<LockOwner>> = (0..count).map(|number| owner(51 + number)).collect();
     for (owner, number) in owners.iter().zip(0..) {
@@ -185,7 +185,8 @@ fn the_last_ten_graphs_are_kept() {
     assert_eq!(locks.deadlock_count(), 12);
 }
 
-/// Many at once: whoever sees a circle from which side, one of each fails and the others get what they want.
+/// Many circles at once: from whichever side a circle is found, one of each fails and the others are granted what they
+/// want.
 #[test]
 fn rings_of_many_sessions_lose_one_each() {
     for size in [2, 3, 8_i32] {
@@ -227,7 +228,7 @@ fn a_victim_that_waits_no_more_is_in_no_circle() {
     let locks = Arc::new(LockManager::default());
     let owners = each_holds_its_own(&locks, 2);
     let first = waits(&locks, &owners[1], key(0), S, 0);
-    // The younger fails, and its lock goes only when its thread has run: until then 51 waits and is in no circle.
+    // The younger fails. Its lock is released only when its thread has run: until then 51 waits and is in no circle.
     lock(&locks, &owners[0], key(1), S).expect("the younger failed");
     assert_eq!(ended(first), Err(LockError::Deadlock));
     assert_eq!(locks.deadlock_count(), 1);

@@ -7,7 +7,7 @@ use hobt_txn::locks::{
 
 use super::{DATABASE, HOBT, key, lock, now, owner, table};
 
-/// Locks keys until the manager says that it is time to escalate; how many that were.
+/// Locks keys until the manager says that it is time to escalate. Returns how many.
 fn lock_until_due(
     locks: &LockManager,
     owner: &std::sync::Arc<hobt_txn::locks::LockOwner>,

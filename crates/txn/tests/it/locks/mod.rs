@@ -1,4 +1,4 @@
-//! The lock manager under threads: who gets a lock, in which order, and that nobody is forgotten.
+//! The lock manager under threads: which request is granted, in which order, and that none is forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ fn wait_for_waiters(locks: &LockManager, count: usize) {
     }
 }
 
-/// A thread that waits for a lock, and lets go of all that its owner has when it has got it or has failed.
+/// A thread that waits for a lock, and releases everything of its owner when it has got the lock or failed.
 fn waits(
     locks: &Arc<LockManager>,
     owner: &Arc<LockOwner>,
@@ -132,7 +132,7 @@ fn a_session_does_not_wait_for_itself_whichever_of_its_owners_asks() {
     let transaction = owner(51);
     let session = LockOwner::new(SessionId(51), LockOwnerKind::Session, Stamp(0));
     assert!(now(&locks, &session, table(1), LockMode::Shared).is_some());
-    // Somebody waits for the session, who would be in its way if it had to stand in line.
+    // A request waits for the session, and would block the session's own request if that had to stand in line.
     let writer = owner(52);
     let writing = waits(&locks, &writer, table(1), LockMode::Exclusive, 0);
     assert!(now(&locks, &transaction, table(1), LockMode::Exclusive).is_some());

@@ -1,4 +1,4 @@
-//! Threads that lock and let go at random: holders always go together, everybody comes to an end.
+//! Threads that lock and release at random: holders are always compatible, and every thread finishes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -13,13 +13,14 @@ use super::{key, owner, table};
 const THREADS: usize = 8;
 const RESOURCES: usize = 5;
 
-/// What each thread's owner holds of each resource: 0, or the mode's number. A thread notes what it got after it got
-/// it, and forgets it before it lets go, so that two notes that exclude each other were two locks at the same time.
+/// What each thread's owner holds of each resource: 0, or the mode's number. A thread notes a lock after it is granted,
+/// and removes the note before it releases the lock. So two notes that exclude each other were two locks at the same
+/// time.
 type Holders = [[AtomicU8; THREADS]; RESOURCES];
 
 struct Worker<'a> {
     number: usize,
-    /// How many threads in a row are of one session, each with an owner of its own.
+    /// How many consecutive threads are of one session, each with an owner of its own.
     per_session: usize,
     resources: &'a [LockResource; RESOURCES],
     locks: &'a LockManager,
@@ -28,7 +29,7 @@ struct Worker<'a> {
     /// How often it asked for each resource.
     counts: [u32; RESOURCES],
     random: SplitMix64,
-    /// How many of its waits were a deadlock's.
+    /// How often it was a deadlock's victim.
     victim: u64,
 }
 
@@ -76,7 +77,7 @@ impl Worker<'_> {
             return self.release(resource);
         }
         let mode = modes[self.below(modes.len())];
-        // A conditional one, one with a short patience, one that waits for ever.
+        // One attempt without waiting, one with a short timeout, two that wait for ever.
         let timeout = [Some(Duration::ZERO), Some(Duration::from_micros(300)), None, None][self.below(4)];
         let patience = Patience { timeout, deadlock_priority: 0 };
         match self.locks.lock(&self.owner, self.resources[resource], mode, patience, &|| false) {
@@ -158,7 +159,7 @@ fn holders_of_tables_go_together_and_everybody_comes_to_an_end() {
     }
 }
 
-/// Owners of one session get what excludes each other, pass waiters, and close circles by what they get.
+/// Owners of one session hold locks that exclude each other, pass waiters, and close circles by granted locks.
 #[test]
 fn sessions_of_several_workers_come_to_an_end() {
     let modes: Vec<LockMode> = LockMode::ALL.into_iter().filter(|mode| !mode.is_range()).collect();

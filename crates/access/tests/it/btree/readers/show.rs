@@ -32,7 +32,7 @@ impl PageVisitor for OneByOne {
     }
 }
 
-/// A scan that goes on from page to page as long as it is asked to.
+/// A scan that continues from page to page as long as it is asked to.
 pub(in crate::btree) struct Walk {
     pub(in crate::btree) worker: ScanWorker,
     pub(in crate::btree) rows: OneByOne,
@@ -44,7 +44,7 @@ impl Walk {
         Walk { worker: ScanWorker::new(scan.expect("a scan")), rows: OneByOne::default() }
     }
 
-    /// Goes on by some pages; whether there are more.
+    /// Continues for some pages; returns whether there are more.
     pub(in crate::btree) fn go_on(&mut self, pages: u64) -> bool {
         (0..pages).all(|_| {
             self.rows.is_full = false;
@@ -80,7 +80,7 @@ pub(in crate::btree) fn settings(random: &mut SplitMix64) -> ScanSettings {
     ScanSettings { read_pages: 8, pool_share_percent, read_ahead: random.below(5) > 0, ..ScanSettings::default() }
 }
 
-/// The values of a vector, as rows have them.
+/// The values of a vector, in the form of rows' values.
 pub(in crate::btree) fn values_of(vector: &ColumnVector) -> Vec<Option<Vec<u8>>> {
     let bytes: Vec<Vec<u8>> = match &vector.data {
         VectorData::U8(values) => values.iter().map(|value| value.to_le_bytes().to_vec()).collect(),
@@ -102,7 +102,7 @@ pub(in crate::btree) fn values_of(vector: &ColumnVector) -> Vec<Option<Vec<u8>>>
     bytes.into_iter().enumerate().map(|(row, bytes)| is_valid(row).then_some(bytes)).collect()
 }
 
-/// What a seek shows from now on, at most so many leaves: keys and rows; and whether that is all.
+/// The keys and rows that a seek shows from now on, for at most so many leaves; and whether that is all.
 pub(in crate::btree) fn seen_by(seek: &mut TreeSeek, leaves: u64) -> (Vec<(Vec<u8>, Row)>, bool) {
     let layout = Arc::clone(seek.tree().hobt().row_layout());
     let columns = layout.columns().iter().enumerate();

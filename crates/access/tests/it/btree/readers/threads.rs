@@ -17,13 +17,13 @@ use crate::world::{FileSize, Row, World, image};
 const OWNERS: u32 = 3;
 const ROWS_EACH: usize = 300;
 
-/// A row that says which transaction of its owner made it.
+/// A row that has the number of its owner's transaction that made it.
 fn stamped(random: &mut SplitMix64, key: u32, transaction: u32) -> Row {
     let text = format!("{transaction:05}{}", "x".repeat(random.below(120) as usize));
     vec![Some(text.into_bytes()), Some(key.to_le_bytes().to_vec())]
 }
 
-/// Each transaction gives all rows of its owner its number and replaces some of them by others, whose keys differ.
+/// Each transaction writes its number to all rows of its owner and replaces some of them by others, whose keys differ.
 fn write_for(world: &World, all: &Arc<Transactions>, tree: &Arc<BTree>, owner: u32) {
     let mut random = SplitMix64::new(owner.into());
     let mut keys: Vec<u32> = Vec::new();
@@ -55,7 +55,7 @@ fn write_for(world: &World, all: &Arc<Transactions>, tree: &Arc<BTree>, owner: u
     }
 }
 
-/// What a reader sees is of one transaction of each owner, none older than what was seen before.
+/// A reader sees the rows of one transaction of each owner, not older than what was seen before.
 fn assert_is_whole(rows: &[Row], newest: &mut [Option<Vec<u8>>]) {
     let mut keys = HashSet::new();
     for row in rows {
@@ -148,7 +148,7 @@ fn threads_that_read_see_whole_transactions_of_threads_that_write() {
     assert_eq!(tree.hobt().row_count(), u64::from(OWNERS) * ROWS_EACH as u64);
 }
 
-/// Who reads what is not committed sees what was there when he began, too, once each, however the leaves are split.
+/// A reader of uncommitted rows sees all rows that were there when it began, each once, however the leaves are split.
 #[test]
 fn threads_that_read_uncommitted_rows_miss_none_that_stay() {
     let shape = &shapes()[0];
@@ -168,7 +168,7 @@ fn threads_that_read_uncommitted_rows_miss_none_that_stay() {
                 let context = world.context();
                 for _ in 0..800 {
                     let key = random.below(1_000_000) as u32;
-                    // Some are there already.
+                    // Some keys exist already.
                     let _is_new = tree.insert(&context, &image(&row(key)));
                 }
                 context.commit().expect("nothing fails");
