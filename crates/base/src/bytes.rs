@@ -1,15 +1,15 @@
-//! The order of strings of bytes, which is that of keys.
+//! The order of byte strings, which is that of keys.
 
 use std::cmp::Ordering;
 
-/// The order of two slices, as their own `cmp` gives it. Keys mostly differ in their first word, which is compared
+/// Compares two slices, with the result of their own `cmp`. Keys mostly differ in their first word, which is compared
 /// without a call.
 #[inline]
 pub fn compare_bytes(one: &[u8], other: &[u8]) -> Ordering {
     first_word(one).cmp(&first_word(other)).then_with(|| one.cmp(other))
 }
 
-/// The first eight bytes as a number, with zeros for those that are not there: what is shorter is not greater.
+/// The first eight bytes as a number. Missing bytes count as zeros, so a prefix is never greater.
 #[inline]
 fn first_word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn the_order_is_that_of_slices() {
         let mut random = SplitMix64::new(31);
-        // Few different bytes, so that many begin alike.
+        // Few different bytes, so that many have equal beginnings.
         let mut bytes =
             || -> Vec<u8> { (0..random.below(20)).map(|_| [0, 1, 0x80, 0xFF][random.below(4) as usize]).collect() };
         for _ in 0..10_000 {

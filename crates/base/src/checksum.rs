@@ -1,4 +1,4 @@
-//! The checksum of everything that is written: pages, long values, blocks of the log.
+//! The checksum of all data on disk: pages, long values, blocks of the log.
 
 /// CRC-32C (Castagnoli) of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {

@@ -1,4 +1,4 @@
-//! Time as a service, so that a simulation can own it.
+//! Time as a service, so that a simulation can control it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -25,12 +25,12 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved: for tests and simulation.
+/// A clock that changes only when it is advanced: for tests and simulation.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// Moves the clock on by `by`, whole nanoseconds.
+    /// Advances the clock by `by`, in whole nanoseconds.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The signs of currencies that stand before an amount of money.
+//! The currency signs that can precede an amount of money.
 
 /// Whether `character` is one of the signs that Microsoft's page "Using monetary data" lists.
 pub const fn is_currency_sign(character: char) -> bool {

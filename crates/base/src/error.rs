@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A place in a batch: line and column, both from 1.
+/// A position in a batch: line and column, both from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Position {
     /// The line in the batch, from 1.
@@ -25,11 +25,11 @@ impl Default for Position {
 pub struct SqlError {
     /// SQL Server's error number (see [`crate::number`]).
     pub number: i32,
-    /// SQL Server's level: 11 to 16 the user can mend, 17 and more the administrator.
+    /// SQL Server's severity: the user can correct errors of 11 to 16; from 17 on, the administrator.
     pub severity: u8,
-    /// Tells apart the places that raise the same number.
+    /// Distinguishes the places that raise this number.
     pub state: u8,
-    /// Where in the batch, when that is known; in the text of `procedure`, if it was raised there.
+    /// The position in the batch, if it is known, or in the text of `procedure` if the error was raised there.
     pub position: Option<Position>,
     /// The procedure in which it was raised, without its schema; `None` in the text of a batch.
     pub procedure: Option<Box<str>>,
@@ -38,7 +38,7 @@ pub struct SqlError {
 }
 
 impl SqlError {
-    /// An error with the severity that SQL Server gives to `number`, state 1 and no place.
+    /// An error with the severity that SQL Server gives to `number`, state 1 and no position.
     pub fn new(number: i32, message: impl Into<String>) -> SqlError {
         let (severity, message) = (severity_of(number), message.into());
         SqlError { number, severity, state: 1, position: None, procedure: None, message }
@@ -49,32 +49,32 @@ impl SqlError {
         SqlError::new(crate::number::INTERNAL, message)
     }
 
-    /// A feature that hobt does not have yet; `what` names it as the user wrote it.
+    /// An error for a feature that hobt does not support yet. `what` names it as the user wrote it.
     pub fn not_supported(what: impl fmt::Display) -> SqlError {
         SqlError::new(crate::number::NOT_SUPPORTED, format!("{what} is not supported by this version of hobt."))
     }
 
-    /// The error of a statement that was cancelled: by its user, by `KILL`, by a client that wants no more. SQL Server
-    /// sends its client nothing in its place.
+    /// The error of a statement that was cancelled: by its user, by `KILL`, or by its client. SQL Server sends the
+    /// client no message for it.
     pub fn cancelled() -> SqlError {
         SqlError::new(crate::number::CANCELED, "Query was canceled by user.")
     }
 
-    /// The same error with another state.
+    /// This error with another state.
     #[must_use]
     pub fn with_state(mut self, state: u8) -> SqlError {
         self.state = state;
         self
     }
 
-    /// The same error at `position`, unless it has a place already.
+    /// This error at `position`, unless it has a position already.
     #[must_use]
     pub fn at(mut self, position: Position) -> SqlError {
         self.position.get_or_insert(position);
         self
     }
 
-    /// `Msg 208, Level 16, State 1, Line 1`; `…, Procedure p, Line 1` of a procedure's text.
+    /// `Msg 208, Level 16, State 1, Line 1`, or `…, Procedure p, Line 1` for an error in a procedure's text.
     pub fn header(&self) -> String {
         format!("Msg {}, Level {}, State {}, {}", self.number, self.severity, self.state, self.place())
     }
@@ -97,7 +97,7 @@ impl fmt::Display for SqlError {
 
 impl std::error::Error for SqlError {}
 
-/// Errors of level 15: what the parser or the binder finds by the text alone.
+/// Errors of level 15, which the parser or the binder finds from the text alone.
 const LEVEL_15: &[i32] = &[
     102, 103, 105, 109, 110, 111, 113, 119, 120, 121, 127, 128, 131, 132, 133, 134, 135, 136, 137, 141, 144, 145, 147,
     148, 155, 156, 164, 168, 174, 177, 178, 183, 189, 191, 195, 319, 321, 1002, 1007, 1015, 1023, 1026, 1031, 1033,
@@ -105,7 +105,7 @@ const LEVEL_15: &[i32] = &[
     10715, 10735, 10741, 10742, 10744, 10752, 10753, 10756, 10757, 10759,
 ];
 
-/// The level that SQL Server gives to `number`; 16 where no other is known here.
+/// The severity that SQL Server gives to `number`; 16 if none is listed here.
 pub fn severity_of(number: i32) -> u8 {
     use crate::number as n;
     match number {

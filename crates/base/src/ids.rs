@@ -1,4 +1,4 @@
-//! Ids as newtypes. Each wraps the integer that stands in pages and views; none converts into another.
+//! Ids as newtypes. Each wraps the integer used in pages and views. None converts into another.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ id!(
     u32
 );
 id!(
-    /// A row's place in its page, from 0.
+    /// A row's slot in its page, from 0.
     SlotId,
     u16
 );

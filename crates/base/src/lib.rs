@@ -1,8 +1,8 @@
-//! What every other crate stands on: ids and units as types of their own, SQL Server's error numbers, the error that
-//! reaches a user, a clock and a random source.
+//! The base of all other crates: ids and units as newtypes, SQL Server's error numbers, the error that reaches a user,
+//! a clock and a random source.
 //!
-//! Nothing here allocates pages, reads files or knows SQL. A number that counts one thing never passes for a number
-//! that counts another: `PageId`, `SlotId`, `HobtId` and the like do not convert into each other.
+//! Nothing here allocates pages, reads files or knows SQL. A number that counts one thing cannot be used for a number
+//! that counts another: `PageId`, `SlotId`, `HobtId` and so on do not convert into each other.
 
 mod bytes;
 mod checksum;

@@ -1,4 +1,5 @@
-//! SQL Server's error numbers, by what they say. Source: Microsoft's "Database Engine events and errors".
+//! SQL Server's error numbers, each with its message or meaning. Source: Microsoft's "Database Engine events and
+//! errors".
 
 /// Incorrect syntax near '%s'.
 pub const SYNTAX: i32 = 102;
@@ -214,7 +215,7 @@ pub const FORMAT_TYPE: i32 = 2786;
 pub const FORMAT_SPECIFICATION: i32 = 2787;
 /// Could not find stored procedure '%s'.
 pub const UNKNOWN_PROCEDURE: i32 = 2812;
-/// Attention: the client, or somebody for it, wants no more of the statement.
+/// Attention: the statement was cancelled by its client or on its behalf.
 pub const CANCELED: i32 = 3617;
 /// The statement has been terminated.
 pub const STATEMENT_TERMINATED: i32 = 3621;
@@ -367,7 +368,7 @@ pub const THROW_NUMBER: i32 = 35100;
 pub const NOT_SUPPORTED: i32 = 40517;
 /// An internal error: a broken invariant of hobt's own.
 pub const INTERNAL: i32 = 50000;
-/// What RAISERROR raises with a text of the user's own.
+/// The number of an error that RAISERROR raises with a text given by the user.
 pub const USER_ERROR: i32 = 50000;
 /// The second and third arguments of the TRANSLATE built-in function must contain an equal number of characters.
 pub const TRANSLATE_LENGTHS: i32 = 9828;
@@ -453,7 +454,7 @@ pub const CHECK_PARTITION: i32 = 8984;
 pub const CHECK_CATALOG: i32 = 8992;
 /// There is no such page.
 pub const NO_SUCH_PAGE: i32 = 8968;
-/// The request for a procedure failed because the object is none.
+/// The request for a procedure failed because the object is not a procedure.
 pub const NOT_A_PROCEDURE: i32 = 2809;
 /// Procedure or function '%s' expects parameter '%s', which was not supplied.
 pub const PARAMETER_NOT_SUPPLIED: i32 = 201;
@@ -585,7 +586,7 @@ pub const FILTER_COMPUTED: i32 = 10609;
 pub const FILTER_NULL: i32 = 10620;
 /// Incorrect WHERE clause for filtered statistics '%s' on table '%s'.
 pub const FILTER_CLAUSE: i32 = 10735;
-/// An index was not created: its key is too long by its fixed-length columns alone.
+/// An index was not created: its fixed-length columns alone make its key too long.
 pub const KEY_TOO_LONG_DEFINITION: i32 = 1944;
 /// Warning: an index may have keys that are too long.
 pub const KEY_TOO_LONG_WARNING: i32 = 1945;
@@ -595,7 +596,7 @@ pub const KEY_TOO_LONG: i32 = 1946;
 pub const NO_SUCH_INDEX: i32 = 7999;
 /// Cannot find the object because it does not exist or you do not have permissions.
 pub const NO_SUCH_OBJECT: i32 = 1088;
-/// An explicit DROP INDEX is not allowed on an index that keeps a constraint.
+/// An explicit DROP INDEX is not allowed on an index that enforces a constraint.
 pub const INDEX_OF_CONSTRAINT: i32 = 3723;
 /// The name is not a constraint.
 pub const NO_SUCH_CONSTRAINT: i32 = 3728;
@@ -619,13 +620,13 @@ pub const COMPUTED_COLUMN: i32 = 271;
 pub const CONSTRAINT_VIOLATION: i32 = 547;
 /// Computed column '%s' in table '%s' cannot be persisted because the column is non-deterministic.
 pub const NOT_DETERMINISTIC: i32 = 4936;
-/// `ALTER INDEX` of an index that is not there.
+/// `ALTER INDEX` of an index that does not exist.
 pub const CANNOT_FIND_INDEX: i32 = 2727;
 /// An operation on an index that is disabled.
 pub const INDEX_IS_DISABLED: i32 = 1973;
 /// An index of which pages are not locked cannot be reorganised.
 pub const PAGE_LOCKS_DISABLED: i32 = 2552;
-/// A partition of an index that has none.
+/// A partition number for an index that is not partitioned.
 pub const NOT_PARTITIONED: i32 = 7729;
 /// `DROP_EXISTING` that would make a clustered index a nonclustered one.
 pub const CLUSTERED_TO_NONCLUSTERED: i32 = 1925;
@@ -651,11 +652,11 @@ pub const ONLY_COLUMN: i32 = 4923;
 pub const CANNOT_ALTER_COLUMN: i32 = 4928;
 /// The new name '%s' is already in use as a %s name.
 pub const NAME_IN_USE: i32 = 15335;
-/// A boundary value of a partition function is there already.
+/// A boundary value of a partition function exists already.
 pub const BOUNDARY_EXISTS: i32 = 7721;
 /// A partition range value could not be found.
 pub const NO_SUCH_BOUNDARY: i32 = 7715;
-/// `TRUNCATE TABLE` of partitions of a table whose index is partitioned otherwise.
+/// `TRUNCATE TABLE` of partitions of a table with an index that is partitioned differently.
 pub const TRUNCATE_NOT_ALIGNED: i32 = 3756;
 /// `ALTER TABLE`: cannot find the object.
 pub const SWITCH_NO_TABLE: i32 = 4902;
@@ -679,7 +680,7 @@ pub const SWITCH_COLUMN_COUNT: i32 = 4943;
 pub const SWITCH_COLUMN_TYPE: i32 = 4944;
 /// A column has another collation.
 pub const SWITCH_COLLATION: i32 = 4945;
-/// A column is computed otherwise.
+/// A column is computed differently.
 pub const SWITCH_PERSISTED: i32 = 4946;
 /// There is no identical index.
 pub const SWITCH_NO_INDEX: i32 = 4947;
@@ -689,15 +690,15 @@ pub const SWITCH_SAME_TABLE: i32 = 4955;
 pub const SWITCH_NO_PARTITION: i32 = 4950;
 /// A column has another ROWGUIDCOL property.
 pub const SWITCH_ROWGUID: i32 = 4958;
-/// A column is nullable in one table alone.
+/// A column is nullable in only one table.
 pub const SWITCH_NULLABLE: i32 = 4985;
 /// Two tables are partitioned by different columns.
 pub const SWITCH_PARTITION_COLUMNS: i32 = 4953;
-/// A check constraint of the source does not vouch for its rows, and that of the target does.
+/// A check constraint of the source is not trusted, and that of the target is.
 pub const SWITCH_CHECK_NOT_TRUSTED: i32 = 4960;
-/// A column is computed in one table alone.
+/// A column is computed in only one table.
 pub const SWITCH_COMPUTED: i32 = 4965;
-/// A column is computed by two expressions.
+/// A column is computed by different expressions.
 pub const SWITCH_COMPUTED_BY: i32 = 4966;
 /// A foreign key refers to the source.
 pub const SWITCH_REFERENCED: i32 = 4967;
@@ -713,13 +714,13 @@ pub const SWITCH_COLUMN_CHECK: i32 = 4971;
 pub const SWITCH_OTHER_CHECK: i32 = 4972;
 /// The range of the source's partition is not within that of the target's.
 pub const SWITCH_NOT_SUBSET: i32 = 4973;
-/// A foreign key of the source does not vouch for its rows, and that of the target does.
+/// A foreign key of the source is not trusted, and that of the target is.
 pub const SWITCH_FOREIGN_KEY_NOT_TRUSTED: i32 = 4974;
-/// A check constraint is NOT FOR REPLICATION in one table alone.
+/// A check constraint is NOT FOR REPLICATION in only one table.
 pub const SWITCH_CHECK_REPLICATION: i32 = 4975;
-/// The source has rows that do not belong into the partition of the target.
+/// The source has rows that do not belong in the partition of the target.
 pub const SWITCH_RANGE: i32 = 4982;
-/// An index is partitioned otherwise than its table.
+/// An index is partitioned differently from its table.
 pub const SWITCH_NOT_ALIGNED: i32 = 7733;
 /// The database '%s' does not exist. Supply a valid database name.
 pub const NO_SUCH_DATABASE: i32 = 15010;

@@ -1,4 +1,4 @@
-//! A small seeded generator: the same seed gives the same sequence on every machine.
+//! A small seeded generator: a seed gives one sequence on every machine.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014). Not for secrets.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! What a warm scan pays for a page: `cargo run --release -p hobt-buffer --example page_run_cost`.
 //!
-//! Nanoseconds a page, medians, of: ten header words copied through a [`hobt_buffer::PageRun`] with prefetching; the
-//! same without; a shared guard taken and let go.
+//! Medians in nanoseconds a page, of: ten header words copied through a [`hobt_buffer::PageRun`] with prefetching; the
+//! copy without prefetching; a shared guard taken and released.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -1,11 +1,11 @@
-//! Frames for those who need them: the free list first, then the clock's hand (second chance).
+//! Finding frames: the free list first, then the clock's hand (second chance).
 //!
-//! The hand goes over frames in batches, one atomic add a batch, so sweeping threads do not meet. It takes what is
-//! clean, held by nobody and not used since it last came by; a used page loses its mark. Changed pages are written only
-//! when clean ones are short, in runs with their changed neighbours.
+//! The hand goes over frames in batches, one atomic add a batch, so sweeping threads do not meet. It takes frames of
+//! pages that are clean, not held and not used since its last pass. A used page only loses its REFERENCED bit. Changed
+//! pages are written only when clean ones are short, in runs with their changed neighbours.
 //!
-//! Pages that a scan's load brings in are not marked, so the hand takes them first; and a load sweeps a bounded number
-//! of frames and never writes. So a page that anybody else uses once in a round of the hand stays, however much is
+//! Pages that a scan's load brings in are not marked as used, so the hand takes them first. A load examines a bounded
+//! number of frames and never writes. So a page that other work uses once in a round of the hand stays, however much is
 //! scanned, and a load that finds no victim reads past the pool.
 
 use hobt_sync::schedule::{self, Place};
@@ -21,14 +21,14 @@ use crate::pool::{BufferPool, RegisteredFile};
 
 /// Frames that a thread examines at a time.
 const BATCH: u32 = 64;
-/// Frames that a scan's load examines for each that it needs, before it gives up.
+/// Frames that a scan's load examines for each that it needs, before it fails.
 const SCAN_EFFORT: usize = 8;
-/// Frames that must have been examined before changed pages are written to make room.
+/// Frames that are examined before changed pages are written to make room.
 const CLEAN_EFFORT: usize = 1024;
-/// How long a statement looks for a frame while every one is held.
+/// How long a statement searches for a frame while all frames are held.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the hand met.
+/// What one batch of the hand found.
 #[derive(Default)]
 struct Sweep {
     taken: Vec<OwnedFrame>,
@@ -36,7 +36,7 @@ struct Sweep {
 }
 
 impl BufferPool {
-    /// Exactly `count` frames for a statement that cannot do without. May write changed pages.
+    /// Takes exactly `count` frames for a statement that needs them. May write changed pages.
     ///
     /// # Errors
     /// [`BufferError::NoFrames`] when every frame stays held; [`BufferError::Disk`] when a changed page cannot be
@@ -53,14 +53,14 @@ impl BufferPool {
             self.keep(sweep.taken, count, &mut frames);
             let effort = CLEAN_EFFORT.min(self.memory.frames() as usize);
             if let Some((file, number)) = sweep.dirty.filter(|_| frames.len() < count && examined >= effort) {
-                // A file that cannot be written keeps its pages; those of other files may still give way.
+                // If a file cannot be written, its pages stay; pages of other files may still be evicted.
                 match self.write_around(&file, number) {
                     Ok(cleaned) => self.keep(cleaned, count, &mut frames),
                     Err(error) => failed = Some(error),
                 }
             }
             if !found && frames.len() < count {
-                // Another thread may have given some back.
+                // Another thread may have returned some.
                 let missing = count - frames.len();
                 self.pop_free(missing, &mut frames);
             }
@@ -79,7 +79,7 @@ impl BufferPool {
         Ok(frames)
     }
 
-    /// Exactly `count` frames for a scan, or none: without writing, and without looking far.
+    /// Takes exactly `count` frames for a scan, or none. Writes nothing, and examines only a few frames.
     pub(crate) fn take_frames_for_scan(&self, count: usize) -> Option<Vec<OwnedFrame>> {
         let mut frames = Vec::with_capacity(count);
         self.pop_free(count, &mut frames);
@@ -114,7 +114,7 @@ impl BufferPool {
         sweep
     }
 
-    /// Fills `frames` up to `count` and frees the rest.
+    /// Fills `frames` up to `count`, and returns the rest to the free list.
     fn keep(&self, mut taken: Vec<OwnedFrame>, count: usize, frames: &mut Vec<OwnedFrame>) {
         let missing = (count - frames.len()).min(taken.len());
         frames.extend(taken.drain(..missing));
@@ -123,8 +123,8 @@ impl BufferPool {
         }
     }
 
-    /// Empties the frames of clean pages that nobody holds, of one database or of all (`DBCC DROPCLEANBUFFERS`). How
-    /// many. Changed pages stay: flush first. Does not wait.
+    /// Empties the frames of clean pages that are not held, of one database or of all (`DBCC DROPCLEANBUFFERS`).
+    /// Returns how many. Changed pages stay: flush first. Does not wait.
     pub fn drop_clean_buffers(&self, database: Option<DatabaseId>) -> u64 {
         let mut dropped = 0;
         let mut taken = Vec::new();

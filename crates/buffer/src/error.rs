@@ -1,4 +1,4 @@
-//! What goes wrong in the pool, by what the caller does next.
+//! Errors of the pool, by what the caller does next.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use hobt_page::PageDamage;
 /// An error of the buffer pool.
 #[derive(Debug)]
 pub enum BufferError {
-    /// The page came back from disk damaged: error 824, the statement ends, the page is refused.
+    /// The page came from disk damaged: error 824. The statement ends, and the page is refused.
     Damaged {
         /// The database that the page belongs to.
         database: DatabaseId,
@@ -21,31 +21,31 @@ pub enum BufferError {
     },
     /// The disk failed: error 823. A page that could not be written stays dirty.
     Disk(DiskError),
-    /// The log that must have a page's changes before the page is written has failed, or is full.
+    /// The log failed or is full. It must have a page's changes before the page is written.
     Log(LogError),
-    /// Every frame is held or, for a scan's load, in use by others: a scan reads into buffers of its own, anything else
+    /// Every frame is held or, for a scan's load, in use by others. A scan reads into buffers of its own; anything else
     /// reports error 701.
     NoFrames,
-    /// The page lies behind the end of its file: a broken pointer, or a file cut short.
+    /// The page is beyond the end of its file: a broken pointer, or a file cut short.
     OutOfRange {
         /// The page.
         page: PageId,
         /// How many pages the file has.
         pages: u64,
     },
-    /// Pages are held by guards that were not let go in time.
+    /// Pages are held by guards that were not released in time.
     InUse,
-    /// The file has changed pages: flush it, or say that they may be lost.
+    /// The file has changed pages. Flush it, or say that they may be lost.
     Dirty,
-    /// The file is not registered any more.
+    /// The file is no longer registered.
     Closed,
-    /// The file's pages are not written any more: its database is broken.
+    /// The file's pages are no longer written, because its database is damaged.
     Frozen,
     /// The operating system refused the memory.
     Memory {
         /// How much was asked for, in bytes.
         bytes: usize,
-        /// What the system said.
+        /// The system's error code.
         code: i32,
     },
 }

@@ -13,30 +13,30 @@ use crate::page_waits::WaitTotal;
 use crate::pool::{BufferPool, Dirty, RegisteredFile};
 use crate::run::PageRun;
 
-/// Reads of one statement, in pages, as `SET STATISTICS IO` counts them. Many threads may add.
+/// Page reads of one statement, as `SET STATISTICS IO` counts them. Many threads may add.
 #[derive(Debug, Default)]
 pub struct ReadCounts {
     /// Pages asked for.
     pub logical: AtomicU64,
     /// Pages among them that were read from disk.
     pub physical: AtomicU64,
-    /// Pages read from disk because they lie next to one that was asked for.
+    /// Pages read from disk because they are next to one that was asked for.
     pub read_ahead: AtomicU64,
 }
 
 /// How a page is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions<'a> {
-    /// If the page must be read from disk: how many pages behind it are read along, up to 7. They stop at the first
-    /// that is resident, and at the end of the file.
+    /// How many pages after it are read along if the page must be read from disk, up to 7. They stop at the first that
+    /// is not absent, and at the end of the file.
     pub ahead: u32,
-    /// Where the read counts.
+    /// The counts that the read is added to.
     pub counts: Option<&'a ReadCounts>,
-    /// The page will not be wanted again soon: do not count this as use that keeps it in the pool.
+    /// The page will not be needed again soon: the read does not count as use that keeps it in the pool.
     pub once: bool,
 }
 
-/// What asking for a page without waiting came to.
+/// The outcome of asking for a page without waiting.
 #[must_use]
 #[derive(Debug)]
 pub enum TryRead<'a> {
@@ -48,13 +48,13 @@ pub enum TryRead<'a> {
     Busy,
 }
 
-/// A registered file: the way to its pages.
+/// A registered file, through which its pages are accessed.
 pub struct PoolFile {
     pool: Arc<BufferPool>,
     registered: Arc<RegisteredFile>,
 }
 
-/// A page that was brought in for a guard, with the frames of the pages that came along.
+/// A page that was loaded for a guard, in a frame that is not published yet.
 struct Fault<'a> {
     cell: PageCell<'a>,
     claim: LoadClaim,
@@ -85,12 +85,12 @@ impl PoolFile {
         &self.pool
     }
 
-    /// Pages of this file are not written any more: they are not what they should be.
+    /// Stops all writes of this file's pages: their contents may be wrong.
     pub fn freeze(&self) {
         self.registered.frozen.store(true, Ordering::Release);
     }
 
-    /// The page for reading. Blocks: on the disk if it is not resident, and on whoever holds it exclusively.
+    /// Latches the page for reading. Blocks on the disk if the page is not resident, and on an exclusive holder.
     ///
     /// # Errors
     /// [`BufferError::Damaged`], [`BufferError::Disk`], [`BufferError::NoFrames`], [`BufferError::OutOfRange`],
@@ -99,7 +99,7 @@ impl PoolFile {
         self.read_with(number, ReadOptions::default())
     }
 
-    /// The same, as `options` say.
+    /// Like [`PoolFile::read`], with options.
     ///
     /// # Errors
     /// As [`PoolFile::read`].
@@ -120,7 +120,7 @@ impl PoolFile {
         }
     }
 
-    /// The page for reading and changing. Blocks as [`PoolFile::read`] does, and on whoever holds it at all.
+    /// Latches the page for reading and changing. Blocks as [`PoolFile::read`] does, and on any holder.
     ///
     /// # Errors
     /// As [`PoolFile::read`].
@@ -128,7 +128,7 @@ impl PoolFile {
         self.write_with(number, ReadOptions::default())
     }
 
-    /// The same, as `options` say.
+    /// Like [`PoolFile::write`], with options.
     ///
     /// # Errors
     /// As [`PoolFile::read`].
@@ -145,8 +145,8 @@ impl PoolFile {
         }
     }
 
-    /// A page that is new: zeroed, changed, and held exclusively; what the disk has is not read. The page must lie in
-    /// the file. The caller writes its header. Blocks on whoever holds an earlier page of this number.
+    /// Creates a new page: zeroed, dirty, and held exclusively. The page's bytes on disk are not read. The page must
+    /// lie in the file. The caller writes its header. Blocks on holders of an earlier page of this number.
     ///
     /// # Errors
     /// As [`PoolFile::read`], but never `Damaged`.
@@ -166,14 +166,14 @@ impl PoolFile {
         }
     }
 
-    /// The page for reading, if that needs no waiting. Does not count as use that keeps the page in the pool.
+    /// Latches the page for reading, if that needs no waiting. Does not count as use that keeps the page in the pool.
     #[inline]
     pub fn try_read(&self, number: u32) -> TryRead<'_> {
         self.registered.words.get(number).map_or(TryRead::NotResident, try_read_cell)
     }
 
     /// Copies 64-bit words of the page, from word `first_word` on, without a latch and without waiting. Does not count
-    /// as use. For many pages in turn [`PoolFile::page_run`] is cheaper.
+    /// as use. [`PoolFile::page_run`] is cheaper for many pages in turn.
     ///
     /// # Panics
     /// The words reach over the page's end.
@@ -185,7 +185,7 @@ impl PoolFile {
         }
     }
 
-    /// Asks the processor to bring bytes of the page near, if it is resident. Never blocks.
+    /// Asks the processor to bring bytes of the page into its cache, if the page is resident. Never blocks.
     #[inline]
     pub fn prefetch(&self, number: u32, first_byte: usize, bytes: usize) {
         if let Some(cell) = self.registered.words.get(number) {
@@ -199,11 +199,11 @@ impl PoolFile {
         PageRun::new(&self.registered.words, first, count)
     }
 
-    /// Forgets pages whose extent was freed: they are not written, whatever was in them. Waits up to ten seconds for
-    /// each page that somebody holds.
+    /// Drops pages whose extent was freed. They are not written, whatever was in them. Waits up to ten seconds for each
+    /// page that is held.
     ///
     /// # Errors
-    /// [`BufferError::InUse`] when a page stays held; the pages before it are forgotten.
+    /// [`BufferError::InUse`] when a page stays held. The pages before it are dropped.
     pub fn discard(&self, first: u32, count: u32) -> Result<(), BufferError> {
         let mut number = first;
         let end = first.saturating_add(count);
@@ -223,13 +223,12 @@ impl PoolFile {
         Ok(())
     }
 
-    /// Takes the right to bring `number` in; `None` when it is not absent any more.
+    /// Takes the right to load page `number`. `None` when the page is not absent any more.
     pub(crate) fn claim(&self, number: u32) -> Result<Option<(PageCell<'_>, LoadClaim)>, BufferError> {
         self.registered.check_range(number)?;
         let cell = self.registered.words.get_or_allocate(number);
         let Some(claim) = cell.try_claim(&self.registered.words) else { return Ok(None) };
-        // Unregistering sets the mark and then looks at every word: either it sees the claim or the claim sees the
-        // mark.
+        // Unregistering sets `closed` and then reads every word: either it sees the claim, or this claim sees `closed`.
         fence(Ordering::SeqCst);
         if self.registered.closed.load(Ordering::Relaxed) {
             return Err(BufferError::Closed);
@@ -237,7 +236,7 @@ impl PoolFile {
         Ok(Some((cell, claim)))
     }
 
-    /// Reads an absent page. `None` when somebody else brings it in: look again.
+    /// Reads an absent page. `None` when another thread loads it: the caller looks again.
     #[cold]
     fn fault(
         &self,
@@ -248,7 +247,7 @@ impl PoolFile {
         let Some((cell, claim)) = self.claim(number)? else { return Ok(None) };
         let mut neighbours = Vec::new();
         for next in 1..=options.ahead.min(EXTENT_PAGES - 1) {
-            // The page itself is there: whatever is wrong with those behind it is not this caller's matter.
+            // An error of a page after the one asked for is not this caller's concern.
             let claimed = number.checked_add(next).and_then(|next| self.claim(next).ok().flatten());
             let Some((_, neighbour)) = claimed else { break };
             neighbours.push(neighbour);
@@ -309,7 +308,7 @@ impl PoolFile {
         })
     }
 
-    /// Makes pages that were read resident, if they are sound. Those that are not stay absent, and are returned.
+    /// Makes pages that were read resident, if they are sound. Damaged pages stay absent and are returned.
     pub(crate) fn publish(
         &self,
         claims: impl IntoIterator<Item = LoadClaim>,

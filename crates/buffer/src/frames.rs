@@ -1,6 +1,7 @@
 //! The frames' memory, the state words, and every change of a state word. The only file of this crate with unsafe code.
 //!
-//! Soundness rests on ownership of a frame's bytes, which is always one of these values and passes only between them:
+//! A frame's bytes are always owned by exactly one of these values, and ownership passes only between them. Soundness
+//! rests on that:
 //!
 //! ```text
 //!   OwnedFrame ──submit──► PinnedFrames (the device writes) ──take_back──► OwnedFrame
@@ -8,15 +9,15 @@
 //!   a state word ──try_evict, discard──► OwnedFrame
 //! ```
 //!
-//! A state word is private to this file, so no other code can make a word name a frame or let go of a latch that it
-//! does not hold. An [`OwnedFrame`] is in no word, belongs to the pool whose memory it came from, and cannot be copied.
+//! A state word is private to this file, so no other code can make a word name a frame, or release a latch that it does
+//! not hold. An [`OwnedFrame`] is in no word, belongs to the pool whose memory it came from, and cannot be copied.
 //!
-//! Optimistic copies are the exception: they read a frame that they do not own, word by word through relaxed atomic
-//! loads, and throw the copy away unless the state word proves that nobody wrote meanwhile (a sequence lock; Boehm,
-//! "Can seqlocks get along with programming language memory models?", MSPC 2012). No reference to the bytes exists, and
-//! the words copied are plain integers, so a torn copy is a wrong number and not an invalid value. The owner's own
-//! accesses are ordinary ones. That pair is a race in the letter of the language's memory model; the loads are compiled
-//! to plain aligned loads on every supported target, which is what the scheme needs.
+//! Optimistic copies are the exception. They read a frame that they do not own, word by word through relaxed atomic
+//! loads, and throw the copy away unless the state word proves that the frame was not written meanwhile (a sequence
+//! lock; Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012). No reference to the
+//! bytes exists, and the words copied are plain integers, so a torn copy is a wrong number and not an invalid value.
+//! The owner's own accesses are ordinary ones. That pair is a race in the letter of the language's memory model, but
+//! the loads are compiled to plain aligned loads on every supported target, which is what the scheme needs.
 
 use hobt_sync::planted::{self, Bug};
 use hobt_sync::schedule::{self, Place};
@@ -46,12 +47,12 @@ const HUGE_PAGE: usize = 2 << 20;
 /// State words in a segment: 512 KiB of words for 512 MiB of file.
 pub(crate) const SEGMENT_PAGES: usize = 1 << 16;
 const SEGMENTS: usize = 1 << 16;
-/// Rounds of looking again before a thread parks for a latch: about a microsecond, longer than most holds.
+/// How often a thread reads the word again before it parks for a latch: about a microsecond, longer than most holds.
 const SPINS: u32 = 64;
-/// How long a thread waits for a load before it asks those who have loads to publish them: longer than a read takes.
+/// How long a thread waits for a load before it asks the load owners to publish their loads: longer than a read takes.
 const LOAD_PATIENCE: Duration = Duration::from_millis(20);
 
-/// The pool's memory: one mapping, touched as it is used, never given back before the end.
+/// The pool's memory: one mapping, touched as it is used, and not unmapped before the end.
 ///
 /// Frames are numbered from 1; frame 0 exists as address space alone and stands for "none" in a state word.
 pub(crate) struct FrameMemory {
@@ -59,12 +60,12 @@ pub(crate) struct FrameMemory {
     mapped: usize,
     first: NonNull<u8>,
     frames: u32,
-    /// For each huge page whether it has memory behind it.
+    /// For each huge page, whether it has memory behind it.
     backed: Vec<OnceLock<()>>,
 }
 
-// SAFETY: the mapping is plain memory, owned by this value until it is dropped; the file's ownership rules say who
-// touches which part.
+// SAFETY: the mapping is plain memory, owned by this value until it is dropped; the file's ownership rules say which
+// value may access which part.
 unsafe impl Send for FrameMemory {}
 // SAFETY: as above; a shared `FrameMemory` gives out addresses and no access.
 unsafe impl Sync for FrameMemory {}
@@ -95,8 +96,8 @@ impl FrameMemory {
         Ok(FrameMemory { mapping, mapped, first, frames, backed })
     }
 
-    /// Puts memory behind a frame that is about to be read into, a huge page at a time. Left to the read itself, the
-    /// kernel would do it while it holds the ring, and every other submission would wait.
+    /// Puts memory behind a frame that is about to be read into, a huge page at a time. Otherwise the kernel would do
+    /// it during the read, while it holds the ring, and every other submission would wait.
     pub(crate) fn back(&self, frame: &OwnedFrame) {
         let huge_page = frame.0 as usize * PAGE_SIZE / HUGE_PAGE;
         self.backed[huge_page].get_or_init(|| {
@@ -115,7 +116,8 @@ impl FrameMemory {
         self.frames
     }
 
-    /// Every frame, for the pool's free list. Consumes the right to ask again: the pool calls it once.
+    /// Reserves address space for `frames` frames, and returns all of them for the pool's free list. Called once per
+    /// pool.
     pub(crate) fn reserve_with_frames(frames: u32) -> Result<(FrameMemory, Vec<OwnedFrame>), BufferError> {
         let memory = FrameMemory::reserve(frames)?;
         // Popped from the end, so the lowest go first and neighbours stay together.
@@ -131,14 +133,14 @@ impl FrameMemory {
 
 impl Drop for FrameMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and whoever has an address into it (guards, pinned frames) also
+        // SAFETY: the mapping is this value's own, and every holder of an address into it (guards, pinned frames) also
         // borrows or shares this value.
         let result = unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapped) };
         debug_assert_eq!(result, 0, "unmapping the frames");
     }
 }
 
-/// A frame that no state word names: free, or being filled by its owner. Losing one loses the frame to the pool.
+/// A frame that no state word names: free, or being filled by its owner. If one is dropped, the pool loses the frame.
 #[derive(Debug)]
 pub(crate) struct OwnedFrame(u32);
 
@@ -160,10 +162,10 @@ impl OwnedFrame {
     }
 }
 
-/// Frames that a device writes at the moment.
+/// Frames that a device is writing.
 ///
-/// Dropping it waits until its queue has nothing in flight, and loses the frames to the pool: call
-/// [`PinnedFrames::take_back`] or [`PinnedFrames::drain`].
+/// Dropping it waits until its queue has nothing in flight, and the pool loses the frames. Call
+/// [`PinnedFrames::take_back`] or [`PinnedFrames::drain`] instead.
 pub(crate) struct PinnedFrames {
     memory: Arc<FrameMemory>,
     queue: Arc<CompletionQueue>,
@@ -187,7 +189,7 @@ impl PinnedFrames {
             let run = frames[at..].windows(2).take_while(|pair| pair[1].0 == pair[0].0 + 1).count() + 1;
             let start = memory.address(frames[at].0).as_ptr().cast::<u8>();
             // SAFETY: `run` frames from `start` on are neighbours in the mapping, which the returned value keeps alive.
-            // It owns them too, and gives them back only against the popped completion or once the queue is drained.
+            // It owns them too, and returns them only against the popped completion or once the queue is drained.
             slices.push(unsafe { PinnedSlice::new(start, run * PAGE_SIZE) });
             at += run;
         }
@@ -211,7 +213,7 @@ impl PinnedFrames {
             && slice.as_ptr() == self.memory.address(frame.0).as_ptr().cast()
     }
 
-    /// The frames, now that the device is done.
+    /// Returns the frames, after the device is done.
     ///
     /// # Panics
     /// The completion is another read's.
@@ -220,7 +222,7 @@ impl PinnedFrames {
         std::mem::take(&mut self.frames)
     }
 
-    /// Waits until the queue has nothing in flight, dropping what it delivers; then the frames.
+    /// Waits until the queue has nothing in flight, drops what it delivers, and returns the frames.
     pub(crate) fn drain(mut self) -> Vec<OwnedFrame> {
         self.queue.drain();
         std::mem::take(&mut self.frames)
@@ -254,7 +256,7 @@ pub(crate) struct StateWords {
 }
 
 impl StateWords {
-    /// No page known.
+    /// State words of a file of which no page is resident.
     pub(crate) fn new(
         memory: Arc<FrameMemory>,
         load_owners: Arc<LoadOwners>,
@@ -272,7 +274,7 @@ impl StateWords {
         &self.waits
     }
 
-    /// The words around `number`, if any of them was used yet.
+    /// The segment of `number`, if any of its words was used yet.
     pub(crate) fn segment(&self, number: u32) -> Option<SegmentRef<'_>> {
         let index = number as usize / SEGMENT_PAGES;
         let segment = self.segments[index].load(Acquire);
@@ -290,7 +292,7 @@ impl StateWords {
         // SAFETY: a state word of zero is an atomic integer of zero: absent, version 0.
         let fresh = Box::into_raw(unsafe { Box::<Segment>::new_zeroed().assume_init() });
         let slot = &self.segments[number as usize / SEGMENT_PAGES];
-        // Counted before it can be found, so that whoever finds it and is found by `segments` was counted.
+        // Counted before it can be found, so that every segment that is found, by `segments` too, is counted.
         self.allocated.fetch_add(1, Relaxed);
         if slot.compare_exchange(std::ptr::null_mut(), fresh, AcqRel, Acquire).is_err() {
             self.allocated.fetch_sub(1, Relaxed);
@@ -310,7 +312,7 @@ impl StateWords {
         self.segment_or_allocate(number).cell(number)
     }
 
-    /// The segments in use, by page number. Of those that come meanwhile it may miss any.
+    /// The segments in use, by page number. Segments that are allocated meanwhile may be missing.
     pub(crate) fn segments(&self) -> impl Iterator<Item = SegmentRef<'_>> {
         let used = (0..SEGMENTS).filter_map(|index| self.segment((index * SEGMENT_PAGES) as u32));
         // The table is long, and most files use its beginning alone.
@@ -380,29 +382,29 @@ impl<'a> SegmentRef<'a> {
     }
 }
 
-/// What an optimistic copy came to.
+/// The outcome of an optimistic copy.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Optimistic {
-    /// The words are one whole version of the page.
+    /// The words are those of one whole version of the page.
     Ok,
-    /// No frame holds the page; the output is as it was.
+    /// No frame holds the page. The output is unchanged.
     NotResident,
-    /// The page is being loaded or changed, or was while it was copied; the output is undefined.
+    /// The page is being loaded or changed, or was while it was copied. The output is undefined.
     Busy,
 }
 
-/// What asking for a latch came to.
+/// The outcome of asking for a latch.
 pub(crate) enum Latched<G> {
-    /// Here it is.
+    /// The latch is held.
     Guard(G),
     /// No frame holds the page.
     Absent,
-    /// It would have to wait (or, where waiting was allowed up to a deadline, the deadline passed).
+    /// The caller would have to wait, or its deadline has passed.
     Busy,
 }
 
-/// A page of a file, by way of its state word.
+/// A page of a file, accessed through its state word.
 #[derive(Clone, Copy)]
 pub(crate) struct PageCell<'a> {
     words: &'a StateWords,
@@ -424,14 +426,14 @@ impl<'a> PageCell<'a> {
         std::ptr::from_ref(self.cell).addr()
     }
 
-    /// Replaces `old` by `new`. Whoever gains access by it sees what those before did, and those who come after see
-    /// what this thread did.
+    /// Replaces `old` by `new`. A thread that gains access by it sees what earlier holders wrote, and later holders see
+    /// what this thread wrote.
     #[inline]
     fn exchange(self, old: StateWord, new: StateWord) -> Result<(), StateWord> {
         self.cell.0.compare_exchange_weak(old.0, new.0, AcqRel, Acquire).map(|_| ()).map_err(StateWord)
     }
 
-    /// Applies `change` until it sticks or gives `None`; the value before.
+    /// Applies `change` until the exchange succeeds or `change` returns `None`. Returns the value before.
     fn update(self, mut change: impl FnMut(StateWord) -> Option<StateWord>) -> Option<StateWord> {
         let mut word = self.load();
         loop {
@@ -484,7 +486,7 @@ impl<'a> PageCell<'a> {
             }
             match self.exchange(word, word.with(EXCLUSIVE | REFERENCED)) {
                 Ok(()) => {
-                    // Orders the mark before the writes that follow, for optimistic readers.
+                    // Orders the exclusive bits before the writes that follow, for optimistic readers.
                     fence(Release);
                     return Latched::Guard(ExclusiveGuard { page: self, frame: word.frame(), changed: false });
                 }
@@ -498,14 +500,14 @@ impl<'a> PageCell<'a> {
         self.share_by(PageCell::try_share)
     }
 
-    /// The same, and does not count as use.
+    /// Like [`PageCell::share`], but does not count as use.
     pub(crate) fn share_quietly(self) -> Latched<SharedGuard<'a>> {
         self.share_by(PageCell::try_share_quietly)
     }
 
     fn share_by(self, attempt: fn(Self) -> Latched<SharedGuard<'a>>) -> Latched<SharedGuard<'a>> {
         schedule::point(Place::PageLatch);
-        // Readers that come in while a writer is parked hold back for a moment, so that the page can become free. They
+        // Readers that arrive while a writer is parked hold back for a moment, so that the page can become free. They
         // do not wait for the writer: two readers of two pages would wait for each other across two writers.
         for _ in 0..SPINS {
             let word = self.load();
@@ -520,7 +522,7 @@ impl<'a> PageCell<'a> {
         }
     }
 
-    /// Exclusive access; waits for a load or any holder, until `deadline` if there is one.
+    /// Exclusive access. Waits for a load or any holder, until `deadline` if there is one.
     pub(crate) fn exclude(self, deadline: Option<Instant>) -> Latched<ExclusiveGuard<'a>> {
         schedule::point(Place::PageLatch);
         match self.try_exclude() {
@@ -555,7 +557,7 @@ impl<'a> PageCell<'a> {
                 }
                 Latched::Absent => {
                     if owes_mark {
-                        // They all look for the page anew.
+                        // All of them look for the page again.
                         parking::wake_all(self.key());
                     }
                     return Latched::Absent;
@@ -567,7 +569,7 @@ impl<'a> PageCell<'a> {
                 }
                 return Latched::Busy;
             }
-            // A load takes as long as the disk does: no use to spin.
+            // A load takes as long as the disk does, so spinning is of no use.
             if spins < SPINS && !self.load().is_loading() {
                 spins += 1;
                 std::hint::spin_loop();
@@ -576,7 +578,7 @@ impl<'a> PageCell<'a> {
             spins = 0;
             let for_load = self.load().is_loading();
             if owes_mark && exclusive && self.load().admits_shared() {
-                // Readers were faster than this writer: those who sleep need not wait for them to end.
+                // Readers got the latch before this writer. Sleeping readers need not wait for them to end.
                 parking::wake_readers(self.key());
             }
             waiting.begin(for_load);
@@ -589,7 +591,7 @@ impl<'a> PageCell<'a> {
         }
     }
 
-    /// Sleeps once if something is in the way; whether others are owed the mark then.
+    /// Sleeps once if the word conflicts with the request. Returns whether this thread then owes the others WAITERS.
     fn park(
         self,
         exclusive: bool,
@@ -605,22 +607,22 @@ impl<'a> PageCell<'a> {
         woken || (owes_mark && !is_marked)
     }
 
-    /// Takes the right to bring an absent page in.
+    /// Takes the right to load an absent page.
     pub(crate) fn try_claim(self, words: &Arc<StateWords>) -> Option<LoadClaim> {
         debug_assert!(std::ptr::eq(Arc::as_ptr(words), self.words));
         self.update(|word| word.is_absent().then(|| word.emptied().with(LOADING | EXCLUSIVE)))?;
         Some(LoadClaim { words: words.clone(), number: self.number, open: true })
     }
 
-    /// Takes the frame of a page that is clean and not held. `spare_referenced` gives a page that was used since the
-    /// last time a second chance: its mark is taken away instead.
+    /// Takes the frame of a page that is clean and not held. With `spare_referenced`, a page that was used since the
+    /// last pass gets a second chance: only its REFERENCED bit is cleared.
     pub(crate) fn try_evict(self, frame: u32, spare_referenced: bool) -> Evicted {
         let word = self.load();
         if word.frame() != frame || word.is_latched() || word.has(WAITERS) {
             return Evicted::No;
         }
         if spare_referenced && word.has(REFERENCED) {
-            // Losing the race to another change of the word costs the page nothing.
+            // A lost race against another change of the word costs the page nothing.
             let _mark = self.exchange(word, word.without(REFERENCED));
             return Evicted::No;
         }
@@ -633,15 +635,15 @@ impl<'a> PageCell<'a> {
         Evicted::Frame(self.emptied(frame))
     }
 
-    /// The frame that this thread has just taken out of the word.
+    /// The frame that this thread has just taken from the word.
     fn emptied(self, frame: u32) -> OwnedFrame {
         self.words.resident.fetch_sub(1, Relaxed);
-        // Orders the word's change before whatever the new owner writes, for optimistic readers.
+        // Orders the word's change before any write of the new owner, for optimistic readers.
         fence(Release);
         OwnedFrame(frame)
     }
 
-    /// Lets an exclusive latch go, as `next` has it (or drops the page, if it has no frame), and wakes who waits.
+    /// Releases an exclusive latch and stores `next` (which drops the page if it has no frame), and wakes waiters.
     fn settle(self, next: impl Fn(StateWord) -> StateWord) {
         let before = self.update(|word| Some(next(word).without(WAITERS)));
         if let Some(before) = before.filter(|word| word.has(WAITERS)) {
@@ -671,7 +673,7 @@ impl<'a> PageCell<'a> {
         if before.same_contents(StateWord(self.cell.0.load(Relaxed))) { Optimistic::Ok } else { Optimistic::Busy }
     }
 
-    /// Asks the processor to bring bytes of the page's frame near. Bytes outside the page are left out.
+    /// Asks the processor to bring bytes of the page's frame into its cache. Bytes outside the page are left out.
     #[inline]
     pub(crate) fn prefetch(self, first_byte: usize, bytes: usize) {
         const LINE: usize = 64;
@@ -705,21 +707,21 @@ fn prefetch_line(address: *const u8) {
     let _ = address;
 }
 
-/// What an attempt to take a page's frame came to.
+/// The outcome of an attempt to take a page's frame.
 pub(crate) enum Evicted {
-    /// The page is absent now.
+    /// The frame was taken. The page is absent now.
     Frame(OwnedFrame),
     /// It could be taken if it were written first.
     Dirty,
-    /// It is in use, or another page's.
+    /// It is in use, or holds another page.
     No,
 }
 
-/// The wait that a thread is in: for the disk, or for another holder. Books each under its own name.
+/// The wait that a thread is in: for the disk, or for another holder. Each is recorded under its own wait type.
 struct Waiting {
     exclusive: bool,
     current: Option<(bool, Wait)>,
-    /// What has ended, for other holders and for the disk.
+    /// The waits that have ended: here those for other holders, below those for the disk.
     latch: WaitTotal,
     io: WaitTotal,
 }
@@ -754,7 +756,7 @@ impl Drop for Waiting {
     }
 }
 
-/// The right to bring one page in. Others wait for it; dropping it leaves the page absent.
+/// The right to load one page. Other threads wait for it. Dropping it leaves the page absent.
 pub(crate) struct LoadClaim {
     words: Arc<StateWords>,
     number: u32,
@@ -777,19 +779,21 @@ impl LoadClaim {
         cell.settle(|word| word.emptied().with(u64::from(frame.0) | bits));
     }
 
-    /// The page is what `frame` holds: clean, held by nobody, not marked as used.
+    /// Makes the page resident in `frame`: clean, not latched, not marked as used.
     pub(crate) fn publish(mut self, frame: OwnedFrame) {
         self.enter(&frame, 0);
     }
 
-    /// The same, held by the caller, which counts as use unless `once`. `cell` is the claimed page's.
+    /// Like [`LoadClaim::publish`], with a shared latch for the caller. Counts as use unless `once`. `cell` is the
+    /// claimed page's.
     pub(crate) fn publish_shared(mut self, frame: OwnedFrame, cell: PageCell<'_>, once: bool) -> SharedGuard<'_> {
         assert!(cell.number == self.number && std::ptr::eq(cell.words, Arc::as_ptr(&self.words)));
         self.enter(&frame, if once { SHARED_ONE } else { SHARED_ONE | REFERENCED });
         SharedGuard { page: cell, frame: frame.0 }
     }
 
-    /// The same, held exclusively by the caller; `changed` if the disk does not have it.
+    /// Like [`LoadClaim::publish`], with an exclusive latch for the caller. `changed` says that the disk does not have
+    /// the page's contents.
     pub(crate) fn publish_excluded(
         mut self,
         frame: OwnedFrame,
@@ -811,7 +815,8 @@ impl Drop for LoadClaim {
     }
 }
 
-/// Shared access to a page in its frame. Others may read it too; nobody changes or moves it while this lives.
+/// Shared access to a page in its frame. Other readers may hold it too. The page is not changed or moved while this
+/// lives.
 ///
 /// A thread that holds a guard must not ask for exclusive access to the same page, nor flush or unregister its file: it
 /// would wait for itself.
@@ -826,7 +831,7 @@ impl SharedGuard<'_> {
         PageId::new(self.page.words.file, self.page.number)
     }
 
-    /// Says that the disk has what this page holds; the caller has written it under this latch.
+    /// Marks the page clean. The caller has written it to disk under this latch.
     pub(crate) fn mark_clean(&self) {
         let before = StateWord(self.page.cell.0.fetch_and(!DIRTY, AcqRel));
         if before.is_dirty() {
@@ -834,7 +839,8 @@ impl SharedGuard<'_> {
         }
     }
 
-    /// Takes the page's frame, if this is the only holder, the page is clean and unused since the clock last passed.
+    /// Takes the page's frame, if this is the only holder, no thread waits, and the page is clean and unused since the
+    /// clock last passed.
     pub(crate) fn evict(self) -> Option<OwnedFrame> {
         let kept = DIRTY | REFERENCED | WAITERS;
         let evictable = |word: StateWord| word.is_shared_once() && word == word.without(kept);
@@ -851,7 +857,7 @@ impl Deref for SharedGuard<'_> {
     #[inline]
     fn deref(&self) -> &PageBytes {
         // SAFETY: while the latch is held the word names this frame, so it is in no `OwnedFrame`, and no exclusive
-        // guard exists: nobody writes. The mapping outlives `page`.
+        // guard exists: no thread writes. The mapping outlives `page`.
         unsafe { self.page.words.memory.address(self.frame).as_ref() }
     }
 }
@@ -860,7 +866,7 @@ impl Drop for SharedGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         let before = StateWord(self.page.cell.0.fetch_sub(SHARED_ONE, AcqRel));
-        // The last holder lets writers in; a page with as many holders as the word can count makes readers wait too.
+        // The last holder lets writers in. A page with as many holders as the word can count makes readers wait too.
         if before.has(WAITERS) && (before.is_shared_once() || !before.admits_shared()) {
             self.page.cell.0.fetch_and(!WAITERS, AcqRel);
             parking::wake_next(self.page.key());
@@ -884,7 +890,7 @@ impl<'a> ExclusiveGuard<'a> {
         PageId::new(self.page.words.file, self.page.number)
     }
 
-    /// Goes on with shared access; nobody changes the page in between.
+    /// Keeps shared access. The page is not changed in between.
     pub fn downgrade(self) -> SharedGuard<'a> {
         let (page, frame) = (self.page, self.frame);
         self.release(SHARED_ONE);
@@ -892,7 +898,7 @@ impl<'a> ExclusiveGuard<'a> {
         SharedGuard { page, frame }
     }
 
-    /// Forgets the page without writing it, and takes its frame.
+    /// Drops the page without writing it, and takes its frame.
     pub(crate) fn discard(self) -> OwnedFrame {
         let (page, frame) = (self.page, self.frame);
         if page.load().is_dirty() {
@@ -907,7 +913,7 @@ impl<'a> ExclusiveGuard<'a> {
         if !self.changed {
             return self.page.settle(|word| word.unlatched().with(latch));
         }
-        // Nobody else changes DIRTY while the page is held exclusively.
+        // No other thread changes DIRTY while the page is held exclusively.
         if !self.page.load().is_dirty() {
             self.page.words.dirty.fetch_add(1, Relaxed);
             hobt_sync::waits::note_pages_dirtied(1);

@@ -1,18 +1,18 @@
 //! The buffer pool: frames, guards, eviction, read-ahead.
 //!
-//! Frames are 8 KiB pieces of one permanent mapping; a registered file has one 64-bit state word per page, which says
-//! where the page is, who holds it and whether it changed (`state.rs` lists who may touch what in which state). There
-//! is no hash table: finding a resident page is one load of its state word.
+//! Frames are 8 KiB pieces of one permanent mapping. A registered file has one 64-bit state word per page. It says
+//! where the page is, how it is latched and whether it is dirty (`state.rs` lists which access each state allows).
+//! There is no hash table: finding a resident page is one load of its state word.
 //!
-//! Three ways to a page:
+//! Three methods of access to a page:
 //! * guards ([`PoolFile::read`], [`PoolFile::write`], [`PoolFile::create`]): block, read what is missing, hold a latch;
 //! * optimistic copies ([`PoolFile::optimistic_words`], [`PageRun`]): no latch, no wait, no reference to page bytes;
 //! * loads ([`PoolFile::start_load`]): a scan's asynchronous reads straight into frames.
 //!
-//! A scan that reads past the pool into buffers of its own asks [`PoolFile::state_snapshot`] before and
-//! [`PoolFile::changed_since`] after its read which pages it must fetch from the pool instead.
+//! A scan that reads past the pool into buffers of its own calls [`PoolFile::state_snapshot`] before its read and
+//! [`PoolFile::changed_since`] after it. The second says which pages it must fetch from the pool instead.
 //!
-//! Left to others: what a page means (`hobt-page`), how bytes reach a device (`hobt-disk`), which pages are allocated
+//! Done elsewhere: what a page means (`hobt-page`), how bytes reach a device (`hobt-disk`), which pages are allocated
 //! and how long a file is (`hobt-access`), and when to checkpoint.
 //!
 //! The public surface in short:
@@ -23,19 +23,19 @@
 //!   .unregister_file(&PoolFile, Dirty::Refuse | Dirty::Discard) -> Result<(), BufferError>
 //!   .flush_file(&PoolFile) -> Result<u64 pages, BufferError>       .flush_all()
 //!   .drop_clean_buffers(Option<DatabaseId>) -> u64 frames
-//!   .add_load_owner(Weak<dyn LoadOwner>)                             asked to publish while somebody waits
+//!   .add_load_owner(Weak<dyn LoadOwner>)                             asked to publish while a thread waits
 //!   .statistics() -> PoolStatistics                                  .descriptors() -> impl Iterator<PageDescriptor>
 //!
 //! PoolFile (Arc; guards borrow it, so that a hit costs no reference count)
 //!   .id() .database() .pool()
 //!   .read(number) -> Result<SharedGuard<'_>, BufferError>            Deref<Target = PageBytes>, Send
-//!   .read_with(number, ReadOptions { ahead, counts, once }) -> the same
+//!   .read_with(number, ReadOptions { ahead, counts, once }) -> as `read`
 //!   .write(number) / .write_with(number, options) -> Result<ExclusiveGuard<'_>, BufferError>   DerefMut marks dirty
 //!   .create(number) -> Result<ExclusiveGuard<'_>, BufferError>       zeroed, dirty, nothing is read
 //!   .try_read(number) -> TryRead<'_>::{Guard(SharedGuard), NotResident, Busy}   does not count as use
 //!   .optimistic_words(number, first_word, &mut [u64]) -> Optimistic::{Ok, NotResident, Busy}
 //!   .prefetch(number, first_byte, bytes)
-//!   .page_run(first, count) -> PageRun<'_>                           the same three for a range, cheaper
+//!   .page_run(first, count) -> PageRun<'_>                           these three for a range, cheaper
 //!   .start_load(first, count, &Arc<CompletionQueue>, tag) -> Result<PendingLoad, BufferError>
 //!   .state_snapshot(first, count) -> StateSnapshot
 //!   .changed_since(&StateSnapshot, &mut Vec<u32>)                    pages to take from the pool instead
@@ -48,7 +48,8 @@
 //!   .complete(&mut self, completion) -> Result<Vec<u32> damaged, BufferError>
 //!   .finish(self, completions) -> Result<LoadOutcome { damaged }, BufferError>
 //!
-//! BufferError::{Damaged { database, page, what }, Disk(DiskError), NoFrames, OutOfRange { page, pages }, InUse, Dirty, Closed, Memory}
+//! BufferError::{Damaged { database, page, what }, Disk(DiskError), NoFrames,
+//!   OutOfRange { page, pages }, InUse, Dirty, Closed, Memory}
 //! ReadCounts { logical, physical, read_ahead }: AtomicU64 each, added to by reads that are given one
 //! ```
 

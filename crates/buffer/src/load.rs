@@ -1,7 +1,8 @@
 //! A scan's asynchronous reads straight into frames.
 //!
-//! A load claims the absent pages of a range, takes frames for them and submits one scatter read for each unbroken
-//! piece. Whoever else wants one of these pages waits for the load, so a consumer must finish or drop what it started.
+//! A load claims the absent pages of a range, takes frames for them and submits one scatter read for each contiguous
+//! piece. Other threads that need one of these pages wait for the load, so a consumer must finish or drop what it
+//! started.
 
 use std::sync::Arc;
 
@@ -12,27 +13,27 @@ use crate::error::BufferError;
 use crate::file::PoolFile;
 use crate::frames::{LoadClaim, OwnedFrame, PinnedFrames};
 
-/// Pages of one load at most.
+/// The most pages of one load.
 pub const LOAD_PAGES_MAX: u32 = 64;
 
-/// One scatter read: neighbouring pages.
+/// One scatter read of neighbouring pages.
 struct Piece {
     claims: Vec<LoadClaim>,
     read: PinnedFrames,
 }
 
-/// What a load brought.
+/// The outcome of a load.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LoadOutcome {
-    /// Pages that came back damaged, in order. They are not resident; [`PoolFile::read`] reads them once more and says
-    /// what is wrong.
+    /// Pages that were read damaged, in order. They are not resident. [`PoolFile::read`] reads them again and reports
+    /// the damage.
     pub damaged: Vec<u32>,
 }
 
 /// Reads under way into frames of the pool.
 ///
 /// Dropping it before it is finished blocks until its queue has nothing in flight, and drops whatever the queue
-/// delivers: every load of one queue then has to be dropped too.
+/// delivers. Every load of that queue must then be dropped too.
 pub struct PendingLoad {
     file: PoolFile,
     pieces: Vec<Piece>,
@@ -44,10 +45,10 @@ pub struct PendingLoad {
 impl PoolFile {
     /// Starts to read the pages of `first..first + count` that are not resident. The reads complete on `queue`, each
     /// with `tag`. Does not block, and never writes a changed page to make room. The pages come in clean and not marked
-    /// as used, so that a scan cannot push out what others use.
+    /// as used, so that a scan cannot evict pages that other statements use.
     ///
     /// # Errors
-    /// [`BufferError::NoFrames`]: the scan reads into buffers of its own. [`BufferError::OutOfRange`],
+    /// [`BufferError::NoFrames`], after which the scan reads into buffers of its own. [`BufferError::OutOfRange`],
     /// [`BufferError::Closed`], [`BufferError::Disk`].
     ///
     /// # Panics
@@ -97,7 +98,7 @@ impl PoolFile {
 }
 
 impl PendingLoad {
-    /// How many reads were submitted: as many completions come. 0 when there was nothing to load.
+    /// The number of reads submitted, each of which completes once. 0 when there was nothing to load.
     pub fn reads(&self) -> usize {
         self.reads
     }
@@ -107,18 +108,19 @@ impl PendingLoad {
         &self.loading
     }
 
-    /// Pages that somebody else is bringing in or has just brought in: read them through [`PoolFile::read`] later.
+    /// Pages that another thread is loading or has just loaded: read them through [`PoolFile::read`] later.
     pub fn elsewhere(&self) -> &[u32] {
         &self.elsewhere
     }
 
-    /// Takes one completion: its pages are checked and become resident. Does not block. The pages that are damaged.
+    /// Takes one completion: checks its pages and makes them resident. Does not block. Returns the pages that are
+    /// damaged.
     ///
     /// # Errors
     /// [`BufferError::Disk`] when the read failed; its pages stay absent.
     ///
     /// # Panics
-    /// The completion is not one of this load's.
+    /// The completion does not belong to this load.
     pub fn complete(&mut self, completion: Completion) -> Result<Vec<u32>, BufferError> {
         let place = self.pieces.iter().position(|piece| piece.read.is_ended_by(&completion));
         let piece = self.pieces.swap_remove(place.expect("a completion of this load"));
@@ -130,13 +132,14 @@ impl PendingLoad {
         Ok(self.file.publish(piece.claims, frames))
     }
 
-    /// Takes all completions (or those that [`PendingLoad::complete`] was not given); see there.
+    /// Takes all completions (or those that [`PendingLoad::complete`] was not given), as [`PendingLoad::complete`]
+    /// does.
     ///
     /// # Errors
-    /// [`BufferError::Disk`], the first of those that failed; what the others read is resident.
+    /// [`BufferError::Disk`] of the first read that failed. The pages of the other reads are resident.
     ///
     /// # Panics
-    /// A completion is missing, or is not one of this load's.
+    /// A completion is missing, or does not belong to this load.
     pub fn finish(mut self, completions: impl IntoIterator<Item = Completion>) -> Result<LoadOutcome, BufferError> {
         let mut outcome = LoadOutcome::default();
         let mut failed = None;
@@ -155,7 +158,7 @@ impl PendingLoad {
 impl Drop for PendingLoad {
     fn drop(&mut self) {
         for piece in self.pieces.drain(..) {
-            // First the frames, then the claims: whoever waits for the pages finds them absent and frames free.
+            // First the frames, then the claims: threads that wait for the pages then find them absent and frames free.
             self.file.pool().give_back(piece.read.drain());
         }
     }

@@ -1,7 +1,7 @@
 //! Waits for pages by the heap or tree that they belong to: `sys.dm_db_index_operational_stats`.
 //!
-//! Whose a page is, its header says once the wait is over. Only who has waited comes here, so a lock and a hash table
-//! are cheap beside that.
+//! The header says which heap or tree a page belongs to, and can be read once the wait is over. Only threads that have
+//! waited record here, so a lock and a hash table are cheap beside the wait.
 
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use hobt_base::{DatabaseId, HobtId};
 use hobt_page::{PageBytes, PageHeader, PageType};
 use hobt_sync::{PerHobt, nanoseconds};
 
-/// How often was waited, and for how long.
+/// A number of waits and their total time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WaitTotal {
     /// Waits.
@@ -55,7 +55,7 @@ pub(crate) struct FileWaits {
 }
 
 impl FileWaits {
-    /// Notes that `page`, which the caller holds, was waited for.
+    /// Records a wait for `page`, which the caller holds.
     pub(crate) fn note(&self, page: &PageBytes, latch: WaitTotal, io: WaitTotal) {
         let Ok(header) = PageHeader::read(page) else { return };
         if header.hobt == HobtId(0) {

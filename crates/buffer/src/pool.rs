@@ -1,6 +1,6 @@
-//! The pool: its memory, the files registered with it, and who owns what.
+//! The pool: its memory, the files registered with it, and which page each frame holds.
 //!
-//! Left to neighbours: finding victims (`clock.rs`), writing (`write_back.rs`), what views show (`statistics.rs`).
+//! Done in other files: finding victims (`clock.rs`), writing (`write_back.rs`), what views show (`statistics.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Weak};
@@ -22,15 +22,15 @@ use crate::write_back::WRITE_BYTES_MAX;
 /// How long [`BufferPool::unregister_file`] and [`PoolFile::discard`] wait for one page's holders.
 pub(crate) const HOLDER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a pool is made of.
+/// The settings of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolSettings {
-    /// Memory for frames, in bytes; at least 16 frames are made, and at most 512 GiB. Address space is taken at once,
+    /// Memory for frames, in bytes. At least 16 frames are made, and at most 512 GiB. Address space is taken at once,
     /// memory as frames are used.
     pub bytes: usize,
 }
 
-/// A file that pages come from.
+/// A file whose pages the pool caches.
 #[derive(Clone)]
 pub struct PoolFileDescription {
     /// The database that the file belongs to.
@@ -39,13 +39,13 @@ pub struct PoolFileDescription {
     pub database_tag: u32,
     /// The file's number in the database.
     pub file: FileId,
-    /// Where it is.
+    /// The open file.
     pub disk: Arc<dyn DiskFile>,
-    /// The log that must have a page's last change before the page is written; `None` for pages that no log has.
+    /// The log that must have a page's last change before the page is written. `None` for pages that no log covers.
     pub log: Option<Arc<Log>>,
 }
 
-/// What becomes of changed pages whose file is unregistered.
+/// What is done with changed pages when their file is unregistered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dirty {
     /// There must not be any.
@@ -56,7 +56,7 @@ pub enum Dirty {
 
 /// A file as the pool knows it.
 pub(crate) struct RegisteredFile {
-    /// Its place in the pool's table.
+    /// Its index in the pool's table.
     pub(crate) index: u32,
     pub(crate) database: DatabaseId,
     pub(crate) database_tag: u32,
@@ -64,9 +64,9 @@ pub(crate) struct RegisteredFile {
     pub(crate) log: Option<Arc<Log>>,
     pub(crate) words: Arc<StateWords>,
     pub(crate) closed: AtomicBool,
-    /// Its pages are not written any more.
+    /// Its pages are no longer written.
     pub(crate) frozen: AtomicBool,
-    /// Pages that the file was last seen to have; it may have grown since.
+    /// The number of pages that the file was last seen to have. It may have grown since.
     pages: AtomicU64,
 }
 
@@ -75,7 +75,7 @@ impl RegisteredFile {
         self.words.file()
     }
 
-    /// Checks that page `number` lies in the file. Asks the disk only about pages behind what is known.
+    /// Checks that page `number` lies in the file. Asks the disk only if the page is beyond the known size.
     pub(crate) fn check_range(&self, number: u32) -> Result<(), BufferError> {
         if u64::from(number) < self.pages.load(Ordering::Relaxed) {
             return Ok(());
@@ -89,7 +89,7 @@ impl RegisteredFile {
     }
 }
 
-/// What the pool did, from its start on.
+/// What the pool did since its start.
 #[derive(Debug, Default)]
 pub(crate) struct PoolCounters {
     pub(crate) hits: Counter,
@@ -99,11 +99,11 @@ pub(crate) struct PoolCounters {
     pub(crate) evicted: Counter,
 }
 
-/// A pool of frames that the files of an instance share. See the crate's page.
+/// A pool of frames that the files of an instance share. See the crate's documentation.
 pub struct BufferPool {
     pub(crate) memory: Arc<FrameMemory>,
-    /// By frame number: `(file index + 1) << 32 | page number` of the page that was last put there; 0 for none. A hint:
-    /// the state word decides.
+    /// By frame number: `(file index + 1) << 32 | page number` of the page that was last put there, or 0 for none. A
+    /// hint: only the state word is authoritative.
     owners: Box<[AtomicU64]>,
     free: Mutex<Vec<OwnedFrame>>,
     pub(crate) hand: AtomicU32,
@@ -138,7 +138,7 @@ impl BufferPool {
         }))
     }
 
-    /// Makes a file's pages available. Reads nothing; the caller sees to it that a file is registered once.
+    /// Makes a file's pages available. Reads nothing. The caller must register a file only once.
     pub fn register_file(self: &Arc<Self>, description: PoolFileDescription) -> Arc<PoolFile> {
         let PoolFileDescription { database, database_tag, file, disk, log } = description;
         let mut files = self.files.write();
@@ -166,33 +166,33 @@ impl BufferPool {
         Arc::new(PoolFile::new(self.clone(), registered))
     }
 
-    /// How often and how long pages of a heap or tree were waited for.
+    /// How often and how long threads waited for pages of a heap or tree.
     pub fn page_waits(&self, database: DatabaseId, hobt: HobtId) -> HobtPageWaits {
         self.page_waits.of(database, hobt)
     }
 
-    /// Notes a wait for the disk for pages of a heap or tree that were read past [`PoolFile::read`].
+    /// Records a wait for the disk for pages of a heap or tree that were not read through [`PoolFile::read`].
     pub fn note_io_wait(&self, database: DatabaseId, hobt: HobtId, time: Duration) {
         self.page_waits.change(database, hobt, |waits| waits.io += WaitTotal::one(time));
     }
 
-    /// Forgets the waits for pages of heaps and trees that are gone.
+    /// Drops the recorded waits for pages of heaps and trees that no longer exist.
     pub fn forget_waits(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
         self.page_waits.forget(is_gone);
     }
 
-    /// Makes known who will start loads, until the owner is dropped. A thread that waits for a page that is being
-    /// loaded asks it to publish.
+    /// Registers an owner of loads, until it is dropped. A thread that waits for a page that is being loaded asks it to
+    /// publish.
     pub fn add_load_owner(&self, owner: Weak<dyn LoadOwner>) {
         self.load_owners.add(owner);
     }
 
-    /// Forgets a file: frees its frames and refuses every later use of `file`. Waits for reads under way and for pages
-    /// that are held, up to ten seconds each.
+    /// Unregisters a file: frees its frames and refuses every later use of `file`. Waits for reads under way and for
+    /// pages that are held, up to ten seconds each.
     ///
     /// # Errors
-    /// [`BufferError::Dirty`] when there are changed pages and they may not be lost; [`BufferError::InUse`] when a page
-    /// stays held. The file then is registered still. [`BufferError::Closed`] when it was unregistered before.
+    /// [`BufferError::Dirty`] when there are changed pages and they may not be lost. [`BufferError::InUse`] when a page
+    /// stays held. In both cases the file stays registered. [`BufferError::Closed`] when it was unregistered before.
     pub fn unregister_file(&self, file: &PoolFile, dirty: Dirty) -> Result<(), BufferError> {
         let registered = file.registered();
         if registered.closed.swap(true, Ordering::SeqCst) {
@@ -223,7 +223,7 @@ impl BufferPool {
         Ok(())
     }
 
-    /// Makes one page absent, waiting for whoever has it.
+    /// Makes one page absent. Waits for its holders.
     pub(crate) fn drop_page(&self, cell: PageCell<'_>, dirty: Dirty) -> Result<(), BufferError> {
         let guard = match cell.exclude(Some(schedule::now() + HOLDER_PATIENCE)) {
             Latched::Guard(guard) => guard,
@@ -242,7 +242,7 @@ impl BufferPool {
         self.files.read().iter().flatten().cloned().collect()
     }
 
-    /// Notes which page a frame is about to hold.
+    /// Records which page a frame is about to hold.
     pub(crate) fn set_owner(&self, frame: &OwnedFrame, file: &RegisteredFile, number: u32) {
         let owner = (u64::from(file.index) + 1) << 32 | u64::from(number);
         self.owners[frame.number() as usize].store(owner, Ordering::Relaxed);
@@ -267,7 +267,7 @@ impl BufferPool {
         }
     }
 
-    /// Free frames, up to `count`, appended to `out`.
+    /// Takes up to `count` free frames and appends them to `out`.
     pub(crate) fn pop_free(&self, count: usize, out: &mut Vec<OwnedFrame>) {
         let mut free = self.free.lock();
         let rest = free.len() - count.min(free.len());

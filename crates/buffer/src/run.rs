@@ -5,8 +5,8 @@ use std::cell::Cell;
 use crate::file::{TryRead, try_read_cell};
 use crate::frames::{Optimistic, PageCell, SegmentRef, StateWords};
 
-/// Neighbouring pages of a file. It remembers the segment of state words that it was in last, so that each page costs
-/// the load of its word, the access itself, and the check afterwards.
+/// Neighbouring pages of a file. It remembers the last segment of state words used, so each page costs the load of its
+/// word, the access itself, and the check afterwards.
 ///
 /// None of its accesses counts as use that keeps a page in the pool.
 pub struct PageRun<'a> {
@@ -21,7 +21,7 @@ impl<'a> PageRun<'a> {
         PageRun { words, segment: Cell::new(words.segment(first)), first, count }
     }
 
-    /// The pages, first and count.
+    /// The first page and the number of pages.
     pub fn range(&self) -> (u32, u32) {
         (self.first, self.count)
     }

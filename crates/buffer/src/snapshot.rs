@@ -1,9 +1,10 @@
-//! Whether a read past the pool saw what the pool has.
+//! Whether a read past the pool saw the pool's current contents.
 //!
-//! A scan takes the pages' state words, reads the pages into a buffer of its own, and compares. A page's copy is good
-//! if the pool had nothing newer than the disk at both moments and nothing happened in between: it was clean (or
-//! absent) and its version is the same. A change raises the version before it can be written, and a page stays dirty
-//! until the disk has all of it, so an equal and clean word also rules out that the read met a write half done.
+//! A scan copies the pages' state words, reads the pages into a buffer of its own, and compares. A page's copy is good
+//! if the pool had nothing newer than the disk at both moments and nothing happened in between: the page was clean (or
+//! absent) and its version is unchanged. A change increments the version before the page can be written, and a page
+//! stays dirty until the disk has all of it. So an equal and clean word also rules out that the read met a write half
+//! done.
 
 use crate::file::PoolFile;
 use crate::frames::StateWords;
@@ -20,7 +21,7 @@ fn word(words: &StateWords, number: u32) -> StateWord {
     words.get(number).map_or(StateWord(0), |cell| cell.load())
 }
 
-/// Whether the pool may have what the disk has not.
+/// Whether the pool may have contents newer than the disk's.
 fn is_newer_than_disk(word: StateWord) -> bool {
     word.is_dirty() || (word.is_exclusive() && !word.is_loading())
 }
@@ -42,12 +43,12 @@ impl StateSnapshot {
         self.words.iter().map(|word| u32::from(word.is_resident())).sum()
     }
 
-    /// Whether all of them were: there is no reason to read past the pool.
+    /// Whether all of them were in frames, so that there is no reason to read past the pool.
     pub fn all_resident(&self) -> bool {
         self.words.iter().all(|word| word.is_resident())
     }
 
-    /// Whether page `number` was in a frame; no for pages outside the snapshot.
+    /// Whether page `number` was in a frame; false for pages outside the snapshot.
     pub fn is_resident(&self, number: u32) -> bool {
         let at = number.checked_sub(self.first).and_then(|at| self.words.get(at as usize));
         at.is_some_and(|word| word.is_resident())

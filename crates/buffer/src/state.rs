@@ -1,4 +1,4 @@
-//! The state word of a page: 64 bits that say where the page is, who holds it and whether it changed.
+//! The state word of a page: 64 bits that say where the page is, how it is latched and whether it changed.
 //!
 //! ```text
 //! bit 0        26        27      28         29        30           40                64
@@ -7,38 +7,38 @@
 //!
 //! `frame` 0 means that no frame holds the page. `latch` counts shared holders; [`EXCLUSIVE`] is the exclusive one.
 //!
-//! | state    | word                            | who may touch the frame            | leaves it by              |
+//! | state    | word                            | access to the frame                | leaves it by              |
 //! |----------|---------------------------------|------------------------------------|---------------------------|
 //! | absent   | frame 0                         | there is none                      | claim → loading           |
 //! | loading  | frame 0, LOADING, latch EX      | the claim's owner, whose frame is  | publish → resident, with  |
 //! |          |                                 | in no word yet                     | or without a latch;       |
 //! |          |                                 |                                    | abandon → absent          |
-//! | resident | frame, latch 0                  | nobody; optimistic copies          | share, exclude,           |
+//! | resident | frame, latch 0                  | optimistic copies only             | share, exclude,           |
 //! |          |                                 |                                    | evict if clean → absent   |
 //! | shared   | frame, latch 1..=1022           | every holder reads; optimistic     | last release; a sole      |
 //! |          |                                 | copies                             | holder evicts if clean    |
 //! | excluded | frame, latch EX                 | the holder reads and writes;       | release, downgrade,       |
 //! |          |                                 | optimistic copies fail             | discard → absent          |
 //!
-//! * DIRTY is set by the exclusive holder as it lets go, cleared by a shared holder who has written the page to disk.
-//!   A page is written under a shared latch, so it does not change while it is on its way, and a clean page's bytes are
-//!   those on disk.
+//! * DIRTY is set by the exclusive holder when it releases the latch, and cleared by a shared holder that has written
+//!   the page to disk. A page is written under a shared latch, so it does not change during the write, and a clean
+//!   page's bytes are those on disk.
 //! * REFERENCED is a hint to the clock and may change in any resident state.
-//! * WAITERS says that threads are parked on the word. It is set while their queue is locked and the latch is in the
-//!   waiter's way, and taken away by whoever lets go, who wakes the first; that one puts it back if others are left
-//!   (`parking.rs`).
-//! * `version` goes up when an exclusive holder changed the page and when a frame is taken from it. Equal versions (and
-//!   no exclusive holder) before and after a copy therefore mean that the copy is whole. It wraps at 2²⁴: a copy would
-//!   have to sleep through an exact multiple of 16 million changes of its page to be fooled.
+//! * WAITERS says that threads are parked on the word. A waiter sets it while the parking queue is locked and the latch
+//!   conflicts with its request. On release, the holder clears it and wakes the first waiter, which sets it again if
+//!   others are left (`parking.rs`).
+//! * `version` is incremented when an exclusive holder changed the page and when a frame is taken from it. Equal
+//!   versions (and no exclusive holder) before and after a copy therefore mean that the copy is whole. It wraps at 2²⁴:
+//!   a copy is wrongly accepted only if it sleeps through an exact multiple of 16 million changes of its page.
 //!
-//! This file has the bits; `frames.rs` is the only place that stores a word.
+//! This file defines the bits. `frames.rs` is the only file that stores a word.
 
 /// Bits of the frame number, so a pool has at most 2²⁶ − 1 frames: 512 GiB.
 pub(crate) const FRAME_BITS: u32 = 26;
 const FRAME_MASK: u64 = (1 << FRAME_BITS) - 1;
 /// A read is under way, or an owner prepares the page.
 pub(crate) const LOADING: u64 = 1 << 26;
-/// The frame has what the disk has not.
+/// The frame's contents are newer than those on disk.
 pub(crate) const DIRTY: u64 = 1 << 27;
 /// Used since the clock's hand last passed.
 pub(crate) const REFERENCED: u64 = 1 << 28;
@@ -136,8 +136,8 @@ impl StateWord {
         StateWord(self.0 & VERSION_MASK)
     }
 
-    /// Whether a copy between the two moments, of which this is the first, saw one whole version in one frame. The
-    /// first moment must have been resident and not exclusive.
+    /// Whether a copy taken between two moments, `self` and `after`, saw one whole version in one frame. At the first
+    /// moment the page must have been resident and not held exclusively.
     pub(crate) const fn same_contents(self, after: StateWord) -> bool {
         (self.0 ^ after.0) & (FRAME_MASK | LOADING | VERSION_MASK) == 0 && !after.is_exclusive()
     }

@@ -1,4 +1,4 @@
-//! What views show of the pool.
+//! What the views show of the pool.
 
 use hobt_base::{DatabaseId, FileId, HobtId, PageId};
 use hobt_page::PageType;
@@ -21,11 +21,11 @@ pub struct PoolStatistics {
     pub page_hits: u64,
     /// Pages read because a guard was asked for.
     pub page_misses: u64,
-    /// Pages read by loads and along with others.
+    /// Pages read by loads and as read-ahead of another page.
     pub pages_loaded: u64,
     /// Pages written.
     pub pages_written: u64,
-    /// Pages whose frame was taken for another.
+    /// Pages that were evicted.
     pub pages_evicted: u64,
     /// By file.
     pub files: Vec<PoolFileStatistics>,
@@ -57,14 +57,14 @@ pub struct PageDescriptor {
     pub page_type: Option<PageType>,
     /// The rows that its header counts; 0 while it is being changed.
     pub row_count: u16,
-    /// Whose page its header says it is; `None` for one that is nobody's, and while it is being changed.
+    /// The heap or tree that its header names; `None` if it names none, and while the page is being changed.
     pub hobt: Option<HobtId>,
-    /// How high above the leaves its header says that it is; 0 while it is being changed.
+    /// Its level above the leaves, by its header; 0 while it is being changed.
     pub level: u8,
 }
 
 impl BufferPool {
-    /// The pool as it is. Does not block; parts may be of slightly different moments.
+    /// The state of the pool. Does not block. Its parts may be of slightly different moments.
     pub fn statistics(&self) -> PoolStatistics {
         let registered = self.registered_files();
         let files = registered.iter().map(|file| PoolFileStatistics {
@@ -88,8 +88,8 @@ impl BufferPool {
         }
     }
 
-    /// The pages in frames, in the order of the frames. Blocks nobody and takes no latch; a page that moves meanwhile
-    /// may be left out.
+    /// The pages in frames, in the order of the frames. Does not block other threads and takes no latch. A page that
+    /// moves meanwhile may be left out.
     pub fn descriptors(&self) -> impl Iterator<Item = PageDescriptor> + '_ {
         (1..=self.memory.frames()).filter_map(|frame| self.descriptor(frame))
     }
@@ -115,7 +115,7 @@ impl BufferPool {
     }
 }
 
-/// The words of a page's header that a descriptor is made of.
+/// The words of a page's header that a descriptor needs.
 const HEADER_WORDS: usize = 7;
 
 /// What a descriptor takes from a page's header.
@@ -128,7 +128,7 @@ struct DescriptorHeader {
 }
 
 impl DescriptorHeader {
-    /// A header as it lies in memory; pages are little-endian.
+    /// Reads a header as it lies in memory; pages are little-endian.
     fn of(words: &[u64; HEADER_WORDS]) -> DescriptorHeader {
         let bytes = |word: usize| words[word].to_ne_bytes();
         let hobt = HobtId(u64::from_le_bytes(bytes(3)));

@@ -1,13 +1,12 @@
-//! Writing changed pages: for a checkpoint, all of them in the order of the file; for the clock, one and its
-//! neighbours.
+//! Writing changed pages. A checkpoint writes all of them in file order; the clock writes one with its neighbours.
 //!
 //! A run of changed neighbours is copied into a buffer under shared latches, sealed there and written at once. The
-//! latches are held until the disk has it: readers go on, writers of just these pages wait, and nobody can evict or
-//! write a page anew while an older version of it is under way. Only the first page of a run is waited for, when no
-//! other latch is held; a neighbour that is held exclusively ends the run.
+//! latches are held until the write has completed: readers go on, writers of these pages wait, and no page is evicted
+//! or written again while an older version of it is being written. Only the first page of a run is waited for, while no
+//! other latch is held. A neighbour that is held exclusively ends the run.
 //!
-//! Write-ahead: before a page is written the log is made durable up to the record that changed it last. A log without
-//! room for a short flush refuses that to the clock, which finds other pages, but not to a checkpoint.
+//! Write-ahead: before a page is written, the log is made durable up to the record of its last change. A log that has
+//! no room for a short flush refuses the flush to the clock, which then tries other pages, but not to a checkpoint.
 
 use hobt_sync::planted::{self, Bug};
 use std::sync::atomic::Ordering;
@@ -22,13 +21,13 @@ use crate::file::PoolFile;
 use crate::frames::{Latched, OwnedFrame, PageCell, SharedGuard};
 use crate::pool::{BufferPool, RegisteredFile};
 
-/// Bytes of one write at most.
+/// The most bytes of one write.
 pub(crate) const WRITE_BYTES_MAX: usize = 512 << 10;
 const RUN_MAX: usize = WRITE_BYTES_MAX / PAGE_SIZE;
 
 impl BufferPool {
-    /// Writes every page of the file that is changed at the time of the call, and makes the file durable. How many
-    /// pages. Blocks; waits for pages that are held exclusively.
+    /// Writes every page of the file that is changed at the time of the call, and makes the file durable. Returns the
+    /// number of pages written. Blocks, and waits for pages that are held exclusively.
     ///
     /// # Errors
     /// [`BufferError::Disk`]; pages that were not written stay changed.
@@ -36,7 +35,7 @@ impl BufferPool {
         self.flush_registered(file.registered(), RoomFor::Later)
     }
 
-    /// Reserves for a checkpoint, which may use up more of the log's room.
+    /// Like [`BufferPool::flush_file`], for a checkpoint: its log flushes may use more of the log's room.
     ///
     /// # Errors
     /// As [`BufferPool::flush_file`].
@@ -44,7 +43,7 @@ impl BufferPool {
         self.flush_registered(file.registered(), RoomFor::Checkpoint)
     }
 
-    /// The same for all files.
+    /// Like [`BufferPool::flush_file`], for all files.
     ///
     /// # Errors
     /// As [`BufferPool::flush_file`].
@@ -57,8 +56,8 @@ impl BufferPool {
         for segment in file.words.segments() {
             let mut pages = segment.pages().peekable();
             while let Some(cell) = pages.next() {
-                // Whoever changes a page marks it as he lets go of it: he is waited for. A page that is being brought
-                // in has no changes yet.
+                // A writer sets DIRTY when it releases its latch, so exclusive holders are waited for. A page that is
+                // being loaded has no changes yet.
                 let word = cell.load();
                 let may_be_changing = word.is_resident() && word.is_exclusive();
                 if may_be_changing && planted::has(Bug::CheckpointSkipsHeldPages) {
@@ -86,7 +85,7 @@ impl BufferPool {
         Ok(written)
     }
 
-    /// Writes a changed page with the changed pages around it; then takes the frames of those that nobody uses.
+    /// Writes a changed page with the changed pages around it, and then takes the frames of those that are not in use.
     pub(crate) fn write_around(&self, file: &RegisteredFile, number: u32) -> Result<Vec<OwnedFrame>, BufferError> {
         let Some(segment) = file.words.segment(number) else { return Ok(Vec::new()) };
         let Some(middle) = share_dirty(segment.cell(number)) else { return Ok(Vec::new()) };
@@ -117,7 +116,7 @@ impl BufferPool {
         Ok(taken)
     }
 
-    /// Writes neighbouring pages, which are held, and marks them clean. The log has their changes before.
+    /// Writes neighbouring pages, which the caller holds, and marks them clean. The log has their changes first.
     fn write_run(
         &self,
         file: &RegisteredFile,
@@ -156,12 +155,12 @@ impl BufferPool {
     }
 }
 
-/// Shared access to a page if it is changed and there without waiting. Does not count as use.
+/// Shared access to a page if it is dirty and can be latched without waiting. Does not count as use.
 fn share_dirty(cell: PageCell<'_>) -> Option<SharedGuard<'_>> {
     if !cell.load().is_dirty() {
         return None;
     }
     let Latched::Guard(guard) = cell.try_share_quietly() else { return None };
-    // Somebody may have written it in between.
+    // Another thread may have written it in between.
     cell.load().is_dirty().then_some(guard)
 }

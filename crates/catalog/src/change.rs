@@ -1,4 +1,4 @@
-//! What a statement changed of a snapshot.
+//! Changes that statements make to a snapshot.
 
 use std::sync::Arc;
 
@@ -9,36 +9,36 @@ use crate::schema::{
 };
 use crate::statistics::Statistics;
 
-/// One change of a database's objects. Applied when its statement commits, to whatever snapshot is current then.
+/// One change of a database's objects. It is applied when its statement commits, to the snapshot that is current then.
 #[derive(Clone, Debug)]
 pub enum SnapshotChange {
     /// A new table.
     AddTable(Arc<Table>),
-    /// A table is gone.
+    /// A table was dropped.
     RemoveTable(ObjectId),
     /// A new view, function or procedure; replaces the one of the same id.
     AddModule(Arc<Module>),
-    /// A view, function or procedure is gone.
+    /// A view, function or procedure was dropped.
     RemoveModule(ObjectId),
     /// A new sequence; replaces the one of the same id.
     AddSequence(Arc<Sequence>),
-    /// A sequence is gone.
+    /// A sequence was dropped.
     RemoveSequence(ObjectId),
-    /// A statistics object is new, or was updated.
+    /// A statistics object is new or was updated.
     SetStatistics(Arc<Statistics>),
-    /// A statistics object of a table is gone.
+    /// A statistics object of a table was dropped.
     RemoveStatistics(ObjectId, i32),
     /// A new schema.
     AddSchema(Schema),
-    /// A schema is gone.
+    /// A schema was dropped.
     RemoveSchema(i32),
     /// A new partition function.
     AddPartitionFunction(Arc<PartitionFunction>),
-    /// A partition function is gone.
+    /// A partition function was dropped.
     RemovePartitionFunction(u32),
     /// A new partition scheme.
     AddPartitionScheme(Arc<PartitionScheme>),
-    /// A partition scheme is gone.
+    /// A partition scheme was dropped.
     RemovePartitionScheme(u32),
     /// A new filegroup.
     AddFilegroup(Filegroup),
@@ -46,14 +46,14 @@ pub enum SnapshotChange {
     SetDefaultFilegroup(FilegroupId),
     /// A new data file.
     AddFile(DatabaseFile),
-    /// A data file is gone.
+    /// A data file was removed.
     RemoveFile(FileId),
-    /// A filegroup is gone.
+    /// A filegroup was removed.
     RemoveFilegroup(FilegroupId),
 }
 
 impl DatabaseSnapshot {
-    /// Makes this the snapshot behind `change`, with a version one higher.
+    /// Applies `change` to this snapshot and increments its version.
     pub fn apply(&mut self, change: &SnapshotChange) {
         self.version += 1;
         match change {

@@ -1,4 +1,4 @@
-//! The rules that every snapshot keeps.
+//! The rules that every snapshot satisfies.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,16 +11,16 @@ use crate::index_leaf::base_layout;
 use crate::schema::{DataSpace, DatabaseSnapshot, Index, IndexKind, PartitionFunction, PartitionScheme, Table};
 use crate::value_bytes::compare_values;
 
-/// The most columns of an index's key.
+/// The maximum number of columns of an index's key.
 pub const KEY_COLUMNS_MAX: usize = 32;
 
-/// The longest name, in UTF-16 code units.
+/// The maximum length of a name, in UTF-16 code units.
 pub const NAME_LENGTH_MAX: usize = 128;
 
-/// A rule that a snapshot does not keep.
+/// A rule that a snapshot breaks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BrokenRule {
-    /// What breaks it.
+    /// The object that breaks it.
     pub object: String,
     /// The rule.
     pub rule: &'static str,
@@ -43,7 +43,7 @@ fn check_name(name: &str) -> Result<(), BrokenRule> {
     require((1..=NAME_LENGTH_MAX).contains(&length), name, "a name has 1 to 128 characters")
 }
 
-/// Checks that no two names of a kind are the same.
+/// Checks that names of one kind are distinct.
 fn check_distinct<'a>(names: impl Iterator<Item = (i32, &'a str)>) -> Result<(), BrokenRule> {
     let mut seen = HashSet::new();
     for (schema, name) in names {
@@ -54,7 +54,7 @@ fn check_distinct<'a>(names: impl Iterator<Item = (i32, &'a str)>) -> Result<(),
 }
 
 impl DatabaseSnapshot {
-    /// Checks the snapshot whole: names, references, partitions, layouts.
+    /// Checks the whole snapshot: names, references, partitions, layouts.
     ///
     /// # Errors
     /// The first rule that does not hold.

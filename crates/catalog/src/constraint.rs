@@ -1,4 +1,4 @@
-//! CHECK and FOREIGN KEY constraints: how they are written, read and held together.
+//! CHECK and FOREIGN KEY constraints: writing, reading and checking their rows.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::long_value::{LongValues, ValueClass};
 use crate::schema::{DatabaseSnapshot, Table};
 use crate::system::{ConstraintRow, ForeignKeyColumnRow, SystemTable, Timestamp};
 
-/// What a table demands of its rows beyond types and keys.
+/// The constraints of a table beyond types and keys.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TableConstraints {
     /// `CHECK`.
@@ -21,20 +21,20 @@ pub struct TableConstraints {
     pub foreign_keys: Vec<ForeignKey>,
 }
 
-/// What all constraints have.
+/// What all constraints have in common.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConstraintHead {
     /// Its object id.
     pub id: ObjectId,
     /// Its name.
     pub name: String,
-    /// When it was made: 100 ns since 1970-01-01 UTC.
+    /// When it was created: 100 ns since 1970-01-01 UTC.
     pub created: i64,
-    /// Whether its name was made up.
+    /// Whether its name was generated.
     pub is_system_named: bool,
-    /// `NOCHECK CONSTRAINT`: rows are not held against it.
+    /// `NOCHECK CONSTRAINT`: rows are not checked.
     pub is_disabled: bool,
-    /// Whether there may be rows that nobody has held against it.
+    /// Whether there may be rows that were not checked.
     pub is_not_trusted: bool,
     /// `NOT FOR REPLICATION`.
     pub not_for_replication: bool,
@@ -43,26 +43,26 @@ pub struct ConstraintHead {
 /// A `CHECK` constraint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckConstraint {
-    /// What all constraints have.
+    /// What all constraints have in common.
     pub head: ConstraintHead,
-    /// The id of the column that it was written on; `None` for one of the table.
+    /// The id of the column that it was written at; `None` for a table constraint.
     pub column: Option<i32>,
     /// The condition's text, in parentheses.
     pub definition: String,
 }
 
-/// What happens to rows that refer to one that goes or changes.
+/// What happens to referring rows when the row referred to is deleted or its key changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum ReferentialRule {
     /// The statement fails.
     #[default]
     NoAction = 0,
-    /// They go or change too.
+    /// They are deleted or changed too.
     Cascade = 1,
-    /// They refer to nothing.
+    /// Their columns become NULL.
     SetNull = 2,
-    /// They refer to what their columns' DEFAULTs say.
+    /// Their columns get their DEFAULTs.
     SetDefault = 3,
 }
 
@@ -74,13 +74,13 @@ impl ReferentialRule {
 /// A `FOREIGN KEY` constraint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForeignKey {
-    /// What all constraints have.
+    /// What all constraints have in common.
     pub head: ConstraintHead,
     /// The ids of the referring columns.
     pub columns: Vec<i32>,
     /// The table that they refer to.
     pub referenced: ObjectId,
-    /// The unique index there that its columns are the key of.
+    /// The unique index there whose key its columns refer to.
     pub referenced_index: IndexId,
     /// The ids of the columns referred to, in the order of `columns`.
     pub referenced_columns: Vec<i32>,
@@ -140,12 +140,12 @@ impl ConstraintHead {
 }
 
 impl TableConstraints {
-    /// What all of them have, of whatever kind they are.
+    /// The heads of all constraints, of every kind.
     pub fn heads(&self) -> impl Iterator<Item = &ConstraintHead> {
         self.checks.iter().map(|check| &check.head).chain(self.foreign_keys.iter().map(|key| &key.head))
     }
 
-    /// The heads of all constraints, to be changed.
+    /// Like [`TableConstraints::heads`], to be changed.
     pub fn heads_mut(&mut self) -> impl Iterator<Item = &mut ConstraintHead> {
         let checks = self.checks.iter_mut().map(|check| &mut check.head);
         checks.chain(self.foreign_keys.iter_mut().map(|key| &mut key.head))
@@ -189,7 +189,7 @@ impl SystemHeaps {
     }
 }
 
-/// The constraints of a table of their rows.
+/// Builds the constraints of a table from their rows.
 pub(crate) fn load_constraints(
     mut rows: Vec<ConstraintRow>,
     mut columns: Vec<ForeignKeyColumnRow>,
@@ -228,7 +228,7 @@ pub(crate) fn load_constraints(
 }
 
 impl DatabaseSnapshot {
-    /// The rules of a table's constraints and computed columns.
+    /// Checks the rules for a table's constraints and computed columns.
     pub(crate) fn check_constraints(&self, table: &Table) -> Result<(), BrokenRule> {
         let name = &table.name;
         let ids: HashSet<i32> = table.columns.iter().map(|column| column.id).collect();

@@ -1,4 +1,4 @@
-//! What can go wrong with a catalog.
+//! Errors of the catalog.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use hobt_access::AccessError;
 use crate::check::BrokenRule;
 use crate::system::SystemTable;
 
-/// An error of reading or writing system tables, by what the caller does next.
+/// An error of reading or writing system tables, grouped by what the caller does next.
 #[derive(Debug)]
 pub enum CatalogError {
-    /// The pages could not be read or written; for the access methods' reasons.
+    /// The pages could not be read or written, for a reason of the access methods.
     Access(AccessError),
-    /// A row is none that this version writes. Its page's checksum is right, so the database comes from another
-    /// version or was changed by hand: it is refused.
+    /// A row that this version does not write. Its page's checksum is right, so the database comes from another version
+    /// or was changed by hand: it is refused.
     Row {
         /// The table.
         table: SystemTable,
         /// What is wrong with the row.
         what: String,
     },
-    /// The rows contradict each other: refused likewise.
+    /// The rows contradict each other: the database is refused too.
     Rule(BrokenRule),
 }
 
@@ -56,7 +56,7 @@ impl From<BrokenRule> for CatalogError {
     }
 }
 
-/// A row that cannot be.
+/// An error for an impossible row.
 pub(crate) fn damaged(table: SystemTable, what: impl Into<String>) -> CatalogError {
     CatalogError::Row { table, what: what.into() }
 }

@@ -1,4 +1,4 @@
-//! The heaps of the system tables: rows in, rows out.
+//! The heaps of the system tables: reading and writing their rows.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ impl std::fmt::Debug for SystemHeaps {
 }
 
 impl SystemHeaps {
-    /// Makes the heaps of a new database in its primary filegroup.
+    /// Creates the heaps of a new database in its primary filegroup.
     ///
     /// # Errors
-    /// As of creating any heap; the statement's roll-back undoes what was made.
+    /// As of creating any heap; the statement's roll-back removes them again.
     pub fn create(
         storage: &Arc<Storage>,
         ctx: &StatementContext,
@@ -49,7 +49,7 @@ impl SystemHeaps {
     /// Opens the heaps that a boot page lists.
     ///
     /// # Errors
-    /// The list is not this version's, or a heap cannot be read.
+    /// The list is from another version, or a heap cannot be read.
     pub fn open(storage: &Arc<Storage>, listed: &[SystemHobt], is_master: bool) -> Result<SystemHeaps, CatalogError> {
         let tables = SystemTable::of_database(is_master);
         let mut heaps = Vec::new();
@@ -63,7 +63,7 @@ impl SystemHeaps {
         Ok(SystemHeaps { heaps })
     }
 
-    /// What the boot page lists.
+    /// The entries for the boot page.
     pub fn listed(&self) -> Vec<SystemHobt> {
         self.heaps.iter().map(|(table, hobt)| SystemHobt { hobt: table.hobt(), run_list: hobt.run_list() }).collect()
     }
@@ -76,7 +76,7 @@ impl SystemHeaps {
     /// The heap of a table of this database.
     ///
     /// # Panics
-    /// If the table is one of `master` alone and this is another database.
+    /// If the table is only in `master` and this is another database.
     pub fn heap(&self, table: SystemTable) -> &Arc<Hobt> {
         let found = self.heaps.iter().find(|(each, _)| *each == table);
         &found.expect("a system table of this database").1
@@ -98,7 +98,7 @@ impl SystemHeaps {
     /// As of any insert; the statement's roll-back undoes it.
     ///
     /// # Panics
-    /// If a text is longer than its column, which callers check before.
+    /// If a text is longer than its column. Callers check that before.
     pub fn insert<R: SystemRow>(&self, ctx: &StatementContext, row: &R) -> Result<(), CatalogError> {
         let image = row_image(R::FIELDS.iter().map(|field| field.sql_type), &row.to_values())
             .expect("a field's value is of its column's type");
@@ -106,7 +106,7 @@ impl SystemHeaps {
         Ok(())
     }
 
-    /// Deletes the rows that `matches` picks; gives how many there were.
+    /// Deletes the rows that `matches` selects. Returns their number.
     ///
     /// # Errors
     /// As of reading, and of any delete; the statement's roll-back undoes it.
@@ -128,7 +128,7 @@ impl SystemHeaps {
         Ok(places.len())
     }
 
-    /// Puts other rows in the place of those for which `change` gives one; gives how many there were.
+    /// Replaces the rows for which `change` returns another row. Returns their number.
     ///
     /// # Errors
     /// As of reading, and of any change; the statement's roll-back undoes it.
@@ -153,7 +153,7 @@ impl SystemHeaps {
         Ok(changed.len())
     }
 
-    /// Gives every row of a table, with its page and slot.
+    /// Visits every row of a table, with its page and slot.
     pub(crate) fn visit<R: SystemRow>(&self, visit: &mut dyn FnMut(R, PageId, SlotId)) -> Result<(), CatalogError> {
         let mut broken = None;
         self.heap(R::TABLE).for_each_row(&mut |page, slot, view| {

@@ -1,7 +1,7 @@
-//! How far the values of a reseeded IDENTITY column are taken.
+//! The position of a reseeded IDENTITY column: up to where its values are taken.
 //!
-//! What an identity column gives next is found out of its table's rows, until `DBCC CHECKIDENT … RESEED` says
-//! otherwise: from then on it stands in the catalog, as a long value of the table.
+//! The next identity value follows from the table's rows until `DBCC CHECKIDENT … RESEED` sets another one. From then
+//! on the catalog stores it, as a long value of the table.
 
 use hobt_base::ObjectId;
 use hobt_txn::StatementContext;
@@ -11,10 +11,10 @@ use crate::heaps::SystemHeaps;
 use crate::long_value::ValueClass;
 use crate::system::{SystemTable, ValueRow};
 
-/// Where an identity column goes on.
+/// The next value of an identity column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdentityPosition {
-    /// The next value that nobody has.
+    /// The next unused value.
     pub next: i128,
     /// Whether the column has had a value.
     pub used: bool,
@@ -38,7 +38,7 @@ fn is_of(row: &ValueRow, table: ObjectId) -> bool {
 }
 
 impl SystemHeaps {
-    /// Where the identity column of a table goes on; `None` if the table's rows say it.
+    /// The position of a table's identity column; `None` if it follows from the table's rows.
     ///
     /// # Errors
     /// A page cannot be read, or the value is damaged.
@@ -49,7 +49,7 @@ impl SystemHeaps {
         position.map(Some).ok_or_else(wrong)
     }
 
-    /// Notes where the identity column of a table goes on; with `None` the table's rows say it from now on.
+    /// Sets the position of a table's identity column; with `None` it follows from the table's rows from now on.
     ///
     /// # Errors
     /// As of any change.

@@ -1,13 +1,13 @@
-//! What the leaves of an index hold.
+//! The contents of index leaves.
 //!
 //! ```text
 //! clustered       the table's columns, in their order | uniqueifier, where the key is not unique
-//! nonclustered    key columns | what of the row's reference is not among them | included columns
+//! nonclustered    key columns | the columns of the row's reference that are not among them | included columns
 //! reference       of a clustered table: its key columns and uniqueifier; of a heap: file, page and slot in one bigint;
-//!                 with it the base's partition, where the index is partitioned otherwise
+//!                 with it the base's partition, if the index is partitioned differently
 //! ```
-//! The key of a nonclustered index that is not unique ends in the base's partition and the reference, so that all keys
-//! of a tree differ, and rows of one key stand in the order of their places.
+//! The key of a nonclustered index that is not unique ends in the base's partition and the reference. So all keys of a
+//! tree differ, and rows with equal key columns are in the order of their references.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::schema::{DataSpace, Index, IndexKind, Table, TableColumn};
 pub enum LeafColumn {
     /// A column of the table, by its place.
     Table(usize),
-    /// The hidden `int` that makes the keys of a clustered index differ.
+    /// The hidden `int` that makes the keys of a clustered index unique.
     Uniqueifier,
-    /// The `bigint` that says where in a heap the row is.
+    /// The `bigint` with the RID of a heap's row.
     RowId,
-    /// The `int` that says in which partition of the table the row is, from 0.
+    /// The `int` with the row's partition in the table, from 0.
     BasePartition,
 }
 
@@ -49,7 +49,7 @@ impl LeafColumn {
     }
 }
 
-/// What the leaves of an index hold.
+/// The contents of an index's leaves.
 #[derive(Clone, Debug)]
 pub struct IndexLeaf {
     /// Their columns.
@@ -58,15 +58,15 @@ pub struct IndexLeaf {
     pub rows: Arc<RowLayout>,
     /// The key, whose columns are places in `columns`.
     pub key: Arc<TreeKey>,
-    /// Where the row's reference is among `columns`, the columns of the clustered key in their order. Empty in a
-    /// clustered index.
+    /// The positions in `columns` of the row's reference, in the order of the clustered key. Empty in a clustered
+    /// index.
     pub reference: Vec<usize>,
-    /// Where the base's partition is, if it is not the index's own.
+    /// The position of the base's partition, if it differs from the index's own.
     pub base_partition: Option<usize>,
 }
 
 impl IndexLeaf {
-    /// Which column of the leaves a column of the table is.
+    /// The leaf column that a column of the table is stored in.
     pub fn position_of(&self, column: usize) -> Option<usize> {
         self.columns.iter().position(|each| *each == LeafColumn::Table(column))
     }
@@ -93,7 +93,7 @@ pub(crate) fn base_layout(columns: &[TableColumn], base: &Index) -> Arc<RowLayou
 }
 
 impl Table {
-    /// The leaf columns by which rows of the heap or clustered index are found.
+    /// The leaf columns that identify rows of the heap or clustered index.
     fn reference(&self) -> Vec<LeafColumn> {
         let base = self.base_index();
         if base.kind == IndexKind::Heap {
@@ -106,7 +106,7 @@ impl Table {
         columns
     }
 
-    /// Whether a partition of an index has the rows of the table's partition of the same number and no others.
+    /// Whether each partition of an index has exactly the rows of the table's partition with the same number.
     pub fn is_aligned(&self, index: &Index) -> bool {
         match (&self.base_index().data_space, &index.data_space) {
             (_, _) if self.base_index().partitions.len() == 1 => true,
@@ -117,7 +117,7 @@ impl Table {
         }
     }
 
-    /// What the leaves of an index hold; `None` for a heap, which is none.
+    /// The contents of the leaves of an index; `None` for a heap, which has no leaves.
     pub fn index_leaf(&self, index: &Index) -> Option<IndexLeaf> {
         let mut columns = Vec::new();
         let (mut reference, mut base_partition) = (Vec::new(), None);
@@ -179,7 +179,7 @@ impl Table {
             if key.iter().any(|part| part.column == *column) {
                 continue;
             }
-            // In the order of the clustered index, as the rows' places are.
+            // In the order of the clustered index, as the references are.
             let part = match columns[*column] {
                 LeafColumn::Table(place) => {
                     let of_base = self.base_index().key.iter().find(|part| part.column == place);
@@ -193,7 +193,7 @@ impl Table {
     }
 }
 
-/// Where a column is among the leaves' columns, behind which it is put if it is not there yet.
+/// The position of a column among the leaf columns; appends it if it is not there yet.
 fn place_of(columns: &mut Vec<LeafColumn>, column: LeafColumn) -> usize {
     columns.iter().position(|each| *each == column).unwrap_or_else(|| {
         columns.push(column);

@@ -1,8 +1,8 @@
 //! System tables in ordinary heaps, and the immutable snapshot that readers use.
 //!
-//! Readers hold an `Arc` of a [`DatabaseSnapshot`] for as long as a statement runs; DDL writes rows of the system
-//! tables through the same page changes as any table ([`SystemHeaps`]) and describes what it did as a
-//! [`SnapshotChange`], which makes the next snapshot when the statement commits.
+//! Readers hold an `Arc` of a [`DatabaseSnapshot`] for the duration of a statement. DDL writes rows of the system
+//! tables through the same page changes as any table ([`SystemHeaps`]). It describes its changes as
+//! [`SnapshotChange`]s, which produce the next snapshot when the statement commits.
 //!
 //! ```text
 //! boot page ── run lists ──► SystemHeaps ── load ──► DatabaseSnapshot ── check
@@ -10,9 +10,9 @@
 //!                     rows through the statement   SnapshotChange, at commit
 //! ```
 //!
-//! Nothing that is read is trusted: a row that contradicts its table or another row is a [`CatalogError`].
+//! Nothing read is trusted: a row that contradicts its table or another row is a [`CatalogError`].
 //!
-//! Leaves to others: when a statement commits, names that two statements want, ids, files (crate `engine`).
+//! Not here: commits, conflicts of two statements over a name, ids, files (crate `engine`).
 
 mod change;
 mod check;

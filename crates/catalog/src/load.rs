@@ -1,4 +1,4 @@
-//! All rows of the system tables, as one snapshot.
+//! Loads all rows of the system tables into a snapshot.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::usage::IndexUsage;
 use crate::value_bytes::value_from_bytes;
 use crate::write::{FIRST_SCHEME_ID, STORED_COMPUTED, VIRTUAL_COMPUTED, index_kind, module_kind, status_of_index};
 
-/// What a snapshot says of its database that stands in no system table.
+/// The part of a snapshot that is not in system tables.
 #[derive(Clone, Debug)]
 pub struct DatabaseIdentity {
     /// The database's id in its instance.
     pub id: DatabaseId,
     /// Its name.
     pub name: String,
-    /// When it was made: 100 ns since 1970-01-01 UTC.
+    /// When it was created: 100 ns since 1970-01-01 UTC.
     pub created: i64,
     /// Its files, from their headers.
     pub files: Vec<DatabaseFile>,
@@ -63,7 +63,7 @@ fn collation(name: Option<&str>, table: SystemTable) -> Result<Option<Collation>
 }
 
 impl SystemHeaps {
-    /// Reads everything and checks it.
+    /// Reads and checks everything.
     ///
     /// # Errors
     /// A page cannot be read, a row is damaged, rows contradict each other or the files' headers.
@@ -106,7 +106,7 @@ impl SystemHeaps {
         Ok(filegroups)
     }
 
-    /// The files that the database knows.
+    /// The files that the database lists.
     ///
     /// # Errors
     /// A page cannot be read, or a row is damaged.
@@ -115,7 +115,7 @@ impl SystemHeaps {
         Ok(rows.into_iter().map(|row| FileId(row.id.cast_unsigned())).collect())
     }
 
-    /// The files that were opened must be those that the database knows.
+    /// Checks that the files that were opened are those that the database lists.
     fn check_file_rows(&self, snapshot: &DatabaseSnapshot) -> Result<(), CatalogError> {
         let mut rows = self.rows::<FileRow>()?;
         rows.sort_by_key(|row| row.id);
@@ -255,7 +255,7 @@ impl SystemHeaps {
 }
 
 fn load_table(row: ObjectRow, columns: Vec<TableColumn>, indexes: Vec<Index>) -> Result<Table, CatalogError> {
-    // The layout cannot be made of more columns or none; all other rules are the snapshot's check.
+    // The layout cannot be built from no columns, or from more. All other rules are in the snapshot's check.
     if !(1..=MAX_COLUMNS).contains(&columns.len()) {
         return Err(damaged(SystemTable::Columns, format!("table '{}' has {} columns", row.name, columns.len())));
     }

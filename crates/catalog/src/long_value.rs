@@ -1,4 +1,4 @@
-//! Values longer than a row: cut into pieces, each a row of `sysobjvalues`.
+//! Values longer than a row, cut into pieces, each a row of `sysobjvalues`.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::error::{CatalogError, damaged};
 use crate::heaps::SystemHeaps;
 use crate::system::{SystemTable, ValueRow};
 
-/// Whose value. The numbers stand on disk.
+/// What a value belongs to. The numbers are stored on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub(crate) enum ValueClass {
@@ -16,24 +16,24 @@ pub(crate) enum ValueClass {
     Module = 1,
     /// The expression of a DEFAULT constraint; `sub_id` is the column.
     Default = 2,
-    /// A boundary of a partition function as pages hold it; `sub_id` is its place, from 0.
+    /// A boundary of a partition function as pages store it; `sub_id` is its place, from 0.
     Boundary = 3,
     /// The expression of a computed column; `sub_id` is the column.
     Computed = 4,
     /// The condition of a CHECK constraint; the object is the table, `sub_id` the constraint.
     Check = 5,
-    /// Where the identity column of a table goes on, if it was reseeded.
+    /// The position of the table's identity column, if it was reseeded.
     Identity = 6,
     /// The condition of a filtered statistics object; the object is the table, `sub_id` the statistics.
     StatisticsFilter = 7,
-    /// What is shown of the partitions of an index beside what they have; `sub_id` is the index.
+    /// Counts shown for the partitions of an index, relative to the actual ones; `sub_id` is the index.
     ShownCounts = 9,
 }
 
-/// Bytes of a piece: with the row's other columns it fits a page.
+/// The size of a piece in bytes: with the row's other columns it fits a page.
 const PIECE_BYTES: usize = 7000;
 
-/// A value's place: class, object, part.
+/// The key of a value: class, object, part.
 type Key = (u8, i32, i32);
 
 impl SystemHeaps {
@@ -77,7 +77,7 @@ impl SystemHeaps {
     }
 }
 
-/// All long values of a database, put together again.
+/// All long values of a database, assembled from their pieces.
 #[derive(Debug)]
 pub(crate) struct LongValues {
     values: HashMap<Key, Option<Vec<u8>>>,
@@ -113,7 +113,7 @@ impl LongValues {
         Ok(LongValues { values })
     }
 
-    /// Takes a value out; the outer `None` is an absent one, the inner NULL.
+    /// Takes a value out. The outer `None` means that there is no value, the inner one NULL.
     pub(crate) fn take(&mut self, class: ValueClass, id: i32, sub_id: i32) -> Option<Option<Vec<u8>>> {
         self.values.remove(&(class as u8, id, sub_id))
     }

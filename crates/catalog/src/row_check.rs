@@ -1,5 +1,5 @@
-//! Rows of system tables that no start looks at, or that it leaves out where they are wrong: what was gathered for
-//! statistics, and where identity columns go on. For `DBCC CHECKDB`.
+//! Checks rows of system tables that a start does not read, or skips if they are wrong: statistics and the positions of
+//! identity columns. For `DBCC CHECKDB`.
 
 use hobt_base::{ObjectId, PageId, SlotId};
 use hobt_types::SqlType;
@@ -13,12 +13,12 @@ use crate::schema::{DatabaseSnapshot, IdentityColumn};
 use crate::statistics::of_row;
 use crate::system::{StatisticsPartRow, StatisticsRow, SystemTable, ValueRow};
 
-/// A row of a system table that says what cannot be.
+/// A row of a system table with an impossible value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DamagedRow {
     /// The system table.
     pub table: SystemTable,
-    /// The row's page; of a value in several rows that of the first.
+    /// The row's page; for a value in several rows that of the first.
     pub page: PageId,
     /// Its slot.
     pub slot: SlotId,
@@ -41,7 +41,7 @@ fn bounds(sql_type: SqlType) -> (i128, i128) {
     }
 }
 
-/// What is wrong with where an identity column goes on. It may be one step behind the last value of its type.
+/// What is wrong with the position of an identity column. It may be one step beyond the last value of its type.
 fn position_fault(bytes: Option<&[u8]>, sql_type: SqlType, identity: IdentityColumn) -> Option<String> {
     let length = bytes.map_or(0, <[u8]>::len);
     let Some(position) = bytes.and_then(IdentityPosition::from_bytes) else {
@@ -57,8 +57,8 @@ fn position_fault(bytes: Option<&[u8]>, sql_type: SqlType, identity: IdentityCol
 }
 
 impl SystemHeaps {
-    /// The rows of statistics and of identity columns that contradict themselves or their tables. Of objects that are
-    /// gone rows may be left, which mean nothing.
+    /// The rows of statistics and of identity columns that contradict themselves or their tables. Rows of dropped
+    /// objects may remain, and are ignored.
     ///
     /// # Errors
     /// A page cannot be read, or a row is damaged as a row.
@@ -123,8 +123,8 @@ impl SystemHeaps {
     }
 }
 
-/// What is wrong with the pieces of what was gathered of a partition. They may be left of dropped statistics over
-/// other columns, whose number these have now; reading passes over such pieces, so their columns are not compared.
+/// What is wrong with the pieces gathered for a partition. They may remain from dropped statistics over other columns,
+/// whose number these have now. A load ignores such pieces, so their columns are not compared.
 fn part_fault(pieces: &[(StatisticsPartRow, PageId, SlotId)]) -> Option<String> {
     if let Some((expected, (row, ..))) = (0..).zip(pieces).find(|(expected, (row, ..))| row.piece != *expected) {
         return Some(format!("piece {expected} is expected, found piece {}", row.piece));

@@ -13,16 +13,16 @@ use crate::index_leaf::{base_layout, column_layout};
 use crate::statistics::Statistics;
 use crate::usage::IndexUsage;
 
-/// A database's objects at one moment.
+/// The objects of a database at one moment.
 #[derive(Clone, Debug)]
 pub struct DatabaseSnapshot {
     /// The database's id in its instance.
     pub id: DatabaseId,
     /// Its name, as it was created.
     pub name: String,
-    /// Rises with every DDL statement; cached plans compare it.
+    /// Incremented by every DDL statement. Cached plans compare it.
     pub version: u64,
-    /// When it was made: 100 ns since 1970-01-01 UTC.
+    /// When it was created: 100 ns since 1970-01-01 UTC.
     pub created: i64,
     /// The default collation of its columns.
     pub collation: Collation,
@@ -34,7 +34,7 @@ pub struct DatabaseSnapshot {
     pub modules: HashMap<ObjectId, Arc<Module>>,
     /// Sequences by id.
     pub sequences: HashMap<ObjectId, Arc<Sequence>>,
-    /// Statistics objects that were made or updated, by table; see [`DatabaseSnapshot::statistics_of`].
+    /// Statistics objects that were created or updated, by table; see [`DatabaseSnapshot::statistics_of`].
     pub statistics: HashMap<ObjectId, Vec<Arc<Statistics>>>,
     /// Filegroups by id.
     pub filegroups: Vec<Filegroup>,
@@ -66,7 +66,7 @@ pub struct Table {
     pub name: String,
     /// Whether it is one of the catalog's own.
     pub is_system: bool,
-    /// When it was made: 100 ns since 1970-01-01 UTC.
+    /// When it was created: 100 ns since 1970-01-01 UTC.
     pub created: i64,
     /// Its columns, in order.
     pub columns: Vec<TableColumn>,
@@ -80,7 +80,7 @@ pub struct Table {
     pub rows: Arc<RowLayout>,
     /// Computed columns that are not stored.
     pub virtual_columns: Vec<VirtualColumn>,
-    /// What it demands of its rows.
+    /// Its constraints beyond types and keys.
     pub constraints: TableConstraints,
 }
 
@@ -96,7 +96,7 @@ impl Table {
             || self.column_named(name).is_some_and(|place| self.columns[place].computed.is_some())
     }
 
-    /// The id under which the DEFAULT of a column is shown: no object of its own has it.
+    /// The id that is shown for the DEFAULT of a column. No object has it.
     pub fn default_id(&self, column: i32) -> ObjectId {
         ObjectId(self.id.0.wrapping_mul(4096).wrapping_add(column) | 1 << 30)
     }
@@ -111,7 +111,7 @@ impl Table {
         self.columns.iter().filter_map(|column| column.default.as_ref())
     }
 
-    /// The id of the next column.
+    /// The id for the next column.
     pub fn next_column_id(&self) -> i32 {
         let stored = self.columns.iter().map(|column| column.id);
         stored.chain(self.virtual_columns.iter().map(|column| column.id)).max().unwrap_or(0) + 1
@@ -122,7 +122,7 @@ impl Table {
         RowLayout::new(columns.iter().map(column_layout).collect())
     }
 
-    /// The table with other indexes, the heap or clustered index first.
+    /// Replaces the indexes of the table; the heap or clustered index comes first.
     #[must_use]
     pub fn with_indexes(mut self, indexes: Vec<Index>) -> Table {
         self.rows = base_layout(&self.columns, &indexes[0]);
@@ -135,17 +135,17 @@ impl Table {
         self.indexes.iter().find(|index| index.name.as_deref().is_some_and(|own| name_equals(own, name)))
     }
 
-    /// The indexes that are kept when rows change, apart from the heap or clustered index.
+    /// The indexes that are maintained when rows change, except the heap or clustered index.
     pub fn nonclustered(&self) -> impl Iterator<Item = &Index> {
         self.indexes[1..].iter().filter(|index| !index.options.is_disabled)
     }
 
-    /// Whether rows lie in the order of a key.
+    /// Whether rows are stored in the order of a key.
     pub fn is_clustered(&self) -> bool {
         self.base_index().kind == IndexKind::Clustered
     }
 
-    /// A column's place by its name; names compare without regard to case.
+    /// A column's place by its name, ignoring case.
     pub fn column_named(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| name_equals(&column.name, name))
     }
@@ -159,7 +159,7 @@ impl Table {
 /// A column of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableColumn {
-    /// The column's id, from 1; never used again after a drop.
+    /// The column's id, from 1; never reused after a drop.
     pub id: i32,
     /// Its name.
     pub name: String,
@@ -179,10 +179,10 @@ pub struct TableColumn {
     pub computed: Option<String>,
 }
 
-/// A computed column that is not `PERSISTED`: it is not stored, and stands beside the table's columns.
+/// A computed column that is not `PERSISTED`: it is not stored, and is listed separately from the table's columns.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VirtualColumn {
-    /// The column's id, which says where it stands among all columns.
+    /// The column's id, which determines its position among all columns.
     pub id: i32,
     /// Its name.
     pub name: String,
@@ -201,11 +201,11 @@ pub struct VirtualColumn {
 pub struct ColumnDefault {
     /// The constraint's name.
     pub name: String,
-    /// The expression's text, in parentheses as SQL Server shows it.
+    /// The expression's text, in parentheses, as SQL Server shows it.
     pub definition: String,
 }
 
-/// An IDENTITY property. The current value lives with the table's storage.
+/// An IDENTITY property. The current value is kept with the table's storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdentityColumn {
     /// The first value.
@@ -214,7 +214,7 @@ pub struct IdentityColumn {
     pub increment: i64,
 }
 
-/// What kind of index.
+/// The kind of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexKind {
     /// No order: index id 0.
@@ -234,27 +234,27 @@ pub struct IndexKeyColumn {
     pub is_descending: bool,
 }
 
-/// The constraint that an index keeps.
+/// The constraint that an index enforces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyConstraint {
     /// Its object id; its name is the index's.
     pub id: ObjectId,
     /// `PRIMARY KEY` rather than `UNIQUE`.
     pub is_primary: bool,
-    /// Whether its name was made up.
+    /// Whether its name was generated.
     pub is_system_named: bool,
 }
 
-/// What can be set of an index.
+/// The options of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexOptions {
-    /// `UNIQUE`: no two rows have one key.
+    /// `UNIQUE`: no two rows have the same key.
     pub is_unique: bool,
-    /// `DISABLE`: it has no storage and is neither read nor kept until it is rebuilt.
+    /// `DISABLE`: it has no storage and is neither read nor maintained until it is rebuilt.
     pub is_disabled: bool,
     /// `PAD_INDEX`.
     pub is_padded: bool,
-    /// `IGNORE_DUP_KEY`: an `INSERT` leaves rows out whose key is there already.
+    /// `IGNORE_DUP_KEY`: an `INSERT` skips rows whose key exists already.
     pub ignores_duplicates: bool,
     /// `ALLOW_ROW_LOCKS`.
     pub allows_row_locks: bool,
@@ -290,19 +290,19 @@ pub struct Index {
     pub name: Option<String>,
     /// Its kind.
     pub kind: IndexKind,
-    /// Where it lies.
+    /// Its data space.
     pub data_space: DataSpace,
     /// Its partitions, in order of their numbers; one if it is not partitioned.
     pub partitions: Vec<Partition>,
-    /// The columns of its key, in the order in which they count; a heap has none.
+    /// The columns of its key, in key order; a heap has none.
     pub key: Vec<IndexKeyColumn>,
     /// `INCLUDE`: further columns of a nonclustered index's leaves, by their places in the table.
     pub included: Vec<usize>,
-    /// The primary key or unique constraint that it keeps.
+    /// The primary key or unique constraint that it enforces.
     pub constraint: Option<KeyConstraint>,
-    /// What can be set of it.
+    /// Its options.
     pub options: IndexOptions,
-    /// How often statements used it.
+    /// How often statements have used it.
     pub usage: IndexUsage,
 }
 
@@ -324,12 +324,12 @@ impl Index {
     }
 }
 
-/// Where an index lies.
+/// Where an index is stored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DataSpace {
     /// One filegroup.
     Filegroup(FilegroupId),
-    /// A partition scheme (its id), by a column of the table (its place).
+    /// A partition scheme, by its id, with the partitioning column of the table.
     Scheme {
         /// The scheme's id.
         scheme: u32,
@@ -369,7 +369,7 @@ pub struct PartitionFunction {
 }
 
 impl PartitionFunction {
-    /// Partitions that the function makes: one more than its boundaries.
+    /// The number of partitions: one more than its boundaries.
     pub fn partition_count(&self) -> usize {
         self.boundaries.len() + 1
     }
@@ -384,7 +384,7 @@ pub struct PartitionScheme {
     pub name: String,
     /// The function's id.
     pub function: u32,
-    /// A filegroup for each partition, in order.
+    /// The filegroup of each partition, in order.
     pub filegroups: Vec<FilegroupId>,
     /// The filegroup marked NEXT USED, if the user gave more than needed.
     pub next_used: Option<FilegroupId>,
@@ -406,9 +406,9 @@ pub struct Filegroup {
 pub enum Growth {
     /// Not at all.
     None,
-    /// By so many pages.
+    /// By this number of pages.
     Pages(u32),
-    /// By so many percent of its size.
+    /// By this percentage of its size.
     Percent(u32),
 }
 
@@ -421,7 +421,7 @@ pub struct DatabaseFile {
     pub filegroup: FilegroupId,
     /// Its logical name.
     pub name: String,
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
     /// How it grows.
     pub growth: Growth,
@@ -429,7 +429,7 @@ pub struct DatabaseFile {
     pub max_pages: Option<u32>,
 }
 
-/// What a module is.
+/// The kind of a module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ModuleKind {
     /// `V`
@@ -444,7 +444,7 @@ pub enum ModuleKind {
     Procedure,
 }
 
-/// A view, function or procedure: its text.
+/// A view, function or procedure, with its text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Module {
     /// Its id.
@@ -457,11 +457,11 @@ pub struct Module {
     pub kind: ModuleKind,
     /// The text of the CREATE statement.
     pub definition: String,
-    /// When it was made: 100 ns since 1970-01-01 UTC.
+    /// When it was created: 100 ns since 1970-01-01 UTC.
     pub created: i64,
 }
 
-/// A sequence: its definition. How far its values are taken stands in its row alone.
+/// The definition of a sequence. Its position, up to which values are taken, is only in its row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sequence {
     /// Its id.
@@ -470,7 +470,7 @@ pub struct Sequence {
     pub schema: i32,
     /// Its name.
     pub name: String,
-    /// When it was made: 100 ns since 1970-01-01 UTC.
+    /// When it was created: 100 ns since 1970-01-01 UTC.
     pub created: i64,
     /// The type of its values: an integer type, or a decimal of scale 0.
     pub sql_type: SqlType,
@@ -478,17 +478,17 @@ pub struct Sequence {
     pub start: i128,
     /// The step, never 0.
     pub increment: i128,
-    /// The least value.
+    /// The minimum.
     pub minimum: i128,
-    /// The greatest value.
+    /// The maximum.
     pub maximum: i128,
-    /// Whether it begins again behind its last value.
+    /// Whether it restarts after its last value.
     pub cycles: bool,
-    /// Values that are taken at a time: 0 is `NO CACHE`, `None` where no size was given.
+    /// How many values are taken at a time: 0 is `NO CACHE`, `None` if no size was given.
     pub cache: Option<i32>,
 }
 
-/// Whether two object names are the same: without regard to case, as the default collation has it.
+/// Whether two object names are equal, ignoring case, as in the default collation.
 pub fn name_equals(left: &str, right: &str) -> bool {
     left == right || left.eq_ignore_ascii_case(right) || left.to_lowercase() == right.to_lowercase()
 }
@@ -556,8 +556,8 @@ impl DatabaseSnapshot {
         self.partition_schemes.iter().find(|scheme| scheme.id == id)
     }
 
-    /// By which column of its table what lies in a data space is partitioned (its place), and how; `None` if it is not.
-    /// Schemes and functions that are named are there: a catalog is checked when it is read.
+    /// The column (its place in the table) and the function by which a data space is partitioned; `None` if it is not
+    /// partitioned. The scheme and the function exist: a catalog is checked when it is loaded.
     pub fn partitioning_of(&self, space: &DataSpace) -> Option<(usize, &Arc<PartitionFunction>)> {
         let DataSpace::Scheme { scheme, column } = space else { return None };
         let scheme = self.partition_scheme_by_id(*scheme)?;
@@ -593,7 +593,7 @@ impl DatabaseSnapshot {
         })
     }
 
-    /// The table, index and partition that a HOBT is.
+    /// The table, index and partition of a HOBT.
     pub fn partition_of_hobt(&self, hobt: HobtId) -> Option<(&Arc<Table>, &Index, &Partition)> {
         self.tables.values().find_map(|table| {
             table.indexes.iter().find_map(|index| {
@@ -604,7 +604,7 @@ impl DatabaseSnapshot {
 }
 
 impl PartitionFunction {
-    /// The partition (from 0) that a value of the parameter's type belongs to; NULL is below every value.
+    /// The partition (from 0) of a value of the parameter's type; NULL sorts below every value.
     pub fn partition_of(&self, value: &Value) -> usize {
         self.boundaries.partition_point(|boundary| {
             let order = crate::compare_values(self.collation, boundary, value);

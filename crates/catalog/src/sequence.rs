@@ -1,4 +1,4 @@
-//! Sequences: their rules, and how they are written and read.
+//! Sequences: their rules, and writing and reading their rows.
 
 use hobt_base::ObjectId;
 use hobt_txn::StatementContext;
@@ -11,22 +11,22 @@ use crate::schema::Sequence;
 use crate::system::{ObjectRow, SequenceRow, SystemTable, Timestamp};
 use crate::type_columns::TypeColumns;
 
-/// The letters of a sequence among the objects.
+/// The type code of sequences among the objects.
 pub(crate) const SEQUENCE_KIND: &str = "SO";
 
-/// How far the values of a sequence are taken.
+/// The position of a sequence: up to where its values are taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequencePosition {
-    /// The next value that nobody has; the last one again where there is none behind it.
+    /// The next unused value; if none follows, the last one again.
     pub next: i128,
     /// Whether a value was ever taken.
     pub used: bool,
-    /// Whether there is no value behind the last one.
+    /// Whether no value follows the last one.
     pub exhausted: bool,
 }
 
 impl Sequence {
-    /// The least and the greatest value of a type that sequences can have; `None` for any other type.
+    /// The minimum and maximum of a type that sequences can have; `None` for any other type.
     pub fn type_bounds(sql_type: SqlType) -> Option<(i128, i128)> {
         Some(match sql_type {
             SqlType::TinyInt => (0, i128::from(u8::MAX)),
@@ -41,7 +41,7 @@ impl Sequence {
         })
     }
 
-    /// Its rules, by which its arithmetic never overflows.
+    /// Checks its rules, which guarantee that its arithmetic never overflows.
     pub(crate) fn check(&self) -> Result<(), BrokenRule> {
         let Some((least, greatest)) = Sequence::type_bounds(self.sql_type) else {
             return require(false, &self.name, "a sequence has an integer type");
@@ -105,7 +105,7 @@ impl SystemHeaps {
         self.delete(ctx, |row: &SequenceRow| row.id == sequence.0).map(|_| ())
     }
 
-    /// How far the values of a sequence are taken; `None` where there is no such sequence.
+    /// The position of a sequence; `None` if it does not exist.
     ///
     /// # Errors
     /// A page cannot be read, or a row is damaged.
@@ -115,7 +115,7 @@ impl SystemHeaps {
         Ok(row.map(|row| SequencePosition { next: row.next, used: row.used, exhausted: row.exhausted }))
     }
 
-    /// Notes how far the values of a sequence are taken; `false` where there is no such sequence.
+    /// Sets the position of a sequence; returns `false` if it does not exist.
     ///
     /// # Errors
     /// As of any change.
@@ -133,7 +133,7 @@ impl SystemHeaps {
     }
 }
 
-/// A sequence of its rows.
+/// Builds a sequence from its rows.
 pub(crate) fn load_sequence(object: ObjectRow, row: &SequenceRow) -> Result<Sequence, CatalogError> {
     let length = 0;
     let types = TypeColumns { type_id: row.type_id, length, precision: row.precision, scale: 0 };

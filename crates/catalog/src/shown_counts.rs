@@ -1,8 +1,8 @@
-//! What is shown of partitions beside what they have: a clone of a database has the counts of its source, and
-//! `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` sets those of any table.
+//! Row and page counts shown for partitions in place of the actual ones. A clone of a database shows the counts of its
+//! source, and `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` sets them for any table.
 //!
-//! Of each index one long value of the table, in which each partition is known by its HOBT: one that is made anew has
-//! lost what was said of it.
+//! For each index they are one long value of the table, in which each partition is identified by its HOBT. So a
+//! partition that is rebuilt loses its shown counts.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,9 @@ use crate::long_value::{LongValues, ValueClass};
 use crate::schema::{DatabaseSnapshot, Index, Table};
 use crate::system::SystemTable;
 
-/// Numbers of one partition.
+/// The number of counts of one partition.
 const COUNTS: usize = 6;
-/// Bytes of one partition: its HOBT and its numbers.
+/// The size of one partition's entry in bytes: its HOBT and its counts.
 const ENTRY_BYTES: usize = 8 + 8 * COUNTS;
 
 /// Rows and pages of a partition.
@@ -27,7 +27,7 @@ pub struct PartitionCounts {
     pub rows: u64,
     /// Pages of rows.
     pub data_pages: u64,
-    /// All pages that are in use, those of long values among them.
+    /// All pages that are in use, including those of long values.
     pub used_pages: u64,
     /// All pages that are allocated.
     pub reserved_pages: u64,
@@ -48,7 +48,7 @@ impl PartitionCounts {
         PartitionCounts { rows, data_pages, used_pages, reserved_pages, lob_used_pages, lob_reserved_pages }
     }
 
-    /// These and those of another partition.
+    /// The sum of these and those of another partition.
     #[must_use]
     pub fn plus(self, other: PartitionCounts) -> PartitionCounts {
         let (own, other) = (self.numbers(), other.numbers());
@@ -56,12 +56,13 @@ impl PartitionCounts {
     }
 }
 
-/// How far what is shown of a partition is from what it has. It stays while rows come and go.
+/// The difference between the counts shown for a partition and the actual ones. It stays the same while rows are
+/// inserted and deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CountsBeside([i64; COUNTS]);
 
 impl CountsBeside {
-    /// What shows `wanted` where `counts` are there.
+    /// The difference by which `wanted` is shown when `counts` are the actual counts.
     pub fn between(counts: PartitionCounts, wanted: PartitionCounts) -> CountsBeside {
         let (counts, wanted) = (counts.numbers(), wanted.numbers());
         let distance = |at: usize| i128::from(wanted[at]) - i128::from(counts[at]);
@@ -69,19 +70,19 @@ impl CountsBeside {
         CountsBeside(std::array::from_fn(|at| clamped(distance(at))))
     }
 
-    /// What is shown where `counts` are there.
+    /// The counts shown when `counts` are the actual counts.
     #[must_use]
     pub fn shown(&self, counts: PartitionCounts) -> PartitionCounts {
         let counts = counts.numbers();
         PartitionCounts::of_numbers(std::array::from_fn(|at| counts[at].saturating_add_signed(self.0[at])))
     }
 
-    /// Whether other rows are shown than there are.
+    /// Whether the row count shown differs from the actual one.
     pub fn changes_rows(&self) -> bool {
         self.0[0] != 0
     }
 
-    /// Whether nothing else is shown than there is.
+    /// Whether the counts shown are the actual ones.
     pub fn is_nothing(&self) -> bool {
         *self == CountsBeside::default()
     }
@@ -99,8 +100,7 @@ impl CountsBeside {
 }
 
 impl SystemHeaps {
-    /// Writes what is shown of an index's partitions, in the place of what was. Partitions that are not named show what
-    /// they have.
+    /// Replaces the counts shown for an index's partitions. Partitions that are not named show their actual counts.
     ///
     /// # Errors
     /// As of any insert and delete.
@@ -115,7 +115,7 @@ impl SystemHeaps {
         self.insert_shown_counts(ctx, table, index, shown)
     }
 
-    /// Writes what was shown of an index of which nothing is there yet.
+    /// Writes the counts shown for an index that has none yet.
     ///
     /// # Errors
     /// As of any insert.
@@ -135,7 +135,7 @@ impl SystemHeaps {
         self.insert_long(ctx, ValueClass::ShownCounts, table.id.0, index.id.0, Some(&bytes))
     }
 
-    /// Deletes what is shown of a table's partitions.
+    /// Deletes the counts shown for a table's partitions.
     ///
     /// # Errors
     /// As of any delete.
@@ -143,7 +143,7 @@ impl SystemHeaps {
         self.delete_long(ctx, ValueClass::ShownCounts, table.0)
     }
 
-    /// What is shown of partitions beside what they have. Reads all long values.
+    /// All differences between shown and actual counts, by partition. Reads all long values.
     ///
     /// # Errors
     /// A page cannot be read, or a value is damaged.

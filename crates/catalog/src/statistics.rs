@@ -1,12 +1,12 @@
-//! Statistics objects: what they are of, what was gathered when they were last updated, how both are stored.
+//! Statistics objects: their definitions, what the last update gathered, and how both are stored.
 //!
-//! A statistics object is known by its table and a number that it shares with the table's indexes. That of an index is
-//! there without being asked for: its row is written when it is first updated, and its name and columns are the
-//! index's whatever its row says.
+//! A statistics object is identified by its table and a number; indexes of the table use the same numbers. Every index
+//! has a statistics object automatically: its row is written at its first update, and its name and columns are the
+//! index's, whatever its row says.
 //!
-//! What was gathered lies in *parts*, one for each partition of the table's heap or clustered index, known by its HOBT;
-//! a part whose HOBT is 0 is of the whole table, as a `STATS_STREAM` brings it. Parts of HOBTs that are no longer the
-//! table's say nothing. What came since is kept elsewhere (crate `engine`).
+//! What was gathered is in *parts*, one for each partition of the table's heap or clustered index, identified by its
+//! HOBT. A part with HOBT 0 describes the whole table, as a `STATS_STREAM` supplies it. Parts with HOBTs that the table
+//! no longer has are ignored. Changes since then are kept elsewhere (crate `engine`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::long_value::{LongValues, ValueClass};
 use crate::schema::{DatabaseSnapshot, Index, IndexKind, Table, name_equals};
 use crate::system::{StatisticsPartRow, StatisticsRow, SystemTable, Timestamp};
 
-/// Bytes of a part in one row: with the row's other columns they fit a page.
+/// The size in bytes of a part's piece in one row: with the row's other columns it fits a page.
 const PIECE_BYTES: usize = 7000;
 
 const INCREMENTAL: i32 = 1;
@@ -29,12 +29,12 @@ const NO_RECOMPUTE: i32 = 2;
 const FILTERED: i32 = 4;
 const AUTO_DROP: i32 = 8;
 
-/// Who wanted a statistics object.
+/// Why a statistics object exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatisticsOrigin {
-    /// It is an index's.
+    /// It belongs to an index.
     Index,
-    /// A query did.
+    /// It was created for a query.
     Automatic,
     /// `CREATE STATISTICS`.
     User,
@@ -42,12 +42,12 @@ pub enum StatisticsOrigin {
 
 const ORIGINS: [StatisticsOrigin; 3] = [StatisticsOrigin::Index, StatisticsOrigin::Automatic, StatisticsOrigin::User];
 
-/// What was gathered of one partition.
+/// What was gathered for one partition.
 #[derive(Clone, Debug)]
 pub struct StatisticsPart {
     /// The partition of the heap or clustered index; 0 is the whole table.
     pub hobt: HobtId,
-    /// What its rows are like.
+    /// A summary of its rows.
     pub summary: Arc<Summary>,
 }
 
@@ -56,27 +56,27 @@ pub struct StatisticsPart {
 pub struct Statistics {
     /// The table.
     pub table: ObjectId,
-    /// `stats_id`: the index's id, or one that no index has.
+    /// `stats_id`: the index's id, or an id that no index has.
     pub id: i32,
     /// Its name.
     pub name: String,
-    /// Who wanted it.
+    /// Why it exists.
     pub origin: StatisticsOrigin,
-    /// The ids of its columns, in the order in which they count; at least one.
+    /// The ids of its columns, in key order; at least one.
     pub columns: Vec<i32>,
-    /// `WHERE`: the condition as it was written.
+    /// `WHERE`: the condition as written.
     pub filter: Option<String>,
-    /// `INCREMENTAL = ON`: it is updated by partition, where a partition was changed.
+    /// `INCREMENTAL = ON`: it is updated partition by partition, where a partition has changed.
     pub is_incremental: bool,
-    /// `NORECOMPUTE`: nobody updates it unasked.
+    /// `NORECOMPUTE`: it is not updated automatically.
     pub no_recompute: bool,
-    /// `AUTO_DROP = ON`: it goes where it would be in the way of a change of a column.
+    /// `AUTO_DROP = ON`: it is dropped if it would prevent a change of a column.
     pub auto_drop: bool,
     /// When it was updated: 100 ns since 1970-01-01 UTC.
     pub updated: Option<i64>,
-    /// Rows of the table at that time, whether a filter takes them or not.
+    /// Rows of the table at that time, before any filter.
     pub unfiltered_rows: i64,
-    /// Rows whose leading column was inserted, deleted or changed since then, as far as it is stored.
+    /// Rows whose leading column was inserted, deleted or changed since then, as far as that is stored.
     pub modified: i64,
     /// `PERSIST_SAMPLE_PERCENT`, in millionths of the table; 0 without.
     pub sample_millionths: i32,
@@ -85,10 +85,10 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// One that was never updated, of columns given by their places in the table.
+    /// A statistics object never updated, over columns given by their places in the table.
     ///
     /// # Panics
-    /// If a column is not the table's.
+    /// If a column is not in the table.
     pub fn new(table: &Table, id: i32, name: &str, origin: StatisticsOrigin, columns: &[usize]) -> Statistics {
         Statistics {
             table: table.id,
@@ -108,7 +108,7 @@ impl Statistics {
         }
     }
 
-    /// That of an index of a table, never updated. A heap has none.
+    /// The statistics object of an index of a table, never updated.
     ///
     /// # Panics
     /// If the index is a heap.
@@ -118,8 +118,8 @@ impl Statistics {
         Statistics::new(table, index.id.0, name, StatisticsOrigin::Index, &columns)
     }
 
-    /// The columns that the statistics of an index are of, by their places in the table: those of its key and, where
-    /// the key says nothing alone, those of the clustered index's key that tell its entries apart, as in SQL Server.
+    /// The columns of an index's statistics, by their places in the table: those of its key and, if a nonclustered
+    /// index is not unique, those of the clustered index's key that distinguish its entries, as in SQL Server.
     pub fn columns_of_index(table: &Table, index: &Index) -> Vec<usize> {
         let mut columns: Vec<usize> = index.key.iter().map(|part| part.column).collect();
         if index.kind == IndexKind::Nonclustered && !index.options.is_unique {
@@ -132,7 +132,7 @@ impl Statistics {
         columns
     }
 
-    /// How many of its columns it was made for: of an index's those of the key.
+    /// The number of columns that it was created for: for an index those of its key.
     pub fn own_column_count(&self, table: &Table) -> usize {
         let index = table.indexes.iter().find(|index| index.id.0 == self.id);
         match index.filter(|_| self.origin == StatisticsOrigin::Index) {
@@ -147,7 +147,7 @@ impl Statistics {
         self.columns.iter().map(place).collect()
     }
 
-    /// What was gathered of a partition.
+    /// What was gathered for a partition.
     pub fn part(&self, hobt: HobtId) -> Option<&Arc<Summary>> {
         self.parts.iter().find(|part| part.hobt == hobt).map(|part| &part.summary)
     }
@@ -176,7 +176,7 @@ impl Statistics {
 }
 
 impl DatabaseSnapshot {
-    /// The statistics objects of a table, its indexes' first, whether updated or not; in the order of their ids.
+    /// The statistics objects of a table, never updated ones included: its indexes' first, in the order of their ids.
     pub fn statistics_of(&self, table: &Table) -> Vec<Arc<Statistics>> {
         let stored = self.statistics.get(&table.id).map(Vec::as_slice).unwrap_or_default();
         let of_index = |index: &Index| {
@@ -184,7 +184,7 @@ impl DatabaseSnapshot {
             let found = stored.iter().find(|each| each.id == own.id && each.origin == StatisticsOrigin::Index);
             match found {
                 Some(found) if found.columns == own.columns && found.name == own.name => Arc::clone(found),
-                // The index was renamed, or made anew by another key: what was gathered of other columns is nothing.
+                // The index was renamed, or rebuilt with another key: what was gathered for other columns is ignored.
                 Some(found) if found.columns == own.columns => {
                     Arc::new(Statistics { name: own.name, ..Statistics::clone(found) })
                 }
@@ -202,7 +202,7 @@ impl DatabaseSnapshot {
         self.statistics_of(table).into_iter().find(|each| name_equals(&each.name, name))
     }
 
-    /// Puts a statistics object in the place of the one of the same number, or takes that away.
+    /// Replaces the statistics object with the same number, or removes it if `None`.
     pub(crate) fn set_statistics(&mut self, table: ObjectId, id: i32, statistics: Option<Arc<Statistics>>) {
         let all = self.statistics.entry(table).or_default();
         all.retain(|each| each.id != id);
@@ -212,7 +212,7 @@ impl DatabaseSnapshot {
         }
     }
 
-    /// Forgets those of indexes that a table no longer has, and those of columns that are gone.
+    /// Drops the statistics of indexes that a table no longer has, and those over columns that are gone.
     pub(crate) fn keep_statistics_of(&mut self, table: &Table) {
         let Some(all) = self.statistics.get_mut(&table.id) else { return };
         all.retain(|each| each.columns_in(table).is_some() && is_current(table, each));
@@ -222,14 +222,14 @@ impl DatabaseSnapshot {
     }
 }
 
-/// Whether the index that a statistics object is of is there still.
+/// Whether the index of a statistics object still exists; true if it belongs to no index.
 fn is_current(table: &Table, statistics: &Statistics) -> bool {
     statistics.origin != StatisticsOrigin::Index
         || table.indexes.iter().any(|index| index.id.0 == statistics.id && !index.key.is_empty())
 }
 
 impl SystemHeaps {
-    /// Writes the rows of a statistics object, in the place of those that it had.
+    /// Writes the rows of a statistics object, replacing its old rows.
     ///
     /// # Errors
     /// As of any insert and delete.
@@ -239,8 +239,8 @@ impl SystemHeaps {
         statistics.parts.iter().try_for_each(|part| self.insert_part(ctx, statistics, part))
     }
 
-    /// Writes those parts of a statistics object that are not as they were in `before`; parts of other HOBTs than
-    /// these, which are the table's, go.
+    /// Writes the parts of a statistics object that differ from those in `before`. Deletes parts with other HOBTs than
+    /// `hobts`, which are the table's.
     ///
     /// # Errors
     /// As of any insert and delete.
@@ -325,8 +325,8 @@ impl SystemHeaps {
         self.delete(ctx, |row: &StatisticsPartRow| row.table == table.0).map(|_| ())
     }
 
-    /// Deletes the rows of statistics objects of indexes and columns that a table's new definition no longer has: an
-    /// index that gets the same number later is not to find them.
+    /// Deletes the rows of statistics objects of indexes and columns that a table's new definition no longer has. An
+    /// index that gets the same number later must not find them.
     ///
     /// # Errors
     /// As of any delete.
@@ -341,8 +341,8 @@ impl SystemHeaps {
         stored.iter().filter(is_lost).try_for_each(|lost| self.delete_statistics(ctx, new.id, lost.id))
     }
 
-    /// All statistics objects, by their tables. Those of tables and indexes that are not there say nothing: a table's
-    /// rows are made anew with its definition, those of its statistics are not.
+    /// All statistics objects, by their tables. Those of tables and indexes that do not exist are ignored: rows of a
+    /// table are rewritten with its definition, those of its statistics are not.
     pub(crate) fn load_statistics(
         &self,
         snapshot: &mut DatabaseSnapshot,
@@ -351,8 +351,7 @@ impl SystemHeaps {
         let mut parts = assemble_parts(self.rows()?);
         for row in self.rows::<StatisticsRow>()? {
             let parts = parts.remove(&(row.table, row.statistics)).unwrap_or_default();
-            // They only advise: what contradicts itself, or is of a table that is gone, is as if nobody had gathered
-            // it.
+            // Statistics are only advice: those that are inconsistent, or of a dropped table, count as never gathered.
             let Ok(statistics) = of_row(row, parts, long) else { continue };
             let Some(table) = snapshot.tables.get(&statistics.table).cloned() else { continue };
             if statistics.columns_in(&table).is_some() && is_current(&table, &statistics) {
@@ -399,7 +398,7 @@ pub(crate) fn of_row(
     })
 }
 
-/// Parts put together of their pieces, by table and statistics; without those that are not whole.
+/// Assembles parts from their pieces, by table and statistics; leaves incomplete ones out.
 fn assemble_parts(mut rows: Vec<StatisticsPartRow>) -> HashMap<(i32, i32), Vec<StatisticsPart>> {
     let key = |row: &StatisticsPartRow| (row.table, row.statistics, row.hobt);
     rows.sort_by_key(|row| (key(row), row.piece));

@@ -1,12 +1,11 @@
-//! What a statistics object says, as the bytes of `STATS_STREAM`: they can be put into another table's statistics, of
-//! columns of the same types.
+//! The contents of a statistics object as the bytes of `STATS_STREAM`. They can be loaded into statistics of another
+//! table, over columns of the same types.
 //!
 //! ```text
 //! 01 00 00 00 │ 'hobt' │ columns u32 │ type, length, precision, scale (u8, i16, u8, u8) of each │
 //! rows of the table i64 │ updated i64 │ summary … │ CRC-32C of all before u32
 //! ```
-//! Numbers have their lowest byte first. The format is hobt's own but for its first four bytes, by which scripts know
-//! it.
+//! Numbers are little-endian. The format is hobt's own, except for its first four bytes, by which scripts recognise it.
 
 use std::fmt;
 
@@ -26,13 +25,13 @@ pub struct StatisticsStream {
     pub types: Vec<SqlType>,
     /// Rows of the table when it was updated.
     pub unfiltered_rows: i64,
-    /// When: 100 ns since 1970-01-01 UTC.
+    /// When it was updated: 100 ns since 1970-01-01 UTC.
     pub updated: i64,
-    /// What the rows are like.
+    /// A summary of the rows.
     pub summary: Summary,
 }
 
-/// Why bytes are no `STATS_STREAM`.
+/// Why bytes are not a `STATS_STREAM`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamDamage(&'static str);
 
@@ -70,10 +69,10 @@ impl StatisticsStream {
         bytes
     }
 
-    /// What bytes say.
+    /// Reads the content from bytes.
     ///
     /// # Errors
-    /// They are cut short, changed, or something else.
+    /// They are truncated, changed, or something else.
     pub fn decode(bytes: &[u8]) -> Result<StatisticsStream, StreamDamage> {
         let (body, sum) = bytes.split_last_chunk::<4>().ok_or(StreamDamage("it is cut short"))?;
         let rest = body.strip_prefix(&START).ok_or(StreamDamage("it does not begin as one of hobt does"))?;

@@ -1,4 +1,4 @@
-//! A SQL type as the four columns that system tables keep of it.
+//! A SQL type as the four columns that system tables store for it.
 
 use hobt_types::{MAX_BYTES_IN_ROW, MaxLength, SqlType};
 
@@ -32,7 +32,7 @@ impl TypeColumns {
         TypeColumns { type_id: sql_type.system_type_id(), length, precision, scale }
     }
 
-    /// The type; `None` if there is none of these properties.
+    /// The type; `None` if no type has these properties.
     pub(crate) fn sql_type(self) -> Option<SqlType> {
         let length = || u16::try_from(self.length).ok().filter(|length| (1..=MAX_BYTES_IN_ROW).contains(length));
         let max_length = || if self.length == MAX { Some(MaxLength::Max) } else { length().map(MaxLength::Limited) };

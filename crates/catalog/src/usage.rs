@@ -1,8 +1,8 @@
 //! How often an index was used, and when last: `sys.dm_db_index_usage_stats`.
 //!
-//! The counters stand with the definition of their index, so that who has that needs no search for them. Each processor
-//! has its own, behind a spinlock of its own (`OPT_IDX_STATS`, SQL Server's name for the one that all share there): a
-//! statement pays one lock that is free and two writes to a cache line that nobody else writes.
+//! The counters are a part of the index's definition, so a holder of the definition needs no search for them. Each
+//! processor has its own counters, behind a spinlock of its own (`OPT_IDX_STATS`; in SQL Server that spinlock is shared
+//! by all). A statement pays for one free lock and two writes to a cache line that is not shared.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -22,21 +22,21 @@ pub enum IndexUse {
     Update,
 }
 
-/// For whom.
+/// On whose behalf an index is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IndexUser {
     /// A statement of a user.
     User,
-    /// The engine, for what a user did not ask for as such: it reads rows to build another index of them.
+    /// The engine itself: it reads rows to build another index from them.
     System,
 }
 
 /// The uses of an index of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct IndexUses {
-    /// Statements.
+    /// The number of statements.
     pub count: u64,
-    /// When the last of them did so: 100 ns since 1970-01-01 UTC.
+    /// When the last of them used it: 100 ns since 1970-01-01 UTC.
     pub last: Option<i64>,
 }
 
@@ -54,13 +54,13 @@ impl Default for Cell {
     }
 }
 
-/// The uses of an index since its table was read from the catalog: since the database was opened, or the index was
-/// made. Clones are the same counters, so that an index keeps them when its definition changes.
+/// The uses of an index since its table was loaded from the catalog: since the database was opened, or the index was
+/// created. Clones share the counters, so an index keeps them when its definition changes.
 #[derive(Clone, Default)]
 pub struct IndexUsage(Arc<OnceLock<Sharded<Cell>>>);
 
 impl IndexUsage {
-    /// Counts a statement. Blocks nobody for longer than that.
+    /// Counts a statement. Blocks other threads only that long.
     pub fn note(&self, used: IndexUse, user: IndexUser) {
         let cells = self.0.get_or_init(Sharded::new);
         let now = time_of_day_coarse();
@@ -85,7 +85,7 @@ impl IndexUsage {
     }
 }
 
-/// How an index was used is no part of what it is.
+/// Usage is no part of an index's definition, so all are equal.
 impl PartialEq for IndexUsage {
     fn eq(&self, _: &IndexUsage) -> bool {
         true

@@ -1,7 +1,7 @@
-//! Values to the bytes that pages hold, and back.
+//! Converts values to the bytes that pages store, and back.
 //!
-//! The physical form of each type stands with [`hobt_types::PhysicalType`]. Bytes from a page are not trusted: what
-//! cannot be a value of its type is [`MalformedValue`].
+//! The physical form of each type is documented at [`hobt_types::PhysicalType`]. Bytes from a page are not trusted:
+//! bytes that cannot be a value of their type are a [`MalformedValue`].
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,7 +9,8 @@ use std::fmt;
 use hobt_page::RowImage;
 use hobt_types::{Collation, MaxLength, PhysicalType, SqlType, Value, one_zero};
 
-/// Bytes that are no value of the type that they were read as, or a value that is none of the type it is written as.
+/// Bytes that are not a value of the type they are read as, or a value that does not belong to the type it is written
+/// as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MalformedValue {
     /// The type.
@@ -24,7 +25,7 @@ impl fmt::Display for MalformedValue {
 
 impl std::error::Error for MalformedValue {}
 
-/// The bytes of a value as pages hold them; `None` for NULL.
+/// The stored bytes of a value; `None` for NULL.
 ///
 /// # Errors
 /// The value is of another type family, or out of the type's range.
@@ -37,7 +38,7 @@ pub fn value_to_bytes(sql_type: SqlType, value: &Value) -> Result<Option<Vec<u8>
             PhysicalType::Fixed8 => i64::try_from(*unscaled).map_err(|_| malformed)?.to_le_bytes().to_vec(),
             _ => unscaled.to_le_bytes().to_vec(),
         },
-        // The cast is the declared precision of `real`.
+        // The cast rounds to the declared precision of `real`.
         (SqlType::Real, Value::Float(float)) => (one_zero((*float as f32).into()) as f32).to_le_bytes().to_vec(),
         (SqlType::Float, Value::Float(float)) => one_zero(*float).to_le_bytes().to_vec(),
         (SqlType::UniqueIdentifier, Value::Guid(guid)) => guid.to_vec(),
@@ -60,7 +61,7 @@ fn array<const N: usize>(sql_type: SqlType, bytes: &[u8]) -> Result<[u8; N], Mal
     bytes.try_into().map_err(|_| MalformedValue { sql_type })
 }
 
-/// The value that bytes of a page hold; `None` is NULL.
+/// The value in the stored bytes; `None` is NULL.
 ///
 /// # Errors
 /// The bytes have the wrong length, or text is not UTF-8.
@@ -91,19 +92,19 @@ pub fn value_from_bytes(sql_type: SqlType, bytes: Option<&[u8]>) -> Result<Value
 
 /// 100 ns in a day.
 const TICKS_PER_DAY: i64 = 86_400 * 10_000_000;
-/// 0001-01-01 and 9999-12-31, 1753-01-01, 1900-01-01 and 2079-06-06, in days since 1970-01-01: where `date` and
-/// `datetime2`, `datetime` and `smalldatetime` begin and end.
+/// Limits in days since 1970-01-01: 0001-01-01 and 9999-12-31 (`date` and `datetime2`), 1753-01-01 (`datetime`),
+/// 1900-01-01 and 2079-06-06 (`smalldatetime`).
 const FIRST_DAY: i64 = -719_162;
 const LAST_DAY: i64 = 2_932_896;
 const DATETIME_FIRST_DAY: i64 = -79_257;
 const SMALLDATETIME_FIRST_DAY: i64 = -25_567;
 const SMALLDATETIME_LAST_DAY: i64 = 39_968;
 
-/// Checks that bytes which a page holds, of a value that is not NULL, are a value that a statement could have put
-/// there: in the range of the type, as long as it may be. Which points in time a type rounds to is not asked.
+/// Checks that the stored bytes of a value that is not NULL are a value that a statement could have written: within the
+/// range and the maximum length of the type. Does not check the points in time that a type rounds to.
 ///
 /// # Errors
-/// They are none.
+/// They are not such a value.
 pub fn check_value_bytes(sql_type: SqlType, bytes: &[u8]) -> Result<(), MalformedValue> {
     let value = value_from_bytes(sql_type, Some(bytes))?;
     let days = |first: i64, last: i64| first * TICKS_PER_DAY..(last + 1) * TICKS_PER_DAY;
@@ -140,10 +141,10 @@ pub fn check_value_bytes(sql_type: SqlType, bytes: &[u8]) -> Result<(), Malforme
 /// The image of a row of values of these types, for an insert of one row.
 ///
 /// # Errors
-/// A value is none of its column's type.
+/// A value does not belong to its column's type.
 ///
 /// # Panics
-/// If there are not as many values as types.
+/// If the number of values is not the number of types.
 pub fn row_image(types: impl ExactSizeIterator<Item = SqlType>, values: &[Value]) -> Result<RowImage, MalformedValue> {
     assert_eq!(types.len(), values.len(), "a value for each column");
     let bytes: Vec<Option<Vec<u8>>> =
@@ -153,7 +154,7 @@ pub fn row_image(types: impl ExactSizeIterator<Item = SqlType>, values: &[Value]
 
 /// The order of two values of one type, NULL first: the order of partition boundaries.
 ///
-/// Values of different families compare as equal; the caller has one type.
+/// Values of different families compare as equal. Callers pass values of one type.
 pub fn compare_values(collation: Option<Collation>, left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Null, Value::Null) => Ordering::Equal,
@@ -207,7 +208,7 @@ mod tests {
         {
             let read = value_from_bytes(sql_type, Some(&written)).expect("a value of the type");
             assert!(matches!(read, Value::Float(zero) if zero.to_bits() == 0), "{sql_type}");
-            // The second one is too small for a `real`.
+            // The `real` is too small to be represented.
             for zero in [-0.0, if sql_type == SqlType::Real { -1e-300 } else { 0.0 }] {
                 let bytes = value_to_bytes(sql_type, &Value::Float(zero)).expect("a value of the type");
                 assert_eq!(bytes, Some(vec![0; written.len()]), "{sql_type}");

@@ -1,4 +1,4 @@
-//! Whole objects to rows of the system tables, and away again.
+//! Writes whole objects as rows of the system tables, and deletes them.
 
 use hobt_base::{FileId, FilegroupId, ObjectId};
 use hobt_txn::StatementContext;
@@ -18,7 +18,7 @@ use crate::system::{
 use crate::type_columns::TypeColumns;
 use crate::value_bytes::value_to_bytes;
 
-/// The data space ids of partition schemes start here, those of filegroups lie below.
+/// The data space ids of partition schemes start here; those of filegroups are below.
 pub const FIRST_SCHEME_ID: u32 = 65_601;
 
 /// A computed column that is not stored.
@@ -46,7 +46,7 @@ impl ModuleKind {
     }
 }
 
-/// The row of a column, of which no more is said than its name and type.
+/// The row of a column for which only its name, type and collation are given.
 fn column_row(table: ObjectId, id: i32, name: &str, sql_type: SqlType, collation: Option<Collation>) -> ColumnRow {
     let types = TypeColumns::of(sql_type);
     ColumnRow {
@@ -99,7 +99,7 @@ fn index_status(index: &Index) -> i32 {
     bits.iter().filter(|(is_set, _)| *is_set).map(|(_, bit)| bit).sum()
 }
 
-/// The options and the constraint that a status says; `None` if it has bits that mean nothing.
+/// The options and the constraint in a status; `None` if it has unknown bits.
 pub(crate) fn status_of_index(row: &IndexRow) -> Option<(IndexOptions, Option<KeyConstraint>)> {
     let has = |bit: i32| row.status & bit != 0;
     let known = UNIQUE | DISABLED | PADDED | IGNORES_DUPLICATES | NO_ROW_LOCKS | NO_PAGE_LOCKS | SEQUENTIAL;
@@ -310,7 +310,7 @@ impl SystemHeaps {
     /// As of any insert.
     ///
     /// # Panics
-    /// If a boundary is none of the parameter's type, which callers check before.
+    /// If a boundary does not belong to the parameter's type. Callers check that before.
     pub fn insert_partition_function(
         &self,
         ctx: &StatementContext,

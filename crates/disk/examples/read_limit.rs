@@ -1,5 +1,5 @@
-//! What the device gives to a sequential direct read through this crate:
-//! `cargo run --release --example read_limit -- FILE [READ_KIB] [DEPTH] [auto|io_uring|threads]`.
+//! The throughput of a sequential direct read through this crate: `cargo run --release --example read_limit -- FILE
+//! [READ_KIB] [DEPTH] [auto|io_uring|threads]`.
 
 use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, DiskKind, IoBuffer, OpenOptions, Request, open_disk};
 use hobt_sync::processor::process_cpu_time;

@@ -1,4 +1,4 @@
-//! Memory that direct I/O can transfer to and from.
+//! Memory for direct I/O transfers.
 
 use crate::error::{DiskError, Result};
 use parking_lot::Mutex;
@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Alignment of buffers in memory: no device asks for more.
+/// Alignment of buffers in memory. No device requires more.
 pub const ALIGNMENT: usize = 4096;
 
 /// Offsets and lengths of direct transfers are multiples of this.
 pub const SECTOR_SIZE: usize = 512;
 
-/// Buffers from this size on are backed by huge pages where the kernel has them: the device's view of a buffer is then
-/// a few long pieces, which costs less to build for each transfer.
+/// Buffers from this size on are backed by huge pages if the kernel has them. A buffer then consists of a few long
+/// pieces for the device, which costs less to set up for each transfer.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// The layout of a buffer, `None` for a size that no allocation can have.
@@ -41,7 +41,7 @@ impl AlignedBuffer {
     /// [`DiskError::OutOfMemory`].
     ///
     /// # Panics
-    /// When `len` is 0 or no multiple of [`SECTOR_SIZE`].
+    /// When `len` is 0 or not a multiple of [`SECTOR_SIZE`].
     pub fn new(len: usize) -> Result<AlignedBuffer> {
         assert!(len > 0 && len.is_multiple_of(SECTOR_SIZE), "{len} bytes are no whole sectors");
         let layout = layout_of(len).ok_or(DiskError::OutOfMemory { bytes: len })?;
@@ -51,8 +51,8 @@ impl AlignedBuffer {
         #[cfg(target_os = "linux")]
         if len >= HUGE_PAGE {
             let whole = len / HUGE_PAGE * HUGE_PAGE;
-            // The allocator may give memory that was used before and has its small pages still. They are dropped, so
-            // that writing the zeroes below brings huge ones.
+            // The allocator may return memory that was used before and still has small pages. They are dropped, so that
+            // writing the zeroes below allocates huge ones.
             for advice in [libc::MADV_HUGEPAGE, libc::MADV_DONTNEED] {
                 // SAFETY: the range lies in a fresh allocation, which is private memory of no file and holds nothing
                 // yet. A kernel that does not take the advice backs it with small pages.
@@ -64,15 +64,15 @@ impl AlignedBuffer {
         Ok(AlignedBuffer { start, len, capacity: len })
     }
 
-    /// How long the buffer can be.
+    /// The greatest length that the buffer can have.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Changes how many of the bytes are used and transferred; bytes between keep what they were.
+    /// Changes how many bytes are used and transferred. The bytes in memory are unchanged.
     ///
     /// # Panics
-    /// When `len` is 0, above the capacity, or no multiple of [`SECTOR_SIZE`].
+    /// When `len` is 0, above the capacity, or not a multiple of [`SECTOR_SIZE`].
     pub fn set_len(&mut self, len: usize) {
         assert!(len > 0 && len <= self.capacity && len.is_multiple_of(SECTOR_SIZE), "{len} of {}", self.capacity);
         self.len = len;
@@ -109,7 +109,7 @@ impl std::fmt::Debug for AlignedBuffer {
     }
 }
 
-/// Buffers that were used before and wait to be used again, by capacity. Saves the page faults of new memory.
+/// Buffers for reuse, by capacity. Saves the page faults of new memory.
 #[derive(Debug)]
 pub struct BufferCache {
     bytes_max: usize,
@@ -128,7 +128,7 @@ impl BufferCache {
         BufferCache { bytes_max, free: Mutex::new(FreeBuffers::default()) }
     }
 
-    /// A buffer of exactly this capacity and length, holding whatever its last user left.
+    /// Takes a buffer of exactly this capacity and length, with the bytes that its last user left.
     ///
     /// # Errors
     /// [`DiskError::OutOfMemory`].
@@ -146,7 +146,7 @@ impl BufferCache {
         AlignedBuffer::new(len)
     }
 
-    /// Gives a buffer back. It is freed when the cache is full.
+    /// Returns a buffer to the cache. It is freed when the cache is full.
     pub fn give(&self, buffer: AlignedBuffer) {
         let mut free = self.free.lock();
         if free.bytes + buffer.capacity <= self.bytes_max {
@@ -155,34 +155,34 @@ impl BufferCache {
         }
     }
 
-    /// Bytes that wait for use.
+    /// Bytes of the cached buffers.
     pub fn bytes(&self) -> usize {
         self.free.lock().bytes
     }
 
-    /// Frees everything.
+    /// Frees all cached buffers.
     pub fn clear(&self) {
         *self.free.lock() = FreeBuffers::default();
     }
 }
 
-/// Memory of the caller's that a transfer reads or writes without owning it.
+/// Memory owned by the caller that a transfer reads or writes.
 #[derive(Debug)]
 pub struct PinnedSlice {
     start: *mut u8,
     len: usize,
 }
 
-// SAFETY: whoever made the slice promised that the memory may be used from any thread until the completion is popped.
+// SAFETY: the caller of `new` promised that the memory may be used from any thread until the completion is popped.
 unsafe impl Send for PinnedSlice {}
 
 impl PinnedSlice {
-    /// Memory of `len` bytes from `start`, aligned to [`SECTOR_SIZE`] at least, as its length.
+    /// Memory of `len` bytes from `start`. Both are multiples of [`SECTOR_SIZE`] at least.
     ///
     /// # Safety
-    /// Until the completion of the request that it is given to has been popped, or the slice was dropped without having
-    /// been submitted: the memory must stay valid for reads and writes from any thread, and nothing else may write it,
-    /// nor read it if the request is a read.
+    /// Until the completion of its request has been popped, or until the slice is dropped without having been
+    /// submitted: the memory must stay valid for reads and writes from any thread, nothing else may write it, and
+    /// nothing else may read it if the request is a read.
     pub unsafe fn new(start: *mut u8, len: usize) -> PinnedSlice {
         PinnedSlice { start, len }
     }
@@ -208,12 +208,12 @@ impl PinnedSlice {
 pub enum IoBuffer {
     /// A buffer that the request owns until it is complete.
     Owned(AlignedBuffer),
-    /// Memory of the caller's, transferred in this order (scatter-gather).
+    /// Memory of the caller, transferred in this order (scatter-gather).
     Pinned(Vec<PinnedSlice>),
 }
 
 impl IoBuffer {
-    /// Bytes that a transfer moves.
+    /// The number of bytes to transfer.
     pub fn len(&self) -> usize {
         match self {
             IoBuffer::Owned(buffer) => buffer.len(),
@@ -234,7 +234,7 @@ impl IoBuffer {
         }
     }
 
-    /// The pieces of memory as the system takes them, without the first `skip` bytes.
+    /// The pieces of memory in the system's form, without the first `skip` bytes.
     pub(crate) fn pieces(&mut self, skip: usize, pieces: &mut Vec<libc::iovec>) {
         pieces.clear();
         let mut skip = skip;
@@ -251,7 +251,7 @@ impl IoBuffer {
         }
     }
 
-    /// Whether every piece begins and ends where a direct transfer can.
+    /// Whether every piece begins and ends at a position that direct transfers allow.
     pub(crate) fn is_aligned(&self) -> bool {
         match self {
             IoBuffer::Owned(_) => true,
@@ -274,7 +274,7 @@ mod tests {
         assert!(AlignedBuffer::new(usize::MAX / 512 * 512).is_err(), "no machine has that much");
     }
 
-    /// The mapping that an address lies in, and its kilobytes in huge pages.
+    /// The start of the mapping that contains an address, and its kilobytes in huge pages.
     #[cfg(target_os = "linux")]
     fn mapping_at(address: usize) -> (usize, usize) {
         let maps = std::fs::read_to_string("/proc/self/smaps").expect("a process may read its own");
@@ -292,7 +292,7 @@ mod tests {
         panic!("{address:x} lies in no mapping");
     }
 
-    /// Memory that was in use before has small pages, and keeps them when large ones are merely advised.
+    /// Memory that was in use before has small pages, and keeps them when huge ones are only advised.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_large_buffer_in_used_memory_has_huge_pages() {
@@ -310,7 +310,7 @@ mod tests {
         }
         // glibc maps large blocks one by one until one that was larger is free.
         drop(vec![1_u8; 4 * LEN]);
-        // Between what stays, so that the allocator keeps the memory when it is free again.
+        // Between blocks that stay, so that the allocator keeps the freed memory.
         let used: Vec<Vec<u8>> = (0..4 * COUNT).map(|_| vec![1; LEN + HUGE_PAGE]).collect();
         let kept: Vec<Vec<u8>> =
             used.into_iter().enumerate().filter_map(|(place, memory)| (place % 4 == 3).then_some(memory)).collect();

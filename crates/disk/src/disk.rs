@@ -1,4 +1,4 @@
-//! The two traits that storage is written against, and the choice of what is behind them.
+//! The two traits through which storage accesses files, and the choice of their implementation.
 
 use crate::error::Result;
 use crate::os_disk::OsDisk;
@@ -10,7 +10,7 @@ use crate::throughput::Throughput;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The name of a disk whose files are in memory alone.
+/// The name of a disk whose files exist only in memory.
 pub const SIMULATED: &str = "simulated";
 
 /// How a file is opened.
@@ -20,12 +20,12 @@ pub struct OpenOptions {
     pub create_new: bool,
     /// Writes will fail.
     pub read_only: bool,
-    /// Past the system's page cache (`O_DIRECT`; `F_NOCACHE` on macOS). Where the file system refuses, the file is
-    /// opened through the cache and [`DiskFile::is_direct`] says so.
+    /// Whether to bypass the system's page cache (`O_DIRECT`; `F_NOCACHE` on macOS). If the file system refuses that,
+    /// the file is opened through the cache, and [`DiskFile::is_direct`] returns false.
     pub direct: bool,
 }
 
-/// A place for files. Methods block on the file system's metadata; transfers are the files' matter.
+/// A file system or a simulation of one. Its methods block on metadata. Transfers are done by its files.
 pub trait Disk: Send + Sync {
     /// `io_uring`, `threads` or [`SIMULATED`].
     fn kind(&self) -> &'static str;
@@ -36,13 +36,13 @@ pub trait Disk: Send + Sync {
     /// `NotFound`, `AlreadyExists`, `NoSpace`, `Io`.
     fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>>;
 
-    /// Creates a folder and those above it that are missing, durably; nothing happens when it is there.
+    /// Creates a folder and those above it that are missing, durably. Does nothing if it exists.
     ///
     /// # Errors
     /// `NoSpace`, `Io`.
     fn create_directory(&self, path: &Path) -> Result<()>;
 
-    /// Removes a file. Open handles keep what is in it.
+    /// Removes a file. Open handles keep its contents.
     ///
     /// # Errors
     /// `NotFound`, `Io`.
@@ -69,16 +69,16 @@ pub trait Disk: Send + Sync {
     /// `NotFound`, `Io`.
     fn free_space(&self, path: &Path) -> Result<u64>;
 
-    /// What was transferred, over time, by all files of this disk.
+    /// The bytes that all files of this disk transferred, over time.
     fn throughput(&self) -> &Throughput;
 }
 
 /// An open file.
 pub trait DiskFile: Send + Sync {
-    /// As it was opened.
+    /// The path by which it was opened.
     fn path(&self) -> &Path;
 
-    /// Whether transfers go past the system's page cache, and so must be aligned to sectors.
+    /// Whether transfers bypass the system's page cache, and so must be aligned to sectors.
     fn is_direct(&self) -> bool;
 
     /// Bytes in the file.
@@ -87,7 +87,7 @@ pub trait DiskFile: Send + Sync {
     /// `Io`.
     fn size(&self) -> Result<u64>;
 
-    /// Grows the file with allocated zeroes, or cuts it off. Blocks. When growing fails, the file is as it was.
+    /// Grows the file with allocated zeroes, or truncates it. Blocks. If growing fails, the file is unchanged.
     ///
     /// # Errors
     /// `NoSpace`, `Poisoned`, `Io`.
@@ -96,17 +96,17 @@ pub trait DiskFile: Send + Sync {
     /// Fills `buffer` from `offset` on. Blocks. Records no wait: the caller knows what it waits for.
     ///
     /// # Errors
-    /// `OutOfRange` when the file ends before, `Io`.
+    /// `OutOfRange` when the file ends before the buffer is full, `Io`.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
 
-    /// Writes `buffer` from `offset` on, growing the file if it ends before. Blocks. Records no wait.
+    /// Writes `buffer` from `offset` on, and grows the file if it ends before. Blocks. Records no wait.
     ///
     /// # Errors
-    /// `NoSpace`, `Poisoned`, `Io`; the file is poisoned by each of them.
+    /// `NoSpace`, `Poisoned`, `Io`. Each of them poisons the file.
     fn write_at(&self, buffer: &[u8], offset: u64) -> Result<()>;
 
-    /// Writes `buffer` from `offset` on and returns when it is durable: one call where the system has one for that.
-    /// Blocks. Records no wait.
+    /// Writes `buffer` from `offset` on and returns when it is durable, with a single system call if there is one for
+    /// that. Blocks. Records no wait.
     ///
     /// # Errors
     /// As [`DiskFile::write_at`] and [`DiskFile::sync`].
@@ -118,7 +118,7 @@ pub trait DiskFile: Send + Sync {
     /// Makes all writes that were complete before the call durable, the file's size included. Blocks.
     ///
     /// # Errors
-    /// `Poisoned`, `Io`; the file is poisoned by each of them.
+    /// `Poisoned`, `Io`. Each of them poisons the file.
     fn sync(&self) -> Result<()>;
 
     /// Locks the whole file against other processes and other handles, until this handle is dropped. Does not block.
@@ -134,17 +134,17 @@ pub trait DiskFile: Send + Sync {
     fn statistics(&self) -> &FileStatistics;
 }
 
-/// What is behind a disk.
+/// The implementation of a disk.
 #[derive(Clone, Debug, Default)]
 pub enum DiskKind {
-    /// io_uring where the kernel allows it, threads where not.
+    /// io_uring if the kernel allows it, otherwise threads.
     #[default]
     Auto,
     /// The kernel's submission and completion rings (Linux).
     IoUring,
     /// Blocking system calls on a pool of threads.
     Threads,
-    /// Files in memory on a modelled device, with faults on request.
+    /// Files in memory on a modelled device, with injected faults.
     Simulated(SimulatedConfig),
 }
 
@@ -161,10 +161,10 @@ impl DiskKind {
     }
 }
 
-/// Starts a disk of this kind. [`Disk::kind`] of the result says what `Auto` became.
+/// Starts a disk of this kind. For `Auto`, [`Disk::kind`] of the result says which kind was chosen.
 ///
 /// # Errors
-/// `Io` when io_uring was asked for and the kernel refuses it, or no thread can be started.
+/// `Io` when io_uring was requested and the kernel refuses it, or no thread can be started.
 pub fn open_disk(kind: DiskKind) -> Result<Arc<dyn Disk>> {
     match kind {
         #[cfg(target_os = "linux")]

@@ -1,14 +1,14 @@
-//! What can go wrong with a file, by what the caller does next.
+//! Errors of disks and files, by what the caller does next.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The result of everything that this crate does.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, DiskError>;
 
-/// What was being done when an error came.
+/// The operation during which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Starting the I/O backend.
@@ -55,45 +55,45 @@ impl fmt::Display for Operation {
 pub enum DiskError {
     /// There is no such file or folder.
     NotFound {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
     },
-    /// A file that had to be new was there already.
+    /// A file that had to be new exists already.
     AlreadyExists {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
     },
-    /// The device or the user's quota is full, or the file as large as it may be. What was in the file before is still
-    /// there.
+    /// The device or the user's quota is full, or the file has its maximal size. The file's earlier contents are
+    /// intact.
     NoSpace {
-        /// What needed space.
+        /// The operation that needed space.
         operation: Operation,
-        /// Of which file.
+        /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
     /// Another process (or another handle of this one) has locked the file.
     Locked {
-        /// Of which file.
+        /// The file.
         path: PathBuf,
     },
-    /// A read reached beyond the end of the file: it is shorter than its user believes.
+    /// A read reached beyond the end of the file, which is shorter than the caller assumes.
     OutOfRange {
-        /// Of which file.
+        /// The file.
         path: PathBuf,
         /// First byte of the transfer.
         offset: u64,
         /// Bytes asked for.
         length: u64,
-        /// Bytes that were there.
+        /// Bytes that were transferred.
         transferred: u64,
     },
-    /// An earlier write or sync of this file failed, so what is on the disk is not known. Open it anew and recover.
+    /// An earlier write or sync of this file failed, so its contents on disk are unknown. Open it again and recover.
     Poisoned {
-        /// Of which file.
+        /// The file.
         path: PathBuf,
-        /// What failed.
+        /// The text of that failure.
         cause: String,
     },
     /// Memory for a buffer was refused.
@@ -101,13 +101,13 @@ pub enum DiskError {
         /// Bytes asked for.
         bytes: usize,
     },
-    /// Everything else that the system reports.
+    /// Any other error that the system reports.
     Io {
-        /// What was done.
+        /// The operation.
         operation: Operation,
-        /// To which file or folder.
+        /// Its file or folder.
         path: PathBuf,
-        /// Where in the file, for transfers.
+        /// The position in the file, for transfers.
         offset: Option<u64>,
         /// The system's error.
         source: io::Error,
@@ -115,7 +115,7 @@ pub enum DiskError {
 }
 
 impl DiskError {
-    /// Sorts an error of the system into its kind.
+    /// Converts an error of the system into its kind.
     pub(crate) fn new(operation: Operation, path: &Path, offset: Option<u64>, source: io::Error) -> DiskError {
         let path = path.to_path_buf();
         match source.kind() {
@@ -142,18 +142,18 @@ impl DiskError {
         }
     }
 
-    /// The operating system's error number, where it gave one.
+    /// The operating system's error number, if it gave one.
     pub fn os_error(&self) -> Option<i32> {
         self.source_error()?.raw_os_error()
     }
 
-    /// The operating system's number and words, as SQL Server's messages have them: "24(Too many open files)".
+    /// The operating system's error number and text, as in SQL Server's messages: "24(Too many open files)".
     pub fn os_error_text(&self) -> Option<String> {
         self.source_error().and_then(|source| Some(format!("{}({})", source.raw_os_error()?, words_of(source))))
     }
 
-    /// What to do about the operating system's error, as a clause without a full stop. `None` where its words say all,
-    /// or nobody knows.
+    /// What to do about the operating system's error, as a clause without a full stop. `None` if its text says enough,
+    /// or if there is no known remedy.
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self.os_error()? {
             libc::EMFILE => "raise the process's limit of open files (ulimit -n)",
@@ -216,7 +216,7 @@ impl fmt::Display for DiskError {
 }
 
 impl DiskError {
-    /// "operating system error 5: Input/output error", the form of SQL Server's messages, and what to do.
+    /// Writes "operating system error 5: Input/output error", the form of SQL Server's messages, and the advice.
     fn write_source(&self, f: &mut fmt::Formatter<'_>, source: &io::Error) -> fmt::Result {
         let Some(number) = source.raw_os_error() else { return write!(f, "{source}") };
         write!(f, "operating system error {number}: {}", words_of(source))?;
@@ -224,7 +224,7 @@ impl DiskError {
     }
 }
 
-/// The system's words alone: the standard library appends the number.
+/// The system's text without the number, which the standard library appends.
 fn words_of(source: &io::Error) -> String {
     let text = source.to_string();
     let number = source.raw_os_error().map(|number| format!(" (os error {number})")).unwrap_or_default();
@@ -237,12 +237,12 @@ impl std::error::Error for DiskError {
     }
 }
 
-/// Why a file takes no more writes; empty while it does.
+/// The reason why a file accepts no more writes; empty while it does.
 #[derive(Debug, Default)]
 pub(crate) struct Poison(OnceLock<String>);
 
 impl Poison {
-    /// Remembers the first failure.
+    /// Stores the first failure.
     pub(crate) fn set(&self, error: &DiskError) {
         self.0.get_or_init(|| error.to_string());
     }

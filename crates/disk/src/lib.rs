@@ -10,13 +10,13 @@
 //!
 //! - A transfer is whole or an error: short transfers, `EINTR` and `EAGAIN` are continued inside.
 //! - A failed write or sync poisons its file: later ones fail at once, nothing is retried ([`DiskError::Poisoned`]).
-//! - [`RecordingDisk`] stands before another disk and writes down what passes; a [`Replay`] of that makes the folder
-//!   that a loss of power in the midst of it could leave. Programs call it by name alone: no setting switches it on.
+//! - [`RecordingDisk`] wraps another disk and records its changes. A [`Replay`] of the record makes the folder that a
+//!   loss of power at any moment could leave. A program must construct it by name: no setting switches it on.
 //! - Every transfer counts in its file's [`FileStatistics`] and in its disk's [`Throughput`].
 //!
-//! Left to others: what a page is, what is cached, and the wait type of a transfer. This crate records only the waits
-//! of system calls that are no transfers (`PREEMPTIVE_OS_…` for open, remove, grow, sync); who waits for a read or a
-//! write knows whether that is a `PAGEIOLATCH_SH` or a `WRITE_COMPLETION`.
+//! Done elsewhere: what a page is, what is cached, and the wait type of a transfer. This crate records only the waits
+//! of system calls that are not transfers (`PREEMPTIVE_OS_…` for open, remove, grow, sync). The caller that waits for a
+//! read or a write knows whether that is a `PAGEIOLATCH_SH` or a `WRITE_COMPLETION`.
 
 mod buffer;
 mod disk;

@@ -1,4 +1,4 @@
-//! The disk of the operating system: names, and files over whatever moves their bytes.
+//! The disk of the operating system: file names, and files over any backend that transfers their bytes.
 //!
 //! ```text
 //!   OsDisk<Backend> ── open ──► OpenFile<Backend> ── read_at, write_at, sync, … ──► OsFile: the caller's system calls
@@ -6,7 +6,7 @@
 //!                                  submit ──► Flight ──► Backend: a ring or threads
 //! ```
 //!
-//! Disk and files are generic over the backend: a request costs the one dynamic call of [`DiskFile`] and no second one.
+//! Disk and files are generic over the backend, so a request costs only the one dynamic call of [`DiskFile`].
 
 use crate::disk::{Disk, DiskFile, OpenOptions};
 use crate::error::{DiskError, Operation, Result};
@@ -21,12 +21,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What issues the transfers of a disk. It ends by itself when the disk and its files are gone.
+/// Issues the transfers of a disk. It ends by itself after the disk and its files are dropped.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// As [`Disk::kind`].
     fn kind(&self) -> &'static str;
 
-    /// Takes a flight over and completes it sooner or later. Does not wait for the transfer.
+    /// Takes a flight and completes it later. Does not wait for the transfer.
     fn submit(&self, flight: Box<Flight>);
 }
 
@@ -64,8 +64,8 @@ impl<B: Backend> Disk for OsDisk<B> {
         let create = || {
             fs::create_dir_all(path)?;
             if missing.is_empty() {
-                // A process that was killed may have made it, before its entry was durable. Or it is old, and the
-                // folder above cannot be read or synced.
+                // A killed process may have created the folder before its entry was durable. Or the folder is old, and
+                // the one above it cannot be read or synced.
                 let is_fixed = |kind| {
                     matches!(
                         kind,
@@ -128,7 +128,7 @@ fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(u64::from(answer.f_bavail).saturating_mul(u64::from(answer.f_frsize)))
 }
 
-/// A handle of a file. Flights share the [`OsFile`], which closes with the last of them.
+/// A file handle. Flights share the [`OsFile`], which is closed when the last of them is dropped.
 #[derive(Debug)]
 struct OpenFile<B> {
     file: Arc<OsFile>,

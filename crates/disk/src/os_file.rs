@@ -1,5 +1,5 @@
-//! An open file of the operating system and its transfers under way: sizes, locks, alignment, accounting, and what a
-//! failed write means. Who issues a transfer is the matter of the [backends](crate::os_disk::Backend).
+//! An open file of the operating system and its transfers under way: sizes, locks, alignment, accounting, and the
+//! effects of a failed write. The [backends](crate::os_disk::Backend) issue the transfers.
 
 use crate::buffer::{IoBuffer, SECTOR_SIZE};
 use crate::disk::OpenOptions;
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// When a transfer on the calling thread is over.
+/// When a transfer on the calling thread counts as complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
-    /// The bytes were taken: by memory, or by the system.
+    /// When memory or the system has the bytes.
     Taken,
-    /// They are durable, where the file system has writes that wait for it.
+    /// When they are durable, if the file system supports writes that wait for that.
     Durable,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct OsFile {
     path: PathBuf,
     direct: bool,
     poison: Poison,
-    /// The file system, or the system, has no write that waits for the device.
+    /// The file system or the operating system has no write that waits for the device.
     lacks_durable_writes: AtomicBool,
     statistics: FileStatistics,
     throughput: Arc<Throughput>,
@@ -91,7 +91,7 @@ impl OsFile {
             return self.file.set_len(bytes).map_err(|error| self.error(Operation::SetSize, error));
         }
         allocate(&self.file, before, bytes).map_err(|error| {
-            // What was allocated before the device was full goes back. If that fails too, the first error says more.
+            // Frees what was allocated before the device was full. If that fails too, the first error says more.
             let _ = self.file.set_len(before);
             self.error(Operation::SetSize, error)
         })
@@ -103,13 +103,13 @@ impl OsFile {
         self.sync_unbooked()
     }
 
-    /// As `sync`, without a wait: the caller books what it waits for.
+    /// Like `sync`, but records no wait: the caller records its own.
     fn sync_unbooked(&self) -> Result<()> {
         self.check_writable()?;
         let since = Instant::now();
         let result = self.file.sync_data();
         self.statistics.synced(since.elapsed());
-        // Never repeated: after a failure the kernel may have dropped the pages and would report success.
+        // Never repeated: after a failure the kernel may have dropped the pages and would then report success.
         result.map_err(|error| self.error(Operation::Sync, error)).inspect_err(|error| self.poison.set(error))
     }
 
@@ -133,21 +133,22 @@ impl OsFile {
         unsafe { self.transfer_one(Direction::Write, Until::Taken, piece, offset) }
     }
 
-    /// One call that writes and waits for the device. Where the file system does not know it, or the system has no such
-    /// call, a write and a sync.
+    /// Writes and waits for the device in one call. If the file system or the operating system does not support that,
+    /// writes and then syncs.
     pub(crate) fn write_durable_at(&self, buffer: &[u8], offset: u64) -> Result<()> {
         self.check_writable()?;
         let piece = libc::iovec { iov_base: buffer.as_ptr().cast_mut().cast(), iov_len: buffer.len() };
         // SAFETY: the piece is the buffer, which is borrowed for the whole call and only read by a write.
         unsafe { self.transfer_one(Direction::Write, Until::Durable, piece, offset) }?;
-        // Whether that is long known or was found out on the way: the write was one like any other.
+        // If durable writes are missing, as known before or found out by this call, the write was an ordinary one.
         if self.lacks_durable_writes.load(Ordering::Relaxed) { self.sync_unbooked() } else { Ok(()) }
     }
 
-    /// Transfers one piece of memory on the calling thread and counts it. [`Until::Durable`] is for writes alone.
+    /// Transfers one piece of memory on the calling thread and counts it. [`Until::Durable`] is allowed only for
+    /// writes.
     ///
     /// # Safety
-    /// The piece must be valid during the call, for writing if the direction is `Read`, and not written by others.
+    /// The piece must be valid during the call, for writing if the direction is `Read`, and not written by other code.
     unsafe fn transfer_one(&self, direction: Direction, until: Until, piece: libc::iovec, offset: u64) -> Result<()> {
         debug_assert!(direction == Direction::Write || until == Until::Taken, "a read has nothing to make durable");
         let aligned = piece.iov_base.addr().is_multiple_of(SECTOR_SIZE) && piece.iov_len.is_multiple_of(SECTOR_SIZE);
@@ -183,7 +184,7 @@ impl OsFile {
     /// One `preadv` or `pwritev`.
     ///
     /// # Safety
-    /// The pieces must be valid during the call, for writing if the direction is `Read`, and not written by others.
+    /// The pieces must be valid during the call, for writing if the direction is `Read`, and not written by other code.
     unsafe fn call(&self, direction: Direction, pieces: &[libc::iovec], offset: u64) -> io::Result<usize> {
         let offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         let count = i32::try_from(pieces.len().min(PIECES_MAX)).expect("at most PIECES_MAX");
@@ -197,10 +198,11 @@ impl OsFile {
         usize::try_from(moved).map_err(|_| io::Error::last_os_error())
     }
 
-    /// One `pwritev2` that returns when the bytes are durable, or notes that there is no such thing and writes nothing.
+    /// One `pwritev2` that returns when the bytes are durable. If that is not supported, records this and writes
+    /// nothing.
     ///
     /// # Safety
-    /// The piece must be valid during the call and not written by others.
+    /// The piece must be valid during the call and not written by other code.
     #[cfg(target_os = "linux")]
     unsafe fn write_durably(&self, piece: libc::iovec, offset: u64) -> io::Result<usize> {
         let offset = libc::off_t::try_from(offset).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -212,7 +214,7 @@ impl OsFile {
                 return error;
             }
             self.lacks_durable_writes.store(true, Ordering::Relaxed);
-            // As if a signal had come: the caller tries again, the other way.
+            // As if interrupted by a signal: the caller tries again, now with an ordinary write.
             io::Error::from_raw_os_error(libc::EINTR)
         })
     }
@@ -231,7 +233,7 @@ impl OsFile {
         self.poison.check(&self.path)
     }
 
-    /// Counts a transfer that is over, and poisons the file if it was a write that failed.
+    /// Counts a completed transfer, and poisons the file if it was a failed write.
     fn finish(&self, direction: Direction, length: usize, latency: Duration, queued: Duration, result: &Result<()>) {
         self.statistics.end(direction, length, latency, queued, result.is_ok());
         match result {
@@ -244,18 +246,19 @@ impl OsFile {
 
 impl Drop for OsFile {
     fn drop(&mut self) {
-        // Closing the file would do, but the kernel may keep the open file for a while after its last transfer, and the
-        // lock with it: who opens it next would find it in use. A file that was not locked is not harmed by this.
+        // Closing the file would release the lock, but the kernel may keep the open file for a while after its last
+        // transfer, and the lock with it. The next open would then find the file in use. Unlocking a file that was not
+        // locked does no harm.
         let _is_closed_next = self.file.unlock();
     }
 }
 
-/// A request on its way through a backend. Dropping it without [`Flight::complete`] would leave its consumer waiting.
+/// A request on its way through a backend. If it is dropped without [`Flight::complete`], its consumer waits for ever.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) file: Arc<OsFile>,
     pub(crate) progress: Progress,
-    /// The pieces of memory still to transfer; what the kernel is given points here.
+    /// The pieces of memory still to be transferred; the kernel's requests point here.
     pub(crate) pieces: Vec<libc::iovec>,
     buffer: IoBuffer,
     tag: u64,
@@ -268,7 +271,7 @@ pub(crate) struct Flight {
 unsafe impl Send for Flight {}
 
 impl Flight {
-    /// Accepts a request. `None` when it is complete already: empty, misaligned, or a write to a poisoned file.
+    /// Accepts a request. `None` when it is already complete: empty, misaligned, or a write to a poisoned file.
     pub(crate) fn start(file: &Arc<OsFile>, request: Request) -> Option<Box<Flight>> {
         let Request { direction, offset, buffer, tag, queue } = request;
         queue.expect_one();
@@ -296,18 +299,18 @@ impl Flight {
         None
     }
 
-    /// Computes the pieces of the rest.
+    /// Computes the pieces that are still to be transferred.
     fn prepare(&mut self) {
         self.buffer.pieces(self.progress.done, &mut self.pieces);
         self.pieces.truncate(PIECES_MAX);
     }
 
-    /// Says that the device has it now.
+    /// Records that the device has the request now.
     pub(crate) fn issue(&mut self) {
         self.issued.get_or_insert_with(Instant::now);
     }
 
-    /// Takes the result of a system call for the rest: `None` when the flight must be issued again.
+    /// Takes the result of a system call for the rest. `None` when the flight must be issued again.
     pub(crate) fn advance(&mut self, moved: io::Result<usize>) -> Option<Result<()>> {
         match self.progress.advance(&self.file.path, moved) {
             Step::Done => Some(Ok(())),
@@ -340,7 +343,7 @@ impl Flight {
         self.deliver(latency, result);
     }
 
-    /// As `complete`, for a request that was not begun: it does not poison.
+    /// Like `complete`, for a request that was not begun: does not poison the file.
     fn refuse(self, error: DiskError) {
         self.file.statistics.end(self.progress.direction, 0, Duration::ZERO, Duration::ZERO, false);
         self.deliver(Duration::ZERO, Err(error));
@@ -355,14 +358,14 @@ impl Flight {
             latency,
             result,
         };
-        // The file is let go first: who pops the last completion may expect that no handle is left.
+        // The file is released first: the consumer that pops the last completion may expect that no handle is left.
         drop(self.file);
         self.queue.push(completion);
     }
 }
 
-/// To open a pipe waits until somebody opens its other end, and nothing cancels that. What is not there is not refused
-/// here.
+/// Refuses pipes: opening one waits until its other end is opened, and this wait cannot be cancelled. A missing file is
+/// not an error here.
 fn refuse_special_file(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
 
@@ -382,7 +385,7 @@ fn open_file(path: &Path, options: OpenOptions) -> io::Result<(File, bool)> {
     if options.direct {
         match open.clone().custom_flags(libc::O_DIRECT).open(path) {
             Ok(file) => return Ok((file, true)),
-            // The file system knows no direct I/O. Some have created the file by then.
+            // The file system does not support direct I/O. Some have created the file by then.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 if options.create_new && path.exists() {
                     fs::remove_file(path)?;
@@ -433,12 +436,13 @@ fn allocate(file: &File, before: u64, bytes: u64) -> io::Result<()> {
     fill_with_zeroes(file, before, bytes)
 }
 
-/// Allocates by writing, for file systems that cannot otherwise.
+/// Allocates by writing zeroes, for file systems that have no other method.
 fn fill_with_zeroes(file: &File, before: u64, bytes: u64) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
 
     const CHUNK: u64 = 1 << 20;
-    // Writing starts at a sector, so that it is possible directly; the rest of a sector begun before reads as zeroes.
+    // Writing starts at a sector boundary, so that it is possible with direct I/O. The rest of a sector begun before
+    // reads as zeroes.
     let zeroes =
         crate::buffer::AlignedBuffer::new(CHUNK as usize).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let mut position = before.next_multiple_of(SECTOR_SIZE as u64);
@@ -458,7 +462,7 @@ mod tests {
     use hobt_sync::WaitCounters;
     use hobt_sync::waits::set_statement_counters;
 
-    /// The counts of waits, by type, that `act` books on this thread.
+    /// The counts of the waits that `act` records on this thread, by type.
     fn waits_of(act: impl FnOnce()) -> Vec<(WaitType, u64)> {
         let waits = Arc::new(WaitCounters::new());
         let booked_here = set_statement_counters(Some(waits.clone()));
@@ -490,7 +494,7 @@ mod tests {
         assert!(read[..4096].iter().all(|&byte| byte == 0) && read[4096..] == buffer[..]);
     }
 
-    /// As the kernel does where it has not done with a transfer yet when the file is closed.
+    /// As in the kernel while a transfer is not finished when the file is closed.
     #[test]
     fn a_lock_goes_with_the_file_although_somebody_still_has_it_open() {
         let path = std::env::temp_dir().join(format!("hobt-lock-{}", std::process::id()));
@@ -507,7 +511,7 @@ mod tests {
         fs::remove_file(&path).expect("removed");
     }
 
-    /// What a process's core dump would hold is a file that can be written, but not durably, and not synced either.
+    /// `/proc/self/coredump_filter` is a file that can be written, but not durably, and cannot be synced either.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_file_without_durable_writes_is_found_out_by_the_first_and_then_synced() {

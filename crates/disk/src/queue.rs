@@ -1,7 +1,7 @@
-//! Requests and the queue on which they come back.
+//! Requests and the queue on which their completions arrive.
 //!
 //! A queue belongs to one consumer, which may be a task (wakes a waker) or a thread (blocks). A request holds the queue
-//! and its buffer: a consumer that goes away early leaves both to the backend, which drops them when the device is
+//! and its buffer. If the consumer goes away early, both stay with the backend, which drops them when the device is
 //! done.
 
 use crate::buffer::IoBuffer;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Which way a transfer goes.
+/// The direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the file into memory.
@@ -30,22 +30,22 @@ impl Direction {
     }
 }
 
-/// A transfer to be done.
+/// A transfer to be executed.
 #[derive(Debug)]
 pub struct Request {
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// First byte in the file; a multiple of the sector size for direct files.
     pub offset: u64,
-    /// The memory; its length is the transfer's.
+    /// The memory; its length is the transfer's length.
     pub buffer: IoBuffer,
-    /// Anything; comes back with the completion.
+    /// Any number; it is returned with the completion.
     pub tag: u64,
-    /// Where the completion goes.
+    /// The queue that gets the completion.
     pub queue: Arc<CompletionQueue>,
 }
 
-/// A transfer that was done or has failed.
+/// A transfer that has succeeded or failed.
 #[derive(Debug)]
 pub struct Completion {
     /// As in the request.
@@ -62,7 +62,7 @@ pub struct Completion {
     pub result: Result<(), DiskError>,
 }
 
-/// Takes completions on their way to their consumer.
+/// Receives completions instead of a consumer.
 struct Relay(Box<dyn Fn(Completion) + Send + Sync>);
 
 impl std::fmt::Debug for Relay {
@@ -78,7 +78,7 @@ struct State {
     waker: Option<Waker>,
 }
 
-/// Completions for one consumer, in the order in which they came.
+/// Completions for one consumer, in the order of their arrival.
 #[derive(Debug, Default)]
 pub struct CompletionQueue {
     state: Mutex<State>,
@@ -92,19 +92,19 @@ impl CompletionQueue {
         Arc::new(CompletionQueue::default())
     }
 
-    /// A queue without a consumer: each completion is handed to `relay` on the thread that delivers it. For a disk
-    /// that stands before another and looks at what comes back.
+    /// A queue without a consumer: each completion is handed to `relay` on the thread that delivers it. For a disk that
+    /// wraps another one and inspects its completions.
     pub(crate) fn relaying(relay: impl Fn(Completion) + Send + Sync + 'static) -> Arc<CompletionQueue> {
         Arc::new(CompletionQueue { relay: Some(Relay(Box::new(relay))), ..CompletionQueue::default() })
     }
 
-    /// The next completion if one is there. Does not block.
+    /// The next completion, if there is one. Does not block.
     pub fn try_pop(&self) -> Option<Completion> {
         self.state.lock().ready.pop_front()
     }
 
-    /// The next completion; `Ready(None)` when nothing is in flight either. While pending, the waker of the last call
-    /// is woken by the next completion. Does not block.
+    /// The next completion; `Ready(None)` when there is none and nothing is in flight. While pending, the waker of the
+    /// last call is woken by the next completion. Does not block.
     pub fn poll_pop(&self, context: &mut Context<'_>) -> Poll<Option<Completion>> {
         let mut state = self.state.lock();
         if let Some(completion) = state.ready.pop_front() {
@@ -120,8 +120,8 @@ impl CompletionQueue {
         Poll::Pending
     }
 
-    /// The next completion; blocks until there is one. `None` when nothing is in flight either. Records no wait: the
-    /// caller knows what it waits for.
+    /// The next completion; blocks until there is one. `None` when there is none and nothing is in flight. Records no
+    /// wait: the caller knows what it waits for.
     pub fn wait_pop(&self) -> Option<Completion> {
         let mut state = self.state.lock();
         loop {
@@ -140,12 +140,12 @@ impl CompletionQueue {
         self.state.lock().in_flight
     }
 
-    /// Blocks until nothing is in flight and drops all completions. Afterwards pinned memory is free to use.
+    /// Blocks until nothing is in flight, and drops all completions. Afterwards pinned memory is free to use.
     pub fn drain(&self) {
         while self.wait_pop().is_some() {}
     }
 
-    /// Says that a completion will come.
+    /// Announces that a completion will arrive.
     pub(crate) fn expect_one(&self) {
         self.state.lock().in_flight += 1;
     }

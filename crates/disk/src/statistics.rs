@@ -1,6 +1,6 @@
-//! What was transferred to and from one file: counts, bytes, stalls, and histograms of sizes and latencies.
+//! Statistics of one file's transfers: counts, bytes, stalls, and histograms of sizes and latencies.
 //!
-//! Counters are atomics of the file's; an I/O of 8 KiB and more costs thousands of times what they do.
+//! The counters are atomics of each file. An I/O of 8 KiB or more costs thousands of times as much as adding to them.
 
 use crate::queue::Direction;
 use hobt_sync::nanoseconds;
@@ -89,8 +89,8 @@ impl FileStatistics {
         }
     }
 
-    /// What was counted since the file was opened. Counters are read one by one, so amid I/O they may differ by what
-    /// happens meanwhile.
+    /// The counts since the file was opened. Counters are read one by one, so during I/O they may not match each other
+    /// exactly.
     pub fn snapshot(&self) -> FileSnapshot {
         FileSnapshot {
             reads: self.reads.snapshot(),
@@ -133,7 +133,7 @@ impl FileStatistics {
     }
 }
 
-/// The counters of one file at one moment.
+/// A copy of the counters of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSnapshot {
     /// What was read.
@@ -144,19 +144,19 @@ pub struct FileSnapshot {
     pub syncs: u64,
     /// Total time of syncs.
     pub sync_ns: u64,
-    /// Transfers that are not complete.
+    /// Transfers that are not complete yet.
     pub in_flight: u64,
 }
 
 impl Default for FileSnapshot {
-    /// Nothing was transferred.
+    /// The counters of a file without transfers.
     fn default() -> FileSnapshot {
         FileStatistics::new().snapshot()
     }
 }
 
 impl FileSnapshot {
-    /// Adds what was transferred to and from another file.
+    /// Adds the counters of another file.
     pub fn add(&mut self, other: &FileSnapshot) {
         self.reads.add(&other.reads);
         self.writes.add(&other.writes);
@@ -179,7 +179,7 @@ pub struct TransferSnapshot {
     pub stall_ns: u64,
     /// Longest time from submission to completion.
     pub stall_max_ns: u64,
-    /// The part of `stall_ns` that passed before the transfer was given to the device.
+    /// The part of `stall_ns` before the transfer was given to the device.
     pub queued_ns: u64,
     /// Transfers by size, the smallest first, classes without transfers left out; they add up to the totals.
     pub sizes: Vec<SizeCount>,
@@ -217,7 +217,7 @@ pub struct SizeCount {
     pub bytes_min: u64,
     /// Number of transfers.
     pub count: u64,
-    /// Bytes of these transfers: `bytes == count * bytes_min` says that all had that size.
+    /// Bytes of these transfers. If `bytes == count * bytes_min`, all of them had that size.
     pub bytes: u64,
 }
 

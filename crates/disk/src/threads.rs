@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// As many transfers are with the device at once.
+/// The most transfers that are with the device at once.
 const THREADS_MAX: usize = 32;
 
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ struct Shared {
     work: Condvar,
 }
 
-/// The backend. The disk and its files own it together: when the last one goes, the threads finish what is waiting and
-/// end.
+/// The backend, owned together by the disk and its files. When the last of them is dropped, the threads finish the
+/// waiting requests and end.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ impl Backend for Threads {
 }
 
 impl Threads {
-    /// The system gives no thread. Those that are there will get to the request; without any, it fails.
+    /// Called when the system gives no thread. Existing threads will serve the request; if there are none, it fails.
     #[cold]
     fn without_thread(&self, error: std::io::Error) {
         let mut state = self.shared.state.lock();

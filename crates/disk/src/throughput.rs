@@ -20,7 +20,7 @@ struct Period {
     written: AtomicU64,
 }
 
-/// What a disk transferred over the last ten minutes.
+/// The bytes that a disk transferred over the last ten minutes.
 #[derive(Debug)]
 pub struct Throughput {
     since: Instant,
@@ -32,7 +32,7 @@ pub struct Throughput {
 /// Bytes of one period of 100 ms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThroughputSample {
-    /// Begin of the period, from the disk's start.
+    /// Start of the period, since the disk's start.
     pub start: Duration,
     /// Bytes read.
     pub bytes_read: u64,
@@ -63,7 +63,7 @@ impl Throughput {
         let period = &self.periods[usize::try_from(number % PERIODS as u64).expect("below PERIODS")];
         if period.number.load(Acquire) != number {
             let _turn = self.turn.lock();
-            // Only a thread that slept for ten minutes between taking the number and here could find a later one.
+            // A later number is possible only if this thread slept for ten minutes after it had taken its own.
             if period.number.load(Relaxed) < number {
                 period.read.store(0, Relaxed);
                 period.written.store(0, Relaxed);
@@ -77,7 +77,7 @@ impl Throughput {
         .fetch_add(bytes, Relaxed);
     }
 
-    /// The periods with transfers among the last ten minutes, oldest first; those without are left out.
+    /// The periods with transfers among the last ten minutes, oldest first. Periods without transfers are left out.
     pub fn samples(&self) -> Vec<ThroughputSample> {
         let oldest = self.number().saturating_sub(PERIODS as u64);
         let mut samples: Vec<ThroughputSample> = self

@@ -1,4 +1,4 @@
-//! When a transfer goes on, is done, or has failed: one rule for all backends.
+//! When a transfer continues, is done, or has failed: one rule for all backends.
 
 use crate::buffer::SECTOR_SIZE;
 use crate::error::DiskError;
@@ -6,13 +6,13 @@ use crate::queue::Direction;
 use std::io;
 use std::path::Path;
 
-/// What one system call of a transfer led to.
+/// The outcome of one system call of a transfer.
 pub(crate) enum Step {
     /// Every byte was transferred.
     Done,
-    /// Issue the rest.
+    /// The rest must be issued.
     Continue,
-    /// Give up.
+    /// The transfer has failed.
     Failed(DiskError),
 }
 
@@ -31,7 +31,7 @@ impl Progress {
         Progress { direction, offset, length, done: 0, direct }
     }
 
-    /// Where the rest begins in the file.
+    /// The position in the file where the rest begins.
     pub(crate) fn position(&self) -> u64 {
         self.offset + self.done as u64
     }
@@ -44,7 +44,7 @@ impl Progress {
                 if self.done >= self.length {
                     return Step::Done;
                 }
-                // A direct read that stops within a sector has met the end of the file; its rest cannot be issued.
+                // A direct read that stops within a sector has met the end of the file. Its rest cannot be issued.
                 if bytes == 0 || (self.direct && !self.done.is_multiple_of(SECTOR_SIZE)) {
                     return Step::Failed(self.stopped(path));
                 }
@@ -71,13 +71,13 @@ impl Progress {
     }
 }
 
-/// Whether the call did nothing and may be repeated. `ECANCELED` is what the kernel's ring says when the thread that
+/// Whether the call did nothing and may be repeated. The kernel's ring reports `ECANCELED` when the thread that
 /// submitted a request has ended before the request was begun.
 fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::ECANCELED))
 }
 
-/// Whether offset, length and memory suit a direct transfer; an error that names the rule when not.
+/// Checks that offset, length and memory suit a direct transfer. Returns an error that names the rule if they do not.
 pub(crate) fn check_alignment(direction: Direction, path: &Path, offset: u64, aligned: bool) -> Option<DiskError> {
     if aligned && offset.is_multiple_of(SECTOR_SIZE as u64) {
         return None;

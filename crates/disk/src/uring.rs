@@ -6,12 +6,12 @@
 //!                      └──► overflow list ◄─────────── submits as entries come free ──────────────┘
 //! ```
 //!
-//! Invariant: at most `ENTRIES` flights are with the kernel. So neither ring ever overflows.
+//! Invariant: the kernel has at most `ENTRIES` flights, so neither ring ever overflows.
 //!
-//! Invariant: a flight that the kernel has is owned by its user data (a leaked `Box`), and becomes a `Box` again
-//! exactly once, when the completion thread takes its entry.
+//! Invariant: a flight that the kernel has is owned by its user data (a leaked `Box`). It becomes a `Box` again exactly
+//! once, when the completion thread takes its entry.
 //!
-//! Invariant: only the completion thread touches the completion ring; the submission ring is touched under the mutex.
+//! Invariant: only the completion thread accesses the completion ring. The submission ring is accessed under the mutex.
 //!
 //! No callback (waker, drop of a file or a queue) runs with the mutex held.
 
@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Flights that the kernel has at once.
+/// The most flights that the kernel has at once.
 const ENTRIES: u32 = 256;
 
 /// User data of the entry that tells the completion thread to end; no `Box` lies at address 0.
@@ -39,7 +39,7 @@ struct Submission {
     overflow: VecDeque<Box<Flight>>,
     /// Entries that the kernel has.
     in_kernel: u32,
-    /// No handle is left: the completion thread ends when nothing is under way.
+    /// No handle is left. The completion thread ends when nothing is in flight.
     closing: bool,
 }
 
@@ -56,7 +56,8 @@ impl Shared {
             let Some(mut flight) = submission.overflow.pop_front() else { break };
             flight.issue();
             let entry = entry_of(&flight).user_data(Box::into_raw(flight).expose_provenance() as u64);
-            // SAFETY: what the entry points to is the flight's, which stays where it is until its completion is taken.
+            // SAFETY: what the entry points to is owned by the flight, which stays where it is until its completion is
+            // taken.
             unsafe { self.push(&entry) };
             submission.in_kernel += 1;
             pushed += 1;
@@ -76,7 +77,7 @@ impl Shared {
         result.expect("fewer entries are under way than the ring has");
     }
 
-    /// Gives everything on the submission ring to the kernel. The submission mutex must be held.
+    /// Submits all entries on the submission ring to the kernel. The submission mutex must be held.
     fn enter(&self) {
         loop {
             match self.ring.submit() {
@@ -85,7 +86,7 @@ impl Shared {
                 Ok(_) => {}
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // The kernel has no memory for requests at the moment; those under way free theirs.
+                    // The kernel has no memory for requests at the moment. Requests in flight will free some.
                     Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM) => std::thread::sleep(Duration::from_micros(100)),
                     _ => panic!("the kernel refuses entries of this process's own ring: {error}"),
                 },
@@ -93,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// The completion thread.
+    /// Runs the completion thread.
     fn work(&self) {
         let mut taken = Vec::with_capacity(ENTRIES as usize);
         let mut again = Vec::new();
@@ -151,7 +152,7 @@ impl Shared {
     }
 }
 
-/// The kernel's form of the rest of a flight.
+/// The kernel's request for the rest of a flight.
 fn entry_of(flight: &Flight) -> squeue::Entry {
     let fd = types::Fd(flight.file.raw_fd());
     let offset = flight.progress.position();
@@ -170,15 +171,15 @@ fn entry_of(flight: &Flight) -> squeue::Entry {
     }
 }
 
-/// The backend. The disk and its files own it together: when the last one goes, the completion thread finishes what is
-/// under way and ends. It is not waited for, since the last owner may go on that thread.
+/// The backend, owned together by the disk and its files. When the last of them is dropped, the completion thread
+/// finishes the flights in progress and ends. The drop does not wait for it, because it may happen on that thread.
 pub(crate) struct Uring {
     shared: Arc<Shared>,
 }
 
 impl Uring {
     /// # Errors
-    /// `Io` where the kernel has no io_uring or forbids it (containers), or gives no thread.
+    /// `Io` if the kernel has no io_uring or forbids it (containers), or no thread can be started.
     pub(crate) fn start() -> Result<Uring> {
         let refused = |error| DiskError::new(Operation::Start, Path::new("io_uring"), None, error);
         let ring = IoUring::new(ENTRIES).map_err(refused)?;
@@ -202,7 +203,7 @@ impl Backend for Uring {
         "io_uring"
     }
 
-    /// Takes the flight over, to the kernel if there is room.
+    /// Takes the flight, and gives it to the kernel if there is room.
     fn submit(&self, flight: Box<Flight>) {
         let mut submission = self.shared.submission.lock();
         submission.overflow.push_back(flight);
@@ -214,7 +215,7 @@ impl Drop for Uring {
     fn drop(&mut self) {
         let mut submission = self.shared.submission.lock();
         submission.closing = true;
-        // With a full kernel a completion is about to wake the thread anyway.
+        // If the kernel has no room, a completion is about to wake the thread anyway.
         if submission.in_kernel < ENTRIES {
             let entry = opcode::Nop::new().build().user_data(CLOSE);
             // SAFETY: the entry points to nothing.

@@ -1,8 +1,8 @@
 //! Data files below the page level: their two header pages, their locks, the clean flag.
 //!
-//! The header stands in pages 0 and 1; every write goes to both. A copy that does not pass its checks is made again
-//! from the other when the database is next changed: a crash between the two writes, or a bad sector, costs nothing.
-//! What a crash cannot explain (another database's file, another version's, one cut short) is refused.
+//! Pages 0 and 1 hold the header and its copy. Every write goes to both. A copy that fails its checks is rewritten from
+//! the other one when the database is next changed, so a crash between the two writes, or a bad sector, loses nothing.
+//! What a crash cannot explain (a file of another database, a file of another version, a truncated file) is refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use hobt_sync::{Wait, WaitType};
 
 use crate::log_file::log_id;
 
-/// A file that is to be made.
+/// A file to be created.
 #[derive(Clone, Debug)]
 pub(crate) struct FilePlan {
     pub(crate) file: FileId,
@@ -44,9 +44,9 @@ pub(crate) struct DataFile {
 /// Why a file cannot be used.
 #[derive(Debug)]
 pub(crate) enum FileProblem {
-    /// It is not there, locked, or the device fails: it may be accessible later.
+    /// The file does not exist, is locked, or the device fails: it may be accessible later.
     Inaccessible(DiskError),
-    /// Its content is not what the database needs.
+    /// Its content is not valid for this database.
     Invalid(String),
 }
 
@@ -59,14 +59,14 @@ impl std::fmt::Display for FileProblem {
     }
 }
 
-/// How long a file that is to be opened may be found locked.
+/// How long to wait for the lock of a file that is to be opened.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is tried meanwhile.
+/// How often the lock is tried meanwhile.
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
-/// Locks a file. The kernel may let go of the files of a process that was killed in the middle of transfers only a
-/// moment after the process is gone: a lock that is held is looked at again for a while. The system's own way to wait
-/// for such a lock has no end, so this is a poll, and only where the first look finds the file locked.
+/// Locks a file, waiting up to [`LOCK_PATIENCE`]. After a process is killed in the middle of transfers, the kernel may
+/// release its files only a moment after the process is gone, so a lock that is held is tried again for a while. The
+/// system's own blocking lock call has no timeout: this polls, but only if the first attempt finds the file locked.
 pub(crate) fn lock_patiently(file: &dyn DiskFile) -> Result<(), DiskError> {
     let mut waits = None;
     let since = Instant::now();
@@ -114,8 +114,9 @@ fn decode_header(page: &PageBytes, number: u32) -> Result<FileHeader, PageDamage
     Ok(header)
 }
 
-/// Whether a file is not one of the database `guid`: its header, or its label if it is a log's, says so, or somebody
-/// has it open. Of one that is damaged nobody knows.
+/// Whether a file does not belong to the database `guid`: its header says so, or the label of a log file, or another
+/// process holds its lock. `false` if the file is damaged, because its owner is then unknown, or if it cannot be
+/// opened.
 pub(crate) fn is_of_another(disk: &dyn Disk, path: &Path, guid: &[u8; 16]) -> bool {
     let options = OpenOptions { create_new: false, read_only: false, direct: true };
     let Ok(file) = disk.open(path, options) else { return false };
@@ -128,13 +129,13 @@ pub(crate) fn is_of_another(disk: &dyn Disk, path: &Path, guid: &[u8; 16]) -> bo
     }
 }
 
-/// Reads the header from the first copy that passes its checks.
+/// Reads the header from the first copy of the header that passes its checks.
 fn read_header(disk: &dyn DiskFile) -> Result<FileHeader, FileProblem> {
     let mut problems = Vec::new();
     for number in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
         match read_page(disk, number).map(|page| decode_header(&page, number)) {
             Ok(Ok(header)) => return Ok(header),
-            // Another version's file is whole: its other copy says the same.
+            // Another version's file is intact, and its other copy has the same version.
             Ok(Err(damage @ PageDamage::Format { .. })) => return Err(invalid(disk.path(), "version", damage)),
             Ok(Err(damage)) => problems.push(damage.to_string()),
             Err(error) => problems.push(error.to_string()),
@@ -143,7 +144,7 @@ fn read_header(disk: &dyn DiskFile) -> Result<FileHeader, FileProblem> {
     Err(invalid(disk.path(), "checksum", problems.join("; of its copy: ")))
 }
 
-/// In the words of error 5172.
+/// Error 5172.
 fn invalid(path: &Path, property: &str, why: impl std::fmt::Display) -> FileProblem {
     FileProblem::Invalid(format!(
         "the header for file '{}' is not a valid database file header. The {property} property is incorrect: {why}",
@@ -151,7 +152,7 @@ fn invalid(path: &Path, property: &str, why: impl std::fmt::Display) -> FileProb
     ))
 }
 
-/// An allocation map of which the reserved pages alone are taken.
+/// An allocation map page in which only the reserved pages are allocated.
 fn empty_map(header: &FileHeader, id: PageId) -> Box<PageBytes> {
     let mut page = Box::new([0; PAGE_SIZE]);
     let header = PageHeader::new(PageType::AllocationMap, id, header.database_tag(), HobtId(0));
@@ -167,7 +168,7 @@ fn empty_map(header: &FileHeader, id: PageId) -> Box<PageBytes> {
 }
 
 impl DataFile {
-    /// Makes, locks and sizes a file, and writes its header, not clean. Removes it again when that fails.
+    /// Creates, locks and sizes a file and writes its header, not clean. Removes the file again if that fails.
     pub(crate) fn create(disk: &dyn Disk, plan: &FilePlan, guid: [u8; 16]) -> Result<DataFile, DiskError> {
         let options = OpenOptions { create_new: true, read_only: false, direct: true };
         let file = disk.open(&plan.path, options)?;
@@ -193,15 +194,15 @@ impl DataFile {
             .and_then(|()| made.write_header());
         if let Err(error) = ready {
             drop(made);
-            // The first error is the one to report; a file that stays behind is refused as existing later.
+            // The first error is the one to report; a file left behind is later refused as existing.
             let _ = disk.remove(&plan.path);
             return Err(error);
         }
         Ok(made)
     }
 
-    /// Makes a new file whole: allocation maps in which all is free, and a header of the database's `generation`. What
-    /// comes of the statement that adds it, the database can be opened with it from now on.
+    /// Completes a new file: writes allocation maps with all pages free, and a header with the database's `generation`.
+    /// From now on the database can be opened with the file, even if the statement that adds it fails.
     pub(crate) fn complete(&mut self, generation: u64) -> Result<(), DiskError> {
         for interval in (0..self.header.size_pages).step_by(INTERVAL_PAGES as usize) {
             let number = interval + MAP_PAGE_IN_INTERVAL;
@@ -225,7 +226,7 @@ impl DataFile {
         Ok(opened)
     }
 
-    /// Opens, locks and checks a file, whichever database it is of.
+    /// Opens, locks and checks a file, of any database.
     pub(crate) fn open_any(disk: &dyn Disk, path: &Path) -> Result<DataFile, FileProblem> {
         let options = OpenOptions { create_new: false, read_only: false, direct: true };
         let file = disk.open(path, options).map_err(FileProblem::Inaccessible)?;
@@ -250,15 +251,15 @@ impl DataFile {
         Ok(DataFile { path: path.to_path_buf(), disk: file, header })
     }
 
-    /// What the header of a file says that may be no data file.
+    /// The header of a file that may not be a data file; `None` if it cannot be read.
     pub(crate) fn header_of(file: &dyn DiskFile) -> Option<FileHeader> {
         DataFile::whole_header_of(file).ok().flatten()
     }
 
-    /// Reads the header of a file that may have none; `None` if neither copy was ever written whole.
+    /// Reads the header of a file that may have none; `None` if neither copy was ever written completely.
     ///
     /// # Errors
-    /// The device fails, so that it is not known whether there is a header; or another version has written the file.
+    /// The device fails, so it is unknown whether there is a header. The file was written by another version.
     pub(crate) fn whole_header_of(file: &dyn DiskFile) -> Result<Option<FileHeader>, FileProblem> {
         if file.size().map_err(FileProblem::Inaccessible)? < 2 * PAGE_SIZE as u64 {
             return Ok(None);
@@ -267,7 +268,7 @@ impl DataFile {
         for number in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
             match read_page(file, number).map(|page| decode_header(&page, number)) {
                 Ok(Ok(header)) => return Ok(Some(header)),
-                // One that was never written has zeros there.
+                // A header that was never written has version 0.
                 Ok(Err(damage @ PageDamage::Format { found: 1.. })) => {
                     return Err(invalid(file.path(), "version", damage));
                 }
@@ -278,7 +279,7 @@ impl DataFile {
         unread.map_or(Ok(None), |error| Err(FileProblem::Inaccessible(error)))
     }
 
-    /// Whether a file's allocation maps are those of one that was just made.
+    /// Whether a file's allocation maps are those of a newly created file.
     pub(crate) fn is_all_free(file: &dyn DiskFile, header: &FileHeader) -> bool {
         (0..header.size_pages).step_by(INTERVAL_PAGES as usize).all(|interval| {
             let number = interval + MAP_PAGE_IN_INTERVAL;
@@ -287,7 +288,7 @@ impl DataFile {
         })
     }
 
-    /// Writes both copies of the header and syncs the file. Each copy is durable before the other is touched.
+    /// Writes both copies of the header and syncs the file. Each copy is durable before the other is written.
     pub(crate) fn write_header(&self) -> Result<(), DiskError> {
         for number in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
             write_page(&*self.disk, number, &self.header.to_page(number))?;
@@ -301,9 +302,9 @@ impl DataFile {
         Ok(decode_header(&*read_page(&*self.disk, number)?, number))
     }
 
-    /// Writes the header's copies anew if one of them is as a write that was cut off leaves it: torn, or what a mark
-    /// changes is older. Other damage is left for `DBCC CHECKDB` to tell of. Gives the copy that no write can have left
-    /// so but one that was cut off, and what is wrong with it.
+    /// Rewrites both copies of the header if one of them is as an interrupted write leaves it: torn, or older in the
+    /// fields that change while the database is in use. Other damage is left for `DBCC CHECKDB` to report. Returns the
+    /// torn copy, if there is one, and its damage.
     pub(crate) fn mend_header_copies(&self) -> Result<Option<(PageId, PageDamage)>, DiskError> {
         for number in [FILE_HEADER_PAGE, FILE_HEADER_COPY_PAGE] {
             let is_cut_off = match self.read_header_copy(number)? {
@@ -326,8 +327,8 @@ impl DataFile {
         Ok(None)
     }
 
-    /// Writes the copies of the boot page anew if one of them is as a write that was cut off leaves it; the file is the
-    /// database's first. Gives what [`DataFile::mend_header_copies`] does.
+    /// Rewrites both copies of the boot page if one of them is as an interrupted write leaves it. The file must be the
+    /// database's first. Returns the same as [`DataFile::mend_header_copies`].
     pub(crate) fn mend_boot_copies(&self, boot: &BootPage) -> Result<Option<(PageId, PageDamage)>, DiskError> {
         for number in [BOOT_PAGE, BOOT_COPY_PAGE] {
             let is_cut_off = match self.read_boot_copy(number)? {
@@ -347,23 +348,23 @@ impl DataFile {
         Ok(None)
     }
 
-    /// Reads one copy of the boot page; the file is the database's first.
+    /// Reads one copy of the boot page. The file must be the database's first.
     pub(crate) fn read_boot_copy(&self, number: u32) -> Result<Result<BootPage, PageDamage>, DiskError> {
         let page = read_page(&*self.disk, number)?;
         let checked = verify(&page, PageId::new(FileId(1), number), self.header.database_tag());
         Ok(checked.and_then(|()| BootPage::read(&page)))
     }
 
-    /// Reads the boot page; the file is the database's first.
+    /// Reads the boot page. The file must be the database's first.
     pub(crate) fn read_boot(&self) -> Result<Result<BootPage, PageDamage>, DiskError> {
         match self.read_boot_copy(BOOT_PAGE)? {
             Ok(boot) => Ok(Ok(boot)),
-            // A write of it that a crash tore; the copy is what stood there before, or the same.
+            // A crash tore a write of this copy. The other copy has the previous contents, or the same.
             Err(damage) => Ok(self.read_boot_copy(BOOT_COPY_PAGE)?.map_err(|_| damage)),
         }
     }
 
-    /// Writes both copies of the boot page. Each is durable before the other is touched.
+    /// Writes both copies of the boot page. Each is durable before the other is written.
     pub(crate) fn write_boot(&self, boot: &BootPage) -> Result<(), DiskError> {
         for number in [BOOT_PAGE, BOOT_COPY_PAGE] {
             write_page(&*self.disk, number, &boot.to_page(number))?;
@@ -372,7 +373,7 @@ impl DataFile {
         Ok(())
     }
 
-    /// The file as the catalog's snapshot shows it.
+    /// The file as a row of the catalog snapshot.
     pub(crate) fn database_file(&self) -> DatabaseFile {
         let header = &self.header;
         DatabaseFile {
@@ -389,7 +390,7 @@ impl DataFile {
         }
     }
 
-    /// The file as the access methods take it in.
+    /// The file as the access methods expect it.
     pub(crate) fn description(&self) -> hobt_access::DataFileDescription {
         let header = &self.header;
         hobt_access::DataFileDescription {

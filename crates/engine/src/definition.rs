@@ -1,4 +1,4 @@
-//! What DDL asks for, as the interpreter hands it over: names as the user wrote them, types and values resolved.
+//! Arguments of DDL, as the interpreter passes them: names as the user wrote them, types and values resolved.
 
 use std::path::PathBuf;
 
@@ -35,22 +35,22 @@ pub enum KeyKind {
 /// `CREATE INDEX`, or a key of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexDefinition {
-    /// Its name; made up for a constraint if absent.
+    /// Its name; generated for a constraint if absent.
     pub name: Option<String>,
-    /// `CLUSTERED` or `NONCLUSTERED`, if it was said: otherwise a primary key is clustered where the table has no
-    /// clustered index, and everything else nonclustered.
+    /// `CLUSTERED` or `NONCLUSTERED` as written. By default a primary key is clustered if the table has no clustered
+    /// index; everything else is nonclustered.
     pub is_clustered: Option<bool>,
     /// The key's columns, and whether each is `DESC`.
     pub columns: Vec<(String, bool)>,
     /// `INCLUDE`.
     pub included: Vec<String>,
-    /// Where it lies; with the table's rows if nothing was said.
+    /// Where it is stored; by default with the table's rows.
     pub data_space: DataSpaceDefinition,
-    /// The constraint that it keeps.
+    /// The constraint that it enforces.
     pub constraint: Option<KeyKind>,
-    /// What can be set of it.
+    /// Its options.
     pub options: IndexOptions,
-    /// `DROP_EXISTING`: it takes the place of the one of its name.
+    /// `DROP_EXISTING`: it replaces the index of this name.
     pub drops_existing: bool,
 }
 
@@ -71,7 +71,7 @@ pub struct ColumnDefinition {
     pub identity: Option<IdentityColumn>,
     /// `ROWGUIDCOL`.
     pub is_rowguid: bool,
-    /// What computes it, if it is computed.
+    /// The expression of a computed column.
     pub computed: Option<ComputedDefinition>,
 }
 
@@ -103,7 +103,7 @@ impl ColumnDefinition {
 /// A DEFAULT constraint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DefaultDefinition {
-    /// Its name; made up if absent.
+    /// Its name; generated if absent.
     pub name: Option<String>,
     /// The expression's text.
     pub definition: String,
@@ -112,7 +112,7 @@ pub struct DefaultDefinition {
 /// `ON` of `CREATE TABLE`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum DataSpaceDefinition {
-    /// Nothing was said: the default filegroup.
+    /// No `ON` clause: the default filegroup.
     #[default]
     Default,
     /// A filegroup by name; `default` is the default one.
@@ -137,11 +137,11 @@ pub struct ModuleDefinition {
     pub kind: ModuleKind,
     /// The text of the statement.
     pub definition: String,
-    /// What happens to one that is there already.
+    /// What to do with an existing object of this name.
     pub replace: Replace,
 }
 
-/// What happens to an object of the same name.
+/// What `CREATE` does with an existing object of the same name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Replace {
     /// `CREATE`: there must be none.
@@ -205,8 +205,7 @@ pub struct FilegroupDefinition {
     pub files: Vec<FileDefinition>,
 }
 
-/// A data file. What is absent gets a default: a name from the database's, a path from the name, 8 MiB, growth by
-/// 64 MiB, no limit.
+/// A data file. Defaults: a name from the database's, a path from the name, 8 MiB, growth by 64 MiB, no limit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FileDefinition {
     /// The logical name.

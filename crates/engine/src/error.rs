@@ -1,4 +1,4 @@
-//! What can go wrong with an instance or a database, and the numbers that users know it by.
+//! Errors of instances and databases, and their SQL error numbers.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,32 +10,32 @@ use hobt_disk::{DiskError, Operation};
 
 use crate::database::DatabaseState;
 
-/// An error of the engine, by what the caller does next.
+/// An error of the engine, grouped by what the caller does next.
 #[derive(Debug)]
 pub enum EngineError {
-    /// What was asked for cannot be done as it stands; nothing was changed. For the user to mend.
+    /// The request cannot be done; nothing was changed. The user corrects the statement.
     Statement(SqlError),
-    /// Pages or memory failed a statement: roll it back.
+    /// A statement failed on storage or memory: roll it back.
     Storage {
-        /// The database's name; empty where it is not known.
+        /// The database's name; empty if unknown.
         database: String,
-        /// The name of the filegroup that is full, where that is the error.
+        /// The name of the filegroup that is full, for that error.
         filegroup: Option<String>,
         /// What failed.
         error: AccessError,
     },
-    /// A database is there but cannot be used: use another, or mend its files while the instance is down.
+    /// A database exists but cannot be used: use another, or repair its files while the instance is down.
     Unavailable {
         /// Its name.
         database: String,
-        /// In which state it is.
+        /// Its state.
         state: DatabaseState,
         /// Why.
         reason: String,
     },
-    /// The instance cannot be opened: nothing works until that is mended.
+    /// The instance cannot be opened. Nothing works until the cause is repaired.
     Instance {
-        /// The instance's folder, or the file that is in the way.
+        /// The instance's folder, or the file that prevents it.
         path: PathBuf,
         /// Why, and what to do.
         reason: String,
@@ -176,7 +176,7 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
     }
 }
 
-/// A device's error as a client sees it: 823, or 1105 where there is no room.
+/// A device's error as a client sees it: 823, or 1105 if there is no room.
 pub fn disk_error(error: &DiskError) -> SqlError {
     let text = format!("The operating system returned an error to a file operation: {error}.");
     match error {
@@ -186,7 +186,7 @@ pub fn disk_error(error: &DiskError) -> SqlError {
     }
 }
 
-/// Why a file that a user wants cannot be made: 5170 it exists, 5149 it cannot have the size, 5123 all else.
+/// The error for a file of a user that cannot be created: 5170 it exists, 5149 it cannot have the size, 5123 all else.
 pub(crate) fn cannot_create(path: &Path, error: &DiskError) -> EngineError {
     let path = path.display();
     if let DiskError::AlreadyExists { .. } = error {
@@ -233,7 +233,7 @@ impl From<SqlError> for EngineError {
     }
 }
 
-/// For callers of the access methods that have no database at hand.
+/// For callers of the access methods that do not know the database.
 impl From<AccessError> for EngineError {
     fn from(error: AccessError) -> EngineError {
         EngineError::Storage { database: String::new(), filegroup: None, error }
@@ -252,7 +252,7 @@ impl From<EngineError> for SqlError {
     }
 }
 
-/// A catalog's error as one of `database`: a row that cannot be makes the database SUSPECT.
+/// Converts a catalog error of `database`. An impossible row in the catalog makes the database SUSPECT.
 pub(crate) fn of_catalog(database: &str, error: CatalogError) -> EngineError {
     match error {
         CatalogError::Access(error) => EngineError::Storage { database: database.to_owned(), filegroup: None, error },

@@ -1,21 +1,21 @@
-//! What a database says of the isolation of its transactions: the options that `ALTER DATABASE … SET` changes.
+//! A database's isolation options, which `ALTER DATABASE … SET` changes.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
 const ALLOWS_SNAPSHOT: i32 = 1;
 const READ_COMMITTED_SNAPSHOT: i32 = 2;
 
-/// One of the options.
+/// An isolation option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IsolationOption {
     /// `ALLOW_SNAPSHOT_ISOLATION`: whether transactions may run under `SNAPSHOT`.
     AllowSnapshot,
-    /// `READ_COMMITTED_SNAPSHOT`: whether `READ COMMITTED` reads versions of rows, and not under locks.
+    /// `READ_COMMITTED_SNAPSHOT`: whether `READ COMMITTED` reads row versions instead of taking shared locks.
     ReadCommittedSnapshot,
 }
 
 impl IsolationOption {
-    /// As `ALTER DATABASE` has it.
+    /// Its name in `ALTER DATABASE`.
     pub const fn name(self) -> &'static str {
         match self {
             IsolationOption::AllowSnapshot => "ALLOW_SNAPSHOT_ISOLATION",
@@ -31,32 +31,32 @@ impl IsolationOption {
     }
 }
 
-/// The options of one database, as `master` has them. A statement looks at them when it is bound.
+/// The isolation options of one database, as `master` stores them. A statement reads them when it is bound.
 #[derive(Debug)]
 pub struct IsolationOptions(AtomicI32);
 
 impl IsolationOptions {
-    /// Those of a new database.
+    /// The options of a new database.
     pub(crate) fn of_new_database() -> IsolationOptions {
         IsolationOptions::of_bits(READ_COMMITTED_SNAPSHOT)
     }
 
-    /// Those of the instance's own databases, which cannot be changed.
+    /// The options of the instance's own databases, which cannot be changed.
     pub(crate) fn of_system_database() -> IsolationOptions {
         IsolationOptions::of_bits(READ_COMMITTED_SNAPSHOT | ALLOWS_SNAPSHOT)
     }
 
-    /// As [`IsolationOptions::bits`] has them.
+    /// The options encoded in `bits`; see [`IsolationOptions::bits`].
     pub(crate) fn of_bits(bits: i32) -> IsolationOptions {
         IsolationOptions(AtomicI32::new(bits))
     }
 
-    /// As the row of `master` has them.
+    /// The options encoded as the row of `master` has them.
     pub(crate) fn bits(&self) -> i32 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The bits with an option changed.
+    /// The bits with one option changed.
     pub(crate) fn bits_with(&self, option: IsolationOption, on: bool) -> i32 {
         if on { self.bits() | option.bit() } else { self.bits() & !option.bit() }
     }

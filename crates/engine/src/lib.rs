@@ -1,35 +1,35 @@
 //! Instances and databases: create, open, close, files, filegroups, DDL.
 //!
-//! An [`Instance`] is a folder: `master` (id 1: the list of databases), `tempdb` (2, made anew at each start) and
+//! An [`Instance`] is a folder: `master` (id 1: the list of databases), `tempdb` (2, created anew at each start) and
 //! users' databases from id 5, each a set of data files. A [`Database`] is its files, its catalog snapshot and its
 //! heaps.
 //!
-//! Who may change what: every DDL function takes the statement's [`hobt_txn::StatementContext`], writes rows of the
-//! system tables through it, and puts the new snapshot off until the statement commits. Until then the change is seen
-//! by [`Database::snapshot_of`] of the same statement alone; a statement that rolls back leaves nothing, neither rows
-//! nor extents nor files. Two statements that want the same name wait for each other.
+//! Changes of definitions: every DDL function takes the statement's [`hobt_txn::StatementContext`], writes rows of the
+//! system tables through it, and publishes the new snapshot only when the statement commits. Until then only
+//! [`Database::snapshot_of`] of the same statement sees the change. A statement that rolls back leaves nothing: no
+//! rows, no extents, no files. Two statements that want the same name wait for each other.
 //!
-//! A database that was changed and not closed by [`Instance::close`] is recovered from its log when it is next used;
-//! one whose log or pages do not allow that is SUSPECT: listed, but refused with error 926. The clean flag in the file
-//! headers is cleared, and synced, before anything else is written; a database that nobody changed stays clean whatever
-//! happens to the process, and needs no recovery.
+//! A database that was changed and not closed by [`Instance::close`] is recovered from its log when it is next used. If
+//! its log or pages do not allow that, it is SUSPECT: listed, but refused with error 926. The clean flag in the file
+//! headers is cleared, and synced, before anything else is written. A database that was not changed therefore stays
+//! clean, whatever happens to the process, and needs no recovery.
 //!
-//! Leaves to others: locks (callers take them from [`Instance::locks`]), what a statement means (`hobt-query`),
-//! pages and extents (`hobt-access`), which sessions there are (`hobt-session`).
+//! Not here: locks (callers take them from [`Instance::locks`]), the meaning of statements (`hobt-query`), pages and
+//! extents (`hobt-access`), the list of sessions (`hobt-session`).
 //!
 //! The public surface in short:
 //!
 //! ```text
 //! Instance::open(folder, InstanceSettings) -> Arc<Instance>        open_on(disk, …) for tests
-//!   folder settings disk memory pool pool_memory locks             what its parts are
+//!   folder settings disk memory pool pool_memory locks             its parts
 //!   runtime() -> Arc<RuntimeSettings>, change_runtime(Fn(&mut RuntimeSettings))
-//!   missing_indexes() -> &MissingIndexes                           what statements would have used
+//!   missing_indexes() -> &MissingIndexes                           indexes that statements would have used
 //!   spills() -> &Arc<SpillFiles>                                   create() -> SpillFile: append, read_at
 //!   shown_pages(DatabaseId, &DataFile) -> u32                      with what is spilled, if it counts there
 //!   next_stamp() -> Stamp
 //!   statement_context(SessionId, dop, cancelled) -> Arc<StatementContext>
 //!   end_statement(&ctx, succeeded, &[&Database])                   commit or roll back; a failure makes them SUSPECT.
-//!   begin_transaction(SessionId) -> Arc<Transaction>               statement_of(&transaction, …) -> Arc<StatementContext>
+//!   begin_transaction(SessionId) -> Arc<Transaction>            statement_of(&transaction, …) -> Arc<StatementContext>
 //!   end_transaction(&transaction, commits, &[&Database])           roll_back_to(&transaction, savepoint, &[&Database])
 //!                                                                  Without it the last owner of ctx rolls it back
 //!   databases() -> Vec<DatabaseDescription>                        every database, SUSPECT ones too
@@ -37,14 +37,14 @@
 //!   create_database(&DatabaseDefinition) -> Created { database }     drop_database(name)
 //!   add_filegroup / set_default_filegroup(&DatabaseUse, name), add_files(&DatabaseUse, filegroup, &[FileDefinition])
 //!   add_log_files(&DatabaseUse, &[FileDefinition])                 remove_file(&DatabaseUse, name)
-//!   set_isolation_option(&DatabaseUse, IsolationOption, on)        DatabaseUse::isolation() says what is in force
+//!   set_isolation_option(&DatabaseUse, IsolationOption, on)        DatabaseUse::isolation() has what is in force
 //!   attach_database(name, &[PathBuf], rebuilds_log) -> Created     detach_database(name)
 //!   set_offline(name) / set_online(name)
-//!   set_options(&DatabaseUse, Fn(&mut DatabaseOptions))            what ALTER DATABASE … SET says
+//!   set_options(&DatabaseUse, Fn(&mut DatabaseOptions))            the options of ALTER DATABASE … SET
 //!   checkpoint()    close()                                        close also when dropped
 //!   CREATE, DROP and ALTER DATABASE are statements of their own: they take no context and are not rolled back.
 //!
-//! DatabaseUse: Clone, Deref<Target = Arc<Database>>                not dropped while somebody has one
+//! DatabaseUse: Clone, Deref<Target = Arc<Database>>                the database is not dropped while one exists
 //!
 //! Database
 //!   id name created state storage checkpoint check_usable mark_suspect storage_error(AccessError) -> EngineError
@@ -55,7 +55,8 @@
 //!   create_table(&ctx, &TableDefinition) -> Arc<Table>
 //!   drop_table / truncate_table(&ctx, schema, name, &mut lock) -> ObjectId         lock(ObjectId) takes Sch-M on it
 //!   create_module(&ctx, &ModuleDefinition) -> Arc<Module>          drop_module(&ctx, schema, name, ModuleKind)
-//!   create_sequence(&ctx, &SequenceDefinition) -> Arc<Sequence>    alter_sequence(&ctx, schema, name, &…Alteration, &mut lock)
+//!   create_sequence(&ctx, &SequenceDefinition) -> Arc<Sequence>
+//!   alter_sequence(&ctx, schema, name, &…Alteration, &mut lock)
 //!   drop_sequence(&ctx, schema, name, &mut lock)                   sequence_state(&sequence)
 //!   take_sequence_values(&ctx, &sequence, count, FnMut(first, count))      take_sequence_range(&ctx, &sequence, count)
 //!   create_schema(&ctx, name) -> i32                               drop_schema(&ctx, name)

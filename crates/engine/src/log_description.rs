@@ -1,4 +1,4 @@
-//! How a database's log stands: what views and `DBCC` show of it.
+//! The state of a database's log, as views and `DBCC` show it.
 
 use std::path::PathBuf;
 
@@ -14,9 +14,9 @@ pub struct LogFileDescription {
     pub id: FileId,
     /// Its logical name.
     pub name: String,
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// Its reads and writes since it was opened.
+    /// Its reads and writes since the file was opened.
     pub transfers: FileSnapshot,
     /// Its size in bytes.
     pub bytes: u64,
@@ -26,37 +26,37 @@ pub struct LogFileDescription {
     pub bytes_max: u64,
 }
 
-/// How a log stands. Its figures are read one after the other, while others may write into it.
+/// The state of a log. The figures are read one after the other, while other threads may write to the log.
 #[derive(Clone, Debug)]
 pub struct LogDescription {
     /// Its files.
     pub files: Vec<LogFileDescription>,
-    /// Its segments, in the order of files and places.
+    /// Its segments, in the order of files and positions.
     pub segments: Vec<SegmentRow>,
     /// Bytes of its files.
     pub file_bytes: u64,
-    /// Bytes of them that hold something needed.
+    /// Bytes of its files that are still needed.
     pub used_bytes: u64,
     /// Bytes that open transactions have reserved.
     pub reserved_bytes: u64,
-    /// Where recovery would begin to redo.
+    /// Where recovery would begin redo.
     pub redo_start: Lsn,
     /// The first position that is kept.
     pub keep: Lsn,
-    /// The position behind the last record.
+    /// The position after the last record.
     pub end: Lsn,
-    /// What it has done since it was opened.
+    /// Its counters since it was opened.
     pub statistics: LogStatistics,
-    /// Transactions that have written into it and not ended.
+    /// Transactions that have written to it and not ended.
     pub open_transactions: u64,
-    /// Transactions of users that have begun to write into it since it was opened.
+    /// Transactions of users that have begun to write to it since it was opened.
     pub begun_transactions: u64,
-    /// What keeps its oldest segments.
+    /// What prevents the reuse of its oldest segments.
     pub reuse_wait: TruncationWait,
 }
 
 impl LogDescription {
-    /// How the log of a database stands; `None` for one without a log (`tempdb`), and for one that is closed.
+    /// The state of the log of a database; `None` if it has no log (`tempdb`) or is closed.
     pub fn of(storage: &Storage) -> Option<LogDescription> {
         let transactions = storage.log()?;
         let log = transactions.log();
@@ -89,7 +89,7 @@ impl LogDescription {
         })
     }
 
-    /// How much of it is used, in percent.
+    /// The used part in percent.
     pub fn used_percent(&self) -> f64 {
         if self.file_bytes == 0 { 0.0 } else { self.used_bytes as f64 * 100.0 / self.file_bytes as f64 }
     }
@@ -99,7 +99,7 @@ impl LogDescription {
         FileId(segment.file)
     }
 
-    /// The segment that is being filled: the one that was begun last.
+    /// The segment that is being filled: the one begun last.
     pub fn current(&self) -> Option<&SegmentRow> {
         self.segments.iter().max_by_key(|segment| segment.sequence)
     }

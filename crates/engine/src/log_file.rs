@@ -1,8 +1,7 @@
-//! The files of a database's log: how they are made, opened and locked.
+//! The files of a database's log: creating, opening and locking them.
 //!
-//! Where they lie stands in `master`, as for data files; their names, sizes and growth in their own headers. Nobody
-//! lists the log of `master` itself, which lies beside its data file. What is in them is the matter of crate
-//! `hobt_log`.
+//! `master` stores their paths, as for data files. Their names, sizes and growth are in their own headers. The log of
+//! `master` itself is not listed; it lies beside its data file. The contents belong to crate `hobt_log`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,19 +13,19 @@ use hobt_txn::{Settlements, TransactionLog};
 
 use crate::data_file::{FileProblem, lock_patiently};
 
-/// How large a log file is at first, in bytes.
+/// The initial size of a log file in bytes.
 pub(crate) const LOG_BYTES: u64 = 8 << 20;
-/// By how much it grows, in bytes.
+/// The growth increment of a log file in bytes.
 pub(crate) const LOG_GROWTH_BYTES: u64 = 64 << 20;
-/// How large it may become, in bytes: SQL Server's limit of a log file.
+/// The maximum size of a log file in bytes: SQL Server's limit.
 pub(crate) const LOG_BYTES_MAX: u64 = 2 << 40;
-/// What may be appended and not flushed, in bytes, unless the settings say otherwise.
+/// How many bytes may be appended and not yet flushed, unless the settings say otherwise.
 pub(crate) const RING_BYTES: usize = 4 << 20;
 
 /// The id of a log's first file, as SQL Server numbers them.
 pub(crate) const FIRST_LOG_FILE: FileId = FileId(2);
 
-/// Whose log it is, and what is above it.
+/// The database that a log belongs to, and what the log is opened with.
 pub(crate) struct LogOwner<'a> {
     pub(crate) database: DatabaseId,
     pub(crate) guid: &'a [u8; 16],
@@ -40,13 +39,13 @@ impl LogOwner<'_> {
     }
 }
 
-/// Where the log of a database lies whose first file is `first`, unless it is said.
+/// The default path of the log of a database whose first data file is `first`.
 pub(crate) fn log_path(first: &Path) -> PathBuf {
     let stem = first.file_stem().map_or_else(Default::default, |stem| stem.to_string_lossy().into_owned());
     first.with_file_name(format!("{stem}_log.ldf"))
 }
 
-/// What makes the log of the database `guid` different from every other.
+/// The log's identity, which distinguishes the log of the database `guid` from every other.
 pub(crate) fn log_id(guid: &[u8; 16]) -> u64 {
     u64::from_le_bytes(guid[..8].try_into().expect("eight of sixteen bytes"))
 }
@@ -64,7 +63,7 @@ fn open_file(disk: &dyn Disk, path: &Path, create_new: bool) -> Result<Arc<dyn D
     Ok(file)
 }
 
-/// A file of a log that is to be made.
+/// A log file to be created.
 #[derive(Clone, Debug)]
 pub(crate) struct LogFilePlan {
     pub(crate) file: FileId,
@@ -77,7 +76,7 @@ pub(crate) struct LogFilePlan {
 }
 
 impl LogFilePlan {
-    /// The log of a database that has one file, as it is when nothing was said of it.
+    /// A log of one file with default settings.
     pub(crate) fn usual(path: PathBuf) -> LogFilePlan {
         LogFilePlan {
             file: FIRST_LOG_FILE,
@@ -89,7 +88,7 @@ impl LogFilePlan {
         }
     }
 
-    /// Makes, opens and locks the file; one that is there already is an error.
+    /// Creates, opens and locks the file. A file that exists already is an error.
     fn create(&self, disk: &dyn Disk) -> Result<LogFile, DiskError> {
         let opened = open_file(disk, &self.path, true)?;
         let (id, name) = (self.file.0, self.name.clone());
@@ -105,8 +104,8 @@ fn of_disk(error: LogError) -> DiskError {
     }
 }
 
-/// Makes an empty log; a file that is there already is an error. What was made is removed when a step fails. The error
-/// is that of the file with it.
+/// Creates an empty log. A file that exists already is an error. If a step fails, the files created so far are removed,
+/// and the error has the path of the file that failed.
 pub(crate) fn create(
     disk: &dyn Disk,
     plans: &[LogFilePlan],
@@ -115,8 +114,8 @@ pub(crate) fn create(
     create_at(LSN_FIRST, 0, disk, plans, owner)
 }
 
-/// The same in the place of a log that is gone, which ended at `start` or before; `making` as [`Log::create_at`] has
-/// it.
+/// Like [`create`], for a log that replaces one that is gone: the lost log ended at `start` or before. `making` is as
+/// in [`Log::create_at`].
 pub(crate) fn create_at(
     start: Lsn,
     making: u32,
@@ -150,7 +149,7 @@ pub(crate) fn create_at(
     Err(failed.expect("one of the two has failed"))
 }
 
-/// Makes a file that is to join a log; removes it again when that fails.
+/// Creates a file that is to join a log; removes it again if that fails.
 pub(crate) fn create_to_join(disk: &dyn Disk, plan: &LogFilePlan, log: &Log) -> Result<NewLogFile, DiskError> {
     let file = plan.create(disk)?;
     NewLogFile::make(log, &file).map_err(|error| {
@@ -161,7 +160,8 @@ pub(crate) fn create_to_join(disk: &dyn Disk, plan: &LogFilePlan, log: &Log) -> 
     })
 }
 
-/// Opens the log of a database, with what recovery may need of it. The error is that of the file with it.
+/// Opens the log of a database. Also returns what recovery may need of it. The error has the path of the file that
+/// failed.
 pub(crate) fn open(
     disk: &dyn Disk,
     paths: &[PathBuf],

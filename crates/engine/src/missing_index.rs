@@ -1,8 +1,8 @@
-//! Indexes that statements would have used if they were there: `sys.dm_db_missing_index_…`.
+//! Indexes that statements would have used if they existed: `sys.dm_db_missing_index_…`.
 //!
-//! A statement that scans a table notes what index would have been sought in place of the scan; the counters of that
-//! stand in a group of their own, which the statement's plan keeps. What is known of a table is forgotten when its
-//! definition changes, and nothing outlives the instance. Spinlocks (`OPT_IDX_STATS`) protect all of it.
+//! A statement that scans a table records the index that it would have sought instead. The counters are in a group of
+//! their own, which the statement's plan keeps. The groups of a table are dropped when its definition changes, and
+//! nothing outlives the instance. Spinlocks (`OPT_IDX_STATS`) protect all of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use hobt_base::{DatabaseId, ObjectId};
 use hobt_sync::{Spinlock, SpinlockName, time_of_day_coarse};
 
-/// As many indexes are remembered as SQL Server remembers; further ones are not.
+/// The number of indexes that are remembered, the same as in SQL Server; further ones are not.
 const GROUPS_MAX: usize = 600;
 
-/// An index that is not there. Columns are named by their ids.
+/// An index that does not exist. Columns are identified by their ids.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct MissingIndex {
     /// The database of its table.
@@ -22,36 +22,36 @@ pub struct MissingIndex {
     pub table: ObjectId,
     /// Key columns that conditions compare for equality, in the order of the table.
     pub equality: Vec<i32>,
-    /// Key columns behind these, which conditions put bounds to.
+    /// Key columns after these, which range conditions restrict.
     pub inequality: Vec<i32>,
-    /// Columns that are read beside these.
+    /// Further columns that are read.
     pub included: Vec<i32>,
 }
 
-/// What statements would have had of an index.
+/// What statements would have gained from an index.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct MissingIndexUses {
-    /// Plans that were made and would have used it.
+    /// Plans made that would have used it.
     pub compiles: u64,
-    /// Seeks that would have taken the place of scans.
+    /// Seeks that would have replaced scans.
     pub seeks: u64,
     /// When the last of these scans began: 100 ns since 1970-01-01 UTC.
     pub last_seek: Option<i64>,
     /// The sum of what the scans cost, by the optimiser's estimate.
     pub cost_sum: f64,
-    /// The sum of the percentages by which that would have gone down.
+    /// The sum of the percentages by which the cost would have decreased.
     pub impact_sum: f64,
 }
 
 impl MissingIndexUses {
-    /// A sum over all seeks as their mean.
+    /// The mean per seek of a sum over all seeks.
     pub fn mean(&self, sum: f64) -> f64 {
         // Counts are far below 2^52.
         if self.seeks == 0 { 0.0 } else { sum / self.seeks as f64 }
     }
 }
 
-/// An index that is not there, and what statements would have had of it.
+/// A missing index, and what statements would have gained from it.
 pub struct MissingIndexGroup {
     handle: i32,
     index: MissingIndex,
@@ -65,7 +65,7 @@ impl std::fmt::Debug for MissingIndexGroup {
 }
 
 impl MissingIndexGroup {
-    /// Its number, which no other one of the instance had.
+    /// Its number, unique in the instance.
     pub fn handle(&self) -> i32 {
         self.handle
     }
@@ -75,13 +75,13 @@ impl MissingIndexGroup {
         &self.index
     }
 
-    /// What statements would have had of it.
+    /// What statements would have gained from it.
     pub fn uses(&self) -> MissingIndexUses {
         *self.uses.lock()
     }
 
-    /// Notes a scan that a seek would have taken the place of: what it costs, by the optimiser's estimate, and by how
-    /// many percent that would have gone down.
+    /// Records a scan that a seek would have replaced: its cost by the optimiser's estimate, and by how many percent
+    /// the cost would have decreased.
     pub fn note_seek(&self, cost: f64, impact: f64) {
         let now = time_of_day_coarse();
         let mut uses = self.uses.lock();
@@ -98,7 +98,7 @@ struct Known {
     last_handle: i32,
 }
 
-/// All that are known.
+/// All missing indexes of the instance.
 pub struct MissingIndexes(Spinlock<Known>);
 
 impl Default for MissingIndexes {
@@ -108,8 +108,8 @@ impl Default for MissingIndexes {
 }
 
 impl MissingIndexes {
-    /// Notes a plan that would use an index; where to count what it does. `None` if so many are known that no other is
-    /// remembered.
+    /// Records a plan that would use an index. Returns the group to count its scans in, or `None` if the limit is
+    /// reached and the index is not remembered.
     pub fn note_plan(&self, index: MissingIndex) -> Option<Arc<MissingIndexGroup>> {
         let group = self.group_of(index)?;
         group.uses.lock().compiles += 1;
@@ -131,7 +131,7 @@ impl MissingIndexes {
         Some(group)
     }
 
-    /// All that were noted, in the order in which they first were.
+    /// All groups, in the order in which they were first recorded.
     pub fn groups(&self) -> Vec<Arc<MissingIndexGroup>> {
         let mut groups: Vec<_> = self.0.lock().groups.values().map(Arc::clone).collect();
         groups.sort_by_key(|group| group.handle);

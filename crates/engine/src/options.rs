@@ -1,21 +1,21 @@
-//! What `ALTER DATABASE … SET` says of a database, as its boot page keeps it.
+//! The options of `ALTER DATABASE … SET`, as the boot page stores them.
 
 use hobt_txn::DelayedDurability;
 
 /// What the log is kept for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum RecoveryModel {
-    /// Everything; bulk loads too are in the log.
+    /// Everything, bulk loads included.
     Full,
     /// Everything but the pages of bulk loads.
     BulkLogged,
-    /// A crash: what a checkpoint has written is not needed any more.
+    /// Crash recovery only: what a checkpoint has written is not needed any more.
     #[default]
     Simple,
 }
 
 impl RecoveryModel {
-    /// Every one.
+    /// All models.
     pub const ALL: [RecoveryModel; 3] = [RecoveryModel::Full, RecoveryModel::BulkLogged, RecoveryModel::Simple];
 
     /// `recovery_model` of `sys.databases`.
@@ -37,18 +37,19 @@ impl RecoveryModel {
     }
 }
 
-/// What the engine does with a database's statistics by itself.
+/// What the engine does with a database's statistics automatically.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatisticsOptions {
-    /// `AUTO_CREATE_STATISTICS`: a query that would like to know a column makes a statistics object of it.
+    /// `AUTO_CREATE_STATISTICS`: a query that needs statistics of a column creates a statistics object for it.
     pub creates: bool,
     /// `AUTO_UPDATE_STATISTICS`: a query that finds them out of date updates them.
     pub updates: bool,
-    /// `AUTO_UPDATE_STATISTICS_ASYNC`: such a query does not wait for that.
+    /// `AUTO_UPDATE_STATISTICS_ASYNC`: such a query does not wait for the update.
     pub updates_async: bool,
     /// `AUTO_CREATE_STATISTICS = ON (INCREMENTAL = ON)`.
     pub is_incremental: bool,
-    /// `HOBT_STATISTICS_MAINTENANCE`: inserts and deletes keep them. Without, they are as old as their last update.
+    /// `HOBT_STATISTICS_MAINTENANCE`: inserts and deletes maintain them. Otherwise they are as old as their last
+    /// update.
     pub is_maintained: bool,
 }
 
@@ -65,7 +66,7 @@ impl Default for StatisticsOptions {
 }
 
 impl StatisticsOptions {
-    /// Five bits, each set where the option is not as it is by default.
+    /// Five bits, each set if the option differs from its default.
     fn encode(self) -> u32 {
         let other = [!self.creates, !self.updates, self.updates_async, self.is_incremental, !self.is_maintained];
         other.iter().zip(0..).map(|(is_other, place)| u32::from(*is_other) << place).sum()
@@ -90,16 +91,17 @@ pub struct DatabaseOptions {
     pub recovery_model: RecoveryModel,
     /// When commits may return before they are durable.
     pub delayed_durability: DelayedDurability,
-    /// A full backup was made since the recovery model was last `SIMPLE`: the log is kept until it is backed up. Before
-    /// that `FULL` and `BULK_LOGGED` keep no more of it than `SIMPLE`, since nothing could be restored with it.
+    /// A full backup was made since the recovery model was last `SIMPLE`, so the log is kept until it is backed up.
+    /// Before that backup `FULL` and `BULK_LOGGED` keep no more of the log than `SIMPLE`, because nothing could be
+    /// restored with it.
     pub has_log_chain: bool,
-    /// Nothing may be changed: error 3906.
+    /// The database is read-only: changes are error 3906.
     pub is_read_only: bool,
-    /// What is done with statistics unasked.
+    /// What is done with statistics automatically.
     pub statistics: StatisticsOptions,
-    /// It was made by `DBCC CLONEDATABASE`.
+    /// It was created by `DBCC CLONEDATABASE`.
     pub is_clone: bool,
-    /// It was checked then.
+    /// It was verified (`VERIFY_CLONEDB`) when it was created.
     pub is_verified_clone: bool,
 }
 
@@ -116,7 +118,7 @@ impl DatabaseOptions {
             | u32::from(self.is_verified_clone) << 12
     }
 
-    /// The options of a boot page. Bits that mean nothing, another version's, are not heeded.
+    /// The options of a boot page. Unknown bits, written by another version, are ignored.
     pub(crate) fn decode(bits: u32) -> DatabaseOptions {
         let model = RecoveryModel::ALL.into_iter().find(|model| u32::from(model.number() % 3) == bits & 3);
         let delayed = DelayedDurability::ALL.into_iter().find(|delayed| u32::from(delayed.number()) == bits >> 2 & 3);

@@ -1,8 +1,8 @@
 //! Where database files may lie.
 //!
 //! A path is made absolute from the instance's folder and resolved component by component, symbolic links included,
-//! before it is compared with the allowed folders: `..` and links lead nowhere that the list does not name. Missing
-//! folders are made below the instance's own folder only.
+//! before it is compared with the allowed folders. So `..` and links cannot lead outside them. Missing folders are
+//! created below the instance's own folder only.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,22 +11,22 @@ use hobt_disk::Disk;
 
 use crate::error::{EngineError, Result, cannot_create};
 
-/// The folder inside the instance's that queries spill into. Each start of the instance removes spill files there: no
-/// database's file may lie there.
+/// The subfolder of the instance's folder that queries spill into. Each start of the instance removes spill files
+/// there, so no database file may lie there.
 pub(crate) const SPILL_FOLDER: &str = "tempdb";
 
-/// The file that says by its lock that an instance is in use.
+/// The file whose lock shows that an instance is in use.
 pub(crate) const LOCK_FILE: &str = "hobt.lock";
-/// The file that is there while an instance is being made.
+/// The file that exists while an instance is being created.
 pub(crate) const MAKING_FILE: &str = "hobt.making";
 
-/// The longest path in bytes, so that it fits a row of the catalog.
+/// The maximum length of a path in bytes, so that it fits a row of the catalog.
 const PATH_BYTES_MAX: usize = 4000;
 
 /// The folders that files may lie in.
 #[derive(Clone, Debug)]
 pub(crate) struct AllowedFolders {
-    /// The instance's own, resolved; the first.
+    /// The instance's own folder, resolved; the first.
     own: PathBuf,
     others: Vec<PathBuf>,
 }
@@ -42,7 +42,7 @@ fn refuse(path: &Path, why: &str) -> EngineError {
     )
 }
 
-/// Resolves an absolute path: `.` and `..` are followed, and so is every symbolic link that exists on the way.
+/// Resolves an absolute path: `.`, `..` and every existing symbolic link in it.
 fn resolve(path: &Path) -> Option<PathBuf> {
     let mut resolved = PathBuf::new();
     for component in path.components() {
@@ -55,7 +55,7 @@ fn resolve(path: &Path) -> Option<PathBuf> {
                 resolved.push(other);
                 let is_link = std::fs::symlink_metadata(&resolved).is_ok_and(|found| found.file_type().is_symlink());
                 if is_link {
-                    // A link to nowhere would be created through, wherever it points.
+                    // A dangling link would be created through, wherever it points.
                     resolved = std::fs::canonicalize(&resolved).ok()?;
                 }
             }
@@ -67,7 +67,7 @@ fn resolve(path: &Path) -> Option<PathBuf> {
 /// The folder of an instance, absolute and resolved.
 ///
 /// # Errors
-/// There is no current folder, or a link leads nowhere.
+/// There is no current folder, or a link is dangling.
 pub(crate) fn resolve_folder(folder: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(folder)
         .map_err(|error| EngineError::Instance { path: folder.to_path_buf(), reason: error.to_string() })?;
@@ -77,19 +77,19 @@ pub(crate) fn resolve_folder(folder: &Path) -> Result<PathBuf> {
     })
 }
 
-/// For file systems that take upper and lower case for one.
+/// For file systems that ignore case.
 fn lower(path: &Path) -> PathBuf {
     PathBuf::from(path.as_os_str().to_ascii_lowercase())
 }
 
 impl AllowedFolders {
-    /// `own` is resolved already; folders of `others` that cannot be resolved allow nothing.
+    /// `own` is already resolved. Folders of `others` that cannot be resolved allow nothing.
     pub(crate) fn new(own: PathBuf, others: &[PathBuf]) -> AllowedFolders {
         let others = others.iter().filter_map(|folder| resolve(&own.join(folder))).collect();
         AllowedFolders { own, others }
     }
 
-    /// Where a file that a user names will lie. Creates missing folders below the instance's own.
+    /// The path of a new file that a user names. Creates missing folders below the instance's own.
     ///
     /// # Errors
     /// 5123: the path leaves the allowed folders, names no file, or is too long; its folder does not exist.
@@ -105,7 +105,7 @@ impl AllowedFolders {
         Ok(resolved)
     }
 
-    /// Where a file that a user names lies, if it is there.
+    /// The path of an existing file that a user names.
     ///
     /// # Errors
     /// 5123: the path leaves the allowed folders, names no file, or is too long.
@@ -132,27 +132,28 @@ impl AllowedFolders {
         Ok(resolved)
     }
 
-    /// Whether a resolved path lies where queries spill, also on a file system that takes upper and lower case for one.
+    /// Whether a resolved path lies in the folder that queries spill into; also on a file system that ignores case.
     fn is_for_spilling(&self, resolved: &Path) -> bool {
         let folder = self.own.join(SPILL_FOLDER);
         let linked = resolve(&folder).is_some_and(|folder| resolved.starts_with(folder));
         linked || lower(resolved).starts_with(lower(&folder))
     }
 
-    /// Whether a resolved path is, or leads through, a file by which a start knows whether the instance is in use or
-    /// half made: one of a database there would be taken for it, and removed.
+    /// Whether a resolved path is, or leads through, a file by which a start detects that the instance is in use or
+    /// half made. A database file there would be taken for such a file and removed.
     fn is_of_instance(&self, resolved: &Path) -> bool {
         [LOCK_FILE, MAKING_FILE].iter().any(|name| lower(resolved).starts_with(lower(&self.own.join(name))))
     }
 
-    /// The form of a resolved path that the catalog keeps: relative to the instance's folder where it lies in there, so
-    /// that the folder can be moved.
+    /// A resolved path in the form that the catalog stores: relative if it lies in the instance's folder, so that the
+    /// folder can be moved.
     pub(crate) fn stored(&self, resolved: &Path) -> String {
         let stored = resolved.strip_prefix(&self.own).unwrap_or(resolved);
         stored.to_str().expect("placed paths are Unicode text").to_owned()
     }
 
-    /// Back from the catalog's form. Not checked against the list: the file was allowed when it was made.
+    /// The path from the catalog's form. It is not checked against the allowed folders: it was allowed when the file
+    /// was created.
     pub(crate) fn path_of(&self, stored: &str) -> PathBuf {
         self.own.join(stored)
     }

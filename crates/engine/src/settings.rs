@@ -1,4 +1,4 @@
-//! What an instance is started with, and what can be changed while it runs.
+//! The settings an instance is started with, and those that can be changed while it runs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use hobt_disk::DiskKind;
 
 /// Trace flag 652: no read-ahead.
 pub const TRACE_NO_READ_AHEAD: i32 = 652;
-/// Trace flag 2330: nobody counts how often indexes are used, or would be if they were there.
+/// Trace flag 2330: uses of indexes, and of missing indexes, are not counted.
 pub const TRACE_NO_INDEX_STATISTICS: i32 = 2330;
 
-/// Trace flag 3656: call stacks of spinlocks' back-offs are taken, in the whole process.
+/// Trace flag 3656: call stacks of spinlock back-offs are recorded, in the whole process.
 pub const TRACE_BACKOFF_STACKS: i32 = 3656;
 
-/// What an instance is started with. `Default` is what a user gets who says nothing.
+/// The settings an instance is started with. `Default` has the values for a user who specifies nothing.
 #[derive(Clone, Debug, Default)]
 pub struct InstanceSettings {
     /// The memory budget in bytes; half of the machine's (or the container's) memory if absent.
     pub memory_bytes: Option<u64>,
     /// The buffer pool's part of it in bytes; 60 % if absent.
     pub pool_bytes: Option<u64>,
-    /// What is behind the files.
+    /// The kind of disk below the files.
     pub disk: DiskKind,
     /// `-E`: allocation runs start at 4 MiB and reach 64.
     pub long_runs: bool,
@@ -30,10 +30,10 @@ pub struct InstanceSettings {
     pub allowed_folders: Vec<PathBuf>,
     /// Trace flags that are on from the start (`-T`).
     pub trace_flags: Vec<i32>,
-    /// What may be appended to a database's log and not flushed, in bytes; 4 MiB if absent.
+    /// How many bytes may be appended to a database's log and not yet flushed; 4 MiB if absent.
     pub log_ring_bytes: Option<usize>,
-    /// Leaves checkpoints, and the flushes of commits that did not wait for one, to the caller: no thread makes one
-    /// when the log asks for it. For simulations, in which nothing may happen by itself.
+    /// Leaves checkpoints, and the flushes of commits with delayed durability, to the caller: no thread runs them when
+    /// the log asks for them. For simulations, in which nothing may happen by itself.
     pub checkpoints_by_hand: bool,
 }
 
@@ -48,21 +48,21 @@ impl InstanceSettings {
     }
 }
 
-/// What becomes of a transaction over several databases of which no database knows whether it was committed: SQL
-/// Server's option `in-doubt xact resolution`.
+/// What is presumed of a transaction over several databases if no database knows whether it was committed: SQL Server's
+/// option `in-doubt xact resolution`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum InDoubtResolution {
-    /// Its database cannot be recovered (945) until the one that decided can be asked.
+    /// Its database cannot be recovered (945) until the deciding database can be asked.
     #[default]
     NoPresumption,
     /// It was committed.
     PresumeCommit,
-    /// It was not.
+    /// It was rolled back.
     PresumeAbort,
 }
 
 impl InDoubtResolution {
-    /// Every one, by its number in `sys.configurations`.
+    /// All of them, by their number in `sys.configurations`.
     pub const ALL: [InDoubtResolution; 3] =
         [InDoubtResolution::NoPresumption, InDoubtResolution::PresumeCommit, InDoubtResolution::PresumeAbort];
 }
@@ -76,22 +76,22 @@ pub struct RuntimeSettings {
     pub queue_depth: u32,
     /// Whether scans read ahead; off under trace flag 652.
     pub read_ahead: bool,
-    /// Who deals page ranges to the workers of a scan.
+    /// What deals page ranges to the workers of a scan.
     pub dealer: DealerKind,
     /// The most workers of a statement; 0 for as many as there are processors.
     pub max_degree_of_parallelism: u32,
-    /// Processors that workers run on, a bit each; 0 for all.
+    /// Processors that workers run on, one bit each; 0 for all.
     pub affinity_mask: u64,
-    /// What is presumed of a transaction that no database can tell of.
+    /// What is presumed of a transaction whose outcome no database knows.
     pub in_doubt_resolution: InDoubtResolution,
-    /// Whether it is counted how often indexes are used, or would be; off under trace flag 2330.
+    /// Whether uses of indexes, and of missing indexes, are counted; off under trace flag 2330.
     pub counts_index_use: bool,
-    /// Trace flags that are on for everybody.
+    /// Trace flags that are on globally.
     pub trace_flags: BTreeSet<i32>,
 }
 
 impl RuntimeSettings {
-    /// What is in force at the start.
+    /// The settings in force at the start.
     pub(crate) fn at_start(settings: &InstanceSettings) -> RuntimeSettings {
         let trace_flags: BTreeSet<i32> = settings.trace_flags.iter().copied().collect();
         RuntimeSettings {
@@ -107,12 +107,12 @@ impl RuntimeSettings {
         }
     }
 
-    /// Switches what of the settings is the process's.
+    /// Applies the settings that affect the whole process.
     pub(crate) fn switch_process(&self) {
         hobt_sync::backoff_stacks::set_wanted(self.trace_flags.contains(&TRACE_BACKOFF_STACKS));
     }
 
-    /// Switches a global trace flag, with what hangs on it.
+    /// Switches a global trace flag and the setting that depends on it.
     pub fn set_trace_flag(&mut self, flag: i32, on: bool) {
         if on {
             self.trace_flags.insert(flag);
@@ -127,8 +127,8 @@ impl RuntimeSettings {
     }
 }
 
-/// Bytes of memory that this process may expect: the machine's or, where that is less, the container's. 4 GiB where
-/// the system does not say.
+/// The memory that this process may expect, in bytes: the machine's, or the container's if that is less. 4 GiB if the
+/// system does not report it.
 pub(crate) fn machine_memory() -> u64 {
     const UNKNOWN: u64 = 4 << 30;
     let container = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
@@ -136,7 +136,7 @@ pub(crate) fn machine_memory() -> u64 {
     linux_memory().or_else(sysctl_memory).unwrap_or(UNKNOWN).min(container)
 }
 
-/// Linux tells in a file.
+/// Linux reports it in a file.
 fn linux_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -144,7 +144,7 @@ fn linux_memory() -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// macOS tells through a program.
+/// macOS reports it through a program.
 fn sysctl_memory() -> Option<u64> {
     let output = std::process::Command::new("/usr/sbin/sysctl").args(["-n", "hw.memsize"]).output().ok()?;
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()

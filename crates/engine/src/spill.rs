@@ -1,8 +1,8 @@
-//! Files of what statements put on disk because it does not fit into memory: a part of `tempdb`.
+//! Files for data that statements spill to disk because it does not fit into memory: a part of `tempdb`.
 //!
-//! They lie in a folder beside tempdb's data file, hold bytes and no pages, are never synced, and are removed when
-//! whoever made them lets go. Their size and their transfers count as those of tempdb's first file
-//! ([`SpillFiles::size_bytes`], [`SpillFiles::transfers`]). What is in them is left to who writes them.
+//! They lie in a folder beside tempdb's data file, hold bytes and not pages, are never synced, and are removed when
+//! their owner drops them. Their size and their transfers count as those of tempdb's first file
+//! ([`SpillFiles::size_bytes`], [`SpillFiles::transfers`]). Their contents are up to their writers.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use hobt_sync::{Wait, WaitType};
 
 use crate::path::SPILL_FOLDER;
 
-/// How their names begin.
+/// The prefix of their names.
 const PREFIX: &str = "spill-";
 
 /// The spill files of an instance.
@@ -30,9 +30,9 @@ pub struct SpillFiles {
 struct Known {
     /// The number of the next file.
     next: u64,
-    /// Those that are there, by number.
+    /// The existing files, by number.
     open: HashMap<u64, Arc<dyn DiskFile>>,
-    /// What those that were removed have transferred.
+    /// The transfers of the files that were removed.
     removed: FileSnapshot,
 }
 
@@ -43,7 +43,7 @@ impl std::fmt::Debug for SpillFiles {
 }
 
 impl SpillFiles {
-    /// No files yet, in an instance's folder. Nothing is done to the disk.
+    /// No files yet, in an instance's folder. Does not access the disk.
     pub(crate) fn new(disk: &Arc<dyn Disk>, instance: &Path) -> Arc<SpillFiles> {
         Arc::new(SpillFiles {
             disk: Arc::clone(disk),
@@ -58,28 +58,28 @@ impl SpillFiles {
         &self.folder
     }
 
-    /// Makes the folder, removes what a process that was killed left there, and tries whether a file can be made. Only
-    /// before the first file: nobody else spills into the folder of an instance that is locked. Blocks.
+    /// Creates the folder, removes what a killed process left there, and tests whether a file can be created. To be
+    /// called only before the first file: no other process spills into the folder of a locked instance. Blocks.
     ///
     /// # Errors
-    /// The folder cannot be made, or nothing can be made in it.
+    /// The folder cannot be created, or no file can be created in it.
     pub fn prepare(self: &Arc<SpillFiles>) -> Result<()> {
         self.disk.create_directory(&self.folder)?;
         for path in self.disk.list(&self.folder)? {
             if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) {
-                // What cannot be removed takes room, and no more than that.
+                // A file that cannot be removed only takes room.
                 let _stays = self.disk.remove(&path);
             }
         }
         self.create().map(drop)
     }
 
-    /// An empty file. Blocks.
+    /// Creates an empty file. Blocks.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// The file cannot be created.
     pub fn create(self: &Arc<SpillFiles>) -> Result<SpillFile> {
-        // What a killed process left and nobody could remove is stepped over.
+        // Skips names of files that a killed process left and that could not be removed.
         loop {
             let number = {
                 let mut known = self.known.lock();
@@ -96,12 +96,12 @@ impl SpillFiles {
         }
     }
 
-    /// Bytes in all files that are there.
+    /// The size of all existing files in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Relaxed)
     }
 
-    /// What was transferred to and from all files since the instance was opened.
+    /// What was transferred from and to all files since the instance was opened.
     pub fn transfers(&self) -> FileSnapshot {
         let known = self.known.lock();
         let mut sum = known.removed.clone();
@@ -125,20 +125,20 @@ impl std::fmt::Debug for SpillFile {
 }
 
 impl SpillFile {
-    /// Where it lies.
+    /// Its path.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
-    /// Bytes in it.
+    /// Its size in bytes.
     pub fn size_bytes(&self) -> u64 {
         *self.size_bytes.lock()
     }
 
-    /// Writes behind what is there. Blocks, which is an `IO_COMPLETION`.
+    /// Appends to the file. Blocks, which is an `IO_COMPLETION` wait.
     ///
     /// # Errors
-    /// `NoSpace`, `Poisoned`, `Io`: nothing can be written to the file any more.
+    /// `NoSpace`, `Poisoned`, `Io`. After an error nothing can be written to the file any more.
     pub fn append(&self, bytes: &[u8]) -> Result<()> {
         let mut size = self.size_bytes.lock();
         let wait = Wait::begin_working(WaitType::IoCompletion);
@@ -149,7 +149,7 @@ impl SpillFile {
         Ok(())
     }
 
-    /// Fills `buffer` from `offset` on. Blocks, which is an `IO_COMPLETION`.
+    /// Fills `buffer` from `offset` on. Blocks, which is an `IO_COMPLETION` wait.
     ///
     /// # Errors
     /// `OutOfRange` when the file ends before, `Io`.
@@ -161,7 +161,7 @@ impl SpillFile {
 
 impl Drop for SpillFile {
     fn drop(&mut self) {
-        // What cannot be removed is removed at the next start.
+        // A file that cannot be removed now is removed at the next start.
         let _stays = self.files.disk.remove(self.file.path());
         self.files.size_bytes.fetch_sub(*self.size_bytes.get_mut(), Ordering::Relaxed);
         let mut known = self.files.known.lock();

@@ -1,5 +1,4 @@
-//! How functions read their arguments: as text, as integers, as floats, whatever type they came in; and how they build
-//! their results.
+//! Reads the arguments of functions as text, integers or floats, whatever their type, and builds the results.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -68,7 +67,7 @@ impl Call<'_> {
         Ok(arg.column.with_array(array))
     }
 
-    /// The argument as text; what is not text is converted, binary to `varchar`.
+    /// The argument as text. Other types are converted, binary to `varchar`.
     pub(crate) fn texts(&self, index: usize) -> Result<Texts, SqlError> {
         let arg = self.arg(index)?;
         if arg.sql_type.is_text() {
@@ -79,7 +78,7 @@ impl Call<'_> {
         Ok(Texts(self.as_type(index, to)?))
     }
 
-    /// The argument as text where the function is one of `nvarchar`: so is what binary is converted to.
+    /// The argument as text for a function of `nvarchar`: binary is converted to `nvarchar` too.
     pub(crate) fn national_texts(&self, index: usize) -> Result<Texts, SqlError> {
         match self.arg(index)?.sql_type.is_text() {
             true => self.texts(index),
@@ -87,7 +86,7 @@ impl Call<'_> {
         }
     }
 
-    /// The argument as bytes; the untyped NULL is one.
+    /// The argument as bytes. An untyped NULL is allowed.
     pub(crate) fn binaries(&self, index: usize) -> Result<Binaries, SqlError> {
         Ok(Binaries(self.as_type(index, SqlType::VarBinary(MaxLength::Max))?))
     }
@@ -109,7 +108,7 @@ impl Call<'_> {
         self.numbers(index, SqlType::Float)
     }
 
-    /// A text result: `value` gives each row's text, which is cut to the result type's length.
+    /// A text result. `value` returns each row's text, which is cut to the result type's length.
     pub(crate) fn text_result<'t>(
         &self,
         mut value: impl FnMut(usize) -> Result<Option<Cow<'t, str>>, SqlError>,

@@ -1,4 +1,4 @@
-//! Carriers: the Arrow type that values of a SQL type have inside a plan, and the way in and out of it.
+//! Carriers: the Arrow type that values of a SQL type have inside a plan, and conversions to and from it.
 //!
 //! | SQL type | carrier | unit |
 //! |---|---|---|
@@ -14,7 +14,7 @@
 //! | binary | `BinaryView` | `binary` with its padding |
 //! | `uniqueidentifier` | `FixedSizeBinary(16)` | bytes in SQL Server's sort order |
 //!
-//! Leaves to others: conversion between SQL types ([`crate::cast`]) and text forms ([`crate::format`]).
+//! Not here: conversion between SQL types ([`crate::cast`]) and text forms ([`crate::format`]).
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use arrow::datatypes::{
 use hobt_base::SqlError;
 use hobt_types::{SqlType, Value, one_zero};
 
-/// The Arrow type of `sql_type`'s values inside plans, see the module.
+/// The Arrow type of `sql_type`'s values inside plans; see the table of the module.
 pub const fn carrier(sql_type: SqlType) -> DataType {
     match sql_type {
         SqlType::Bit | SqlType::TinyInt => DataType::UInt8,
@@ -72,16 +72,16 @@ pub fn output_field(name: &str, sql_type: SqlType, nullable: bool) -> Field {
     Field::new(name, output_type(sql_type), nullable).with_metadata(metadata)
 }
 
-/// An array that does not have its type's carrier: a broken invariant of the plan.
+/// The error for an array that does not have its type's carrier: a broken invariant of the plan.
 pub(crate) fn not_the_carrier(array: &dyn Array, sql_type: SqlType) -> SqlError {
     SqlError::internal(format!("an array of {} stands where {sql_type} is expected", array.data_type()))
 }
 
 /// A carrier array as an embedding program sees it, see [`output_type`]. Digits below a microsecond of a `datetime2`
-/// are cut off.
+/// are truncated.
 ///
 /// # Errors
-/// An internal error when `array` does not have the type's carrier.
+/// An internal error if `array` does not have the type's carrier.
 pub fn output_array(array: &ArrayRef, sql_type: SqlType) -> Result<ArrayRef, SqlError> {
     let broken = || not_the_carrier(array, sql_type);
     let nulls = array.nulls().cloned();
@@ -112,7 +112,7 @@ fn mismatch(value: &Value, sql_type: SqlType) -> SqlError {
 /// One value as an array of one element in its type's carrier.
 ///
 /// # Errors
-/// An internal error when the value's variant is not that of the type, or it does not fit the carrier.
+/// An internal error if the value's variant is not that of the type, or it does not fit the carrier.
 pub fn value_to_array(value: &Value, sql_type: SqlType) -> Result<ArrayRef, SqlError> {
     let broken = || mismatch(value, sql_type);
     Ok(match (value, carrier(sql_type)) {
@@ -147,10 +147,10 @@ fn decimal_array(value: i128, precision: u8, scale: i8) -> Result<ArrayRef, SqlE
 /// The value at `row` of a carrier array.
 ///
 /// # Errors
-/// An internal error when `array` does not have the type's carrier.
+/// An internal error if `array` does not have the type's carrier.
 ///
 /// # Panics
-/// When `row` is outside the array.
+/// If `row` is outside the array.
 pub fn array_value(array: &dyn Array, row: usize, sql_type: SqlType) -> Result<Value, SqlError> {
     if array.is_null(row) {
         return Ok(Value::Null);
@@ -194,10 +194,11 @@ pub fn array_value(array: &dyn Array, row: usize, sql_type: SqlType) -> Result<V
     })
 }
 
-/// The order in which SQL Server compares the bytes of a `uniqueidentifier` as it stores them.
+/// The order in which SQL Server compares the stored bytes of a `uniqueidentifier`.
 const GUID_ORDER: [usize; 16] = [10, 11, 12, 13, 14, 15, 8, 9, 6, 7, 4, 5, 0, 1, 2, 3];
 
-/// A guid in SQL Server's storage order (as in `CAST(NEWID() AS binary(16))`) to the sort order of the carrier.
+/// Converts a guid from SQL Server's storage order (as in `CAST(NEWID() AS binary(16))`) to the sort order of the
+/// carrier.
 pub fn guid_to_sort_order(stored: [u8; 16]) -> [u8; 16] {
     GUID_ORDER.map(|place| stored[place])
 }

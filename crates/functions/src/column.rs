@@ -1,6 +1,6 @@
-//! A column of values for a kernel: one value a row, or one value for all rows.
+//! A column of values for a kernel: one value per row, or one value for all rows.
 //!
-//! Kernels that see a constant can prepare it once (compile a pattern, parse a number); the rest read through
+//! A kernel that gets a constant can prepare it once (compile a pattern, parse a number). Other kernels read through
 //! [`Column::row`].
 
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::error::from_arrow;
 /// The values of one operand.
 #[derive(Clone, Debug)]
 pub enum Column {
-    /// One element a row.
+    /// One element per row.
     Array(ArrayRef),
-    /// An array of exactly one element that stands for every row.
+    /// An array of exactly one element, the value of every row.
     Scalar(ArrayRef),
 }
 
 impl Column {
-    /// The array, of one element when this is a constant.
+    /// The array; it has one element if this is a constant.
     pub fn array(&self) -> &ArrayRef {
         match self {
             Column::Array(array) | Column::Scalar(array) => array,
         }
     }
 
-    /// Whether one element stands for every row.
+    /// Whether one element is the value of every row.
     pub fn is_scalar(&self) -> bool {
         matches!(self, Column::Scalar(_))
     }
 
-    /// The element that belongs to `row`.
+    /// The index of the element for `row`.
     pub fn row(&self, row: usize) -> usize {
         match self {
             Column::Array(_) => row,
@@ -45,7 +45,7 @@ impl Column {
         self.array().is_null(self.row(row))
     }
 
-    /// The same column with another array, of the same length.
+    /// A column of the same form with another array of the same length.
     #[must_use]
     pub fn with_array(&self, array: ArrayRef) -> Column {
         match self {
@@ -54,10 +54,10 @@ impl Column {
         }
     }
 
-    /// One element a row; a constant is repeated `rows` times.
+    /// One element per row; a constant is repeated `rows` times.
     ///
     /// # Errors
-    /// An internal error when Arrow refuses.
+    /// An internal error if Arrow refuses.
     pub fn to_array(&self, rows: usize) -> Result<ArrayRef, SqlError> {
         match self {
             Column::Array(array) => Ok(Arc::clone(array)),

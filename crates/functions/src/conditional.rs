@@ -26,7 +26,7 @@ fn common(args: &[ArgType]) -> Result<SqlType, SqlError> {
     if types.is_empty() { Ok(SqlType::Int) } else { common_type_of(&types) }
 }
 
-/// The first argument's type; the second's when the first is the constant NULL.
+/// The first argument's type; the second's if the first is the constant NULL.
 fn isnull_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     let [check, replacement] = args else {
         return Err(SqlError::internal("ISNULL takes two arguments"));
@@ -99,7 +99,7 @@ fn nullif(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     arrow::compute::nullif(&left.column.to_array(call.rows)?, &equals).map_err(from_arrow)
 }
 
-/// Takes each row from the array that `choose` names; `None` for NULL.
+/// Takes each row from the array with the index that `choose` returns; `None` for NULL.
 fn pick(
     call: &Call<'_>,
     arrays: &[ArrayRef],
@@ -115,7 +115,7 @@ fn pick(
     arrow::compute::take(&all, &places, None).map_err(from_arrow)
 }
 
-/// NULLs are left out.
+/// The greatest or least argument; NULLs are ignored.
 fn extreme(call: &Call<'_>, wanted: Ordering) -> Result<ArrayRef, SqlError> {
     let arrays = converted(call, 0)?;
     pick(call, &arrays, |row| {
@@ -130,7 +130,7 @@ fn extreme(call: &Call<'_>, wanted: Ordering) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// `CHOOSE(n, a, b, …)`: NULL where n names none.
+/// `CHOOSE(n, a, b, …)`: NULL if `n` is out of range.
 fn choose(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let indexes = call.integers(0)?;
     let arrays = converted(call, 1)?;

@@ -1,7 +1,7 @@
 //! Scaled 128-bit integers: powers of ten, rescaling, text.
 //!
-//! A decimal of precision 38 fills 127 bits, so products and shifted dividends go through 256 bits where the
-//! precisions say that they can be longer.
+//! A decimal of precision 38 fills 127 bits. So products and shifted dividends are computed in 256 bits if the
+//! precisions allow longer ones.
 
 use arrow::datatypes::i256;
 
@@ -31,7 +31,7 @@ pub(crate) fn fits(value: i128, precision: u8) -> bool {
 
 /// `value / divisor`, rounded half away from zero; `divisor` is positive.
 pub(crate) fn divide_round(value: i128, divisor: i128) -> i128 {
-    // To divide 128 bits takes several times as long.
+    // Division of 128 bits takes several times as long.
     let (quotient, remainder) = match (i64::try_from(value), i64::try_from(divisor)) {
         (Ok(value), Ok(divisor)) => (i128::from(value / divisor), i128::from(value % divisor)),
         _ => (value / divisor, value % divisor),
@@ -39,12 +39,13 @@ pub(crate) fn divide_round(value: i128, divisor: i128) -> i128 {
     if remainder.unsigned_abs() >= divisor.unsigned_abs().div_ceil(2) { quotient + value.signum() } else { quotient }
 }
 
-/// `value` of scale `from` at scale `to`, rounded; `None` beyond 128 bits.
+/// `value` of scale `from` at scale `to`, rounded; `None` above 128 bits.
 pub(crate) fn rescale(value: i128, from: u8, to: u8) -> Option<i128> {
     if to >= from { value.checked_mul(power(to - from)) } else { Some(divide_round(value, power(from - to))) }
 }
 
-/// `left × right / 10^down`, rounded, through 256 bits where 128 are too few; `None` where the result has more.
+/// `left × right / 10^down`, rounded, computed in 256 bits if 128 are not enough; `None` if the result exceeds 128
+/// bits.
 pub(crate) fn multiply_wide(left: i128, right: i128, down: u8) -> Option<i128> {
     match left.checked_mul(right) {
         Some(product) if usize::from(down) < POWERS.len() => Some(divide_round(product, power(down))),
@@ -56,7 +57,7 @@ fn multiply_in_256_bits(left: i128, right: i128, down: u8) -> Option<i128> {
     let product = i256::from_i128(left).checked_mul(i256::from_i128(right))?;
     let mut rest = down;
     let mut value = product;
-    // 10^38 is the largest power at hand; a longer way down takes two steps, of which only the last rounds.
+    // 10^38 is the largest power available. A larger division takes two steps, and only the last one rounds.
     while rest > 38 {
         value = value.checked_div(i256::from_i128(power(38)))?;
         rest -= 38;
@@ -69,7 +70,7 @@ fn multiply_in_256_bits(left: i128, right: i128, down: u8) -> Option<i128> {
     if round_up { quotient.checked_add(remainder.signum()) } else { Some(quotient) }
 }
 
-/// `left × 10^up / right`, cut off; `None` beyond 128 bits. `right` is not 0.
+/// `left × 10^up / right`, truncated; `None` above 128 bits. `right` is not 0.
 pub(crate) fn divide_wide(left: i128, right: i128, up: u8) -> Option<i128> {
     let shifted = POWERS.get(usize::from(up)).and_then(|power| left.checked_mul(*power));
     shifted.map_or_else(|| divide_in_256_bits(left, right, up), |shifted| shifted.checked_div(right))
@@ -86,7 +87,7 @@ fn divide_in_256_bits(left: i128, right: i128, up: u8) -> Option<i128> {
     shifted.checked_div(i256::from_i128(right))?.to_i128()
 }
 
-/// The digits of `value` with `scale` of them after the point: `-0.05`.
+/// Appends `value` with `scale` digits after the point: `-0.05`.
 pub(crate) fn to_text(value: i128, scale: u8, out: &mut String) {
     use std::fmt::Write;
     if value < 0 {
@@ -100,12 +101,12 @@ pub(crate) fn to_text(value: i128, scale: u8, out: &mut String) {
     }
 }
 
-/// Why a text is not a decimal.
+/// Why a text is not a valid decimal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DecimalError {
     /// Not a number.
     Syntax,
-    /// More than 38 digits before or after rounding.
+    /// It has more than 38 digits before or after rounding.
     Overflow,
 }
 
@@ -126,7 +127,7 @@ pub(crate) fn parse(text: &str, scale: u8) -> Result<i128, DecimalError> {
                 if in_fraction && after == scale {
                     if !round && after != u8::MAX {
                         round = digit >= 5;
-                        // Later digits do not matter: `after` moves past the scale once.
+                        // Later digits do not matter: this moves `after` beyond the scale.
                         after = u8::MAX;
                     }
                 } else if !in_fraction || after < scale {

@@ -1,11 +1,11 @@
-//! Which conversions and calls give the same for the same values in every session.
+//! Which conversions and calls return the same for the same values in every session.
 //!
-//! Microsoft's pages "Deterministic and nondeterministic functions", "CAST and CONVERT" and those of the date
-//! functions: text and dates are read and written by a session's settings, unless a style says how. A function converts
-//! what is not of the type that it takes, so that `LEFT(d, 11)` of a `datetime` depends on settings as `CAST(d AS
-//! varchar(30))` does.
+//! By Microsoft's pages "Deterministic and nondeterministic functions", "CAST and CONVERT" and those of the date
+//! functions: conversions between text and dates depend on a session's settings, unless a style is given. A function
+//! converts arguments that are not of the type it takes, so `LEFT(d, 11)` of a `datetime` depends on settings as
+//! `CAST(d AS varchar(30))` does.
 //!
-//! Left to others: what gives another value each time by itself ([`Volatility`](crate::Volatility)).
+//! Not here: functions that return another value each time ([`Volatility`](crate::Volatility)).
 
 use hobt_types::{MaxLength, SqlType};
 
@@ -14,7 +14,7 @@ use crate::function::FunctionDef;
 use crate::type_rules::common_type;
 use crate::{conditional, date, text};
 
-/// Whether a conversion depends on nothing but its value and its style.
+/// Whether a conversion depends only on its value and its style.
 pub fn is_conversion_deterministic(from: SqlType, to: SqlType, style: Option<i32>) -> bool {
     let is_datetime = |sql_type| matches!(sql_type, SqlType::DateTime | SqlType::SmallDateTime);
     let depends = from.is_text() && to.is_temporal() || is_datetime(from) && to.is_text();
@@ -23,15 +23,15 @@ pub fn is_conversion_deterministic(from: SqlType, to: SqlType, style: Option<i32
         || style.is_some_and(|style| style > 100 && ![106, 107, 109, 113, 130].contains(&style))
 }
 
-/// Whether a call depends on nothing but its arguments, which are of these types. Of `ISDATE` it says no: what its
-/// argument was converted with is the caller's to know.
+/// Whether a call depends only on its arguments, which have these types. `false` for `ISDATE`: only the caller knows
+/// how its argument was converted.
 pub fn is_call_deterministic(
     def: &FunctionDef,
     arguments: &[SqlType],
     result: SqlType,
     date_part: Option<DatePart>,
 ) -> bool {
-    // Names of days and months are of a language; a week begins with the day that DATEFIRST says.
+    // Names of days and months depend on the language; the first day of a week is that of DATEFIRST.
     let depends = match def.name {
         "DATENAME" | "ISDATE" => true,
         "DATEPART" => matches!(date_part, Some(DatePart::Week | DatePart::Weekday)),
@@ -44,11 +44,11 @@ pub fn is_call_deterministic(
     !depends && arguments.iter().enumerate().all(read)
 }
 
-/// The type that a function converts an argument to; `None` where it takes the value as it is, or a number of it.
+/// The type that a function converts an argument to; `None` if it takes the value, or a number, as it is.
 fn read_as(def: &FunctionDef, arguments: &[SqlType], result: SqlType, place: usize) -> Option<SqlType> {
     let is_of = |table: &[FunctionDef]| table.iter().any(|known| known.name == def.name);
     if is_of(text::FUNCTIONS) {
-        // It counts the bytes of whatever there is.
+        // It counts the bytes of any value.
         return (def.name != "DATALENGTH").then_some(SqlType::VarChar(MaxLength::Max));
     }
     if is_of(date::FUNCTIONS) {
@@ -64,7 +64,7 @@ fn read_as(def: &FunctionDef, arguments: &[SqlType], result: SqlType, place: usi
     }
     match def.name {
         "CHOOSE" => (place > 0).then_some(result),
-        // It compares its arguments and gives the first as it is.
+        // It compares its arguments and returns the first one as it is.
         "NULLIF" => common_type(*arguments.first()?, *arguments.get(1)?).ok(),
         _ => Some(result),
     }
@@ -86,7 +86,7 @@ mod tests {
         assert!(!call("LEFT", &[SqlType::DateTime, SqlType::Int], TEXT, None));
         assert!(!call("CONCAT", &[TEXT, SqlType::SmallDateTime], TEXT, None));
         assert!(!call("ISNULL", &[TEXT, SqlType::DateTime], TEXT, None));
-        // The page names datetime and smalldatetime alone.
+        // The page names only datetime and smalldatetime.
         assert!(call("LEFT", &[SqlType::Date, SqlType::Int], TEXT, None));
         assert!(call("DATALENGTH", &[SqlType::DateTime], SqlType::Int, None));
         assert!(call("CONCAT", &[TEXT, SqlType::Int], TEXT, None));
@@ -107,7 +107,7 @@ mod tests {
         assert!(!call("DATEPART", &[SqlType::Date], SqlType::Int, Some(DatePart::Week)));
         assert!(!call("DATEPART", &[SqlType::Date], SqlType::Int, Some(DatePart::Weekday)));
         assert!(call("DATEPART", &[SqlType::Date], SqlType::Int, Some(DatePart::IsoWeek)));
-        // Its weeks begin on Sunday, whatever DATEFIRST says.
+        // Its weeks begin on Sunday, whatever DATEFIRST is.
         assert!(call("DATEDIFF", &[SqlType::Date, SqlType::Date], SqlType::Int, Some(DatePart::Week)));
         assert!(!call("ISDATE", &[TEXT], SqlType::Int, None));
     }

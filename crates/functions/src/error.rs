@@ -1,15 +1,15 @@
-//! SQL Server's errors that kernels raise, each made in one place with its words.
+//! SQL Server's errors that kernels raise, each created in one place with its text.
 
 use arrow::error::ArrowError;
 use hobt_base::{SqlError, number};
 use hobt_types::SqlType;
 
-/// Arrow refused what the kernel believed right: a broken invariant.
+/// Arrow refused what the kernel considered valid: a broken invariant.
 pub(crate) fn from_arrow(error: ArrowError) -> SqlError {
     SqlError::internal(error.to_string())
 }
 
-/// 8115 of an expression: a result beyond its type.
+/// 8115 for an expression whose result is out of range of its type.
 pub(crate) fn overflow(target: SqlType) -> SqlError {
     overflow_from("expression", target)
 }
@@ -20,7 +20,7 @@ pub(crate) fn overflow_from(source: &str, target: SqlType) -> SqlError {
     SqlError::new(number::OVERFLOW, format!("Arithmetic overflow error converting {source} to data type {target}."))
 }
 
-/// 220: an integer beyond `tinyint` or `smallint`.
+/// 220: an integer out of range of `tinyint` or `smallint`.
 pub(crate) fn overflow_small(target: SqlType, value: impl std::fmt::Display) -> SqlError {
     SqlError::new(
         number::OVERFLOW_SMALL,
@@ -28,7 +28,7 @@ pub(crate) fn overflow_small(target: SqlType, value: impl std::fmt::Display) -> 
     )
 }
 
-/// 232: a float beyond a smaller type.
+/// 232: a float out of range of a smaller type.
 pub(crate) fn overflow_float(target: SqlType, value: f64) -> SqlError {
     SqlError::new(
         number::OVERFLOW_FLOAT,
@@ -86,13 +86,13 @@ pub(crate) fn before_first_date() -> SqlError {
     )
 }
 
-/// 210: eight or four bytes that are no `datetime` or `smalldatetime`.
+/// 210: bytes that are not a valid `datetime` (eight) or `smalldatetime` (four).
 pub(crate) fn datetime_of_binary(target: SqlType) -> SqlError {
     let target = target.name();
     SqlError::new(210, format!("Conversion failed when converting {target} from binary/varbinary string."))
 }
 
-/// 8116: an argument's type that a function does not take.
+/// 8116: the type of an argument that a function does not accept.
 pub fn invalid_argument(sql_type: SqlType, position: usize, function: &str) -> SqlError {
     invalid_argument_name(message_name(sql_type), position, function)
 }
@@ -124,7 +124,7 @@ pub(crate) fn invalid_length_of_right() -> SqlError {
     SqlError::new(number::INVALID_LENGTH_OF, "Invalid length parameter passed to the RIGHT function.")
 }
 
-/// The name under which messages about numbers know a type: SQL Server says `numeric` where users say `decimal`.
+/// A type's name in messages about numbers: SQL Server has `numeric` where users write `decimal`.
 pub(crate) fn message_name(sql_type: SqlType) -> &'static str {
     match sql_type {
         SqlType::Decimal { .. } => "numeric",

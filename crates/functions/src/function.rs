@@ -1,7 +1,7 @@
-//! What a scalar function is to the binder and the executor: its name, its arity, its result type, its evaluation.
+//! Scalar functions as the binder and the executor see them: name, arity, result type, evaluation.
 //!
-//! The functions themselves live in the folders of their subject; [`lookup`] finds them. `CAST`, `CONVERT`, `CASE` and
-//! `IIF` are expressions of the binder's own.
+//! The functions themselves are in folders by subject; [`lookup`] finds them. `CAST`, `CONVERT`, `CASE` and `IIF` are
+//! expressions of the binder.
 
 use std::cell::Cell;
 
@@ -12,12 +12,12 @@ use hobt_types::{Collation, SqlType, Value};
 use crate::column::Column;
 use crate::date::DatePart;
 
-/// What the binder knows of an argument.
+/// What the binder knows about an argument.
 #[derive(Clone, Debug)]
 pub struct ArgType {
     /// The type; an untyped NULL is `int` with `literal` [`Value::Null`].
     pub sql_type: SqlType,
-    /// The value, when the argument is a constant.
+    /// The value, if the argument is a constant.
     pub literal: Option<Value>,
     /// The collation of a text argument.
     pub collation: Collation,
@@ -35,7 +35,7 @@ impl ArgType {
     }
 }
 
-/// An argument when the function runs.
+/// An argument at run time.
 #[derive(Clone, Debug)]
 pub struct Argument {
     /// The values, in the carrier of `sql_type`.
@@ -44,14 +44,14 @@ pub struct Argument {
     pub sql_type: SqlType,
 }
 
-/// What all calls of one statement share.
+/// What all calls in one statement share.
 #[derive(Clone, Debug)]
 pub struct FunctionContext {
     /// The statement's time in the server's zone, 100 ns since 1970-01-01.
     pub now_local: i64,
     /// The statement's time in UTC, 100 ns since 1970-01-01.
     pub now_utc: i64,
-    /// A seed that differs from statement to statement; `RAND()` without a seed draws from it.
+    /// A seed that differs from statement to statement; `RAND()` without a seed uses it.
     pub random_seed: u64,
 }
 
@@ -64,14 +64,15 @@ impl FunctionContext {
         FunctionContext { now_local: now_utc + i64::from(offset) * 10_000_000, now_utc, random_seed: rand::random() }
     }
 
-    /// The same time with a fresh seed.
+    /// Like this context, with the same time and a fresh seed.
     #[must_use]
     pub fn reseeded(&self) -> FunctionContext {
         FunctionContext { random_seed: rand::random(), ..self.clone() }
     }
 }
 
-/// The zone's seconds east of UTC, which is asked for once a second: asking costs more than the time itself.
+/// The zone's offset in seconds east of UTC. It is read once a second, because reading it costs more than reading the
+/// time.
 fn offset_at(second: i64) -> i32 {
     thread_local! {
         static KNOWN: Cell<(i64, i32)> = const { Cell::new((i64::MIN, 0)) };
@@ -89,9 +90,9 @@ fn offset_at(second: i64) -> i32 {
 pub struct Call<'a> {
     /// The arguments, at least [`FunctionDef::min_args`].
     pub args: &'a [Argument],
-    /// Rows of the batch, and of the result.
+    /// The number of rows of the batch, and of the result.
     pub rows: usize,
-    /// The type that [`FunctionDef::result_type`] gave.
+    /// The type returned by [`FunctionDef::result_type`].
     pub result_type: SqlType,
     /// The collation under which text compares.
     pub collation: Collation,
@@ -101,23 +102,23 @@ pub struct Call<'a> {
     pub context: &'a FunctionContext,
 }
 
-/// How often a function gives a new value.
+/// How often a function returns a new value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Volatility {
-    /// The same arguments give the same value: constants can be folded.
+    /// Equal arguments return equal values: constants can be folded.
     Immutable,
-    /// One value for a statement (`GETDATE()`).
+    /// One value per statement (`GETDATE()`).
     Statement,
-    /// One value for each place in a statement where it stands (`RAND()`): evaluate it once before the rows.
+    /// One value for each occurrence in a statement (`RAND()`): it is evaluated once before the rows.
     OncePerReference,
-    /// A value for each row (`NEWID()`).
+    /// A value per row (`NEWID()`).
     Volatile,
 }
 
-/// The type of a call from the types of its arguments.
+/// Determines the type of a call from the types of its arguments.
 pub type ResultType = fn(&[ArgType]) -> Result<SqlType, SqlError>;
 
-/// The evaluation over a batch: an array of [`Call::rows`] values in the carrier of [`Call::result_type`].
+/// Evaluates a call over a batch: returns an array of [`Call::rows`] values in the carrier of [`Call::result_type`].
 pub type Evaluate = fn(&Call<'_>) -> Result<ArrayRef, SqlError>;
 
 /// A scalar function.
@@ -125,23 +126,23 @@ pub type Evaluate = fn(&Call<'_>) -> Result<ArrayRef, SqlError>;
 pub struct FunctionDef {
     /// The name in capitals.
     pub name: &'static str,
-    /// The fewest arguments, without a date part.
+    /// The minimum number of arguments, without a date part.
     pub min_args: usize,
-    /// The most arguments, without a date part.
+    /// The maximum number of arguments, without a date part.
     pub max_args: usize,
-    /// Whether the first thing in the parentheses is a date part (`DATEADD(day, …)`).
+    /// Whether the first item in the parentheses is a date part (`DATEADD(day, …)`).
     pub takes_date_part: bool,
-    /// How often it gives a new value.
+    /// How often it returns a new value.
     pub volatility: Volatility,
     /// The type of its result.
     pub result_type: ResultType,
     /// Its evaluation.
     pub evaluate: Evaluate,
-    /// The same for one value, of some functions without arguments.
+    /// Evaluates a single value without a batch, for some functions without arguments.
     pub one: Option<EvaluateOne>,
 }
 
-/// The value of a function without arguments, where no batch is made.
+/// The value of a function without arguments, computed without a batch.
 pub type EvaluateOne = fn(&FunctionContext) -> Value;
 
 impl FunctionDef {
@@ -181,7 +182,7 @@ impl FunctionDef {
     /// Checks the number of arguments (without a date part).
     ///
     /// # Errors
-    /// 174 or 189 with SQL Server's words.
+    /// 174 or 189 with SQL Server's text.
     pub fn check_arity(&self, count: usize) -> Result<(), SqlError> {
         if (self.min_args..=self.max_args).contains(&count) {
             return Ok(());
@@ -205,12 +206,12 @@ impl FunctionDef {
     }
 }
 
-/// The function called `name`, in any case; `None` when there is none.
+/// The function named `name`, ignoring case; `None` if there is none.
 pub fn lookup(name: &str) -> Option<&'static FunctionDef> {
     all().find(|function| function.name.eq_ignore_ascii_case(name))
 }
 
-/// Every function.
+/// All functions.
 pub fn all() -> impl Iterator<Item = &'static FunctionDef> {
     crate::TABLES.iter().flat_map(|table| table.iter())
 }

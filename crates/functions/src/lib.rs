@@ -1,11 +1,11 @@
 //! T-SQL's scalar functions, casts, arithmetic and aggregates as vectorised Arrow kernels.
 //!
-//! Every value has a SQL type and travels in that type's [`carrier()`]. The binder asks [`type_rules`] for result types
-//! and [`function::lookup`] for functions, and the executor calls the kernels: [`arithmetic`], [`cast`], [`like`],
-//! [`sort_keys`], [`aggregate`]. A NULL gives NULL and never raises an error, whatever lies under it.
+//! Every value has a SQL type and is stored in that type's [`carrier()`]. The binder asks [`type_rules`] for result
+//! types and [`function::lookup`] for functions. The executor calls the kernels: [`arithmetic`], [`cast`], [`like`],
+//! [`sort_keys`], [`aggregate`]. A NULL operand results in NULL and never raises an error, whatever bytes are under it.
 //!
-//! Leaves to others: expressions and their evaluation order, three-valued logic, comparison of carriers (a plain
-//! comparison once text has gone through [`sort_keys`]), and everything that names a query engine.
+//! Not here: expressions and their evaluation order, three-valued logic, comparison of carriers (a plain comparison
+//! after text was converted by [`sort_keys`]), and everything specific to a query engine.
 
 pub mod aggregate;
 mod arguments;

@@ -1,10 +1,10 @@
 //! `LIKE` under a collation, and the patterns of `PATINDEX`.
 //!
-//! `%` any text, `_` one character, `[a-f]` one of a set, `[^a-f]` one not of it. A constant pattern is compiled once;
-//! `'abc'`, `'abc%'`, `'%abc'` and `'%abc%'` over ASCII compare bytes with case removed, the rest is matched by
-//! backtracking to the last `%` alone, so that no pattern takes more than pattern × text steps. `PATINDEX` is the same
-//! match: where the part before the second `%` stands first is where the whole match begins, for what follows would be
-//! found behind a later place only where it is found behind the first.
+//! `%` matches any text, `_` one character, `[a-f]` one character of a set, `[^a-f]` one not in it. A constant pattern
+//! is compiled once. `'abc'`, `'abc%'`, `'%abc'` and `'%abc%'` over ASCII compare bytes ignoring case. The rest is
+//! matched by backtracking only to the last `%`, so no pattern takes more than pattern × text steps. `PATINDEX` uses
+//! the same match: the whole match begins at the first occurrence of the part before the second `%`. If the rest
+//! matches after a later occurrence, it also matches after the first.
 
 use std::cmp::Ordering;
 
@@ -15,7 +15,7 @@ use hobt_types::Collation;
 use crate::column::Column;
 use crate::watch::Meter;
 
-/// One place of a pattern.
+/// One element of a pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Token {
     Literal(char),
@@ -24,14 +24,14 @@ enum Token {
     Set(CharacterSet),
 }
 
-/// The characters between brackets.
+/// The characters in brackets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct CharacterSet {
-    /// Ranges with their ends.
+    /// Inclusive ranges.
     ranges: Vec<(char, char)>,
-    /// Whether a character in one of them matches, or one in none.
+    /// Whether a character in one of the ranges matches, or one in none of them.
     positive: bool,
-    /// Which ASCII characters match, a bit each.
+    /// The ASCII characters that match, one bit each.
     ascii: u128,
 }
 
@@ -60,13 +60,13 @@ impl CharacterSet {
     }
 }
 
-/// A text as its characters.
+/// A text as a sequence of characters.
 trait Characters {
     fn count(&self) -> usize;
     fn at(&self, place: usize) -> char;
 }
 
-/// A text of ASCII alone.
+/// A text of only ASCII.
 impl Characters for &[u8] {
     fn count(&self) -> usize {
         self.len()
@@ -87,7 +87,7 @@ impl Characters for Vec<char> {
     }
 }
 
-/// The shapes that need no matcher.
+/// The forms of patterns that need no matcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shape {
     Exact,
@@ -97,12 +97,12 @@ enum Shape {
     General,
 }
 
-/// What stands in a pattern behind the characters that it begins with.
+/// What follows the literal characters at the start of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PatternRest {
-    /// Nothing: the text is those characters.
+    /// Nothing: the text equals those characters.
     Nothing,
-    /// `%` alone.
+    /// A single `%`.
     AnyText,
     /// Something else.
     More,
@@ -114,12 +114,12 @@ pub struct Pattern {
     tokens: Vec<Token>,
     collation: Collation,
     shape: Shape,
-    /// The bytes of the four simple shapes, in lower case where case does not count.
+    /// The bytes of the four simple forms, in lower case if case is ignored.
     bytes: Vec<u8>,
 }
 
 impl Pattern {
-    /// Compiles `pattern`; the character after `escape` stands for itself.
+    /// Compiles `pattern`. The character after `escape` is literal.
     pub fn new(pattern: &str, escape: Option<char>, collation: Collation) -> Pattern {
         let tokens = tokens(pattern, escape, collation);
         let (shape, middle) = match tokens.as_slice() {
@@ -141,7 +141,7 @@ impl Pattern {
         Pattern { tokens, collation, shape, bytes }
     }
 
-    /// The characters that every text that matches begins with, and what stands behind them.
+    /// The characters that every matching text begins with, and what follows them in the pattern.
     pub fn prefix(&self) -> (String, PatternRest) {
         let literal = |token: &Token| if let Token::Literal(character) = token { Some(*character) } else { None };
         let prefix: String = self.tokens.iter().map_while(literal).collect();
@@ -153,7 +153,7 @@ impl Pattern {
         (prefix, rest)
     }
 
-    /// Whether the whole of `text` matches. Spaces at the end of the text need not be in the pattern.
+    /// Whether the whole of `text` matches. Trailing spaces of the text need not be in the pattern.
     ///
     /// # Errors
     /// The statement was cancelled; 701.
@@ -193,7 +193,7 @@ impl Pattern {
                 }
                 false
             }
-            // Spaces at the text's end may stay over, or be what the pattern ends with.
+            // Trailing spaces of the text may be left over, or match the end of the pattern.
             Shape::Suffix => (trimmed..=text.len())
                 .rev()
                 .any(|end| end.checked_sub(length).is_some_and(|start| self.same(&text[start..end]))),
@@ -210,11 +210,11 @@ impl Pattern {
         }
     }
 
-    /// Matches all tokens against `text`; the match may end anywhere from `may_end` on. Where it begins: at a leading
-    /// `%`, where that ends.
+    /// Matches all tokens against `text`. The match may end at any position from `may_end` on. Returns where the match
+    /// begins; with a leading `%` that is where the text of that `%` ends.
     fn place(&self, text: &impl Characters, may_end: usize, meter: &mut Meter) -> Result<Option<usize>, SqlError> {
         let (mut token, mut at) = (0, 0);
-        // The place to try again from: the token after the last `%`, and where its text began.
+        // The position to retry from: the token after the last `%`, and where its text began.
         let mut again: Option<(usize, usize)> = None;
         let is_floating = self.tokens.first() == Some(&Token::AnyText);
         let mut begin = (!is_floating).then_some(0);
@@ -249,8 +249,8 @@ impl Pattern {
         }
     }
 
-    /// The first character (from 1) of the first match of a `PATINDEX` pattern, 0 for none. A leading `%` lets the
-    /// match begin anywhere, a trailing one lets it end anywhere.
+    /// The position (from 1) of the first match of a `PATINDEX` pattern, 0 if there is none. With a leading `%` the
+    /// match may begin anywhere, with a trailing one it may end anywhere.
     ///
     /// # Errors
     /// The statement was cancelled; 701.
@@ -276,7 +276,7 @@ fn equal(left: char, right: char, collation: Collation) -> bool {
 
 fn compare(left: char, right: char, collation: Collation) -> Ordering {
     let (mut left_bytes, mut right_bytes) = ([0; 4], [0; 4]);
-    // A space would be trimmed by a comparison of texts.
+    // A comparison of texts would trim a space.
     match (left, right) {
         (' ', ' ') => Ordering::Equal,
         (' ', _) => Ordering::Less,
@@ -316,7 +316,7 @@ fn tokens(pattern: &str, escape: Option<char>, collation: Collation) -> Vec<Toke
     tokens
 }
 
-/// The set after a `[`, with the characters that it takes; `None` when no `]` closes it.
+/// The set after a `[`, and the number of characters it takes; `None` if no `]` closes it.
 fn set(rest: &[char], escape: Option<char>, collation: Collation) -> Option<(Token, usize)> {
     let positive = rest.first() != Some(&'^');
     let mut at = usize::from(!positive);
@@ -346,7 +346,7 @@ fn set(rest: &[char], escape: Option<char>, collation: Collation) -> Option<(Tok
     }
 }
 
-/// The character that `ESCAPE` names.
+/// The escape character of `ESCAPE`.
 ///
 /// # Errors
 /// 506: it is not one character.
@@ -365,10 +365,10 @@ fn texts(column: &Column) -> Result<&StringViewArray, SqlError> {
     column.array().as_string_view_opt().ok_or_else(|| SqlError::internal("LIKE over what is not text"))
 }
 
-/// `text LIKE pattern [ESCAPE escape]`; all in the text carrier. NULL where any of the three is NULL.
+/// `text LIKE pattern [ESCAPE escape]`, all in the text carrier. NULL if any of the three is NULL.
 ///
 /// # Errors
-/// 506 when the escape is not one character; the statement was cancelled; 701.
+/// 506 if the escape is not one character; the statement was cancelled; 701.
 pub fn like(
     text: &Column,
     pattern: &Column,

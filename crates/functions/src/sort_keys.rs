@@ -1,7 +1,6 @@
-//! Sort keys of a text or `varbinary` column: what joins, groups, sorts and comparisons use in the place of the value.
+//! Sort keys of a text or `varbinary` column, which joins, groups, sorts and comparisons use in place of the value.
 //!
-//! Most keys of short strings fit a view of their own: then nothing is allocated for a value and the array has no
-//! buffer at all.
+//! Most keys of short strings fit in the view itself. Then nothing is allocated per value and the array has no buffer.
 
 use arrow::array::make_view;
 use arrow::array::{Array, BinaryViewArray, ByteView, StringViewArray};
@@ -9,18 +8,18 @@ use arrow::buffer::{Buffer, ScalarBuffer};
 use hobt_base::SqlError;
 use hobt_types::Collation;
 
-/// Bytes that a view holds itself.
+/// The number of bytes that fit in a view itself.
 const INLINE: usize = 12;
-/// A buffer of keys is closed when it is longer: offsets in a view have 32 bits.
+/// A buffer of keys longer than this is closed: offsets in a view have 32 bits.
 const BUFFER_BYTES: usize = 1 << 30;
 
 /// The key of every string under `collation`; NULL for NULL. Keys compare as bytes.
 ///
 /// # Errors
-/// An internal error when a single key is longer than a view can say.
+/// An internal error if a single key is longer than a view can express.
 pub fn sort_keys(texts: &StringViewArray, collation: Collation) -> Result<BinaryViewArray, SqlError> {
     let mut buffers: Vec<Buffer> = Vec::new();
-    // A key has about as many bytes as its text; a buffer that grows would end up to twice as large as it need be.
+    // A key has about as many bytes as its text. A buffer that grows could end up twice as large as needed.
     let lengths = texts.views().iter().map(|view| *view as u32 as usize).filter(|&length| length > INLINE);
     let mut long: Vec<u8> = Vec::with_capacity(lengths.sum::<usize>().min(BUFFER_BYTES));
     let mut views: Vec<u128> = Vec::with_capacity(texts.len());
@@ -60,16 +59,16 @@ pub fn sort_keys(texts: &StringViewArray, collation: Collation) -> Result<Binary
         .map_err(crate::error::from_arrow)
 }
 
-/// The bytes of a `varbinary` that comparison looks at: the shorter of two values counts as padded with zeros.
+/// The bytes of a `varbinary` that comparison uses: the shorter of two values is treated as padded with zeros.
 pub fn binary_key(value: &[u8]) -> &[u8] {
     let end = value.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     &value[..end]
 }
 
-/// The [`binary_key`] of every value, NULL for NULL; the bytes stay where they are.
+/// The [`binary_key`] of every value, NULL for NULL. The bytes are not copied.
 ///
 /// # Errors
-/// An internal error in an array that is no valid one.
+/// An internal error if the array is invalid.
 pub fn binary_keys(values: &BinaryViewArray) -> Result<BinaryViewArray, SqlError> {
     let views = values.views().iter().enumerate().map(|(row, view)| {
         if values.is_null(row) {

@@ -1,10 +1,10 @@
-//! What holds a kernel back while it runs: its statement was cancelled, or the memory is used up.
+//! Stops a kernel while it runs: if its statement was cancelled, or the memory is used up.
 //!
-//! A kernel works on a whole batch, and one that builds or searches long texts may be at it for minutes and make
-//! gigabytes of kilobytes. So each thread that runs kernels is told whose statement it works for ([`set_watch`]), and
-//! such kernels count what they look at and what they build (`Meter`). Where nobody is told, nothing is limited.
+//! A kernel works on a whole batch. One that builds or searches long texts may run for minutes and turn kilobytes into
+//! gigabytes. So each thread that runs kernels is told the statement that it works for ([`set_watch`]), and such
+//! kernels count the bytes that they read and build (`Meter`). Without a statement nothing is limited.
 //!
-//! What a kernel built is charged while it builds: whoever takes the batch charges for what it keeps.
+//! The result of a kernel is charged only while it is built: the consumer of the batch charges for what it keeps.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -17,13 +17,13 @@ pub trait Watch: Debug + Send + Sync {
     /// Whether it was cancelled.
     fn is_cancelled(&self) -> bool;
 
-    /// Takes memory for it; what was taken goes back through [`Watch::shrink`].
+    /// Reserves memory for it, which is released by [`Watch::shrink`].
     ///
     /// # Errors
-    /// 701: there is not so much left; nothing is taken then.
+    /// 701: less than that is left; nothing is reserved then.
     fn grow(&self, bytes: u64) -> Result<(), SqlError>;
 
-    /// Gives memory back.
+    /// Releases memory.
     fn shrink(&self, bytes: u64);
 }
 
@@ -31,13 +31,13 @@ thread_local! {
     static WATCH: RefCell<Option<Arc<dyn Watch>>> = const { RefCell::new(None) };
 }
 
-/// Ends what [`set_watch`] began.
+/// Ends the effect of [`set_watch`].
 #[derive(Debug)]
 pub struct WatchGuard {
     before: Option<Arc<dyn Watch>>,
 }
 
-/// Tells this thread whose statement it works for, until the guard is dropped.
+/// Sets the statement that this thread works for, until the guard is dropped.
 #[must_use = "it lasts as long as the guard"]
 pub fn set_watch(watch: Option<Arc<dyn Watch>>) -> WatchGuard {
     WatchGuard { before: WATCH.replace(watch) }
@@ -46,12 +46,12 @@ pub fn set_watch(watch: Option<Arc<dyn Watch>>) -> WatchGuard {
 impl Drop for WatchGuard {
     fn drop(&mut self) {
         let before = self.before.take();
-        // A guard may go with its thread, when the place that it puts back is gone already.
+        // A guard may be dropped at the thread's end, when the thread-local that it restores is gone already.
         let _replaced = WATCH.try_with(|watch| watch.replace(before));
     }
 }
 
-/// 701, with how much was asked for.
+/// 701, with the number of bytes requested.
 pub fn out_of_memory(bytes: u64) -> SqlError {
     SqlError::new(
         number::OUT_OF_MEMORY,
@@ -67,7 +67,7 @@ pub fn current() -> Option<Arc<dyn Watch>> {
     WATCH.with_borrow(Clone::clone)
 }
 
-/// Memory of a statement that is given back when this is dropped.
+/// Memory of a statement, released when this is dropped.
 #[derive(Debug)]
 pub struct Charge {
     watch: Option<Arc<dyn Watch>>,
@@ -75,15 +75,15 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// Nothing yet, of this thread's statement.
+    /// Nothing yet, for this thread's statement.
     pub fn new() -> Charge {
         Charge { watch: current(), bytes: 0 }
     }
 
-    /// Takes more.
+    /// Reserves more.
     ///
     /// # Errors
-    /// 701: there is not so much left; nothing is taken then.
+    /// 701: less than that is left; nothing is reserved then.
     pub fn grow(&mut self, bytes: u64) -> Result<(), SqlError> {
         if let Some(watch) = &self.watch {
             watch.grow(bytes)?;
@@ -92,7 +92,7 @@ impl Charge {
         Ok(())
     }
 
-    /// Gives back what it has of `bytes`.
+    /// Releases up to `bytes` of what it has.
     pub fn shrink(&mut self, bytes: u64) {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -119,14 +119,14 @@ pub(crate) fn value_too_long() -> SqlError {
     SqlError::new(7119, "Attempting to grow LOB beyond maximum allowed size of 2147483647 bytes.")
 }
 
-/// The longest value, in bytes.
+/// The maximum length of a value in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 0x7FFF_FFFF;
-/// How much is looked at between two looks whether the statement was cancelled.
+/// The number of bytes processed between two checks for cancellation.
 const CHECK_BYTES: usize = 1 << 20;
-/// The step in which memory is taken. A batch that stays below is not worth it.
+/// The increment in which memory is reserved. Smaller batches are not charged.
 const GROW_BYTES: u64 = 1 << 20;
 
-/// Counts what one kernel does to one batch.
+/// Counts the work of one kernel on one batch.
 #[derive(Debug)]
 pub(crate) struct Meter {
     taken: Charge,
@@ -135,12 +135,12 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// A meter of this thread's statement.
+    /// A meter for this thread's statement.
     pub(crate) fn new() -> Meter {
         Meter { taken: Charge::new(), unchecked: 0, built: 0 }
     }
 
-    /// `bytes` more were looked at, or a like amount of work was done.
+    /// Records that `bytes` more were read, or a similar amount of work was done.
     ///
     /// # Errors
     /// The statement was cancelled.
@@ -156,7 +156,7 @@ impl Meter {
         }
     }
 
-    /// `bytes` more are about to be built.
+    /// Records that `bytes` more are about to be built.
     ///
     /// # Errors
     /// 701; the statement was cancelled.
@@ -169,10 +169,10 @@ impl Meter {
         self.taken.grow((self.built - self.taken.bytes).next_multiple_of(GROW_BYTES))
     }
 
-    /// One value of `bytes` is about to be built: what it takes beside its place in the result.
+    /// Records that one value of `bytes` is about to be built, besides its element in the result.
     ///
     /// # Errors
-    /// 7119 for one that is longer than any may be, 701 where there is no room for it; the statement was cancelled.
+    /// 7119 if the value is longer than allowed, 701 if there is no memory for it; the statement was cancelled.
     pub(crate) fn value(&mut self, bytes: usize) -> Result<(), SqlError> {
         if bytes > VALUE_BYTES_MAX {
             return Err(value_too_long());
@@ -193,7 +193,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A statement with so much memory.
+    /// A statement with this amount of memory.
     #[derive(Debug)]
     pub(crate) struct Limited {
         pub(crate) cancelled: AtomicBool,

@@ -1,4 +1,4 @@
-//! hobt inside another program: a table, some rows, a query whose rows come as Arrow batches.
+//! hobt embedded in another program: a table, some rows, and a query whose rows arrive as Arrow batches.
 //!
 //! Run it with `cargo run --example embed`.
 

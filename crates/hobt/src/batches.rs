@@ -1,4 +1,4 @@
-//! A script that comes line by line, cut into batches.
+//! Splits a script that arrives line by line into batches.
 
 use hobt_tsql::{BatchText, split_batches};
 
@@ -9,7 +9,7 @@ pub(crate) struct Splitter {
 }
 
 impl Splitter {
-    /// Takes a line without its end; gives the batch that it ends, which may be blank.
+    /// Adds a line, given without its end. Returns the batch that it ends, which may be blank.
     pub(crate) fn line(&mut self, line: &str) -> Option<BatchText> {
         let begins_with_go = line.trim_start().get(..2).is_some_and(|word| word.eq_ignore_ascii_case("go"));
         if begins_with_go && let Some(batch) = self.ended_by(line) {
@@ -22,16 +22,16 @@ impl Splitter {
         None
     }
 
-    /// The batch that this line ends, absent where it is blank; `None` where the line ends none.
+    /// The batch that this line ends, or `Some(None)` if that batch is blank. `None` if the line does not end a batch.
     fn ended_by(&self, line: &str) -> Option<Option<BatchText>> {
-        // Behind a GO that counts, what follows is a batch of its own.
+        // After a counting GO, the following text is a batch of its own.
         let probe = format!("{}{line}\nX", self.text);
         let mut batches = split_batches(&probe);
         let last = batches.pop()?;
         (last.text == "X").then(|| batches.pop())
     }
 
-    /// Whether a line here is no part of a string, a quoted name or a comment.
+    /// Whether the next line is outside strings, quoted names and comments.
     pub(crate) fn is_in_code(&self) -> bool {
         self.ended_by("GO").is_some()
     }
@@ -41,7 +41,7 @@ impl Splitter {
         self.text.lines().count() + 1
     }
 
-    /// What has come since the last `GO`.
+    /// The text since the last `GO`.
     pub(crate) fn rest(&mut self) -> BatchText {
         BatchText { text: std::mem::take(&mut self.text), first_line: 1, repeat: 1 }
     }

@@ -1,4 +1,4 @@
-//! An instance and its sessions, as an embedding program holds them.
+//! An instance and its sessions, for an embedding program.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Opens the instance in `folder`, which is made when it is not there. Blocks on the disk.
+    /// Opens the instance in `folder`, which is created if it does not exist. Blocks on the disk.
     ///
     /// # Errors
-    /// The folder cannot be used, another process has it open, or `master` is damaged.
+    /// If the folder cannot be used, another process has it open, or `master` is damaged.
     pub fn open(folder: impl AsRef<Path>) -> Result<Instance, SqlError> {
         Instance::open_with(folder, InstanceSettings::default())
     }
 
-    /// The same with settings.
+    /// Like [`Instance::open`], with settings.
     ///
     /// # Errors
-    /// As [`Instance::open`].
+    /// As for [`Instance::open`].
     pub fn open_with(folder: impl AsRef<Path>, settings: InstanceSettings) -> Result<Instance, SqlError> {
         let instance = hobt_engine::Instance::open(folder.as_ref(), settings).map_err(|error| error.to_sql_error())?;
         Ok(Instance { server: Server::new(instance)? })
     }
 
-    /// Opens the instance in a folder of `disk`; `settings.disk` is ignored. For tests that put a disk of their own in
-    /// front of the system's.
+    /// Opens the instance in a folder of `disk`. Ignores `settings.disk`. For tests with a disk of their own in front
+    /// of the system's.
     ///
     /// # Errors
-    /// As [`Instance::open`].
+    /// As for [`Instance::open`].
     #[doc(hidden)]
     pub fn open_on(
         disk: Arc<dyn Disk>,
@@ -49,32 +49,32 @@ impl Instance {
         Ok(Instance { server: Server::new(instance.map_err(|error| error.to_sql_error())?)? })
     }
 
-    /// A session in `master`.
+    /// Opens a session in `master`.
     ///
     /// # Errors
-    /// None in practice: `master` is there while the instance is open.
+    /// None in practice: `master` exists while the instance is open.
     pub fn session(&self) -> Result<Session, SqlError> {
         self.session_with(&SessionOptions::default())
     }
 
-    /// A session that says who it is and where it begins.
+    /// Opens a session with options, such as its login and its database.
     ///
     /// # Errors
-    /// 911 and others when the database cannot be used.
+    /// 911 and others if the database cannot be used.
     pub fn session_with(&self, options: &SessionOptions) -> Result<Session, SqlError> {
         Ok(Session { inner: Some(self.server.session(options)?) })
     }
 
-    /// The server behind it: the engine, the name, what sessions share.
+    /// The server: the engine, the name, and the data shared by sessions.
     pub fn server(&self) -> &Arc<Server> {
         &self.server
     }
 
-    /// Writes everything to disk and marks the databases as closed. Without it they are recovered at their next use,
-    /// unless the instance is dropped in peace, which closes it too. Sessions fail afterwards.
+    /// Writes everything to disk and marks the databases as closed. Otherwise they are recovered at their next use,
+    /// unless the instance is dropped while nothing runs, which closes it too. Sessions fail afterwards.
     ///
     /// # Errors
-    /// A page cannot be written.
+    /// If a page cannot be written.
     pub fn close(self) -> Result<(), SqlError> {
         self.server.instance().close().map_err(|error| error.to_sql_error())
     }
@@ -82,7 +82,7 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Whoever opens the folder next is not to find somebody at work in it.
+        // End background work, so that none is active in the folder when it is opened again.
         self.server.end_background();
     }
 }
@@ -90,34 +90,35 @@ impl Drop for Instance {
 /// A session: runs one batch at a time.
 #[derive(Debug)]
 pub struct Session {
-    /// Absent while a [`Query`] has it.
+    /// `None` while a [`Query`] owns it.
     pub(crate) inner: Option<hobt_session::Session>,
 }
 
 impl Session {
-    /// Runs a batch and gives what it sends, as it comes. The batch runs on a thread of its own and waits when its
-    /// items are not taken; dropping the query cancels it.
+    /// Runs a batch and returns an iterator over its results. The batch runs on a thread of its own, and waits while
+    /// its items are not taken. Dropping the query cancels it.
     pub fn query(&mut self, batch: &str) -> Query<'_> {
         Query::new(self, batch)
     }
 
-    /// Says that a batch is about to run: who cancels from here on means that batch, even where it has not begun yet.
+    /// Announces that a batch is about to run. A cancellation from now on applies to that batch, even if it has not
+    /// begun yet.
     pub fn expect_batch(&mut self) {
         self.session().expect_batch();
     }
 
-    /// As [`Session::execute`], for the batch that [`Session::expect_batch`] announced.
+    /// Like [`Session::execute`], for the batch announced by [`Session::expect_batch`].
     pub fn execute_expected(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         self.session().execute_expected(batch, sink)
     }
 
-    /// Runs a batch on this thread and gives its events to `sink`, rows in carriers. Gives whether it ran to its end.
-    /// Text that is not the program's own may need a stack of [`crate::STACK_BYTES`].
+    /// Runs a batch on this thread and passes its events to `sink`, with rows in carriers. Returns whether it ran to
+    /// its end. Text that is not the program's own may need a stack of [`crate::STACK_BYTES`].
     pub fn execute(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         self.session().execute(batch, sink)
     }
 
-    /// Runs a batch on this thread for its effect, as [`Session::execute`] does.
+    /// Runs a batch on this thread for its effect, like [`Session::execute`].
     ///
     /// # Errors
     /// The first error that it raised.
@@ -125,13 +126,13 @@ impl Session {
         self.session().run(batch)
     }
 
-    /// Whether [`crate::Event::Statistics`] brings the plan of its statement, with what each operator did.
+    /// Sets whether [`crate::Event::Statistics`] includes the plan of its statement, with each operator's figures.
     pub fn collect_plans(&mut self, collects: bool) {
         self.session().collect_plans(collects);
     }
 
-    /// A way to cancel the session's batches from another thread. It means the batch that runs, or that was announced
-    /// by [`Session::expect_batch`].
+    /// A handle to cancel the session's batches from another thread. It applies to the running batch, or to the one
+    /// announced by [`Session::expect_batch`].
     pub fn cancel_handle(&mut self) -> CancelHandle {
         self.session().cancel_handle()
     }
@@ -141,10 +142,10 @@ impl Session {
         self.session().database().to_owned()
     }
 
-    /// The session beneath.
+    /// The underlying session.
     ///
     /// # Panics
-    /// Never: a query gives the session back before it lets go of this one.
+    /// Never: a query returns the session before it releases its borrow of this one.
     fn session(&mut self) -> &mut hobt_session::Session {
         self.inner.as_mut().expect("a query gives the session back when it is dropped")
     }

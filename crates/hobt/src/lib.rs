@@ -1,4 +1,4 @@
-//! hobt as a library: open an instance, get a session, run T-SQL, take Arrow batches.
+//! hobt as a library: open an instance, open a session, run T-SQL, receive Arrow batches.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), hobt::SqlError> {
@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! There is no network here: a batch runs in this process, its text is what stands between two `GO` lines of a script
+//! There is no network: a batch runs in this process. Its text is what stands between two `GO` lines of a script
 //! ([`split_batches`]).
 
 #[cfg(feature = "cli")]
@@ -26,12 +26,12 @@ pub mod cli;
 mod instance;
 mod stream;
 
-/// What is behind an instance's files: `InstanceSettings::disk`.
+/// The disk under an instance's files: `InstanceSettings::disk`.
 pub mod disk {
     pub use hobt_disk::{DeviceCache, DeviceModel, DiskKind, Fault, FaultKind, Operation, SimulatedConfig};
 }
 
-/// Plans, as [`StatementStatistics`] has them of a session that collects them.
+/// Plans, as contained in [`StatementStatistics`] for a session that collects them.
 pub mod plan {
     pub use hobt_query::plan_tree::{
         Actual, Body, Detail, Drawing, Estimate, Figures, Judged, PlanColumn, PlanExpr, PlanNode, PlanObject,

@@ -1,10 +1,10 @@
-//! The `hobt` program: a sub-command is a module of the library's `cli`.
+//! The `hobt` program. Each sub-command is a module of the library's `cli`.
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 
-/// What many threads take and give back in small pieces goes through lists of each thread's own.
+/// Small allocations by many threads are served from per-thread lists.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,4 +1,4 @@
-//! What a batch sends, as a blocking iterator.
+//! The results of a batch, as a blocking iterator.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -10,27 +10,27 @@ use hobt_session::{CancelHandle, Event, Flow, Message, ResultColumn, STACK_BYTES
 
 use crate::instance::Session;
 
-/// Items that may wait to be taken.
+/// The number of items that may wait to be taken.
 const ITEMS_AHEAD: usize = 4;
 
-/// One thing that a batch sends.
+/// A result of a batch.
 #[derive(Clone, Debug)]
 pub enum Item {
     /// A result set begins; its batches follow.
     Columns(Vec<ResultColumn>),
     /// Rows of the result set, in Arrow's types (see [`output_batch`]).
     Batch(RecordBatch),
-    /// A statement has ended; the count of the rows that it sent or changed, where it counts.
+    /// A statement has ended. Contains the number of rows that it sent or changed, if it counts them.
     Done(Option<u64>),
-    /// `PRINT`, `SET STATISTICS` and their like.
+    /// `PRINT`, `SET STATISTICS` and similar messages.
     Message(Message),
-    /// What a statement cost.
+    /// The cost of a statement.
     Statistics(Box<StatementStatistics>),
-    /// An error. The batch may go on behind it.
+    /// An error. The batch may continue after it.
     Error(SqlError),
 }
 
-/// A running batch. Iterate over what it sends; drop it to cancel it.
+/// A running batch. Iterate over its results; drop it to cancel it.
 #[derive(Debug)]
 pub struct Query<'s> {
     owner: &'s mut Session,
@@ -43,7 +43,7 @@ impl<'s> Query<'s> {
     pub(crate) fn new(owner: &'s mut Session, batch: &str) -> Query<'s> {
         let cancel = owner.cancel_handle();
         let mut session = owner.inner.take().expect("a query gives the session back when it is dropped");
-        // Here and not on the runner, which may begin long after the caller has cancelled.
+        // Done here and not on the runner thread, which may begin long after the caller has cancelled.
         session.expect_batch();
         let (sender, receiver) = sync_channel(ITEMS_AHEAD);
         let batch = batch.to_owned();
@@ -56,13 +56,13 @@ impl<'s> Query<'s> {
         Query { owner, cancel, receiver: Some(receiver), runner: Some(runner) }
     }
 
-    /// A way to cancel the batch from another thread.
+    /// A handle to cancel the batch from another thread.
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
     }
 }
 
-/// Sends an event's item; nobody who takes it any more means that nothing more is wanted.
+/// Sends an event's item. If there is no receiver any more, no more items are wanted.
 fn pass_on(event: Event, columns: &mut Vec<ResultColumn>, sender: &SyncSender<Item>) -> Flow {
     let item = match event {
         Event::ResultSet(begun) => {
@@ -96,7 +96,7 @@ impl Iterator for Query<'_> {
 impl Drop for Query<'_> {
     fn drop(&mut self) {
         let ended = self.runner.as_ref().is_some_and(JoinHandle::is_finished);
-        // Without a receiver a batch that is about to send something stops by itself.
+        // Without a receiver, the batch stops when it next sends something.
         self.receiver = None;
         if !ended {
             self.cancel.cancel();
@@ -104,7 +104,7 @@ impl Drop for Query<'_> {
         if let Some(runner) = self.runner.take() {
             match runner.join() {
                 Ok(session) => self.owner.inner = Some(session),
-                // A broken invariant in the batch is one in the program that runs it.
+                // A panic in the batch is passed on to the program that runs it.
                 Err(panic) if !std::thread::panicking() => std::panic::resume_unwind(panic),
                 Err(_) => {}
             }

@@ -1,9 +1,9 @@
-//! What a world's threads draw at random comes from its seed.
+//! What the threads of a world draw at random comes from the world's seed.
 //!
-//! Hash maps of the standard library have random keys, and are gone through in another order in each run; names and
-//! identifiers are drawn, too. Both end at the system's `getrandom`, which the standard library looks up by name, so
-//! that a program can put its own in its place. This one does: a thread that has a stream of its own draws from that,
-//! every other one from the system.
+//! Hash maps of the standard library have random keys, so their iteration order differs from run to run. Names and
+//! identifiers are random too. All of it comes from the system's `getrandom`, which the standard library looks up by
+//! name, so that a program can replace it. This program does: a thread with a stream of its own draws from that, every
+//! other one from the system.
 
 #![expect(unsafe_code, reason = "a function that others call by its C name")]
 
@@ -16,12 +16,12 @@ thread_local! {
     static STREAM: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Gives the calling thread a stream of its own. It has to be new: what it has drawn before stays.
+/// Gives the calling thread a stream of its own. The thread has to be new: what it has drawn before is not affected.
 pub(crate) fn draw_from(seed: u64) {
     STREAM.set(Some(seed));
 }
 
-/// The system's `getrandom`, but for threads with a stream.
+/// The system's `getrandom`, except for threads with a stream.
 ///
 /// # Safety
 /// `buffer` is valid for writes of `length` bytes.

@@ -1,4 +1,4 @@
-//! What sessions did and saw, in one order: the turns of the schedule number everything.
+//! What sessions did and saw, in one order: one clock, ticking in the turns of the schedule, numbers everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,14 +7,14 @@ use crate::script::{Level, Rows};
 /// A row of a table: the table's number and `rid`.
 pub(crate) type Key = (usize, i64);
 
-/// What a row holds, as far as it is compared.
+/// The contents of a row, as far as they are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Value {
     pub(crate) token: i64,
     pub(crate) balance: i64,
 }
 
-/// A moment: how many things had been noted before.
+/// A moment: the number of things recorded before.
 pub(crate) type Moment = u64;
 
 /// A row that was changed.
@@ -23,28 +23,28 @@ pub(crate) struct Write {
     pub(crate) key: Key,
     pub(crate) before: Option<Value>,
     pub(crate) after: Option<Value>,
-    /// When its statement had ended.
+    /// When its statement ended.
     pub(crate) at: Moment,
-    /// When a rollback to a savepoint took it back.
+    /// When a rollback to a savepoint undid it.
     pub(crate) undone: Option<Moment>,
 }
 
-/// How a statement looks at rows.
+/// Which moments a statement reads rows at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum View {
-    /// All of them at one moment of the statement.
+    /// All rows at one moment of the statement.
     OneMoment,
-    /// Each at a moment of its own.
+    /// Each row at a moment of its own.
     EachItsMoment,
-    /// All at the moment when the transaction first looked.
+    /// All rows at the moment of the transaction's first read.
     Snapshot,
-    /// Each at a moment of its own, and what was found does not change before the transaction has ended.
+    /// Each row at a moment of its own. The rows found do not change before the transaction has ended.
     Repeatable,
-    /// What was found, and that no more was there, does not change before the transaction has ended.
+    /// The rows found do not change, and no others appear, before the transaction has ended.
     Serializable,
 }
 
-/// Rows that were looked for.
+/// Rows that were read.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) table: usize,
@@ -62,26 +62,26 @@ pub(crate) enum Outcome {
     Open,
     Committed,
     RolledBack,
-    /// Its commit was asked for, and the power failed.
+    /// Its commit was requested, and the power failed.
     InDoubt,
 }
 
-/// A transaction, or a statement that is one.
+/// A transaction, or a statement that is a transaction of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) session: usize,
     pub(crate) level: Level,
     pub(crate) begun: Moment,
-    /// One statement: when it changed its rows is known to lie between its beginning and its end, no closer.
+    /// It is a single statement: its changes were made at some moment between its beginning and its end.
     pub(crate) is_alone: bool,
-    /// The end of its first statement that looked at rows: a snapshot is of a moment before.
+    /// The end of its first statement that read rows: its snapshot is from an earlier moment.
     pub(crate) looked: Option<Moment>,
-    /// Its end was asked for.
+    /// When its end was requested.
     pub(crate) ending: Option<Moment>,
-    /// Its end was acknowledged.
+    /// When its end was acknowledged.
     pub(crate) ended: Option<Moment>,
     pub(crate) outcome: Outcome,
-    /// It asked for a commit that need not be durable.
+    /// It requested a commit with delayed durability.
     pub(crate) is_delayed: bool,
     pub(crate) reads: Vec<Read>,
     pub(crate) writes: Vec<Write>,
@@ -104,7 +104,7 @@ impl Done {
         }
     }
 
-    /// What it has made of a row by `moment`, if it has changed it.
+    /// What it has made of a row by `moment`, if it has changed the row.
     pub(crate) fn own(&self, key: Key, moment: Moment) -> Option<Option<Value>> {
         let stands = |write: &&Write| {
             write.key == key && write.at <= moment && write.undone.is_none_or(|undone| undone > moment)
@@ -113,25 +113,25 @@ impl Done {
     }
 }
 
-/// Something that an administrator did which made earlier commits of a database durable.
+/// An administrator's action that made earlier commits of a database durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flush {
     pub(crate) database: usize,
     pub(crate) from: Moment,
 }
 
-/// All that was noted in one life of the instance.
+/// Everything recorded in one life of the instance.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) now: Moment,
     pub(crate) transactions: Vec<Done>,
     pub(crate) flushes: Vec<Flush>,
-    /// What was run, for people.
+    /// What was run, as text for people.
     pub(crate) log: Vec<String>,
     pub(crate) keeps_log: bool,
-    /// Values of each database's sequence and identity column (`true`), in this life and those before.
+    /// Values of each database's sequence and identity column (`true`), in this life and earlier ones.
     pub(crate) numbers: BTreeSet<(usize, bool, i64)>,
-    /// The first thing that must not be.
+    /// The first violation.
     pub(crate) wrong: Option<String>,
     pub(crate) statements: u64,
     pub(crate) deadlocks: u64,

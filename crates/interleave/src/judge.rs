@@ -1,9 +1,9 @@
-//! Whether what sessions saw may be, and what is there at the end.
+//! Checks that what sessions saw is allowed, and what is there at the end.
 //!
-//! A transaction's changes come to be seen by others at one moment between the request of its commit and the answer to
-//! it. Rows change under exclusive locks that are held until the end, so the versions of a row have one order, which is
-//! that of the statements that wrote them; each tells what it has found there. From this follows, for each read, which
-//! version each row was, and so between which moments the read was made:
+//! A transaction's changes become visible to others at one moment between the request of its commit and the answer.
+//! Rows change under exclusive locks that are held until the end. So the versions of a row have one order, that of the
+//! statements that wrote them, and each statement reports what it found in the row. From this follows, for each read,
+//! which version of each row was seen, and so between which moments the read was made:
 //!
 //! ```text
 //!   row 1   version a ──────────┤ b ────────────────────────
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Done, History, Key, Moment, Outcome, Read, Value, View};
 
-/// Behind everything.
+/// Later than everything.
 const NEVER: Moment = Moment::MAX;
 
 /// The rows of all tables.
@@ -24,22 +24,22 @@ pub(crate) type Rows = BTreeMap<Key, Value>;
 /// A version of a row.
 #[derive(Clone, Copy, Debug)]
 struct Version {
-    /// Which transaction wrote it; `None` for what was there at the start.
+    /// The transaction that wrote it; `None` for what was there at the start.
     writer: Option<usize>,
     value: Option<Value>,
-    /// Between these moments it came to be seen.
+    /// It became visible between these moments.
     seen_from: Moment,
     seen_by: Moment,
-    /// When it was written, at the latest.
+    /// The latest moment at which it was written.
     at: Moment,
 }
 
-/// What was there before anything was written.
+/// The version before anything was written.
 fn start(value: Option<Value>) -> Version {
     Version { writer: None, value, seen_from: 0, seen_by: 0, at: 0 }
 }
 
-/// A change: its moment, its transaction, and which of that one's it is.
+/// A change: its moment, its transaction, and its number in that transaction.
 type Placed = (Moment, usize, usize);
 
 /// The versions that were committed, or may have been, by row and in order.
@@ -52,7 +52,7 @@ fn version_of(number: usize, done: &Done, value: Option<Value>, at: Moment) -> V
 }
 
 impl Versions {
-    /// Goes through all changes in their order, and looks whether each found what the one before had left.
+    /// Goes through all changes in their order, and checks that each found what the one before had left.
     fn of(history: &History, before: &Rows) -> Result<Versions, String> {
         let mut writes: Vec<Placed> = Vec::new();
         for (number, done) in history.transactions.iter().enumerate() {
@@ -61,7 +61,7 @@ impl Versions {
         writes.sort_unstable();
         let mut versions: BTreeMap<Key, Vec<Version>> =
             before.iter().map(|(key, value)| (*key, vec![start(Some(*value))])).collect();
-        // Which transaction has changed a row last, committed or not.
+        // The transaction that has changed a row last, committed or not.
         let mut owners: BTreeMap<Key, usize> = BTreeMap::new();
         let mut place = 0;
         while place < writes.len() {
@@ -74,7 +74,7 @@ impl Versions {
                 Done { writes: done.writes[..at].to_vec(), ..Done::new(done.session, done.level, done.begun) };
             let expected = earlier.own(write.key, moment).unwrap_or(committed);
             if write.before != expected {
-                // A statement by itself is noted when its locks have gone: it may have been before others.
+                // A single statement is recorded after its locks were released: it may have been before others.
                 let fits = |&(_, other, at): &Placed| {
                     let other = &history.transactions[other];
                     let late = &other.writes[at];
@@ -124,7 +124,7 @@ impl Versions {
         all
     }
 
-    /// Between which moments a row could be seen like this by a transaction that has not changed it.
+    /// The moments between which a row could be seen with this value by a transaction that has not changed it.
     fn spans(&self, key: Key, value: Option<Value>, reader: usize) -> Vec<(Moment, Moment)> {
         let all = self.of_key(key);
         let others: Vec<&Version> = all.iter().filter(|version| version.writer != Some(reader)).collect();
@@ -143,10 +143,10 @@ fn name(history: &History, number: usize) -> String {
     format!("the transaction of session {} from moment {} ({})", done.session, done.begun, done.level.name())
 }
 
-/// Looks at all that was read and changed.
+/// Checks everything that was read and changed.
 ///
 /// # Errors
-/// What must not be.
+/// The first violation.
 pub(crate) fn judge(history: &History, before: &Rows) -> Result<(), String> {
     let versions = Versions::of(history, before)?;
     for (number, done) in history.transactions.iter().enumerate() {
@@ -195,13 +195,13 @@ pub(crate) fn judge(history: &History, before: &Rows) -> Result<(), String> {
     Ok(())
 }
 
-/// What the reader itself had made of a row before it looked.
+/// What the reader itself had made of a row before it read the row.
 fn own_of(done: &Done, read: &Read, key: Key) -> Option<Option<Value>> {
-    // What the statement itself has written was noted at its end.
+    // What the statement itself has written was recorded at its end.
     done.own(key, read.from)
 }
 
-/// What is wrong with one read.
+/// What is wrong with one read, if anything.
 fn look(
     history: &History,
     (number, done): (usize, &Done),
@@ -237,7 +237,7 @@ fn look(
         }
         let all = versions.of_key(key);
         let others: Vec<&Version> = all.iter().filter(|version| version.writer != Some(number)).collect();
-        // The latest that it may have been.
+        // The latest version that it may have been.
         let seen = others.iter().rposition(|version| version.value == found && version.seen_from <= read.to);
         let next = seen.and_then(|seen| others.get(seen + 1));
         if let Some((next, writer)) = next.and_then(|next| Some((next, next.writer?)))
@@ -260,7 +260,7 @@ fn look(
     None
 }
 
-/// A moment of a window at which all rows were as they were seen; the first row for which there is none.
+/// A moment of a window at which all rows were as they were seen; otherwise the first row for which there is none.
 fn one_moment(spans: &[(i64, Vec<(Moment, Moment)>)], window: (Moment, Moment)) -> Result<Moment, i64> {
     let mut moments: BTreeSet<Moment> = BTreeSet::from([window.0]);
     moments.extend(spans.iter().flat_map(|(_, of_row)| of_row.iter().map(|(from, _)| (*from).max(window.0))));
@@ -277,11 +277,11 @@ fn one_moment(spans: &[(i64, Vec<(Moment, Moment)>)], window: (Moment, Moment)) 
     Err(spans.get(furthest).map_or(0, |(rid, _)| *rid))
 }
 
-/// Whether the rows that are there at the end are those of the commits that were acknowledged, and of whole ones among
-/// those that `may_be_lost` or were never answered. Gives which of these are there.
+/// Checks that the rows at the end are those of the acknowledged commits, and of some complete ones among those that
+/// `may_be_lost` or were never answered. Returns which of these are there.
 ///
 /// # Errors
-/// What must not be.
+/// The first violation.
 pub(crate) fn settle(
     history: &History,
     before: &Rows,
@@ -312,7 +312,7 @@ pub(crate) fn settle(
             _ => later.push((key, places, all)),
         }
     }
-    // What was deleted more than once: any of the times will do.
+    // Rows that were deleted more than once: any of the deletions will do.
     for (key, places, all) in later {
         let fits = |at: &&usize| note_places(history, &all, **at, &mut is_there.clone(), key).is_ok();
         let Some(place) = places.iter().rev().find(fits) else {
@@ -323,7 +323,7 @@ pub(crate) fn settle(
     Ok(is_there)
 }
 
-/// What the version of one row says of the transactions around it.
+/// Records what the version of one row implies about the transactions around it.
 fn note_places(
     history: &History,
     all: &[Version],
@@ -341,7 +341,7 @@ fn note_places(
     Ok(())
 }
 
-/// The transactions whose commit was acknowledged before it was durable, and that nothing made durable since.
+/// The transactions whose commit was acknowledged before it was durable, and was not made durable since.
 pub(crate) fn may_be_lost(
     history: &History,
     databases_of: &dyn Fn(&Done) -> BTreeSet<usize>,

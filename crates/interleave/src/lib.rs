@@ -1,6 +1,6 @@
-//! The simulator of sessions beside each other: one seed decides what several sessions do in T-SQL, which of them goes
-//! on at each place where a thread may lose the processor, and when the power fails; then it is checked what each of
-//! them may have seen, and what is there afterwards.
+//! The simulator of concurrent sessions. One seed decides what several sessions do in T-SQL, which of them continues at
+//! each point where a thread may lose the processor, and when the power fails. Then it checks what each session may
+//! have seen, and what is there afterwards.
 //!
 //! ```text
 //!   seed ──► scripts (script.rs) ──► sessions ─┐   schedule (hobt_sync::schedule)
@@ -9,19 +9,20 @@
 //!                                                 history (history.rs) ──► judge (judge.rs) ◄────┘
 //! ```
 //!
-//! * Each read is held against what its level promises: committed values of one moment (READ COMMITTED with versions,
-//!   SNAPSHOT), rows that stay (REPEATABLE READ), and no others that come (SERIALIZABLE).
-//! * Each change says what it found in its row, so lost updates and writes over uncommitted rows show.
-//! * After each life, with a power failure or without, the tables hold what was committed, whole transactions of what
-//!   was under way, and nothing else; indexes agree with them, `DBCC CHECKDB` finds nothing, every database is there.
+//! * Each read is checked against the guarantees of its level: committed values of one moment (READ COMMITTED with
+//!   versions, SNAPSHOT), rows that stay (REPEATABLE READ), and no others that appear (SERIALIZABLE).
+//! * Each change reports what it found in its row, so lost updates and writes over uncommitted rows are detected.
+//! * After each life, with a power failure or without, the tables contain what was committed, complete transactions of
+//!   those that were in progress, and nothing else. Indexes agree with the tables, `DBCC CHECKDB` finds nothing, and
+//!   every database is there.
 //!
-//! The interpreter, the planner, locks, versions, the log, the buffer pool and recovery are those of the product; the
-//! disk is [`hobt_disk::SimulatedDisk`]. Statements run on their session's own thread. A failure is cut down to the
+//! The interpreter, the planner, locks, versions, the log, the buffer pool and recovery are those of the product. The
+//! disk is [`hobt_disk::SimulatedDisk`]. Statements run on their session's own thread. A failure is reduced to the
 //! statements that it needs ([`shrink`]).
 //!
-//! Leaves to others: faults of the disk, and scripts of many more definitions, one after the other (crate `hobt-sim`);
-//! parallel plans; real devices and threads (the tests of crate `hobt`). Memory models weaker than one step at a time
-//! are not tried: those are the model checks' (`hobt-sync`, `hobt-txn`).
+//! Not here: faults of the disk, and scripts of many more definitions, one after the other (crate `hobt-sim`); parallel
+//! plans; real devices and threads (the tests of crate `hobt`). Memory models weaker than one step at a time are not
+//! tried: the model checks do that (`hobt-sync`, `hobt-txn`).
 
 mod chance;
 mod history;
@@ -34,20 +35,20 @@ mod world;
 
 pub use hobt_sim::failure::{self, Failure};
 
-/// What a simulation is like.
+/// The parameters of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Sessions that run transactions.
     pub sessions: u64,
-    /// Transactions of a session in one life, at most.
+    /// The maximum number of transactions of a session in one life.
     pub transactions: u64,
-    /// Lives of the instance, at most.
+    /// The maximum number of lives of the instance.
     pub lives: u64,
     /// Whether the power fails.
     pub crashes: bool,
-    /// Whether logs and the disk have little room, and all of it is taken for a while.
+    /// Whether logs and the disk have little room, and all of it is in use for a while.
     pub fills_up: bool,
-    /// Whether what was run is kept for a failure's text.
+    /// Whether what was run is kept for the text of a failure.
     pub keeps_log: bool,
 }
 
@@ -57,28 +58,28 @@ impl Default for Options {
     }
 }
 
-/// What a simulation did.
+/// The results of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Report {
-    /// A sum over all that happened: equal for equal seeds.
+    /// A checksum of everything that happened: equal for equal seeds.
     pub trace: u64,
-    /// Places where another actor could have gone on.
+    /// Points where another actor could have continued.
     pub points: u64,
-    /// How often another one did.
+    /// How often another actor did.
     pub switches: u64,
     /// Batches.
     pub statements: u64,
     /// Transactions that committed.
     pub commits: u64,
-    /// Those that were under way when the power failed.
+    /// Transactions in progress when the power failed.
     pub doubtful: u64,
-    /// Reads that were judged.
+    /// Reads that were checked.
     pub reads: u64,
-    /// Changes of rows that were judged.
+    /// Changes of rows that were checked.
     pub writes: u64,
-    /// Deadlocks' victims.
+    /// Deadlock victims.
     pub deadlocks: u64,
-    /// Conflicts of snapshots.
+    /// Snapshot conflicts.
     pub conflicts: u64,
     /// Statements that found no room in the log or on the disk.
     pub full: u64,
@@ -91,7 +92,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds another's counts; the trace stays.
+    /// Adds the counts of another report; the trace is not changed.
     pub fn add(&mut self, other: &Report) {
         let Report { trace: _, points, switches, statements, commits, doubtful, reads, writes, deadlocks, .. } = *other;
         self.points += points;
@@ -113,7 +114,7 @@ impl Report {
 /// Runs the world of a seed.
 ///
 /// # Errors
-/// What must not be was found; a panic is one of these things.
+/// A violation was found; a panic counts as one.
 pub fn simulate(seed: u64, options: &Options) -> Result<Report, Failure> {
     let cast = world::Cast::draw(seed, options);
     run(seed, options, &cast)
@@ -129,7 +130,7 @@ fn run(seed: u64, options: &Options, cast: &world::Cast) -> Result<Report, Failu
         let outcome = failure::caught(|| world.run());
         outcome.map_err(|text| Failure { seed, text, log: world.take_log() })
     };
-    // A thread of its own, so that nothing that an earlier world has left to its thread is there.
+    // A thread of its own, so that no thread state of an earlier world is there.
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().stack_size(STACK_BYTES);
         let thread = builder.spawn_scoped(scope, live).expect("the system has threads");
@@ -137,14 +138,14 @@ fn run(seed: u64, options: &Options, cast: &world::Cast) -> Result<Report, Failu
     })
 }
 
-/// What a machine of the worlds has: how counters are divided, and so what happens, depends on it.
+/// The number of processors in the worlds: how counters are divided, and so what happens, depends on it.
 const PROCESSORS: usize = 2;
 
 /// A world's thread runs whole statements, as its actors do.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Cuts the scripts of a seed that fails down, as long as they fail; what is left, and how often it was tried. Another
-/// failure than the first counts as well.
+/// Reduces the scripts of a failing seed for as long as they fail. Returns what is left, and the number of tries. A
+/// failure other than the first one counts as well.
 pub fn shrink(seed: u64, options: &Options, tries_max: u64) -> Option<(Failure, u64)> {
     let mut cast = world::Cast::draw(seed, options);
     let quiet = Options { keeps_log: false, ..options.clone() };

@@ -9,7 +9,7 @@ use hobt_sync::planted::{Bug, plant};
 use hobt_sync::processor::{processor_count, set_thread_affinity};
 use mimalloc::MiMalloc;
 
-/// As the program has it: statements take and give back much in small pieces.
+/// As in the server: statements allocate and free much memory in small pieces.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -22,7 +22,7 @@ struct Arguments {
     from: u64,
     to: u64,
     processes: u64,
-    /// Which of the seeds: those that leave this rest divided by the number of processes.
+    /// The part of the seeds: those that leave this remainder when divided by the number of processes.
     part: Option<u64>,
     one: Option<u64>,
     shrink: u64,
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         return many(&arguments);
     }
     if let Some(part) = arguments.part {
-        // Turns go from thread to thread faster on one processor.
+        // Turns pass from thread to thread faster on one processor.
         let processor = usize::try_from(part).unwrap_or(0) % processor_count();
         let _stays_unbound = set_thread_affinity(&[processor]);
     }
@@ -128,7 +128,7 @@ fn per(count: u64, seconds: f64) -> f64 {
     count as f64 / seconds
 }
 
-/// One world, with all that was run; cut down if that is asked for.
+/// Runs one world and prints everything that was run, reduced if requested.
 fn one(seed: u64, arguments: &Arguments) -> ExitCode {
     let options = Options { keeps_log: true, ..arguments.options.clone() };
     let _planted = plant(arguments.bug);
@@ -156,7 +156,7 @@ fn one(seed: u64, arguments: &Arguments) -> ExitCode {
     }
 }
 
-/// Plants each bug, and says which seed finds it first.
+/// Plants each bug, and prints which seed finds it first.
 fn planted(seeds: u64, arguments: &Arguments) -> ExitCode {
     let mut missed = 0;
     let part = arguments.part.unwrap_or(0);
@@ -166,7 +166,7 @@ fn planted(seeds: u64, arguments: &Arguments) -> ExitCode {
             continue;
         }
         let since = Instant::now();
-        // A seed that fails without it proves nothing.
+        // A seed that fails without the bug proves nothing.
         let finds = |seed: u64| {
             let failure = {
                 let _planted = plant(Some(bug));
@@ -191,7 +191,7 @@ fn planted(seeds: u64, arguments: &Arguments) -> ExitCode {
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The seeds divided among processes: what a process shares is then shared by the actors of one world alone.
+/// Divides the seeds among processes, so that process-wide state is shared only by the actors of one world.
 fn many(arguments: &Arguments) -> ExitCode {
     let program = std::env::current_exe().expect("the program that runs");
     let mut children = Vec::new();

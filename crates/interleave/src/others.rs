@@ -1,5 +1,6 @@
-//! What administrators do beside the sessions: checkpoints, pages that are written and forgotten, indexes that are
-//! rebuilt, tables and databases that come and go, and transactions over databases that are about to go.
+//! What administrators do while sessions run: checkpoints, pages that are written and dropped, indexes that are
+//! rebuilt, tables and databases that are created and dropped, and transactions over databases that are about to be
+//! dropped.
 
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,52 +15,52 @@ use crate::session::{Answer, ask};
 use crate::tables::Shape;
 use crate::world::{DATABASES, FOLDER, Passing, Shared};
 
-/// One thing that an administrator does.
+/// One action of an administrator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
-    /// A batch; some errors are expected of it.
+    /// A batch for which some errors are expected.
     Batch(String),
-    /// Batches, each a while behind the one before it, if that has done what it says.
+    /// Batches, each a while after the one before it, as long as each succeeds.
     InTurn(Vec<String>),
     Checkpoint(usize),
     /// Makes the delayed commits of a database durable.
     FlushLog(usize),
     /// Writes changed pages without a checkpoint.
     WritePages(usize),
-    /// Forgets the pages that are not changed.
+    /// Drops the clean pages from the pool.
     DropCleanPages,
     MakeDatabase(u64),
-    /// A transaction over a database of its own, by its number, and one that stays.
+    /// A transaction over a temporary database, given by its number, and a permanent one.
     Across {
         database: u64,
         stays: usize,
         token: i64,
     },
-    /// Takes a database offline, and brings it back.
+    /// Takes a database offline and online again.
     TakeOffline(u64),
-    /// Detaches a database, and attaches its files.
+    /// Detaches a database and attaches its files.
     Reattach(u64),
     DropDatabase(u64),
     /// Fills a database's log or the disk with a transaction, holds it for a while, and rolls it back.
     FillUp(usize),
-    /// Reads a heap that others fill, several times in one snapshot.
+    /// Reads a heap that other sessions fill, several times in one snapshot.
     LookAgain {
         database: usize,
-        /// How often to wait [`A_WHILE`] before that.
+        /// How often to wait [`A_WHILE`] first.
         later: u64,
     },
 }
 
-/// The name of a database that comes and goes.
+/// The name of a temporary database.
 pub(crate) fn passing(number: u64) -> String {
     format!("passing{number}")
 }
 
-/// Numbers of what a life makes: those of the second administrator, and behind these those of the first.
+/// The range of numbers for what a life creates: those of the second administrator, followed by those of the first.
 const NUMBERS_OF_A_LIFE: u64 = 1000;
 const NUMBERS_OF_THE_FIRST: u64 = 500;
 
-/// Draws what the administrators of a life do: the first keeps house, and the second changes definitions.
+/// Draws the actions of a life's administrators: the first does maintenance, the second changes definitions.
 pub(crate) fn draw(random: &mut SplitMix64, tables: &[TableName], life: u64) -> [Vec<Act>; 2] {
     let numbers = life * NUMBERS_OF_A_LIFE;
     let mut author = Author { random, tables, made: Vec::new(), passing: Vec::new(), briefs: Vec::new() };
@@ -73,14 +74,14 @@ pub(crate) fn draw(random: &mut SplitMix64, tables: &[TableName], life: u64) -> 
 struct Author<'a> {
     random: &'a mut SplitMix64,
     tables: &'a [TableName],
-    /// Databases that are made, and of these those that are not dropped yet.
+    /// The databases that were created, and `passing`, those of them that are not dropped yet.
     made: Vec<u64>,
     passing: Vec<u64>,
-    /// Databases in which tables are made and dropped.
+    /// Databases in which tables are created and dropped.
     briefs: Vec<usize>,
 }
 
-/// A transaction over a database that passes and one that stays; the number is its own.
+/// A transaction over a temporary database and a permanent one, with its own number.
 fn across(database: u64, stays: usize, number: u64) -> Act {
     Act::Across { database, stays, token: i64::try_from(number * 10).expect("small") + 1 }
 }
@@ -93,12 +94,12 @@ impl Author<'_> {
     fn housekeeping(&mut self, number: u64) -> Act {
         let database = self.below(DATABASES.len());
         match self.random.below(12) {
-            // The other administrator makes and drops it beside this.
+            // Meanwhile the other administrator creates and drops this database.
             10.. if !self.made.is_empty() => {
                 let own = self.below(self.made.len());
                 across(self.made[own], database, number)
             }
-            // Where others get pages of a table that goes meanwhile.
+            // Where other tables get the pages of a table that is dropped meanwhile.
             2..5 if !self.briefs.is_empty() => {
                 Act::LookAgain { database: self.briefs.remove(0), later: self.random.below(8) }
             }
@@ -119,7 +120,7 @@ impl Author<'_> {
         let act = match self.random.below(24) {
             0 => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
             1 => Act::Batch(format!("ALTER INDEX ALL ON {name} REBUILD")),
-            // It would keep the table's partitions from being switched.
+            // It would prevent the switching of the table's partitions.
             2 if shape == Shape::Switched => Act::Batch(format!("ALTER INDEX ALL ON {name} REORGANIZE")),
             2 => Act::Batch(format!("CREATE INDEX more{number} ON {name} (bal, rid)")),
             3 => Act::Batch(format!("DROP INDEX IF EXISTS more{} ON {name}", number.saturating_sub(1))),
@@ -159,7 +160,7 @@ impl Author<'_> {
                 let Some(own) = passes else { return vec![Act::Checkpoint(database)] };
                 let mut acts = vec![across(own, database, number)];
                 if self.random.below(2) == 0 {
-                    // Those that it decides for may not have heard of it.
+                    // Databases that it decides for may not know the decision yet.
                     self.passing.retain(|other| *other != own);
                     acts.push(Act::DropDatabase(own));
                 }
@@ -169,13 +170,13 @@ impl Author<'_> {
         vec![act]
     }
 
-    /// Columns that come and go, and boundaries of partitions.
+    /// Columns that are added and dropped, and boundaries of partitions.
     fn columns(&mut self, table: &TableName, number: u64) -> String {
         let (database, own) = table.name.split_once(".dbo.").expect("a name with a database");
         let name = &table.name;
         let earlier = number.saturating_sub(1 + self.random.below(2));
         match (table.shape, self.random.below(6)) {
-            // Both of its tables would have to have it.
+            // Both of its tables would need it.
             (Shape::Switched, _) => format!("UPDATE STATISTICS {name}"),
             (Shape::Partitioned, 0..2) => format!(
                 "USE {database}; ALTER PARTITION SCHEME ps_{own} NEXT USED [PRIMARY]; ALTER PARTITION FUNCTION pf_{own}() \
@@ -199,10 +200,10 @@ impl Author<'_> {
     }
 }
 
-/// Makes a table, drops it while its rows have versions, and makes another heap use its pages.
+/// Creates a table, drops it while its rows have versions, and makes another heap use its pages.
 fn brief(place: &str, number: u64) -> Act {
     let name = format!("{place}.dbo.brief{number}");
-    // Row by row: pages that are loaded whole need no versions.
+    // Row by row: bulk-loaded pages need no versions.
     let fill = |into: &str, token: &str| {
         format!("INSERT {into} SELECT {token}, REPLICATE('b', 800) FROM GENERATE_SERIES(1, 90)")
     };
@@ -214,7 +215,7 @@ fn brief(place: &str, number: u64) -> Act {
     ])
 }
 
-/// What goes at once, and comes back with a rollback.
+/// A change of a whole table that is rolled back.
 fn taken_back(table: &TableName) -> String {
     let name = &table.name;
     match table.shape {
@@ -222,13 +223,13 @@ fn taken_back(table: &TableName) -> String {
             "BEGIN TRANSACTION; TRUNCATE TABLE {name} WITH (PARTITIONS (1, 3 TO 4)); ALTER TABLE {name} SWITCH PARTITION \
              2 TO {name}_out PARTITION 2; DELETE FROM {name}_out; ROLLBACK"
         ),
-        // What others refer to cannot be truncated.
+        // A table that is referred to cannot be truncated.
         shape if shape.create_children("").is_some() => {
             format!("BEGIN TRANSACTION; ALTER TABLE {name} ADD gone int NULL; DELETE FROM {name}_child; ROLLBACK")
         }
         _ => {
             let others = insert_all(name, NEVER_COMMITTED);
-            // Without XACT_ABORT they would go where the truncation has failed, and stay.
+            // Without XACT_ABORT the inserts would run after a failed truncation, and stay.
             format!(
                 "SET XACT_ABORT ON; BEGIN TRANSACTION; TRUNCATE TABLE {name}; {others}; ROLLBACK; SET XACT_ABORT OFF"
             )
@@ -236,13 +237,14 @@ fn taken_back(table: &TableName) -> String {
     }
 }
 
-/// Reads in one snapshot: enough to last while a table is made and dropped and its pages are used again.
+/// The number of reads in one snapshot: enough for the time in which a table is created and dropped and its pages are
+/// reused.
 const LOOKS: usize = 15;
 
-/// In simulated time: others come by some thousand points meanwhile.
+/// In simulated time: other actors pass some thousand points meanwhile.
 const A_WHILE: Duration = Duration::from_millis(2);
 
-/// A token that nobody ever commits.
+/// A token that is never committed.
 const NEVER_COMMITTED: i64 = 99_999_999;
 
 /// An administrator.
@@ -252,13 +254,13 @@ pub(crate) struct Other<'w> {
     pub(crate) session: Session,
 }
 
-/// Errors that an administrator must expect beside others: deadlocks, names that others claim, names and boundaries
-/// that are there or not, databases that are in use or in transition.
+/// Errors that an administrator must expect when others run: deadlocks, names claimed by others, names and boundaries
+/// that exist or do not, databases that are in use or in transition.
 const EXPECTED: [i32; 16] =
     [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 7715, 7721, 911, 942, 952, 2627];
 
-/// Errors that all must expect where the log or the disk may be full: no more room in a database or its log, a file
-/// that cannot be made or extended.
+/// Errors that all actors must expect if the log or the disk may be full: no more room in a database or its log, a file
+/// that cannot be created or extended.
 pub(crate) const FULL: [i32; 5] = [1105, 9002, 1802, 5149, 3271];
 
 impl Other<'_> {
@@ -336,7 +338,7 @@ impl Other<'_> {
         }
     }
 
-    /// Whether a database that passes is there for all.
+    /// Whether a temporary database is available to all actors.
     fn is_listed(&self, number: u64) -> bool {
         self.passing().listed.contains(&number)
     }
@@ -347,7 +349,7 @@ impl Other<'_> {
         let text =
             format!("CREATE DATABASE {name} ON (NAME = {name}, SIZE = 2MB) LOG ON (NAME = {name}_log, SIZE = 4MB)");
         if self.batch(&text) {
-            // Others know of it when they can use it.
+            // Other actors learn of it when it is usable.
             self.batch(&format!("CREATE TABLE {name}.dbo.m (tok bigint NOT NULL)"));
             if !self.shared.disk.is_off() {
                 self.passing().doubtful.remove(&number);
@@ -357,8 +359,8 @@ impl Other<'_> {
     }
 
     fn commit_across(&mut self, database: u64, stays: usize, token: i64) {
-        // Its last digit says which of the databases that stay has it, too. Without XACT_ABORT a database in transition
-        // would fail the one insert and let the other commit.
+        // Its last digit tells which permanent database has it too. Without XACT_ABORT a database in transition would
+        // fail one insert and let the other commit.
         let token = token * 10 + i64::try_from(stays).expect("few") + 1;
         let text = format!(
             "SET XACT_ABORT ON; BEGIN TRANSACTION; INSERT {}.dbo.m VALUES ({token}); INSERT {}.dbo.crossed VALUES ({database}, {token}); \
@@ -396,7 +398,7 @@ impl Other<'_> {
         }
     }
 
-    /// Takes what room a database has, in ever smaller pieces, so that the last of it is gone, too.
+    /// Takes the room that a database has, in ever smaller pieces, until none is left.
     fn fill_up(&mut self, database: usize) {
         let name = DATABASES[database];
         self.batch("BEGIN TRANSACTION");
@@ -417,7 +419,7 @@ impl Other<'_> {
                 break;
             }
         }
-        // Others find no room now.
+        // Other actors find no room now.
         for _ in 0..5 {
             self.batch(&format!("SELECT COUNT(*) FROM {name}.dbo.side WITH (NOLOCK)"));
         }
@@ -447,7 +449,7 @@ impl Other<'_> {
         self.batch("IF @@TRANCOUNT > 0 ROLLBACK; SET TRANSACTION ISOLATION LEVEL READ COMMITTED");
     }
 
-    /// Waits while others get on.
+    /// Waits while other actors continue.
     fn wait(&self) {
         let until = schedule::now() + A_WHILE;
         while schedule::now() < until && !self.shared.disk.is_off() {
@@ -464,16 +466,16 @@ impl Other<'_> {
         self.history().is_wrong(text);
     }
 
-    /// Runs a batch; whether it did what it says, for sure.
+    /// Runs a batch. Returns whether it certainly succeeded.
     fn batch(&mut self, text: &str) -> bool {
         let Some(error) = self.ask(text) else { return !self.shared.disk.is_off() };
-        // What is left of a transaction that failed half-way.
+        // Ends the rest of a transaction that failed half-way.
         ask(&mut self.session, "IF @@TRANCOUNT > 0 ROLLBACK");
         self.check(&error, text);
         false
     }
 
-    /// Runs a batch; its error.
+    /// Runs a batch and returns its error.
     fn ask(&mut self, text: &str) -> Option<SqlError> {
         self.answer(text).error
     }
@@ -494,7 +496,7 @@ impl Other<'_> {
         answer
     }
 
-    /// Whether an error is one that comes of what others do.
+    /// Whether an error is a consequence of what other actors do.
     fn check(&self, error: &SqlError, batch: &str) {
         let is_full = self.shared.is_tight && FULL.contains(&error.number);
         if !EXPECTED.contains(&error.number) && !is_full && !self.shared.disk.is_off() {

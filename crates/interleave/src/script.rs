@@ -1,11 +1,11 @@
 //! What sessions do: transactions of a few statements, drawn from a seed before anything runs, so that a failure can be
-//! cut down to the statements that it needs.
+//! reduced to the statements that it needs.
 
 use hobt_base::SplitMix64;
 
 use crate::tables::{BALANCE, COLUMNS, RID_MIN, ROWS, SWITCHED, Shape, group, pad};
 
-/// What a transaction may see.
+/// The isolation level of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Level {
     ReadCommitted,
@@ -27,7 +27,7 @@ impl Level {
     }
 }
 
-/// Which rows a statement is about.
+/// The rows that a statement applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rows {
     One(i64),
@@ -55,7 +55,7 @@ impl Rows {
         }
     }
 
-    /// Those that there may be of them.
+    /// All rows that it may apply to.
     pub(crate) fn all(self) -> impl Iterator<Item = i64> {
         (RID_MIN..ROWS).filter(move |rid| self.holds(*rid))
     }
@@ -74,11 +74,11 @@ impl Rows {
 /// What a statement does to its rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
-    /// New values in the old place, as far as they fit there.
+    /// New values in place, as far as they fit there.
     Set {
         length: usize,
     },
-    /// A new `k`: the row moves in a tree, and perhaps to another partition.
+    /// A new `k`: the row moves in a tree, and may move to another partition.
     Move {
         k: i64,
         length: usize,
@@ -111,7 +111,7 @@ pub(crate) enum Statement {
         token: i64,
         length: usize,
     },
-    /// An update of the row, or an insert where it is not there.
+    /// An update of the row, or an insert if it does not exist.
     Upsert {
         table: usize,
         rid: i64,
@@ -119,29 +119,29 @@ pub(crate) enum Statement {
         token: i64,
         length: usize,
     },
-    /// An insert of rows, all but the first two of which are mostly there: it fails behind some.
+    /// An insert of rows, of which all but the first two mostly exist already: it fails after some of them.
     InsertAll {
         table: usize,
         token: i64,
     },
-    /// All rows go at once; those that were there are looked at first, under a lock.
+    /// Removes all rows at once; the existing rows are read first, under a lock.
     Truncate {
         table: usize,
         rows: Rows,
     },
-    /// The middle partition of a table goes into another table, where its rows are changed, and comes back.
+    /// Switches the middle partition of a table to another table, changes its rows there, and switches it back.
     Switch {
         table: usize,
         token: i64,
     },
     Save(usize),
     RollBackTo(usize),
-    /// A value of a sequence, or of an identity column: none comes twice.
+    /// Takes a value of a sequence, or of an identity column: no value may come twice.
     Number {
         database: usize,
         is_identity: bool,
     },
-    /// Something that changes no row of the tables.
+    /// A statement that changes no row of the tables.
     Other(String),
 }
 
@@ -149,12 +149,12 @@ pub(crate) enum Statement {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Transaction {
     pub(crate) level: Level,
-    /// Each statement by itself, without a `BEGIN`.
+    /// Each statement is a transaction of its own, without a `BEGIN`.
     pub(crate) is_autocommit: bool,
     pub(crate) statements: Vec<Statement>,
     pub(crate) commits: bool,
     pub(crate) is_delayed: bool,
-    /// Milliseconds that it waits for a lock; `None`: for ever.
+    /// How many milliseconds it waits for a lock; without a limit if `None`.
     pub(crate) waits_ms: Option<u32>,
 }
 
@@ -164,7 +164,7 @@ pub(crate) type Script = Vec<Transaction>;
 /// A table, as scripts know it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TableName {
-    /// With its database.
+    /// With the name of its database.
     pub(crate) name: String,
     pub(crate) database: usize,
     pub(crate) shape: Shape,
@@ -182,7 +182,7 @@ fn length(random: &mut SplitMix64) -> usize {
     [20, 60, 300, 880][usize::try_from(random.below(4)).expect("few")]
 }
 
-/// How much longer values are that have pages of their own.
+/// The factor for values that are stored on pages of their own.
 const LONGER: usize = 25;
 
 /// Draws scripts.
@@ -211,7 +211,7 @@ impl Author<'_> {
         Some(indexes[usize::try_from(self.random.below(indexes.len() as u64)).expect("few")])
     }
 
-    /// A script of so many transactions.
+    /// A script of `transactions` transactions.
     pub(crate) fn script(&mut self, transactions: u64) -> Script {
         (0..transactions).map(|_| self.transaction()).collect()
     }
@@ -237,7 +237,7 @@ impl Author<'_> {
             }
             if !saved.is_empty() && chance(&mut self.random, 50) {
                 let to = usize::try_from(self.random.below(saved.len() as u64)).expect("few");
-                // What was deleted and came back is changed again, in its place.
+                // A row that was deleted and inserted again is then changed in place.
                 let back = statements.iter().rev().find_map(|statement| match statement {
                     Statement::Change { table, rows, change: Change::Delete, .. } => Some((*table, *rows)),
                     _ => None,
@@ -256,7 +256,7 @@ impl Author<'_> {
         Transaction { level, is_autocommit, statements, commits, is_delayed, waits_ms }
     }
 
-    /// An amount goes from one row to another.
+    /// Moves an amount from one row to another.
     fn transfer(&mut self, statements: &mut Vec<Statement>) {
         let (from, to) = (self.table(), self.table());
         let amount = 1 + below(&mut self.random, 20);
@@ -267,7 +267,7 @@ impl Author<'_> {
         }
     }
 
-    /// What goes at once, where a table's shape allows it.
+    /// A truncation or a switch, if the table's shape allows it.
     fn partition_change(&mut self) -> Option<Statement> {
         let table = self.table();
         let shape = self.tables[table].shape;
@@ -276,7 +276,7 @@ impl Author<'_> {
             (Shape::Switched, 1) => {
                 Some(Statement::Truncate { table, rows: Rows::Between(SWITCHED.start, SWITCHED.end - 1) })
             }
-            // What others refer to cannot be truncated.
+            // A table that is referred to cannot be truncated.
             _ if shape.create_children("").is_some() => None,
             _ => Some(Statement::Truncate { table, rows: Rows::All }),
         }
@@ -313,7 +313,7 @@ impl Author<'_> {
         }
     }
 
-    /// A row that refers to one of the table's, comes or goes.
+    /// Inserts or deletes a row that refers to one of the table's rows.
     fn child(&mut self, table: usize) -> Option<String> {
         let TableName { name, shape, .. } = &self.tables[table];
         shape.create_children("")?;
@@ -346,13 +346,13 @@ fn hinted(table: &TableName, index: Option<&str>, hint: &str) -> String {
     format!("{}{with}", table.name)
 }
 
-/// What a statement shows of a row that comes, or that goes.
+/// The `OUTPUT` of a statement for a row that is inserted, or deleted.
 const OF_INSERT: &str = "inserted.rid, CAST(NULL AS bigint), CAST(NULL AS int), inserted.tok, inserted.bal";
 const OF_DELETE: &str = "deleted.rid, deleted.tok, deleted.bal, CAST(NULL AS bigint), CAST(NULL AS int)";
 const OF_UPDATE: &str = "inserted.rid, deleted.tok, deleted.bal, inserted.tok, inserted.bal";
 
 impl Change {
-    /// The T-SQL that makes it in the rows of a table that fulfil a condition.
+    /// The T-SQL of this change for the rows of a table that satisfy a condition.
     fn text(self, target: &str, token: i64, condition: &str) -> String {
         let set = match self {
             Change::Delete => return format!("DELETE FROM {target} OUTPUT {OF_DELETE}{condition}"),
@@ -364,7 +364,7 @@ impl Change {
     }
 }
 
-/// An insert of rows, all but the first two of which are mostly there.
+/// An insert of rows, of which all but the first two mostly exist already.
 pub(crate) fn insert_all(name: &str, token: i64) -> String {
     let row = |rid: i64| format!("({rid}, {}, {})", rid * 30, group(rid));
     let rows: Vec<String> = (RID_MIN..ROWS).map(row).collect();
@@ -377,7 +377,7 @@ pub(crate) fn insert_all(name: &str, token: i64) -> String {
 }
 
 impl Statement {
-    /// The T-SQL of it. What changes rows shows what was there and what is.
+    /// The T-SQL of the statement. A change of rows returns the old and the new values.
     pub(crate) fn text(&self, tables: &[TableName]) -> String {
         match self {
             Statement::Read { table, rows, index, hint } => {

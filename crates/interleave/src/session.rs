@@ -1,4 +1,4 @@
-//! A session's actor: runs its script, and notes what it is told.
+//! A session's actor: runs its script, and records the answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::script::{Change, Level, Rows, Script, Statement, TableName, Transacti
 use crate::tables::{SWITCHED, is_pad_of};
 use crate::world::Shared;
 
-/// What a batch answered.
+/// The answer to a batch.
 #[derive(Default, Debug)]
 pub(crate) struct Answer {
     pub(crate) rows: Vec<Vec<Option<String>>>,
@@ -42,7 +42,7 @@ pub(crate) fn ask(session: &mut Session, batch: &str) -> Answer {
     answer
 }
 
-/// Errors that a session must expect beside others.
+/// Errors that a session must expect when others run.
 const EXPECTED: [i32; 9] = [
     547,  // a row that others refer to, or that is not there
     1205, // it was a deadlock's victim
@@ -75,7 +75,7 @@ impl Client<'_> {
         &self.shared.tables
     }
 
-    /// Whether there is no use in going on.
+    /// Whether there is no point in continuing.
     fn is_over(&self) -> bool {
         self.shared.disk.is_off() || self.history().wrong.is_some()
     }
@@ -132,7 +132,7 @@ impl Client<'_> {
         answer
     }
 
-    /// An error: one that must not be is noted.
+    /// Handles an error; records it if it is not allowed.
     fn unexpected(&mut self, batch: &str, error: &SqlError) {
         if self.shared.disk.is_off() {
             return;
@@ -153,7 +153,7 @@ impl Client<'_> {
         let begun = self.history().tick();
         let mut done = Done::new(self.number, transaction.level, begun);
         done.is_alone = true;
-        // Its commit is asked for with it.
+        // Its commit is requested with it.
         done.ending = Some(begun);
         let failed = self.statement(&mut done, statement);
         let ended = self.history().tick();
@@ -166,7 +166,7 @@ impl Client<'_> {
         };
         done.ended = (!is_off).then_some(ended);
         if done.outcome == Outcome::RolledBack && !is_off {
-            // A statement that fails leaves nothing, whatever it has shown.
+            // A statement that fails leaves no changes, whatever it has returned.
             done.writes.clear();
         }
         self.history().transactions.push(done);
@@ -213,7 +213,7 @@ impl Client<'_> {
 
     fn end(&mut self, transaction: &Transaction, mut done: Done, is_open: bool) {
         if !is_open {
-            // The statement that failed has ended it.
+            // The statement that failed has ended the transaction.
             let moment = self.history().tick();
             done.ending = Some(done.writes.last().map_or(done.begun, |write| write.at).max(done.begun));
             done.outcome = Outcome::RolledBack;
@@ -246,7 +246,7 @@ impl Client<'_> {
         self.history().transactions.push(done);
     }
 
-    /// Runs a statement of a transaction; whether it failed.
+    /// Runs a statement of a transaction. Returns whether it failed.
     fn statement(&mut self, done: &mut Done, statement: &Statement) -> bool {
         let text = statement.text(self.tables());
         let from = self.history().tick();
@@ -274,7 +274,7 @@ impl Client<'_> {
             }
             return failed;
         }
-        // What is read under locks needs no snapshot: one is of a later look.
+        // A read under locks needs no snapshot; the snapshot is taken at a later read.
         let is_of_now = matches!(statement, Statement::Read { hint: "READCOMMITTEDLOCK", .. });
         done.looked = done.looked.or((!is_of_now).then_some(to));
         if self.shared.disk.is_off() && failed && done.ending.is_none() {
@@ -303,7 +303,7 @@ impl Client<'_> {
     fn view(&self, level: Level, table: usize, hint: &str) -> View {
         let is_locking = self.shared.locks_reads[self.tables()[table].database];
         match level {
-            // The hint goes before the level.
+            // The hint takes precedence over the level.
             _ if hint == "READCOMMITTEDLOCK" => View::EachItsMoment,
             Level::ReadCommitted if is_locking => View::EachItsMoment,
             Level::ReadCommitted => View::OneMoment,
@@ -329,7 +329,8 @@ impl Client<'_> {
             let pad = row.get(4).and_then(|cell| cell.as_deref()).unwrap_or_default();
             let value = Value { token, balance };
             let before = found.insert(rid, value);
-            // Where no lock is kept and each row is of its own moment, one may change and come again elsewhere.
+            // If no lock is kept and each row is read at a moment of its own, a row may change and be found again
+            // elsewhere.
             let comes_again = before.is_some_and(|before| before != value) && view == View::EachItsMoment;
             if let Some(before) = before.filter(|_| comes_again) {
                 let (rows, found, text) = (Rows::One(rid), BTreeMap::from([(rid, before)]), text.to_owned());
@@ -364,7 +365,7 @@ impl Client<'_> {
             writes.push(Write { key, before, after, at: seen.to, undone: None });
         }
         if seen.failed && done.ending.is_none() {
-            // Undone, and its transaction goes on or is undone as well.
+            // It is undone, and its transaction continues or is undone as well.
             return;
         }
         let view = match self.view(done.level, table, "") {
@@ -372,7 +373,7 @@ impl Client<'_> {
             other => other,
         };
         let Seen { from, to, text, failed } = *seen;
-        // An insert has not looked for rows of the others.
+        // An insert has not read the other rows.
         let is_insert = writes.iter().any(|write| write.before.is_none());
         if !failed && !is_insert {
             done.reads.push(Read { table, rows, view, from, to, found, text: text.to_owned() });
@@ -398,5 +399,5 @@ fn shown(rows: &[Vec<Option<String>>]) -> String {
     format!("{} rows {}", rows.len(), rows.iter().map(row).collect::<Vec<_>>().join(" "))
 }
 
-/// What several actors share.
+/// State that several actors share.
 pub(crate) type SharedHistory = Arc<Mutex<History>>;

@@ -1,6 +1,6 @@
-//! The tables that sessions share, and what their rows look like.
+//! The tables that sessions share, and the form of their rows.
 //!
-//! Every table has the same columns, so that one script fits all of them; they differ in how their rows lie and in how
+//! Every table has the same columns, so that one script fits all of them. They differ in how rows are stored and in how
 //! a row is found:
 //!
 //! | column | what it is |
@@ -14,24 +14,25 @@
 
 use std::fmt::Write;
 
-/// How many rows a table has at most; `rid` runs from 0.
+/// The maximum number of rows of a table; `rid` runs from 0.
 pub(crate) const ROWS: i64 = 12;
 /// Groups of rows.
 pub(crate) const GROUPS: i64 = 4;
-/// The least `rid`: those below 0 are inserted only beside others that are there, so that the statement fails.
+/// The minimum `rid`. Rows below 0 are inserted only together with others that exist already, so that the statement
+/// fails.
 pub(crate) const RID_MIN: i64 = -2;
 
-/// The columns of every table. Others may come and go.
+/// The columns of every table. Other columns may be added and dropped.
 pub(crate) const COLUMNS: &str = "rid, k, grp, tok, bal, pad";
 
 /// The group of a row.
 pub(crate) fn group(rid: i64) -> i64 {
     rid.rem_euclid(GROUPS)
 }
-/// What each row begins with, and a row that is inserted again.
+/// The initial balance of each row, and of a row that is inserted again.
 pub(crate) const BALANCE: i64 = 100;
 
-/// How a table's rows lie.
+/// How a table's rows are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     /// A heap with a unique index over `rid`.
@@ -44,7 +45,7 @@ pub(crate) enum Shape {
     TreeIndexed,
     /// Clustered by `k`, which is not unique; `rid` is behind an index.
     Moving,
-    /// Clustered by `k` and `rid`, partitioned by `k`: a new `k` may take a row to another partition.
+    /// Clustered by `k` and `rid`, partitioned by `k`: a new `k` may move a row to another partition.
     Partitioned,
     /// Clustered and partitioned by `rid`, its other index with it: a partition can be switched out, and back in.
     Switched,
@@ -58,7 +59,7 @@ pub(crate) enum Shape {
 pub(crate) const SWITCHED: std::ops::Range<i64> = 3..6;
 
 impl Shape {
-    /// Every one.
+    /// All shapes.
     pub(crate) const ALL: [Shape; 9] = [
         Shape::Heap,
         Shape::HeapIndexed,
@@ -71,7 +72,7 @@ impl Shape {
         Shape::LongTree,
     ];
 
-    /// What makes a table of it.
+    /// The T-SQL that creates a table of this shape.
     pub(crate) fn create(self, name: &str) -> String {
         let pad = if self.is_long() { "max" } else { "900" };
         let columns = format!(
@@ -113,8 +114,8 @@ impl Shape {
         }
     }
 
-    /// What makes the table of a table's children, which refer to its rows; `None` where no key is one that can be
-    /// referred to.
+    /// The T-SQL that creates the table of a table's children, which refer to its rows; `None` if it has no key that
+    /// can be referred to.
     pub(crate) fn create_children(self, name: &str) -> Option<String> {
         matches!(self, Shape::Tree | Shape::TreeIndexed).then(|| {
             format!(
@@ -129,7 +130,7 @@ impl Shape {
         matches!(self, Shape::LongHeap | Shape::LongTree)
     }
 
-    /// Its indexes but the heap or the clustered one, for hints.
+    /// Its indexes, for hints, except the heap or the clustered index.
     pub(crate) fn indexes(self) -> &'static [&'static str] {
         match self {
             Shape::Heap | Shape::LongHeap | Shape::Moving | Shape::Partitioned => &["by_rid"],
@@ -151,7 +152,7 @@ pub(crate) fn pad(token: i64, length: usize) -> String {
     text
 }
 
-/// Whether bytes belong to a statement's rows, whatever their number.
+/// Whether bytes belong to a statement's rows, at any length.
 pub(crate) fn is_pad_of(token: i64, text: &str) -> bool {
     *text == pad(token, text.len())
 }

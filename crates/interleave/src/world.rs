@@ -1,5 +1,5 @@
-//! The lives of an instance: it starts, sessions and administrators work in it beside each other, the power fails or
-//! not, and what is there afterwards is held against what they were told.
+//! The lives of an instance: it starts, sessions and administrators work in it concurrently, the power fails or not,
+//! and what is there afterwards is compared with what they were told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,19 +21,19 @@ use crate::session::{Client, SharedHistory, ask};
 use crate::tables::{ROWS, Shape, fill, is_pad_of};
 use crate::{Options, Report};
 
-/// The databases that stay.
+/// The permanent databases.
 pub(crate) const DATABASES: [&str; 2] = ["alpha", "beta"];
 pub(crate) const FOLDER: &str = "/sim";
-/// Hundreds of nanoseconds from 1970 to some day of 2027, about which the clocks of lives lie, and those of a day.
+/// A day in 2027 in units of 100 ns since 1970, around which the clocks of lives are set; and the length of a day.
 const DATE: i64 = 1_800_000_000 * 10_000_000;
 const DAY: i64 = 86_400 * 10_000_000;
-/// What the seed of [`Cast::tighten`] differs by.
+/// The difference of the seed that [`Cast::tighten`] uses.
 const FILLS_UP: u64 = 0xF111_0F11;
 const POOL_PAGES: [u64; 3] = [96, 160, 1024];
-/// Moments of tokens of the lives do not meet.
+/// The tokens of different lives do not overlap.
 const TOKENS_OF_A_LIFE: i64 = 100_000;
 
-/// What happens in one life, but for the order.
+/// What happens in one life, except the order of events.
 #[derive(Clone, Debug)]
 pub(crate) struct Life {
     pub(crate) scripts: Vec<Script>,
@@ -42,19 +42,19 @@ pub(crate) struct Life {
     habit: Habit,
     /// When the power fails.
     crash: Option<Alarm>,
-    /// Changes of the disk until it fails again, for each start behind this life that is cut off.
+    /// For each interrupted start after this life, the number of disk changes until the power fails again.
     crashes_in_recovery: Vec<u64>,
     closes: bool,
-    /// Locks of a partition after which a statement asks for one of the table.
+    /// The number of locks of a partition after which a statement requests one of the table.
     escalates_after: u32,
-    /// Bytes that are left on the disk; `None`: as many as are wanted.
+    /// Free bytes on the disk; unlimited if `None`.
     disk_free: Option<u64>,
-    /// Hundreds of nanoseconds since 1970, and a jump of the clock after so many points.
+    /// 100 ns since 1970, and a jump of the clock after a number of points.
     date: i64,
     jump: Option<(u64, i64)>,
 }
 
-/// What a world is, but for the order of things: what can be cut down.
+/// A world without the order of events: the part that can be reduced.
 #[derive(Clone, Debug)]
 pub(crate) struct Cast {
     pub(crate) tables: Vec<TableName>,
@@ -63,11 +63,11 @@ pub(crate) struct Cast {
     locks_reads: [bool; DATABASES.len()],
     delays: [&'static str; DATABASES.len()],
     recovery: [&'static str; DATABASES.len()],
-    /// How large each one's log may become, in KB; `None`: as large as it has to.
+    /// The maximum size of each database's log in KB; unlimited if `None`.
     log_kb_max: [Option<u64>; DATABASES.len()],
 }
 
-/// A part of a cast that may be left out.
+/// A part of a cast that can be left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
     LastLife,
@@ -80,7 +80,7 @@ pub(crate) enum Cut {
 }
 
 impl Cast {
-    /// What a seed says.
+    /// Draws the cast of a seed.
     pub(crate) fn draw(seed: u64, options: &Options) -> Cast {
         let mut random = SplitMix64::new(seed);
         let mut below = |bound: u64| usize::try_from(random.below(bound)).expect("few");
@@ -104,11 +104,11 @@ impl Cast {
         cast
     }
 
-    /// Leaves little room in the logs or on the disk, and has administrators take all of it.
+    /// Leaves little room in the logs or on the disk, and makes administrators take all of it.
     fn tighten(&mut self, seed: u64) {
         let mut random = SplitMix64::new(seed ^ FILLS_UP);
         let below = |random: &mut SplitMix64, bound: u64| usize::try_from(random.below(bound)).expect("few");
-        // A log is not smaller than 4 MB.
+        // A log has at least 4 MB.
         self.log_kb_max = DATABASES.map(|_| Some([4096, 5120][below(&mut random, 2)]));
         for life in &mut self.lives {
             life.disk_free = (random.below(3) == 0).then(|| random.below(3 << 20));
@@ -172,7 +172,7 @@ impl Cast {
         }
     }
 
-    /// All that can be left out, the larger parts first.
+    /// All parts that can be left out, the larger ones first.
     pub(crate) fn cuts(&self) -> Vec<Cut> {
         let mut cuts = vec![Cut::LastLife];
         for (life, of_life) in self.lives.iter().enumerate().rev() {
@@ -195,7 +195,7 @@ impl Cast {
         cuts
     }
 
-    /// Without a part; `None` if there is none of it, or no more.
+    /// The cast without a part; `None` if it does not have that part any more.
     pub(crate) fn without(&self, cut: &Cut) -> Option<Cast> {
         let mut cast = self.clone();
         match *cut {
@@ -240,22 +240,22 @@ fn take_one<T>(from: &mut Vec<T>, at: usize) -> Option<()> {
 pub(crate) struct Shared {
     pub(crate) disk: Arc<SimulatedDisk>,
     pub(crate) tables: Vec<TableName>,
-    /// Of each database, whether READ COMMITTED locks what it reads.
+    /// For each database, whether READ COMMITTED locks what it reads.
     pub(crate) locks_reads: [bool; DATABASES.len()],
     pub(crate) history: SharedHistory,
     /// Whether logs or the disk may be full.
     pub(crate) is_tight: bool,
     pub(crate) server: Arc<Server>,
-    /// Databases that come and go, and tokens of transactions over them.
+    /// Temporary databases, and tokens of transactions over them.
     pub(crate) passing: Mutex<Passing>,
 }
 
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Passing {
     pub(crate) listed: BTreeSet<u64>,
-    /// Being made or dropped.
+    /// Databases being created or dropped.
     pub(crate) doubtful: BTreeSet<u64>,
-    /// By database that passes and one that stays the tokens of transactions that were acknowledged.
+    /// The tokens of acknowledged transactions, by temporary and permanent database.
     pub(crate) tokens: BTreeMap<(u64, usize), BTreeSet<i64>>,
 }
 
@@ -269,13 +269,13 @@ pub(crate) struct World {
     numbers: BTreeSet<(usize, bool, i64)>,
     report: Report,
     log: Vec<String>,
-    /// What ran alone could not go on, and was ended by a loss of power that is no crash.
+    /// A step that ran alone could not continue, and was ended by a power loss that is not a crash.
     is_stuck: Arc<AtomicBool>,
 }
 
 type Step<T> = Result<T, String>;
 
-/// Why a start did not come to its end.
+/// Why a start did not complete.
 enum Stop {
     Crash,
     Bug(String),
@@ -315,7 +315,7 @@ impl World {
         Ok(self.report)
     }
 
-    /// Does something as the only actor of a schedule: on one thread, and in simulated time.
+    /// Runs `act` as the only actor of a schedule: on one thread, and in simulated time.
     fn alone<T: Send>(&mut self, act: impl FnOnce(&mut World) -> T + Send) -> T {
         let seed = self.seed ^ self.report.starts.rotate_right(16);
         let (disk, is_stuck) = (Arc::clone(&self.disk), Arc::clone(&self.is_stuck));
@@ -348,7 +348,7 @@ impl World {
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as Arc<dyn Disk>;
         let instance = Instance::open_on(disk, Path::new(FOLDER), settings).map_err(|error| error.to_string())?;
-        // The streams of a parallel plan end in the order of a hash map, whose keys come of addresses and the clock.
+        // The streams of a parallel plan end in the order of a hash map, whose keys depend on addresses and the clock.
         instance.change_runtime(|runtime| runtime.max_degree_of_parallelism = 1);
         Server::new(instance).map_err(|error| error.to_string())
     }
@@ -357,13 +357,12 @@ impl World {
         server.session(&SessionOptions::default()).map_err(|error| format!("a session: {error}"))
     }
 
-    /// The instance with its databases and tables.
+    /// Creates the instance with its databases and tables.
     fn begin(&mut self) -> Step<Arc<Server>> {
         let server = self.open()?;
         self.report.starts += 1;
         let mut session = World::session(&server)?;
-        // The number of `first` is free for a database that passes, which then decides transactions over it and the
-        // others.
+        // Frees the id of `first` for a temporary database, which then coordinates transactions over it and the others.
         let mut batches = vec!["CREATE DATABASE first".to_owned()];
         for (at, name) in DATABASES.iter().enumerate() {
             let log_max = self.cast.log_kb_max[at].map_or("UNLIMITED".to_owned(), |size| format!("{size}KB"));
@@ -392,7 +391,7 @@ impl World {
             batches.extend(table.shape.create_children(own).map(|text| format!("USE {database}; {text}")));
         }
         batches.push("USE master; DROP DATABASE first".to_owned());
-        // What the beginning made is durable, whatever the databases' commits are.
+        // Makes the initial state durable, whatever the commits of the databases are.
         batches.extend(DATABASES.map(|name| format!("EXEC {name}.sys.sp_flush_log")));
         for batch in batches {
             if let Some(error) = ask(&mut session, &batch).error {
@@ -405,7 +404,7 @@ impl World {
         Ok(server)
     }
 
-    /// One life, and the start behind it.
+    /// One life, and the start after it.
     fn live(&mut self, server: Arc<Server>, life: &Life) -> Step<Arc<Server>> {
         let numbers = std::mem::take(&mut self.numbers);
         let history = History { keeps_log: self.options.keeps_log, numbers, ..History::default() };
@@ -430,7 +429,7 @@ impl World {
             return Err(wrong);
         }
         self.numbers = std::mem::take(&mut history.numbers);
-        // Behind a start the rows that are there say where an identity column goes on.
+        // After a start the existing rows determine the next identity value.
         self.numbers.retain(|(_, is_identity, _)| !is_identity);
         let before = std::mem::take(&mut self.rows);
         let has_crashed = self.disk.is_off();
@@ -503,7 +502,7 @@ impl World {
         }
     }
 
-    /// Runs the sessions and administrators of a life beside each other.
+    /// Runs the sessions and administrators of a life concurrently.
     fn act(&mut self, shared: &Shared, life: &Life) -> Step<()> {
         let mut cancels: Vec<CancelHandle> = Vec::new();
         let mut actors: Vec<(String, Box<dyn FnOnce() + Send + '_>)> = Vec::new();
@@ -560,7 +559,7 @@ impl World {
         Ok(())
     }
 
-    /// Starts until it works, with power failures in between.
+    /// Starts until it succeeds, with power failures in between.
     fn start_again(&mut self, life: &Life) -> Step<(Arc<Server>, Rows)> {
         let mut cuts = life.crashes_in_recovery.iter();
         loop {
@@ -590,11 +589,11 @@ impl World {
         Ok((server, found))
     }
 
-    /// What is to be made of something that a start, or a look behind it, found wrong: a database is not there when the
-    /// power failed while it was recovered, and the next start shows what it is like.
+    /// Classifies a problem found by a start or by a check after it. If the power failed during recovery, a database
+    /// may be unavailable, and the next start shows its state.
     fn stop(&self, text: String) -> Stop {
         match self.disk.is_off() {
-            // That ended it, and the power with it.
+            // It was stuck, and ended by switching off the power.
             _ if self.is_stuck.load(Ordering::Relaxed) => Stop::Bug(format!("it could not go on: {text}")),
             true => Stop::Crash,
             false => Stop::Bug(text),
@@ -609,7 +608,7 @@ impl World {
         }
     }
 
-    /// What is in the tables; everything agrees with itself.
+    /// Reads the contents of the tables, and checks their consistency.
     fn look(&mut self, server: &Arc<Server>) -> Result<Rows, Stop> {
         let mut session = World::session(server).map_err(|text| self.stop(text))?;
         self.look_at_databases(&mut session)?;
@@ -670,7 +669,7 @@ impl World {
         Ok(found)
     }
 
-    /// The databases that should be there can be used, and hold the same of the transactions over them.
+    /// Checks that the databases that should exist can be used, and agree on the transactions over them.
     fn look_at_databases(&mut self, session: &mut Session) -> Result<(), Stop> {
         let listed = self.query(session, "SELECT name, state_desc FROM sys.databases WHERE database_id > 4")?;
         let name = |row: &Vec<Option<String>>| row.first().cloned().flatten().unwrap_or_default();
@@ -681,7 +680,7 @@ impl World {
         }
         let found: BTreeSet<String> = listed.iter().map(name).collect();
         for number in std::mem::take(&mut self.passing.doubtful) {
-            // From now on it is what it was found to be.
+            // From now on its state is the one found.
             if found.contains(&passing(number)) {
                 self.passing.listed.insert(number);
             } else {
@@ -696,7 +695,7 @@ impl World {
         for number in self.passing.listed.clone() {
             let there = format!("SELECT tok FROM {}.dbo.m ORDER BY tok", passing(number));
             let name = passing(number);
-            // The table may not have been made yet; then nothing is anywhere of it.
+            // If the table was not created yet, nothing of it is anywhere.
             let made = self.query(session, &format!("SELECT OBJECT_ID('{name}.dbo.m')"))?;
             let is_made = made.first().is_some_and(|row| row.first().cloned().flatten().is_some());
             let there = if is_made { tokens(&self.query(session, &there)?) } else { BTreeSet::new() };
@@ -722,7 +721,7 @@ impl World {
     }
 }
 
-/// Prints who waits for which lock, and what is held of it.
+/// Prints which sessions wait for which locks, and which locks are held on the same resources.
 fn tell_waits(instance: &Instance) {
     let (waits, rows) = (instance.locks().waits(), instance.locks().rows());
     for wait in &waits {
@@ -733,7 +732,7 @@ fn tell_waits(instance: &Instance) {
     }
 }
 
-/// The seed of what an actor draws at random.
+/// The seed of an actor's random stream.
 fn stream(life: &Life, actor: usize) -> u64 {
     life.schedule ^ (actor as u64 + 1).rotate_right(8)
 }

@@ -1,4 +1,4 @@
-//! A session of the laboratory: runs batches and keeps what they say.
+//! A session of the laboratory: runs batches and collects their results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,20 +10,20 @@ use hobt_session::{Event, Flow, Message, ResultColumn, Server, Session, SessionO
 
 use crate::error::{LabError, Result};
 
-/// What a batch said.
+/// The result of a batch.
 #[derive(Debug, Default)]
 pub struct Answer {
     /// The columns of the last result set.
     pub columns: Vec<ResultColumn>,
     /// The rows of the last result set, in carriers.
     pub batches: Vec<RecordBatch>,
-    /// Messages in their order.
+    /// Messages in order.
     pub messages: Vec<Message>,
-    /// What the last query or insert cost.
+    /// The cost of the last query or insert.
     pub statistics: Option<StatementStatistics>,
     /// Rows that the last statement sent or changed.
     pub row_count: Option<u64>,
-    /// The whole batch by the wall clock.
+    /// Elapsed time of the whole batch.
     pub elapsed: Duration,
 }
 
@@ -48,7 +48,7 @@ impl Answer {
         rows
     }
 
-    /// The first column of the first row, as a number that counts.
+    /// The first column of the first row, as a number.
     pub fn count(&self) -> Option<u64> {
         self.rows().first()?.first()?.as_ref()?.parse().ok()
     }
@@ -64,7 +64,7 @@ impl Connection {
     /// A session of `server` in `database`.
     ///
     /// # Errors
-    /// The database is not there.
+    /// If the database does not exist.
     pub fn open(server: &Arc<Server>, database: &str) -> Result<Connection> {
         let options = SessionOptions {
             database: database.to_owned(),
@@ -81,7 +81,7 @@ impl Connection {
         self.session.database()
     }
 
-    /// Whether the statistics of an answer have the plan of its statement, with what the operators did.
+    /// Sets whether the statistics of an answer include the plan of its statement, with the operators' figures.
     pub fn collect_plans(&mut self, collects: bool) {
         self.session.collect_plans(collects);
     }
@@ -89,7 +89,7 @@ impl Connection {
     /// Runs a batch to its end. Blocks.
     ///
     /// # Errors
-    /// The first error that the batch sent; the rest of the batch has run all the same where T-SQL goes on.
+    /// The first error that the batch sent. The rest of the batch has run nevertheless where T-SQL continues.
     pub fn run(&mut self, batch: &str) -> Result<Answer> {
         self.try_run(batch).map_err(|error| LabError::sql(doing(batch), error))
     }
@@ -124,7 +124,7 @@ impl Connection {
     }
 }
 
-/// What a batch does, short enough for an error: its first words.
+/// What a batch does, short enough for an error message: its first words.
 fn doing(batch: &str) -> String {
     const SHOWN: usize = 100;
     let line = batch.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,7 +1,7 @@
-//! `hobt demo`: on an empty folder, from nothing to a report of how fast this machine scans and why.
+//! `hobt demo`: starts with an empty folder and produces a report of how fast this machine scans, and why.
 //!
-//! Builds `DimCustomer`, `LINEITEM` and `BigData`, stores BigData in every form that there is, scans each cold and
-//! warm, and sets the results beside what the machine gives.
+//! Builds `DimCustomer`, `LINEITEM` and `BigData`, stores BigData in every supported form, scans each form cold and
+//! warm, and compares the results with the machine's limits.
 
 use std::path::{Path, PathBuf};
 
@@ -21,29 +21,30 @@ use crate::run::write_report;
 /// The folder that the demo uses when none is named.
 pub const DEMO_FOLDER: &str = "hobt-demo";
 
-/// Rows of BigData on a machine that can hold them: all forms are built and scanned in less than two minutes on two
-/// cores, and each has more than a gigabyte.
+/// Rows of BigData on a machine with enough room: all forms are built and scanned in less than two minutes on two
+/// cores, and each form is larger than a gigabyte.
 const WANTED_ROWS: u64 = 13_000_000;
 
 const ROW_BYTES: u64 = 100;
 
-/// Forms of BigData, the sort that one of them takes, and LINEITEM with its wider rows.
+/// The size of the tables in multiples of BigData: its forms, the sort that one of them needs, and LINEITEM with its
+/// wider rows.
 const TABLES: u64 = 8;
 
 /// TPC-H's queries 1 and 6.
 const QUERY_1: &str = include_str!("../../../tests/tpch/q01.sql");
 const QUERY_6: &str = include_str!("../../../tests/tpch/q06.sql");
 
-/// What a user can say to the demo.
+/// The demo's options.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DemoOptions {
-    /// Where the data lie meanwhile.
+    /// The folder for the data.
     pub data: PathBuf,
-    /// Whether they stay.
+    /// Whether the data are kept.
     pub keep: bool,
-    /// Where the report goes.
+    /// The folder for the report.
     pub out: PathBuf,
-    /// Rows of BigData; from memory and free disk if absent.
+    /// Rows of BigData. Chosen from memory and free disk if absent.
     pub rows: Option<u64>,
     /// Repetitions of each scan.
     pub repeat: usize,
@@ -55,7 +56,7 @@ impl Default for DemoOptions {
     }
 }
 
-/// What the demo leaves behind.
+/// The results of the demo.
 #[derive(Debug)]
 pub struct DemoResult {
     /// The report.
@@ -64,14 +65,14 @@ pub struct DemoResult {
     pub page: PathBuf,
     /// The report as JSON.
     pub json: PathBuf,
-    /// The data's folder, if it was kept.
+    /// The data's folder, if it is kept.
     pub kept: Option<PathBuf>,
 }
 
 /// Runs the demo. Blocks.
 ///
 /// # Errors
-/// The folder is not empty and somebody else's; the disk is too small; a statement failed.
+/// If the folder is not empty and not the laboratory's, the disk is too small, or a statement failed.
 pub fn run_demo(options: &DemoOptions, progress: Progress) -> Result<DemoResult> {
     let folder = DataFolder::fresh(&options.data, options.keep)?;
     let run = RunOptions { rows: options.rows, repeat: options.repeat, ..RunOptions::default() };
@@ -132,7 +133,7 @@ fn measure(lab: &mut Laboratory, options: &DemoOptions) -> Result<Report> {
     })
 }
 
-/// How long the tables took to build.
+/// The times to build the tables.
 fn builds(lab: &Laboratory) -> Grid {
     let mut grid = Grid::new("Building the tables, until they are safe on disk", &["table", "rows", "time", "rows/s"]);
     for build in lab.builds() {
@@ -142,7 +143,7 @@ fn builds(lab: &Laboratory) -> Grid {
     grid
 }
 
-/// A statement's text without the lines that explain it.
+/// A case with its statement's text, without comment lines.
 fn without_comments(mut case: Case) -> Case {
     let lines: Vec<&str> = case.statement.lines().filter(|line| !line.starts_with("--")).collect();
     case.statement = lines.join("\n");
@@ -150,7 +151,7 @@ fn without_comments(mut case: Case) -> Case {
 }
 
 impl DemoResult {
-    /// What to look at, and what to try next.
+    /// Closing text: where to look, and what to try next.
     pub fn closing_words(&self) -> String {
         let mut text = format!(
             "The report is in {}\nand as JSON in {}\n\nTry next:\n  hobt lab list\n  hobt lab run scan\n  hobt lab run cores\n",

@@ -1,4 +1,4 @@
-//! What can go wrong in the laboratory, by what the user does next.
+//! Errors of the laboratory, classified by what the user does next.
 
 use std::fmt;
 use std::io;
@@ -22,16 +22,16 @@ pub enum LabError {
     },
     /// The disk refused.
     Disk(DiskError),
-    /// The system refused something that is no page's transfer.
+    /// The system refused an operation other than a page's transfer.
     Io {
         /// What was being done.
         doing: String,
         /// The system's error.
         source: io::Error,
     },
-    /// What the user asked for cannot be done; the text says what to do instead.
+    /// The user's request cannot be fulfilled. The text says what to do instead.
     Input(String),
-    /// A file that the user wrote is wrong at a place.
+    /// A file that the user wrote has an error.
     File {
         /// The file.
         path: PathBuf,
@@ -40,23 +40,23 @@ pub enum LabError {
         /// What is wrong there.
         message: String,
     },
-    /// A result contradicts itself: a scan that saw other rows than the table has.
+    /// A result is inconsistent: for example, a scan read a different number of rows than the table has.
     Wrong(String),
 }
 
 impl LabError {
-    /// Says what was being done when the system refused.
+    /// Adds what was being done when the system refused an operation.
     pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> LabError {
         let doing = doing.into();
         move |source| LabError::Io { doing, source }
     }
 
-    /// Says what was being done when a statement failed.
+    /// Adds what was being done when a statement failed.
     pub(crate) fn sql(doing: impl Into<String>, error: impl Into<SqlError>) -> LabError {
         LabError::Sql { doing: doing.into(), error: error.into() }
     }
 
-    /// A mistake in a file of the user's.
+    /// An error in a user's file.
     pub(crate) fn file(path: &Path, line: usize, message: impl Into<String>) -> LabError {
         LabError::File { path: path.to_path_buf(), line, message: message.into() }
     }

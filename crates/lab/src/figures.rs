@@ -1,4 +1,4 @@
-//! Small statistics of repetitions, and how figures are printed.
+//! Simple statistics over repetitions, and formatting of figures.
 
 /// The middle value, or the mean of the two middle ones; `None` for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
@@ -12,10 +12,10 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Between which two measurements the true median lies with a confidence of 95 %.
+/// The two measurements between which the true median lies with a confidence of 95 %.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MedianInterval {
-    /// How many measurements there are.
+    /// The number of measurements.
     pub count: usize,
     /// The lower one.
     pub low: f64,
@@ -23,13 +23,14 @@ pub struct MedianInterval {
     pub high: f64,
 }
 
-/// The interval of a median, whatever the measurements' distribution: each lies below the true median with a
-/// probability of one half, so how many do is binomial. `None` for fewer than six, which are too few for 95 %.
+/// The interval of a median. It holds for any distribution of the measurements: each lies below the true median with
+/// probability one half, so the number of those below is binomial. `None` for fewer than six measurements, which are
+/// too few for 95 %.
 pub(crate) fn median_interval(values: &[f64]) -> Option<MedianInterval> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len();
-    // The probability that exactly `below` of them lie below the median, and that at most so many do.
+    // The probability that exactly `below` of them lie below the median, and the probability that at most `below` do.
     let mut exactly = 0.5_f64.powi(i32::try_from(count).ok()?);
     let mut at_most = exactly;
     let mut below = 0;
@@ -48,7 +49,7 @@ pub(crate) fn percentile(values: &mut [u64], percent: usize) -> Option<u64> {
     values.get(rank(values.len(), percent) - 1).copied()
 }
 
-/// The same of numbers with fractions.
+/// Like [`percentile`], for floating-point values.
 pub(crate) fn float_percentile(values: &[f64], percent: usize) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -73,7 +74,7 @@ pub(crate) fn thousands(value: u64) -> String {
     text
 }
 
-/// A time in seconds with as many digits as say something: `12.3 s`, `1.234 s`, `12.3 ms`.
+/// A time in seconds with its significant digits: `12.3 s`, `1.234 s`, `12.3 ms`.
 pub(crate) fn seconds(value: f64) -> String {
     if value >= 10.0 {
         format!("{value:.1} s")
@@ -84,7 +85,7 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
-/// A rate or a size without digits that nobody reads: `1,234`, `12.3`, `0.12`.
+/// A rate or a size without insignificant digits: `1,234`, `12.3`, `0.12`.
 pub(crate) fn amount(value: f64) -> String {
     if value >= 1_000.0 {
         thousands(value.round() as u64)
@@ -114,7 +115,7 @@ mod tests {
         let first = |count: u32| (1..=count).rev().map(f64::from).collect::<Vec<f64>>();
         assert_eq!(median_interval(&first(5)), None);
         assert_eq!(median_interval(&[]), None);
-        // Ranks as tables of the sign test have them.
+        // Ranks from tables of the sign test.
         for (count, low, high) in [(6, 1.0, 6.0), (10, 2.0, 9.0), (20, 6.0, 15.0), (100, 40.0, 61.0)] {
             assert_eq!(median_interval(&first(count)), Some(MedianInterval { count: count as usize, low, high }));
         }

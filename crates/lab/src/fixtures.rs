@@ -1,4 +1,4 @@
-//! `hobt lab fixtures`: the tables that the texts' scripts expect to find.
+//! `hobt lab fixtures`: the tables that the texts' scripts require.
 
 use std::path::Path;
 
@@ -10,26 +10,26 @@ use crate::figures::thousands;
 use crate::laboratory::{BIG_DATA_STEPS, Laboratory, RunOptions, TPCH_STEPS};
 use crate::progress::Progress;
 
-/// The database of the texts.
+/// The database used by the texts.
 pub const FIXTURE_DATABASE: &str = "AdventureWorksDW2014";
 
-/// What is made beside `DimCustomer`.
+/// The tables to create in addition to `DimCustomer`.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FixtureOptions {
-    /// Rows of `BigData`, rounded up to whole multiples of the customers.
+    /// Rows of `BigData`, rounded up to a multiple of the number of customers.
     pub big_data_rows: Option<u64>,
     /// Scale factor of `LINEITEM`.
     pub line_item_scale: Option<f64>,
-    /// Scale factor of the eight tables of TPC-H, heaps by the specification's names. `LINEITEM` is one of these names,
-    /// so both cannot be.
+    /// Scale factor of the eight tables of TPC-H, created as heaps with the specification's names. `LINEITEM` is one of
+    /// these names, so it cannot be combined with `line_item_scale`.
     pub tpch_scale: Option<f64>,
 }
 
-/// Makes the tables in the instance of a folder, and closes it. What is there already with the same rows stays; returns
-/// a line for each table. Blocks.
+/// Creates the tables in the instance of a folder, and closes the instance. An existing table with the same number of
+/// rows is kept. Returns a line for each table. Blocks.
 ///
 /// # Errors
-/// The instance cannot be opened, a table cannot be made.
+/// If the instance cannot be opened or a table cannot be created.
 pub fn make_fixtures(folder: &Path, options: FixtureOptions, progress: Progress) -> Result<String> {
     let settings = InstanceSettings::default();
     let mut lab =

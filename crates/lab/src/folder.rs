@@ -1,7 +1,8 @@
-//! Folders for data that nobody needs afterwards.
+//! Folders for temporary data.
 //!
-//! A folder that the laboratory makes carries a mark; only a folder with the mark is ever emptied or removed. Whoever
-//! uses it has the mark locked. A folder that is kept loses its mark: it is the user's from then on.
+//! A folder created by the laboratory contains a mark file. Only a folder with the mark is ever emptied or removed. A
+//! process that uses the folder holds a lock on the mark. A folder that is to be kept loses its mark, and belongs to
+//! the user from then on.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,16 +16,16 @@ const MARK: &str = ".hobt-lab";
 pub struct DataFolder {
     path: PathBuf,
     keep: bool,
-    /// The mark, locked; a user's folder has none.
+    /// The mark, locked. `None` for a user's folder.
     mark: Option<File>,
 }
 
 impl DataFolder {
-    /// An empty folder of the laboratory's own: created, or emptied when an earlier run was cut short and has left it.
-    /// When this is dropped the folder is removed or, with `keep`, the user's.
+    /// An empty folder that belongs to the laboratory. It is created, or emptied if an interrupted earlier run has left
+    /// it. When this is dropped, the folder is removed, or given to the user if `keep` is set.
     ///
     /// # Errors
-    /// Something that is not the laboratory's lies there, or another process uses it.
+    /// If the folder contains anything else, or another process uses it.
     pub fn fresh(path: &Path, keep: bool) -> Result<DataFolder> {
         let doing = |what: &str| format!("{what} the folder {}", path.display());
         if path.exists() {
@@ -48,7 +49,7 @@ impl DataFolder {
         Ok(DataFolder { path: path.to_path_buf(), keep, mark: Some(locked(path)?) })
     }
 
-    /// A folder of the user's, with whatever is in it; it stays.
+    /// A user's folder with its contents. It is kept.
     pub fn of_user(path: &Path) -> DataFolder {
         DataFolder { path: path.to_path_buf(), keep: true, mark: None }
     }
@@ -59,7 +60,7 @@ impl DataFolder {
     }
 }
 
-/// The mark of a folder, locked.
+/// Locks the mark of a folder.
 fn locked(path: &Path) -> Result<File> {
     let mark = File::open(path.join(MARK)).map_err(LabError::io(format!("reading the mark of {}", path.display())))?;
     match mark.try_lock() {
@@ -71,7 +72,7 @@ fn locked(path: &Path) -> Result<File> {
     }
 }
 
-/// Removes what is in a folder, its mark last: an emptying that was cut short can be taken up again.
+/// Empties a folder. The mark is removed last, so an interrupted run can be repeated.
 fn empty(path: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
@@ -90,10 +91,10 @@ fn empty(path: &Path) -> std::io::Result<()> {
 impl Drop for DataFolder {
     fn drop(&mut self) {
         if !self.keep {
-            // What cannot be removed now is emptied by the next run.
+            // If removal fails now, the next run empties the folder.
             let _removed = empty(&self.path).and_then(|()| std::fs::remove_dir(&self.path));
         } else if self.mark.is_some() {
-            // A mark that cannot be removed leaves the folder the laboratory's.
+            // If the mark cannot be removed, the folder remains the laboratory's.
             let _removed = std::fs::remove_file(self.path.join(MARK));
         }
     }
@@ -129,7 +130,7 @@ mod tests {
         let error = DataFolder::fresh(&path, false).expect_err("somebody uses it").to_string();
         assert!(error.contains("another hobt"), "{error}");
         assert!(path.join("master").is_dir());
-        // What a run leaves that was cut short: the mark, which nobody has locked.
+        // What an interrupted run leaves: the mark, unlocked.
         let mark = std::fs::read(path.join(MARK)).expect("a mark");
         drop(first);
         assert!(!path.exists());

@@ -1,6 +1,6 @@
-//! The place where experiments run: an instance in a folder, with the experiments' data in it.
+//! The environment of experiments: an instance in a folder, with the experiments' data.
 //!
-//! Tables are made once and kept for the next run in the same folder when they have the rows that are asked for.
+//! Tables are created once. The next run in the same folder uses them again if they have the requested number of rows.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -26,25 +26,26 @@ pub(crate) const BIG_DATA_STEPS: u64 = 2;
 /// Steps of [`Laboratory::ensure_tpch`].
 pub(crate) const TPCH_STEPS: u64 = data::TpchTable::ALL.len() as u64;
 
-/// Where it stands which scale factor the tables of TPC-H have, when all of them are there.
+/// The table that stores the scale factor of the TPC-H tables, once all of them exist.
 const SCALE_TABLE: &str = "tpch_scale";
-/// The scale factors that there is data for.
+/// The supported scale factors.
 const SCALES: std::ops::RangeInclusive<f64> = 0.000_5..=1_000.0;
 
 const PAGE_BYTES: u64 = hobt_base::PAGE_SIZE as u64;
 
-/// What a user can say about a run.
+/// The options of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunOptions {
-    /// Rows of the main table; chosen from memory and free disk if absent.
+    /// Rows of the main table. Chosen from memory and free disk if absent.
     pub rows: Option<u64>,
     /// Repetitions of each measurement.
     pub repeat: usize,
-    /// Whether the scan experiment also goes through 1 to 96 partitions, and that of inserts through all that it turns.
+    /// Whether the scan experiment also runs on 1 to 96 partitions, and the inserts experiment with all combinations of
+    /// its variants.
     pub sweep: bool,
-    /// The only cases to run, where an experiment can leave some out (`inserts`); all if empty.
+    /// The cases to run, for experiments that can skip some (`inserts`). All cases if empty.
     pub cases: Vec<String>,
-    /// The scale factor of TPC-H; chosen from memory and free disk if absent.
+    /// The scale factor of TPC-H. Chosen from memory and free disk if absent.
     pub scale: Option<f64>,
 }
 
@@ -54,14 +55,14 @@ impl Default for RunOptions {
     }
 }
 
-/// A table that was built in this run.
+/// A table that this run has built.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Build {
     /// The table.
     pub table: String,
     /// Its rows.
     pub rows: u64,
-    /// Seconds until it was safe on disk.
+    /// Seconds until it was durable.
     pub seconds: f64,
 }
 
@@ -75,17 +76,17 @@ pub struct Laboratory {
     progress: Progress,
     disk_kind: &'static str,
     builds: Vec<Build>,
-    /// When it was opened, and what the hypervisor had taken until then.
+    /// When it was opened, and the processor time that the hypervisor had taken until then.
     opened: (Instant, Option<Duration>),
-    /// How the disk was read fastest.
+    /// The read size and depth with which the disk was fastest.
     read_mode: Cell<ReadMode>,
 }
 
 impl Laboratory {
-    /// Opens or creates the instance in `folder`, which is created too, and its database. Blocks.
+    /// Opens or creates the instance in `folder`, and its database. Creates the folder if necessary. Blocks.
     ///
     /// # Errors
-    /// The folder cannot be used: it belongs to something else, or another process has the instance open.
+    /// If the folder cannot be used, because it belongs to something else or another process has the instance open.
     pub fn open(
         folder: &Path,
         settings: InstanceSettings,
@@ -95,7 +96,7 @@ impl Laboratory {
         Laboratory::open_database(folder, DATABASE, settings, options, progress)
     }
 
-    /// As [`Laboratory::open`], for a database of any name.
+    /// Like [`Laboratory::open`], for a database with the given name.
     ///
     /// # Errors
     /// As [`Laboratory::open`].
@@ -134,8 +135,8 @@ impl Laboratory {
         &self.folder
     }
 
-    /// A remark on processor time that the hypervisor gave to others since the laboratory was opened, if it was 1 % or
-    /// more of what there was: the figures then say less.
+    /// A note on the processor time that the hypervisor gave to others since the laboratory was opened, if it was at
+    /// least 1 % of the total: then the figures are less reliable.
     pub(crate) fn stolen_note(&self) -> Option<String> {
         let (since, before) = self.opened;
         let stolen = hobt_sync::processor::steal_time()?.saturating_sub(before?);
@@ -144,7 +145,7 @@ impl Laboratory {
         (percent >= 1.0).then(|| format!("the hypervisor gave {percent:.0} % of the processors' time to others"))
     }
 
-    /// What the user said.
+    /// The options of this run.
     pub fn options(&self) -> &RunOptions {
         &self.options
     }
@@ -159,7 +160,7 @@ impl Laboratory {
         self.server.instance()
     }
 
-    /// What shows how far the run is.
+    /// The display of the run's progress.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -172,7 +173,7 @@ impl Laboratory {
     /// Runs a batch in the laboratory's own session.
     ///
     /// # Errors
-    /// The batch's first error.
+    /// The first error of the batch.
     pub fn run(&mut self, batch: &str) -> Result<Answer> {
         self.connection.run(batch)
     }
@@ -182,44 +183,44 @@ impl Laboratory {
         &mut self.connection
     }
 
-    /// A session more, in the same database.
+    /// Opens an additional session in the same database.
     ///
     /// # Errors
-    /// The database is gone.
+    /// If the database no longer exists.
     pub fn connect(&self) -> Result<Connection> {
         Connection::open(&self.server, self.connection.database())
     }
 
-    /// Measures the machine beside tables of about `bytes`.
+    /// Measures the machine for an experiment on tables of about `bytes`.
     ///
     /// # Errors
-    /// The disk cannot be measured.
+    /// If the disk cannot be measured.
     pub fn limits(&self, bytes: u64) -> Result<Limits> {
         let settings = LimitSettings::beside(bytes, self.options.repeat.min(3));
         self.limits_with(settings)
     }
 
-    /// Measures the machine.
+    /// Measures the machine's limits.
     ///
     /// # Errors
-    /// The disk cannot be measured.
+    /// If the disk cannot be measured.
     pub fn limits_with(&self, settings: LimitSettings) -> Result<Limits> {
         let limits = Limits::measure(&self.folder, settings, |what| self.progress.step(what))?;
         self.read_mode.set((limits.disk_read_kib, limits.disk_read_depth));
         Ok(limits)
     }
 
-    /// Bytes of a table that a warm scan can still hold in the pool.
+    /// The largest table, in bytes, that a warm scan can still keep in the pool.
     pub fn pool_fit_bytes(&self) -> u64 {
-        // A scan of more than three quarters of the pool reads past it.
+        // A scan of more than three quarters of the pool bypasses it.
         self.instance().pool().statistics().frames * PAGE_BYTES * 7 / 10
     }
 
-    /// Rows for `tables` tables of `row_bytes` a row each: what the user said, or `wanted`, cut to what the pool and
-    /// the free disk hold.
+    /// The number of rows for `tables` tables with `row_bytes` per row: the user's number, or `wanted`, reduced to what
+    /// fits into the pool and the free disk space.
     ///
     /// # Errors
-    /// The free space of the folder is not told, or is too small for the rows that the user asked for.
+    /// If the free space of the folder is unknown, or too small for the rows that the user asked for.
     pub fn rows_for(&self, wanted: u64, row_bytes: u64, tables: u64) -> Result<u64> {
         let free = machine::free_disk(&self.folder)?;
         if let Some(rows) = self.options.rows {
@@ -251,11 +252,11 @@ impl Laboratory {
         Ok(snapshot.tables.values().any(|table| !table.is_system && table.name.eq_ignore_ascii_case(name)))
     }
 
-    /// Makes a table, unless one of this name with so many rows is there: runs `build`, whose statements make and fill
-    /// it, and counts the rows. One step.
+    /// Creates a table, unless one with this name and number of rows exists: runs the statements in `build`, which
+    /// create and fill it, and counts the rows. One step.
     ///
     /// # Errors
-    /// A statement failed, or the rows are not as many.
+    /// If a statement failed, or the number of rows differs.
     pub fn ensure_table(&mut self, name: &str, rows: u64, build: &[String]) -> Result<()> {
         if self.has_table(name)? {
             if self.row_count(name)? == rows {
@@ -278,24 +279,24 @@ impl Laboratory {
         Ok(())
     }
 
-    /// The large tables that were built in this run, in their order.
+    /// The large tables that this run has built, in order.
     pub fn builds(&self) -> &[Build] {
         &self.builds
     }
 
-    /// Rows of `dbo.NAME`, counted.
+    /// The number of rows of `dbo.NAME`, counted.
     ///
     /// # Errors
-    /// The table is not there or cannot be read.
+    /// If the table does not exist or cannot be read.
     pub fn row_count(&mut self, name: &str) -> Result<u64> {
         let answer = self.run(&format!("SELECT COUNT_BIG(*) FROM dbo.{name}"))?;
         answer.count().ok_or_else(|| LabError::Wrong(format!("counting {name} gave no number")))
     }
 
-    /// Makes `DimCustomer`, unless it is there. One step.
+    /// Creates `DimCustomer`, unless it exists. One step.
     ///
     /// # Errors
-    /// A statement failed.
+    /// If a statement failed.
     pub fn ensure_customers(&mut self) -> Result<()> {
         if self.has_table("DimCustomer")? {
             if self.row_count("DimCustomer")? == data::CUSTOMERS {
@@ -316,10 +317,10 @@ impl Laboratory {
         Ok(())
     }
 
-    /// Makes `BigData` with at least `rows` rows, and `DimCustomer` before it; returns how many it has. Two steps.
+    /// Creates `BigData` with at least `rows` rows, and `DimCustomer` before it. Returns the number of rows. Two steps.
     ///
     /// # Errors
-    /// A statement failed.
+    /// If a statement failed.
     pub fn ensure_big_data(&mut self, rows: u64) -> Result<u64> {
         self.ensure_customers()?;
         let exact = big_data::rows_for(rows);
@@ -328,10 +329,10 @@ impl Laboratory {
         Ok(exact)
     }
 
-    /// Makes `LINEITEM` of a scale factor, in the place of one that is there; returns how many rows it has. One step.
+    /// Creates `LINEITEM` with a scale factor, replacing an existing one. Returns the number of rows. One step.
     ///
     /// # Errors
-    /// A statement failed.
+    /// If a statement failed.
     pub fn ensure_line_item(&mut self, scale_factor: f64) -> Result<u64> {
         check_scale(scale_factor)?;
         if self.has_table("LINEITEM")? {
@@ -342,10 +343,10 @@ impl Laboratory {
         self.load_tpch(data::TpchTable::LineItem, "LINEITEM", scale_factor)
     }
 
-    /// Makes the eight tables of TPC-H as heaps, unless those of this scale factor are there. `TPCH_STEPS` steps.
+    /// Creates the eight tables of TPC-H as heaps, unless those of this scale factor exist. `TPCH_STEPS` steps.
     ///
     /// # Errors
-    /// A scale factor that there is no data for, a statement that failed.
+    /// If the scale factor is not supported, or a statement failed.
     pub fn ensure_tpch(&mut self, scale_factor: f64) -> Result<()> {
         check_scale(scale_factor)?;
         if self.has_table(SCALE_TABLE)? {
@@ -372,7 +373,7 @@ impl Laboratory {
         Ok(())
     }
 
-    /// Fills `dbo.NAME` with a table's rows, which it returns the number of, and makes them durable.
+    /// Fills `dbo.NAME` with a table's rows and makes them durable. Returns their number.
     fn load_tpch(&mut self, table: data::TpchTable, name: &str, scale_factor: f64) -> Result<u64> {
         let since = Instant::now();
         let threads = i32::try_from(hobt_sync::processor::processor_count()).unwrap_or(1);
@@ -383,10 +384,10 @@ impl Laboratory {
         Ok(rows)
     }
 
-    /// The stretches of disk that a table's pages lie in, in the order of its heaps and runs.
+    /// The stretches of disk that contain a table's pages, in the order of its heaps and runs.
     ///
     /// # Errors
-    /// The table or a file of it is not there.
+    /// If the table or one of its files does not exist.
     pub(crate) fn stretches(&self, name: &str) -> Result<Vec<Stretch>> {
         let database = self.database()?;
         let snapshot = database.snapshot();
@@ -413,26 +414,26 @@ impl Laboratory {
         Ok(stretches)
     }
 
-    /// Megabytes per second of a raw direct read of a table's pages, in order, as the disk was read fastest when the
-    /// limits were measured.
+    /// Megabytes per second of a raw direct read of a table's pages, in order, with the read size and depth that were
+    /// fastest when the limits were measured.
     ///
     /// # Errors
-    /// A read failed.
+    /// If a read failed.
     pub(crate) fn raw_read_mb_s(&self, table: &str) -> Result<f64> {
         let (read_kib, depth) = self.read_mode.get();
         Ok(read_stretches(&self.stretches(table)?, read_kib << 10, depth)?.mb_s())
     }
 
-    /// The database that the laboratory's session is in.
+    /// The current database of the laboratory's session.
     pub(crate) fn database(&self) -> Result<hobt_engine::DatabaseUse> {
         let name = self.connection.database();
         self.instance().database(name).map_err(|error| LabError::sql(format!("using {name}"), error))
     }
 
-    /// Closes the instance, cleanly.
+    /// Closes the instance with a checkpoint.
     ///
     /// # Errors
-    /// The last checkpoint failed.
+    /// If the last checkpoint failed.
     pub fn close(self) -> Result<()> {
         let instance = Arc::clone(self.server.instance());
         drop(self);

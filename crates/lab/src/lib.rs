@@ -1,7 +1,8 @@
 //! The laboratory: experiments, their data, their reports.
 //!
-//! An [`Experiment`] makes its data in a [`Laboratory`] (an instance in a folder), measures statements cold and warm
-//! beside the machine's measured [`limits`], and gives a [`Report`] that is a table, a JSON object and a page.
+//! An [`Experiment`] creates its data in a [`Laboratory`] (an instance in a folder), measures statements cold and warm,
+//! and compares them with the machine's measured [`limits`]. The result is a [`Report`]: a table, a JSON object and a
+//! page.
 //!
 //! ```text
 //!  data ──► Laboratory ──► measure (one statement: time, CPU, waits, reads) ──► Case ──► Report ──► text, JSON, HTML
@@ -9,7 +10,7 @@
 //!           experiment/*: plans (statement × settings), run in turn         limits: disk, memory
 //! ```
 //!
-//! Leaves to others: the command line (crate `hobt`), what a statement does (`hobt-session` and below).
+//! The command line is in the crate `hobt`, the execution of statements in `hobt-session` and below.
 
 pub mod connection;
 pub mod data;
@@ -41,7 +42,7 @@ pub use report::{Case, Grid, Mark, Report, compare, terminal_width};
 pub use run::{DEFAULT_FOLDER, RunPlaces, run_experiment};
 pub use size::{PartSize, PathPart, SizeAnswer, SizePlan, core_rate_from_report, measure_rates};
 
-/// The disk of this name; `auto` for a name that is none.
+/// The disk with this name; `auto` for an unknown name.
 pub fn disk_kind(name: &str) -> hobt_disk::DiskKind {
     hobt_disk::DiskKind::from_name(name).unwrap_or_default()
 }

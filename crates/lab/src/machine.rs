@@ -1,4 +1,4 @@
-//! The machine that a result was measured on.
+//! Description of the machine that a result was measured on.
 
 use std::path::Path;
 
@@ -6,27 +6,27 @@ use serde::Serialize;
 
 use crate::error::{LabError, Result};
 
-/// What a reader must know of a machine before comparing its figures with another's.
+/// What a reader must know about a machine before comparing its figures with another machine's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Machine {
-    /// The processor's name, as the system tells it.
+    /// The processor's name, as reported by the system.
     pub processor: String,
     /// Processors that this process may use.
     pub processors: usize,
-    /// Bytes of memory; 0 where the system does not tell.
+    /// Bytes of memory; 0 if unknown.
     pub memory_bytes: u64,
     /// Operating system and architecture.
     pub system: String,
-    /// What moves the pages: `io_uring`, `threads`, `simulated`.
+    /// The implementation of page transfers: `io_uring`, `threads`, `simulated`.
     pub disk_kind: String,
     /// hobt's version.
     pub version: String,
-    /// `release` or `debug`; only the first is worth comparing.
+    /// `release` or `debug`. Only release figures are worth comparing.
     pub build: String,
 }
 
 impl Machine {
-    /// This machine, with its disk of that kind.
+    /// This machine, with a disk of this kind.
     pub(crate) fn this(disk_kind: &str) -> Machine {
         Machine {
             processor: processor_name().unwrap_or_else(|| "unknown".to_owned()),
@@ -53,7 +53,7 @@ fn meminfo(name: &str) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Bytes of memory that a process may take now without driving others out; 4 GiB where the system does not tell.
+/// Bytes of memory that a process can take now without causing swapping; 4 GiB if unknown.
 pub(crate) fn free_memory() -> u64 {
     let container = |name: &str| -> Option<u64> { std::fs::read_to_string(name).ok()?.trim().parse().ok() };
     let container_free = container("/sys/fs/cgroup/memory.max")
@@ -61,10 +61,10 @@ pub(crate) fn free_memory() -> u64 {
     meminfo("MemAvailable:").unwrap_or(4 << 30).min(container_free.unwrap_or(u64::MAX))
 }
 
-/// Bytes that are free on the device of a folder, which must exist.
+/// Free bytes on the device of a folder, which must exist.
 ///
 /// # Errors
-/// The system does not tell.
+/// If the system does not report them.
 pub(crate) fn free_disk(folder: &Path) -> Result<u64> {
     let disk = hobt_disk::open_disk(hobt_disk::DiskKind::Threads).map_err(LabError::Disk)?;
     Ok(disk.free_space(folder)?)

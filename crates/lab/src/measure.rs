@@ -1,4 +1,4 @@
-//! Measuring one statement: its time, its processors' time, its waits, its reads.
+//! Measurement of one statement: its elapsed time, processor time, waits and reads.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,36 +11,36 @@ use hobt_sync::processor::steal_time;
 use crate::error::{LabError, Result};
 use crate::laboratory::Laboratory;
 
-/// What time that the hypervisor gave to others is called among the waits. The system counts it in ticks of 10 ms, so a
-/// run of a few of them says little.
+/// The name, among the waits, of processor time that the hypervisor gave to others. The system counts it in ticks of 10
+/// ms, so a run of a few ticks says little.
 const STOLEN: &str = "HOBT_STOLEN";
 
-/// What one run of a statement cost.
+/// The cost of one run of a statement.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) elapsed_s: f64,
     pub(crate) cpu_s: f64,
-    /// Time of all threads: the statement's own without what it waited for its workers, and the workers'.
+    /// Time of all threads: the statement's own without waiting for its workers, and the workers'.
     pub(crate) threads_s: f64,
     pub(crate) workers: usize,
     pub(crate) waits_ms: BTreeMap<String, f64>,
     pub(crate) latch_waits: BTreeMap<String, u64>,
     pub(crate) rows_per_worker: Vec<u64>,
     pub(crate) logical_pages: u64,
-    /// Pages that somebody waited for, and pages read ahead.
+    /// Pages that were waited for, and pages read ahead.
     pub(crate) physical_pages: u64,
     pub(crate) read_ahead_pages: u64,
     pub(crate) reads: u64,
     pub(crate) read_bytes: u64,
     pub(crate) read_latency_s: f64,
-    /// Reads by the lower border of their size class.
+    /// Number of reads, by the lower bound of their size class.
     pub(crate) reads_by_size: BTreeMap<u64, u64>,
-    /// The answer's only row, as text.
+    /// The only row of the answer, as text.
     pub(crate) answer: Vec<Option<String>>,
 }
 
 impl Measured {
-    /// Bytes of the pages that were looked at.
+    /// Bytes of the pages accessed.
     pub(crate) fn bytes(&self) -> u64 {
         self.logical_pages * PAGE_SIZE as u64
     }
@@ -50,18 +50,18 @@ impl Measured {
         self.physical_pages + self.read_ahead_pages == 0
     }
 
-    /// What is left of the threads' time after CPU and named waits, in percent; below zero when they overlap.
+    /// The part of the threads' time that is neither CPU nor named waits, in percent. Negative if these overlap.
     pub(crate) fn unexplained_percent(&self) -> f64 {
         if self.threads_s > 0.0 { self.unexplained_s() / self.threads_s * 100.0 } else { 0.0 }
     }
 
-    /// The same in seconds.
+    /// [`Measured::unexplained_percent`] in seconds.
     pub(crate) fn unexplained_s(&self) -> f64 {
         self.threads_s - self.cpu_s - self.waits_ms.values().sum::<f64>() / 1e3
     }
 
-    /// Counts time that the hypervisor gave to others as a wait of its own. A thread that is not run for that reason
-    /// neither computes nor waits for anything, so it is no more than what the others leave.
+    /// Counts time that the hypervisor gave to others as a wait of its own. A thread that is not scheduled for that
+    /// reason neither computes nor waits, so the time is limited to what the other waits leave unexplained.
     fn count_stolen(&mut self, stolen: Duration) {
         let counted_s = stolen.as_secs_f64().min(self.unexplained_s());
         if counted_s > 0.0 {
@@ -88,7 +88,7 @@ fn latches_so_far() -> BTreeMap<&'static str, u64> {
 /// Runs a statement and measures it.
 ///
 /// # Errors
-/// The statement's error; a statement that gave no figures.
+/// The statement's error, or an error if the statement gave no figures.
 pub(crate) fn measure(lab: &mut Laboratory, statement: &str) -> Result<Measured> {
     let (reads_before, latches_before) = (reads_so_far(lab)?, latches_so_far());
     let stolen_before = steal_time();
@@ -104,7 +104,7 @@ pub(crate) fn measure(lab: &mut Laboratory, statement: &str) -> Result<Measured>
     measured.answer = answer.rows().into_iter().next().unwrap_or_default();
     for (class, count) in latches_after {
         let before = latches_before.get(class).copied().unwrap_or(0);
-        // Clearing the statistics in between makes the later count the smaller one.
+        // If the statistics were cleared in between, the later count is the smaller one.
         if let Some(waits @ 1..) = count.checked_sub(before) {
             measured.latch_waits.insert(class.to_owned(), waits);
         }
@@ -148,18 +148,18 @@ fn of_statistics(statistics: &StatementStatistics) -> Measured {
 /// Runs a statement with none of its pages in memory.
 ///
 /// # Errors
-/// As [`measure`].
+/// As for [`measure`].
 pub(crate) fn measure_cold(lab: &mut Laboratory, statement: &str) -> Result<Measured> {
     lab.run("CHECKPOINT")?;
     lab.run("DBCC DROPCLEANBUFFERS")?;
     measure(lab, statement)
 }
 
-/// Runs a statement with all of its pages in memory, reading them before where they are not. What comes back may not be
-/// warm all the same: a table that is larger than the pool never is.
+/// Runs a statement with all of its pages in memory. Reads them first if necessary. The result may still not be warm: a
+/// table larger than the pool never is.
 ///
 /// # Errors
-/// As [`measure`].
+/// As for [`measure`].
 pub(crate) fn measure_warm(lab: &mut Laboratory, statement: &str) -> Result<Measured> {
     let first = measure(lab, statement)?;
     if first.is_warm() { Ok(first) } else { measure(lab, statement) }

@@ -1,7 +1,7 @@
-//! What a waiting user sees on the error stream: a bar where that is a terminal, a line for each step where it is not.
+//! Progress display on the error stream: a bar on a terminal, otherwise a line for each step.
 //!
-//! Who runs steps says first how many there will be. A step that has nothing to do is a step all the same, so that the
-//! number holds.
+//! A caller that runs steps first announces their number. A step with nothing to do still counts, so that the number is
+//! right.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 enum Display {
     Nothing,
     Bar(ProgressBar),
-    /// A line for each step.
+    /// One line per step.
     Lines,
 }
 
@@ -25,7 +25,7 @@ struct Counts {
     begun: AtomicU64,
 }
 
-/// The progress of a run. Clones show the same.
+/// The progress of a run. Clones share their state.
 #[derive(Debug, Clone)]
 pub struct Progress {
     display: Display,
@@ -43,7 +43,7 @@ impl Progress {
         Progress::new(Display::Nothing)
     }
 
-    /// Shows itself on the error stream: as a bar on a terminal, as lines elsewhere.
+    /// Displays on the error stream: a bar on a terminal, lines otherwise.
     pub fn on_error_stream() -> Progress {
         if !std::io::stderr().is_terminal() {
             return Progress::new(Display::Lines);
@@ -56,7 +56,7 @@ impl Progress {
         Progress::new(Display::Bar(bar))
     }
 
-    /// Says that `steps` more will come.
+    /// Announces `steps` more steps.
     pub fn expect(&self, steps: u64) {
         let expected = self.counts.expected.fetch_add(steps, Ordering::Relaxed) + steps;
         if let Display::Bar(bar) = &self.display {
@@ -64,10 +64,10 @@ impl Progress {
         }
     }
 
-    /// Says what begins now; what began before is done.
+    /// Begins a step. The previous one is done.
     pub fn step(&self, what: &str) {
         let begun = self.counts.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        // Nobody is to see the third step of two.
+        // Do not show step 3 of 2.
         let expected = self.counts.expected.load(Ordering::Relaxed).max(begun);
         match &self.display {
             Display::Nothing => {}
@@ -81,12 +81,12 @@ impl Progress {
         }
     }
 
-    /// How many steps were said to come.
+    /// The number of announced steps.
     pub fn expected(&self) -> u64 {
         self.counts.expected.load(Ordering::Relaxed)
     }
 
-    /// How many steps have begun.
+    /// The number of steps that have begun.
     pub fn begun(&self) -> u64 {
         self.counts.begun.load(Ordering::Relaxed)
     }

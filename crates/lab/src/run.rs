@@ -1,4 +1,4 @@
-//! A run of an experiment from the command line's view: where its data lie and where its report goes.
+//! A run of an experiment from the command line: the folder of its data and the files of its report.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ use crate::laboratory::{Laboratory, RunOptions};
 use crate::progress::Progress;
 use crate::report::Report;
 
-/// Where a run works and writes.
+/// The paths of a run.
 #[derive(Clone, Debug, Default)]
 pub struct RunPlaces {
-    /// The instance's folder, which stays; `./hobt-lab`, which does not, if absent.
+    /// The instance's folder, which is kept. If absent, `./hobt-lab` is used and removed afterwards.
     pub data: Option<PathBuf>,
-    /// Whether the default folder stays too.
+    /// Whether the default folder is kept too.
     pub keep: bool,
-    /// The folder for the report as a page and as JSON; none is written if absent.
+    /// The folder for the report as a page and as JSON. If absent, none is written.
     pub out: Option<PathBuf>,
     /// The file for the report as JSON.
     pub json: Option<PathBuf>,
@@ -36,10 +36,10 @@ impl RunPlaces {
     }
 }
 
-/// Runs an experiment and writes its report to the places asked for, whose paths it returns. Blocks.
+/// Runs an experiment and writes its report to the requested paths, which it returns. Blocks.
 ///
 /// # Errors
-/// The experiment failed, or a file cannot be written.
+/// If the experiment failed or a file cannot be written.
 pub fn run_experiment(
     experiment: &dyn Experiment,
     places: &RunPlaces,
@@ -67,10 +67,10 @@ pub fn run_experiment(
     Ok((report, written))
 }
 
-/// Writes `NAME.html` and `NAME.json` into a folder, which is created.
+/// Writes `NAME.html` and `NAME.json` into a folder. Creates the folder.
 ///
 /// # Errors
-/// A file cannot be written.
+/// If a file cannot be written.
 pub(crate) fn write_report(report: &Report, out: &Path, name: &str) -> Result<[PathBuf; 2]> {
     std::fs::create_dir_all(out).map_err(LabError::io(format!("creating {}", out.display())))?;
     let paths = [out.join(format!("{name}.html")), out.join(format!("{name}.json"))];

@@ -1,8 +1,8 @@
-//! `hobt lab size`: how much of each part of the path from disk to processor keeps the cores busy, and what starves
-//! first.
+//! `hobt lab size`: how many of each part on the path from disk to processor keep the cores busy, and which part is the
+//! first bottleneck.
 //!
-//! The arithmetic is that of the first text: cores times what a core consumes is what must arrive; each part of the
-//! path (disks, adapters, bus) must carry it. Rates are megabytes (10⁶ bytes) per second.
+//! The calculation is that of the first text: the number of cores times the consumption of a core must arrive, so each
+//! part of the path (disks, adapters, bus) must carry that rate. Rates are in megabytes (10⁶ bytes) per second.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ use crate::limits::LimitSettings;
 use crate::measure::measure_warm;
 use crate::report::Grid;
 
-/// A server to be sized.
+/// The configuration of a server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizePlan {
-    /// What one core consumes.
+    /// The consumption of one core.
     pub core_mb_s: f64,
-    /// Where that rate comes from.
+    /// The source of that rate.
     pub core_source: String,
     /// Cores.
     pub cores: u32,
@@ -35,39 +35,39 @@ pub struct SizePlan {
 pub struct PathPart {
     /// What it is.
     pub name: String,
-    /// What one of them carries.
+    /// The rate that one of them carries.
     pub mb_s: f64,
-    /// How many there are; `None` asks how many are needed.
+    /// How many there are. `None` asks how many are needed.
     pub count: Option<u32>,
 }
 
-/// What a part of the path means for the cores.
+/// The result for one part of the path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartSize {
     /// What it is.
     pub name: String,
-    /// What one carries.
+    /// The rate that one of them carries.
     pub mb_s: f64,
-    /// How many feed all cores.
+    /// The number needed to feed all cores.
     pub needed: u32,
-    /// How many there are, where that was said.
+    /// The number that exists, if given.
     pub count: Option<u32>,
-    /// What they carry together, where their number was said.
+    /// The total rate that they carry, if their number is given.
     pub carries_mb_s: Option<f64>,
-    /// How many cores that keeps busy.
+    /// The number of cores kept busy by that rate.
     pub cores_fed: Option<f64>,
 }
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeAnswer {
-    /// The question.
+    /// The configuration.
     pub plan: SizePlan,
-    /// What all cores consume.
+    /// The consumption of all cores.
     pub demand_mb_s: f64,
     /// Each part of the path.
     pub parts: Vec<PartSize>,
-    /// The first thing to starve, and of what.
+    /// The first bottleneck, and what it lacks.
     pub starves_first: String,
 }
 
@@ -83,10 +83,10 @@ impl SizePlan {
         }
     }
 
-    /// Works it out.
+    /// Computes the answer.
     ///
     /// # Errors
-    /// A rate or a number is not above zero.
+    /// If a rate or a number is not above zero.
     pub fn answer(self) -> Result<SizeAnswer> {
         let positive = |what: &str, value: f64| match value > 0.0 && value.is_finite() {
             true => Ok(()),
@@ -115,10 +115,10 @@ impl SizePlan {
     }
 }
 
-/// What a core of this machine consumes and what its disk gives, in megabytes per second. Blocks for seconds.
+/// The consumption of a core of this machine and the rate of its disk, in megabytes per second. Blocks for seconds.
 ///
 /// # Errors
-/// The data cannot be made; the disk cannot be measured.
+/// If the data cannot be created, or the disk cannot be measured.
 pub fn measure_rates(lab: &mut Laboratory) -> Result<(f64, f64)> {
     const FILE_BYTES: u64 = 256 << 20;
     lab.progress().expect(BIG_DATA_STEPS + LimitSettings::steps_beside());
@@ -126,8 +126,8 @@ pub fn measure_rates(lab: &mut Laboratory) -> Result<(f64, f64)> {
     Ok((core, lab.limits(FILE_BYTES)?.disk_read_mb_s))
 }
 
-/// What a core consumes while it looks at values that are in memory: megabytes of pages per second of processor time,
-/// measured on a small BigData.
+/// The consumption of a core that reads values in memory: megabytes of pages per second of processor time, measured on
+/// a small BigData.
 fn measure_core_rate(lab: &mut Laboratory) -> Result<f64> {
     const ROWS: u64 = 1_000_000;
     const RUNS: usize = 3;
@@ -142,11 +142,11 @@ fn measure_core_rate(lab: &mut Laboratory) -> Result<f64> {
     median(&rates).ok_or_else(|| LabError::Wrong("a scan took no processor time".to_owned()))
 }
 
-/// What a core consumed in a case of a report: megabytes per second of processor time. Without a name, the first case
-/// that has both.
+/// The consumption of a core in a case of a report: megabytes per second of processor time. Without a name, the first
+/// case with both figures.
 ///
 /// # Errors
-/// The file is no report, or has no such case with bytes and processor time.
+/// If the file is not a report, or has no such case with bytes and processor time.
 pub fn core_rate_from_report(path: &Path, case: Option<&str>) -> Result<f64> {
     let text = std::fs::read_to_string(path).map_err(LabError::io(format!("reading {}", path.display())))?;
     let report: Value =
@@ -183,7 +183,7 @@ fn starves_first(parts: &[PartSize], demand_mb_s: f64, cores: u32) -> String {
 }
 
 impl SizeAnswer {
-    /// The answer as a table with its sentence below.
+    /// The answer as a table, followed by a sentence.
     pub fn to_text(&self) -> String {
         let mut grid = Grid::new("", &["part", "one carries MB/s", "needed", "there are", "they carry MB/s"]);
         for part in &self.parts {

@@ -1,5 +1,5 @@
-//! What a commit costs: records appended and flushed by 1, 8 and 64 threads, beside a loop of durable writes of 4 KiB
-//! on the same device. The two alternate, so that a neighbour's load falls on both.
+//! The cost of a commit: records appended and flushed by 1, 8 and 64 threads, compared with a loop of durable writes of
+//! 4 KiB on the same device. The two alternate, so that other load affects both.
 //!
 //!     cargo run --release -p hobt-log --example commit_rate -- DIR
 
@@ -13,9 +13,9 @@ use hobt_log::{Log, LogFile, NewRecord, Reservation};
 
 const ROUND: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 7;
-/// Room for what one round writes; between two rounds all of it is free again.
+/// Room for the writes of one round. All of it is free again before the next round.
 const FILE_BYTES: u64 = 1 << 30;
-/// An inserted row of the INSERT challenge and the record that commits it.
+/// The size of an inserted row of the INSERT challenge; below it, that of the record that commits it.
 const ROW_BYTES: usize = 300;
 const COMMIT_BYTES: usize = 16;
 
@@ -70,7 +70,7 @@ fn measure(disk: &dyn Disk, paths: &[PathBuf; 2]) -> Result<(), Box<dyn std::err
     Ok(())
 }
 
-/// Durable writes a second, one after the other.
+/// Durable writes per second, one after the other.
 fn raw_round(raw: &dyn hobt_disk::DiskFile, page: &[u8]) -> Result<f64, Box<dyn std::error::Error>> {
     let (started, mut count) = (Instant::now(), 0u64);
     while started.elapsed() < ROUND {
@@ -80,7 +80,7 @@ fn raw_round(raw: &dyn hobt_disk::DiskFile, page: &[u8]) -> Result<f64, Box<dyn 
     Ok(count as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Commits a second, and flushes for each.
+/// Commits per second, and flushes per commit.
 fn commit_round(log: &Log, threads: u64) -> Result<(f64, f64), Box<dyn std::error::Error>> {
     let before = log.statistics();
     let commits = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! What one flush writes: a header, whole records, zeros up to the next sector.
+//! A block, which one flush writes: a header, whole records, zeros up to the next sector.
 //!
 //! ```text
 //!  0 checksum u32 (CRC-32C of what follows, up to the last record) | 4 magic "HLB1"
@@ -6,15 +6,15 @@
 //! 40 first position u64 | 48 bytes of records u32 | 52 checksum of the block before u32
 //! 56 reserved u64
 //! ```
-//! A block names its log, the life of the log that wrote it (one more at each opening), its segment's place in the
-//! order of segments and its own number, so that nothing that lies on the disk from elsewhere or from before passes for
-//! it.
+//! A block contains its log's id, the life of the log that wrote it (one more at each opening), its segment's number in
+//! the order of segments, and its own number. So nothing that was left on the disk from elsewhere or from earlier is
+//! mistaken for it.
 
 use hobt_base::{Lsn, crc32c};
 
 /// Bytes of a block's header.
 pub(crate) const BLOCK_HEADER_BYTES: usize = 64;
-/// What blocks are whole multiples of: the largest sector that devices have.
+/// The unit of block lengths: the largest sector of any device.
 pub(crate) const BLOCK_UNIT: usize = 4096;
 /// The longest block.
 pub(crate) const BLOCK_BYTES_MAX: usize = 512 << 10;
@@ -34,7 +34,7 @@ pub(crate) struct BlockHeader {
 }
 
 impl BlockHeader {
-    /// The position behind the block's records.
+    /// The position after the block's records.
     pub(crate) fn end(&self) -> Lsn {
         Lsn(self.first.0 + u64::from(self.record_bytes))
     }
@@ -44,7 +44,8 @@ impl BlockHeader {
         block_bytes(self.record_bytes as usize)
     }
 
-    /// The header at the front of `bytes`, which may be anything: `None` if it is none. The checksum is not looked at.
+    /// Reads the header at the front of `bytes`, which may be anything; `None` if there is none. The checksum is not
+    /// checked.
     pub(crate) fn read(bytes: &[u8]) -> Option<BlockHeader> {
         let u32_at = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let u64_at = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
@@ -68,12 +69,12 @@ impl BlockHeader {
     }
 }
 
-/// Bytes of a block with so many bytes of records.
+/// Bytes of a block with this many bytes of records.
 pub(crate) const fn block_bytes(record_bytes: usize) -> usize {
     (BLOCK_HEADER_BYTES + record_bytes).next_multiple_of(BLOCK_UNIT)
 }
 
-/// Finishes a block whose records are in place: writes the header, clears the rest. Returns its checksum.
+/// Completes a block whose records are in place: writes the header and clears the rest. Returns its checksum.
 pub(crate) fn seal(block: &mut [u8], header: &BlockHeader) -> u32 {
     let used = BLOCK_HEADER_BYTES + header.record_bytes as usize;
     block[used..].fill(0);
@@ -91,7 +92,7 @@ pub(crate) fn seal(block: &mut [u8], header: &BlockHeader) -> u32 {
     checksum
 }
 
-/// The checksum of a block of which `header` was read, if it is right.
+/// The checksum of the block with this header, if it is right.
 pub(crate) fn verify(block: &[u8], header: &BlockHeader) -> Option<u32> {
     let used = block.get(..BLOCK_HEADER_BYTES + header.record_bytes as usize)?;
     let stored = u32::from_le_bytes(used[..4].try_into().expect("four bytes"));

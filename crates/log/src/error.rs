@@ -1,4 +1,4 @@
-//! What goes wrong with a log.
+//! Errors of a log.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,23 +8,23 @@ use hobt_disk::{DiskError, DiskFile};
 
 use crate::TruncationWait;
 
-/// Why the log does not do what was asked.
+/// Why the log does not do what was requested.
 #[derive(Debug)]
 pub enum LogError {
-    /// The device failed, and with it the log: it takes nothing more until it is opened again.
+    /// The device failed, and so did the log: it accepts nothing more until it is opened again.
     Disk(DiskError),
-    /// What lies in a log file is not what was written there.
+    /// A log file does not contain what was written there.
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where in it, in bytes.
+        /// The position in it, in bytes.
         offset: u64,
         /// What is wrong.
         what: &'static str,
     },
     /// No segment is free and no file may grow: error 9002.
     Full {
-        /// What the oldest segment is still needed for.
+        /// What the oldest segment waits for.
         wait: TruncationWait,
         /// Why the log does not grow.
         reason: &'static str,
@@ -34,16 +34,16 @@ pub enum LogError {
         /// What it is needed for.
         why: &'static str,
     },
-    /// A position was to be made durable at which there is no record.
+    /// There is no record at a position that should be made durable.
     NotThere {
         /// The position.
         lsn: Lsn,
         /// Where the log ends.
         end: Lsn,
     },
-    /// It failed before.
+    /// The log failed before.
     Failed {
-        /// How.
+        /// The reason.
         reason: String,
     },
 }

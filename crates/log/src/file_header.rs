@@ -1,17 +1,18 @@
-//! The front of each log file: which log it belongs to, and how it is divided into segments.
+//! The header of each log file: the log to which it belongs, and its division into segments.
 //!
 //! ```text
 //!  0 checksum u32 | 4 magic "HLF2" | 8 log u64 | 16 version of this header u64
-//! 24 file's place u32 | 28 entries u32 | 32 life u64 | 40 redo start u64 | 48 files of the log u32 | 52 id being removed u16
-//! 54 file's id u16 | 56 keep u64 | 64 retain u64 | 72 growth u64 | 80 largest size u64 | 88 name length u16 | 90 name UTF-8
+//! 24 file's place u32 | 28 entries u32 | 32 life u64 | 40 redo start u64 | 48 files of the log u32
+//! 52 id being removed u16 | 54 file's id u16 | 56 keep u64 | 64 retain u64 | 72 growth u64 | 80 largest size u64
+//! 88 name length u16 | 90 name UTF-8
 //! 480 start u64 | 488 reserved u64
 //! 496 entries of 16 bytes: bytes of a segment u64 | segments u64
 //! ```
-//! Two copies, 4 KiB each, are written in turn: the newer sound one counts. Segments lie one behind the other from 8
-//! KiB on, in the order of the entries. Life, redo start, keep (the first record that is still needed, by a transaction
-//! that may have to be undone), retain (the first that is still there, for a backup of the log), the number of files
-//! and the file that is being removed, and start (where the log began when it was made) are those of the first file's
-//! header, whose place is 0.
+//! Two copies, 4 KiB each, are written in turn; the newer sound one is valid. Segments follow one another from 8 KiB
+//! on, in the order of the entries. These fields are valid only in the first file's header, whose place is 0: life,
+//! redo start, keep (the first record that is still needed, by a transaction that may have to be undone), retain (the
+//! first that still exists, for a backup of the log), the number of files, the file being removed, and start (the
+//! position where the log began when it was created).
 
 use hobt_base::{Lsn, crc32c};
 use hobt_disk::{AlignedBuffer, DiskFile};
@@ -25,13 +26,13 @@ const NAME: usize = 88;
 const NAME_BYTES_MAX: usize = 384;
 const START: usize = 480;
 const ENTRIES: usize = 496;
-/// How often a file can grow by segments of another size.
+/// The most changes of the segment size as a file grows.
 const ENTRIES_MAX: usize = (BLOCK_UNIT - ENTRIES) / 16;
 const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= START && START + 16 == ENTRIES);
-/// Where the first segment of a file begins: before it is the header, behind it are records, or zeros.
+/// The offset of the first segment of a file. Before it is the header; after it are records or zeros.
 pub const SEGMENTS_START: u64 = 2 * BLOCK_UNIT as u64;
 
-/// So many segments of one size.
+/// A number of segments of one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Division {
     pub(crate) segment_bytes: u64,
@@ -42,17 +43,17 @@ pub(crate) struct Division {
 pub(crate) struct FileHeader {
     pub(crate) log: u64,
     pub(crate) version: u64,
-    /// How many files were there before it; 0 for the first.
+    /// The number of files before it; 0 for the first.
     pub(crate) place: u32,
     pub(crate) id: u16,
     pub(crate) files: u32,
-    /// The id of the file that is being removed; 0 for none.
+    /// The id of the file being removed; 0 for none.
     pub(crate) removing: u16,
     pub(crate) life: u64,
     pub(crate) redo_start: Lsn,
     pub(crate) keep: Lsn,
     pub(crate) retain: Lsn,
-    /// Where the log began when it was made.
+    /// The position where the log began when it was created.
     pub(crate) start: Lsn,
     pub(crate) growth_bytes: u64,
     pub(crate) bytes_max: u64,
@@ -61,12 +62,12 @@ pub(crate) struct FileHeader {
 }
 
 impl FileHeader {
-    /// Bytes that the file must have.
+    /// The required size of the file in bytes.
     pub(crate) fn file_bytes(&self) -> u64 {
         SEGMENTS_START + self.divisions.iter().map(|one| one.segment_bytes * one.segments).sum::<u64>()
     }
 
-    /// Adds segments behind the others.
+    /// Adds segments after the others.
     pub(crate) fn divide(&mut self, segment_bytes: u64, segments: u64) {
         match self.divisions.last_mut() {
             Some(last) if last.segment_bytes == segment_bytes => last.segments += segments,
@@ -74,8 +75,8 @@ impl FileHeader {
         }
     }
 
-    /// The size of segment that more room of `bytes` is divided into, at most `bytes`: an eighth, or the size of the
-    /// last ones when there is no place for another entry. `None` if no segment fits.
+    /// The segment size for `bytes` more of room, at most `bytes`: an eighth of it, or the size of the last segments
+    /// when there is no space for another entry. `None` if no segment fits.
     pub(crate) fn segment_bytes_for(&self, bytes: u64) -> Option<u64> {
         let size = match self.divisions.last() {
             Some(last) if self.divisions.len() == ENTRIES_MAX => last.segment_bytes,
@@ -87,7 +88,7 @@ impl FileHeader {
         (size > 0 && size <= bytes).then_some(size)
     }
 
-    /// Writes both copies, one after the other, durably: for what must not be lost with one of them.
+    /// Writes both copies, one after the other, durably: for contents that must survive the loss of one copy.
     pub(crate) fn write_both(&mut self, disk: &dyn DiskFile) -> Result<(), LogError> {
         self.write(disk)?;
         self.write(disk)

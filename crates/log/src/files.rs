@@ -1,9 +1,9 @@
-//! The files of a log while it lives: which there are, and how they become more or fewer.
+//! Adding files to a running log and removing them.
 //!
-//! A file that is added is made whole first ([`NewLogFile::make`]); whoever keeps the list of files lists it then, and
-//! then it joins. One that is listed and has not joined joins when the log is opened. A file that is removed is first
-//! noted in the first file's header, then taken off the list, then let go of: whether it is listed says at the next
-//! opening how far that came.
+//! To add a file, first create it completely ([`NewLogFile::make`]), then add it to the caller's list of files, then
+//! let it join. A file that is listed and has not joined joins when the log is opened. To remove a file, its removal is
+//! first noted in the first file's header, then it is taken off the list, then it is released. At the next opening, the
+//! list shows how far an interrupted removal came.
 
 use std::sync::Arc;
 
@@ -25,27 +25,27 @@ pub struct LogFileRow {
     pub disk: Arc<dyn DiskFile>,
     /// Its size in bytes.
     pub bytes: u64,
-    /// By how much it grows, in bytes.
+    /// Its growth step in bytes.
     pub growth_bytes: u64,
-    /// How large it may become, in bytes.
+    /// Its maximal size in bytes.
     pub bytes_max: u64,
 }
 
-/// What a file of a log says of itself.
+/// The identity of a log file, from its own header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogFileLabel {
-    /// Which log it belongs to.
+    /// The id of its log.
     pub log: u64,
     /// Its id.
     pub id: u16,
     /// Whether it is the first one.
     pub is_first: bool,
-    /// How many files the log has, if it is the first one.
+    /// The number of the log's files, if it is the first one.
     pub files: u32,
 }
 
 impl LogFileLabel {
-    /// Reads the label of a file; `None` if it is no log file, or damaged.
+    /// Reads the label of a file; `None` if it is not a log file, or is damaged.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -63,7 +63,7 @@ impl LogFileLabel {
     }
 }
 
-/// A file that is whole and not part of its log yet.
+/// A complete file that is not yet part of its log.
 pub struct NewLogFile(OpenFile);
 
 impl std::fmt::Debug for NewLogFile {
@@ -73,7 +73,7 @@ impl std::fmt::Debug for NewLogFile {
 }
 
 impl NewLogFile {
-    /// Makes a file for `log`. Blocks for as long as it takes to fill it with zeros.
+    /// Creates a file for `log`. Blocks while the file is filled with zeros.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -100,10 +100,10 @@ impl Log {
         segments.files.iter().map(row).collect()
     }
 
-    /// Takes a file in: records go there when the segments before it are used. Durable when it returns.
+    /// Adds a file to the log. Records are written there when the segments before it are used. Durable when it returns.
     ///
     /// # Errors
-    /// The header of the first file cannot be written, and the log has failed.
+    /// The header of the first file cannot be written; the log has then failed.
     pub fn join(&self, file: NewLogFile) -> Result<(), LogError> {
         let _alone = self.growing.lock();
         let mut segments = self.segments.lock();
@@ -118,12 +118,12 @@ impl Log {
         Ok(())
     }
 
-    /// Lets go of a file that holds nothing needed; `unlist` takes it off the list of files, durably, in between.
+    /// Releases a file that holds nothing needed. In between, `unlist` takes it off the list of files, durably.
     ///
     /// # Errors
-    /// [`LogError::FileInUse`]: it is the first, holds records, or what is reserved needs its room; there is no such
-    /// file; what `unlist` returned, and the file stays; the header of the first file cannot be written, and the log
-    /// has failed.
+    /// [`LogError::FileInUse`]: it is the first, holds records, or reservations need its room, or there is no such
+    /// file. An error from `unlist`; the file then stays. The header of the first file cannot be written; the log has
+    /// then failed.
     pub fn remove_file<E: From<LogError>>(&self, id: u16, unlist: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _alone = self.growing.lock();
         self.set_aside(id)?;
@@ -144,7 +144,7 @@ impl Log {
         Ok(self.note_removal(0)?)
     }
 
-    /// Nothing is written into a file from now on, and the first header says that it is being removed.
+    /// Stops writes to a file, and notes in the first header that it is being removed.
     fn set_aside(&self, id: u16) -> Result<(), LogError> {
         let mut segments = self.segments.lock();
         self.check()?;

@@ -1,11 +1,12 @@
 //! The write-ahead log of one database.
 //!
-//! [`Log::append`] gives a record its place by one atomic addition and copies it into a ring; [`Log::flush_past`]
-//! returns when it is durable, having written whatever else was published by then. [`Log::open`] finds the end that a
-//! crash left and gives back what recovery needs to read. Why it is made like this stands in `docs/design/0014-log.md`.
+//! [`Log::append`] reserves a record's space by one atomic addition and copies the record into a ring.
+//! [`Log::flush_past`] returns when it is durable, and writes all other records published by then as well.
+//! [`Log::open`] finds the end that a crash left and returns what recovery needs to read. `docs/design/0014-log.md`
+//! explains the design.
 //!
-//! The log knows positions, bytes and which record of a transaction follows which. What a record means is the matter of
-//! those who append it; pages are not known here.
+//! The log handles positions, bytes, and the order of a transaction's records. The meaning of a record is defined by
+//! the code that appends it. Pages are unknown here.
 
 mod block;
 mod error;
@@ -41,20 +42,20 @@ pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// The largest segment.
 pub const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 
-/// A file of a log that is to be made.
+/// A file of a log to be created.
 #[derive(Clone)]
 pub struct LogFile {
-    /// The open file; empty or anything, it is made anew.
+    /// The open file. Its contents do not matter; it is formatted.
     pub disk: Arc<dyn DiskFile>,
-    /// What it is called by whoever has the log; no other file of the log has the same, and none has 0.
+    /// Its id, chosen by the caller: unique among the log's files, and not 0.
     pub id: u16,
     /// Its name, at most 384 bytes.
     pub name: String,
-    /// How large it is made, in bytes; rounded down to whole segments, at least four of [`SEGMENT_BYTES_MIN`].
+    /// Its initial size in bytes, rounded down to whole segments; at least four of [`SEGMENT_BYTES_MIN`].
     pub bytes: u64,
-    /// By how much it grows when the log is full, in bytes; 0 for not at all.
+    /// The step by which it grows when the log is full, in bytes; 0 for no growth.
     pub growth_bytes: u64,
-    /// How large it may become, in bytes.
+    /// Its maximal size in bytes.
     pub bytes_max: u64,
 }
 

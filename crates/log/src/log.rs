@@ -1,9 +1,9 @@
 //! Appending, flushing, freeing.
 //!
-//! Who may touch what: anybody appends (the ring is made of atomics). Whoever holds `writer` takes records out of the
-//! ring and writes blocks; `durable`, `failed` and what is free change under it alone, or grow. `segments` is held for
-//! moments and for the durable write of a file's header, never while a file is filled. Order of locks: `checkpointing`,
-//! `writer`, `growing`, `segments`.
+//! Access: any thread appends (the ring is made of atomics). The holder of `writer` takes records from the ring and
+//! writes blocks. Only it advances `durable` and fills free room; segments are freed, added and removed elsewhere too.
+//! Any thread may set `failed`, which is never reset. `segments` is held briefly, and for the durable write of a file's
+//! header, but never while a file is filled. Lock order: `checkpointing`, `writer`, `growing`, `segments`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,30 +22,30 @@ use crate::truncation::NO_BACKUP;
 use crate::waiters::Waiters;
 use crate::{LSN_FIRST, LogError, LogFile};
 
-/// The smallest ring: it must take the longest record, and a block beside it.
+/// The smallest ring: it must have room for the longest record and a block.
 const RING_BYTES_MIN: usize = 1 << 20;
 
-/// The time between the beginnings of two checkpoints, as a writer sees it before it appends.
+/// The time between the beginnings of two checkpoints, as a writer reads it before it appends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Epoch {
     pub(crate) number: EpochNumber,
-    /// Where the last checkpoint began. A page whose last change lies before it needs an image at its next.
+    /// Where the last checkpoint began. A page whose last change is before it needs an image at its next change.
     pub begin: Lsn,
 }
 
-/// Where a record came to lie.
+/// The positions of a record that was appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Appended {
     /// Its position.
     pub lsn: Lsn,
-    /// The position behind it.
+    /// The position after it.
     pub end: Lsn,
 }
 
 /// Why a record was not appended.
 #[derive(Debug)]
 pub enum AppendError {
-    /// A checkpoint has begun since the epoch was looked at. Look again at what the record must hold, and append that.
+    /// A checkpoint has begun since the epoch was read. Build the record again for the new epoch, and append that.
     EpochChanged,
     /// The log has failed.
     Failed(LogError),
@@ -54,7 +54,7 @@ pub enum AppendError {
 /// What a log has done since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LogStatistics {
-    /// Blocks written, each of them one flush.
+    /// Blocks written, each by one flush.
     pub flushes: u64,
     /// Bytes of these blocks.
     pub flushed_bytes: u64,
@@ -73,21 +73,21 @@ pub struct SegmentRow {
     pub offset: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Its place in the order of segments; `None` if it is free.
+    /// Its number in the order of segments; `None` if it is free.
     pub sequence: Option<u64>,
     /// The position of its first record; `None` if it is free.
     pub first: Option<Lsn>,
 }
 
-/// Bits of a life's number that count the openings of a log; above them is which log in this place it is.
+/// Bits of a life's number that count the openings of a log. The bits above tell successive logs at this place apart.
 const LIVES_BITS: u32 = 32;
 
-/// What the thread that flushes works with.
+/// The state of the thread that flushes.
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) log: u64,
     pub(crate) life: u64,
-    /// None before the first block of all.
+    /// `None` before the very first block.
     pub(crate) segment: Option<Filling>,
     /// The number of the next block.
     pub(crate) number: u64,
@@ -95,7 +95,7 @@ pub(crate) struct Writer {
     pub(crate) buffer: AlignedBuffer,
 }
 
-/// The segment that is being filled.
+/// The segment to which blocks are being written.
 pub(crate) struct Filling {
     pub(crate) disk: Arc<dyn DiskFile>,
     pub(crate) sequence: u64,
@@ -115,13 +115,13 @@ pub struct Log {
     id: u64,
     life: u64,
     ring: Ring,
-    /// Where the last checkpoint began, with its epoch, as the ring's tail has them.
+    /// Where the last checkpoint began, with its epoch, packed like the ring's tail.
     begin: AtomicU64,
     checkpointing: Mutex<()>,
     pub(crate) growing: Mutex<()>,
     writer: Mutex<Writer>,
     pub(crate) segments: Mutex<Segments>,
-    /// From where on backups need the log.
+    /// The first position that backups need.
     pub(crate) backup: AtomicU64,
     waiters: Waiters,
     durable: AtomicU64,
@@ -140,8 +140,8 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    /// Makes a new log over whatever is in the files. `id` names it: no two logs of one machine should have the same.
-    /// `ring_bytes` is how much may be appended and not flushed, a power of two of at least a mebibyte.
+    /// Creates a new log and overwrites the files. `id` identifies it: no two logs of one machine should share one.
+    /// `ring_bytes` limits the bytes that are appended and not flushed; it is a power of two of at least a mebibyte.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -152,16 +152,16 @@ impl Log {
         Log::create_at(LSN_FIRST, 0, files, id, ring_bytes)
     }
 
-    /// Makes a new log whose first record is to be at `start`, a multiple of 8. Where a log before it is gone, `start`
-    /// lies behind its end, so that positions which pages have of that one are older than all of this. `making` is a
-    /// number that no earlier log in this place had, 0 for the first: it tells the lives of this log from theirs
-    /// ([`Log::has_lived`]).
+    /// Creates a new log whose first record is to be at `start`, a multiple of 8. If an earlier log is lost, `start`
+    /// lies after its end, so that the positions which pages have from that log are older than all of this one.
+    /// `making` is a number that no earlier log at this place had, 0 for the first: it distinguishes the lives of this
+    /// log from theirs ([`Log::has_lived`]).
     ///
     /// # Errors
     /// As [`Log::create`].
     ///
     /// # Panics
-    /// As [`Log::create`], and when `start` is no such position.
+    /// As [`Log::create`], and when `start` is not such a position.
     pub fn create_at(start: Lsn, making: u32, files: &[LogFile], id: u64, ring_bytes: usize) -> Result<Log, LogError> {
         let life = u64::from(making) << LIVES_BITS;
         assert!(start >= LSN_FIRST && start.0.is_multiple_of(8), "a log begins at {start}");
@@ -182,7 +182,7 @@ impl Log {
         Ok(log)
     }
 
-    /// A log that recovery has, until [`Log::recovery_ended`].
+    /// A log in recovery, until [`Log::recovery_ended`].
     pub(crate) fn start(segments: Segments, writer: Writer, begin: Lsn, end: Lsn, ring_bytes: usize) -> Log {
         assert!(ring_bytes >= RING_BYTES_MIN, "a ring of {ring_bytes} bytes");
         let ring = Ring::new(ring_bytes, end.0);
@@ -209,23 +209,23 @@ impl Log {
         }
     }
 
-    /// Which log it is, as [`Log::create`] was told.
+    /// The id that [`Log::create`] was given.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whether a life is one of this log up to now, and not of one that was in its place before and is gone, nor one
-    /// that a later copy of it had.
+    /// Whether `life` is a life of this log up to now. False for lives of earlier logs at this place, and for later
+    /// lives, which a copy of this log may have had.
     pub fn has_lived(&self, life: u64) -> bool {
         life >> LIVES_BITS == self.life >> LIVES_BITS && life <= self.life
     }
 
-    /// Which life of the log it is: one more at each opening.
+    /// The number of the log's current life. Each opening adds one.
     pub fn life(&self) -> u64 {
         self.life
     }
 
-    /// The epoch that an append is about to be made in.
+    /// The current epoch, in which the next append is made.
     pub fn epoch(&self) -> Epoch {
         let (number, begin) = Ring::unpacked(self.begin.load(Ordering::Acquire));
         Epoch { number, begin: Lsn(begin) }
@@ -235,7 +235,7 @@ impl Log {
     /// full (`LOGBUFFER`).
     ///
     /// # Errors
-    /// A checkpoint has begun since `epoch` was looked at, or the log has failed.
+    /// A checkpoint has begun since `epoch` was read, or the log has failed.
     ///
     /// # Panics
     /// When the payload is longer than [`PAYLOAD_BYTES_MAX`] or the kind is 0.
@@ -253,7 +253,7 @@ impl Log {
         if is_current { Ok(self.appended(place, reservation)) } else { Err(AppendError::EpochChanged) }
     }
 
-    /// Appends a record that is the same in every epoch: one that changes no page.
+    /// Appends a record that is valid in every epoch, because it changes no page.
     ///
     /// # Errors
     /// The log has failed.
@@ -268,8 +268,8 @@ impl Log {
         Ok(self.appended(place, reservation))
     }
 
-    /// Appends the first record of a new epoch: the beginning of a checkpoint. Every record behind it is appended by
-    /// somebody who knows of it.
+    /// Appends the first record of a new epoch: the beginning of a checkpoint. The writers of all records after it know
+    /// of the new epoch.
     ///
     /// # Errors
     /// The log has failed.
@@ -281,13 +281,13 @@ impl Log {
         let _alone = self.checkpointing.lock();
         self.check()?;
         let (place, number) = self.ring.take_in_next_epoch(record_bytes(record.payload.len()));
-        // Who appends in between is told that its epoch is over, and looks again until it is told of this one.
+        // A writer that appends in between learns that its epoch is over, and reads again until it gets the new one.
         self.begin.store(Ring::packed(number, place.start), Ordering::Release);
         self.put(place, record, true)?;
         Ok(self.appended(place, &Reservation::default()))
     }
 
-    /// Takes a record that has come to its place from the reservation.
+    /// Takes an appended record out of the reservation.
     fn appended(&self, place: Place, reservation: &Reservation) -> Appended {
         self.room.appended(reservation, place.end - place.start);
         Appended { lsn: Lsn(place.start), end: Lsn(place.end) }
@@ -298,14 +298,14 @@ impl Log {
         if !self.ring.has_room(place, copied) {
             self.ring_waits.fetch_add(1, Ordering::Relaxed);
             let _wait = Wait::begin_working(WaitType::LogBuffer);
-            // What lies before is published, or is by somebody who waits here too and comes first. Whoever moves
-            // `copied` on makes what lies before it durable. It is nearly all that a ring takes, so its flush, if it is
-            // not cut short, costs no more than was reserved.
+            // The records before this one are published, or will be by threads that wait here too and come first. A
+            // flush that advances `copied` makes the records before `wanted` durable. It is nearly a full ring, so
+            // unless it is cut short it costs no more than was reserved.
             let before = Lsn(place.start - 1);
             while !self.ring.has_room(place, copied) {
-                // The place is taken: if nothing comes there, nothing behind it can be written.
+                // The space is taken. If no record is put there, nothing after it can be written.
                 if let Err(error) = self.flush_or_wait(Lsn(copied), before, RoomFor::Later)
-                    // Another may have flushed all but a little of it.
+                    // Another thread may have flushed nearly all of it.
                     && !(matches!(error, LogError::Full { .. }) && self.ring.has_room(place, self.ring.copied()))
                 {
                     self.fail(&error);
@@ -323,19 +323,19 @@ impl Log {
         Ok(())
     }
 
-    /// Returns when the record at `lsn` is durable, and all before it. Blocks (`WRITELOG`).
+    /// Waits until the record at `lsn` is durable, and all before it. Blocks (`WRITELOG`).
     ///
     /// # Errors
-    /// There is no record at `lsn` yet; the log fails or has failed before; it is full, which does not end it: once
-    /// there is room, or more to be flushed at once, it can be tried again.
+    /// There is no record at `lsn` yet. The log fails, or has failed before. The log is full; this does not end it, and
+    /// the call can be repeated once there is room, or more to flush at once.
     pub fn flush_past(&self, lsn: Lsn) -> Result<(), LogError> {
         self.flush_for(RoomFor::Later, lsn)
     }
 
-    /// As [`Log::flush_past`], with as much of the room as `room_for` may use up.
+    /// As [`Log::flush_past`]. `room_for` says how much of the room the flush may use.
     ///
     /// # Errors
-    /// As [`Log::flush_past`]. One for which a flush was reserved finds the log full only if more was appended than was
+    /// As [`Log::flush_past`]. A caller with a reserved flush finds the log full only if more was appended than was
     /// reserved.
     pub fn flush_for(&self, room_for: RoomFor<'_>, lsn: Lsn) -> Result<(), LogError> {
         if self.durable() > lsn {
@@ -352,8 +352,8 @@ impl Log {
         Ok(())
     }
 
-    /// Writes a block if nobody else does; waits otherwise, until `lsn` is durable or there is a block to write. Where
-    /// room is short the block is to reach past `wanted`, or to be long.
+    /// Writes a block if no other thread does. Otherwise waits until `lsn` is durable or there is a block to write. If
+    /// room is short, the block must reach past `wanted`, or be long.
     fn flush_or_wait(&self, lsn: Lsn, wanted: Lsn, room_for: RoomFor<'_>) -> Result<(), LogError> {
         schedule::point(schedule::Place::LogFlush);
         let Some(mut writer) = self.writer.try_lock() else {
@@ -362,7 +362,7 @@ impl Log {
             return self.check();
         };
         schedule::point(schedule::Place::LogFlush);
-        // Under the lock: whoever had it before may have failed, and nothing may be written behind a block that is
+        // Checked under the lock: an earlier holder may have failed, and nothing may be written after a block that is
         // missing.
         let written = self.check().and_then(|()| self.write_block(&mut writer, wanted, room_for));
         if let Err(error) = &written
@@ -376,7 +376,7 @@ impl Log {
             Err(_) => self.waiters.wake_all(),
         }
         if matches!(written, Ok(false)) {
-            // The next record has its place and is being copied.
+            // The next record has its space and is being copied.
             if !schedule::wait(schedule::Place::LogFlush) {
                 std::thread::yield_now();
             }
@@ -384,13 +384,13 @@ impl Log {
         written.map(drop)
     }
 
-    /// Writes what is published, as much as one block takes; `false` if there is nothing, or not enough yet.
+    /// Writes the published records, as many as fit one block. `false` if there are none, or not enough yet.
     fn write_block(&self, writer: &mut Writer, wanted: Lsn, room_for: RoomFor<'_>) -> Result<bool, LogError> {
         let first = self.ring.copied();
         let room = writer.segment.as_ref().map_or(0, |filling| filling.bytes - filling.used);
         let room = usize::try_from(room).unwrap_or(usize::MAX).min(BLOCK_BYTES_MAX);
         let (mut bytes, mut is_cut) = self.ring.published(room.saturating_sub(BLOCK_HEADER_BYTES));
-        // The record in front does not fit what is left of the segment.
+        // The next record does not fit the rest of the segment.
         let is_next = is_cut && bytes == 0;
         if is_next || room < BLOCK_UNIT {
             (bytes, is_cut) = self.ring.published(BLOCK_BYTES_MAX - BLOCK_HEADER_BYTES);
@@ -398,14 +398,14 @@ impl Log {
         if bytes == 0 {
             return Ok(false);
         }
-        // What a cut costs was never counted as room.
+        // The cost of a cut was never counted as room.
         let loss = if is_cut { 0 } else { loss(bytes as u64) };
         let paid = loop {
             if let Some(paid) = self.payment(room_for, loss) {
                 break paid;
             }
             if first + (bytes as u64) <= wanted.0 {
-                // What is wanted comes with the records before it, which are being copied.
+                // The record at `wanted` comes with those before it, which are being copied.
                 return Ok(false);
             }
             self.grow()?;
@@ -435,7 +435,7 @@ impl Log {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         self.flushed_bytes.fetch_add(length as u64, Ordering::Relaxed);
         self.record_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        // What is free falls first: between the two the block counts twice, and not nowhere.
+        // The free room decreases first: in between, the block counts twice, rather than not at all.
         self.room.written(length as u64);
         self.settle(&paid);
         self.durable.store(first + bytes as u64, Ordering::Release);
@@ -459,15 +459,16 @@ impl Log {
         Ok(())
     }
 
-    /// Grows one of the files by its own step. Blocks for as long as it takes to fill that with zeros.
+    /// Grows one of the files by its own step. Blocks while the new part is filled with zeros.
     ///
     /// # Errors
-    /// No file may grow or the device has no room ([`LogError::Full`]), or the device fails, and the log with it.
+    /// [`LogError::Full`] when no file may grow or the device has no room. An error of the device, which also makes the
+    /// log fail.
     pub(crate) fn grow(&self) -> Result<(), LogError> {
         let free = self.free_bytes();
         let _alone = self.growing.lock();
         if self.free_bytes() > free {
-            // Somebody else has just grown it.
+            // Another thread has just grown it.
             return Ok(());
         }
         let mut reason = "its files may not grow: add a log file, or let them grow";
@@ -494,14 +495,14 @@ impl Log {
         Err(LogError::Full { wait: self.truncation_wait(None), reason })
     }
 
-    /// Says, durably, where recovery is to begin from now on, and that it needs no record before `keep`: segments all
-    /// of whose records lie before that are free.
+    /// Records durably where recovery is to begin, and that it needs no record before `keep`. Segments whose records
+    /// are all before `keep` become free, unless a backup needs them.
     ///
     /// # Errors
     /// The header of the first file cannot be written.
     ///
     /// # Panics
-    /// When `keep` is behind `redo_start`, or that is not durable yet: the log could not be opened any more.
+    /// When `keep` is after `redo_start`, or `redo_start` is not durable yet: the log could then not be opened.
     pub fn set_redo_start(&self, redo_start: Lsn, keep: Lsn) -> Result<(), LogError> {
         assert!(keep <= redo_start && redo_start < self.durable(), "recovery reads from {redo_start} on");
         self.set_recovery_start(redo_start, keep)
@@ -521,20 +522,19 @@ impl Log {
         Ok(())
     }
 
-    /// The log takes nothing more; who waits hears of it.
+    /// The log accepts nothing more. Waiters are woken.
     pub(crate) fn fail(&self, error: &LogError) {
         self.failed.get_or_init(|| error.to_string());
         self.waiters.wake_all();
     }
 
-    /// Ends the log's life as a failure does, for a reason that lies elsewhere: it takes nothing more until it is
-    /// opened again.
+    /// Ends the log's life as a failure does, for an external reason: it accepts nothing more until it is opened again.
     pub fn end_life(&self, reason: &str) {
         self.failed.get_or_init(|| reason.to_owned());
         self.waiters.wake_all();
     }
 
-    /// Lets go of its files: it takes nothing more, and what is not durable yet is lost.
+    /// Releases its files. It accepts nothing more, and records that are not durable yet are lost.
     pub fn close(&self) {
         self.failed.get_or_init(|| "it was closed".to_owned());
         self.waiters.wake_all();
@@ -542,7 +542,7 @@ impl Log {
         self.segments.lock().close();
     }
 
-    /// The position behind the last record.
+    /// The position after the last record.
     pub fn end(&self) -> Lsn {
         Lsn(self.ring.end())
     }
@@ -557,14 +557,14 @@ impl Log {
         self.segments.lock().files.iter().map(|file| file.header.file_bytes()).sum()
     }
 
-    /// Where recovery begins to redo, and the first position that the log keeps, which an open transaction may need.
-    /// `None` for a log that was closed.
+    /// Where recovery begins to redo, and the first position that recovery still needs, for an open transaction. `None`
+    /// for a log that was closed.
     pub fn recovery_start(&self) -> Option<(Lsn, Lsn)> {
         let segments = self.segments.lock();
         segments.files.first().map(|first| (first.header.redo_start, first.header.keep))
     }
 
-    /// What it has done.
+    /// What it has done since it was opened.
     pub fn statistics(&self) -> LogStatistics {
         LogStatistics {
             flushes: self.flushes.load(Ordering::Relaxed),
@@ -574,7 +574,7 @@ impl Log {
         }
     }
 
-    /// Its segments, in the order of files and places.
+    /// Its segments, in the order of files and offsets.
     pub fn segments(&self) -> Vec<SegmentRow> {
         let segments = self.segments.lock();
         let row = |one: &crate::segments::Segment| SegmentRow {
@@ -587,7 +587,7 @@ impl Log {
         segments.all.iter().map(row).collect()
     }
 
-    /// Whether it takes records still.
+    /// Checks that it still accepts records.
     ///
     /// # Errors
     /// It has failed.

@@ -1,4 +1,4 @@
-//! Finding the end of a log that was left, and reading it.
+//! Finds the end of a log that a crash or a shutdown left, and reads the log.
 
 use std::sync::Arc;
 
@@ -22,17 +22,17 @@ struct BlockPlace {
     offset: u64,
 }
 
-/// What an opened log held: all that recovery reads.
+/// What an opened log contains: all that recovery reads.
 pub struct Recovered {
     /// Where redo begins.
     pub redo_start: Lsn,
     /// The first record that may still be needed for undo, at or before `redo_start`.
     pub keep: Lsn,
-    /// Behind the last record.
+    /// The position after the last record.
     pub end: Lsn,
     blocks: Vec<BlockPlace>,
     files: Vec<Arc<dyn DiskFile>>,
-    /// The records of the block that was looked into last.
+    /// The records of the block that was read last.
     last: Mutex<Option<(Lsn, Vec<Record>)>>,
 }
 
@@ -46,10 +46,10 @@ impl std::fmt::Debug for Recovered {
 }
 
 impl Recovered {
-    /// Shows every record from `from` on, in order; records that fill places are left out.
+    /// Calls `visit` for every record from `from` on, in order, except records that only fill space.
     ///
     /// # Errors
-    /// A file cannot be read, a block is not what it was when the log was opened, or what `visit` returned.
+    /// A file cannot be read, a block has changed since the log was opened, or an error from `visit`.
     pub fn for_each<E: From<LogError>>(
         &self,
         from: Lsn,
@@ -68,15 +68,15 @@ impl Recovered {
         Ok(())
     }
 
-    /// The record at `lsn`, at or behind `keep`: for going back along a transaction's records.
+    /// The record at `lsn`, which is at or after `keep`: for following a transaction's records backwards.
     ///
     /// # Errors
-    /// There is none, or as [`Recovered::for_each`].
+    /// There is no such record, or as [`Recovered::for_each`].
     pub fn record(&self, lsn: Lsn) -> Result<Record, LogError> {
         let place = self.blocks.partition_point(|block| block.end <= lsn);
         let none = || LogError::damaged(&*self.files[0], 0, "a record that another names is not in the log");
         let block = self.blocks.get(place).filter(|block| block.first <= lsn).ok_or_else(none)?;
-        // Neighbours are asked for one after the other.
+        // Neighbours are requested one after the other.
         let mut last = self.last.lock();
         if last.as_ref().is_none_or(|(first, _)| *first != block.first) {
             let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
@@ -151,12 +151,13 @@ fn read_block(
 }
 
 impl Log {
-    /// Opens a log that was made before: finds its end and begins a new life behind it, in the next block, so that an
-    /// opening takes no room. Until [`Log::recovery_ended`] all room is recovery's. The files must be locked against
-    /// other processes.
+    /// Opens an existing log: finds its end and begins a new life after it, in the next block, so that an opening takes
+    /// no room. Until [`Log::recovery_ended`] all room is for recovery. The files must be locked against other
+    /// processes.
     ///
     /// # Errors
-    /// A file cannot be read or written, is no file of this log, or is cut short; a block in the middle is damaged.
+    /// A file cannot be read or written, does not belong to this log, or is cut short; a block in the middle is
+    /// damaged.
     ///
     /// # Panics
     /// When there is no file, or the ring is smaller than a mebibyte.
@@ -172,7 +173,7 @@ impl Log {
         }
         let retained = retained(&firsts, &walked, first.retain);
         let last_sequence = walked.used.iter().map(|(_, contents)| contents.sequence).max().unwrap_or(0);
-        // What is not part of the log and could be taken for its continuation one day.
+        // Clears segments that are not part of the log and could later be taken for its continuation.
         for (segment, header) in &firsts {
             let is_used = walked.used.iter().any(|(used, _)| used == segment);
             if !is_used && header.segment > last_sequence {
@@ -212,11 +213,12 @@ impl Log {
     }
 }
 
-/// Opens the files, the first one first. One that was to be added joins; one that was being removed is gone, or stays.
+/// Opens the files, the first one first. A file whose addition was interrupted joins. One whose removal was interrupted
+/// is removed if it is no longer given, and otherwise stays.
 fn open_files(files: &[Arc<dyn DiskFile>]) -> Result<Vec<OpenFile>, LogError> {
     let mut open: Vec<OpenFile> = Vec::new();
     for disk in files {
-        // What is read from now on must not be lost later, or pages could get ahead of the log.
+        // What is read from now on must not be lost later; otherwise pages could be ahead of the log.
         disk.sync()?;
         let header = FileHeader::read(&**disk)?;
         let is_first = open.is_empty();
@@ -245,7 +247,7 @@ fn open_files(files: &[Arc<dyn DiskFile>]) -> Result<Vec<OpenFile>, LogError> {
     Ok(open)
 }
 
-/// The segments before those that recovery reads which a backup may still need.
+/// The segments before those that recovery reads that a backup may still need.
 fn retained(firsts: &[(usize, BlockHeader)], walked: &Walked, retain: Lsn) -> Vec<(usize, Contents)> {
     let mut retained = Vec::new();
     let mut next = walked.used.first().map(|(_, contents)| *contents);
@@ -261,7 +263,7 @@ fn retained(firsts: &[(usize, BlockHeader)], walked: &Walked, retain: Lsn) -> Ve
     retained
 }
 
-/// The first block of each segment that begins with a sound one of this log.
+/// The first block of each segment, if it is a sound block of this log.
 fn first_blocks(segments: &Segments, log: u64) -> Result<Vec<(usize, BlockHeader)>, LogError> {
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
     let mut firsts = Vec::new();
@@ -276,9 +278,9 @@ struct Walked {
     blocks: Vec<BlockPlace>,
     used: Vec<(usize, Contents)>,
     end: Lsn,
-    /// The segment that the log ends in, and how many bytes of it are used; none before the first block.
+    /// The segment in which the log ends, and how many bytes of it are used; `None` before the first block.
     last: Option<(usize, u64)>,
-    /// The number that the next block gets.
+    /// The number of the next block.
     number: u64,
     /// The checksum of the last block.
     checksum: u32,
@@ -319,7 +321,7 @@ fn walk(
                 && header.first == walked.end
                 && header.previous_checksum == walked.checksum
         };
-        // A life may go on in the segment that the one before it ended in.
+        // A life may continue in the segment in which the one before it ended.
         let here = read.filter(|(header, _)| follows(header) && header.segment == first.segment && header.life >= life);
         if let Some((header, checksum)) = here {
             walked.blocks.push(BlockPlace { first: header.first, end: header.end(), file: one.file, offset });
@@ -344,8 +346,8 @@ fn walk(
     Ok(walked)
 }
 
-/// A flush begins when the one before has ended, so behind the end there is no sound block of the same log and life.
-/// Where there is one, what lies between was acknowledged and is damaged.
+/// Refuses a log with sound blocks after its end. A flush begins when the one before has ended, so there are none of
+/// this log and life. If there are, the blocks in between were acknowledged and are damaged.
 fn refuse_a_gap(
     segments: &Segments,
     firsts: &[(usize, BlockHeader)],
@@ -357,8 +359,7 @@ fn refuse_a_gap(
         return Err(gap(segments, segment, used));
     }
     refuse_later_blocks(segments, segment, used, &|header| header.segment == first.segment && is_later(header))?;
-    // A segment that begins with something else than a sound block or zeros: it may be the next one with its first
-    // block damaged.
+    // A segment that begins with neither a sound block nor zeros may be the next one, with its first block damaged.
     let mut unit = AlignedBuffer::new(BLOCK_UNIT)?;
     for (index, one) in segments.all.iter().enumerate() {
         let is_known = firsts.iter().any(|(known, _)| *known == index);
@@ -379,7 +380,7 @@ fn gap(segments: &Segments, segment: usize, used: u64) -> LogError {
     LogError::damaged(&**segments.disk(segment), segments.all[segment].offset + used, what)
 }
 
-/// Looks for sound blocks that are `later` in what is left of a segment.
+/// Searches the rest of a segment for sound blocks that are `later`.
 fn refuse_later_blocks(
     segments: &Segments,
     segment: usize,

@@ -1,4 +1,4 @@
-//! What a record looks like in the log.
+//! The encoding of records in the log.
 //!
 //! ```text
 //! 0 length u32 | 4 kind u8 | 5 padding u8 | 6 reserved u16
@@ -6,8 +6,8 @@
 //! 16 previous u64
 //! 24 payload, and 0 to 7 bytes of padding
 //! ```
-//! All numbers little-endian. The length counts everything, is a multiple of 8 and never 0: a word of zeros is where no
-//! record has been published yet.
+//! All numbers are little-endian. The length includes everything, is a multiple of 8 and never 0. A word of zeros means
+//! that no record has been published there yet.
 
 use hobt_base::Lsn;
 
@@ -16,28 +16,28 @@ pub const RECORD_HEADER_BYTES: usize = 24;
 /// The longest payload.
 pub const PAYLOAD_BYTES_MAX: usize = 128 << 10;
 
-/// The kind of a record that says nothing: it fills a place that was taken for another.
+/// The kind of an empty record, which fills space that was reserved for another.
 pub(crate) const NOTHING: u8 = 0;
 
-/// A record to be appended.
+/// A record to append.
 #[derive(Clone, Copy, Debug)]
 pub struct NewRecord<'a> {
-    /// What it is; the log itself knows no kinds. Not 0.
+    /// Its kind, which the log does not interpret. Not 0.
     pub kind: u8,
     /// The transaction that it belongs to; 0 for none.
     pub transaction: u64,
-    /// The transaction's record before this one; 0 for none.
+    /// The previous record of its transaction; 0 for none.
     pub previous: Lsn,
-    /// What it says, at most [`PAYLOAD_BYTES_MAX`] bytes.
+    /// Its contents, at most [`PAYLOAD_BYTES_MAX`] bytes.
     pub payload: &'a [u8],
 }
 
-/// A record as it was read.
+/// A record read from the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Its place.
+    /// Its position.
     pub lsn: Lsn,
-    /// The place behind it.
+    /// The position after it.
     pub end: Lsn,
     /// As it was appended.
     pub kind: u8,
@@ -49,7 +49,7 @@ pub struct Record {
     pub payload: Vec<u8>,
 }
 
-/// Bytes that a record of such a payload takes.
+/// Bytes of a record with a payload of this length.
 pub const fn record_bytes(payload: usize) -> usize {
     (RECORD_HEADER_BYTES + payload).next_multiple_of(8)
 }
@@ -62,12 +62,12 @@ pub(crate) fn first_word(kind: u8, payload: usize) -> u64 {
     u64::from(length) | u64::from(kind) << 32 | (padding as u64) << 40
 }
 
-/// The length that a first word claims.
+/// The length in a record's first word.
 pub(crate) fn length_of(first_word: u64) -> usize {
     (first_word & u64::from(u32::MAX)) as usize
 }
 
-/// The record at the front of `bytes`, which lies at `lsn`; `None` if there is no whole, sound record.
+/// The record at the front of `bytes`, whose position is `lsn`. `None` if there is no complete, sound record.
 pub(crate) fn read_record(bytes: &[u8], lsn: Lsn) -> Option<Record> {
     let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let first = word(0)?;
@@ -99,7 +99,7 @@ mod tests {
         for bytes in [&[][..], &[1; 7], &[0; 64], &[255; 64], &[8, 0, 0, 0, 0, 0, 0, 0]] {
             assert_eq!(read_record(bytes, Lsn(8)), None);
         }
-        // A length beyond what is there, by less than its padding too.
+        // A length beyond the end, also by less than its padding.
         let mut bytes = [0; 40];
         bytes[..8].copy_from_slice(&first_word(1, 9).to_le_bytes());
         assert!(read_record(&bytes, Lsn(8)).is_some());

@@ -1,8 +1,8 @@
-//! Records between their append and their flush: a ring of 64-bit words, and the word that deals places in it.
+//! Records between their append and their flush: a ring of 64-bit words, and a tail word that allocates space in it.
 //!
-//! A place is taken by one `fetch_add` on the tail. The record is copied word by word, its first word last: a first
-//! word that is not zero says that the record is whole. Who flushes copies records out in order and sets their words
-//! back to zero, so that the next lap finds them so.
+//! One `fetch_add` on the tail reserves a record's space. The record is copied word by word, its first word last: a
+//! non-zero first word says that the record is complete. The flushing thread copies records out in order and resets
+//! their words to zero for the next lap.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,12 +12,12 @@ use crate::record::{NewRecord, first_word, length_of, record_bytes};
 const POSITION_BITS: u32 = 52;
 const POSITION_MASK: u64 = (1 << POSITION_BITS) - 1;
 
-/// A number of the time between two checkpoints' beginnings. It wraps, after far more checkpoints than can begin
-/// between a look at it and an append.
+/// The number of an epoch, the time between two checkpoints' beginnings. It wraps only after far more checkpoints than
+/// can begin between a read of it and an append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EpochNumber(pub(crate) u16);
 
-/// A place that was taken, in bytes from the log's beginning.
+/// The reserved space of a record, in bytes from the log's beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) start: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Ring {
     /// `[epoch: 12 | position in words: 52]`.
     tail: AtomicU64,
     words: Box<[AtomicU64]>,
-    /// Up to where the words have been copied out and are zero again, in bytes.
+    /// The position up to which words have been copied out and are zero again, in bytes.
     copied: AtomicU64,
 }
 
@@ -41,41 +41,41 @@ impl Ring {
         Ring { tail: AtomicU64::new(start / 8), words, copied: AtomicU64::new(start) }
     }
 
-    /// Bytes that fit.
+    /// Bytes that fit into the ring.
     pub(crate) fn capacity(&self) -> u64 {
         self.words.len() as u64 * 8
     }
 
-    /// The position behind the last place that was taken.
+    /// The position after the last reserved space.
     pub(crate) fn end(&self) -> u64 {
         (self.tail.load(Ordering::Acquire) & POSITION_MASK) * 8
     }
 
-    /// The epoch in which the next place is taken.
+    /// The epoch of the next record.
     pub(crate) fn epoch(&self) -> EpochNumber {
         EpochNumber((self.tail.load(Ordering::Acquire) >> POSITION_BITS) as u16)
     }
 
-    /// Takes the next `bytes` bytes, and says in which epoch they are.
+    /// Reserves the next `bytes` bytes. Returns them with their epoch.
     pub(crate) fn take(&self, bytes: usize) -> (Place, EpochNumber) {
         place(self.tail.fetch_add(bytes as u64 / 8, Ordering::AcqRel), bytes)
     }
 
-    /// Takes the next `bytes` bytes as the first place of the next epoch, and says which that is.
+    /// Reserves the next `bytes` bytes as the first of the next epoch. Returns them with that epoch.
     pub(crate) fn take_in_next_epoch(&self, bytes: usize) -> (Place, EpochNumber) {
-        // Wrapping drops the carry out of the epoch.
+        // Wrapping discards a carry out of the epoch.
         let before = self.tail.fetch_add((1 << POSITION_BITS) + bytes as u64 / 8, Ordering::AcqRel);
         let (place, epoch) = place(before, bytes);
         (place, EpochNumber((epoch.0 + 1) & (u16::MAX >> 4)))
     }
 
-    /// Whether the words of a place are free, if everything before `copied` has been copied out: what stood there a lap
-    /// before.
+    /// Whether the words of a place are free if everything before `copied` has been copied out, including the words'
+    /// contents of one lap before.
     pub(crate) fn has_room(&self, place: Place, copied: u64) -> bool {
         place.end <= copied + self.capacity()
     }
 
-    /// A position with an epoch in one word, as the tail has them.
+    /// A position and an epoch packed into one word, as in the tail.
     pub(crate) fn packed(epoch: EpochNumber, position: u64) -> u64 {
         (u64::from(epoch.0) << POSITION_BITS) | (position / 8)
     }
@@ -85,7 +85,7 @@ impl Ring {
         (EpochNumber((word >> POSITION_BITS) as u16), (word & POSITION_MASK) * 8)
     }
 
-    /// Copies a record into its place and publishes it. The place has room and is not written twice.
+    /// Copies a record into its space and publishes it. The space must be free and is written only once.
     pub(crate) fn publish(&self, place: Place, record: &NewRecord<'_>) {
         debug_assert_eq!(place.end - place.start, record_bytes(record.payload.len()) as u64, "the record's own place");
         let put = |offset: u64, word: u64| self.word(place.start + offset).store(word, Ordering::Relaxed);
@@ -103,23 +103,23 @@ impl Ring {
         self.word(place.start).store(first_word(record.kind, record.payload.len()), Ordering::Release);
     }
 
-    /// Fills a place that is not wanted any more.
+    /// Fills reserved space that is no longer needed.
     pub(crate) fn publish_nothing(&self, place: Place) {
         let bytes = (place.end - place.start) as usize;
         self.word(place.start + 8).store(0, Ordering::Relaxed);
         self.word(place.start + 16).store(0, Ordering::Relaxed);
-        // What lies between is zero since the lap before.
+        // The bytes in between are zero since the previous lap.
         let first = first_word(crate::record::NOTHING, bytes - crate::record::RECORD_HEADER_BYTES);
         self.word(place.start).store(first, Ordering::Release);
     }
 
-    /// How many bytes of whole records are published from where the last copy ended, as far as they fit `limit`; and
-    /// whether a published one does not. Called by the thread that copies.
+    /// The number of bytes of whole records that are published after the last copy and fit `limit`, and whether a
+    /// published record does not fit. Called by the thread that copies.
     pub(crate) fn published(&self, limit: usize) -> (usize, bool) {
         let start = self.copied.load(Ordering::Relaxed);
         let mut bytes = 0;
         loop {
-            // A whole lap on lies the first of them again.
+            // After a whole lap comes the first of these records again.
             let length = if bytes as u64 == self.capacity() { 0 } else { self.length_at(start + bytes as u64) };
             if length == 0 || bytes + length > limit {
                 return (bytes, length != 0);
@@ -128,13 +128,13 @@ impl Ring {
         }
     }
 
-    /// The length of the record that begins at a place; 0 if it is not published.
+    /// The length of the record at a position; 0 if it is not published.
     fn length_at(&self, position: u64) -> usize {
         length_of(self.word(position).load(Ordering::Acquire))
     }
 
-    /// Copies whole published records from where the last copy ended, as many as fit `target`, and frees their words.
-    /// How many bytes that were. Called by one thread at a time.
+    /// Copies whole published records after the last copy, as many as fit `target`, and frees their words. Returns the
+    /// number of bytes. Called by one thread at a time.
     pub(crate) fn copy_out(&self, target: &mut [u8]) -> usize {
         let start = self.copied.load(Ordering::Relaxed);
         let mut at = 0;
@@ -144,7 +144,7 @@ impl Ring {
                 break;
             }
             for (offset, bytes) in (at as u64..).step_by(8).zip(target[at..at + length].as_chunks_mut::<8>().0) {
-                // Two steps: nobody else writes here until `copied` says that the words are free.
+                // Two steps suffice: no other thread writes here until `copied` says that the words are free.
                 let word = self.word(start + offset);
                 *bytes = word.load(Ordering::Relaxed).to_le_bytes();
                 word.store(0, Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl Ring {
         at
     }
 
-    /// Up to where records were copied out.
+    /// The position up to which records were copied out.
     pub(crate) fn copied(&self) -> u64 {
         self.copied.load(Ordering::Acquire)
     }

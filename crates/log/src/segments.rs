@@ -1,4 +1,4 @@
-//! The segments of a log's files: which are free, which hold what, and how they become more.
+//! The segments of a log's files: which are free, what the others hold, and how files grow.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use hobt_disk::{AlignedBuffer, DiskError, DiskFile};
 use crate::file_header::{FileHeader, SEGMENTS_START};
 use crate::{LogError, LogFile};
 
-/// Segments that a file of a log has at least: with fewer, little would ever be free while one is being filled.
+/// The fewest segments of a log file: with fewer, little would be free while one is being filled.
 const SEGMENTS_MIN: u64 = 4;
-/// Bytes that are written at once where zeros are.
+/// Bytes of zeros written at once.
 const ZEROS_AT_ONCE: usize = 1 << 20;
 
-/// A log file with its header as it was written last.
+/// A log file with its header as it was last written.
 pub(crate) struct OpenFile {
     pub(crate) disk: Arc<dyn DiskFile>,
     pub(crate) header: FileHeader,
 }
 
-/// What a segment holds.
+/// The contents of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Contents {
-    /// The segment's place in the order of segments.
+    /// The segment's number in the order of segments.
     pub(crate) sequence: u64,
     /// The position of its first record.
     pub(crate) first: Lsn,
@@ -34,25 +34,25 @@ pub(crate) struct Segment {
     pub(crate) file: usize,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// None: the segment is free.
+    /// `None` if the segment is free.
     pub(crate) contents: Option<Contents>,
 }
 
 /// All segments.
 pub(crate) struct Segments {
     pub(crate) files: Vec<OpenFile>,
-    /// In the order of their files and places.
+    /// In the order of files and offsets.
     pub(crate) all: Vec<Segment>,
-    /// Free ones, the one that is taken next first.
+    /// Free segments, in the order in which they will be used.
     free: VecDeque<usize>,
-    /// Free ones that are not to be taken: their file is being removed.
+    /// Free segments that must not be used, because their file is being removed.
     aside: VecDeque<usize>,
-    /// The number of the last segment that was begun.
+    /// The number of the last segment that was used.
     pub(crate) last_sequence: u64,
 }
 
 impl Segments {
-    /// Forgets the files.
+    /// Drops the files.
     pub(crate) fn close(&mut self) {
         self.files.clear();
         self.all.clear();
@@ -80,7 +80,7 @@ impl Segments {
         &self.files[self.all[segment].file].disk
     }
 
-    /// Takes a file in, all of whose segments are free.
+    /// Adds a file, all of whose segments are free.
     pub(crate) fn add_file(&mut self, open: OpenFile) {
         let file = self.files.len();
         let mut offset = SEGMENTS_START;
@@ -94,24 +94,24 @@ impl Segments {
         self.files.push(open);
     }
 
-    /// Whether a file holds something needed.
+    /// Whether a file holds records that are needed.
     pub(crate) fn is_used(&self, file: usize) -> bool {
         self.all.iter().any(|segment| segment.file == file && segment.contents.is_some())
     }
 
-    /// Takes the segments of a file that holds nothing out of those that are taken next.
+    /// Withdraws the segments of a file without records from use.
     pub(crate) fn set_aside(&mut self, file: usize) {
         let all = &self.all;
         let free = std::mem::take(&mut self.free).into_iter();
         (self.aside, self.free) = free.partition(|segment| all[*segment].file == file);
     }
 
-    /// Takes back what [`Segments::set_aside`] did.
+    /// Undoes [`Segments::set_aside`].
     pub(crate) fn put_back(&mut self) {
         self.free.extend(self.aside.drain(..));
     }
 
-    /// Lets go of a file that was set aside.
+    /// Removes a file that was set aside.
     pub(crate) fn remove_file(&mut self, file: usize) {
         let free: Vec<Segment> =
             self.free.iter().map(|&segment| self.all[segment]).filter(|segment| segment.file != file).collect();
@@ -127,7 +127,7 @@ impl Segments {
         self.free = free.into_iter().filter_map(place).collect();
     }
 
-    /// Says what segments hold; those that are named are not free.
+    /// Sets the contents of segments. The segments given are then not free.
     pub(crate) fn take_over(&mut self, contents: &[(usize, Contents)]) {
         for &(segment, contents) in contents {
             self.all[segment].contents = Some(contents);
@@ -136,12 +136,12 @@ impl Segments {
         self.free.retain(|&segment| self.all[segment].contents.is_none());
     }
 
-    /// Bytes of free segments, and how many those are.
+    /// Bytes of free segments, and their number.
     pub(crate) fn free(&self) -> (u64, u64) {
         (self.free.iter().map(|&segment| self.all[segment].bytes).sum(), self.free.len() as u64)
     }
 
-    /// Takes the next free segment for records from `first` on; gives its number in the order of segments, too.
+    /// Takes the next free segment for records from `first` on. Returns it with its number in the order of segments.
     pub(crate) fn begin(&mut self, first: Lsn) -> Option<(Segment, u64)> {
         let segment = self.free.pop_front()?;
         self.last_sequence += 1;
@@ -149,7 +149,7 @@ impl Segments {
         Some((self.all[segment], self.last_sequence))
     }
 
-    /// Frees the segments all of whose records lie before `keep`, but the last.
+    /// Frees the segments whose records are all before `keep`, except the last segment.
     pub(crate) fn free_before(&mut self, keep: Lsn) {
         let mut used: Vec<(u64, usize, Lsn)> = self
             .all
@@ -167,7 +167,7 @@ impl Segments {
         }
     }
 
-    /// The files that may grow, with by how much, in the order in which they are to be tried.
+    /// The possible growth of each file that may grow, in the order in which to try.
     pub(crate) fn growth(&self) -> Vec<Growth> {
         let growth = |(file, open): (usize, &OpenFile)| {
             let start = open.header.file_bytes();
@@ -179,12 +179,12 @@ impl Segments {
         self.files.iter().enumerate().filter_map(growth).collect()
     }
 
-    /// Takes over the segments of a file that has grown: says so in its header, durably, and they are free.
+    /// Adds the segments of a file that has grown: records them durably in its header, and marks them as free.
     pub(crate) fn take_growth(&mut self, growth: &Growth) -> Result<(), LogError> {
         let open = &mut self.files[growth.file];
         let mut header = open.header.clone();
         header.divide(growth.segment_bytes, growth.segments);
-        // Were only one copy to know of the segments, they would be lost with it, and what is in them.
+        // If only one copy of the header had the segments, a loss of that copy would lose them and their records.
         header.write_both(&*open.disk)?;
         open.header = header;
         for index in 0..growth.segments {
@@ -196,7 +196,7 @@ impl Segments {
     }
 }
 
-/// Room that a file is about to get.
+/// The room by which a file is about to grow.
 pub(crate) struct Growth {
     file: usize,
     disk: Arc<dyn DiskFile>,
@@ -206,7 +206,7 @@ pub(crate) struct Growth {
 }
 
 impl Growth {
-    /// [`Growth::make`], by fewer segments where the device has no room for all of them.
+    /// Calls [`Growth::make`], with fewer segments if the device has no room for all of them.
     pub(crate) fn make_what_fits(&mut self) -> Result<(), LogError> {
         loop {
             match self.make() {
@@ -216,7 +216,7 @@ impl Growth {
         }
     }
 
-    /// Makes the file longer, with zeros. Blocks for as long as that takes; the header does not know of it yet.
+    /// Extends the file with zeros. Blocks meanwhile. The header does not include the new segments yet.
     pub(crate) fn make(&self) -> Result<(), LogError> {
         let bytes = self.segment_bytes * self.segments;
         self.disk.set_size(self.start + bytes)?;
@@ -224,8 +224,8 @@ impl Growth {
     }
 }
 
-/// Makes the files of a new log: zeros, divided into segments. Zeros are written and not left to the file system, which
-/// would otherwise note at each flush that a piece of the file has been written for the first time.
+/// Creates a file of a new log: zeros, divided into segments. The zeros are written explicitly: otherwise the file
+/// system would record at each flush that a part of the file is written for the first time.
 pub(crate) fn create_file(
     file: &LogFile,
     (log, life): (u64, u64),

@@ -1,4 +1,4 @@
-//! What keeps a log from using its oldest segments again.
+//! What prevents a log from reusing its oldest segments.
 
 use hobt_base::Lsn;
 
@@ -7,13 +7,13 @@ use crate::{Log, LogError};
 /// What the oldest segment of a log is needed for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TruncationWait {
-    /// Nothing: it is the one that is being filled.
+    /// Nothing: it is the one being filled.
     Nothing,
-    /// No checkpoint has been made since.
+    /// There has been no checkpoint since.
     Checkpoint,
     /// It has not been backed up.
     LogBackup,
-    /// A transaction is open that began there.
+    /// An open transaction began there.
     ActiveTransaction,
 }
 
@@ -39,7 +39,7 @@ impl TruncationWait {
     }
 }
 
-/// What the first of the segments that begin at `firsts` waits for, if backups need the log from `backup` on and open
+/// What the oldest of the segments that begin at `firsts` waits for, if backups need the log from `backup` on and open
 /// transactions from `oldest` on.
 fn wait_of(mut firsts: Vec<Lsn>, backup: Lsn, oldest: Option<Lsn>) -> TruncationWait {
     firsts.sort_unstable();
@@ -51,21 +51,21 @@ fn wait_of(mut firsts: Vec<Lsn>, backup: Lsn, oldest: Option<Lsn>) -> Truncation
     }
 }
 
-/// What a log keeps that no backup needs: everything.
+/// The position from which backups need a log that is not kept for backups: beyond every record.
 pub(crate) const NO_BACKUP: u64 = u64::MAX;
 
 impl Log {
-    /// What its oldest segment is needed for; `oldest` is the first position that an open transaction may need.
+    /// What its oldest segment waits for. `oldest` is the first position that an open transaction may need.
     pub fn truncation_wait(&self, oldest: Option<Lsn>) -> TruncationWait {
         let firsts = self.segments().iter().filter_map(|segment| segment.first).collect();
         wait_of(firsts, self.needed_by_backup(), oldest)
     }
 
-    /// Whether records are kept until they have been backed up ([`Log::backed_up`]), from those on that are there now;
-    /// or no longer than recovery needs them.
+    /// Sets whether records are kept until they have been backed up ([`Log::backed_up`]), from the oldest that still
+    /// exists. Otherwise they are kept only as long as recovery needs them.
     pub fn keep_for_backup(&self, keeps: bool) {
         let now = self.segments.lock().files.first().map_or(NO_BACKUP, |first| first.header.retain.0);
-        // What is kept already is not forgotten, and what was not is not found again.
+        // If records are kept already, that stays; records that are gone cannot be kept.
         let _kept = self.backup.fetch_update(
             std::sync::atomic::Ordering::Relaxed,
             std::sync::atomic::Ordering::Relaxed,
@@ -73,8 +73,8 @@ impl Log {
         );
     }
 
-    /// Everything before `until` is in a backup of the log, or not needed by one. Durable when it returns; a crash
-    /// before keeps more than that.
+    /// Everything before `until` is in a backup of the log, or not needed by one. Durable when it returns. After an
+    /// earlier crash more than that is kept.
     ///
     /// # Errors
     /// The header of the first file cannot be written.

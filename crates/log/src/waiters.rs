@@ -1,7 +1,7 @@
 //! Sessions that wait until the log is durable up to a position.
 //!
-//! Whoever flushes wakes those whose position it reached, and one more, which goes on flushing: a flush begins when the
-//! one before it has ended, and nobody has to keep a thread for it.
+//! The thread that flushes wakes the waiters whose position it reached, and one more, which flushes next. A flush
+//! begins when the one before it has ended, so no dedicated thread is needed.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// Sleeps until it is woken, unless `must_wait` says, under the lock that wakers take, that there is no need to.
+    /// Sleeps until woken. `must_wait` is called under the lock that wakers take. If it returns false, does not sleep.
     pub(crate) fn wait(&self, position: u64, must_wait: impl FnOnce() -> bool) {
         let slot = SLOT.with_borrow_mut(|slot| {
             let new = || Arc::new(Slot { thread: std::thread::current(), woken: AtomicBool::new(false) });
@@ -46,7 +46,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes all whose position is below `durable`, and the one of the others that came first.
+    /// Wakes all waiters whose position is below `durable`, and the oldest of the others.
     pub(crate) fn wake(&self, durable: u64) {
         let mut woken = Vec::new();
         let mut waiting = self.waiting.lock();
@@ -67,7 +67,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes all.
+    /// Wakes all waiters.
     pub(crate) fn wake_all(&self) {
         self.wake(u64::MAX);
     }

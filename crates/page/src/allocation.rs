@@ -1,7 +1,7 @@
 //! Which extents of a file are allocated: one bit an extent, 1 for allocated.
 //!
-//! A file is divided into intervals of [`INTERVAL_PAGES`] pages. The first extent of each interval is kept for
-//! allocation pages: in it page 2 is the map; pages 6 and 7 are kept for the maps of extents changed since the last
+//! A file is divided into intervals of [`INTERVAL_PAGES`] pages. The first extent of each interval is reserved for
+//! allocation pages. Its page 2 is the map; pages 6 and 7 are reserved for the maps of extents changed since the last
 //! full backup and of extents changed by bulk loads. Page 0 of the file is its header, page 1 the header's copy.
 
 use hobt_base::{EXTENT_PAGES, PAGE_SIZE};
@@ -34,12 +34,12 @@ impl AllocationMap {
         page[HEADER_SIZE + index / 8] >> (index % 8) & 1 == 1
     }
 
-    /// The bitmap bytes, for building an in-memory copy.
+    /// The bitmap's bytes, for building a copy in memory.
     pub fn bits(page: &PageBytes) -> &[u8] {
         &page[HEADER_SIZE..]
     }
 
-    /// The place and the bytes after setting extents `first..first + count` to `allocated`, for a
+    /// The offset and the bytes after setting extents `first..first + count` to `allocated`, for a
     /// [`crate::PageChange::Write`].
     ///
     /// # Panics

@@ -1,7 +1,7 @@
-//! Building row pages in private memory, a batch of columns at a time.
+//! Builds row pages in private memory, a batch of columns at a time.
 //!
-//! The loader first asks how many rows fit ([`BulkPageBuilder::rows_that_fit`], from the rows' variable bytes), then
-//! writes each column's slice of the batch. Areas are exactly as large as the rows need, so nothing is moved later.
+//! The loader first calls [`BulkPageBuilder::rows_that_fit`] with the rows' variable bytes, then writes each column's
+//! slice of the batch. Areas are exactly as large as the rows need, so nothing is moved later.
 
 use hobt_base::PAGE_SIZE;
 
@@ -13,11 +13,11 @@ use crate::{PageBytes, PageFlags, PageHeader, put_u16, u16_at};
 /// The rows of one column that go into one page.
 #[derive(Clone, Copy, Debug)]
 pub enum BulkColumn<'a> {
-    /// Fixed-length values: `rows × width` bytes, little-endian; what stands at a NULL does not matter.
+    /// Fixed-length values: `rows × width` bytes, little-endian. The bytes of a NULL are ignored.
     Fixed(&'a [u8]),
-    /// Variable-length values, a slice each; empty at a NULL.
+    /// Variable-length values, one slice each; empty for a NULL.
     Variable(&'a [&'a [u8]]),
-    /// The same, and which of them are pointers to pages of their own.
+    /// As `Variable`, and which of them are pointers to other pages.
     VariableOrPointer(&'a [&'a [u8]], &'a [bool]),
 }
 
@@ -26,7 +26,7 @@ pub enum BulkColumn<'a> {
 pub struct ValidityBits<'a> {
     /// The bits.
     pub bytes: &'a [u8],
-    /// The place of the first row's bit.
+    /// The position of the first row's bit.
     pub offset: usize,
 }
 
@@ -43,7 +43,7 @@ impl ValidityBits<'_> {
         self.bytes[at / 8] >> (at % 8) & 1 == 1
     }
 
-    /// Copies as many bits as `target` holds; bits behind the end of the source are 0.
+    /// Copies as many bits as `target` holds. Bits beyond the end of the source are 0.
     fn copy_to(&self, target: &mut [u8]) {
         let first = self.offset / 8;
         let shift = self.offset % 8;
@@ -67,12 +67,13 @@ impl<'a> BulkPageBuilder<'a> {
         BulkPageBuilder { rows }
     }
 
-    /// How many of the rows, whose variable bytes are `variable_bytes[i]`, fill one page; 0 if not even the first fits.
+    /// How many of the rows fill one page; 0 if not even the first fits. Row `i` has `variable_bytes[i]` variable
+    /// bytes.
     pub fn rows_that_fit(&self, variable_bytes: &[u32]) -> usize {
         self.rows_that_fit_behind(0, 0, variable_bytes)
     }
 
-    /// How many of the rows fit behind `rows` others whose variable bytes sum to `bytes`.
+    /// How many of the rows fit after `rows` others whose variable bytes sum to `bytes`.
     pub fn rows_that_fit_behind(&self, rows: usize, bytes: usize, variable_bytes: &[u32]) -> usize {
         let bits = self.rows.columns().iter().filter(|column| column.nullable).count() + 1;
         let base = self.rows.page_bytes_bound(0, 0);
@@ -90,8 +91,8 @@ impl<'a> BulkPageBuilder<'a> {
         count - rows
     }
 
-    /// Formats `page` with `row_count` rows: header, empty areas, all values present. The rows of an ordered page come
-    /// in their order.
+    /// Formats `page` with `row_count` rows: header, empty areas, all values present. In an ordered page the rows must
+    /// come in their order.
     ///
     /// Each column is then filled by [`BulkPage::column`] in table order.
     ///
@@ -129,10 +130,10 @@ pub struct BulkPage<'p, 'a> {
 impl BulkPage<'_, '_> {
     /// Writes one column. Variable-length columns must come in table order.
     ///
-    /// `validity` tells the NULL rows; `None` means that there are none.
+    /// `validity` says which rows are NULL; `None` means that there are none.
     ///
     /// # Panics
-    /// If the column's kind, length or room is not what `rows_that_fit` was told.
+    /// If the column's kind, length or size differs from what `rows_that_fit` was given.
     pub fn column(&mut self, column: usize, values: BulkColumn<'_>, validity: Option<ValidityBits<'_>>) {
         match values {
             BulkColumn::Fixed(bytes) => {
@@ -174,7 +175,7 @@ impl BulkPage<'_, '_> {
         self.layout.set_area_start(self.page, rank + 1, u16::try_from(at).expect("below the page size"));
     }
 
-    /// Marks the end offsets of pointers, and the page if there is one.
+    /// Marks the end offsets of pointers, and the page if there are any.
     fn pointers(&mut self, column: usize, pointers: &[bool]) {
         assert_eq!(pointers.len(), self.row_count);
         let ends = usize::from(self.layout.values[column]);
@@ -205,7 +206,7 @@ impl BulkPage<'_, '_> {
         put_u16(self.page, usize::from(self.layout.null_counts) + 2 * column, nulls);
     }
 
-    /// Ends the page: checksum last. It is then ready to be written.
+    /// Finishes the page by writing its checksum. It is then ready to be written.
     pub fn finish(self) {
         crate::seal(self.page);
     }

@@ -1,8 +1,8 @@
-//! The typed changes of a page, and the one function that makes them.
+//! The typed changes of a page, and the one function that applies them.
 //!
-//! [`apply`] returns the change that takes the page back. A statement keeps those in memory and, when it fails or is
-//! cancelled, applies them in reverse order; the log will keep the changes themselves (`codec` has their bytes), and
-//! recovery will call the same function. A change that does not fit the page leaves it as it was.
+//! [`apply`] returns the change that undoes it. A statement keeps these in memory and, when it fails or is cancelled,
+//! applies them in reverse order. The log keeps the changes themselves (`codec` defines their bytes), and recovery
+//! calls the same function. A change that does not fit the page leaves it unchanged.
 
 mod codec;
 mod new_layout;
@@ -24,7 +24,7 @@ use crate::{PageBytes, PageDamage, PageFlags, PageHeader, PageType, RowImage, Ro
 /// A change of one page.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PageChange {
-    /// Makes the page anew: this header, an empty body; a row page gets areas for `header.capacity` slots.
+    /// Formats the page: this header, an empty body. A row page gets areas for `header.capacity` slots.
     Format {
         /// The new header.
         header: PageHeader,
@@ -34,16 +34,16 @@ pub enum PageChange {
         /// The page's bytes.
         bytes: Box<PageBytes>,
     },
-    /// Adds a row behind the last slot.
+    /// Adds a row after the last slot.
     AppendRow {
         /// The row.
         row: RowImage,
         /// The statement that writes.
         writer: Stamp,
     },
-    /// Takes the last slots away: the undo of `AppendRow`.
+    /// Removes the row of the last slot: the undo of `AppendRow`.
     RemoveLastRow {
-        /// The newest writer before.
+        /// The newest writer before the append.
         writer: Stamp,
     },
     /// Sets or clears a row's deleted bit.
@@ -55,53 +55,53 @@ pub enum PageChange {
         /// The statement that writes.
         writer: Stamp,
     },
-    /// Puts another row into a slot, which may be deleted and stays so.
+    /// Puts another row into a slot. If the slot is deleted, it stays so.
     ReplaceRow {
         /// The row's slot.
         slot: SlotId,
-        /// The row from now on.
+        /// The new row.
         row: RowImage,
         /// The statement that writes.
         writer: Stamp,
     },
-    /// Adds a row behind the last slot of an ordered page, at a position of its order.
+    /// Adds a row after the last slot of an ordered page, at a position of its order.
     InsertRow {
-        /// How many rows, deleted ones included, stand before it.
+        /// How many rows, deleted ones included, come before it.
         position: u16,
         /// The row.
         row: RowImage,
         /// The statement that writes.
         writer: Stamp,
     },
-    /// Takes a row away that is in the last slot of an ordered page: the undo of `InsertRow`.
+    /// Removes the row in the last slot of an ordered page: the undo of `InsertRow`.
     RemoveRow {
         /// The row's position in the page's order.
         position: u16,
-        /// The newest writer before.
+        /// The newest writer before the insert.
         writer: Stamp,
     },
-    /// Keeps some rows of an ordered page and lays it out anew: what a split leaves here, or a page without its deleted
-    /// rows. Slots are numbered anew, in the page's order.
+    /// Keeps some rows of an ordered page and lays it out again: the part that a split leaves here, or a page without
+    /// its deleted rows. Slots are renumbered in the page's order.
     KeepRows {
         /// The first position that is kept.
         from: u16,
-        /// The first position behind it that is not.
+        /// The position after the last one that is kept.
         to: u16,
-        /// Whether deleted rows go.
+        /// Whether deleted rows are dropped.
         drop_deleted: bool,
-        /// The newest writer from now on.
+        /// The new newest writer.
         writer: Stamp,
     },
     /// Adds an entry to a page above a B+tree's leaves.
     InsertEntry {
-        /// How many entries stand before it.
+        /// How many entries come before it.
         position: u16,
         /// Its separator, 1 to [`INDEX_KEY_BYTES_MAX`] bytes.
         key: Vec<u8>,
         /// The child that holds the keys from the separator on.
         child: PageId,
     },
-    /// Takes an entry away: the undo of `InsertEntry`.
+    /// Removes an entry: the undo of `InsertEntry`.
     RemoveEntry {
         /// The entry's position.
         position: u16,
@@ -111,21 +111,21 @@ pub enum PageChange {
         /// The child.
         child: PageId,
     },
-    /// Keeps some entries: what a split leaves here. The child before them becomes the leftmost.
+    /// Keeps some entries: the part that a split leaves here. The child before them becomes the leftmost.
     KeepEntries {
         /// The first position that is kept.
         from: u16,
-        /// The first position behind it that is not.
+        /// The position after the last one that is kept.
         to: u16,
     },
-    /// Overwrites bytes behind the header: bitmaps, run lists, file headers.
+    /// Overwrites bytes after the header: bitmaps, run lists, file headers.
     Write {
-        /// The first byte's place in the page.
+        /// The first byte's offset in the page.
         offset: u16,
         /// The new bytes.
         bytes: Vec<u8>,
     },
-    /// Replaces the header's fields, checksum excepted.
+    /// Replaces the header's fields, except the checksum.
     SetHeader {
         /// The new header.
         header: PageHeader,
@@ -133,11 +133,11 @@ pub enum PageChange {
 }
 
 impl PageChange {
-    /// Whether the change can belong to this page, so that [`apply`] does not panic: what recovery asks of a change
-    /// that it has read. Who makes a change from the page that it has before it knows.
+    /// Whether the change can belong to this page, so that [`apply`] does not panic. Recovery calls this for a change
+    /// that it has read. Code that makes a change from the current page need not.
     ///
     /// # Errors
-    /// It cannot: the page is damaged, or the change is another page's.
+    /// The change cannot belong to it: the page is damaged, or the change is for another page.
     pub fn check(&self, page: &PageBytes, rows: Option<&RowLayout>) -> Result<(), PageDamage> {
         let rule = |holds: bool, rule| if holds { Ok(()) } else { Err(PageDamage::Structure { rule }) };
         let rows = || rows.ok_or(PageDamage::Structure { rule: "a change of rows in a page that has none" });
@@ -200,14 +200,14 @@ impl PageChange {
 
 /// Applies `change`; returns the change that undoes it, or `Ok(None)` if the page has no room for the row or entry.
 ///
-/// `rows` is the table's layout: needed by changes of row pages.
+/// `rows` is the table's layout. Changes of row pages need it.
 ///
 /// # Errors
 /// The page contradicts its layout (damage).
 ///
 /// # Panics
-/// If the change cannot belong to this page at all: a row of another table, a slot that is not there. That is a
-/// broken invariant of the caller; for changes from a log there is [`PageChange::check`].
+/// If the change cannot belong to this page at all: a row of another table, a slot that does not exist. The caller then
+/// breaks an invariant. Check changes from a log with [`PageChange::check`] first.
 pub fn apply(
     page: &mut PageBytes,
     rows: Option<&RowLayout>,

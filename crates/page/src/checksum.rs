@@ -1,10 +1,10 @@
-//! The checksum of pages: CRC-32C over everything behind it.
+//! The checksum of pages: CRC-32C over all bytes after it.
 
 use hobt_base::{PageId, crc32c};
 
 use crate::{PageBytes, PageDamage, PageHeader, put_u32, u32_at};
 
-/// CRC-32C of a value whose bytes come piece by piece.
+/// CRC-32C of a value whose bytes arrive piece by piece.
 #[derive(Debug)]
 pub struct ValueChecksum(crc_fast::Digest);
 
@@ -15,7 +15,7 @@ impl Default for ValueChecksum {
 }
 
 impl ValueChecksum {
-    /// Takes the next bytes in.
+    /// Adds the next bytes.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -26,13 +26,13 @@ impl ValueChecksum {
     }
 }
 
-/// Puts the checksum into the header: the last thing before a page is written.
+/// Puts the checksum into the header, as the last step before a page is written.
 pub fn seal(page: &mut PageBytes) {
     let checksum = crc32c(&page[4..]);
     put_u32(page, 0, checksum);
 }
 
-/// Checks a page that was read from `expected`: the first thing after.
+/// Checks a page that was read from `expected`, as the first step after the read.
 ///
 /// A page of zeros is accepted as never formatted (its checksum field is 0 and so is everything else).
 ///

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! file header body: 64 magic "HOBTFILE" | 72 database guid 16 | 88 file u16 | 90 filegroup u16 | 92 size pages u32
-//!   96 growth pages u32 | 100 growth percent u32 | 104 max pages u32 (0: no limit) | 108 clean u8 | 112 name length u16
+//!  96 growth pages u32 | 100 growth percent u32 | 104 max pages u32 (0: no limit) | 108 clean u8 | 112 name length u16
 //!   114 name UTF-8 | 504 generation u64 | 512 log's end u64
-//! boot body: 64 magic "HOBTBOOT" | 72 database guid 16 | 88 next object i32 | 92 next data space u32 | 96 next hobt u64
+//! boot body: 64 magic "HOBTBOOT" | 72 db guid 16 | 88 next object i32 | 92 next data space u32 | 96 next hobt u64
 //!   104 max stamp u64 | 112 created (100 ns since 1970) i64 | 120 hobt count u16 | 122 name length u16 | 124 name
 //!   508 options u32 | then hobts: id u64, first run-list page: number u32, file u16, pad u16
 //! ```
@@ -28,22 +28,22 @@ const BOOT_HOBTS: usize = 512;
 /// The longest name that fits, in bytes: 128 characters of at most three bytes.
 const NAME_BYTES_MAX: usize = 384;
 
-/// Where a file header's generation stands, behind the longest name.
+/// Offset of a file header's generation, after the longest name.
 const GENERATION: usize = 504;
-/// Where the log's end stands.
+/// Offset of the log's end.
 const LOG_END: usize = 512;
 
-/// Where a database's options stand, behind the longest name.
+/// Offset of a database's options, after the longest name.
 const BOOT_OPTIONS: usize = 508;
 
 const _: () = assert!(
     124 + NAME_BYTES_MAX <= BOOT_OPTIONS && BOOT_OPTIONS + 4 <= BOOT_HOBTS && 114 + NAME_BYTES_MAX <= GENERATION
 );
 
-/// What a data file says of itself.
+/// The description of a data file, in its own header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileHeader {
-    /// The database that the file belongs to, for ever.
+    /// The database that the file belongs to. Never changes.
     pub database_guid: [u8; 16],
     /// The file's id.
     pub file: FileId,
@@ -51,7 +51,7 @@ pub struct FileHeader {
     pub filegroup: FilegroupId,
     /// The file's size in pages.
     pub size_pages: u32,
-    /// Growth in pages; 0 if `growth_percent` counts, and no growth if both are 0.
+    /// Growth in pages. If it is 0, `growth_percent` applies. If both are 0, the file does not grow.
     pub growth_pages: u32,
     /// Growth in percent of the size.
     pub growth_percent: u32,
@@ -59,16 +59,16 @@ pub struct FileHeader {
     pub max_pages: u32,
     /// The database was closed with a checkpoint, and the file is whole.
     pub clean: bool,
-    /// How often the database went from clean to being changed: the same in all of its files, so that a file of another
+    /// How often the database changed from clean to modified. Equal in all of its files, so that a file from another
     /// time is noticed.
     pub generation: u64,
-    /// Where the log ended when the file was marked clean; what the log has behind that is not in the file.
+    /// Where the log ended when the file was marked clean. Later log records are not applied to the file.
     pub log_end: Lsn,
     /// The logical name.
     pub name: String,
 }
 
-/// A system table's heap, found before there is a catalog.
+/// A system table's heap, which can be found without the catalog.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SystemHobt {
     /// The heap.
@@ -77,10 +77,10 @@ pub struct SystemHobt {
     pub run_list: PageId,
 }
 
-/// What a database says of itself.
+/// The description of a database, in its boot page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BootPage {
-    /// The database, for ever.
+    /// The database's guid. Never changes.
     pub database_guid: [u8; 16],
     /// The id that the next object gets.
     pub next_object: ObjectId,
@@ -88,13 +88,13 @@ pub struct BootPage {
     pub next_data_space: u32,
     /// The id that the next HOBT gets.
     pub next_hobt: HobtId,
-    /// No page of the database has a later stamp.
+    /// The latest stamp: no page of the database has a later one.
     pub max_stamp: Stamp,
-    /// When the database was made: 100 ns since 1970-01-01 UTC.
+    /// When the database was created, in units of 100 ns since 1970-01-01 UTC.
     pub created: i64,
     /// The database's name.
     pub name: String,
-    /// What `ALTER DATABASE … SET` has said, as the engine writes it; 0 for nothing.
+    /// The options set by `ALTER DATABASE … SET`, as the engine encodes them; 0 for none.
     pub options: u32,
     /// The system tables' heaps, in the catalog's order.
     pub hobts: Vec<SystemHobt>,
@@ -137,8 +137,8 @@ impl FileHeader {
         tag_of(&self.database_guid)
     }
 
-    /// Decodes a file's first page or its copy. The checksum is the caller's to check: with [`hobt_base::crc32c`]
-    /// through [`crate::verify`] once the tag is known from here.
+    /// Decodes a file's first page or its copy. The caller must check the checksum: with [`hobt_base::crc32c`] through
+    /// [`crate::verify`], once the tag is known from here.
     ///
     /// # Errors
     /// The page is not a file header of this format.
@@ -219,7 +219,7 @@ impl BootPage {
         })
     }
 
-    /// The page, sealed; `number` is that of one of its two copies.
+    /// The sealed page. `number` is that of one of its two copies.
     pub fn to_page(&self, number: u32) -> Box<PageBytes> {
         let mut page = Box::new([0u8; PAGE_SIZE]);
         let id = PageId::new(FileId(1), number);

@@ -18,21 +18,21 @@ use hobt_base::{FileId, HobtId, Lsn, PageId, Stamp};
 
 use crate::{PageBytes, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at};
 
-/// The layout that this build writes and the only one it reads.
+/// The format that this build writes and the only one that it reads.
 pub const FORMAT_VERSION: u8 = 1;
 
 /// Bytes of the header.
 pub(crate) const HEADER_SIZE: usize = 64;
-/// Where the flags stand.
+/// Offset of the flags.
 pub(crate) const FLAGS_PLACE: usize = 6;
-/// Where the log sequence number stands.
+/// Offset of the log sequence number.
 const LSN_PLACE: usize = 32;
-/// Which 64-bit word of a page the newest writer is.
+/// The index of the 64-bit word of a page that is the newest writer.
 pub const NEWEST_WRITER_WORD: usize = 5;
-/// Where the level stands.
+/// Offset of the level.
 pub(crate) const LEVEL_PLACE: usize = 54;
 
-/// What a page is for. The numbers stand on disk.
+/// What a page is for. The numbers are on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum PageType {
@@ -55,7 +55,7 @@ pub enum PageType {
 }
 
 impl PageType {
-    /// The type that `byte` stands for.
+    /// The type with the number `byte`.
     pub const fn from_byte(byte: u8) -> Option<PageType> {
         Some(match byte {
             0 => PageType::Unformatted,
@@ -92,12 +92,12 @@ pub struct PageFlags(pub u16);
 impl PageFlags {
     /// Built by a bulk load: its first later change logs the whole page.
     pub const BULK: PageFlags = PageFlags(1);
-    /// Some variable-length values are pointers to pages of their own (the high bit of their end offset).
+    /// Some variable-length values are pointers to other pages (the high bit of their end offset is set).
     pub const HAS_POINTERS: PageFlags = PageFlags(2);
-    /// A row page with its rows' order: a leaf of a B+tree.
+    /// A row page that stores its rows' order: a leaf of a B+tree.
     pub const ORDERED: PageFlags = PageFlags(4);
 
-    /// A page of a B+tree to which nothing leads: it was emptied.
+    /// An unused page of a B+tree, which was emptied and is not referenced.
     pub const FREE: PageFlags = PageFlags(8);
 
     /// Whether all bits of `other` are set.
@@ -111,7 +111,7 @@ impl PageFlags {
         PageFlags(self.0 | other.0)
     }
 
-    /// These bits without `other`'s.
+    /// These bits without those of `other`.
     #[must_use]
     pub const fn without(self, other: PageFlags) -> PageFlags {
         PageFlags(self.0 & !other.0)
@@ -125,7 +125,7 @@ pub struct PageHeader {
     pub page_type: PageType,
     /// See [`PageFlags`].
     pub flags: PageFlags,
-    /// Tells this database's pages from another's.
+    /// Distinguishes this database's pages from another's.
     pub database_tag: u32,
     /// The page's own address.
     pub page: PageId,
@@ -139,9 +139,9 @@ pub struct PageHeader {
     pub newest_writer: Stamp,
     /// Columns of a row page.
     pub column_count: u16,
-    /// Slots in use, deleted ones included; entries of a run list or of a page above a B+tree's leaves.
+    /// Slots in use, deleted ones included; in a run list or a page above a B+tree's leaves, the number of entries.
     pub row_count: u16,
-    /// Slots that the column areas have room for.
+    /// Slots that fit the column areas.
     pub capacity: u16,
     /// Slots whose row is deleted.
     pub deleted_count: u16,
@@ -175,7 +175,7 @@ impl PageHeader {
     /// Decodes the header of a page that [`crate::verify`] accepted.
     ///
     /// # Errors
-    /// The format is not this build's, or the type is none that it knows: another version wrote the page.
+    /// The format is not this build's, or the type is unknown: another version wrote the page.
     pub fn read(page: &PageBytes) -> Result<PageHeader, PageDamage> {
         if page[4] != FORMAT_VERSION {
             return Err(PageDamage::Format { found: page[4] });
@@ -199,10 +199,10 @@ impl PageHeader {
         })
     }
 
-    /// Checks what reading leaves alone: bits and bytes that no page has.
+    /// Checks what reading ignores: flags and bytes that no page may have.
     ///
     /// # Errors
-    /// A flag that there is not, or bytes that are kept for later and not 0.
+    /// An unknown flag, or reserved bytes that are not 0.
     pub fn check(&self, page: &PageBytes) -> Result<(), PageDamage> {
         let known = PageFlags::BULK.with(PageFlags::HAS_POINTERS).with(PageFlags::ORDERED).with(PageFlags::FREE);
         let of_rows = PageFlags::HAS_POINTERS.with(PageFlags::ORDERED).with(PageFlags::FREE);
@@ -222,33 +222,33 @@ impl PageHeader {
         Ok(())
     }
 
-    /// The position of the last log record that changed a page, whatever else stands in its header.
+    /// The position of the last log record that changed a page. Does not check the header.
     pub fn lsn_of(page: &PageBytes) -> Lsn {
         Lsn(u64_at(page, LSN_PLACE))
     }
 
-    /// Who changed a page last, whatever else stands in its header.
+    /// The newest writer of a page. Does not check the header.
     pub fn newest_writer_of(page: &PageBytes) -> Stamp {
         Stamp(u64_at(page, NEWEST_WRITER_WORD * 8))
     }
 
-    /// Whether a page is as a bulk load built it, so that the log does not have it.
+    /// Whether a page is still as a bulk load built it, so that the log does not contain it.
     pub fn is_bulk(page: &PageBytes) -> bool {
         PageFlags(u16_at(page, FLAGS_PLACE)).contains(PageFlags::BULK)
     }
 
-    /// From now on the log has the page.
+    /// Clears the bulk flag: from now on the log has the page.
     pub fn clear_bulk(page: &mut PageBytes) {
         let flags = PageFlags(u16_at(page, FLAGS_PLACE)).without(PageFlags::BULK);
         put_u16(page, FLAGS_PLACE, flags.0);
     }
 
-    /// Notes the log record that has just changed a page.
+    /// Stores the position of the log record that has just changed a page.
     pub fn stamp_lsn(page: &mut PageBytes, lsn: Lsn) {
         put_u64(page, LSN_PLACE, lsn.0);
     }
 
-    /// Writes the header; the checksum is left to [`crate::seal`].
+    /// Writes the header without the checksum, which [`crate::seal`] writes.
     pub fn write(&self, page: &mut PageBytes) {
         page[4] = FORMAT_VERSION;
         page[5] = self.page_type as u8;
@@ -272,18 +272,18 @@ impl PageHeader {
     }
 }
 
-/// Why the bytes of a page cannot be what was written there. None of these can come from a crash while a database is
-/// marked open: they are damage, and the page is refused, never repaired in silence.
+/// Why the bytes of a page cannot be what was written there. None of these can result from a crash while a database is
+/// marked open: they are damage. The page is refused and never repaired silently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PageDamage {
-    /// The checksum in the header and that of the bytes differ.
+    /// The checksum in the header does not match the bytes.
     Checksum {
-        /// What the header says.
+        /// The checksum in the header.
         expected: u32,
-        /// What the bytes give.
+        /// The checksum of the bytes.
         actual: u32,
     },
-    /// The page is sound but belongs elsewhere: a write or a read went astray.
+    /// The page is sound but belongs elsewhere: a write or a read went to the wrong place.
     Address {
         /// The address in the header.
         found: PageId,

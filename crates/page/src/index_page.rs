@@ -5,17 +5,18 @@
 //! a slot for each entry, in key order: offset u16, key length u16 | … free …
 //! … | entries, from the page's end down, without gaps: child number u32, child file u16, key
 //! ```
-//! A child holds the keys from its separator on, up to the next one; the leftmost child those before the first.
-//! Children are counted from 0, the leftmost, so that the child of entry `i` is child `i + 1`. Keys are normalised:
-//! their order is that of their bytes. What makes them is left to others; here they are bytes.
+//! A child holds the keys from its separator up to the next one; the leftmost child holds those before the first
+//! separator. Children are counted from 0, the leftmost, so that the child of entry `i` is child `i + 1`. Keys are
+//! normalised: their order is that of their bytes. This crate treats them as bytes; other crates make them.
 //!
-//! [`IndexPage::open`] is cheap, because each descent opens a page a level: it checks the counts, and each entry is
-//! checked when it is read. So a page that was copied while it changed is read within its bounds too, as nonsense or as
-//! damage, until whoever copied it finds that it must be copied again. [`check_index_page`] checks a page whole.
+//! [`IndexPage::open`] is cheap, because each descent opens one page a level: it checks the counts, and each entry is
+//! checked when it is read. So a page that was copied while it changed is also read within its bounds. The result is
+//! nonsense or damage, until the reader finds that it must copy the page again. [`check_index_page`] checks a whole
+//! page.
 //!
-//! To split a page, [`IndexPage::split`] says where; a copy that keeps the entries behind the one that goes up
-//! ([`crate::PageChange::KeepEntries`], which makes that one's child the leftmost) is the right page, and the left one
-//! keeps the entries before it.
+//! [`IndexPage::split`] says where to split a page. The right page is a copy that keeps the entries after the one that
+//! moves up ([`crate::PageChange::KeepEntries`], which makes that entry's child the leftmost). The left page keeps the
+//! entries before it.
 
 use std::cmp::Ordering;
 
@@ -32,7 +33,7 @@ const SLOT: usize = 4;
 /// Bytes of an entry before its key.
 const CHILD: usize = 6;
 
-/// The longest key: so that four entries fit every page.
+/// The longest key. Four entries fit every page.
 pub const INDEX_KEY_BYTES_MAX: usize = (PAGE_SIZE - SLOTS) / 4 - SLOT - CHILD;
 
 const _: () = assert!(INDEX_KEY_BYTES_MAX >= 1700, "keys as long as SQL Server's nonclustered indexes have them");
@@ -49,15 +50,15 @@ pub struct IndexPage<'a> {
 /// Where a page is split: see [`IndexPage::split`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexSplit {
-    /// Entries that stay in the left page. The next one goes up, and its child is the right page's leftmost.
+    /// Entries that stay in the left page. The next one moves up, and its child is the right page's leftmost.
     pub kept: usize,
-    /// The key that goes up, with the right page as its child.
+    /// The key that moves up, with the right page as its child.
     pub separator: Vec<u8>,
 }
 
 impl IndexSplit {
-    /// Whether an entry that belongs at `position` of the page belongs in the right one afterwards, and at which
-    /// position of its page.
+    /// For an entry that belongs at `position` of the page: whether it belongs in the right page afterwards, and at
+    /// which position of its page.
     pub fn place(&self, position: usize) -> (bool, usize) {
         if position <= self.kept { (false, position) } else { (true, position - self.kept - 1) }
     }
@@ -69,7 +70,7 @@ impl<'a> IndexPage<'a> {
     /// Opens a page that passed [`crate::verify`], or a copy.
     ///
     /// # Errors
-    /// It is no page above the leaves, or its counts exceed it.
+    /// It is not a page above the leaves, or its counts exceed it.
     pub fn open(bytes: &'a PageBytes) -> Result<IndexPage<'a>, PageDamage> {
         if bytes[5] != PageType::Index as u8 {
             return Err(PageDamage::Type { found: bytes[5] });
@@ -95,7 +96,7 @@ impl<'a> IndexPage<'a> {
         self.level
     }
 
-    /// How many entries there are: one less than children.
+    /// The number of entries: one less than children.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -105,12 +106,12 @@ impl<'a> IndexPage<'a> {
         self.count == 0
     }
 
-    /// Bytes that entries can still take, see [`IndexPage::entry_size`].
+    /// Bytes free for entries; see [`IndexPage::entry_size`].
     pub fn free_bytes(&self) -> usize {
         PAGE_SIZE - SLOTS - SLOT * self.count - self.entry_bytes
     }
 
-    /// Bytes that an entry takes whose key has `key_bytes`.
+    /// Bytes that an entry with a key of `key_bytes` takes.
     pub const fn entry_size(key_bytes: usize) -> usize {
         SLOT + CHILD + key_bytes
     }
@@ -135,22 +136,22 @@ impl<'a> IndexPage<'a> {
     /// The key of an entry.
     ///
     /// # Errors
-    /// The entry lies elsewhere than entries do.
+    /// The entry lies outside the area of entries.
     ///
     /// # Panics
-    /// If there are no more than `index` entries.
+    /// If the page has at most `index` entries.
     pub fn key(&self, index: usize) -> Result<&'a [u8], PageDamage> {
         let (offset, length) = self.place(index)?;
         Ok(&self.bytes[offset + CHILD..offset + CHILD + length])
     }
 
-    /// An entry: its key, and the child of the keys from there on.
+    /// An entry: its key, and the child that holds the keys from there on.
     ///
     /// # Errors
     /// As [`IndexPage::key`].
     ///
     /// # Panics
-    /// If there are no more than `index` entries.
+    /// If the page has at most `index` entries.
     pub fn entry(&self, index: usize) -> Result<(&'a [u8], PageId), PageDamage> {
         let (offset, length) = self.place(index)?;
         Ok((&self.bytes[offset + CHILD..offset + CHILD + length], page_id_at(self.bytes, offset)))
@@ -167,8 +168,8 @@ impl<'a> IndexPage<'a> {
         if index == 0 { Ok(self.leftmost()) } else { self.entry(index - 1).map(|(_, child)| child) }
     }
 
-    /// Which child holds a key, counted from the leftmost: how many separators are not above it. It is also the
-    /// position at which an entry with this key belongs.
+    /// The index of the child that holds a key, counted from the leftmost: the number of separators that are not above
+    /// it. It is also the position at which an entry with this key belongs.
     ///
     /// # Errors
     /// As [`IndexPage::key`].
@@ -193,15 +194,15 @@ impl<'a> IndexPage<'a> {
         self.child(self.child_index(key)?)
     }
 
-    /// Where to split the page, into which an entry whose key has `key_bytes` is to come at `position`: in halves of
-    /// bytes, the new entry with them. For an entry behind all others the left page stays nearly full, so that keys
-    /// which rise leave full pages behind. The new entry has room in the half where it belongs ([`IndexSplit::place`]).
+    /// Where to split the page to insert an entry whose key has `key_bytes` at `position`: in halves of bytes,
+    /// including the new entry. For an entry after all others the left page stays nearly full, so that ascending keys
+    /// leave full pages behind. The new entry fits into the half where it belongs ([`IndexSplit::place`]).
     ///
     /// # Errors
-    /// As [`IndexPage::key`], or the page has fewer entries than one that is full.
+    /// As [`IndexPage::key`], or the page has fewer entries than a full one.
     ///
     /// # Panics
-    /// If the position is none of the page's.
+    /// If there is no such position.
     pub fn split(&self, position: usize, key_bytes: usize) -> Result<IndexSplit, PageDamage> {
         assert!(position <= self.count, "a position of the page");
         if self.count < 2 {
@@ -227,7 +228,7 @@ impl<'a> IndexPage<'a> {
     }
 }
 
-/// Checks an index page whole: its entries fill their room without gaps, keys rise.
+/// Checks a whole index page: its entries fill their area without gaps, and its keys ascend.
 ///
 /// # Errors
 /// The first rule that the page breaks.
@@ -263,7 +264,7 @@ fn put_page_id(page: &mut PageBytes, at: usize, id: PageId) {
     put_u16(page, at + 4, id.file.0);
 }
 
-/// Adds an entry; whether it had room.
+/// Adds an entry. Returns whether it had room.
 pub(crate) fn insert_entry(page: &mut PageBytes, position: u16, key: &[u8], child: PageId) -> Result<bool, PageDamage> {
     let view = IndexPage::open(page)?;
     let (position, count, used) = (usize::from(position), view.count, view.entry_bytes);
@@ -284,7 +285,7 @@ pub(crate) fn insert_entry(page: &mut PageBytes, position: u16, key: &[u8], chil
     Ok(true)
 }
 
-/// Takes an entry away and closes its gap; gives what it was.
+/// Removes an entry and closes its gap. Returns the entry.
 pub(crate) fn remove_entry(page: &mut PageBytes, position: u16) -> Result<(Vec<u8>, PageId), PageDamage> {
     let view = IndexPage::open(page)?;
     let (position, count, used) = (usize::from(position), view.count, view.entry_bytes);
@@ -311,16 +312,16 @@ pub(crate) fn remove_entry(page: &mut PageBytes, position: u16) -> Result<(Vec<u
     Ok((key, child))
 }
 
-/// Sets the leftmost child; gives the one before.
+/// Sets the leftmost child. Returns the one before.
 pub(crate) fn set_leftmost(page: &mut PageBytes, child: PageId) -> Result<PageId, PageDamage> {
     let before = IndexPage::open(page)?.leftmost();
     put_page_id(page, LEFTMOST, child);
     Ok(before)
 }
 
-/// Keeps the entries `from..to`; the child before them is then the leftmost. Gives the page as it was.
+/// Keeps the entries `from..to`; the child before them becomes the leftmost. Returns the page as it was.
 pub(crate) fn keep_entries(page: &mut PageBytes, from: u16, to: u16) -> Result<Box<PageBytes>, PageDamage> {
-    // Damage is not copied into a page that looks sound.
+    // Check first: damage must not be copied into a page that looks sound.
     check_index_page(page)?;
     let before = Box::new(*page);
     let view = IndexPage::open(&before)?;

@@ -1,12 +1,12 @@
-//! Values that do not fit a row: the pointer that the row keeps, the pages that hold the pieces, and the rule which
-//! values leave the row.
+//! Values that do not fit a row: the pointer that the row stores, the pages that hold the pieces, and the rule that
+//! decides which values leave the row.
 //!
 //! ```text
 //! pointer: length u64 | first page: number u32, file u16 | 0 u16 | CRC-32C of the value u32 | 0 u32
 //! page:    header 64, row_count = bytes of the piece, next = the page of the next piece | ordinal u32 | 0 u32 | piece
 //! ```
-//! Every piece but the last is as long as a page allows, so that the length says how many there are; the ordinals show
-//! a chain that returns to itself. Which pages a chain may use, and reading it, is left to crate `access`.
+//! Every piece but the last is as long as a page allows, so that the length gives their number. The ordinals reveal a
+//! chain that returns to itself. Crate `access` decides which pages a chain may use, and reads it.
 
 use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId};
 
@@ -15,18 +15,18 @@ use crate::{PageBytes, PageDamage, PageHeader, PageType, RowLayout, put_u32, u32
 
 /// Bytes of a pointer in the row.
 pub const POINTER_BYTES: usize = 24;
-/// The longest value that stays in its row.
+/// The longest value that can stay in its row.
 pub const IN_ROW_BYTES_MAX: usize = 8000;
-/// The longest value there is.
+/// The longest value.
 pub const LARGE_VALUE_BYTES_MAX: usize = i32::MAX as usize;
 
 const ORDINAL: usize = HEADER_SIZE;
 const PIECE: usize = HEADER_SIZE + 8;
 
-/// The longest piece of a value: what one page holds.
+/// The longest piece of a value, which fills one page.
 pub const PIECE_BYTES_MAX: usize = PAGE_SIZE - PIECE;
 
-/// Where a value is that is not in its row.
+/// A pointer to a value that is not in its row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ValuePointer {
     /// Its bytes, 1 to [`LARGE_VALUE_BYTES_MAX`].
@@ -38,7 +38,7 @@ pub struct ValuePointer {
 }
 
 impl ValuePointer {
-    /// What stands in the row.
+    /// The pointer's bytes in the row.
     pub fn to_bytes(self) -> [u8; POINTER_BYTES] {
         let mut bytes = [0; POINTER_BYTES];
         bytes[..8].copy_from_slice(&(self.length as u64).to_le_bytes());
@@ -48,10 +48,10 @@ impl ValuePointer {
         bytes
     }
 
-    /// Reads what stands in a row.
+    /// Reads the pointer in a row.
     ///
     /// # Errors
-    /// The bytes are no pointer, or claim a length that no value has.
+    /// The bytes are not a pointer, or claim a length that no value has.
     pub fn read(bytes: &[u8]) -> Result<ValuePointer, PageDamage> {
         let damage = PageDamage::Structure { rule: "the pointer to a value on pages of its own" };
         let bytes: &[u8; POINTER_BYTES] = bytes.try_into().map_err(|_| damage)?;
@@ -66,12 +66,12 @@ impl ValuePointer {
         Ok(ValuePointer { length, first: PageId::new(file, word(2)), checksum: word(4) })
     }
 
-    /// How many pages the value has.
+    /// The number of pages that hold the value.
     pub fn piece_count(&self) -> usize {
         self.length.div_ceil(PIECE_BYTES_MAX)
     }
 
-    /// The bytes of one piece; 0 behind the last.
+    /// The number of bytes of one piece; 0 after the last.
     pub fn piece_bytes(&self, ordinal: usize) -> usize {
         self.length.saturating_sub(ordinal * PIECE_BYTES_MAX).min(PIECE_BYTES_MAX)
     }
@@ -82,7 +82,7 @@ impl ValuePointer {
 pub struct LargeValuePage;
 
 impl LargeValuePage {
-    /// The header of the page with `piece`, with `next` behind it (page 0 of file 0 ends the chain).
+    /// The header of the page with `piece`, followed by page `next` (page 0 of file 0 ends the chain).
     ///
     /// # Panics
     /// If the piece is longer than [`PIECE_BYTES_MAX`].
@@ -94,7 +94,7 @@ impl LargeValuePage {
         header
     }
 
-    /// The place and the bytes of the body, for a [`crate::PageChange::Write`].
+    /// The offset and the bytes of the body, for a [`crate::PageChange::Write`].
     pub fn body(ordinal: u32, piece: &[u8]) -> (u16, Vec<u8>) {
         let mut bytes = Vec::with_capacity(PIECE - ORDINAL + piece.len());
         bytes.extend_from_slice(&ordinal.to_le_bytes());
@@ -103,7 +103,7 @@ impl LargeValuePage {
         (u16::try_from(ORDINAL).expect("in the page"), bytes)
     }
 
-    /// Makes the whole page in private memory, checksum included: what a bulk load writes.
+    /// Builds the whole page in private memory, checksum included, for a bulk load.
     pub fn build(page: &mut PageBytes, header: &PageHeader, ordinal: u32, piece: &[u8]) {
         page.fill(0);
         header.write(page);
@@ -112,10 +112,10 @@ impl LargeValuePage {
         crate::seal(page);
     }
 
-    /// The piece and the next page, of a page that should be the HOBT's.
+    /// The ordinal, the piece and the next page, of a page that must belong to the HOBT.
     ///
     /// # Errors
-    /// It is another HOBT's, or none with a piece of a value.
+    /// The page belongs to another HOBT, or holds no piece of a value.
     pub fn read(page: &PageBytes, hobt: HobtId) -> Result<(u32, &[u8], PageId), PageDamage> {
         let header = PageHeader::read(page)?;
         if header.page_type != PageType::LargeValue {
@@ -131,10 +131,10 @@ impl LargeValuePage {
         Ok((u32_at(page, ORDINAL), &page[PIECE..PIECE + length], header.next))
     }
 
-    /// The piece that stands at `ordinal` of the value of `pointer`, and the next page; checked against each other.
+    /// The piece at `ordinal` of the value of `pointer`, and the next page. Checks that they match.
     ///
     /// # Errors
-    /// As [`LargeValuePage::read`], or the page is not this place of this chain.
+    /// As [`LargeValuePage::read`], or the page is not at this position of this chain.
     pub fn read_piece<'a>(
         page: &'a PageBytes,
         hobt: HobtId,
@@ -154,13 +154,14 @@ impl LargeValuePage {
 }
 
 impl RowLayout {
-    /// Whether a row whose variable-length values have `variable_bytes` together keeps them all.
+    /// Whether a row can keep all its variable-length values, whose total length is `variable_bytes`.
     pub fn fits_in_row(&self, variable_bytes: usize) -> bool {
         variable_bytes <= IN_ROW_BYTES_MAX && self.page_bytes_bound(1, variable_bytes) <= PAGE_SIZE
     }
 
-    /// The columns whose values leave a row, `length` giving each variable-length value's bytes: those that are too
-    /// long for any row, and then the longest until the row fits a page. `None` if it does not fit even so.
+    /// The columns whose values leave a row. `length` returns the bytes of each variable-length value. Those that are
+    /// too long for any row leave first, and then the longest until the row fits a page. `None` if it still does not
+    /// fit.
     pub fn values_to_move_out(&self, length: impl Fn(usize) -> usize) -> Option<Vec<usize>> {
         let mut columns: Vec<(usize, usize)> = (0..self.columns().len())
             .filter(|&column| self.variable_rank(column).is_some())
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(out(&[4000, 4000]), Some(vec![]));
         assert_eq!(out(&[4000, 4001]), Some(vec![]), "the longest in-row value is a limit of one value");
         assert_eq!(out(&[LARGE_VALUE_BYTES_MAX + 1]), None);
-        // Nothing is gained by moving a value that is as short as a pointer.
+        // Moving a value that is as short as a pointer gains nothing.
         assert_eq!(rows(400).values_to_move_out(|_| POINTER_BYTES), None);
         assert_eq!(rows(1024).values_to_move_out(|_| 0), Some(vec![]));
     }

@@ -5,13 +5,13 @@
 //! fixed-length arrays, widest first; end offsets u16 × capacity of variable columns before those of 2 bytes
 //! deleted bits | validity bits, a nullable column each | bytes of the first variable column | … of the last
 //! ```
-//! An *ordered* page, a leaf of a B+tree, also has the slots of its rows in key order: an array of 1 byte × capacity
-//! behind the fixed-length arrays, or of `u16` × capacity behind those of 2 bytes where the capacity is above 256. A
-//! heap's pages have none.
+//! An *ordered* page, a leaf of a B+tree, also stores the slots of its rows in key order: an array of 1 byte × capacity
+//! after the fixed-length arrays or, if the capacity is above 256, of `u16` × capacity after those of 2 bytes. A heap's
+//! pages have none.
 //!
-//! The counts stand together at the front so that counting a column touches two cache lines of a page. All that stands
-//! before the variable bytes follows from the columns and the capacity; only the starts of the byte areas are stored,
-//! each with a bit that says whether all of the column's text is ASCII.
+//! The counts are together at the front, so that counting a column touches two cache lines of a page. The layout of
+//! everything before the variable bytes follows from the columns and the capacity. Only the starts of the byte areas
+//! are stored, each with a bit that says whether all of the column's text is ASCII.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,19 +24,19 @@ use crate::{PageBytes, put_u16, u16_at};
 /// The most columns a table can have.
 pub const MAX_COLUMNS: usize = 1024;
 
-/// The high bit of a stored area start: some value of the column is not ASCII.
+/// The high bit of a stored area start: the column has a value that is not ASCII.
 const NOT_ASCII: u16 = 0x8000;
 
-/// What a page needs to know of a column.
+/// What the page layout needs to know of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnLayout {
-    /// Array element or bytes.
+    /// The physical type: an array element or bytes.
     pub physical: PhysicalType,
     /// Whether the column has validity bits.
     pub nullable: bool,
 }
 
-/// The columns of a table as its pages see them, with the page layouts computed so far.
+/// The physical columns of a table, with the page layouts computed so far.
 #[derive(Debug)]
 pub struct RowLayout {
     columns: Vec<ColumnLayout>,
@@ -48,16 +48,16 @@ pub struct RowLayout {
     layouts: Vec<OnceLock<Arc<PageLayout>>>,
 }
 
-/// The places of every column's area in a page of one capacity. Offsets in bytes from the page's start.
+/// The offsets of every column's area in a page of one capacity, in bytes from the page's start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageLayout {
-    /// Slots that the areas have room for.
+    /// Slots that fit the areas.
     pub capacity: u16,
     /// `u16` null counts, one a column.
     pub null_counts: u16,
-    /// `u16` starts of the variable byte areas and, last, the end of the last.
+    /// `u16` starts of the variable byte areas, followed by the end of the last.
     pub area_starts: u16,
-    /// One bit a slot: the row is deleted.
+    /// One bit a slot: whether the row is deleted.
     pub deleted: u16,
     /// A column's array of fixed-length values, or its array of `u16` end offsets.
     pub values: Vec<u16>,
@@ -69,19 +69,19 @@ pub struct PageLayout {
     pub variable_base: u16,
 }
 
-/// Bytes of a place in the order of a page with so many slots.
+/// Bytes of each entry of the order, in a page with this capacity.
 const fn order_width(capacity: usize) -> usize {
     if capacity <= 1 << u8::BITS { 1 } else { 2 }
 }
 
 impl PageLayout {
-    /// Bytes of each place in the order: 1 where every slot fits a byte, else 2.
+    /// Bytes of each entry of the order: 1 if every slot fits a byte, else 2.
     #[inline]
     pub fn order_width(&self) -> usize {
         order_width(usize::from(self.capacity))
     }
 
-    /// The slot that an ordered page names at `position`, which is below the capacity; it may be any number.
+    /// The slot at `position` of an ordered page's order, unchecked. `position` is below the capacity.
     #[inline]
     pub(crate) fn slot_at(&self, page: &PageBytes, position: usize) -> usize {
         let order = usize::from(self.order);
@@ -100,19 +100,20 @@ impl PageLayout {
         }
     }
 
-    /// Moves the places `from..count` of the order so that they begin at `to`; all lie below the capacity.
+    /// Moves the entries `from..count` of the order to start at `to`. All are below the capacity.
     pub(crate) fn move_order(&self, page: &mut PageBytes, from: usize, count: usize, to: usize) {
         let (order, width) = (usize::from(self.order), self.order_width());
         page.copy_within(order + from * width..order + count * width, order + to * width);
     }
 
-    /// Where the byte area of the variable-length column of this rank starts; one rank more gives the end of the last.
+    /// The start of the byte area of the variable-length column of this rank. The next rank after the last gives its
+    /// end.
     #[inline]
     pub(crate) fn area_start(&self, page: &PageBytes, rank: usize) -> u16 {
         u16_at(page, usize::from(self.area_starts) + 2 * rank) & !NOT_ASCII
     }
 
-    /// Sets where an area starts; the column is then ASCII until it is marked otherwise.
+    /// Sets the start of an area. The column then counts as ASCII until it is marked otherwise.
     pub(crate) fn set_area_start(&self, page: &mut PageBytes, rank: usize, start: u16) {
         put_u16(page, usize::from(self.area_starts) + 2 * rank, start);
     }
@@ -135,7 +136,7 @@ impl RowLayout {
     /// The layout of a table with these columns, 1 to [`MAX_COLUMNS`].
     ///
     /// # Panics
-    /// If there is no column or there are too many: the caller checks what a user declares.
+    /// If there is no column or there are too many. The caller checks declarations of users.
     pub fn new(columns: Vec<ColumnLayout>) -> RowLayout {
         assert!((1..=MAX_COLUMNS).contains(&columns.len()), "1 to {MAX_COLUMNS} columns");
         let mut variable_rank = Vec::with_capacity(columns.len());
@@ -168,7 +169,7 @@ impl RowLayout {
         RowLayout { is_ordered: true, layouts, ..self }
     }
 
-    /// Whether the pages keep their rows' order.
+    /// Whether the pages store their rows' order.
     #[inline]
     pub fn is_ordered(&self) -> bool {
         self.is_ordered
@@ -185,13 +186,13 @@ impl RowLayout {
         self.variable_count
     }
 
-    /// A variable-length column's place among its like.
+    /// The position of a variable-length column among the variable-length columns.
     #[inline]
     pub fn variable_rank(&self, column: usize) -> Option<usize> {
         self.variable_rank[column].map(usize::from)
     }
 
-    /// Bytes that one more row takes in the fixed areas and offset arrays, bits left out.
+    /// Bytes that one more row takes in the fixed arrays and offset arrays, without its bits.
     pub fn fixed_row_bytes(&self) -> usize {
         self.fixed_row_bytes
     }
@@ -209,7 +210,7 @@ impl RowLayout {
         HEADER_SIZE + counts + 14 + bits + rows * self.fixed_row_bytes + self.order_bytes(rows) + variable_bytes
     }
 
-    /// The layout for `capacity` slots, or `None` if their fixed part alone is larger than a page.
+    /// The layout for `capacity` slots, or `None` if its fixed part alone exceeds a page.
     pub fn page_layout(&self, capacity: u16) -> Option<&Arc<PageLayout>> {
         let cell = self.layouts.get(usize::from(capacity))?;
         if let Some(layout) = cell.get() {
@@ -219,7 +220,7 @@ impl RowLayout {
         Some(cell.get_or_init(|| Arc::new(layout)))
     }
 
-    /// The most slots of a page whose rows hold `variable_bytes_per_row` variable bytes each; at least 1 if one fits.
+    /// The most slots of a page whose rows have `variable_bytes_per_row` variable bytes each; at least 1 if one fits.
     pub fn capacity_for(&self, variable_bytes_per_row: usize) -> u16 {
         let mut low = 0;
         let mut high = self.layouts.len() - 1;

@@ -1,30 +1,30 @@
-//! Where a full leaf of a B+tree is split. The split itself is two pages that each keep some of the rows
+//! Where to split a full leaf of a B+tree. The split itself produces two pages that each keep some of the rows
 //! ([`crate::PageChange::KeepRows`]).
 
 use crate::{PageDamage, RowImage, RowPage};
 
-/// Where to split a leaf into which a row is to come.
+/// Where to split a leaf to insert a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeafSplit {
-    /// Positions below this stay in the left page, the others go to the right one.
+    /// Positions below this stay in the left page; the others move to the right one.
     pub kept: usize,
-    /// Whether the new row comes into the right page: at the position less `kept`.
+    /// Whether the new row goes into the right page, at its position less `kept`.
     pub is_right: bool,
 }
 
 impl RowPage<'_> {
-    /// Where to split this ordered page, into which `row` is to come at `position`: in halves of bytes, the new row
-    /// with them. For a row behind all others the left page stays full and the right one begins with the row, so that
-    /// keys which rise leave full pages behind.
+    /// Where to split this ordered page to insert `row` at `position`: in halves of bytes, including the new row. For a
+    /// row after all others the left page stays full and the right one begins with the row, so that ascending keys
+    /// leave full pages behind.
     ///
-    /// Rows of which fewer than four fit a page can be such that the new one still has no room in its half; that half
-    /// is then split in turn. Neither half is empty once it has the row, if the page is not.
+    /// If fewer than four rows fit a page, the new one may still have no room in its half. That half is then split in
+    /// turn. Neither half is empty once it has the row, if the page is not.
     ///
     /// # Errors
     /// The order or the end offsets contradict the page.
     ///
     /// # Panics
-    /// If the position is none of the page's.
+    /// If there is no such position.
     pub fn split(&self, position: usize, row: &RowImage) -> Result<LeafSplit, PageDamage> {
         let count = self.row_count();
         assert!(position <= count, "a position of the page");

@@ -7,17 +7,18 @@
 //! +--------+------------------------------------------------------------+
 //! ```
 //!
-//! Every page starts with the same [`PageHeader`]; [`seal`] puts the CRC-32C of the rest into its first four bytes and
-//! [`verify`] checks it together with the page's own address, so that a flipped bit, a torn write and a page that was
+//! Every page starts with a [`PageHeader`] in one format. [`seal`] puts the CRC-32C of the rest into its first four
+//! bytes. [`verify`] checks it together with the page's own address, so that a flipped bit, a torn write and a page
 //! written to the wrong place are all found.
 //!
-//! A row page is a heap's or a leaf of a B+tree; the latter is *ordered*: it also has its rows' slots in key order
-//! ([`RowLayout::ordered`], [`RowPage::find`]).
+//! A row page belongs to a heap or is a leaf of a B+tree. A leaf is *ordered*: it also stores its rows' slots in key
+//! order ([`RowLayout::ordered`], [`RowPage::find`]).
 //!
-//! Every change of a page is a [`PageChange`] applied by [`apply`], which hands back the change that undoes it. A page
-//! that a bulk load builds in private memory is formatted by [`BulkPageBuilder`] instead and becomes visible whole.
+//! Every change of a page is a [`PageChange`] applied by [`apply`], which returns the change that undoes it. A page
+//! that a bulk load builds in private memory is formatted by [`BulkPageBuilder`] instead and becomes visible as a
+//! whole.
 //!
-//! This crate knows bytes alone: no file, no latch, no SQL type beyond its physical form.
+//! This crate handles only bytes: no files, no latches, no SQL types beyond their physical form.
 
 #![deny(unsafe_code)]
 
@@ -60,18 +61,18 @@ use hobt_base::PAGE_SIZE;
 /// The bytes of a page.
 pub type PageBytes = [u8; PAGE_SIZE];
 
-/// Reads a little-endian `u16` at a fixed place of a page.
+/// Reads a little-endian `u16` at a fixed offset of a page.
 #[inline]
 fn u16_at(page: &PageBytes, at: usize) -> u16 {
     u16::from_le_bytes([page[at], page[at + 1]])
 }
 
-/// Reads a little-endian `u32` at a fixed place of a page.
+/// Reads a little-endian `u32` at a fixed offset of a page.
 fn u32_at(page: &PageBytes, at: usize) -> u32 {
     u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// Reads a little-endian `u64` at a fixed place of a page.
+/// Reads a little-endian `u64` at a fixed offset of a page.
 #[inline]
 fn u64_at(page: &PageBytes, at: usize) -> u64 {
     u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"))

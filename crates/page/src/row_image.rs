@@ -1,20 +1,20 @@
-//! A row outside a page: what a change carries, and what a page gives back when a row leaves it.
+//! A row outside a page: as changes carry it, and as a page returns it when a row is removed.
 
 use crate::row_page::StoredValue;
 use crate::{PageFlags, RowLayout, ValuePointer};
 
-/// A value on its way into a page: its bytes (fixed-length ones little-endian), or NULL.
+/// A value to be written to a page: its bytes (fixed-length ones little-endian), or NULL.
 pub type ColumnValue<'a> = Option<&'a [u8]>;
 
-/// A row outside a page: its values' bytes one behind the other. A value may be a pointer to pages of its own.
+/// A row outside a page: its values' bytes, concatenated. A value may be a pointer to other pages.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RowImage {
     bytes: Vec<u8>,
-    /// Per column the end of its bytes, and what they are.
+    /// For each column, the end of its bytes, and their form.
     ends: Vec<(usize, Form)>,
 }
 
-/// What a value of a row image is.
+/// The form of a row image's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     Null,
@@ -46,7 +46,7 @@ impl RowImage {
         image
     }
 
-    /// An image without values, with room for those of so many columns.
+    /// An image without values, with capacity for those of this many columns.
     fn for_columns(columns: usize) -> RowImage {
         const BYTES_OF_COLUMN: usize = 24;
         RowImage { bytes: Vec::with_capacity(columns * BYTES_OF_COLUMN), ends: Vec::with_capacity(columns) }
@@ -57,12 +57,12 @@ impl RowImage {
         self.ends.push((self.bytes.len(), form));
     }
 
-    /// How many columns the row has.
+    /// The number of columns.
     pub fn column_count(&self) -> usize {
         self.ends.len()
     }
 
-    /// What the row holds of one value: its bytes, or those of a pointer.
+    /// What the row stores of one value: its bytes, or those of a pointer.
     pub fn value(&self, column: usize) -> ColumnValue<'_> {
         let start = if column == 0 { 0 } else { self.ends[column - 1].0 };
         let (end, form) = self.ends[column];
@@ -85,23 +85,24 @@ impl RowImage {
         }
     }
 
-    /// What its page must say of the row.
+    /// The page flags that the row requires.
     pub(crate) fn flags(&self) -> PageFlags {
         let has_pointers = self.ends.iter().any(|(_, form)| *form == Form::Pointer);
         if has_pointers { PageFlags::HAS_POINTERS } else { PageFlags::default() }
     }
 
-    /// Bytes of the values together.
+    /// Bytes of all values.
     pub fn byte_count(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The values' bytes, one behind the other.
+    /// The values' bytes, concatenated.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether it is a row of this table: as many columns, fixed-length values of their width, NULL where it may be.
+    /// Whether the row fits this table: its number of columns, the widths of fixed-length values, NULL only where
+    /// allowed.
     pub fn fits_columns(&self, rows: &RowLayout) -> bool {
         self.column_count() == rows.columns().len()
             && rows.columns().iter().enumerate().all(|(column, described)| match self.value(column) {
@@ -112,7 +113,7 @@ impl RowImage {
             })
     }
 
-    /// Bytes of the values of variable length.
+    /// Bytes of all values of variable length.
     pub fn variable_bytes(&self, rows: &RowLayout) -> usize {
         (0..self.ends.len())
             .filter(|&column| rows.variable_rank(column).is_some())

@@ -1,8 +1,8 @@
 //! Reading a row page: columns as slices of the page.
 //!
-//! [`RowPage::open`] checks everything that a later read relies on but the order of end offsets, which
-//! [`RowPage::ends_are_ordered`] checks for a column in one pass; a page whose checksum is right but whose counts are
-//! not is refused, never followed out of its bounds.
+//! [`RowPage::open`] checks everything that a later read relies on, except the order of end offsets, which
+//! [`RowPage::ends_are_ordered`] checks for a column in one pass. A page with a right checksum but wrong counts is
+//! refused, so that no read leaves its bounds.
 
 use std::cmp::Ordering;
 
@@ -14,17 +14,17 @@ use crate::{
     u64_at,
 };
 
-/// The high bit of an end offset: the value's bytes are a pointer to pages of its own.
+/// The high bit of an end offset: the value's bytes are a pointer to other pages that hold the value.
 pub(crate) const POINTER_BIT: u16 = 0x8000;
 
-/// What a row holds of a value.
+/// What a row stores for a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoredValue<'a> {
     /// NULL.
     Null,
     /// Its bytes: fixed-length little-endian or variable.
     InRow(&'a [u8]),
-    /// Where its bytes are.
+    /// A pointer to the pages that hold its bytes.
     Pointer(ValuePointer),
 }
 
@@ -38,17 +38,17 @@ impl<'a> StoredValue<'a> {
         }
     }
 
-    /// The value's bytes, if the row holds them.
+    /// The value's bytes, if they are in the row.
     pub(crate) fn in_row(self) -> Option<&'a [u8]> {
         if let StoredValue::InRow(bytes) = self { Some(bytes) } else { None }
     }
 
-    /// The bytes that stand for the value, if it is on pages of its own.
+    /// The bytes of the pointer, if the value is on pages of its own.
     pub(crate) fn pointer_bytes(self) -> Option<[u8; POINTER_BYTES]> {
         if let StoredValue::Pointer(pointer) = self { Some(pointer.to_bytes()) } else { None }
     }
 
-    /// What its page must say of the value.
+    /// The page flags that the value requires.
     pub(crate) fn flags(self) -> PageFlags {
         if matches!(self, StoredValue::Pointer(_)) { PageFlags::HAS_POINTERS } else { PageFlags::default() }
     }
@@ -69,7 +69,7 @@ impl<'a> RowPage<'a> {
     /// Opens a page that passed [`crate::verify`].
     ///
     /// # Errors
-    /// `PageDamage` if the header contradicts the layout: the page is another table's or was written wrongly.
+    /// `PageDamage` if the header contradicts the layout: the page belongs to another table or was written wrongly.
     pub fn open(bytes: &'a PageBytes, rows: &'a RowLayout) -> Result<RowPage<'a>, PageDamage> {
         let damage = |rule| PageDamage::Structure { rule };
         if bytes[5] != PageType::Row as u8 {
@@ -83,8 +83,8 @@ impl<'a> RowPage<'a> {
         if row_count > capacity || deleted_count > row_count {
             return Err(damage("row count of a row page"));
         }
-        // Whoever counts values takes the NULLs from the live rows. Without a branch, so that eight are compared at
-        // once.
+        // The number of values is computed from the live rows and these NULL counts. The loop has no branch, so that
+        // eight are compared at once.
         let counts = usize::from(layout.null_counts);
         let counts = bytes[counts..counts + 2 * rows.columns().len()].as_chunks::<2>().0;
         let most = counts.iter().fold(0, |most, count| u16::max(most, u16::from_le_bytes(*count)));
@@ -124,7 +124,7 @@ impl<'a> RowPage<'a> {
         usize::from(self.deleted_count)
     }
 
-    /// Slots that the page has room for.
+    /// Slots that fit the page.
     #[inline]
     pub fn capacity(&self) -> usize {
         usize::from(self.layout.capacity)
@@ -136,7 +136,7 @@ impl<'a> RowPage<'a> {
         self.flags
     }
 
-    /// The page as it is.
+    /// The page's bytes.
     #[inline]
     pub fn bytes(&self) -> &'a PageBytes {
         self.bytes
@@ -148,7 +148,7 @@ impl<'a> RowPage<'a> {
         self.rows
     }
 
-    /// Slots of `column` that are NULL, deleted ones left out.
+    /// Slots of `column` that are NULL, without deleted ones.
     #[inline]
     pub fn null_count(&self, column: usize) -> usize {
         usize::from(u16_at(self.bytes, usize::from(self.layout.null_counts) + 2 * column))
@@ -216,14 +216,14 @@ impl<'a> RowPage<'a> {
         self.deleted_count > 0 && self.deleted()[slot / 8] >> (slot % 8) & 1 == 1
     }
 
-    /// The slot of the row at `position` of the page's order, deleted rows included; in a heap's page that is the same
-    /// number.
+    /// The slot of the row at `position` of the page's order, deleted rows included. In a heap's page the slot equals
+    /// the position.
     ///
     /// # Errors
     /// The order names a slot that is not in use.
     ///
     /// # Panics
-    /// If there are no more than `position` rows.
+    /// If the page has at most `position` rows.
     #[inline]
     pub fn slot_at(&self, position: usize) -> Result<usize, PageDamage> {
         assert!(position < self.row_count(), "a position of the page");
@@ -233,17 +233,17 @@ impl<'a> RowPage<'a> {
 
     /// The slots in the page's order, deleted rows included.
     ///
-    /// Each may be an error, as [`RowPage::slot_at`] has it.
+    /// Each may be an error, as in [`RowPage::slot_at`].
     pub fn order(&self) -> impl DoubleEndedIterator<Item = Result<usize, PageDamage>> + ExactSizeIterator + '_ {
         (0..self.row_count()).map(|position| self.slot_at(position))
     }
 
-    /// Searches the page's order, deleted rows included. `compare` says how the row in a slot is to what is searched;
-    /// rows that are less stand before those that are equal and these before those that are greater. Gives the first
-    /// position that is equal, or as an error the one at which such a row belongs.
+    /// Searches the page's order, deleted rows included. `compare` compares the row in a slot with the searched one.
+    /// Rows that are less come before those that are equal, and these before those that are greater. Returns the first
+    /// position that is equal, or as an error the position at which such a row belongs.
     ///
     /// # Errors
-    /// The order names a slot that is not in use, or what `compare` returns.
+    /// The order names a slot that is not in use, or an error from `compare`.
     pub fn find<E: From<PageDamage>>(
         &self,
         mut compare: impl FnMut(usize) -> Result<Ordering, E>,
@@ -269,19 +269,21 @@ impl<'a> RowPage<'a> {
         self.validity(column).is_some_and(|bits| bits[slot / 8] >> (slot % 8) & 1 == 0)
     }
 
-    /// Whether some value of the page may be a pointer: only then an end offset has a high bit.
+    /// Whether values of the page may be pointers. Only then an end offset may have its high bit set.
     #[inline]
     pub fn has_pointers(&self) -> bool {
         self.flags.contains(PageFlags::HAS_POINTERS)
     }
 
-    /// The bits of an end offset that are the offset. Without pointers the high bit is one of them, and out of bounds.
+    /// The bits of an end offset that are the offset. Without pointers these include the high bit, which would be out
+    /// of bounds.
     #[inline]
     fn end_mask(&self) -> u16 {
         if self.has_pointers() { !POINTER_BIT } else { u16::MAX }
     }
 
-    /// Whether a variable-length column's end offsets rise and stay inside its area, so that every value is a slice.
+    /// Whether a variable-length column's end offsets increase and stay inside its area, so that every value is a
+    /// slice.
     pub fn ends_are_ordered(&self, column: usize) -> bool {
         let mut previous = 0;
         let mut ordered = true;
@@ -294,14 +296,14 @@ impl<'a> RowPage<'a> {
         ordered && usize::from(previous) <= self.variable(column).len()
     }
 
-    /// Where the bytes of a slot begin and end in a variable-length column whose end offsets are ordered.
+    /// Where the bytes of a slot begin and end, in a variable-length column whose end offsets are ordered.
     pub(crate) fn span(&self, column: usize, slot: usize) -> (usize, usize) {
         let end = |slot: usize| usize::from(u16::from_le_bytes(self.ends(column)[slot]) & self.end_mask());
         (if slot == 0 { 0 } else { end(slot - 1) }, end(slot))
     }
 
     /// One value's bytes: fixed-length little-endian or variable; `None` for NULL. For tables whose values all fit
-    /// their rows; others ask for [`RowPage::stored`].
+    /// their rows; for others call [`RowPage::stored`].
     ///
     /// # Errors
     /// `PageDamage` if the end offsets contradict each other, or the value is not in the row.
@@ -313,10 +315,10 @@ impl<'a> RowPage<'a> {
         }
     }
 
-    /// One value as the row holds it.
+    /// One value as the row stores it.
     ///
     /// # Errors
-    /// `PageDamage` if the end offsets contradict each other, or a pointer is none.
+    /// `PageDamage` if the end offsets contradict each other, or a pointer is invalid.
     pub fn stored(&self, column: usize, slot: usize) -> Result<StoredValue<'a>, PageDamage> {
         if self.is_null(column, slot) {
             return Ok(StoredValue::Null);
@@ -348,8 +350,8 @@ impl<'a> RowPage<'a> {
         Ok(RowImage::of_stored(values.collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// Where a column lies in the page: the place and length in bytes of its array (or end offsets) and, for variable
-    /// length, of its bytes. For prefetching the next page, which is laid out much alike.
+    /// Where a column lies in the page: the offset and length in bytes of its array (or end offsets) and, for variable
+    /// length, of its bytes. For prefetching the next page, whose layout is similar.
     #[inline]
     pub fn extents(&self, column: usize) -> [(usize, usize); 2] {
         let at = usize::from(self.layout.values[column]);
@@ -370,7 +372,7 @@ impl<'a> RowPage<'a> {
     }
 }
 
-/// Checks a row page whole: counts, bits, offsets, what it says of its text. For `AllocationCheck` of crate `access`,
+/// Checks a whole row page: counts, bits, offsets, the marks of ASCII text. For `AllocationCheck` of crate `access`,
 /// tests and simulation.
 ///
 /// # Errors

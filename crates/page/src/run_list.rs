@@ -4,9 +4,9 @@
 //! 64 rows of the HOBT u64 | 72 reserved u64 | 80 entries of 16 bytes:
 //!    file u16 | skip u16 | first page u32 | pages u32 | used u32
 //! ```
-//! The entry count is the header's `row_count`; `next` chains the pages of a long list, and the row count stands in the
-//! first. `used` pages at the front of a run are formatted, the rest is room to grow; the first `skip` of them hold no
-//! rows (a run-list page stands in front of the run that it was allocated with). A `skip` of 65,535 says that the run
+//! The entry count is the header's `row_count`; `next` chains the pages of a long list, and the row count is in the
+//! first. The first `used` pages of a run are formatted, the rest is room to grow. The first `skip` of them hold no
+//! rows (a run-list page is the first page of the run that it was allocated with). A `skip` of 65,535 says that the run
 //! holds pieces of large values and no rows at all.
 
 use std::ops::Range;
@@ -25,10 +25,10 @@ pub const RUNS_PER_PAGE: usize = (PAGE_SIZE - ENTRIES) / ENTRY_SIZE;
 /// The `skip` of a run of large values.
 const LARGE_VALUES: u16 = u16::MAX;
 
-/// What the used pages of a run are for.
+/// The use of a run's used pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunContents {
-    /// Rows, but for the first `skip` pages.
+    /// Rows, except in the first `skip` pages.
     Rows,
     /// Pieces of values that do not fit their rows.
     LargeValues,
@@ -43,14 +43,14 @@ pub struct Run {
     pub page_count: u32,
     /// Pages at the front that are formatted.
     pub used: u32,
-    /// Of those, pages at the front that hold no rows; 0 in a run of large values.
+    /// Those at the front of the used pages that hold no rows; 0 in a run of large values.
     pub skip: u16,
-    /// What the others hold.
+    /// The contents of the other used pages.
     pub contents: RunContents,
 }
 
 impl Run {
-    /// The used pages' addresses end before this page number.
+    /// The page number after the last used page.
     pub fn used_end(&self) -> u32 {
         self.first.number + self.used
     }
@@ -63,7 +63,7 @@ impl Run {
         }
     }
 
-    /// How many of its pages hold rows.
+    /// The number of its pages that hold rows.
     pub fn row_page_count(&self) -> u32 {
         let pages = self.row_pages();
         pages.end - pages.start
@@ -75,10 +75,10 @@ impl Run {
 pub struct RunListPage;
 
 impl RunListPage {
-    /// The runs that stand in the page.
+    /// The runs in the page.
     ///
     /// # Errors
-    /// The page is none of a run list, or an entry is impossible.
+    /// The page is not one of a run list, or an entry is impossible.
     pub fn read(page: &PageBytes) -> Result<Vec<Run>, PageDamage> {
         let header = PageHeader::read(page)?;
         if header.page_type != PageType::RunList {
@@ -91,17 +91,17 @@ impl RunListPage {
         (0..count).map(|index| RunListPage::entry(page, index)).collect()
     }
 
-    /// The rows of the HOBT, as of the last checkpoint; kept in the first page of the list.
+    /// The number of rows of the HOBT at the last checkpoint, kept in the first page of the list.
     pub fn row_count(page: &PageBytes) -> u64 {
         crate::u64_at(page, HEADER_SIZE)
     }
 
-    /// The place and the bytes of the row count, for a [`crate::PageChange::Write`].
+    /// The offset and the bytes of the row count, for a [`crate::PageChange::Write`].
     pub fn row_count_bytes(rows: u64) -> (u16, Vec<u8>) {
         (u16::try_from(HEADER_SIZE).expect("in the page"), rows.to_le_bytes().to_vec())
     }
 
-    /// Gives one page of a list the row count of another.
+    /// Copies the row count from one page of a list to another.
     pub fn copy_row_count(from: &PageBytes, to: &mut PageBytes) {
         let place = HEADER_SIZE..HEADER_SIZE + size_of::<u64>();
         to[place.clone()].copy_from_slice(&from[place]);
@@ -127,7 +127,7 @@ impl RunListPage {
         if sound { Ok(run) } else { Err(PageDamage::Structure { rule: "an entry of a run list" }) }
     }
 
-    /// The place and the bytes of entry `index`, for a [`crate::PageChange::Write`].
+    /// The offset and the bytes of entry `index`, for a [`crate::PageChange::Write`].
     pub fn entry_bytes(index: usize, run: &Run) -> (u16, Vec<u8>) {
         assert!(index < RUNS_PER_PAGE, "an entry of the page");
         let mut scratch = [0u8; PAGE_SIZE];

@@ -1,10 +1,10 @@
-//! Sessions, SQL Server's views, and who is connected.
+//! Sessions, SQL Server's views, and the list of connections.
 //!
-//! A [`Server`] is an instance with its sessions and views; a [`Session`] runs batches and sends what they say to an
+//! A [`Server`] is an instance with its sessions and views. A [`Session`] runs batches and sends their output to an
 //! [`EventSink`]. This is the only crate that knows the names and columns of `sys.*` and of the dynamic management
-//! views; their rows come from the crates that count.
+//! views. Their rows come from the crates that keep the counters.
 //!
-//! Leaves to others: what a batch means (crate `query`), how events are shown (clients).
+//! Not here: the meaning of a batch (crate `query`), how events are displayed (clients).
 
 mod registry;
 mod server;

@@ -1,4 +1,4 @@
-//! Who is connected and what they run.
+//! The connected sessions and what they run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ impl Connected {
     }
 }
 
-/// What a session's statements cost in all.
+/// The total cost of a session's statements.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Total {
     pub(crate) cpu: Duration,
@@ -81,14 +81,13 @@ pub(crate) struct Request {
     pub(crate) run: Weak<StatementRun>,
 }
 
-/// Whether the program ends: no session of it runs anything any more.
+/// Whether the program is ending: no session runs anything any more.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 /// The registries of the program's servers.
 static REGISTRIES: Mutex<Vec<Weak<Registry>>> = Mutex::new(Vec::new());
 
-/// Cancels what every session of the process runs, and with error 3617 whatever they are still given to run. For a
-/// program that was told to end: what uses the sessions fails, comes back, and closes its instances on the way. There
-/// is no way back.
+/// Cancels what every session of the process runs. Later statements fail with error 3617. For a program that was told
+/// to end: callers that use sessions get errors, return, and close their instances on the way. This cannot be undone.
 pub fn stop_all_sessions() {
     STOPPED.store(true, Ordering::SeqCst);
     let registries = REGISTRIES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +96,7 @@ pub fn stop_all_sessions() {
     }
 }
 
-/// Whether [`stop_all_sessions`] was called. A batch asks after it has taken back its own flag, so that it sees either
+/// Whether [`stop_all_sessions`] was called. A batch asks after it has cleared its own flag, so that it sees either
 /// this or the flag set again.
 pub(crate) fn is_stopped() -> bool {
     STOPPED.load(Ordering::SeqCst)
@@ -120,7 +119,7 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Connected>> {
-        // The map is whole between any two statements on it, so a panic elsewhere does not spoil it.
+        // The map is consistent between any two statements on it, so a panic elsewhere does not spoil it.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,7 +129,7 @@ impl Registry {
         }
     }
 
-    /// Adds a session under the least free id.
+    /// Adds a session with the lowest free id.
     pub(crate) fn add(&self, options: &SessionOptions, cancelled: Arc<AtomicBool>) -> SessionId {
         let mut sessions = self.lock();
         let id = (FIRST_SESSION..).find(|id| !sessions.contains_key(id)).unwrap_or(i32::MAX);
@@ -173,12 +172,12 @@ impl Registry {
         self.lock().remove(&id.0);
     }
 
-    /// Where a session counts its waits, and says how far its statement is.
+    /// Sets the wait counters and the progress of a session's statements.
     pub(crate) fn set_counters(&self, id: SessionId, waits: Arc<WaitCounters>, progress: Arc<Progress>) {
         self.with(id, |session| (session.waits, session.progress) = (waits, progress));
     }
 
-    /// Notes that a session runs a batch; `false` for one that was killed, which runs none any more.
+    /// Records that a session runs a batch. Returns `false` if the session was killed, and so runs none any more.
     pub(crate) fn batch_begins(&self, id: SessionId, text: &str) -> bool {
         let mut sessions = self.lock();
         let Some(session) = sessions.get_mut(&id.0).filter(|session| !session.killed) else { return false };
@@ -193,7 +192,7 @@ impl Registry {
         true
     }
 
-    /// Notes that a batch has ended; whether its session was killed meanwhile.
+    /// Records that a batch has ended. Returns whether its session was killed meanwhile.
     pub(crate) fn batch_ends(&self, id: SessionId, database: &str, row_count: u64) -> bool {
         let mut sessions = self.lock();
         let Some(session) = sessions.get_mut(&id.0) else { return false };
@@ -204,7 +203,7 @@ impl Registry {
         session.killed
     }
 
-    /// All sessions as they are.
+    /// All sessions in their current state.
     pub(crate) fn all(&self) -> Vec<Connected> {
         self.lock().values().cloned().collect()
     }
@@ -216,10 +215,10 @@ impl SessionDirectory for Registry {
         let found = sessions.get_mut(&session.0).ok_or_else(|| {
             SqlError::new(number::NO_SUCH_SESSION, format!("Process ID {session} is not an active process ID."))
         })?;
-        // In this order: a batch that begins meanwhile takes back the flag before it asks whether it was killed.
+        // In this order: a batch that begins meanwhile clears the flag before it checks whether it was killed.
         found.killed = true;
         found.cancelled.store(true, Ordering::SeqCst);
-        // A batch that runs sees to the transaction when it ends.
+        // A batch that runs ends the transaction when it ends.
         let open = if found.request.is_none() { found.transaction.take() } else { None };
         Ok(open.map(|open| open.transaction))
     }
@@ -252,7 +251,7 @@ impl SessionDirectory for Registry {
             let (logical, reads) = TableReads::total(&cost.reads);
             session.total.logical_reads += logical;
             session.total.reads += reads;
-            // What looks at the profiles must not take their place.
+            // A statement without profiles, such as a query of this view, must not replace them.
             if !operators.is_empty() {
                 session.operators = operators;
                 session.last_cost = cost.clone();

@@ -19,7 +19,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Makes an instance ready for sessions.
+    /// Prepares an instance for sessions.
     ///
     /// # Errors
     /// The executor cannot use the instance's folder.
@@ -41,7 +41,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Ends what goes on behind statements, for good. Blocks until it has ended.
+    /// Ends the background work, for good. Blocks until it has ended.
     pub fn end_background(&self) {
         self.environment.statistics.close();
         self.environment.statistics.stop(None);
@@ -80,7 +80,7 @@ impl Drop for Server {
     }
 }
 
-/// The computer's name, in capitals as Windows has it.
+/// The computer's name, in capitals as on Windows.
 fn server_name() -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|name| name.trim().to_owned());
     let name = read("/proc/sys/kernel/hostname").or_else(|| read("/etc/hostname")).filter(|name| !name.is_empty());

@@ -9,7 +9,7 @@ use hobt_query::interpreter::{Event, EventSink, SessionState, end_session, roll_
 use crate::registry::is_stopped;
 use crate::server::Server;
 
-/// What a client says of itself.
+/// A client's description of itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionOptions {
     /// The first database.
@@ -40,7 +40,7 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
-    /// Asks the running batch to stop, or the one that [`Session::expect_batch`] announced; it ends with error 3617 and
+    /// Asks the running batch to stop, or the one announced by [`Session::expect_batch`]. It ends with error 3617 and
     /// leaves nothing half done. Without such a batch nothing happens.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
@@ -91,36 +91,38 @@ impl Session {
         &self.server
     }
 
-    /// What the session remembers between batches.
+    /// The state that the session keeps between batches.
     pub fn state(&self) -> &SessionState {
         &self.state
     }
 
-    /// Whether [`Event::Statistics`] brings the plan of its statement, with what each operator did. To look into a plan
-    /// when it has run costs some microseconds.
+    /// Sets whether [`Event::Statistics`] contains the plan of its statement, with the figures of each operator.
+    /// Reading a plan after its run costs some microseconds.
     pub fn collect_plans(&mut self, collects: bool) {
         self.state.collects_plans = collects;
     }
 
-    /// A way to cancel the session's batches from another thread.
+    /// A handle to cancel the session's batches from another thread.
     pub fn cancel_handle(&self) -> CancelHandle {
         CancelHandle { cancelled: Arc::clone(&self.cancelled) }
     }
 
-    /// Says that a batch is about to run: who cancels from here on means that batch, even where it has not begun yet.
+    /// Announces that a batch is about to run: a cancellation from now on applies to that batch, even if it has not
+    /// begun yet.
     pub fn expect_batch(&mut self) {
-        // What `KILL` set here as well is not lost: the registry still knows who was killed when the batch begins.
+        // A `KILL` that set this flag too is not lost: when the batch begins, the registry still has the session as
+        // killed.
         self.cancelled.store(false, Ordering::SeqCst);
     }
 
-    /// Runs a batch (the text between two `GO` lines) and sends what it says. Blocks until it has ended. Gives whether
-    /// it ran to its end; errors have been sent, an error that only ended a statement does not count.
+    /// Runs a batch (the text between two `GO` lines) and sends its output. Blocks until it has ended. Returns whether
+    /// it ran to its end. Errors have been sent as output. An error that ended only a statement does not count.
     pub fn execute(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         self.expect_batch();
         self.execute_expected(batch, sink)
     }
 
-    /// As [`Session::execute`], for the batch that [`Session::expect_batch`] announced, maybe on another thread.
+    /// Like [`Session::execute`], for the batch announced by [`Session::expect_batch`], maybe on another thread.
     pub fn execute_expected(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         let registry = Arc::clone(self.server.registry());
         if !registry.batch_begins(self.state.id, batch) {
@@ -140,7 +142,7 @@ impl Session {
         ended
     }
 
-    /// Runs a batch and gives the first error, if there was one. For programs that want nothing but its effect.
+    /// Runs a batch and returns the first error, if there was one. For programs that need only its effect.
     ///
     /// # Errors
     /// The first error that the batch sent.
@@ -149,7 +151,7 @@ impl Session {
         self.run_expected(batch)
     }
 
-    /// The same for a batch that was announced, and may have been cancelled since.
+    /// Like [`Session::run`], for a batch that was announced, and may have been cancelled since.
     pub(crate) fn run_expected(&mut self, batch: &str) -> Result<(), SqlError> {
         let mut first = None;
         self.execute_expected(batch, &mut |event: Event| {

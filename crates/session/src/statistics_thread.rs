@@ -1,4 +1,4 @@
-//! The thread that updates statistics behind queries. It keeps no instance alive: between updates it has none.
+//! The thread that updates statistics in the background. It keeps no instance alive: between updates it holds none.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
@@ -9,9 +9,9 @@ use hobt_query::interpreter::{StatisticsQueue, StatisticsUpdate};
 use crate::server::Server;
 use crate::session::{Session, SessionOptions};
 
-/// Starts the thread. Where the system has none to give, nothing is updated behind queries.
+/// Starts the thread. If the system cannot create one, nothing is updated in the background.
 pub(crate) fn start(server: Weak<Server>, queue: Arc<StatisticsQueue>) {
-    // Beside actors of a schedule no thread goes on that is none.
+    // In a schedule of actors no other thread may run.
     if hobt_sync::schedule::is_actor() {
         return;
     }
@@ -26,7 +26,7 @@ pub(crate) fn start(server: Weak<Server>, queue: Arc<StatisticsQueue>) {
     let _no_thread_to_have = std::thread::Builder::new().name("hobt-statistics".to_owned()).spawn(run);
 }
 
-/// An update that has begun: whoever waits for its end hears of it even if it panics.
+/// An update that has begun: waiters learn of its end even if it panics.
 struct Running<'q>(&'q StatisticsQueue);
 
 impl Drop for Running<'_> {
@@ -35,8 +35,8 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Updates a statistics object in a session of its own. What is not there any more needs none, and what fails is found
-/// old by the next query again.
+/// Updates a statistics object in a session of its own. A dropped object needs no update. If an update fails, the next
+/// query finds the object outdated again.
 fn run_update(server: &Arc<Server>, update: &StatisticsUpdate, cancelled: &Arc<AtomicBool>) {
     let Some(text) = text_of(server, update) else { return };
     let options = SessionOptions { program: "hobt statistics".to_owned(), ..SessionOptions::default() };

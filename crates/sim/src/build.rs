@@ -1,5 +1,5 @@
-//! Rows that are loaded in bulk: into heaps, and into trees that are made anew, as the interpreter does for `SELECT
-//! INTO`, `CREATE INDEX` and `ALTER TABLE`.
+//! Bulk loads of rows, into heaps and into trees that are rebuilt, as the interpreter does them for `SELECT INTO`,
+//! `CREATE INDEX` and `ALTER TABLE`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use hobt_txn::StatementContext;
 use crate::model::Rows;
 use crate::rows::{OpenTable, image, refused};
 
-/// Rows column by column, as loaders take them.
+/// Rows by column, as loaders take them.
 struct Batch<'i> {
     rows: usize,
     columns: Vec<(Values<'i>, Option<Vec<u8>>)>,
@@ -57,7 +57,7 @@ impl<'i> Batch<'i> {
     }
 }
 
-/// Loads rows into a heap, a few batches of them, and publishes them as `SELECT INTO` does.
+/// Loads rows into a heap, in a few batches, and publishes them as `SELECT INTO` does.
 pub(crate) fn load_heap(
     database: &Database,
     heap: &Arc<Hobt>,
@@ -100,7 +100,7 @@ fn build_tree(
     builder.finish().map_err(failed)
 }
 
-/// Fills what is new of a table with the rows that it is to have.
+/// Fills the new storage of a table with its rows.
 pub(crate) fn fill(
     database: &Database,
     ctx: &Arc<StatementContext>,
@@ -148,8 +148,8 @@ pub(crate) fn fill(
     Ok(())
 }
 
-/// The rows of a clustered index that is not unique, each with the number that makes its key differ: the one that it
-/// had, if the index had the same key before, since others may name the row by it.
+/// The rows of a clustered index that is not unique, each with its uniqueifier. If the index had the same key before,
+/// the row keeps its uniqueifier, because other indexes may refer to the row by it.
 fn numbered(
     database: &Database,
     changed: &TableChange,

@@ -1,4 +1,4 @@
-//! What is in a database, read back and held against itself.
+//! Reads the contents of a database back and checks their consistency.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::rows::{OpenTable, function_of};
 pub(crate) enum CheckError {
     /// The database could not be read.
     Engine(EngineError),
-    /// It contradicts itself.
+    /// It is inconsistent.
     Found(String),
 }
 
@@ -24,12 +24,12 @@ impl From<EngineError> for CheckError {
     }
 }
 
-/// The users' tables with their rows, and their sequences. Nothing may be changing the database.
+/// The users' tables with their rows, and their sequences. The database must not be changed meanwhile.
 pub(crate) fn contents(database: &Database) -> Result<Objects, CheckError> {
     let snapshot = database.snapshot();
     snapshot.check().map_err(|error| CheckError::Found(format!("the catalog: {error:?}")))?;
     let mut tables = BTreeMap::new();
-    // In an order that does not change from run to run.
+    // In an order that is the same in every run.
     let users: BTreeMap<_, _> =
         snapshot.tables.values().filter(|table| !table.is_system).map(|table| (&table.name, table)).collect();
     for table in users.into_values() {
@@ -56,7 +56,7 @@ pub(crate) fn contents(database: &Database) -> Result<Objects, CheckError> {
     Ok(Objects { tables, sequences })
 }
 
-/// What the catalog says of a table.
+/// The definition of a table in the catalog.
 pub(crate) fn shape_of(snapshot: &DatabaseSnapshot, table: &Table) -> Shape {
     let name = |place: usize| table.columns[place].name.clone();
     let indexes = table.indexes.iter().filter(|index| index.kind != IndexKind::Heap).map(|index| {
@@ -82,7 +82,7 @@ pub(crate) fn shape_of(snapshot: &DatabaseSnapshot, table: &Table) -> Shape {
     }
 }
 
-/// What a check of the whole database finds, the system's tables too.
+/// Checks the whole database, system tables included.
 pub(crate) fn allocation(database: &Database) -> Result<(), CheckError> {
     let found = database.check()?;
     if found.is_empty() {

@@ -1,7 +1,8 @@
-//! What of a script changes definitions: tables, indexes, columns, constraints.
+//! The statements of a script that change definitions: tables, indexes, columns, constraints.
 //!
-//! The model takes over what the catalog says behind such a statement: that this is what was asked for is tested
-//! elsewhere. What becomes of it, and of the rows, in commits, rollbacks and crashes, is held against the model.
+//! After such a statement the model takes over the definition in the catalog: other tests check that it is what was
+//! requested. What becomes of the definition, and of the rows, in commits, rollbacks and crashes is checked against the
+//! model.
 
 use hobt_base::number;
 use hobt_catalog::{IndexOptions, ReferentialRule};
@@ -35,7 +36,7 @@ impl IndexChoice {
     }
 }
 
-/// With whether each is clustered, and whether it is unique.
+/// Each with whether it is clustered, and whether it is unique.
 const INDEXES: [IndexChoice; 6] = [
     IndexChoice::new("by_id", (true, true), &["id"]),
     IndexChoice::new("by_number", (true, false), &["number"]),
@@ -62,7 +63,7 @@ pub(crate) fn index_definition(name: &str, shape: &IndexShape) -> IndexDefinitio
     }
 }
 
-/// Makes an empty table.
+/// Creates an empty table.
 pub(crate) fn make_table(
     target: Target<'_>,
     objects: &mut Objects,
@@ -89,7 +90,7 @@ pub(crate) fn drop_table(target: Target<'_>, objects: &mut Objects) -> Result<()
     Ok(())
 }
 
-/// What a foreign key refers to does not go.
+/// Checks that a table that a foreign key refers to cannot be dropped or truncated.
 pub(crate) fn is_refused(target: Target<'_>, action: Action) -> Result<(), Wrong> {
     let Target { database, ctx, name } = target;
     let (done, expected) = match action {
@@ -170,7 +171,7 @@ impl Simulation {
         target.finish(changed, &model.rows)
     }
 
-    /// Adds a column, drops one, or gives one another type.
+    /// Adds a column, drops one, or changes the type of one.
     pub(crate) fn alter_columns(&mut self, target: Target<'_>, model: &mut Table) -> Result<(), Wrong> {
         let (Target { database, ctx, .. }, table) = (target, target.path());
         let column = ["number", "payload", "extra"][self.below(3)];

@@ -1,13 +1,13 @@
-//! What a simulator says of a seed that fails: this one's and the other's (crate `hobt-interleave`).
+//! The report of a failing seed, for this simulator and for the other one (crate `hobt-interleave`).
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-/// Failures that are printed in full.
+/// The number of failures that are printed in full.
 const FAILURES_SHOWN: usize = 5;
 
-/// Something that must not be.
+/// A violation.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The seed that shows it.
@@ -29,7 +29,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Does something, and says of a panic what it says of other things that must not be.
+/// Runs `act`, and reports a panic as a violation.
 ///
 /// # Errors
 /// What `act` returns, or `a panic: ` and its text.
@@ -41,7 +41,7 @@ pub fn caught<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     })
 }
 
-/// Prints how many seeds failed, and the first of them in full; what a simulator's program ends with.
+/// Prints how many seeds failed, and the first of them in full. Returns the exit code for a simulator's program.
 pub fn conclude(failures: &[Failure]) -> ExitCode {
     println!("failures            {}", failures.len());
     for failure in failures.iter().take(FAILURES_SHOWN) {

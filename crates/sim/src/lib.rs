@@ -1,9 +1,8 @@
-//! The simulator: instances on a disk in memory that loses its power, and the proof that nothing is lost.
+//! The simulator: instances on an in-memory disk that loses its power, and checks that nothing is lost.
 //!
-//! One seed decides everything: what is done (`script.rs`, `statement.rs`), at which operation of the disk the power
-//! fails, what that leaves of the writes under way, and whether it fails again during recovery (`simulation.rs`). A
-//! model in memory (`model.rs`) knows of each commit whether it was acknowledged. After each start everything is read
-//! back:
+//! One seed decides everything: what is done (`script.rs`, `statement.rs`), at which disk operation the power fails,
+//! what that leaves of the writes in progress, and whether it fails again during recovery (`simulation.rs`). A model in
+//! memory (`model.rs`) knows of each commit whether it was acknowledged. After each start everything is read back:
 //!
 //! ```text
 //!   script ──► instance ──► simulated disk ──✂──► what a power failure leaves
@@ -11,17 +10,17 @@
 //!      └──► model: acknowledged │ in doubt │ undone  ◄── compare ──┘
 //! ```
 //!
-//! * what was acknowledged is there, and nothing else; a commit that was under way when the power failed is there whole
-//!   or not at all, in all databases that its transaction changed; of what was acknowledged as delayed, the last may be
-//!   gone;
+//! * what was acknowledged is there, and nothing else. A commit in progress when the power failed is there completely
+//!   or not at all, in all databases that its transaction changed. Of the commits acknowledged with delayed durability,
+//!   the last ones may be gone;
 //! * the catalog lists exactly the tables, and `master` exactly the databases;
-//! * the counts of rows are right, and [`hobt_engine::Database::check`] finds nothing;
+//! * the row counts are right, and [`hobt_engine::Database::check`] finds nothing;
 //! * nothing panics, and without a crash nothing fails.
 //!
-//! Everything runs on the caller's thread, so the same seed does the same operations on the disk in the same order
+//! Everything runs on the caller's thread, so the same seed does the same disk operations in the same order
 //! ([`Report::trace`]). With [`Options::faults`] operations fail instead of the power.
 //!
-//! Leaves to others: several threads at once, SQL, real devices (the tests of crate `hobt` kill real processes).
+//! Not here: several threads at once, SQL, real devices (the tests of crate `hobt` kill real processes).
 
 mod build;
 mod check;
@@ -40,16 +39,16 @@ use hobt_disk::{Fault, Operation};
 pub use failure::Failure;
 pub use simulation::OPERATIONS;
 
-/// What a simulation is like.
+/// The parameters of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Steps of the script between two starts of the instance, at most.
+    /// The maximum number of script steps between two starts of the instance.
     pub steps: u64,
-    /// Starts of the instance, at most.
+    /// The maximum number of starts of the instance.
     pub lives: u64,
     /// Operations that fail, counted from the first step on. With faults the power does not fail.
     pub faults: Vec<Fault>,
-    /// Operations that do nothing and say that they have, from the first step on.
+    /// Operations that do nothing and report success, counted from the first step on.
     pub lies: Vec<Fault>,
     /// Whether the power fails.
     pub crashes: bool,
@@ -61,10 +60,10 @@ impl Default for Options {
     }
 }
 
-/// What a simulation did.
+/// The results of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Report {
-    /// A sum over all operations of the disk and all results: equal for equal seeds.
+    /// A checksum of all disk operations and all results: equal for equal seeds.
     pub trace: u64,
     /// Power failures while the script ran.
     pub crashes: u64,
@@ -72,33 +71,33 @@ pub struct Report {
     pub crashes_in_recovery: u64,
     /// Commits that were acknowledged.
     pub commits: u64,
-    /// Those of them that changed more than one database.
+    /// Those that changed more than one database.
     pub commits_across: u64,
     /// Those that were acknowledged before they had to be durable.
     pub commits_delayed: u64,
     /// Data files that were removed.
     pub files_removed: u64,
-    /// Commits that were under way when the power failed or an operation did.
+    /// Commits in progress when the power failed or an operation failed.
     pub doubtful: u64,
     /// Statements.
     pub statements: u64,
-    /// Statements that failed because an operation of the disk did.
+    /// Statements that failed because a disk operation failed.
     pub errors: u64,
     /// Starts of the instance.
     pub starts: u64,
     /// Rows that were read back and compared.
     pub rows_checked: u64,
-    /// Operations of the disk of each kind of [`OPERATIONS`] from the first step on.
+    /// Disk operations of each kind of [`OPERATIONS`] from the first step on.
     pub operations: [u64; OPERATIONS.len()],
 }
 
 impl Report {
-    /// Operations of one kind.
+    /// The number of operations of one kind.
     pub fn operations_of(&self, operation: Operation) -> u64 {
         OPERATIONS.iter().zip(self.operations).find(|(kind, _)| **kind == operation).map_or(0, |(_, count)| count)
     }
 
-    /// Adds another's counts; the trace stays.
+    /// Adds the counts of another report; the trace is not changed.
     pub fn add(&mut self, other: &Report) {
         self.crashes += other.crashes;
         self.crashes_in_recovery += other.crashes_in_recovery;
@@ -120,7 +119,7 @@ impl Report {
 /// Runs the world of a seed.
 ///
 /// # Errors
-/// What must not be was found; a panic is one of these things.
+/// A violation was found; a panic counts as one.
 pub fn simulate(seed: u64, options: &Options) -> Result<Report, Failure> {
     let mut simulation = simulation::Simulation::new(seed, options);
     let outcome = failure::caught(|| simulation.run());

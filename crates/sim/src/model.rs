@@ -1,4 +1,4 @@
-//! What the databases must hold: each session's tables, as they are committed and as its open transaction has them.
+//! The expected contents of the databases: each session's tables, as committed and as its open transaction has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use hobt_types::SqlType;
 
 use crate::simulation::DATABASES;
 
-/// A row without its key. What its table has no column for is `None`.
+/// A row without its key. Values of columns that its table does not have are `None`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     pub(crate) number: Option<i64>,
@@ -18,7 +18,7 @@ pub(crate) struct Row {
 /// The rows of a table by their key.
 pub(crate) type Rows = BTreeMap<i32, Row>;
 
-/// An index of a table: `(is clustered, is unique)`, its key's columns and those that it includes.
+/// An index of a table: `(is clustered, is unique)`, its key columns and its included columns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct IndexShape {
     pub(crate) is_clustered: bool,
@@ -27,7 +27,7 @@ pub(crate) struct IndexShape {
     pub(crate) included: Vec<String>,
 }
 
-/// What the catalog says of a table.
+/// The definition of a table, as the catalog has it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Shape {
     /// Its columns, in order.
@@ -36,7 +36,7 @@ pub(crate) struct Shape {
     pub(crate) indexes: BTreeMap<String, IndexShape>,
     /// The boundaries of its partition function, if it has one.
     pub(crate) boundaries: Option<Vec<i64>>,
-    /// Its constraints by their names: for a foreign key the table that it refers to, for a check nothing.
+    /// Its constraints by their names, with the table that a foreign key refers to, and `None` for a check.
     pub(crate) constraints: BTreeMap<String, Option<String>>,
 }
 
@@ -45,7 +45,7 @@ impl Shape {
         self.columns.iter().any(|(known, _)| known == name)
     }
 
-    /// Whether an index names a column.
+    /// Whether an index contains a column.
     pub(crate) fn is_indexed(&self, column: &str) -> bool {
         self.indexes.values().any(|index| index.key.iter().chain(&index.included).any(|name| name == column))
     }
@@ -75,7 +75,7 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Whether a foreign key of another table refers to a table.
+    /// Whether a foreign key of another table refers to the table.
     pub(crate) fn is_referenced(&self, name: &str) -> bool {
         let others = self.tables.iter().filter(|(other, _)| *other != name);
         others.into_iter().any(|(_, table)| table.shape.refers_to(name))
@@ -91,7 +91,7 @@ impl State {
         State(vec![Objects::default(); databases])
     }
 
-    /// How what was found differs, database by database.
+    /// The differences between this state and what was found, database by database.
     fn differences(&self, found: &State) -> String {
         let texts = self
             .0
@@ -102,18 +102,18 @@ impl State {
         texts.collect::<Vec<_>>().join("; ")
     }
 
-    /// How many databases have other tables or rows than in `other`.
+    /// The number of databases with other tables or rows than in `other`.
     pub(crate) fn changed_from(&self, other: &State) -> usize {
         self.0.iter().zip(&other.0).filter(|(own, other)| own != other).count()
     }
 }
 
-/// What a session has been told, and what it has not.
+/// What a session knows to be committed, and what may be.
 #[derive(Debug)]
 pub(crate) struct Truth {
-    /// What every acknowledged commit left.
+    /// The state after all acknowledged commits.
     pub(crate) committed: State,
-    /// What a commit would leave that was asked for and not acknowledged: it is there in all databases, or in none.
+    /// The state after a commit that was requested and not acknowledged: it is there in all databases, or in none.
     pub(crate) doubtful: Option<State>,
 }
 
@@ -131,10 +131,10 @@ pub(crate) struct Delayed {
     pub(crate) before: Objects,
 }
 
-/// Takes what was found of each session's tables for the truth from now on; says what is wrong with it, if something
-/// is. Commits that were acknowledged before they were durable (`delayed`, a list for each database, in order) may be
-/// gone, the last first; a commit under way is there in all databases or in none, and in those it has changed all
-/// before it is there too.
+/// Compares what was found of each session's tables with the expected states, and makes it the committed state from now
+/// on. Returns an error if it is not allowed. Commits acknowledged before they were durable (`delayed`, a list for each
+/// database, in order) may be gone, the last ones first. A commit in progress is there in all databases or in none. In
+/// the databases that it has changed, all commits before it are there too.
 pub(crate) fn settle(truths: &mut [&mut Truth], delayed: &[Vec<Delayed>], found: Vec<State>) -> Result<(), String> {
     let committed: Vec<State> = truths.iter().map(|truth| truth.committed.clone()).collect();
     let latest: Vec<State> =
@@ -154,7 +154,8 @@ pub(crate) fn settle(truths: &mut [&mut Truth], delayed: &[Vec<Delayed>], found:
     Ok(())
 }
 
-/// Whether the sessions' tables in one database are what was expected, but for some of the last delayed commits.
+/// Whether the sessions' tables in one database are as expected, except that some of the last delayed commits may be
+/// gone.
 fn has_lost_the_last_alone(mut expected: Vec<State>, delayed: &[Delayed], found: &[State], database: usize) -> bool {
     let mut lost = delayed.iter().rev();
     while expected.iter().zip(found).any(|(expected, found)| expected.0[database] != found.0[database]) {
@@ -178,7 +179,7 @@ fn differences_of(truths: &[&mut Truth], found: &[State]) -> String {
     text.join("\n ")
 }
 
-/// How what was found differs from what was expected, in a few words.
+/// The differences between what was found and what was expected, in a few words.
 pub(crate) fn differences(expected: &Objects, found: &Objects) -> String {
     let mut text = Vec::new();
     if expected.sequences != found.sequences {
@@ -201,7 +202,7 @@ pub(crate) fn differences(expected: &Objects, found: &Objects) -> String {
     if text.is_empty() { "nothing differs".to_owned() } else { text.join("; ") }
 }
 
-/// The same of the rows of one table.
+/// The differences between the rows of one table; `None` if there are none.
 pub(crate) fn differences_of_rows(rows: &Rows, others: &Rows) -> Option<String> {
     let lost: Vec<i32> = rows.keys().filter(|key| !others.contains_key(key)).copied().collect();
     let surplus: Vec<i32> = others.keys().filter(|key| !rows.contains_key(key)).copied().collect();

@@ -1,4 +1,4 @@
-//! What of a script changes partitions: their functions and schemes, and what lies in them.
+//! The statements of a script that change partitions: their functions and schemes, and their contents.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::model::{Objects, Table};
 use crate::simulation::Simulation;
 use crate::statement::{Target, Wrong, unlocked};
 
-/// Boundaries of a partition function, at most.
+/// The maximum number of boundaries of a partition function.
 const BOUNDARIES_MAX: usize = 6;
 
 /// The name of a table's partition function.
@@ -24,7 +24,7 @@ pub(crate) fn scheme_name(table: &str) -> String {
 }
 
 impl Simulation {
-    /// Makes the function and the scheme of a table that is to be partitioned.
+    /// Creates the function and the scheme for a table that is to be partitioned.
     pub(crate) fn create_partitions(&mut self, target: Target<'_>) -> Result<(), Wrong> {
         let Target { database, ctx, name } = target;
         let count = self.below(4);
@@ -83,7 +83,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Switches a partition to another one, or makes a table to which one can be switched; `any` is of the statement.
+    /// Switches a partition to another one, or creates a table to which one can be switched. `any` is a target in the
+    /// statement.
     pub(crate) fn switch(&mut self, any: Target<'_>, objects: &mut Objects, free: Option<String>) -> Result<(), Wrong> {
         let sides = sides_of(any, objects)?;
         let pairs = pairs_of(any, objects, &sides)?;
@@ -117,11 +118,11 @@ impl Simulation {
 struct Side {
     table: String,
     partition: usize,
-    /// Of its rows.
+    /// The keys of its rows.
     keys: Vec<i32>,
 }
 
-/// The partitions of tables that no foreign key binds.
+/// The partitions of tables that have no foreign key and are not referred to by one.
 fn sides_of(any: Target<'_>, objects: &Objects) -> Result<Vec<Side>, Wrong> {
     let mut sides = Vec::new();
     for (name, table) in &objects.tables {
@@ -135,7 +136,7 @@ fn sides_of(any: Target<'_>, objects: &Objects) -> Result<Vec<Side>, Wrong> {
     Ok(sides)
 }
 
-/// The pairs of partitions of which the first can be switched to the second.
+/// The pairs of partitions in which the first can be switched to the second.
 fn pairs_of(any: Target<'_>, objects: &Objects, sides: &[Side]) -> Result<Vec<(usize, usize)>, Wrong> {
     let opened = sides.iter().map(|side| any.of(&side.table).open()).collect::<Result<Vec<_>, _>>()?;
     let mut pairs = Vec::new();

@@ -1,4 +1,4 @@
-//! Rows between the model and the tables of an instance.
+//! Conversion of rows between the model and the tables of an instance.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use hobt_types::{SqlType, Value};
 
 use crate::model::{Row, Rows};
 
-/// Where the rows of a table lie.
+/// The locations of a table's rows.
 pub(crate) type Places = BTreeMap<i32, RowAt>;
 
-/// Bytes that say whose they are.
+/// Bytes that identify the row they belong to.
 pub(crate) fn payload(key: i32, length: usize) -> Arc<[u8]> {
     let mut state = u64::from(key.cast_unsigned()).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ length as u64;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -26,7 +26,7 @@ pub(crate) fn payload(key: i32, length: usize) -> Arc<[u8]> {
     bytes.into()
 }
 
-/// A table that is open to be read and changed.
+/// A table opened for reading and changing.
 pub(crate) struct OpenTable<'d> {
     database: &'d Database,
     writer: TableWriter,
@@ -43,7 +43,7 @@ impl<'d> OpenTable<'d> {
         Ok(OpenTable::of(database, snapshot, writer))
     }
 
-    /// The same to be read alone: the database stays clean.
+    /// Like [`OpenTable::new`], for reading only: the database stays clean.
     pub(crate) fn to_read(
         database: &'d Database,
         snapshot: &DatabaseSnapshot,
@@ -66,7 +66,7 @@ impl<'d> OpenTable<'d> {
         self.writer.table()
     }
 
-    /// The partition where a row of this key belongs.
+    /// The partition that a row with this key belongs to.
     pub(crate) fn partition_of(&self, key: i32) -> usize {
         self.function.as_ref().map_or(0, |function| function.partition_of(&Value::Int(i64::from(key))))
     }
@@ -80,7 +80,7 @@ impl<'d> OpenTable<'d> {
         self.writer.delete(ctx, at).map_err(|error| refused(self.database, error))
     }
 
-    /// Puts rows in the places of others.
+    /// Replaces rows by others.
     pub(crate) fn replace(&self, ctx: &StatementContext, rows: Vec<(RowAt, i32, Row)>) -> Result<(), EngineError> {
         let update = |(at, key, row): (RowAt, i32, Row)| RowUpdate {
             at,
@@ -91,10 +91,10 @@ impl<'d> OpenTable<'d> {
         self.writer.update(ctx, &updates, &mut || false).map_err(|error| refused(self.database, error))
     }
 
-    /// All rows, with their places.
+    /// All rows, with their locations.
     ///
     /// # Errors
-    /// A page cannot be read, or a row has no key, a key that is there already, or lies in another's partition.
+    /// A page cannot be read, or a row has no key, a key that exists already, or is in the wrong partition.
     pub(crate) fn read(&self) -> Result<(Rows, Places), EngineError> {
         let (mut rows, mut places, mut wrong) = (Rows::new(), Places::new(), None);
         for partition in 0..self.writer.base().len() {
@@ -122,12 +122,12 @@ impl<'d> OpenTable<'d> {
     }
 }
 
-/// How a table is partitioned.
+/// The partition function of a table; `None` if it is not partitioned.
 pub(crate) fn function_of(snapshot: &DatabaseSnapshot, table: &Table) -> Option<Arc<PartitionFunction>> {
     snapshot.partitioning_of(&table.base_index().data_space).map(|(_, function)| Arc::clone(function))
 }
 
-/// Nobody else changes a session's tables, and no key comes twice: what is refused is damage.
+/// No other session changes a session's tables, and no key comes twice, so every refusal is damage.
 pub(crate) fn refused(database: &Database, error: WriteError) -> EngineError {
     match error {
         WriteError::Storage(error) => database.storage_error(error),
@@ -135,7 +135,7 @@ pub(crate) fn refused(database: &Database, error: WriteError) -> EngineError {
     }
 }
 
-/// The bytes of a row's value in a column.
+/// The stored bytes of a row's value in a column.
 fn value(column: &str, sql_type: SqlType, key: i32, row: &Row) -> Option<Vec<u8>> {
     match column {
         "id" => Some(key.to_le_bytes().to_vec()),
@@ -154,7 +154,7 @@ pub(crate) fn image(table: &Table, key: i32, row: &Row) -> RowImage {
     RowImage::new(values.iter().map(Option::as_deref))
 }
 
-/// The key and the row that a table has stored; nothing if there is no key.
+/// The key and the row in a stored row; `None` if there is no key.
 fn row_of(table: &Table, stored: &RowImage) -> Option<(i32, Row)> {
     let mut key = None;
     let mut row = Row { number: None, payload: None, extra: None };

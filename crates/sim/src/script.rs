@@ -1,6 +1,6 @@
-//! What happens: transactions of several sessions, each on tables of its own, and what an administrator does.
+//! The events: transactions of several sessions, each on its own tables, and the actions of an administrator.
 //!
-//! Leaves to others: what a statement does (`statement.rs`).
+//! Not here: the effects of statements (`statement.rs`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use hobt_engine::{DatabaseDefinition, DatabaseUse, DelayedDurability, EngineErro
 use crate::model::Delayed;
 use crate::simulation::{DATABASES, Open, Simulation, Step, Stop, small_file, small_log};
 
-/// Data files that are added, at most.
+/// The maximum number of data files that are added.
 const FILES_MAX: u32 = 12;
-/// Files that are added to logs, at most.
+/// The maximum number of files that are added to logs.
 const LOG_FILES_MAX: u32 = 4;
 
 impl Simulation {
@@ -42,7 +42,7 @@ impl Simulation {
         done.map_err(|error| self.stop("CHECKPOINT", &error))
     }
 
-    /// Writes pages without a checkpoint, those of open transactions too.
+    /// Writes pages without a checkpoint, including those of open transactions.
     fn write_dirty_pages(&mut self) -> Step<()> {
         let index = self.below(DATABASES.len());
         let database = self.database(index)?;
@@ -51,7 +51,7 @@ impl Simulation {
         done.map_err(|error| self.stop("writing pages", &error))
     }
 
-    /// Makes the commits of a database durable that are not.
+    /// Makes the delayed commits of a database durable.
     fn flush_log(&mut self) -> Step<()> {
         let index = self.below(DATABASES.len());
         self.note(format!("sp_flush_log in {}", DATABASES[index]));
@@ -61,7 +61,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Makes a database or drops one.
+    /// Creates a database or drops one.
     fn other_database(&mut self) -> Step<()> {
         let instance = self.instance();
         if let Some(name) = self.others.listed.first().cloned().filter(|_| self.others.listed.len() > 1) {
@@ -87,8 +87,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Adds a data file, or removes one. Seldom is one empty: some are removed as soon as they are there, others take
-    /// nothing any more, as if they were being emptied, until tables have gone.
+    /// Adds a data file, or removes one. Files are rarely empty: some are removed at once after they were added, others
+    /// accept nothing more, as if they were being emptied, until tables have been dropped.
     fn change_files(&mut self) -> Step<()> {
         let index = self.below(DATABASES.len());
         let database = self.database(index)?;
@@ -129,7 +129,7 @@ impl Simulation {
         self.note(format!("ALTER DATABASE {} REMOVE FILE {name}", DATABASES[index]));
         let file = database.storage().files().into_iter().find(|file| file.name() == name).expect("it is open");
         let was_empty = file.is_empty();
-        // Who holds a file keeps it from being deleted while it is locked.
+        // A reference to the file would prevent its deletion.
         drop(file);
         match self.instance().remove_file(&database, name) {
             Err(EngineError::Statement(error)) if error.number == number::FILE_NOT_EMPTY && !was_empty => Ok(()),
@@ -142,7 +142,7 @@ impl Simulation {
         }
     }
 
-    /// Adds a file to a log, or removes one that is not used.
+    /// Adds a file to a log, or removes an unused one.
     fn change_log_files(&mut self) -> Step<()> {
         let index = self.below(DATABASES.len());
         let database = self.database(index)?;
@@ -173,7 +173,7 @@ impl Simulation {
         added.map(drop).map_err(|error| self.stop("ADD LOG FILE", &error))
     }
 
-    /// Ends all transactions, one way or the other.
+    /// Ends all transactions, by commit or rollback.
     pub(crate) fn end_transactions(&mut self) -> Step<()> {
         for session in 0..self.sessions.len() {
             if self.sessions[session].open.is_some() {
@@ -184,7 +184,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Closes the instance and starts it again, or looks what is in it.
+    /// Closes the instance and starts it again, or checks its contents.
     fn reopen(&mut self) -> Step<()> {
         self.end_transactions()?;
         self.note("looks around".to_owned());
@@ -258,8 +258,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// The commit of a session's transaction is acknowledged: it is durable, with all before it in its databases,
-    /// unless its one database let it be delayed.
+    /// Records that the commit of a session's transaction is acknowledged: it is durable, with all earlier commits in
+    /// its databases, unless it changed only one database, which allowed the commit to be delayed.
     pub(crate) fn acknowledge(&mut self, session: usize, asks_for_delay: bool) {
         let truth = &mut self.sessions[session].truth;
         let now = truth.doubtful.take().expect("it was in doubt until now");

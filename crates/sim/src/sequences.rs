@@ -1,4 +1,4 @@
-//! What of a script is about sequences.
+//! The statements of a script about sequences.
 
 use hobt_engine::{DatabaseUse, SequenceDefinition};
 use hobt_txn::StatementContext;
@@ -9,7 +9,7 @@ use crate::simulation::{Simulation, session_prefix};
 use crate::statement::{Wrong, unlocked};
 
 impl Simulation {
-    /// Makes a sequence, drops one, or takes values of one.
+    /// Creates a sequence, drops one, or takes values of one.
     pub(crate) fn sequence(
         &mut self,
         session: usize,
@@ -53,7 +53,7 @@ impl Simulation {
             last = value + i128::from(count) - 1;
         })?;
         self.note(format!("NEXT VALUE FOR {}.{name}: {first:?} to {last}", database.name()));
-        // Who has made it and not committed may take his values back with it.
+        // If the transaction that created the sequence has not committed, its roll-back may undo the values too.
         if database.snapshot().sequence(1, &name).is_some() {
             let before = self.sequence_values.insert(name.clone(), last).unwrap_or(0);
             if first.is_none_or(|first| first <= before) {

@@ -1,4 +1,4 @@
-//! The lives of an instance: it starts, is checked, does what the script says, and dies.
+//! The lives of an instance: it starts, is checked, runs the script, and dies.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -33,7 +33,7 @@ const FOLDER: &str = "/sim";
 pub(crate) const DATABASES: [&str; 2] = ["alpha", "beta"];
 const SESSIONS: usize = 3;
 const EVENTS_MAX: usize = 60;
-/// Errors of the disk after which the instance is stopped.
+/// The number of disk errors after which the instance is stopped.
 const ERRORS_MAX: u64 = 6;
 const POOL_BYTES: [u64; 4] = [16 * 8192, 24 * 8192, 64 * 8192, 1 << 20];
 
@@ -42,32 +42,32 @@ const POOL_BYTES: [u64; 4] = [16 * 8192, 24 * 8192, 64 * 8192, 1 << 20];
 pub(crate) enum Stop {
     /// The power failed.
     Crash,
-    /// An operation failed that was told to, and the instance cannot go on.
+    /// An operation failed as requested, and the instance cannot continue.
     Error,
-    /// What must not be.
+    /// A violation.
     Bug(String),
 }
 
 pub(crate) type Step<T> = Result<T, Stop>;
 
-/// Somebody who owns tables, and has a transaction open or not.
+/// A session, which owns tables and may have an open transaction.
 pub(crate) struct Session {
     pub(crate) truth: Truth,
     pub(crate) open: Option<Open>,
 }
 
-/// A transaction of several statements.
+/// An open transaction of several statements.
 pub(crate) struct Open {
     pub(crate) transaction: Arc<Transaction>,
     pub(crate) working: State,
     pub(crate) savepoints: Vec<(Savepoint, State)>,
 }
 
-/// The databases beside the two, which the script makes and drops.
+/// The databases other than the two, which the script creates and drops.
 #[derive(Default)]
 pub(crate) struct Others {
     pub(crate) listed: BTreeSet<String>,
-    /// One that was being made or dropped.
+    /// A database that was being created or dropped.
     pub(crate) doubtful: Option<String>,
     pub(crate) made: u32,
 }
@@ -78,16 +78,16 @@ pub(crate) struct Simulation {
     pub(crate) random: SplitMix64,
     pub(crate) instance: Option<Arc<Instance>>,
     pub(crate) sessions: Vec<Session>,
-    /// For each database the commits that were acknowledged and need not be durable yet, in order.
+    /// For each database the commits that were acknowledged and may not be durable yet, in order.
     pub(crate) delayed: Vec<Vec<Delayed>>,
-    /// What each database says of commits that return before they are durable.
+    /// For each database, whether commits may return before they are durable.
     pub(crate) durability: [DelayedDurability; DATABASES.len()],
     pub(crate) others: Others,
     pub(crate) next_key: i32,
     pub(crate) files_added: u32,
     pub(crate) log_files_added: u32,
     pub(crate) sequences_made: u32,
-    /// The last value that was taken of each sequence whose making is committed.
+    /// The last value taken of each sequence whose creation is committed.
     pub(crate) sequence_values: BTreeMap<String, i128>,
     pub(crate) report: Report,
     settings: InstanceSettings,
@@ -165,7 +165,7 @@ impl Simulation {
         self.random.below(100) < percent
     }
 
-    /// What an error of the engine means.
+    /// Classifies an error of the engine.
     pub(crate) fn stop(&mut self, what: &str, error: &EngineError) -> Stop {
         if self.disk.is_off() {
             return Stop::Crash;
@@ -215,7 +215,7 @@ impl Simulation {
         self.rest()
     }
 
-    /// Closes the last life, and looks once more.
+    /// Closes the last life, and checks once more.
     fn rest(&mut self) -> Result<Report, String> {
         self.disk.power_on();
         self.end_transactions().map_err(|stop| format!("at the end: {stop:?}"))?;
@@ -234,7 +234,7 @@ impl Simulation {
         }
     }
 
-    /// The instance and its databases, made without trouble.
+    /// Creates the instance and its databases, without faults.
     fn begin_world(&mut self) -> Step<()> {
         self.open_instance()?;
         for name in DATABASES {
@@ -276,7 +276,7 @@ impl Simulation {
         }
     }
 
-    /// Lets the power fail soon, later, or not in this life.
+    /// Makes the power fail soon, later, or not in this life.
     fn cut_power_within(&mut self, reaches: &[u64]) {
         if self.options.crashes && self.options.faults.is_empty() {
             let reach = reaches[self.below(reaches.len())];
@@ -306,14 +306,14 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether a commit is in doubt, or a database refuses to go on: only a new start tells.
+    /// Whether a commit is in doubt, or a database is unusable: only a new start can tell the outcome.
     fn is_stuck(&self) -> bool {
         self.sessions.iter().any(|session| session.truth.doubtful.is_some())
             || self.others.doubtful.is_some()
             || DATABASES.iter().any(|name| self.instance().database(name).is_err())
     }
 
-    /// The power did not fail: it does now, or the instance is closed, with or without a word.
+    /// The power has not failed in this life: it fails now, or the instance is closed, or dropped without a close.
     fn end_of_life(&mut self) -> Step<()> {
         self.disk.power_on();
         match self.below(3) {
@@ -335,7 +335,7 @@ impl Simulation {
         }
     }
 
-    /// Lets go of everything in memory.
+    /// Drops everything in memory.
     fn die(&mut self) {
         for session in &mut self.sessions {
             session.open = None;
@@ -343,7 +343,7 @@ impl Simulation {
         self.instance = None;
     }
 
-    /// Starts until it works, with power failures in between.
+    /// Starts until it succeeds, with power failures in between.
     fn start_again(&mut self) -> Result<(), String> {
         for attempt in 0.. {
             self.disk.power_on();
@@ -365,10 +365,10 @@ impl Simulation {
         Ok(())
     }
 
-    /// Starts the instance, recovers its databases and checks what is in them.
+    /// Starts the instance, recovers its databases and checks their contents.
     fn start(&mut self) -> Step<()> {
         self.note("starts".to_owned());
-        // From here on nothing may fail but by a crash.
+        // From here on only a crash may make something fail.
         let faults = std::mem::take(&mut self.options.faults);
         let started = self.open_instance().and_then(|()| self.verify());
         self.options.faults = faults;
@@ -386,15 +386,15 @@ impl Simulation {
         Ok(())
     }
 
-    /// Looks when no transaction is open.
+    /// Checks the contents; no transaction may be open.
     pub(crate) fn verify_alive(&mut self) -> Step<()> {
         self.look_into_all(false).map(drop)
     }
 
-    /// Looks into all databases at once: a transaction may have changed several. Gives the number of rows.
+    /// Checks all databases at once, because a transaction may have changed several. Returns the number of rows.
     fn look_into_all(&mut self, has_started: bool) -> Step<u64> {
         let mut found = Vec::new();
-        // Either may be the first that recovery comes to, and ask the other what became of a transaction.
+        // Recovery may reach either one first, and ask the other what became of a transaction.
         let first = self.below(DATABASES.len());
         self.database(first)?;
         for (index, name) in DATABASES.into_iter().enumerate() {
@@ -432,7 +432,7 @@ impl Simulation {
             return Err(Stop::Bug(format!("{database}: tables {tables:?} and sequences {sequences:?} are nobody's")));
         }
         let mut truths: Vec<&mut Truth> = self.sessions.iter_mut().map(|session| &mut session.truth).collect();
-        // While it lives an instance has everything that it has acknowledged.
+        // A running instance has everything that it has acknowledged.
         let delayed = if has_started { &self.delayed[..] } else { &DATABASES.map(|_| Vec::new()) };
         settle(&mut truths, delayed, states).map_err(Stop::Bug)
     }
@@ -442,7 +442,7 @@ impl Simulation {
         let fixed = ["master", "tempdb"].iter().chain(&DATABASES).map(|&name| name.to_owned());
         let mut expected: BTreeSet<String> = fixed.chain(self.others.listed.iter().cloned()).collect();
         if let Some(doubtful) = &self.others.doubtful {
-            // From now on it is what it was found to be.
+            // From now on its state is the one found.
             if found.contains(doubtful) {
                 expected.insert(doubtful.clone());
                 self.others.listed.insert(doubtful.clone());
@@ -463,7 +463,7 @@ impl Simulation {
     }
 }
 
-/// How the names of a session's tables begin.
+/// The prefix of the names of a session's tables.
 pub(crate) fn session_prefix(session: usize) -> String {
     format!("s{session}_")
 }

@@ -1,4 +1,4 @@
-//! Statements of a session: some actions on its tables each, kept or undone together.
+//! Statements of a session: each is some actions on its tables, kept or undone together.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::model::{Objects, Row, Rows, Shape, State, Table, differences_of_rows}
 use crate::rows::{self, OpenTable, image};
 use crate::simulation::{DATABASES, Simulation, Step, Stop, session_prefix};
 
-/// Names of tables that a session has in a database, at most.
+/// The maximum number of tables that a session has in a database.
 const TABLES_MAX: usize = 4;
-/// Rows of a table above which no more are inserted.
+/// The number of rows of a table above which no more are inserted.
 const ROWS_MAX: usize = 1500;
 
-/// What one action of a statement does.
+/// One action of a statement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Insert,
@@ -42,7 +42,7 @@ pub(crate) enum Action {
     Sequence,
 }
 
-/// By their weights.
+/// The actions with their weights.
 const ACTIONS: [(Action, usize); 18] = [
     (Action::Insert, 40),
     (Action::InsertLarge, 8),
@@ -64,7 +64,7 @@ const ACTIONS: [(Action, usize); 18] = [
     (Action::Sequence, 6),
 ];
 
-/// Why an action did not come to its end.
+/// Why an action did not complete.
 pub(crate) enum Wrong {
     Engine(EngineError),
     Model(String),
@@ -76,12 +76,12 @@ impl From<EngineError> for Wrong {
     }
 }
 
-/// The lock of a table that no other session uses.
+/// Takes the lock of a table, which no other session uses.
 pub(crate) fn unlocked(_table: ObjectId) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// A table that an action is about, and the statement that the action is part of.
+/// The table of an action, and the statement that the action is part of.
 #[derive(Clone, Copy)]
 pub(crate) struct Target<'t> {
     pub(crate) database: &'t DatabaseUse,
@@ -90,7 +90,7 @@ pub(crate) struct Target<'t> {
 }
 
 impl<'t> Target<'t> {
-    /// The same of another table.
+    /// Like this target, for another table.
     pub(crate) fn of(self, name: &'t str) -> Target<'t> {
         Target { name, ..self }
     }
@@ -106,7 +106,7 @@ impl<'t> Target<'t> {
         Ok(OpenTable::new(self.database, &snapshot, self.listed(&snapshot)?)?)
     }
 
-    /// What the catalog says of the table now.
+    /// The table's current definition in the catalog.
     pub(crate) fn shape(self) -> Result<Shape, Wrong> {
         let snapshot = self.database.snapshot_of(self.ctx);
         Ok(shape_of(&snapshot, self.listed(&snapshot)?))
@@ -117,13 +117,13 @@ impl<'t> Target<'t> {
         table.ok_or_else(|| Wrong::Model(format!("table {} is not in the catalog", self.name)))
     }
 
-    /// Fills what is new of the table, and ends the change.
+    /// Fills the new storage of the table, and ends the change.
     pub(crate) fn finish(self, changed: TableChange, rows: &Rows) -> Result<(), Wrong> {
         fill(self.database, self.ctx, &changed, rows)?;
         Ok(self.database.finish_table_change(self.ctx, changed).map(drop)?)
     }
 
-    /// The same; the model takes over what the catalog says then.
+    /// Like [`Target::finish`]; then the model takes over the table's definition in the catalog.
     pub(crate) fn finish_as_listed(self, changed: TableChange, model: &mut Table) -> Result<(), Wrong> {
         self.finish(changed, &model.rows)?;
         model.shape = self.shape()?;
@@ -132,7 +132,8 @@ impl<'t> Target<'t> {
 }
 
 impl Simulation {
-    /// Runs a statement and ends it; what its session's tables are then, unless it failed, as some are told to.
+    /// Runs a statement and ends it. Returns the session's tables afterwards, or `None` if it failed; some statements
+    /// are made to fail.
     pub(crate) fn statement(
         &mut self,
         session: usize,
@@ -250,7 +251,7 @@ impl Simulation {
         }
     }
 
-    /// A new key and a row of it, as far as a table has columns for it.
+    /// A new key and a row for it, with the columns that a table has.
     fn new_row(&mut self, model: &Table, bytes_max: usize) -> (i32, Row) {
         let key = self.next_key;
         self.next_key += 1;
@@ -284,7 +285,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Loads rows in bulk; where there are indexes, one by one.
+    /// Loads rows in bulk, or one by one if there are indexes.
     fn load(&mut self, target: Target<'_>, model: &mut Table) -> Result<(), Wrong> {
         if model.rows.len() > ROWS_MAX {
             return Ok(());
@@ -307,7 +308,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Deletes some rows; as an update, it puts others into their places.
+    /// Deletes some rows; with `replaces` updates them instead.
     fn delete(&mut self, target: Target<'_>, model: &mut Table, replaces: bool) -> Result<(), Wrong> {
         let open = target.open()?;
         let (found, places) = open.read()?;
@@ -327,7 +328,7 @@ impl Simulation {
         if replaces {
             let mut updates = Vec::with_capacity(keys.len());
             for key in keys {
-                // Some rows get another key, and so may go to another place of a tree, or to another partition.
+                // Some rows get another key, and so may move in a tree, or to another partition.
                 let (other, row) = self.new_row(model, 300);
                 let new = if self.chance(20) { other } else { key };
                 updates.push((places[&key].clone(), new, row.clone()));

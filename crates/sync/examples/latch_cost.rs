@@ -1,4 +1,5 @@
-//! What an uncontended latch costs beside the lock it is made of: `cargo run --release --example latch_cost`.
+//! The cost of an uncontended latch beside that of the lock that it is built from: `cargo run --release --example
+//! latch_cost`.
 
 use hobt_sync::{Latch, LatchClass};
 use std::hint::black_box;

@@ -1,14 +1,14 @@
-//! Call stacks of spinlocks' back-offs, with those of who held the lock: trace flag 3656,
+//! Call stacks of spinlocks' back-offs, with those of the lock's holder: trace flag 3656,
 //! `sys.hobt_spinlock_backoff_stacks`.
 //!
 //! ```text
 //!   waiter                        lock                       holder
 //!   backs off: takes its
 //!   stack, asks          ───►     asked
-//!                                 released           ◄───    takes its stack behind the release, and counts the pair
+//!                                 released           ◄───    takes its stack after the release, and counts the pair
 //! ```
-//! Nothing is taken unless [`set_wanted`] says so: a release looks at one flag that nobody writes. A stack costs about
-//! a millisecond, which is nothing to ask of a lock that is not looked into.
+//! Nothing is captured unless [`set_wanted`] switches it on: a release then reads one flag that is never written. A
+//! stack costs about a millisecond, too much for a lock that is not being examined.
 
 use std::backtrace::Backtrace;
 use std::collections::HashMap;
@@ -19,9 +19,9 @@ use parking_lot::Mutex;
 
 use crate::names::SpinlockName;
 
-/// As many functions of a stack are kept, from the innermost on.
+/// The most functions that are kept of a stack, from the innermost on.
 const FRAMES_MAX: usize = 24;
-/// As many different pairs of stacks are kept.
+/// The most different pairs of stacks that are kept.
 const PAIRS_MAX: usize = 512;
 
 static WANTED: AtomicBool = AtomicBool::new(false);
@@ -31,11 +31,12 @@ static WANTED: AtomicBool = AtomicBool::new(false);
 pub struct BackoffStacks {
     /// What the spinlock protects.
     pub name: SpinlockName,
-    /// Requests that backed off so.
+    /// Requests that backed off with these stacks.
     pub count: u64,
-    /// Where they wanted the lock: a function a line, the innermost first.
+    /// The waiter's stack where it requested the lock: one function a line, the innermost first.
     pub waiter: String,
-    /// Where the lock was let go of that they waited for; `None` if its holder was asked by another, or too late.
+    /// The holder's stack where it released the lock. `None` if the holder answered another waiter, or the question
+    /// came too late.
     pub holder: Option<String>,
 }
 
@@ -48,18 +49,18 @@ struct Kept {
 
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
-/// Switches the taking of stacks on or off (as at the start), for the whole process.
+/// Switches the capture of stacks on or off (as at start), for the whole process.
 pub fn set_wanted(on: bool) {
     WANTED.store(on, Ordering::Relaxed);
 }
 
-/// Whether stacks are taken.
+/// Whether stacks are captured.
 #[inline]
 pub fn are_wanted() -> bool {
     WANTED.load(Ordering::Relaxed)
 }
 
-/// What was taken since the start or the last `clear`, the most frequent first.
+/// The pairs captured since the start or the last `clear`, the most frequent first.
 pub fn snapshot() -> Vec<BackoffStacks> {
     let kept = KEPT.lock();
     let Some(kept) = &*kept else { return Vec::new() };
@@ -78,12 +79,12 @@ pub fn snapshot() -> Vec<BackoffStacks> {
     rows
 }
 
-/// Forgets what was taken.
+/// Drops what was captured.
 pub(crate) fn clear() {
     *KEPT.lock() = None;
 }
 
-/// The stack of who backed off from one spinlock and was not answered yet; 0 for nobody.
+/// The stack of the waiter that backed off from one spinlock and was not answered yet; 0 for none.
 #[derive(Debug)]
 pub(crate) struct Asked(AtomicU64);
 
@@ -92,7 +93,7 @@ impl Asked {
         Asked(AtomicU64::new(0))
     }
 
-    /// A request backs off: who holds the lock is to say where. What the request is known by.
+    /// A request backs off, and asks the holder for its stack. Returns the key of the request's own stack.
     #[cold]
     pub(crate) fn ask(&self, name: SpinlockName) -> u64 {
         let own = keep(taken());
@@ -103,7 +104,7 @@ impl Asked {
         own
     }
 
-    /// A request has the lock, for which nobody may have answered.
+    /// A request has got the lock, perhaps without an answer.
     #[cold]
     pub(crate) fn has_lock(&self, name: SpinlockName, own: u64) {
         if self.0.compare_exchange(own, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -111,7 +112,7 @@ impl Asked {
         }
     }
 
-    /// The lock was let go of. Not while it is held: others go on.
+    /// Called after the lock is released, so that other threads go on meanwhile.
     #[cold]
     pub(crate) fn answer(&self, name: SpinlockName) {
         let waiter = self.0.swap(0, Ordering::AcqRel);
@@ -130,7 +131,7 @@ fn count(name: SpinlockName, waiter: u64, holder: u64) {
     }
 }
 
-/// Keeps a stack; its number.
+/// Keeps a stack and returns its number.
 fn keep(stack: String) -> u64 {
     let mut hasher = DefaultHasher::new();
     stack.hash(&mut hasher);
@@ -143,7 +144,7 @@ fn keep(stack: String) -> u64 {
     number
 }
 
-/// This thread's stack: the names of its functions but for those that take it.
+/// This thread's stack: the names of its functions without those that capture it.
 fn taken() -> String {
     let trace = Backtrace::force_capture().to_string();
     let functions = trace.lines().filter_map(|line| {

@@ -3,8 +3,9 @@
 use crate::Sharded;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A counter in shards of own cache lines: adding is an atomic add that hardly ever meets another thread's, reading
-/// adds up the shards. A sum taken while others add may miss what is being added, never what was added before.
+/// A counter in shards of own cache lines. Adding is an atomic add that hardly ever meets another thread's; reading
+/// adds up the shards. A sum taken while other threads add may miss what is being added, but never what was added
+/// before.
 pub struct Counter {
     shards: Sharded<AtomicU64>,
 }
@@ -21,7 +22,7 @@ impl Counter {
         self.shards.own().fetch_add(amount, Relaxed);
     }
 
-    /// What was added.
+    /// The sum of all that was added.
     pub fn sum(&self) -> u64 {
         self.shards.iter().fold(0, |sum, shard| sum.wrapping_add(shard.load(Relaxed)))
     }

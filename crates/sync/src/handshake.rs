@@ -1,4 +1,4 @@
-//! For tests: a thread says that it has found a lock taken, so that who holds the lock knows that it is waited for.
+//! For tests: a thread reports that it has found a lock held, so that the holder knows that it is waited for.
 
 use std::cell::Cell;
 use std::sync::mpsc::Sender;
@@ -7,15 +7,15 @@ thread_local! {
     static TELL: Cell<Option<Sender<()>>> = const { Cell::new(None) };
 }
 
-/// This thread sends as soon as it waits for the first time. When it ends without a wait, the channel breaks.
+/// This thread sends when it first waits. If it ends without a wait, the channel breaks.
 pub(crate) fn tell_when_waiting(tell: Sender<()>) {
     TELL.set(Some(tell));
 }
 
-/// Called where a first try has failed.
+/// Called after a first try has failed.
 pub(crate) fn waits() {
     if let Some(tell) = TELL.take() {
-        // Who does not listen any more does not want to know.
+        // A receiver that is gone does not need the report.
         let _ = tell.send(());
     }
 }

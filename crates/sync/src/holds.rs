@@ -1,6 +1,6 @@
-//! For how long single rows hold the page that they come into: what limits inserts that all meet on one page.
+//! How long single rows hold the page that they are inserted into. This limits inserts that all meet on one page.
 //!
-//! Off unless somebody asks (the laboratory does), because two looks at the clock are much beside a row.
+//! Off by default (the laboratory switches it on), because two clock readings cost much beside a row.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
@@ -18,20 +18,20 @@ pub fn set_counted(on: bool) {
 /// Exclusive holds since the start, while they were counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Holds {
-    /// How many.
+    /// Their number.
     pub count: u64,
-    /// How long all together, time without a processor included.
+    /// Their total time, including time without a processor.
     pub time_ns: u64,
 }
 
-/// What was counted since the start.
+/// The holds counted since the start.
 pub fn snapshot() -> Holds {
     let (count, time_ns) = slots::row_page_holds();
     Holds { count, time_ns }
 }
 
-/// One hold of a page's latch. To be made before the latch is asked for, so that it is dropped behind the guard, and
-/// begun once the latch is there.
+/// One hold of a page's latch. Make it before the latch is requested, so that it is dropped after the guard, and begin
+/// it once the latch is held.
 #[derive(Debug, Default)]
 #[must_use = "the hold ends when this is dropped"]
 pub struct Hold(Option<Instant>);
@@ -50,7 +50,7 @@ impl Hold {
         }
     }
 
-    /// The latch was let go of.
+    /// The latch was released.
     #[inline]
     pub fn end(&mut self) {
         if let Some(since) = self.0.take() {

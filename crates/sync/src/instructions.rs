@@ -1,6 +1,6 @@
 //! Instructions that a thread executes, as the processor counts them.
 //!
-//! Linux tells them where the machine and `perf_event_paranoid` let it; virtual machines often do not.
+//! Linux reports them if the machine and `perf_event_paranoid` allow it; virtual machines often do not.
 
 use std::fs::File;
 
@@ -11,7 +11,7 @@ pub struct InstructionCounter {
 }
 
 impl InstructionCounter {
-    /// The calling thread's, counting from now on; `None` where the system refuses it or has none.
+    /// The calling thread's counter, starting now. `None` if the system refuses it or has none.
     #[cfg(all(target_os = "linux", target_endian = "little"))]
     pub fn of_this_thread() -> Option<InstructionCounter> {
         use std::os::fd::FromRawFd;
@@ -31,19 +31,19 @@ impl InstructionCounter {
         let descriptor =
             unsafe { libc::syscall(libc::SYS_perf_event_open, attributes.as_ptr(), 0, -1, -1, CLOSE_ON_EXEC) };
         let descriptor = i32::try_from(descriptor).ok().filter(|descriptor| *descriptor >= 0)?;
-        // SAFETY: the descriptor is new and nobody else's.
+        // SAFETY: the descriptor is new and owned by no other value.
         let file = unsafe { File::from_raw_fd(descriptor) };
         let counter = InstructionCounter { file };
         counter.read().is_some().then_some(counter)
     }
 
-    /// The calling thread's: not told by this system.
+    /// The calling thread's counter: not supported on this system.
     #[cfg(not(all(target_os = "linux", target_endian = "little")))]
     pub fn of_this_thread() -> Option<InstructionCounter> {
         None
     }
 
-    /// The instructions since it was made.
+    /// The instructions counted since the counter was made.
     pub fn read(&self) -> Option<u64> {
         let mut count = [0; 8];
         std::io::Read::read_exact(&mut &self.file, &mut count).ok()?;

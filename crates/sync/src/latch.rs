@@ -1,7 +1,7 @@
-//! A reader-writer latch that tells for how long its users had to wait.
+//! A reader-writer latch that records how long its users had to wait.
 //!
-//! It is `parking_lot`'s lock with a try in front: the clock is read only when the try fails. Not poisoned by a panic,
-//! not reentrant; writers are preferred over new readers, so a thread must not read-latch twice.
+//! It is `parking_lot`'s lock with a try in front: the clock is read only when the try fails. A panic does not poison
+//! it. It is not reentrant. Writers are preferred over new readers, so a thread must not read-latch twice.
 
 use crate::latches;
 use crate::names::{LatchClass, WaitType};
@@ -15,7 +15,7 @@ pub type LatchReadGuard<'a, T> = RwLockReadGuard<'a, T>;
 /// Exclusive access, until dropped.
 pub type LatchWriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
-/// A reader-writer latch around a value; a wait counts as `LATCH_SH` or `LATCH_EX` and for the latch's class.
+/// A reader-writer latch around a value. A wait counts as `LATCH_SH` or `LATCH_EX` and for the latch's class.
 #[derive(Debug)]
 pub struct Latch<T: ?Sized> {
     class: LatchClass,
@@ -53,13 +53,13 @@ impl<T: ?Sized> Latch<T> {
         }
     }
 
-    /// Shared access if it is there without waiting.
+    /// Shared access if it is available without waiting.
     #[inline]
     pub fn try_read(&self) -> Option<LatchReadGuard<'_, T>> {
         self.lock.try_read()
     }
 
-    /// Exclusive access if it is there without waiting.
+    /// Exclusive access if it is available without waiting.
     #[inline]
     pub fn try_write(&self) -> Option<LatchWriteGuard<'_, T>> {
         self.lock.try_write()
@@ -70,7 +70,7 @@ impl<T: ?Sized> Latch<T> {
         self.lock.get_mut()
     }
 
-    /// What this latch's waits count for.
+    /// The class that this latch's waits count for.
     pub fn class(&self) -> LatchClass {
         self.class
     }

@@ -18,8 +18,8 @@ pub struct LatchRow {
     pub max_wait_time_ns: u64,
 }
 
-/// Records that a request for a latch of this class waited. [`crate::Latch`] does it by itself; this is for latches
-/// built elsewhere (page state words). The wait type is recorded apart, by [`crate::waits::record`].
+/// Records that a request for a latch of this class waited. [`crate::Latch`] does so itself; this is for latches built
+/// elsewhere (page state words). The wait type is recorded separately, by [`crate::waits::record`].
 pub fn record(class: LatchClass, wait: Duration) {
     if slots::accounting() {
         let wait_ns = nanoseconds(wait);
@@ -39,7 +39,7 @@ pub fn snapshot() -> Vec<LatchRow> {
     LatchClass::ALL.iter().zip(&sums).map(row).collect()
 }
 
-/// Starts the latch statistics from zero.
+/// Resets the latch statistics to zero.
 pub fn clear() {
     slots::clear_latches();
 }

@@ -1,25 +1,25 @@
-//! Wait accounting, latches, spinlocks and per-worker counters: what every blocked nanosecond is booked to.
+//! Wait accounting, latches, spinlocks and per-worker counters: where every blocked nanosecond is recorded.
 //!
 //! - [`waits`], [`latches`], [`spinlocks`]: statistics under SQL Server's names. They are written on slow paths only:
 //!   a thread that does not wait reads no clock and writes no counter.
 //! - [`Latch`] and [`Spinlock`]: the locks that feed them.
-//! - [`backoff_stacks`]: where spinlocks are waited for and held, on request.
+//! - [`backoff_stacks`]: call stacks of waiters for spinlocks and of their holders, on request.
 //! - [`Sharded`], [`Counter`]: values and counters that many workers change without sharing a cache line.
-//! - [`PerHobt`]: what was counted of each heap and tree.
-//! - [`holds`]: how long single rows hold their page, counted when somebody asks.
-//! - [`time_of_day_coarse`]: the time for those who look at it often and not closely.
-//! - [`primitives`]: what locks are made of, which model checks exchange.
-//! - [`schedule`]: which of several threads goes on, by a seed, for simulators.
-//! - [`planted`]: bugs on purpose, for those who prove that they would be found.
-//! - [`processor`]: what a thread consumed, what it waited for a processor, and what the hypervisor took.
-//! - [`signals`]: what the system sends to end the program.
+//! - [`PerHobt`]: counts for each heap and tree.
+//! - [`holds`]: how long single rows hold their page, counted on request.
+//! - [`time_of_day_coarse`]: the time for code that reads it often and does not need it exactly.
+//! - [`primitives`]: the primitives that locks are built from, which model checks replace.
+//! - [`schedule`]: a seeded scheduler of several threads, for simulators.
+//! - [`planted`]: bugs on purpose, for tests that prove that such bugs are found.
+//! - [`processor`]: processor time that a thread consumed or waited for, and what the hypervisor took.
+//! - [`signals`]: the signals by which the system ends the program.
 //!
 //! How the statistics stay cheap: each thread owns a slot of counters in its own cache lines and is their only writer,
-//! so that adding is a load and a store. Readers add up all slots. A slot outlives its thread, keeps its counts and
-//! goes to the next thread that starts. Clearing does not touch the counters: it remembers a baseline that is
+//! so that adding is a load and a store. Readers add up all slots. A slot outlives its thread, keeps its counts and is
+//! reused by the next thread that starts. Clearing does not touch the counters: it stores a baseline that is
 //! subtracted.
 //!
-//! Left to others: which latch protects what, page latches (the buffer pool's state words), locks of transactions.
+//! Done elsewhere: which latch protects what, page latches (the buffer pool's state words), locks of transactions.
 
 pub mod backoff_stacks;
 mod counter;

@@ -1,4 +1,4 @@
-//! The names under which waiting is shown: SQL Server's where it has one, `HOBT_…` where the thing is ours alone.
+//! The names under which waits are shown: SQL Server's where it has one, `HOBT_…` for what only this program has.
 //!
 //! Sources: Microsoft's pages on `sys.dm_os_wait_stats`, `sys.dm_os_latch_stats` and `sys.dm_os_spinlock_stats`.
 

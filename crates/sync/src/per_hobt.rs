@@ -1,6 +1,7 @@
-//! What was counted of each heap and tree: waits for its pages, locks in it (`sys.dm_db_index_operational_stats`).
+//! Counts for each heap and tree: waits for its pages, locks in it (`sys.dm_db_index_operational_stats`).
 //!
-//! Left to others: when to count. Each change takes a lock, so who changes has waited before, or counts many at once.
+//! The caller decides when to count. Each change takes a lock, so it is meant for threads that have waited anyway, or
+//! that count many events at once.
 
 use std::collections::HashMap;
 
@@ -9,10 +10,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 type Table<T> = HashMap<(DatabaseId, HobtId), T>;
 
-/// Tables of values, by HOBT: so that threads on different heaps and trees seldom meet.
+/// Tables of values, by HOBT, so that threads on different heaps and trees seldom meet.
 const TABLES: usize = 16;
-/// Heaps and trees that one of them has at the same time. Beyond, all of them begin again from the default: those that
-/// are gone are mostly told of before ([`PerHobt::forget`]).
+/// The most heaps and trees in one table. If one more is added, all values of the table are reset to the default. Those
+/// that no longer exist are mostly removed before that ([`PerHobt::forget`]).
 const HOBTS_MAX: usize = 1 << 12;
 
 /// A value for each heap and tree, the default until it is changed.
@@ -39,7 +40,7 @@ impl<T: Copy + Default> PerHobt<T> {
         change(table.entry((database, hobt)).or_default());
     }
 
-    /// Forgets the values of heaps and trees that are gone.
+    /// Drops the values of heaps and trees that no longer exist.
     pub fn forget(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
         for table in &self.0 {
             table.lock().retain(|(database, hobt), _| !is_gone(*database, *hobt));

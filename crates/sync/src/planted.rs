@@ -1,8 +1,8 @@
-//! Bugs on purpose, one for each rule that the simulators guard: what does not find them proves nothing.
+//! Bugs on purpose, one for each rule that the simulators check. A simulator that does not find them proves nothing.
 //!
-//! The places that keep a rule ask [`has`] whether they are to break it. Without the feature `planted-bugs`, which the
-//! simulators and the tests of `hobt` switch on, the answer is a constant, and nothing of this is in the program. Cargo
-//! unites features: what is built together with the simulators (`--workspace`) has it too, though no bug is planted
+//! The code that keeps a rule asks [`has`] whether it is to break it. Without the feature `planted-bugs`, which the
+//! simulators and the tests of `hobt` switch on, the answer is a constant, and none of this is in the program. Cargo
+//! unites features: a program built together with the simulators (`--workspace`) has it too, though no bug is planted
 //! there. A program for users is built by itself (`-p hobt`, which is the workspace's default).
 
 #[cfg(feature = "planted-bugs")]
@@ -17,10 +17,10 @@ pub enum Bug {
     CommitNotDurable,
     /// Pages are written before the log is durable up to their last changes.
     PagesBeforeLog,
-    /// A checkpoint ends although the end of a transaction that it does not count any more is not durable: it flushes
-    /// its own beginning, and the decisions that it carries on.
+    /// A checkpoint ends although the end record of a transaction that it no longer counts is not durable. It flushes
+    /// only its own beginning and the decisions that it carries on.
     EndNotDurableAtCheckpoint,
-    /// A checkpoint keeps the log from the last record of the oldest open transaction on, not from its first.
+    /// A checkpoint keeps the log from the last record of the oldest open transaction, not from its first.
     OldestByLastRecord,
     /// Recovery begins where the checkpoint ended, not where it began.
     RedoFromCheckpointEnd,
@@ -28,72 +28,73 @@ pub enum Bug {
     CheckpointSkipsHeldPages,
     /// The first change of a page after a checkpoint is logged without the page's image.
     NoImages,
-    /// Recovery leaves the rows of heaps that transactions without a commit have changed.
+    /// Recovery does not undo changes of heap rows by transactions without a commit.
     NoRowUndo,
-    /// Recovery leaves what such transactions have changed in trees.
+    /// Recovery does not undo changes of trees by such transactions.
     NoKeyUndo,
-    /// Recovery takes back again what had been taken back before the crash.
+    /// Recovery undoes again what had been undone before the crash.
     UndoneTwice,
     /// Recovery applies no change again.
     NoRedo,
-    /// Extents are given back when they are freed, not when the transaction has committed.
+    /// Extents are freed at once, not when the transaction has committed.
     ExtentsFreedAtOnce,
     /// A page with changes is evicted without being written.
     DirtyPagesEvicted,
-    /// Locks go before the commit is durable.
+    /// Locks are released before the commit is durable.
     LocksBeforeDurability,
-    /// Locks go before others see what was committed.
+    /// Locks are released before the commit is visible to others.
     LocksBeforePublication,
-    /// Others see what was committed before it is durable.
+    /// A commit is visible to others before it is durable.
     PublicationBeforeDurability,
-    /// A version that tells only that a row was there hides the values that a newer one has.
+    /// A version that only says that a row existed hides the values that a newer version has.
     PresentHidesRow,
-    /// Versions are forgotten when their writer ends, whoever needs them.
+    /// Versions are dropped when their writer ends, even if a snapshot needs them.
     VersionsForgottenEarly,
-    /// Versions of a heap's rows are known by page and slot alone: another heap that gets the page has them, too.
+    /// Versions of a heap's rows are identified by page and slot alone, so another heap that gets the page has them
+    /// too.
     VersionsOfAnyHeap,
     /// The versions of a tree are not set aside when it is truncated.
     VersionsNotSetAside,
-    /// A snapshot does not know of transactions that are running.
+    /// A snapshot ignores which transactions are running.
     SnapshotWithoutRunning,
-    /// A transaction keeps what stood at a key before its last change, not before its first.
+    /// A transaction keeps the row at a key as of before its last change, not before its first.
     KeyVersionOfLastChange,
     /// A row of a heap is deleted without a version.
     DeleteWithoutVersion,
-    /// A row comes into a tree without a version.
+    /// A row is inserted into a tree without a version.
     InsertWithoutVersion,
     /// The values of a deleted row are overwritten without being kept for its versions.
     RowNotKept,
-    /// Ghosts are removed although a version needs their values, or an undo.
+    /// Ghosts are removed although a version or an undo needs their values.
     GhostsRemovedEarly,
-    /// An entry of an index stays when its row's new values belong elsewhere.
+    /// An index entry stays when its row's new values belong at another key.
     EntryLeft,
-    /// Keys come into ranges that are locked.
+    /// Keys are inserted into ranges that are locked.
     GapsNotLocked,
-    /// Rows to which entries of a unique index have come to lead since the snapshot are not looked for.
+    /// Entries of a unique index that were changed after the snapshot to lead to other rows are not followed.
     EntriesNotFollowed,
-    /// Locks of rows that were read are released, although the level keeps them.
+    /// Locks of rows that were read are released, although the isolation level keeps them.
     ReadLocksReleased,
-    /// A row that another transaction has changed is not looked at again once it is locked.
+    /// A row that another transaction has changed is not read again once it is locked.
     RowNotLookedAtAgain,
-    /// A snapshot changes rows that have changed since.
+    /// A snapshot transaction changes rows that have changed since its snapshot.
     SnapshotConflictsIgnored,
-    /// Circles of waiting transactions are not looked for.
+    /// Cycles of waiting transactions are not searched for.
     DeadlocksNotSeen,
     /// A participant of a commit over several databases is not prepared durably.
     PrepareNotDurable,
-    /// A checkpoint forgets decisions that participants may still ask for.
+    /// A checkpoint drops decisions that participants may still ask for.
     DecisionsForgotten,
-    /// The storage's own transactions have numbers that those of an earlier life have had.
+    /// The storage's own transactions reuse numbers of an earlier life of the database.
     StructuresNumberedAnew,
     /// A checkpoint saves the size of a file while it grows.
     SizeSavedWhileGrowing,
-    /// A database is dropped before those that ask it for decisions have heard of them.
+    /// A database is dropped before the participants of its decisions have learned them.
     DropBeforeHeard,
 }
 
 impl Bug {
-    /// Every one.
+    /// All bugs.
     pub const ALL: [Bug; 38] = [
         Bug::CommitNotDurable,
         Bug::PagesBeforeLog,
@@ -135,7 +136,7 @@ impl Bug {
         Bug::DropBeforeHeard,
     ];
 
-    /// The bug of a name.
+    /// The bug of this name.
     pub fn named(name: &str) -> Option<Bug> {
         Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
     }
@@ -146,11 +147,11 @@ thread_local! {
     static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-/// The bug that all threads have, but for those with one of their own.
+/// The bug of all threads that have none of their own.
 #[cfg(feature = "planted-bugs")]
 static EVERYWHERE: OnceLock<Bug> = OnceLock::new();
 
-/// A bug that is there until this is dropped.
+/// Keeps a bug planted until it is dropped.
 #[cfg(feature = "planted-bugs")]
 #[derive(Debug)]
 pub struct Planted(Option<Bug>);
@@ -162,36 +163,36 @@ impl Drop for Planted {
     }
 }
 
-/// Plants a bug into what the calling thread does, and the actors of its schedules.
+/// Plants a bug for the calling thread, and for the actors of its schedules.
 #[cfg(feature = "planted-bugs")]
 #[must_use]
 pub fn plant(bug: Option<Bug>) -> Planted {
     Planted(PLANTED.replace(bug))
 }
 
-/// Plants a bug into what all threads of the process do, for good: for processes that end of it.
+/// Plants a bug for all threads of the process, for good: for processes that the bug ends.
 ///
 /// # Panics
-/// Another is there.
+/// Another bug is planted so already.
 #[cfg(feature = "planted-bugs")]
 pub fn plant_everywhere(bug: Bug) {
     assert!(*EVERYWHERE.get_or_init(|| bug) == bug, "one bug is there for good");
 }
 
-/// The bug that is planted into what the calling thread does.
+/// The bug that is planted for the calling thread.
 #[cfg(feature = "planted-bugs")]
 pub fn planted() -> Option<Bug> {
     PLANTED.get().or(EVERYWHERE.get().copied())
 }
 
-/// Whether a rule is to be broken.
+/// Whether to break the rule of `bug`.
 #[cfg(feature = "planted-bugs")]
 #[inline]
 pub fn has(bug: Bug) -> bool {
     PLANTED.try_with(Cell::get).ok().flatten().or(EVERYWHERE.get().copied()) == Some(bug)
 }
 
-/// Whether a rule is to be broken: not in this build.
+/// Whether to break the rule of `bug`: never in this build.
 #[cfg(not(feature = "planted-bugs"))]
 #[inline(always)]
 pub const fn has(_bug: Bug) -> bool {

@@ -1,10 +1,10 @@
-//! What locks are made of: the standard library's primitives, and the locks of [`schedule`](crate::schedule), which are
-//! `parking_lot`'s unless a simulator orders who gets them.
+//! The primitives that locks are built from: the standard library's, and the locks of [`schedule`](crate::schedule),
+//! which are `parking_lot`'s unless a simulator decides the order of acquisition.
 //!
-//! With the feature `model`, which tests alone switch on, they are shuttle's: its threads run one at a time, and before
-//! each operation of a primitive its scheduler says which goes on, so that a test tries many orders and can try one
-//! again. Only what is made of these then gives the scheduler a say: a lock of another kind must not be held across
-//! them.
+//! With the feature `model`, which only tests switch on, they are shuttle's. Shuttle runs one thread at a time, and
+//! before each operation of a primitive its scheduler chooses the thread that continues. So a test tries many orders
+//! and can repeat one. The scheduler can act only at these primitives: a lock of another kind must not be held across
+//! their operations.
 
 #[cfg(not(feature = "model"))]
 pub use crate::schedule::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -34,8 +34,8 @@ mod model {
 
     use super::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-    /// Who sleeps for as long sleeps until it is woken; who sleeps for less looks at the clock in between, as often as
-    /// the scheduler pleases. So a wake-up that is lost leaves everybody asleep, which ends the test.
+    /// A thread that sleeps for as long as this sleeps until it is woken. One that sleeps for less checks the clock in
+    /// between, as often as the scheduler decides. So a lost wake-up leaves all threads asleep, which ends the test.
     const LONG: Duration = Duration::from_millis(50);
 
     /// Sleeps until woken, or for a while.
@@ -77,7 +77,7 @@ mod model {
         }
     }
 
-    /// What a try has got.
+    /// The result of a try.
     fn got<G>(tried: Result<G, TryLockError<G>>) -> Option<G> {
         match tried {
             Ok(guard) => Some(guard),
@@ -97,12 +97,12 @@ mod model {
             self.0.write().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Shared access if it is there without waiting.
+        /// Shared access if it is available without waiting.
         pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
             got(self.0.try_read())
         }
 
-        /// Exclusive access if it is there without waiting.
+        /// Exclusive access if it is available without waiting.
         pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
             got(self.0.try_write())
         }

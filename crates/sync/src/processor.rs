@@ -1,13 +1,13 @@
-//! What the operating system says about processor time: consumed by a thread, waited for, taken by the hypervisor.
+//! Processor time as the operating system reports it: consumed by a thread, waited for, taken by the hypervisor.
 //!
-//! Each reading is a system call (about 0.3 µs for a clock, 1 µs for a file of `/proc`): take them at the borders of a
+//! Each reading is a system call (about 0.3 µs for a clock, 1 µs for a file of `/proc`). Take them at the borders of a
 //! poll or a task, not for each row.
 
 use std::io;
 use std::time::Duration;
 
-/// Number of processors that this process may use; at least 1. A simulator has its own say
-/// ([`crate::schedule::pretend_processors`]): what its seeds do depends on no machine.
+/// Number of processors that this process may use; at least 1. A simulator can set it
+/// ([`crate::schedule::pretend_processors`]), so that a seed has the same effect on every machine.
 pub fn processor_count() -> usize {
     #[cfg(feature = "schedule")]
     if let Some(count) = crate::schedule::pretended_processors() {
@@ -44,20 +44,20 @@ pub struct RunQueueClock {
 }
 
 impl RunQueueClock {
-    /// The clock of the calling thread. `None` where the system does not tell (macOS, kernels without schedstat).
+    /// The clock of the calling thread. `None` if the system does not report it (macOS, kernels without schedstat).
     #[cfg(target_os = "linux")]
     pub fn of_this_thread() -> Option<RunQueueClock> {
-        // The link is resolved by `open`, so the file stays this thread's own, whoever reads it.
+        // The link is resolved by `open`, so the file stays this thread's own, whichever thread reads it.
         std::fs::File::open("/proc/thread-self/schedstat").ok().map(|file| RunQueueClock { file })
     }
 
-    /// The clock of the calling thread: not told by this system.
+    /// The clock of the calling thread: not reported by this system.
     #[cfg(not(target_os = "linux"))]
     pub fn of_this_thread() -> Option<RunQueueClock> {
         None
     }
 
-    /// The time since the thread started; `None` when it has ended.
+    /// The time since the thread started, or `None` after it has ended.
     #[cfg(target_os = "linux")]
     pub fn read(&self) -> Option<Duration> {
         let mut text = [0; 96];
@@ -65,7 +65,7 @@ impl RunQueueClock {
         parse_schedstat(std::str::from_utf8(&text[..length]).ok()?)
     }
 
-    /// The time since the thread started: not told by this system.
+    /// The time since the thread started: not reported by this system.
     #[cfg(not(target_os = "linux"))]
     pub fn read(&self) -> Option<Duration> {
         None
@@ -78,8 +78,8 @@ fn parse_schedstat(text: &str) -> Option<Duration> {
     text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Time that the hypervisor gave to others while a processor of this machine had work, over all processors since boot,
-/// in the kernel's ticks of 10 ms. `None` where the system does not tell.
+/// Time that the hypervisor gave to other machines while a processor of this machine had work, over all processors
+/// since boot, in the kernel's ticks of 10 ms. `None` if the system does not report it.
 #[cfg(target_os = "linux")]
 pub fn steal_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
@@ -88,7 +88,7 @@ pub fn steal_time() -> Option<Duration> {
     parse_steal(&text, u64::try_from(ticks_per_second).ok()?)
 }
 
-/// Time that the hypervisor gave to others: not told by this system.
+/// Time that the hypervisor gave to other machines: not reported by this system.
 #[cfg(not(target_os = "linux"))]
 pub fn steal_time() -> Option<Duration> {
     None
@@ -106,13 +106,13 @@ fn parse_steal(text: &str, ticks_per_second: u64) -> Option<Duration> {
 /// A thread of this process as the system's scheduler sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadOnProcessor {
-    /// Where it runs, or ran last (numbered from 0).
+    /// The processor on which it runs, or ran last (numbered from 0).
     pub processor: usize,
-    /// It runs, or could.
+    /// Whether it is running or runnable.
     pub is_runnable: bool,
 }
 
-/// The threads of this process that have a name. Empty where the system does not tell.
+/// The threads of this process with this name. Empty if the system does not report them.
 #[cfg(target_os = "linux")]
 pub fn threads_named(name: &str) -> Vec<ThreadOnProcessor> {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return Vec::new() };
@@ -121,16 +121,16 @@ pub fn threads_named(name: &str) -> Vec<ThreadOnProcessor> {
     tasks.filter_map(read).filter_map(|stat| parse_thread(&stat, name)).collect()
 }
 
-/// The threads of this process that have a name: not told by this system.
+/// The threads of this process with this name: not reported by this system.
 #[cfg(not(target_os = "linux"))]
 pub fn threads_named(_name: &str) -> Vec<ThreadOnProcessor> {
     Vec::new()
 }
 
-/// A line `number (name) state …`, whose 39th part is the processor; `None` for a thread of another name.
+/// Parses a line `number (name) state …`, whose 39th part is the processor. `None` for a thread of another name.
 #[cfg(any(target_os = "linux", test))]
 fn parse_thread(stat: &str, name: &str) -> Option<ThreadOnProcessor> {
-    // A name may have blanks and brackets.
+    // A name may contain blanks and brackets.
     let (head, parts) = stat.rsplit_once(") ")?;
     let (_, own_name) = head.split_once(" (")?;
     let mut parts = parts.split_ascii_whitespace();

@@ -1,9 +1,9 @@
-//! Who runs next: a scheduler with a seed, for tests of what threads do beside each other.
+//! A seeded scheduler that decides which thread runs next, for tests of concurrent threads.
 //!
-//! With the feature `schedule`, which the simulators alone switch on, threads can be *actors* of a schedule. One actor
-//! runs at a time. At each [`point`], a place where a thread may lose the processor, the schedule draws whether another
-//! one goes on; where an actor cannot go on before another has done something it calls [`wait`]. So one number decides
-//! the order of everything that the actors do to each other, and the same number does it again:
+//! With the feature `schedule`, which only the simulators switch on, threads can be *actors* of a schedule. One actor
+//! runs at a time. At each [`point`], where a thread may lose the processor, the schedule draws whether another actor
+//! goes on. An actor that cannot go on before another has done something calls [`wait`]. So one number decides the
+//! order of all interactions of the actors, and repeats it:
 //!
 //! ```text
 //!   actor 0   ──point──point──────────────────point──wait┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄┄─point──
@@ -12,14 +12,14 @@
 //! ```
 //!
 //! [`Mutex`], [`RwLock`] and [`Condvar`] are `parking_lot`'s without the feature. With it, and on an actor's thread,
-//! they have a point before each acquisition, and whoever finds them held waits by the schedule. Actors may be
+//! they have a point before each acquisition, and an actor that finds them held waits by the schedule. Actors may be
 //! preempted while they hold one, as threads are.
 //!
-//! Time is the schedule's, too ([`now`]): a microsecond a point, and where all actors wait, the clock goes on until the
-//! first that only waits for a moment gives up.
+//! Time is the schedule's too ([`now`]): a microsecond a point. While all actors wait, the clock advances until the
+//! first timed wait ends.
 //!
-//! On threads that are no actors, and without the feature, all of this does nothing. Left to others: what the actors
-//! are, and whether what they have seen may be (crate `hobt-interleave`).
+//! On threads that are not actors, and without the feature, all of this does nothing. Done elsewhere: what the actors
+//! do, and whether the results that they see are allowed (crate `hobt-interleave`).
 
 #[cfg(feature = "schedule")]
 mod actors;
@@ -41,7 +41,7 @@ pub use actors::{
 #[cfg(feature = "schedule")]
 pub use locks::{Condvar, Mutex, RwLock};
 
-/// Where an actor is when the schedule is asked.
+/// Where an actor is when it calls the schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Place {
@@ -51,31 +51,31 @@ pub enum Place {
     PageLatch,
     /// Behind the release of a page's latch.
     PageRelease,
-    /// Between a record's place in the log and its copy.
+    /// Between reserving a record's space in the log and copying the record.
     LogAppend,
-    /// Before the right to write a block of the log is asked for, and behind that; or while another writes one.
+    /// Before and after the right to write a block of the log is requested, or while another thread writes one.
     LogFlush,
     /// Before an operation of the disk.
     Disk,
-    /// While a transaction's lock is waited for.
+    /// While waiting for a transaction's lock.
     TransactionLock,
-    /// Before a transaction's changes are published to readers, and behind that.
+    /// Before and after a transaction's changes are published to readers.
     Visibility,
-    /// Between a file's growth in the log and the size that others see.
+    /// Between the log record of a file's growth and the publication of the new size.
     Growth,
-    /// Behind the drop of a database, or another change of what can be used.
+    /// After the drop of a database, or another change of what can be used.
     Transition,
     /// Before a batch or a statement.
     Statement,
-    /// Where frames of the buffer pool are looked for.
+    /// While searching for frames of the buffer pool.
     Frames,
-    /// Where another does something that takes a moment.
+    /// While another thread does something short.
     Moment,
 }
 
 #[cfg(feature = "schedule")]
 impl Place {
-    /// Whether something becomes durable or visible here, which others rely on from then on.
+    /// Whether something becomes durable or visible here that other threads rely on.
     fn is_decisive(self) -> bool {
         matches!(self, Place::LogFlush | Place::Visibility | Place::Growth)
     }
@@ -91,13 +91,14 @@ mod off {
     #[inline(always)]
     pub fn point(_place: Place) {}
 
-    /// Lets others go on where an actor cannot; `false` on a thread that is none, which waits in its own way.
+    /// Lets other actors run when this one cannot go on. `false` on a thread that is not an actor, which waits by its
+    /// own means.
     #[inline(always)]
     pub fn wait(_place: Place) -> bool {
         false
     }
 
-    /// Which actor the calling thread is.
+    /// The number of the actor that the calling thread is.
     #[inline(always)]
     pub fn actor() -> Option<usize> {
         None
@@ -109,13 +110,13 @@ mod off {
         false
     }
 
-    /// How much of something there may be.
+    /// The limit of something: `usual`, as there is no schedule.
     #[inline(always)]
     pub fn bound(usual: u32) -> u32 {
         usual
     }
 
-    /// The date that a schedule says: there is none.
+    /// The schedule's date: there is none.
     #[inline(always)]
     pub fn date() -> Option<i64> {
         None

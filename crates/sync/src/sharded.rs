@@ -6,8 +6,8 @@ use crate::slots;
 #[derive(Default)]
 struct Shard<T>(T);
 
-/// One value for each processor (to the next power of two), so that threads that change theirs hardly ever meet. A
-/// thread keeps to one of them; two threads may have the same one.
+/// One value for each processor (rounded up to a power of two), so that threads that change theirs hardly ever meet. A
+/// thread always uses the same one. Two threads may share one.
 pub struct Sharded<T> {
     shards: Box<[Shard<T>]>,
 }

@@ -1,12 +1,12 @@
-//! The signals that ask a program to end, taken one after the other by a thread that waits for them.
+//! The signals that ask a program to end. A thread waits for them and takes one after the other.
 //!
-//! From [`EndSignals::hold`] on they do not end the process. [`EndSignals::forever`] gives each that came, before it as
-//! well; of those of one kind that came together it gives one.
+//! After [`EndSignals::hold`] they do not end the process. [`EndSignals::forever`] returns each signal that came, also
+//! those that came before the call. Of several of one kind that came together it returns one.
 //!
-//! [`fail_on_file_size_limit`] makes an error of what would end the program in the middle of a write.
+//! [`fail_on_file_size_limit`] makes a write beyond the file size limit an error. Otherwise it would end the program.
 //!
-//! Left to others: what a signal means to the program. Handlers, and the way from them to a thread, are those of crate
-//! `signal-hook`; it restarts system calls that a handler interrupts, where the system can.
+//! Done elsewhere: what a signal means to the program. Handlers, and the pipe from them to a thread, are those of crate
+//! `signal-hook`. It restarts system calls that a handler interrupts, where the system can.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,7 +17,7 @@ use signal_hook::iterator::Signals;
 /// A signal that asks a program to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndSignal {
-    /// `SIGINT`: somebody pressed Ctrl-C.
+    /// `SIGINT`: the user pressed Ctrl-C.
     Interrupt,
     /// `SIGTERM`: the system or an administrator ends the program.
     Terminate,
@@ -36,7 +36,7 @@ impl EndSignal {
         }
     }
 
-    /// The exit code of a program that ends because of the signal: 128 and its number, as shells say it.
+    /// The exit code of a program that ends because of the signal: 128 plus the signal's number, as in shells.
     pub const fn exit_code(self) -> u8 {
         match self {
             EndSignal::Interrupt => 130,
@@ -45,7 +45,7 @@ impl EndSignal {
         }
     }
 
-    /// Whether whoever started the program wants it to outlive the signal, as `nohup` does.
+    /// Whether the program was started so that it outlives the signal, as by `nohup`.
     fn is_ignored(self) -> bool {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: `action` is valid for writes of a sigaction; a null new action only asks for the old one.
@@ -56,30 +56,30 @@ impl EndSignal {
     }
 }
 
-/// The signals, taken over by the program.
+/// The signals, handled by the program.
 #[derive(Debug)]
 pub struct EndSignals(Signals);
 
 impl EndSignals {
-    /// From here on the signals do not end the process but wait for [`EndSignals::forever`]. A hang-up stays ignored
-    /// where it was. They never get their usual effect back, dropped or not.
+    /// After this the signals do not end the process but wait for [`EndSignals::forever`]. A hang-up stays ignored if
+    /// it was ignored. The signals never get their usual effect back, even when this is dropped.
     ///
     /// # Errors
-    /// The system's: no handle is left for the pipe from handler to thread, or it allows no handlers.
+    /// The system's: no handle is left for the pipe from handler to thread, or the system allows no handlers.
     pub fn hold() -> io::Result<EndSignals> {
         let held = EndSignal::ALL.into_iter().filter(|signal| *signal != EndSignal::HangUp || !signal.is_ignored());
         Signals::new(held.map(EndSignal::number)).map(EndSignals)
     }
 
-    /// The signals as they come. Blocks until there is one, and never ends.
+    /// The signals in the order in which they arrive. Blocks until there is one, and never ends.
     pub fn forever(&mut self) -> impl Iterator<Item = EndSignal> + '_ {
         let signal_of = |number| EndSignal::ALL.into_iter().find(|signal| signal.number() == number);
         self.0.forever().filter_map(signal_of)
     }
 }
 
-/// From here on a write beyond the process's limit of file sizes (`ulimit -f`) fails, as one to a full disk does, in
-/// place of ending the process by `SIGXFSZ`.
+/// After this a write beyond the process's limit of file sizes (`ulimit -f`) fails, as one to a full disk does.
+/// Otherwise `SIGXFSZ` would end the process.
 pub fn fail_on_file_size_limit() {
     // SAFETY: ignoring a signal installs no handler; SIGXFSZ is a signal that may be ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

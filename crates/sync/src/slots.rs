@@ -1,12 +1,13 @@
-//! The per-thread slots that all statistics live in, and the registry that readers add up.
+//! The per-thread slots that hold all statistics, and the registry over which readers add up.
 //!
 //! ```text
 //!   thread ── thread-local SlotHandle ──► Slot (own cache lines) ◄── registry ── snapshot(), clear()
 //! ```
 //!
-//! Invariant: a slot has one handle at most, and only the handle's thread writes its counters (`max` apart, which a
-//! reader may reset). So a counter is added to by a relaxed load and a relaxed store, without a locked instruction.
-//! Invariant: counters never go down. A baseline taken under the registry's mutex is therefore never above a sum taken
+//! Invariant: a slot has one handle at most, and only the handle's thread writes its counters (except `max`, which a
+//! reader may reset). So a relaxed load and a relaxed store add to a counter, without a locked instruction.
+//!
+//! Invariant: counters never decrease. A baseline taken under the registry's mutex is therefore never above a sum taken
 //! under it later: coherence orders the two reads of each counter.
 
 use crate::names::{LatchClass, SpinlockName, WaitType};
@@ -108,7 +109,7 @@ impl HoldCell {
     }
 }
 
-/// All statistics of one thread. Aligned to two cache lines, which is what adjacent-line prefetch pulls together.
+/// All statistics of one thread. Aligned to two cache lines, which adjacent-line prefetch loads together.
 #[repr(align(128))]
 pub(crate) struct Slot {
     pub(crate) waits: [WaitCell; WaitType::COUNT],
@@ -128,7 +129,7 @@ impl Slot {
     }
 }
 
-/// What a wait type adds up to.
+/// The sum over a wait type's counters.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct WaitSum {
     pub(crate) count: u64,
@@ -138,7 +139,7 @@ pub(crate) struct WaitSum {
     pub(crate) histogram: [u64; HISTOGRAM_BUCKETS],
 }
 
-/// What a latch class adds up to.
+/// The sum over a latch class's counters.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LatchSum {
     pub(crate) count: u64,
@@ -146,7 +147,7 @@ pub(crate) struct LatchSum {
     pub(crate) max_ns: u64,
 }
 
-/// What a spinlock name adds up to.
+/// The sum over a spinlock name's counters.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SpinlockSum {
     pub(crate) collisions: u64,
@@ -185,7 +186,7 @@ pub fn accounting() -> bool {
     ACCOUNTING.load(Relaxed)
 }
 
-/// Owns a slot for as long as it lives; afterwards the slot, counts and all, is free for the next thread.
+/// Owns a slot for as long as it lives. Afterwards the slot, with its counts, is free for the next thread.
 struct SlotHandle(&'static Slot);
 
 impl SlotHandle {
@@ -219,7 +220,7 @@ pub(crate) fn shard() -> usize {
     SHARD.try_with(|shard| *shard).unwrap_or(0)
 }
 
-/// Runs `write` on this thread's slot. Works while the thread's locals are being destroyed, too.
+/// Runs `write` on this thread's slot. Also works while the thread's locals are being destroyed.
 pub(crate) fn with_slot(write: impl Fn(&Slot)) {
     if HANDLE.try_with(|handle| write(handle.0)).is_err() {
         write(SlotHandle::acquire().0);
@@ -334,7 +335,7 @@ pub(crate) fn clear_spinlocks() {
     registry.spinlock_baseline = sum_spinlocks(&registry.all);
 }
 
-/// How many slots were ever made; tests check that threads in a row use one again.
+/// How many slots were ever made; tests check that threads started one after the other reuse one.
 #[cfg(test)]
 pub(crate) fn slot_count() -> usize {
     REGISTRY.lock().all.len()

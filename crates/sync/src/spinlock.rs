@@ -1,9 +1,9 @@
 //! A spinlock for critical sections of a few instructions.
 //!
 //! Test-and-test-and-set: a waiter reads until the lock looks free and only then writes. Between reads it pauses, twice
-//! as long each time; at the longest pause it gives the processor away, and after some of those it sleeps, for the
+//! as long each time. After the longest pause it yields the processor, and after several yields it sleeps, because the
 //! holder may have been preempted. Nothing is recorded unless the first try fails. On request ([`backoff_stacks`])
-//! back-offs are recorded with the call stacks of who waits and who held the lock.
+//! back-offs are recorded with the call stacks of the waiter and the holder.
 
 use crate::backoff_stacks::{self, Asked};
 use crate::names::SpinlockName;
@@ -16,11 +16,11 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-// A model check goes through each pause.
+// A model check explores each pause.
 const PAUSES_MAX: u64 = if cfg!(feature = "model") { 1 } else { 512 };
 const YIELDS_BEFORE_SLEEP: u64 = if cfg!(feature = "model") { 1 } else { 16 };
-/// How long a waiter sleeps, as SQL Server's back-off does, when giving the processor away has not helped: the holder
-/// was preempted, and threads that only yield would be run again and again in its place. By `primitives`, so that a
+/// How long a waiter sleeps, as in SQL Server's back-off, when yielding has not helped: the holder was preempted, and
+/// threads that only yield would be run again and again instead of it. The sleep is that of `primitives`, so that a
 /// model check sees it.
 const BACKOFF_SLEEP: Duration = Duration::from_micros(50);
 
@@ -59,7 +59,7 @@ impl<T: ?Sized> Spinlock<T> {
         SpinlockGuard { lock: self, not_send: std::marker::PhantomData }
     }
 
-    /// Exclusive access if it is there at once.
+    /// Exclusive access if it is available at once.
     #[inline]
     pub fn try_lock(&self) -> Option<SpinlockGuard<'_, T>> {
         self.acquire().then(|| SpinlockGuard { lock: self, not_send: std::marker::PhantomData })
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(row(SpinlockName::XdesMgr).collisions, 0);
     }
 
-    /// So that the name says who it is in the stack.
+    /// A function of its own, so that its name identifies the holder in the stack.
     #[inline(never)]
     fn hold_until_waited_for(lock: &Spinlock<()>, waiting: &mpsc::Receiver<()>) {
         let guard = lock.lock();

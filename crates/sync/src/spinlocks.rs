@@ -14,7 +14,7 @@ pub struct SpinlockRow {
     pub spins: u64,
     /// Time slept in back-offs.
     pub sleep_time_ns: u64,
-    /// Number of times that a request gave the processor away.
+    /// Number of times that a request yielded the processor or slept.
     pub backoffs: u64,
 }
 
@@ -31,7 +31,7 @@ pub fn snapshot() -> Vec<SpinlockRow> {
     SpinlockName::ALL.iter().zip(&sums).map(row).collect()
 }
 
-/// Starts the spinlock statistics from zero, and forgets the stacks of back-offs.
+/// Resets the spinlock statistics to zero, and drops the recorded back-off stacks.
 pub fn clear() {
     slots::clear_spinlocks();
     crate::backoff_stacks::clear();

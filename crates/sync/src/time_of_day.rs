@@ -1,7 +1,7 @@
 //! The time of day, read at the cost of a few loads.
 
-/// The time of day: 100 ns since 1970-01-01 UTC, as of the kernel's last tick, 4 ms ago at most as a rule. Where the
-/// system has no such clock, exactly.
+/// The time of day in units of 100 ns since 1970-01-01 UTC, as of the kernel's last tick, usually 4 ms ago at most.
+/// Exact where the system has no such clock.
 #[cfg(target_os = "linux")]
 #[inline]
 pub fn time_of_day_coarse() -> i64 {
@@ -20,7 +20,7 @@ pub fn time_of_day_coarse() -> i64 {
     seconds * 10_000_000 + nanoseconds / 100
 }
 
-/// The time of day: 100 ns since 1970-01-01 UTC.
+/// The time of day in units of 100 ns since 1970-01-01 UTC.
 #[cfg(not(target_os = "linux"))]
 pub fn time_of_day_coarse() -> i64 {
     exactly()

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// A wait that is going on. Dropping it records the time since [`Wait::begin`].
+/// A wait in progress. Dropping it records the time since [`Wait::begin`].
 #[must_use = "the wait ends when this is dropped"]
 #[derive(Debug)]
 pub struct Wait {
     wait_type: WaitType,
     since: Option<Instant>,
-    /// The thread's processor time when the wait began, if what it takes meanwhile is no part of the wait.
+    /// The thread's processor time when the wait began, if its processor time during the wait is not part of the wait.
     cpu: Option<Duration>,
 }
 
@@ -27,15 +27,15 @@ impl Wait {
         Wait { wait_type, since: slots::accounting().then(Instant::now), cpu: None }
     }
 
-    /// The same for a thread that does what it waits for itself, a system call that reads for one: its processor time
-    /// is counted as such, and would be counted twice.
+    /// Like [`Wait::begin`], for a thread that itself does the work that it waits for, such as a system call that
+    /// reads. Its processor time is not part of the wait, because it is counted as processor time already.
     pub fn begin_working(wait_type: WaitType) -> Wait {
         let mut wait = Wait::begin(wait_type);
         wait.cpu = wait.since.is_some().then(thread_cpu_time);
         wait
     }
 
-    /// Forgets the wait: nothing is recorded.
+    /// Drops the wait without recording anything.
     pub fn cancel(mut self) {
         self.since = None;
     }
@@ -63,7 +63,8 @@ pub fn record(wait_type: WaitType, wait: Duration, signal: Duration) {
     }
 }
 
-/// The same of a wait of another thread, for which this one keeps the account: [`of_this_thread`] leaves it out.
+/// Like [`record`], for a wait of another thread on whose behalf this thread records it. [`of_this_thread`] does not
+/// include it.
 pub fn record_of_other(wait_type: WaitType, wait: Duration, signal: Duration) {
     if slots::accounting() {
         add(wait_type, nanoseconds(wait), nanoseconds(signal));
@@ -87,13 +88,13 @@ fn add(wait_type: WaitType, wait_ns: u64, signal_ns: u64) {
     });
 }
 
-/// Time of all waits that this thread has recorded since it began, whether cleared or not. What it recorded between two
-/// moments is the difference.
+/// The total time of all waits that this thread has recorded since it began; clearing the statistics does not reset it.
+/// The difference of two calls is what was recorded in between.
 pub fn of_this_thread() -> Duration {
     Duration::from_nanos(WAITED_NS.get())
 }
 
-/// Nanoseconds of a duration; 584 years and more count as that.
+/// Nanoseconds of a duration, at most `u64::MAX` (584 years).
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -137,7 +138,7 @@ pub fn snapshot() -> Vec<WaitRow> {
     WaitType::ALL.iter().zip(&sums).map(row).collect()
 }
 
-/// Starts the instance's wait statistics from zero. Counters of statements are not touched.
+/// Resets the instance's wait statistics to zero. Counters of statements are not touched.
 pub fn clear() {
     slots::clear_waits();
 }
@@ -150,7 +151,7 @@ struct StatementCell {
     signal_ns: AtomicU64,
 }
 
-/// Waits of one statement or one session, and pages that its threads have changed. Many threads may add at once.
+/// Waits of one statement or one session, and pages that its threads have dirtied. Many threads may add at once.
 pub struct WaitCounters {
     cells: [StatementCell; WaitType::COUNT],
     /// Index of the last wait type plus one; 0 before the first wait.
@@ -174,12 +175,12 @@ impl WaitCounters {
         self.last.store(wait_type.index() as u64 + 1, Relaxed);
     }
 
-    /// Records a wait here alone: not in the instance's statistics.
+    /// Records a wait in these counters alone, not in the instance's statistics.
     pub fn record(&self, wait_type: WaitType, wait: Duration, signal: Duration) {
         self.add(wait_type, nanoseconds(wait), nanoseconds(signal));
     }
 
-    /// Adds what `other` has, as a session does when its statement ends.
+    /// Adds the counts of `other`, as a session does when its statement ends.
     pub fn absorb(&self, other: &WaitCounters) {
         for (cell, from) in self.cells.iter().zip(&other.cells) {
             cell.count.fetch_add(from.count.load(Relaxed), Relaxed);
@@ -194,7 +195,7 @@ impl WaitCounters {
         }
     }
 
-    /// The wait types that were waited for, in the enum's order.
+    /// The wait types with at least one wait, in the enum's order.
     pub fn rows(&self) -> Vec<WaitRow> {
         let row = |(&wait_type, cell): (&WaitType, &StatementCell)| WaitRow {
             wait_type,
@@ -212,12 +213,12 @@ impl WaitCounters {
         Duration::from_nanos(self.cells.iter().map(|cell| cell.time_ns.load(Relaxed)).sum())
     }
 
-    /// Pages that were clean and were changed, or were written for the first time.
+    /// Pages that were clean before they were changed, or were written for the first time.
     pub fn pages_dirtied(&self) -> u64 {
         self.pages_dirtied.load(Relaxed)
     }
 
-    /// What was waited for last, or `None` before the first wait.
+    /// The type of the last wait, or `None` before the first one.
     pub fn last_wait_type(&self) -> Option<WaitType> {
         let last = usize::try_from(self.last.load(Relaxed)).ok()?;
         WaitType::ALL.get(last.checked_sub(1)?).copied()
@@ -241,25 +242,25 @@ thread_local! {
     static STATEMENT: RefCell<Option<Arc<WaitCounters>>> = const { RefCell::new(None) };
 }
 
-/// Until the guard is dropped, waits of this thread count for these counters too (in place of those set before).
+/// Until the guard is dropped, waits of this thread are also added to these counters (which replace those set before).
 #[must_use = "the counters are set until this is dropped"]
 pub fn set_statement_counters(counters: Option<Arc<WaitCounters>>) -> StatementCountersGuard {
     let previous = STATEMENT.with(|statement| statement.replace(counters));
     StatementCountersGuard { previous, same_thread: PhantomData }
 }
 
-/// Counts pages that this thread has changed and that were clean before, for the statement that it works for.
+/// Counts pages that this thread has changed and that were clean before, for the statement that the thread works for.
 pub fn note_pages_dirtied(pages: u64) {
     let note = |statement: &RefCell<Option<Arc<WaitCounters>>>| {
         statement.borrow().iter().for_each(|counters| {
             counters.pages_dirtied.fetch_add(pages, Relaxed);
         });
     };
-    // A thread that ends has no statement any more.
+    // A thread that is ending no longer has a statement.
     let _at_its_end = STATEMENT.try_with(note);
 }
 
-/// Puts the counters that were set before back when dropped. Stays on its thread.
+/// Restores the previous counters when dropped. Stays on its thread.
 #[derive(Debug)]
 pub struct StatementCountersGuard {
     previous: Option<Arc<WaitCounters>>,

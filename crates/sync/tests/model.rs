@@ -1,8 +1,8 @@
-//! The spinlock and the latch under every schedule that shuttle makes, among them those that take the processor from
-//! who holds one. `HOBT_MODEL` says how many schedules (1,000 without); a failure prints the schedule, which
-//! `shuttle::replay` runs again.
+//! The spinlock and the latch under every schedule that shuttle makes, including those that preempt the holder of one.
+//! `HOBT_MODEL` sets the number of schedules (default 1,000). A failure prints the schedule, which `shuttle::replay`
+//! runs again.
 //!
-//! A test binary of its own: the feature `model` exchanges what the locks are made of.
+//! A test binary of its own, because the feature `model` replaces the primitives that the locks are built from.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,23 +14,23 @@ use shuttle::thread;
 const THREADS: u32 = 3;
 const ROUNDS: u32 = 2;
 
-/// Half of the schedules at random, half such that few changes of threads decide (PCT), which keep one waiting for
-/// long.
+/// Half of the schedules are random. In the other half few thread switches decide (PCT), which keeps a thread waiting
+/// for long.
 fn explore(test: impl Fn() + Send + Sync + Clone + 'static) {
     let schedules = std::env::var("HOBT_MODEL").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000);
     shuttle::check_random(test.clone(), schedules / 2);
     shuttle::check_pct(test, schedules / 2, 3);
 }
 
-/// Who is inside: writers in the upper half, readers in the lower. Beside shuttle's primitives, so it adds no
-/// schedules.
+/// Which threads are inside: writers in the upper half, readers in the lower. Not one of shuttle's primitives, so it
+/// adds no schedules.
 #[derive(Default)]
 struct Inside(AtomicU32);
 
 impl Inside {
     const WRITER: u32 = 1 << 16;
 
-    /// Comes in, has the processor taken away, and goes.
+    /// Enters, yields the processor, and leaves.
     fn visit(&self, weight: u32) {
         let before = self.0.fetch_add(weight, Ordering::Relaxed);
         let is_alone = if weight == Inside::WRITER { before == 0 } else { before < Inside::WRITER };

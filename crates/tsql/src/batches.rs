@@ -1,4 +1,4 @@
-//! `GO`: a script cut into batches, as a client does before it sends them.
+//! `GO`: splits a script into batches, as a client does before it sends them.
 
 use crate::lexer::is_word_character;
 
@@ -9,25 +9,25 @@ pub struct BatchText {
     pub text: String,
     /// The script's line on which the text begins, from 1.
     pub first_line: u32,
-    /// How often it is to be run: the count behind `GO`, 1 without.
+    /// How many times it is to be run: the count after `GO`, 1 if absent.
     pub repeat: u32,
 }
 
-/// What the characters at a line's start belong to.
+/// What a line begins inside of.
 #[derive(Clone, Copy, PartialEq)]
 enum Inside {
     Code,
-    /// A block comment, this many levels deep.
+    /// A block comment, nested this deep.
     Comment(u32),
-    /// A string or quoted name, until this character.
+    /// A string or quoted name that ends with this character.
     Quotes(u8),
 }
 
-/// Cuts `script` at its `GO` lines.
+/// Splits `script` at its `GO` lines.
 ///
-/// A line is one where `GO`, in either case, stands alone but for blanks, a count, a semicolon and a `--` comment, and
-/// where no comment or string is open. Batches of blanks alone are left out. A count of 0 keeps its batch with
-/// `repeat` 0. What a client cannot read as a count is left in the text, for the parser to refuse.
+/// A `GO` line contains only `GO`, in any letter case, blanks, a count, a semicolon and a `--` comment, and begins
+/// outside comments and strings. Blank batches are left out. A count of 0 keeps its batch with `repeat` 0. A count that
+/// a client cannot read is left in the text, and the parser refuses it.
 pub fn split_batches(script: &str) -> Vec<BatchText> {
     let mut batches = Vec::new();
     let mut inside = Inside::Code;
@@ -55,7 +55,7 @@ fn push(batches: &mut Vec<BatchText>, text: &str, first_line: u32, repeat: u32) 
     }
 }
 
-/// How often a `GO` line repeats its batch; `None` for any other line.
+/// How many times a `GO` line repeats its batch; `None` for any other line.
 fn go_count(line: &str) -> Option<u32> {
     let line = line.split("--").next().unwrap_or("");
     let line = line.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}').trim_end_matches(';').trim_end();
@@ -67,7 +67,7 @@ fn go_count(line: &str) -> Option<u32> {
     if rest.is_empty() { Some(1) } else { rest.parse().ok() }
 }
 
-/// What is open behind `line` when `inside` is open before it.
+/// What is open after `line` if `inside` is open before it.
 fn scan(line: &[u8], mut inside: Inside) -> Inside {
     let mut at = 0;
     while at < line.len() {
@@ -90,7 +90,7 @@ fn scan(line: &[u8], mut inside: Inside) -> Inside {
                 at += 1;
                 if depth == 1 { Inside::Code } else { Inside::Comment(depth - 1) }
             }
-            // `]]` is a bracket within the name; other doubled quotes close and open again, which comes to the same.
+            // `]]` is a bracket within the name; other doubled quotes close and open again, with the same result.
             (Inside::Quotes(b']'), (b']', b']')) => {
                 at += 1;
                 inside

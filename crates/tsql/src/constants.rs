@@ -1,8 +1,8 @@
-//! The constants of a text, and the text without them.
+//! The constants in a text, and the text without them.
 
 use crate::lexer::{Lexer, TokenKind, string_value};
 
-/// The text constants of a piece of T-SQL, each once, in their order; up to its first error.
+/// The text constants in a piece of T-SQL, each once, in order of appearance, up to the first error.
 pub fn text_constants(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     each_token(text, |kind, token| {
@@ -17,8 +17,8 @@ pub fn text_constants(text: &str) -> Vec<String> {
     found
 }
 
-/// A piece of T-SQL with `?` for each constant, in small letters, its words apart by one blank: texts that differ by
-/// constants, blanks, comments and case alone are equal.
+/// A piece of T-SQL in lower case, with `?` for each constant and single blanks between words. Texts that differ only
+/// in constants, blanks, comments and letter case become equal.
 pub fn without_constants(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     each_token(text, |kind, token| {

@@ -1,9 +1,9 @@
 //! T-SQL's reserved words.
 //!
-//! A reserved word is no identifier unless quoted, and an error at one is 156 where it would be 102 at another word.
-//! Words that mean something in one place only (`NOLOCK`, `ROWS`, `TRY`) are not here: the parser compares their
-//! text where they may stand. Source: Microsoft's "Reserved Keywords (Transact-SQL)", but for `PRECISION`, which SQL
-//! Server takes as a name all the same: it is a column of `sys.columns`.
+//! A reserved word is an identifier only if quoted. An error at a reserved word is 156, where it would be 102 at
+//! another word. Words with a meaning in only one context (`NOLOCK`, `ROWS`, `TRY`) are not listed: the parser compares
+//! their text there. Source: Microsoft's "Reserved Keywords (Transact-SQL)", except `PRECISION`, which SQL Server
+//! accepts as a name: it is a column of `sys.columns`.
 
 macro_rules! keywords {
     ($($word:ident)*) => {
@@ -14,7 +14,7 @@ macro_rules! keywords {
             $($word,)*
         }
 
-        /// Every reserved word with its spelling, in alphabetical order.
+        /// All reserved words with their spelling, in alphabetical order.
         const KEYWORDS: &[(&str, Keyword)] = &[$((stringify!($word), Keyword::$word),)*];
     };
 }
@@ -35,10 +35,10 @@ keywords! {
     UNIQUE UNPIVOT UPDATE UPDATETEXT USE USER VALUES VARYING VIEW WAITFOR WHEN WHERE WHILE WITH WRITETEXT
 }
 
-/// The longest reserved word.
+/// The length of the longest reserved word.
 const LENGTH_MAX: usize = 30;
 
-/// The reserved word that `word` spells, ASCII case ignored.
+/// The reserved word with the spelling `word`, ignoring ASCII case.
 pub(crate) fn lookup(word: &str) -> Option<Keyword> {
     if word.len() > LENGTH_MAX {
         return None;

@@ -1,16 +1,17 @@
-//! The lexer: a batch's text cut into tokens, one at a time, with line and column.
+//! The lexer: splits a batch's text into tokens, one at a time, with line and column.
 //!
-//! A token names its kind and its bytes; what the bytes mean (quotes undoubled, digits read) is worked out by the
-//! functions below when the parser asks. The lexer is a small `Copy` value, so looking further ahead is lexing a copy.
-//! Nothing is allocated per token.
+//! A token has a kind and its bytes. The functions below compute the value of the bytes (unquoted text, decoded digits)
+//! when the parser needs it. The lexer is a small `Copy` value, so looking further ahead means running a copy. Nothing
+//! is allocated per token.
 //!
-//! Left to others: which words mean something where (the parser), and `GO` (the client, see [`crate::split_batches`]).
+//! Not here: which words have a meaning in which context (the parser), and `GO` (the client, see
+//! [`crate::split_batches`]).
 
 use hobt_base::{Position, SqlError, is_currency_sign, number};
 
 use crate::keyword::{self, Keyword};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TokenKind {
     /// A reserved word.
@@ -33,7 +34,7 @@ pub(crate) enum TokenKind {
     Float,
     /// A currency sign, with or without digits.
     Money,
-    /// `'x'`, or `"x"` where quotes do not make identifiers.
+    /// `'x'`, or `"x"` if quotes are not for identifiers.
     String,
     /// `N'x'`.
     NationalString,
@@ -41,7 +42,7 @@ pub(crate) enum TokenKind {
     Binary,
     /// An operator or punctuation mark.
     Mark(Mark),
-    /// A character that no token begins with.
+    /// A character that begins no token.
     Unknown,
     /// The end of the text.
     End,
@@ -92,22 +93,22 @@ pub(crate) struct Token {
     pub(crate) position: Position,
 }
 
-/// A place in a text from which tokens are read.
+/// A position in a text from which tokens are read.
 #[derive(Clone, Copy)]
 pub(crate) struct Lexer<'a> {
     text: &'a str,
-    /// The next byte to read; always at a character's start.
+    /// The next byte to read; always the start of a character.
     at: usize,
     position: Position,
     /// Whether `"x"` is an identifier rather than a string.
     quoted_identifier: bool,
 }
 
-/// The longest identifier, in characters.
+/// The maximum length of an identifier in characters.
 const IDENTIFIER_LENGTH_MAX: usize = 128;
 
 impl<'a> Lexer<'a> {
-    /// A lexer at the start of `text`, which must be shorter than 4 GiB (see [`crate::parse_batch`]).
+    /// A lexer at the start of `text`, which must be shorter than 4 GiB; [`crate::parse_batch`] checks that.
     pub(crate) fn new(text: &'a str, quoted_identifier: bool) -> Lexer<'a> {
         Lexer { text, at: 0, position: Position::default(), quoted_identifier }
     }
@@ -117,12 +118,12 @@ impl<'a> Lexer<'a> {
         if byte < 0x80 { Some(byte as char) } else { self.text[self.at..].chars().next() }
     }
 
-    /// The byte `ahead` of the next one; 0 behind the end, which is part of no token.
+    /// The byte at offset `ahead` from the next one; 0 after the end of the text, a byte that no token contains.
     fn byte(&self, ahead: usize) -> u8 {
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// Steps over one character, counting lines and columns.
+    /// Moves past one character, counting lines and columns.
     fn bump(&mut self) -> Option<char> {
         let c = self.peek()?;
         self.at += c.len_utf8();
@@ -134,7 +135,7 @@ impl<'a> Lexer<'a> {
         Some(c)
     }
 
-    /// Steps over `count` ASCII characters that are not line ends.
+    /// Moves past `count` ASCII characters that are not line ends.
     fn skip(&mut self, count: usize) {
         self.at += count;
         self.position.column += count as u32;
@@ -149,8 +150,8 @@ impl<'a> Lexer<'a> {
     /// The next token.
     ///
     /// # Errors
-    /// 105 for a string or quoted identifier without end, 113 for such a comment, 103 for an identifier over 128
-    /// characters, each at its beginning.
+    /// 105 for an unterminated string or quoted identifier, 113 for an unterminated comment, 103 for an identifier over
+    /// 128 characters, each at its start.
     pub(crate) fn next_token(&mut self) -> Result<Token, SqlError> {
         self.skip_blanks()?;
         let (start, position) = (self.at, self.position);
@@ -211,7 +212,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// Steps over blanks and comments; block comments nest.
+    /// Skips blanks and comments; block comments nest.
     fn skip_blanks(&mut self) -> Result<(), SqlError> {
         loop {
             match self.peek() {
@@ -251,7 +252,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Steps over the opening quote, what is quoted, and the `closing` quote; a doubled one does not close.
+    /// Moves past the opening quote, the quoted text, and the `closing` quote. A doubled quote does not close.
     fn quoted(&mut self, closing: char, position: Position) -> Result<(), SqlError> {
         self.bump();
         let content = self.at;
@@ -268,7 +269,7 @@ impl<'a> Lexer<'a> {
             }
         }
         let value = &self.text[content..self.at - 1];
-        // A string may have any length; the limit is that of names.
+        // A string may have any length; only names are limited.
         let is_name = closing == ']' || (closing == '"' && self.quoted_identifier);
         if is_name && value.len() > IDENTIFIER_LENGTH_MAX {
             let doubled = value.matches(closing).count() / 2;
@@ -288,7 +289,7 @@ impl<'a> Lexer<'a> {
             self.skip_while(|c| c.is_ascii_digit());
         }
         if matches!(self.byte(0), b'e' | b'E') {
-            // T-SQL reads `1e` as `1e0`; digits and sign are optional.
+            // T-SQL reads `1e` as `1e0`; digits and sign of the exponent are optional.
             kind = TokenKind::Float;
             self.skip(1);
             if matches!(self.byte(0), b'+' | b'-') {
@@ -393,7 +394,7 @@ pub(crate) fn unquote(text: &str) -> String {
     content.replace(double, single)
 }
 
-/// The value of a string token: unquoted, and a backslash at a line's end removed together with the line end.
+/// The value of a string token: unquoted, without backslashes at line ends and those line ends.
 pub(crate) fn string_value(text: &str) -> String {
     let value = unquote(text);
     if !value.contains("\\\n") && !value.contains("\\\r\n") {
@@ -416,7 +417,7 @@ pub(crate) fn string_value(text: &str) -> String {
     joined
 }
 
-/// The bytes of a `0x…` token; an odd digit count has a zero put before it.
+/// The bytes of a `0x…` token; a zero is added in front of an odd number of digits.
 pub(crate) fn binary_value(text: &str) -> Box<[u8]> {
     let digits = &text.as_bytes()[2..];
     let nibble = |digit: u8| (digit as char).to_digit(16).unwrap_or(0) as u8;

@@ -4,10 +4,10 @@
 //!   script ── split_batches ──▶ batch ── parse_batch ──▶ ast::Batch ── Display ──▶ text that parses to an equal tree
 //! ```
 //!
-//! The crate knows T-SQL's grammar and SQL Server's errors for what breaks it, and nothing else: it looks up no name,
-//! checks no type and runs nothing. It stands on `hobt-base` alone. Its promises: no input panics or overflows the
-//! stack (nesting is limited to [`DEPTH_MAX`] levels, repetition is not limited and never recurses), every error has
-//! its place, and what is printed parses to an equal tree.
+//! The crate knows T-SQL's grammar and SQL Server's syntax errors, and nothing else: it looks up no name, checks no
+//! type and runs nothing. It depends only on `hobt-base`. It guarantees: no input panics or overflows the stack
+//! (nesting is limited to [`DEPTH_MAX`] levels; repetition is not limited and never recurses), every error has its
+//! position, and printed text parses to an equal tree.
 
 pub mod ast;
 mod batches;

@@ -1,9 +1,9 @@
-//! Which variables a text names without declaring them before.
+//! Finds the variables that a text uses without declaring them before.
 //!
-//! SQL Server finds that before anything of the text runs, whether the tables beside them exist or not. So the tokens
-//! say where variables stand, and the tree says which of them are declarations, and which are no variables but names of
-//! a procedure's parameters (`EXEC p @name = …`). Which of them stand for tables only matters for the error, so the
-//! parser is asked when there is one.
+//! SQL Server reports these before anything of the text runs, whether the tables used with them exist or not. The
+//! tokens give the positions of variables. The tree tells which of them are declarations, and which are not variables
+//! but names of a procedure's parameters (`EXEC p @name = …`). Whether a variable is used as a table matters only for
+//! the error, so the parser is asked only if there is one.
 
 use std::collections::HashSet;
 
@@ -13,17 +13,17 @@ use crate::ast::{Execute, InsertSource, Statement, StatementKind, VariableName};
 use crate::lexer::{Lexer, TokenKind};
 use crate::parser::table_variables;
 
-/// What the tree says of a text's variables.
+/// What the tree tells about a text's variables.
 #[derive(Default)]
 struct Places {
     declarations: HashSet<Position>,
     names_of_parameters: HashSet<Position>,
 }
 
-/// Looks whether each variable of `text`, whose tree is `statements`, is declared before it is used or `is_known`.
+/// Checks that each variable of `text`, whose tree is `statements`, is declared before it is used, or `is_known`.
 ///
 /// # Errors
-/// 137 for the first that is not, 1087 where a table's name is expected.
+/// 137 for the first one that is not, 1087 if a table's name is expected there.
 pub fn check_variables(text: &str, statements: &[Statement], is_known: impl Fn(&str) -> bool) -> Result<(), SqlError> {
     if !text.contains('@') {
         return Ok(());
@@ -50,7 +50,7 @@ pub fn check_variables(text: &str, statements: &[Statement], is_known: impl Fn(&
     Ok(())
 }
 
-/// The error of a variable that is not declared.
+/// The error for an undeclared variable.
 fn undeclared(name: &str, is_table: bool) -> SqlError {
     match is_table {
         true => {

@@ -1,5 +1,5 @@
-//! What statistics cost: to gather a row, to merge a thousand partitions, and how far off their counts of different
-//! values are.
+//! The cost of statistics: gathering a row, merging a thousand partitions, and the error of their counts of different
+//! values.
 //!
 //!     cargo run --release -p hobt-types --example statistics_cost
 
@@ -21,12 +21,12 @@ fn columns(types: &[SqlType]) -> GatherColumns {
     GatherColumns::new(types.iter().map(column).collect())
 }
 
-/// A number that looks random, the same for the same `number`.
+/// A pseudo-random number that depends only on `number`.
 fn mixed(number: u64) -> u64 {
     SplitMix64::new(number).next_u64()
 }
 
-/// The median of some runs' seconds.
+/// The median of several runs, in seconds.
 fn seconds(mut run: impl FnMut()) -> f64 {
     let mut taken: Vec<f64> = (0..RUNS)
         .map(|_| {

@@ -1,11 +1,11 @@
 //! Collations: how text compares.
 //!
-//! A key is bytes whose order is the collation's order and whose equality is its equality; joins, groups, sorts and
-//! distinct counts compare keys, never the text itself. Trailing spaces do not count, in any collation (the shorter
-//! string is padded, as SQL-92 has it).
+//! A key is bytes whose order and equality are those of the collation. Joins, groups, sorts and distinct counts compare
+//! keys, never the text itself. Trailing spaces do not count in any collation (the shorter string is padded, as SQL-92
+//! specifies).
 //!
-//! The key of the linguistic collations has up to three levels, as in the Unicode Collation Algorithm (UTS #10), over
-//! an own weight table for ASCII and Latin-1:
+//! The key of the linguistic collations has up to three levels, as in the Unicode Collation Algorithm (UTS #10), over a
+//! weight table of its own for ASCII and Latin-1:
 //!
 //! ```text
 //! primary weights [ 01 accents [ 01 case ]]        a level that is empty to the end is left out
@@ -15,17 +15,17 @@
 //!   letters; case and accent removed; `ß` as `ss`, `æ` as `ae`). Every other character is four bytes, `E0` and its
 //!   lower-case code point, so that other scripts follow Latin in code-point order.
 //! - Accents: one byte for each primary weight, up to the last that is not plain.
-//! - Case, only where case counts: the same; lower case comes before upper case.
+//! - Case, only if case counts: as for accents. Lower case comes before upper case.
 //!
 //! So an ASCII string under the default collation has a key of its own length: its bytes, mapped.
 //!
-//! Not SQL Server's own weights: order within punctuation follows code points, and the hyphen and the apostrophe count
-//! like other punctuation.
+//! The weights are not SQL Server's own: order within punctuation follows code points, and the hyphen and the
+//! apostrophe are treated like other punctuation.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A collation that columns and expressions can have.
+/// A collation of columns and expressions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Collation {
     /// `SQL_Latin1_General_CP1_CI_AS`, the default: case does not count, accents do.
@@ -37,7 +37,7 @@ pub enum Collation {
     Latin1GeneralBin2,
 }
 
-/// A collation's key of one string, see the module.
+/// A collation's key of one string; see the module.
 pub type CollationKey = Vec<u8>;
 
 /// Separates the levels of a key: below every weight.
@@ -50,15 +50,15 @@ const PLAIN: u8 = 0x02;
 const UPPER: u8 = 0x03;
 /// The primary weight of `0`.
 const DIGIT: u8 = 0x88;
-/// The primary weight of `a`. Letters lie three apart: `ð` and `þ` stand behind `d` and `t`.
+/// The primary weight of `a`. Letters are three apart: `ð` and `þ` follow `d` and `t`.
 const LETTER: u8 = 0x92;
 /// The primary weight of U+0080, the first of Latin-1's controls and punctuation.
 const LATIN1_SIGN: u8 = 0x46;
 
-/// Base letters of U+00C0 to U+00FF in lower case; 0 where the character has none.
+/// Base letters of U+00C0 to U+00FF in lower case; 0 if the character has none.
 const LATIN1_BASE: &[u8; 64] = b"aaaaaa\0ceeeeiiii\0nooooo\0ouuuuy\0\0aaaaaa\0ceeeeiiii\0nooooo\0ouuuuy\0y";
-/// Their accents, the same for both cases: grave 10, acute 11, circumflex 12, tilde 13, diaeresis 14, ring 15,
-/// cedilla 16, stroke 17.
+/// Their accents, for both cases: grave 10, acute 11, circumflex 12, tilde 13, diaeresis 14, ring 15, cedilla 16,
+/// stroke 17.
 const LATIN1_ACCENT: [u8; 32] = [
     0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0, 0x16, 0x10, 0x11, 0x12, 0x14, 0x10, 0x11, 0x12, 0x14, 0, 0x13, 0x10, 0x11,
     0x12, 0x13, 0x14, 0, 0x17, 0x10, 0x11, 0x12, 0x14, 0x11, 0, 0x14,
@@ -66,7 +66,7 @@ const LATIN1_ACCENT: [u8; 32] = [
 
 const _: () = assert!(LATIN1_SIGN + 66 <= DIGIT && DIGIT + 10 <= LETTER && LETTER + 3 * 26 <= OTHER, "weights overlap");
 
-/// The primary weights of ASCII where case does not count: the whole key of an ASCII string.
+/// The primary weights of ASCII without case: the whole key of an ASCII string.
 static ASCII_PRIMARY: [u8; 128] = ascii_primary();
 
 const fn ascii_primary() -> [u8; 128] {
@@ -93,10 +93,10 @@ const fn ascii_primary() -> [u8; 128] {
 
 /// The weights of one character.
 struct Weights {
-    /// Up to four bytes of primary weight, of which `len` count.
+    /// Up to four bytes of primary weight, of which `len` are used.
     primary: [u8; 4],
     len: u8,
-    /// How many accent and case weights belong to it: one for each letter that it stands for.
+    /// The number of its accent and case weights: one for each letter that it stands for.
     units: u8,
     accent: u8,
     case: u8,
@@ -137,7 +137,7 @@ impl Weights {
                 }
             }
             _ => {
-                // Folding by the lower case of one character; a fold to several (İ) keeps the character.
+                // Folded to lower case if that is one character. If it is several (İ), the character is kept.
                 let mut lower = character.to_lowercase();
                 let folded = match (lower.next(), lower.next()) {
                     (Some(only), None) => only,
@@ -151,14 +151,14 @@ impl Weights {
     }
 }
 
-/// Appends `weights` without the plain ones at their end; gives whether anything was appended.
+/// Appends `weights` without the plain ones at their end. Returns whether anything was appended.
 fn push_level(out: &mut Vec<u8>, weights: &[u8]) -> bool {
     let end = weights.iter().rposition(|weight| *weight != PLAIN).map_or(0, |last| last + 1);
     out.extend_from_slice(&weights[..end]);
     end > 0
 }
 
-/// The key of any text of a linguistic collation.
+/// Appends the key of any text in a linguistic collation.
 fn push_key(text: &str, with_case: bool, out: &mut Vec<u8>) {
     let (mut accents, mut cases) = (Vec::new(), Vec::new());
     for character in text.chars() {
@@ -202,7 +202,7 @@ impl Collation {
         }
     }
 
-    /// Appends what the keys of all strings begin with that begin with `prefix`: its primary weights.
+    /// Appends the common beginning of the keys of all strings that begin with `prefix`: its primary weights.
     pub fn sort_key_prefix(self, prefix: &str, out: &mut Vec<u8>) {
         match self {
             Collation::Latin1GeneralBin2 => out.extend_from_slice(prefix.as_bytes()),
@@ -214,9 +214,9 @@ impl Collation {
         }
     }
 
-    /// Writes the key of an ASCII string under a collation whose key of it is a byte for each of its bytes, and gives
-    /// its length; `None` where that does not hold or `out` is too short. This is the fast path of a column of short
-    /// strings: no allocation, no second level.
+    /// Writes the key of an ASCII string, if the collation has one key byte for each of its bytes, and returns its
+    /// length. `None` if that does not hold or `out` is too short. This is the fast path for a column of short strings:
+    /// no allocation, no second level.
     #[inline]
     pub fn sort_key_ascii(self, text: &[u8], out: &mut [u8]) -> Option<usize> {
         let end = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
@@ -238,12 +238,12 @@ impl Collation {
         }
     }
 
-    /// A number for the first four bytes of a string of `length` bytes (zeros where it is shorter): if one string's
-    /// number is below another's, so is its key. Equal numbers say nothing. `None` where the bytes do not decide: one
-    /// is not ASCII, is NUL, or is a space under a binary collation.
+    /// A number for the first four bytes of a string of `length` bytes (zeros if it is shorter). If one string's number
+    /// is below another's, so is its key. Equal numbers imply nothing. `None` if the bytes do not decide: one is not
+    /// ASCII, is NUL, or is a space under a binary collation.
     ///
-    /// Elsewhere a space counts as nothing at all, because it may be one of those at the end that do not count; it is
-    /// the lowest weight, so that keeps the order.
+    /// In other collations a space counts as 0, because it may be a trailing one, which does not count. A space has the
+    /// lowest weight, so this keeps the order.
     #[inline]
     pub fn prefix_weight(self, prefix: [u8; 4], length: usize) -> Option<u32> {
         let is_binary = self == Collation::Latin1GeneralBin2;
@@ -282,12 +282,12 @@ impl Collation {
         self.compare(left, right) == Ordering::Equal
     }
 
-    /// Whether upper and lower case are the same.
+    /// Whether upper and lower case are equal.
     pub const fn ignores_case(self) -> bool {
         matches!(self, Collation::Latin1GeneralCiAs)
     }
 
-    /// SQL Server's name.
+    /// The name in SQL Server.
     pub const fn name(self) -> &'static str {
         match self {
             Collation::Latin1GeneralCiAs => "SQL_Latin1_General_CP1_CI_AS",
@@ -296,8 +296,8 @@ impl Collation {
         }
     }
 
-    /// The collation of a name, in any case; a Latin1 collation that is not known gives its nearest: binary, with
-    /// case, without. `None` for other names and for collations that ignore accents.
+    /// The collation with this name, in any case. For an unknown Latin1 collation, the nearest: binary, case-sensitive
+    /// or case-insensitive. `None` for other names and for collations that ignore accents.
     pub fn from_name(name: &str) -> Option<Collation> {
         let name = name.to_ascii_uppercase();
         if name == "DATABASE_DEFAULT" || name == "CATALOG_DEFAULT" {

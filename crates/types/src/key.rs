@@ -1,22 +1,22 @@
 //! Normalised keys: values of an index's columns as bytes whose order is the index's order.
 //!
 //! ```text
-//! key:        the columns one behind the other
+//! key:        the columns, concatenated
 //! column:     [00 NULL | 01 value, where it may be NULL] value; all bits flipped where the order is descending
 //! integers, decimals, money, dates, times   big-endian, sign bit flipped
 //! float, real                               big-endian, sign bit flipped; all bits where it is negative
 //! bit, tinyint, uniqueidentifier            its bytes
 //! text                                      the collation's sort key ┐ 00 as 01 01, 01 as 01 02,
-//! binary                                    without zeros at its end ┘ and 00 behind
+//! binary                                    without zeros at its end ┘ and 00 after it
 //! ```
-//! Two keys compare as bytes (`memcmp`, the shorter of two that begin alike first) as their values do, column by
-//! column: no column's bytes are the beginning of another value's, so that what follows is never compared with a column
-//! before it. NULL comes before every value, behind every value where the order is descending. Equal keys are equal
-//! values to SQL: text that its collation takes for equal, `-0` and `0`, `0x01` and `0x0100` have one key, so a key
-//! does not give its value back.
+//! Two keys compare as bytes (`memcmp`, and a prefix before the longer key) as their values do, column by column. No
+//! column's bytes are a prefix of another value's, so a later column is never compared with an earlier one. NULL comes
+//! before every value, or after every value in descending order. Equal keys are equal values in SQL: text that its
+//! collation treats as equal, `-0` and `0`, `0x01` and `0x0100` have one key. So a key cannot be converted back into
+//! its value.
 //!
-//! Values come as pages hold them (see [`PhysicalType`](crate::PhysicalType)). Values on pages of their own are no
-//! keys, nor are the `max` types. How long a key may be is left to the index.
+//! Values have the form that pages hold (see [`PhysicalType`](crate::PhysicalType)). Values on pages of their own
+//! cannot be keys, nor can values of `max` types. The index limits the length of keys.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -25,9 +25,9 @@ use hobt_base::compare_bytes;
 
 use crate::{Collation, MaxLength, SqlType};
 
-/// Ends a value of variable length: below every byte of one.
+/// Ends a value of variable length. Below every byte of one.
 const END: u8 = 0x00;
-/// Stands before what would otherwise be 00 or 01.
+/// Precedes a byte that would otherwise be 00 or 01.
 const ESCAPE: u8 = 0x01;
 
 /// A column of an index's key.
@@ -39,7 +39,7 @@ pub struct KeyColumn {
     descending: bool,
 }
 
-/// Why a value is no key of its column: the page that it comes from is damaged, or it is another column's.
+/// Why a value has no key in its column: its page is damaged, or it belongs to another column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyError {
     /// NULL in a column that is NOT NULL.
@@ -63,8 +63,8 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl KeyColumn {
-    /// A column of this type in an index's key; `None` if no index has such keys (`max` types). The collation counts
-    /// for text alone.
+    /// A column of this type in an index's key; `None` if no index can have such keys (`max` types). The collation is
+    /// used only for text.
     pub fn new(sql_type: SqlType, collation: Collation, nullable: bool, descending: bool) -> Option<KeyColumn> {
         let is_max = matches!(
             sql_type,
@@ -78,7 +78,7 @@ impl KeyColumn {
         self.sql_type
     }
 
-    /// What orders its text.
+    /// The collation of its text.
     pub fn collation(&self) -> Collation {
         self.collation
     }
@@ -96,7 +96,7 @@ impl KeyColumn {
     /// Appends the key of a value, as a page holds it, to `out`.
     ///
     /// # Errors
-    /// It is no value of the column; `out` is then as it was.
+    /// It is not a value of the column. `out` is then unchanged.
     pub fn encode(&self, value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), KeyError> {
         let start = out.len();
         let Some(bytes) = value else {
@@ -139,8 +139,8 @@ impl KeyColumn {
 }
 
 impl KeyColumn {
-    /// How the key of a value and the bytes of a key are ordered, where that can be told without making the value's
-    /// key: of numbers and guids that cannot be NULL, in ascending order.
+    /// The order of a value's key relative to the bytes of a key, if it can be computed without making the value's key:
+    /// for numbers and guids in ascending order that cannot be NULL.
     pub fn compare(&self, value: Option<&[u8]>, key: &[u8]) -> Option<Ordering> {
         let bytes = value.filter(|bytes| self.sql_type.physical().width() == Some(bytes.len()))?;
         if self.nullable || self.descending {
@@ -166,8 +166,8 @@ impl KeyColumn {
         }
     }
 
-    /// The bounds of the keys of all texts that begin with `prefix` by the column's collation: the first belongs to
-    /// them, the second is above them. `None` for a column in descending order.
+    /// The bounds of the keys of all texts that begin with `prefix` in the column's collation: the first is included,
+    /// the second is above them. `None` for a column in descending order.
     pub fn encode_prefix(&self, prefix: &str) -> Option<(Vec<u8>, Vec<u8>)> {
         if self.descending {
             return None;
@@ -185,8 +185,8 @@ impl KeyColumn {
         Some((low, high))
     }
 
-    /// Appends the key of a text or binary by the bytes by which it compares: its sort key in the column's collation,
-    /// or itself without zeros at its end.
+    /// Appends the key of a text or binary value, given the bytes by which it compares: its sort key in the column's
+    /// collation, or the binary value without zeros at its end.
     pub fn encode_compared(&self, compared: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         if self.nullable {
@@ -201,15 +201,15 @@ impl KeyColumn {
     }
 }
 
-/// How a type's values become keys.
+/// How a type's values are encoded as keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
-    /// As the page holds them.
+    /// The bytes that the page holds.
     Bytes,
     Float,
     Binary,
     Text,
-    /// Integers, whatever they count.
+    /// Integers, of any unit.
     Integer,
 }
 
@@ -236,7 +236,7 @@ impl Form {
     }
 }
 
-/// Appends a signed integer whose bytes are little-endian. The lengths that most columns have go without a loop.
+/// Appends a signed integer whose bytes are little-endian. The common lengths need no loop.
 #[inline]
 fn push_integer(bytes: &[u8], out: &mut Vec<u8>) {
     if let Ok(four) = <[u8; 4]>::try_from(bytes) {
@@ -264,19 +264,19 @@ fn push_float(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Escapes the bytes from `first` on and ends them.
+/// Escapes the bytes from `first` on, and appends the end.
 fn end_value(out: &mut Vec<u8>, first: usize) {
     escape(out, first);
     out.push(END);
 }
 
-/// Escapes the bytes from `first` on. Keys of most texts have nothing to escape.
+/// Escapes the bytes from `first` on. The keys of most texts have none to escape.
 fn escape(out: &mut Vec<u8>, first: usize) {
     let escapes = out[first..].iter().filter(|byte| **byte <= ESCAPE).count();
     if escapes == 0 {
         return;
     }
-    // From the back, so that nothing is overwritten before it is moved.
+    // From the back, so that no byte is overwritten before it is moved.
     let mut from = out.len();
     out.resize(from + escapes, 0);
     let mut to = out.len();
@@ -294,14 +294,14 @@ fn escape(out: &mut Vec<u8>, first: usize) {
     }
 }
 
-/// The shortest key that divides two neighbours: above `left` and not above `right`, whose beginning it is. `None` if
-/// `left` is not below `right`.
+/// The shortest key that separates two neighbours: above `left` and not above `right`, of which it is a prefix. `None`
+/// if `left` is not below `right`.
 pub fn shortest_separator<'a>(left: &[u8], right: &'a [u8]) -> Option<&'a [u8]> {
     if left >= right {
         return None;
     }
     let common = left.iter().zip(right).take_while(|(left, right)| left == right).count();
-    // As `left` is below it, `right` goes on where they cease to be alike.
+    // As `left` is below it, `right` continues after the common beginning.
     Some(&right[..=common])
 }
 

@@ -1,13 +1,13 @@
 //! SQL types and their physical form, values, comparison and collation keys.
 //!
-//! A [`SqlType`] is what a user declares; its [`PhysicalType`] is all that pages and access methods know of it. A
-//! [`Value`] is one value of any type, used where rows are few: catalog rows, defaults, partition boundaries,
-//! variables. Columns of many rows travel as vectors (crate `access`) and Arrow arrays (crate `query`). A [`KeyColumn`]
-//! makes values into the bytes that indexes compare.
+//! A [`SqlType`] is what a user declares; pages and access methods know only its [`PhysicalType`]. A [`Value`] is one
+//! value of any type, used where rows are few: catalog rows, defaults, partition boundaries, variables. Columns of many
+//! rows travel as vectors (crate `access`) and Arrow arrays (crate `query`). A [`KeyColumn`] encodes values as the
+//! bytes that indexes compare.
 //!
-//! The module [`statistics`] says how many rows and how many different values a column has, from what was seen of it.
+//! The module [`statistics`] estimates how many rows and how many different values a column has, from gathered data.
 //!
-//! Leaves to others: arithmetic, casts and text forms (crate `functions`), the Arrow type of each (there too).
+//! Done elsewhere: arithmetic, casts and text forms, and the Arrow type of each SQL type (crate `functions`).
 
 mod collation;
 mod key;

@@ -10,7 +10,7 @@ pub const MAX_BYTES_IN_ROW: u16 = 8000;
 /// Characters (UTF-16 code units) for `nchar` and `nvarchar`, bytes for the others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MaxLength {
-    /// At most so many; 1 to 8000 (4000 for the national types).
+    /// A limit: 1 to 8000 (4000 for the national types).
     Limited(u16),
     /// `max`: up to 2³¹ − 1 bytes.
     Max,
@@ -76,7 +76,7 @@ pub enum SqlType {
     UniqueIdentifier,
 }
 
-/// How a type lies in a page: a fixed-length array element or variable-length bytes.
+/// The form of a type in a page: a fixed-length array element or variable-length bytes.
 ///
 /// | SQL type | physical | content |
 /// |---|---|---|
@@ -130,7 +130,7 @@ impl PhysicalType {
 }
 
 impl SqlType {
-    /// How values of this type lie in a page.
+    /// The form of this type's values in a page.
     pub const fn physical(self) -> PhysicalType {
         match self {
             SqlType::Bit | SqlType::TinyInt => PhysicalType::Fixed1,
@@ -293,7 +293,7 @@ impl SqlType {
         }
     }
 
-    /// `precision` of `sys.columns`: decimal digits, 0 for what is not a number or a time.
+    /// `precision` of `sys.columns`: decimal digits, 0 for types that are neither numbers nor times.
     pub const fn precision(self) -> u8 {
         match self {
             SqlType::Bit => 1,

@@ -5,12 +5,12 @@
 //!                               ├ a DistinctSketch per prefix        Summary::scaled_to: a sample into the whole
 //!                               └ a Histogram of the first column    encode, decode: as bytes
 //! ```
-//! A [`Gatherer`] is fed by whoever writes or reads rows, a few nanoseconds a row; its [`Summary`] is small, whatever
-//! it has seen, and summaries of parts merge into that of the whole. Keys are those of
-//! [`KeyColumn`](crate::KeyColumn), of columns that may be NULL and ascend, so that the bytes of two values from
-//! anywhere compare: see [`histogram_key`].
+//! A [`Gatherer`] is fed by the code that writes or reads rows, at a cost of a few nanoseconds a row. Its [`Summary`]
+//! is small, however many rows it has seen, and summaries of parts merge into that of the whole. Keys are those of
+//! [`KeyColumn`](crate::KeyColumn), for nullable and ascending columns, so that the bytes of any two values compare:
+//! see [`histogram_key`].
 //!
-//! Leaves to others: which columns have statistics, when they are gathered and stored, and what an estimate is made of.
+//! Done elsewhere: which columns have statistics, when they are gathered and stored, and how estimates are made.
 
 mod codec;
 mod distinct;

@@ -4,9 +4,9 @@ use crate::SqlType;
 
 /// A value whose type is known from elsewhere (its column, its variable).
 ///
-/// The variant is fixed by the type's family, so two values of one type compare by their content:
-/// integers, `bit`, `money`, `date` (days), `time` and the `datetime` family (100 ns) are `Int`, see
-/// [`crate::PhysicalType`] for the units.
+/// The type's family determines the variant, so two values of one type compare by their content: integers, `bit`,
+/// `money`, `date` (days), `time` and the `datetime` family (100 ns) are `Int`. See [`crate::PhysicalType`] for the
+/// units.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
     /// NULL of any type.
@@ -17,7 +17,7 @@ pub enum Value {
     Decimal(i128),
     /// `real` and `float`; see [`one_zero`].
     Float(f64),
-    /// Text, without regard to `char` padding.
+    /// Text; `char` padding is ignored.
     Text(String),
     /// `binary`, `varbinary`.
     Binary(Vec<u8>),
@@ -32,8 +32,9 @@ impl Value {
     }
 }
 
-/// The value with the one zero that `real` and `float` have in T-SQL: `-0` is `0`, so that what is equal has the same
-/// bits wherever it is hashed, sorted or compared as bytes. Whatever makes or reads a value sees to it.
+/// The value with the only zero that `real` and `float` have in T-SQL: `-0` becomes `0`, so that equal values have
+/// equal bits wherever they are hashed, sorted or compared as bytes. All code that makes or reads a value must apply
+/// it.
 pub const fn one_zero(value: f64) -> f64 {
     // The sum of both zeros is the positive one.
     value + 0.0

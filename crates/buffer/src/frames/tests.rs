@@ -1,4 +1,4 @@
-//! Latches at the level of the word: who waits, who wakes, what is booked.
+//! Latches at the level of the word: which thread waits, which one wakes, which waits are recorded.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -121,7 +121,7 @@ fn many_who_wait_for_one_page_all_get_it_and_none_is_left_asleep() {
                 for _ in 0..ROUNDS {
                     let mut page = guard(cell.exclude(None));
                     let count = u32::from_le_bytes(page[..4].try_into().expect("four bytes"));
-                    // Long enough that the others come to sleep.
+                    // Long enough that the other threads fall asleep.
                     std::thread::yield_now();
                     page[..4].copy_from_slice(&(count + 1).to_le_bytes());
                 }
@@ -137,7 +137,7 @@ fn many_who_wait_for_one_page_all_get_it_and_none_is_left_asleep() {
                 }
             });
         }
-        // Who gives up passes his wake on.
+        // A thread whose deadline passes hands its wake to the next waiter.
         scope.spawn(|| {
             for _ in 0..ROUNDS {
                 let soon = Instant::now() + Duration::from_micros(20);

@@ -12,7 +12,7 @@ use super::{BODY, counter, fill, on_disk, world};
 const PAGES: u32 = 200;
 const FRAMES: usize = 48;
 
-/// One random step of a reader: any way of reading sees a whole version, and never one older than it saw before.
+/// One random step of a reader: every access method sees a whole version, and never one older than it saw before.
 fn read_somehow(pages: &PoolFile, random: &mut SplitMix64, seen: &mut [u64]) {
     let number = u32::try_from(random.below(u64::from(PAGES))).expect("a page number");
     let found = match random.below(4) {
@@ -127,7 +127,8 @@ fn a_copy_of_a_page_that_changes_all_the_time_is_whole_or_refused() {
             for change in 1..=2000 {
                 fill(&mut world.pages.write(0).expect("a page"), change);
                 if change % 100 == 0 {
-                    // Into another frame, with other pages in the one that the reader may be looking at.
+                    // Evicts page 0: it moves to another frame, and other pages fill the frame that the reader may be
+                    // reading.
                     (1..40).for_each(|number| fill(&mut world.pages.write(number).expect("a page"), u64::MAX - change));
                 }
             }

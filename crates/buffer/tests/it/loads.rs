@@ -49,7 +49,7 @@ fn a_load_that_is_dropped_early_gives_back_pages_and_frames() {
     std::thread::scope(|scope| {
         let load = world.pages.start_load(0, 32, &queue, 1).expect("frames");
         let later = world.pages.start_load(32, 8, &queue, 2).expect("frames");
-        // Waits for the load, and then reads for itself.
+        // Waits for the load, and then reads by itself.
         let reader = scope.spawn(|| counter(&world.pages.read(5).expect("a page")));
         drop(load);
         drop(later);
@@ -125,7 +125,7 @@ fn a_private_read_is_told_which_pages_the_pool_knows_better() {
     let held = world.pages.write(6).expect("a page");
     let snapshot = world.pages.state_snapshot(0, 8);
     assert_eq!((snapshot.resident(), snapshot.all_resident(), snapshot.is_resident(2)), (4, false, true));
-    // Changed and written in between: clean at both ends, and still not what was read.
+    // Changed and written in between: clean at both moments, and still not what was read.
     fill(&mut world.pages.write(4).expect("a page"), 1);
     drop(held);
     world.pool.flush_all().expect("a working disk");

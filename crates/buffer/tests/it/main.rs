@@ -15,7 +15,7 @@ use hobt_page::{PageBytes, PageHeader, PageType, seal};
 
 const TAG: u32 = 0x0BF7_0001;
 const DATABASE: DatabaseId = DatabaseId(7);
-/// The first word behind the header.
+/// The first word after the header.
 const BODY: usize = 8;
 
 /// A file on a disk of its own, and a pool.
@@ -62,7 +62,7 @@ fn format(page: &mut PageBytes, number: u32) {
     PageHeader::new(PageType::Row, PageId::new(FileId(1), number), TAG, HobtId(1)).write(page);
 }
 
-/// Writes `counter` into every word behind the header.
+/// Writes `counter` into every word after the header.
 fn fill(page: &mut PageBytes, counter: u64) {
     page[BODY * 8..].chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&counter.to_ne_bytes()));
 }

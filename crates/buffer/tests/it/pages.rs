@@ -1,4 +1,4 @@
-//! Single pages: reading, damage, bounds, guards, and what is shown of them.
+//! Single pages: reading, damage, bounds, guards, and what views show of them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

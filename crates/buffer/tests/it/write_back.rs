@@ -55,7 +55,7 @@ fn a_page_that_cannot_be_written_stays_dirty_and_readable() {
     world.disk.inject(Fault { forever: true, ..Fault::once(Operation::Write, 0, FaultKind::Error(IO_ERROR)) });
     assert!(matches!(world.pool.flush_all(), Err(BufferError::Disk(_))));
     assert_eq!(world.pool.statistics().dirty, 16);
-    // There is no clean victim, so whoever needs a frame learns why there is none.
+    // There is no clean victim, so a thread that needs a frame gets the reason.
     assert!(matches!(world.pages.read(20), Err(BufferError::Disk(_))));
     for number in 0..16 {
         assert_eq!(counter(&world.pages.read(number).expect("resident")), 4);

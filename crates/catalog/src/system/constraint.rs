@@ -1,11 +1,11 @@
-//! The rows of sequences (what they are, and how far their values are taken) and of constraints.
+//! The rows of sequences (definition and position) and of constraints.
 
 use super::field::{Field, Timestamp};
 use super::rows::system_row;
 use super::{FieldDefinition, SystemRow, SystemTable, Value};
 
 system_row! {
-    /// A sequence; its name stands among the objects.
+    /// A sequence; its name is in the row of its object.
     SequenceRow, SystemTable::Sequences => {
         /// The object.
         id: i32 = "id",
@@ -17,19 +17,19 @@ system_row! {
         start: i128 = "startval",
         /// The step.
         increment: i128 = "increment",
-        /// The least value.
+        /// The minimum.
         minimum: i128 = "minval",
-        /// The greatest value.
+        /// The maximum.
         maximum: i128 = "maxval",
         /// `CYCLE`.
         cycles: bool = "iscycling",
-        /// `CACHE n`; 0 for `NO CACHE`, NULL where no size was given.
+        /// `CACHE n`; 0 for `NO CACHE`, NULL if no size was given.
         cache: Option<i32> = "cachesize",
-        /// Where it stands: the next value of which nobody knows.
+        /// Its position: no value from this one on is known to be taken.
         next: i128 = "nextval",
         /// Whether a value was ever taken.
         used: bool = "isused",
-        /// Whether there is no value behind the last one.
+        /// Whether no value follows the last one.
         exhausted: bool = "isexhausted",
     }
 }
@@ -45,11 +45,11 @@ system_row! {
         kind: u8 = "type",
         /// Its name.
         name: String = "name",
-        /// When it was made.
+        /// When it was created.
         created: Timestamp = "created",
-        /// 1 its name was made up, 2 disabled, 4 not trusted, 8 not for replication.
+        /// 1 its name was generated, 2 disabled, 4 not trusted, 8 not for replication.
         status: i32 = "status",
-        /// The id of the column that a check was written on.
+        /// The id of the column that a check was written at.
         column: Option<i32> = "colid",
         /// The table that a foreign key refers to.
         referenced: Option<i32> = "refid",
@@ -57,7 +57,7 @@ system_row! {
         referenced_index: Option<i32> = "refindid",
         /// `ON DELETE`: 0 `NO ACTION`, 1 `CASCADE`, 2 `SET NULL`, 3 `SET DEFAULT`.
         on_delete: u8 = "ondelete",
-        /// `ON UPDATE`, likewise.
+        /// `ON UPDATE`, with the same values.
         on_update: u8 = "onupdate",
     }
 }

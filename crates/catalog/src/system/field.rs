@@ -1,4 +1,4 @@
-//! The Rust types that columns of system tables have.
+//! The Rust types of system table columns.
 
 use hobt_types::{MaxLength, SqlType, Value};
 
@@ -99,7 +99,7 @@ impl Field for Text {
     }
 }
 
-/// A number of any integer type and of `decimal(38, 0)`.
+/// A value of any integer type or of `decimal(38, 0)`.
 impl Field for i128 {
     const SQL_TYPE: SqlType = SqlType::Decimal { precision: 38, scale: 0 };
 

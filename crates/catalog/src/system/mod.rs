@@ -1,7 +1,7 @@
-//! The system tables: which there are, and their columns.
+//! The list of system tables, and their columns.
 //!
-//! Each is an ordinary heap in the primary filegroup, whose run list the boot page records. Their object ids and HOBT
-//! ids are fixed. A row of each is a plain struct; [`SystemRow`] takes it to values and back.
+//! Each is an ordinary heap in the primary filegroup, whose run list is recorded in the boot page. Their object ids and
+//! HOBT ids are fixed. A row of each is a plain struct, which [`SystemRow`] converts to values and back.
 
 mod constraint;
 mod field;
@@ -27,7 +27,7 @@ use crate::schema::{DataSpace, Index, Partition, Table, TableColumn};
 /// The schema of the system tables.
 pub const SYS_SCHEMA: i32 = 4;
 
-/// A system table. The numbers are object ids and stand on disk.
+/// A system table. The numbers are object ids and are stored on disk.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(i32)]
 pub enum SystemTable {
@@ -37,9 +37,9 @@ pub enum SystemTable {
     Files = 24,
     /// Filegroups.
     Filegroups = 23,
-    /// Databases of the instance; in `master` alone.
+    /// Databases of the instance; in `master` only.
     Databases = 28,
-    /// Where the files of the instance's databases are; in `master` alone.
+    /// Paths of the files of the instance's databases; in `master` only.
     DatabaseFiles = 29,
     /// Tables, views, functions and procedures.
     Objects = 34,
@@ -61,7 +61,7 @@ pub enum SystemTable {
     Schemes = 63,
     /// Filegroups of partition schemes.
     Destinations = 64,
-    /// Sequences, and how far their values are taken.
+    /// Sequences and their positions.
     Sequences = 65,
     /// CHECK and FOREIGN KEY constraints.
     Constraints = 66,
@@ -69,7 +69,7 @@ pub enum SystemTable {
     ForeignKeyColumns = 67,
     /// Statistics objects.
     Statistics = 68,
-    /// What was gathered of partitions.
+    /// What was gathered for partitions.
     StatisticsParts = 69,
 }
 
@@ -167,7 +167,7 @@ impl SystemTable {
         fields.iter().zip(1..).map(|(field, id)| field.column(id)).collect()
     }
 
-    /// The table as a snapshot shows it, its heap's run list starting at `run_list`.
+    /// The table as a snapshot shows it. Its heap's run list starts at `run_list`.
     pub fn table(self, run_list: PageId, created: i64) -> Arc<Table> {
         let columns = self.columns();
         let partition =
@@ -226,7 +226,7 @@ pub trait SystemRow: Sized {
     /// The row's values, one for each column.
     fn to_values(&self) -> Vec<Value>;
 
-    /// The row of these values; `None` if they are not of the columns' types.
+    /// The row with these values; `None` if they do not have the columns' types.
     fn from_values(values: Vec<Value>) -> Option<Self>;
 }
 

@@ -3,7 +3,7 @@
 use super::field::{Field, Text, Timestamp};
 use super::{FieldDefinition, SystemRow, SystemTable, Value};
 
-/// Makes a struct the row of a system table.
+/// Defines a struct as the row of a system table.
 macro_rules! system_row {
     (
         $(#[$doc:meta])*
@@ -53,9 +53,9 @@ system_row! {
         name: String = "name",
         /// `U`, `V`, `IF`, `FN`, `TF`, `P`, `SO`.
         kind: String = "type",
-        /// When it was made.
+        /// When it was created.
         created: Timestamp = "created",
-        /// The version of a table's column layout; 0 for what is no table.
+        /// The version of a table's column layout; 0 if it is not a table.
         layout_version: i32 = "layout",
         /// `LOCK_ESCALATION`: 0 TABLE, 1 DISABLE, 2 AUTO.
         lock_escalation: u8 = "escalation",
@@ -73,7 +73,7 @@ system_row! {
         name: String = "name",
         /// `system_type_id`.
         type_id: u8 = "xtype",
-        /// The declared length: characters or bytes, −1 for `max`, 0 where there is none.
+        /// The declared length: characters or bytes, −1 for `max`, 0 if the type has none.
         length: i16 = "length",
         /// The precision of a decimal.
         precision: u8 = "prec",
@@ -89,7 +89,7 @@ system_row! {
         identity_increment: Option<i64> = "idtincrement",
         /// `ROWGUIDCOL`.
         is_rowguid: bool = "rowguidcol",
-        /// 0 a column of its own values, 1 computed and not stored, 2 computed and stored.
+        /// 0 not computed, 1 computed and not stored, 2 computed and stored.
         computed: u8 = "computed",
     }
 }
@@ -109,7 +109,7 @@ system_row! {
         data_space: i32 = "dataspace",
         /// The id of the partitioning column; NULL in a filegroup.
         partition_column: Option<i32> = "partcolid",
-        /// Its options and what its constraint is, one bit each.
+        /// Its options and the kind of its constraint, one bit each.
         status: i32 = "status",
         /// `FILLFACTOR`.
         fill_factor: u8 = "fillfact",
@@ -129,7 +129,7 @@ system_row! {
         place: i32 = "subid",
         /// The table's column.
         column: i32 = "intprop",
-        /// Whether it is included and no part of the key.
+        /// Whether it is an included column and not a key column.
         is_included: bool = "included",
         /// `DESC`.
         is_descending: bool = "descending",
@@ -169,7 +169,7 @@ system_row! {
 system_row! {
     /// A piece of a long value.
     ValueRow, SystemTable::Values => {
-        /// Whose value: see `long_value.rs`.
+        /// What the value belongs to: see `long_value.rs`.
         class: u8 = "valclass",
         /// The object.
         id: i32 = "objid",
@@ -213,7 +213,7 @@ system_row! {
         collation: Option<String> = "collation",
         /// `RANGE RIGHT`.
         range_right: bool = "rangeright",
-        /// How many boundaries there are.
+        /// The number of boundaries.
         boundaries: i32 = "boundaries",
     }
 }
@@ -257,7 +257,7 @@ system_row! {
 }
 
 system_row! {
-    /// A data file of this database. Where it lies stands in `master` alone, so that a folder can be moved.
+    /// A data file of this database. Its path is only in `master`, so that a folder can be moved.
     FileRow, SystemTable::Files => {
         /// Its id.
         id: i16 = "fileid",
@@ -277,27 +277,27 @@ system_row! {
         name: String = "name",
         /// Its guid, as in its files' headers.
         guid: [u8; 16] = "guid",
-        /// When it was made.
+        /// When it was created.
         created: Timestamp = "created",
         /// 1 for `ALLOW_SNAPSHOT_ISOLATION`, 2 for `READ_COMMITTED_SNAPSHOT`, added up.
         isolation: i32 = "isolation",
-        /// Whether it is listed and not to be opened.
+        /// Whether it is listed and must not be opened.
         is_offline: bool = "isoffline",
     }
 }
 
 system_row! {
-    /// Where a file of a database lies.
+    /// The path of a file of a database.
     DatabaseFileRow, SystemTable::DatabaseFiles => {
         /// The database.
         database: i16 = "dbid",
         /// The file.
         file: i16 = "fileid",
-        /// Whether it is one of the log's.
+        /// Whether it is a log file.
         is_log: bool = "islog",
-        /// Whether it was removed from the database, and may lie there still.
+        /// Whether it was removed from the database, and may still exist.
         is_removed: bool = "isremoved",
-        /// Its path; relative to the instance's folder if it lies in there.
+        /// Its path; relative to the instance's folder if it lies in that folder.
         path: Text = "pname",
     }
 }

@@ -9,29 +9,29 @@ system_row! {
     StatisticsRow, SystemTable::Statistics => {
         /// The table.
         table: i32 = "id",
-        /// Its number, among those of the table's indexes.
+        /// Its number; indexes of the table use the same numbers.
         statistics: i32 = "statsid",
         /// Its name.
         name: String = "name",
-        /// 0 an index's, 1 made for a query, 2 asked for.
+        /// 0 of an index, 1 created for a query, 2 created by a user.
         origin: u8 = "origin",
-        /// The ids of its columns, four bytes each, the lowest first.
+        /// The ids of its columns, four bytes each, little-endian.
         columns: Vec<u8> = "cols",
-        /// 1 incremental, 2 not updated unasked, 4 filtered.
+        /// 1 incremental, 2 not updated automatically, 4 filtered.
         status: i32 = "status",
-        /// When it was updated last.
+        /// When it was last updated.
         updated: Option<Timestamp> = "updated",
         /// Rows of the table at that time.
         unfiltered_rows: i64 = "unfilteredrows",
         /// Rows that were changed since then.
         modified: i64 = "modified",
-        /// The part of the table that an update is to read, in millionths; 0 where none was asked for.
+        /// The fraction of the table that an update is to read, in millionths; 0 if none was requested.
         sample: i32 = "sample",
     }
 }
 
 system_row! {
-    /// A piece of what was gathered of a partition.
+    /// A piece of what was gathered for a partition.
     StatisticsPartRow, SystemTable::StatisticsParts => {
         /// The table.
         table: i32 = "id",

@@ -1,5 +1,5 @@
-//! A disk that stands before another and writes down what passes: what was written where, when it had ended, what was
-//! synced, which names came and went, and what the program marks in between.
+//! A disk that wraps another one and records its changes: what was written where, when each write ended, what was
+//! synced, which names were created and removed, and marks that the program adds.
 //!
 //! ```text
 //!   the engine ──► RecordingDisk ──► any disk          trace:  …, Write, Mark, Done, Sync, Done, …
@@ -7,10 +7,10 @@
 //!                       └──► Trace ──► Replay ──► a folder as a loss of power there could have left it
 //! ```
 //!
-//! For tests of what a real process leaves. Reads are not recorded. Its caller puts it between an instance and its
-//! disk: no setting, no argument and no variable of the environment does.
+//! For tests of what a real process leaves on disk. Reads are not recorded. The test puts it between an instance and
+//! its disk. No setting, argument or environment variable does so.
 //!
-//! Left to others: what the marks mean, and whether an instance lives on in what is left.
+//! Done elsewhere: what the marks mean, and whether an instance can start from what is left.
 
 mod replay;
 #[cfg(test)]
@@ -34,10 +34,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace::{Kind, TraceWriter};
 
-/// Bytes of one event of what a file held at first.
+/// The most bytes of one event that records a file's initial contents.
 const CONTENT_BYTES: usize = 256 << 10;
 
-/// Numbers of the files, by name.
+/// File numbers by name.
 #[derive(Debug, Default)]
 struct Names {
     numbers: BTreeMap<PathBuf, u64>,
@@ -66,12 +66,12 @@ impl std::fmt::Debug for RecordingDisk {
 }
 
 impl RecordingDisk {
-    /// Records `inner` into the file `trace`, beginning with what is in `folder`, which need not be there. That counts
-    /// as durable. No other program changes the folder meanwhile, and nothing outside of it may be changed through the
-    /// disk.
+    /// Records the changes of `inner` into the file `trace`, starting with the contents of `folder`, which need not
+    /// exist. These contents count as durable. No other program may change the folder meanwhile, and nothing outside it
+    /// may be changed through the disk.
     ///
     /// # Errors
-    /// The trace cannot be written, or the folder not be read.
+    /// The trace cannot be written, or the folder cannot be read.
     pub fn start(inner: Arc<dyn Disk>, folder: &Path, trace: &Path) -> Result<Arc<RecordingDisk>> {
         let failed = |error| DiskError::new(Operation::Start, trace, None, error);
         let trace = Arc::new(TraceWriter::create(trace).map_err(failed)?);
@@ -83,15 +83,15 @@ impl RecordingDisk {
         Ok(Arc::new(disk))
     }
 
-    /// Notes something, between what was asked of the disk before and what will be.
+    /// Records a note between the operations requested before and after it.
     pub fn mark(&self, note: &[u8]) {
         self.trace.append(Kind::Mark, [0; 3], &[note]);
     }
 
-    /// Hands the trace to the system. What comes later is recorded still.
+    /// Writes the trace so far to the system. Later events are still recorded.
     ///
     /// # Errors
-    /// The trace could not be written; it ends there.
+    /// The trace could not be written. It ends there.
     pub fn finish(&self) -> io::Result<()> {
         self.trace.finish()
     }
@@ -136,7 +136,7 @@ impl Disk for RecordingDisk {
     }
 
     fn open(&self, path: &Path, options: OpenOptions) -> Result<Arc<dyn DiskFile>> {
-        // Held meanwhile, so that a name's events are in the order of what became of it.
+        // Held during the operation, so that the events of a name are in the order of its changes.
         let mut names = self.names.lock();
         let inner = self.inner.open(path, options)?;
         let known = names.numbers.get(path).copied().filter(|_| !options.create_new);
@@ -183,7 +183,7 @@ impl Disk for RecordingDisk {
     }
 }
 
-/// Notes that what event `number` began has ended, if it has ended well.
+/// Records that the operation of event `number` has ended, if it succeeded.
 fn done(trace: &TraceWriter, number: u64, result: Result<()>) -> Result<()> {
     result.inspect(|()| {
         trace.append(Kind::Done, [number, 0, 0], &[]);
@@ -202,7 +202,7 @@ impl RecordingFile {
         self.trace.append(Kind::Write, [self.number, offset, u64::from(is_durable)], pieces)
     }
 
-    /// Records a write that is submitted; gives the event's number.
+    /// Records a write that is submitted, and returns the event's number.
     fn begin_submitted(&self, offset: u64, buffer: &mut IoBuffer) -> u64 {
         let mut pieces = Vec::new();
         buffer.pieces(0, &mut pieces);
@@ -279,7 +279,7 @@ impl DiskFile for RecordingFile {
     }
 }
 
-/// The sector that a byte lies in.
+/// The sector that contains a byte.
 fn sector_of(offset: u64) -> u64 {
     offset / SECTOR_SIZE as u64
 }

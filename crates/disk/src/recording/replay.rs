@@ -1,9 +1,9 @@
-//! What a loss of power in the midst of a trace leaves: a folder.
+//! The folder that a loss of power in the middle of a trace leaves.
 //!
-//! The model is that of the simulated disk ([`Survival`]), for writes that several threads have in flight: a sync makes
-//! durable what had ended when it was begun, and a durable write its own bytes alone. Each sector that was written
-//! since is found in any of its states; a size and a name are the old ones or the new ones. A folder that was made is
-//! there.
+//! The model is that of the simulated disk ([`Survival`]), for writes that several threads have in flight. A sync makes
+//! durable what had ended before it was begun, and a durable write only its own bytes. Each sector that was written
+//! since then is found in any of its states. A size or a name is the old one or the new one. A folder that was created
+//! exists.
 
 use super::sector_of;
 use super::trace::{Event, Kind, Trace};
@@ -24,11 +24,11 @@ const ZEROS: [u8; SECTOR_SIZE] = [0; SECTOR_SIZE];
 /// The bytes of a sector's state.
 #[derive(Clone, Debug)]
 enum Source {
-    /// What a shrunken file has behind its end.
+    /// Bytes beyond the end of a file that was shrunk.
     Zeros,
-    /// A place in the trace.
+    /// An offset in the trace.
     Trace(usize),
-    /// A write that does not begin or end with a sector, with what was around it.
+    /// A write that does not begin or end at a sector boundary, joined with the bytes around it.
     Joined(Arc<[u8; SECTOR_SIZE]>),
 }
 
@@ -40,33 +40,33 @@ struct SectorState {
     source: Source,
 }
 
-/// A file, under whatever name.
+/// A file, independent of its names.
 #[derive(Debug)]
 struct ReplayedFile {
     durable: Content,
     /// By sector, oldest first.
     since: BTreeMap<u64, Vec<SectorState>>,
     size: u64,
-    /// The event since which the durable size is what it is.
+    /// The event that made the durable size.
     durable_size_since: usize,
 }
 
-/// What is known of an event that takes time.
+/// An operation that takes time.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
-    /// Of its file.
+    /// The size of its file when it began.
     size: u64,
     ended: Option<usize>,
 }
 
-/// What a name has stood for since its folder was last synced.
+/// The files that a name has stood for since its folder was last synced.
 #[derive(Debug, Default)]
 struct Name {
     durable: Option<u64>,
     since: Vec<(usize, Option<u64>)>,
 }
 
-/// A trace up to a place.
+/// A trace that is replayed up to an event.
 #[derive(Debug)]
 pub struct Replay<'t> {
     trace: &'t Trace,
@@ -79,7 +79,7 @@ pub struct Replay<'t> {
 }
 
 impl<'t> Replay<'t> {
-    /// A replay that stands before the trace's first event.
+    /// A replay at the start of the trace.
     pub fn new(trace: &'t Trace) -> Replay<'t> {
         Replay {
             trace,
@@ -92,7 +92,7 @@ impl<'t> Replay<'t> {
         }
     }
 
-    /// Goes on to the place before event `place`; stays where it is if that lies behind it.
+    /// Replays up to before event `place`. Does nothing if the replay is already beyond it.
     pub fn run_to(&mut self, place: usize) {
         let trace = self.trace;
         while self.next < place.min(trace.len()) {
@@ -156,7 +156,7 @@ impl<'t> Replay<'t> {
             }
             (Kind::Sync, Some(file)) => {
                 let had_ended = |state: &SectorState| {
-                    // A shrink is whole when it is recorded.
+                    // A shrink is complete when it is recorded.
                     let Some(write) = self.begun.get(&state.event) else { return state.event < number };
                     write.ended.is_some_and(|ended| ended < number)
                 };
@@ -172,17 +172,18 @@ impl<'t> Replay<'t> {
         }
     }
 
-    /// Makes the folder `target` and writes into it what a loss of power at this place leaves, as `random` has it.
-    ///
+    /// Creates the folder `target` and writes into it what a loss of power at this event leaves. `random` makes the
+    /// choices.
     /// # Errors
-    /// The folder is there already, or cannot be written.
+    /// The folder exists already, or cannot be written.
     pub fn crash(&self, random: &mut SplitMix64, target: &Path) -> io::Result<()> {
         fs::create_dir(target)?;
         let place = |path: &Path| path.strip_prefix(&self.root).ok().map(|inside| target.join(inside));
         for path in self.directories.iter().filter_map(|path| place(path)) {
             fs::create_dir_all(path)?;
         }
-        // All files alike, as after the end of a process alone, or each as its own device.
+        // Either all files share one outcome, as after the end of only the process, or each is treated as its own
+        // device.
         let common = (random.below(3) == 0).then(|| Survival::choose(random, 0, self.next as u64));
         for (path, name) in &self.names {
             let keeps_name = match common {
@@ -262,7 +263,7 @@ impl Source {
 }
 
 impl Name {
-    /// What the name stood for before an event is durable.
+    /// Makes the file that the name stood for before an event durable.
     fn make_durable(&mut self, before: usize) {
         if let Some(last) = self.since.iter().rposition(|(event, _)| *event < before) {
             self.durable = self.since[last].1;
@@ -316,8 +317,8 @@ impl ReplayedFile {
         bytes
     }
 
-    /// Makes the newest state of each of some sectors durable for which `is_durable` holds, and with it those before;
-    /// but not what was in flight then, which may still come.
+    /// For each of the sectors, makes its newest state for which `is_durable` holds durable, and drops the durable
+    /// states before it. States of writes that are still in flight stay, because they may still reach the disk.
     fn make_durable(
         &mut self,
         trace: &Trace,
@@ -343,8 +344,8 @@ impl ReplayedFile {
         }
     }
 
-    /// Makes the size durable that the file had at an event. Called when the bytes of then are durable, so that what a
-    /// shrink has cut off is zero.
+    /// Makes the size that the file had at an event durable. Called when the bytes of that moment are durable, so that
+    /// what a shrink has cut off is zero.
     fn make_size_durable(&mut self, event: usize, size: u64) {
         if event >= self.durable_size_since {
             self.durable_size_since = event;

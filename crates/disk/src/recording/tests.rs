@@ -1,4 +1,4 @@
-//! What a replay may leave of what was recorded, and what it may not.
+//! What a replay of recorded operations may leave, and what it may not.
 
 use super::trace::{Kind, TraceWriter};
 use super::{RecordingDisk, Replay, Trace};
@@ -38,7 +38,7 @@ impl Drop for Place {
 /// The folder of traces that are written by hand.
 const ROOT: &str = "/recorded";
 
-/// Writes a trace by hand: a file "f" of `size` durable bytes, all 1, and what `events` adds.
+/// Writes a trace by hand: a file "f" of `size` durable bytes, all 1, and the events of `events`.
 fn by_hand(place: &Place, size: usize, events: impl FnOnce(&TraceWriter)) -> Trace {
     let trace = TraceWriter::create(&place.trace()).expect("a trace");
     trace.append(Kind::Root, [0; 3], &[ROOT.as_bytes()]);
@@ -57,7 +57,8 @@ fn end(trace: &TraceWriter, number: u64) {
     trace.append(Kind::Done, [number, 0, 0], &[]);
 }
 
-/// What file "f" holds after a crash at the end of the trace, for many seeds; `None` where it is not there.
+/// The possible contents of file "f" after a crash at the end of the trace, over many seeds; `None` where it is
+/// missing.
 fn outcomes(place: &Place, trace: &Trace) -> BTreeSet<Option<Vec<u8>>> {
     let mut replay = Replay::new(trace);
     replay.run_to(trace.len());
@@ -165,7 +166,7 @@ fn a_name_is_certain_when_its_folder_was_synced() {
 fn places_are_those_behind_what_is_true_from_then_on() {
     let place = Place::new();
     let trace = by_hand(&place, 1024, |trace| {
-        // Events 3 to 8: only the second of these is durable over what was durable.
+        // Events 3 to 8: only the second is durable on top of the earlier durable contents.
         for is_durable in [true, true, false] {
             let number = write(trace, 0, &[2; 512], is_durable);
             end(trace, number);
@@ -182,7 +183,7 @@ fn places_are_those_behind_what_is_true_from_then_on() {
     assert_eq!(trace.marked_places(b"done "), [13]);
 }
 
-/// A trace of real files, cut where all was synced, gives the same files, whatever the seed.
+/// A trace of real files, cut where all was synced, gives identical files for any seed.
 #[test]
 fn what_was_recorded_and_synced_is_there_again() {
     let place = Place::new();

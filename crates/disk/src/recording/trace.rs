@@ -1,12 +1,12 @@
-//! A trace: what was asked of a disk, in the order in which it was, in one file.
+//! A trace: the operations requested of a disk, in order, in one file.
 //!
 //! ```text
 //!   "hobttrc1"  then events:  kind u8 | a u64 | b u64 | c u64 | length u32 | bytes
 //! ```
 //!
-//! What takes time has two events: one before it is begun, and [`Kind::Done`] behind it, which names the first by its
-//! number. An operation that failed, or that was under way when the trace ended, has no second one. Names and sizes
-//! have one, written when they have changed and before the caller hears of it.
+//! An operation that takes time has two events: one before it begins, and [`Kind::Done`] after it, which refers to the
+//! first by its number. If it failed, or was in progress when the trace ended, the second is missing. Changes of names
+//! and sizes have one event, written after the change and before the caller learns of it.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -19,33 +19,33 @@ use parking_lot::Mutex;
 const MAGIC: &[u8; 8] = b"hobttrc1";
 const HEAD_BYTES: usize = 1 + 3 * 8 + 4;
 
-/// What an event tells.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// The folder that the trace is of.
+    /// The folder that the trace records.
     Root = 1,
-    /// A folder that is there.
+    /// A folder that exists.
     Directory,
-    /// A file that was there at first, durably: `a` its number, `b` its bytes.
+    /// A file that existed durably at the start: `a` its number, `b` its bytes.
     File,
-    /// What was in it: `a` the file, `b` the offset.
+    /// Its contents: `a` the file, `b` the offset.
     Content,
-    /// A file that was made: `a` its number.
+    /// A file that was created: `a` its number.
     Created,
     /// A name that was removed.
     Removed,
     /// A file's new size: `a` the file, `b` its bytes.
     Resized,
-    /// A write that begins: `a` the file, `b` the offset, `c` 1 where it is durable when it has ended.
+    /// A write that begins: `a` the file, `b` the offset, `c` 1 if it is durable when it ends.
     Write,
     /// A sync of file `a` that begins.
     Sync,
     /// A sync of a folder that begins.
     SyncDirectory,
-    /// Event `a` has ended, and well.
+    /// The operation of event `a` has ended and succeeded.
     Done,
-    /// What the program that uses the disk notes.
+    /// A note of the program that uses the disk.
     Mark,
 }
 
@@ -64,11 +64,11 @@ pub(super) struct Event {
     pub(super) a: u64,
     pub(super) b: u64,
     pub(super) c: u64,
-    /// Its bytes in the trace.
+    /// The range of its bytes in the trace.
     pub(super) bytes: Range<usize>,
 }
 
-/// Where events go. Shared by all files of a disk, which so agree about an order.
+/// Writes events. Shared by all files of a disk, so that there is one order of events.
 #[derive(Debug)]
 pub(super) struct TraceWriter {
     state: Mutex<WriterState>,
@@ -78,7 +78,7 @@ pub(super) struct TraceWriter {
 struct WriterState {
     file: BufWriter<File>,
     events: u64,
-    /// The first error; nothing is written behind it.
+    /// The first error. Nothing is written after it.
     failed: Option<io::Error>,
 }
 
@@ -89,7 +89,7 @@ impl TraceWriter {
         Ok(TraceWriter { state: Mutex::new(WriterState { file, events: 0, failed: None }) })
     }
 
-    /// Appends an event, its bytes in pieces; gives its number.
+    /// Appends an event, whose bytes come in pieces. Returns its number.
     pub(super) fn append(&self, kind: Kind, [a, b, c]: [u64; 3], pieces: &[&[u8]]) -> u64 {
         let mut state = self.state.lock();
         let number = state.events;
@@ -112,7 +112,7 @@ impl TraceWriter {
         number
     }
 
-    /// Hands everything to the system.
+    /// Writes everything to the system.
     pub(super) fn finish(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         match state.failed.take() {
@@ -130,10 +130,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads a trace up to its end, or to where the process that wrote it was killed.
+    /// Reads a trace up to its end, or up to where the process that wrote it was killed.
     ///
     /// # Errors
-    /// The file cannot be read, or is no trace.
+    /// The file cannot be read, or is not a trace.
     pub fn read(path: &Path) -> io::Result<Trace> {
         let bytes = std::fs::read(path)?;
         let invalid = |what: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()));
@@ -160,7 +160,7 @@ impl Trace {
         Ok(Trace { bytes, events })
     }
 
-    /// How many events it has: a cut lies before one of them, or behind the last.
+    /// The number of events. A cut lies before one of them, or after the last.
     pub fn len(&self) -> usize {
         self.events.len()
     }
@@ -170,7 +170,7 @@ impl Trace {
         self.events.is_empty()
     }
 
-    /// What was marked before an event, in order.
+    /// The marks before an event, in order.
     pub fn marks(&self, before: usize) -> impl Iterator<Item = &[u8]> {
         self.events[..before]
             .iter()
@@ -178,13 +178,14 @@ impl Trace {
             .map(|event| &self.bytes[event.bytes.clone()])
     }
 
-    /// The first event that is not of the folder as it was found.
+    /// The first event that does not describe the initial folder.
     pub fn first_change(&self) -> usize {
         let found = [Kind::Root, Kind::Directory, Kind::File, Kind::Content];
         self.events.iter().position(|event| !found.contains(&event.kind)).unwrap_or(self.events.len())
     }
 
-    /// The places behind which something has just become durable, in order: where what is not yet so matters most.
+    /// The positions directly after something has become durable, in order. There, what is not yet durable matters
+    /// most.
     pub fn durable_places(&self) -> Vec<usize> {
         let makes_durable = |event: &Event| match event.kind {
             Kind::Sync | Kind::SyncDirectory => true,
@@ -196,8 +197,8 @@ impl Trace {
         of_durable.map(|(place, _)| place + 1).collect()
     }
 
-    /// The places behind durable writes over what was written durably before in the trace, in order: those of headers,
-    /// which say what all the rest means.
+    /// The positions directly after durable writes to places that were written durably before in the trace, in order.
+    /// These are writes of headers, which describe all the rest.
     pub fn rewritten_places(&self) -> Vec<usize> {
         let mut written = HashSet::new();
         let ended = self.events.iter().enumerate().filter(|(_, event)| event.kind == Kind::Done);
@@ -208,7 +209,7 @@ impl Trace {
         ended.filter_map(|(place, done)| is_again(done).then_some(place + 1)).collect()
     }
 
-    /// The places behind syncs of files, in order.
+    /// The positions directly after syncs of files, in order.
     pub fn synced_places(&self) -> Vec<usize> {
         let is_sync =
             |event: &Event| event.kind == Kind::Done && self.begun(event).is_some_and(|begun| begun.kind == Kind::Sync);
@@ -216,14 +217,14 @@ impl Trace {
         events.filter(|(_, event)| is_sync(event)).map(|(place, _)| place + 1).collect()
     }
 
-    /// The places behind marks that begin with these bytes, in order.
+    /// The positions directly after marks that begin with these bytes, in order.
     pub fn marked_places(&self, start: &[u8]) -> Vec<usize> {
         let is_one = |event: &Event| event.kind == Kind::Mark && self.bytes[event.bytes.clone()].starts_with(start);
         let events = self.events.iter().enumerate();
         events.filter(|(_, event)| is_one(event)).map(|(place, _)| place + 1).collect()
     }
 
-    /// The event that a `Done` names.
+    /// The event that a `Done` refers to.
     pub(super) fn begun(&self, done: &Event) -> Option<&Event> {
         self.events.get(usize::try_from(done.a).ok()?)
     }

@@ -1,7 +1,8 @@
-//! The bytes of a simulated file, and what they were at its last sync and since.
+//! The bytes of a simulated file, and its states at the last sync and since.
 //!
-//! A crash keeps of the writes since then none, all, some whole ones, the first ones with the last of these torn, some
-//! sectors, or for each sector any state that it had: a device may write what it was given in any order, or not at all.
+//! Of the writes since the last sync, a crash keeps none, all, some whole ones, the first ones with the last of these
+//! torn, some sectors, or for each sector any state that it had. A device may execute its writes in any order, or not
+//! at all.
 
 use crate::buffer::SECTOR_SIZE;
 use hobt_base::SplitMix64;
@@ -11,10 +12,10 @@ use std::collections::btree_map::Entry;
 const CHUNK: usize = 256 << 10;
 const SECTOR: u64 = SECTOR_SIZE as u64;
 
-/// How many states of a sector between its last sync and its newest are kept.
+/// How many states of a sector between the synced one and the newest are kept.
 const STATES_MAX: usize = 3;
 
-/// The bytes of a sector; `None` for zeros, of which files that are made are full.
+/// The bytes of a sector; `None` for zeros, which fill new files.
 type Sector = Option<Box<[u8; SECTOR_SIZE]>>;
 
 const ZEROS: [u8; SECTOR_SIZE] = [0; SECTOR_SIZE];
@@ -23,24 +24,24 @@ const ZEROS: [u8; SECTOR_SIZE] = [0; SECTOR_SIZE];
 #[derive(Debug)]
 struct Unsynced {
     synced: Sector,
-    /// States that were overwritten, with the number of the write that made each, in order.
+    /// States that were overwritten, each with the number of its write, in order.
     between: Vec<(u64, Sector)>,
-    /// The write that made the newest state.
+    /// The number of the write that made the newest state.
     newest: u64,
 }
 
-/// What a crash leaves of the writes since the last sync.
+/// Which writes since the last sync a crash leaves.
 #[derive(Clone, Copy)]
 pub(crate) enum Survival {
     Nothing,
     Everything,
-    /// Each sector with its newest state, or the synced one.
+    /// Each sector in its newest state, or in the synced one.
     Sectors,
-    /// Each sector with any state that it had.
+    /// Each sector in any state that it had.
     States,
-    /// Each write whole or not at all; the number makes the choice.
+    /// Each write whole or not at all, chosen by the number.
     Writes(u64),
-    /// Those before a write, and some sectors of that.
+    /// The writes before a given write, and some sectors of that one.
     Until(u64),
 }
 
@@ -56,7 +57,7 @@ impl Survival {
         }
     }
 
-    /// Whether a state that a write made may be what is found; asked for the newest state first.
+    /// Whether the state made by this write may be the one left. Called for the newest state first.
     pub(crate) fn keeps(self, random: &mut SplitMix64, write: u64, is_newest: bool) -> bool {
         match self {
             Survival::Nothing => false,
@@ -69,19 +70,19 @@ impl Survival {
     }
 }
 
-/// Bytes in chunks, those never written left out, and the states of sectors since the last sync.
+/// Bytes in chunks (those never written are missing), and the states of sectors since the last sync.
 #[derive(Debug)]
 pub(crate) struct Content {
     chunks: Vec<Option<Box<[u8]>>>,
     size: u64,
-    /// `None`: nothing is tracked.
+    /// `None` if nothing is tracked.
     unsynced: Option<BTreeMap<u64, Unsynced>>,
     synced_size: u64,
-    /// Numbers the writes.
+    /// The number of the last write.
     writes: u64,
 }
 
-/// The parts of a range that lie in one chunk each: chunk, first byte in it, range of the transfer.
+/// The parts of a range, each in one chunk: the chunk, the first byte in it, the range of the transfer.
 fn parts(offset: u64, length: usize) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -98,7 +99,7 @@ fn parts(offset: u64, length: usize) -> impl Iterator<Item = (usize, usize, std:
     })
 }
 
-/// Whether all bytes are 0: sector by sector, since a comparison of slices is faster than one of bytes.
+/// Whether all bytes are 0. Compares sector by sector, because that is faster than byte by byte.
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(SECTOR_SIZE).all(|chunk| *chunk == ZEROS[..chunk.len()])
 }
@@ -112,7 +113,7 @@ impl Content {
         self.size
     }
 
-    /// Copies up to the end of the file; says how much that was.
+    /// Copies up to the end of the file. Returns the number of bytes copied.
     pub(crate) fn read(&self, offset: u64, target: &mut [u8]) -> usize {
         let there = usize::try_from(self.size.saturating_sub(offset)).unwrap_or(usize::MAX).min(target.len());
         for (chunk, within, range) in parts(offset, there) {
@@ -148,7 +149,7 @@ impl Content {
     pub(crate) fn set_size(&mut self, size: u64) {
         if size < self.size {
             self.remember(size, self.size, true);
-            // What lies beyond the end is zero, should the file grow again.
+            // Bytes beyond the end are zeroed, in case the file grows again.
             let mut position = size;
             while position < self.size {
                 let chunk_end = (position / CHUNK as u64 + 1) * CHUNK as u64;
@@ -176,13 +177,14 @@ impl Content {
         (bytes != ZEROS).then(|| Box::new(bytes))
     }
 
-    /// Keeps the states of the sectors of a range, which are about to be written, with zeros or not.
+    /// Keeps the states of the sectors of a range before they are written. `with_zeros` says that they are written with
+    /// zeros.
     fn remember(&mut self, from: u64, to: u64, with_zeros: bool) {
         let Some(mut unsynced) = self.unsynced.take() else { return };
         self.writes += 1;
         let newest = self.writes;
         for sector in from / SECTOR..to.div_ceil(SECTOR) {
-            // Zeros over what never was anything else: a crash finds zeros, whatever it keeps.
+            // Zeros over a chunk that was never written: a crash finds zeros in any case.
             if with_zeros && !self.has_chunk(sector) {
                 continue;
             }
@@ -211,7 +213,7 @@ impl Content {
         }
     }
 
-    /// Makes a range durable, and the file's size, but nothing else.
+    /// Makes a range and the file's size durable, but nothing else.
     pub(crate) fn sync_range(&mut self, offset: u64, length: u64) {
         self.synced_size = self.size;
         if let Some(unsynced) = &mut self.unsynced {
@@ -221,7 +223,7 @@ impl Content {
         }
     }
 
-    /// A power failure: what becomes of the writes since the last sync is drawn at random.
+    /// A power failure. Which writes since the last sync are left is drawn at random.
     pub(crate) fn crash(&mut self, random: &mut SplitMix64) {
         let Some(unsynced) = self.unsynced.take() else { return };
         let first = unsynced.values().map(|sector| sector.between.first().map_or(sector.newest, |first| first.0)).min();
@@ -240,7 +242,7 @@ impl Content {
             let bytes = older.map_or(&states.synced, |(_, bytes)| bytes);
             self.put(sector * SECTOR, bytes.as_ref().map_or(&ZEROS[..], |bytes| &bytes[..]));
         }
-        // Sectors beyond the end that were put back are cut off; those that a kept shrink cut off stay zero.
+        // Restored sectors beyond the end are cut off. Those cut off by a shrink that was kept stay zero.
         self.size = self.size.max(self.synced_size);
         self.set_size(size);
         self.unsynced = Some(BTreeMap::new());

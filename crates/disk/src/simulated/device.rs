@@ -1,12 +1,12 @@
-//! How long a transfer takes on a modelled device, and the thread that lets the time pass.
+//! The time that a transfer takes on a modelled device, and the thread that waits for it.
 //!
 //! ```text
-//!   request ─► one of `queue_depth` channels: latency, and seek unless it follows the last ─► link: overhead + bytes ─►
+//!  request ─► one of `queue_depth` channels: latency, and seek unless it follows the last ─► link: overhead + bytes ─►
 //! ```
 //!
-//! Channels work at once, the link one request at a time: many requests hide latency, large ones hide overhead. A cache
-//! answers what it holds from a link of its own; it takes writes until it is full of those not yet on the device, which
-//! drain at the device's bandwidth.
+//! Channels work in parallel; the link takes one request at a time. So many parallel requests hide latency, and large
+//! ones hide overhead. A cache answers what it holds over a link of its own. It accepts writes until it is full of
+//! those not yet on the device, which drain at the device's bandwidth.
 
 use crate::queue::Direction;
 use parking_lot::{Condvar, Mutex};
@@ -15,27 +15,27 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A device's figures.
+/// The parameters of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceModel {
     /// Time of every request, spent in its channel.
     pub latency: Duration,
-    /// Time more for a request that does not begin where the last one of its file ended.
+    /// Additional time for a request that does not begin where the last one of its file ended.
     pub seek: Duration,
     /// Bytes per second of the link.
     pub bytes_per_second: u64,
     /// Time of every request on the link.
     pub overhead: Duration,
-    /// Requests whose latency passes at once; 1 at least.
+    /// Requests whose latency passes in parallel; at least 1.
     pub queue_depth: usize,
-    /// A cache before the device.
+    /// A cache in front of the device.
     pub cache: Option<DeviceCache>,
 }
 
-/// A cache's figures.
+/// The parameters of a cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DeviceCache {
-    /// How much it holds.
+    /// Its capacity.
     pub bytes: u64,
     /// Time of every request that it answers.
     pub latency: Duration,
@@ -91,7 +91,7 @@ fn transfer_time(bytes: u64, bytes_per_second: u64) -> Duration {
 
 const CACHE_BLOCK: u64 = 64 << 10;
 
-/// The device's state, in time since its start.
+/// The device's state. Times are since its start.
 #[derive(Debug)]
 struct Schedule {
     model: DeviceModel,
@@ -99,7 +99,7 @@ struct Schedule {
     channels: Vec<Duration>,
     link_free: Duration,
     cache_link_free: Duration,
-    /// When all writes that the cache took are on the device.
+    /// When all writes in the cache are on the device.
     drained: Duration,
     /// File and position where the last request to the device ended.
     head: (usize, u64),
@@ -121,7 +121,7 @@ impl Schedule {
         }
     }
 
-    /// When a request that arrives now is complete.
+    /// The time at which a request that arrives now is complete.
     fn serve(&mut self, now: Duration, file: usize, direction: Direction, offset: u64, bytes: u64) -> Duration {
         let Some(cache) = self.model.cache else { return self.serve_by_device(now, file, offset, bytes) };
         let blocks = offset / CACHE_BLOCK..(offset + bytes).div_ceil(CACHE_BLOCK);
@@ -133,7 +133,7 @@ impl Schedule {
         let mut start = now;
         if direction == Direction::Write {
             self.drained = self.drained.max(now) + transfer_time(bytes, self.model.bytes_per_second);
-            // The write waits until what is not drained fits.
+            // The write waits until there is room besides the writes that are not drained.
             start = start.max(self.drained.saturating_sub(transfer_time(cache.bytes, self.model.bytes_per_second)));
         }
         let ready = (start + cache.latency).max(self.cache_link_free);
@@ -152,7 +152,7 @@ impl Schedule {
         done
     }
 
-    /// Puts a block into the cache, and the oldest out.
+    /// Adds a block to the cache, and evicts the oldest if it is full.
     fn keep(&mut self, block: (usize, u64), blocks_max: u64) {
         if self.cached.insert(block) {
             self.cached_order.push_back(block);
@@ -166,7 +166,7 @@ impl Schedule {
 
 type Action = Box<dyn FnOnce() + Send>;
 
-/// Something to be done at a time; the heap has the earliest on top.
+/// An action due at a time. The heap has the earliest on top.
 struct Due {
     at: Duration,
     number: u64,
@@ -206,7 +206,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// A device with its timer thread, which ends, after everything due, when the device is dropped.
+/// A device with its timer thread. When the device is dropped, the thread executes everything due and ends.
 pub(crate) struct Device {
     shared: Arc<Shared>,
 }
@@ -281,7 +281,7 @@ mod tests {
     use crate::queue::Direction::{Read, Write};
     use std::time::Duration;
 
-    /// Bytes per second of sequential reads of one size, `depth` at once, without letting time pass.
+    /// Bytes per second of sequential reads of one size, with `depth` at once. Does not wait in real time.
     fn sequential(model: DeviceModel, size: u64, depth: usize) -> f64 {
         let mut schedule = Schedule::new(model);
         let mut window = std::collections::VecDeque::from(vec![Duration::ZERO; depth]);

@@ -6,10 +6,10 @@ use std::path::Path;
 /// How an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// It does nothing and reports this error number (`libc::EIO`, `ENOSPC`, …; `EINTR` and `EAGAIN` are repeated by
-    /// the transfer).
+    /// It does nothing and reports this error number (`libc::EIO`, `ENOSPC`, …). The transfer repeats `EINTR` and
+    /// `EAGAIN`.
     Error(i32),
-    /// It transfers half of what was asked (whole sectors, one at least) and reports so. Transfers only.
+    /// It transfers half of what was requested (whole sectors, at least one) and reports that. Transfers only.
     Short,
     /// It does nothing and reports success: a device that lies. Writes and syncs only.
     Ignored,
@@ -18,26 +18,26 @@ pub enum FaultKind {
 /// An operation that fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which operations count. Each part of a transfer counts as an operation of its own.
+    /// The operation that counts. Each part of a transfer counts as one operation.
     pub operation: Operation,
-    /// Which files count: those whose path contains this; all for the empty text.
+    /// The files that count: those whose path contains this text. All if it is empty.
     pub path_contains: String,
-    /// How many operations go well first.
+    /// How many operations succeed first.
     pub after: u64,
     /// How it fails.
     pub kind: FaultKind,
-    /// Whether all later ones fail too.
+    /// Whether all later operations fail too.
     pub forever: bool,
 }
 
 impl Fault {
-    /// The `after + 1`-th operation on any file, once.
+    /// A fault of only the `after + 1`-th operation, on any file.
     pub fn once(operation: Operation, after: u64, kind: FaultKind) -> Fault {
         Fault { operation, path_contains: String::new(), after, kind, forever: false }
     }
 }
 
-/// The faults of a disk, each with how many operations it has let pass.
+/// The faults of a disk, each with the number of operations that it has let pass.
 #[derive(Debug)]
 pub(crate) struct Faults {
     pending: Vec<(Fault, u64)>,
@@ -56,7 +56,7 @@ impl Faults {
         self.pending.clear();
     }
 
-    /// Counts an operation for every fault that it concerns; says how it fails, by the first that is due.
+    /// Counts an operation for every fault that it matches. Returns how it fails, by the first fault that is due.
     pub(crate) fn next(&mut self, operation: Operation, path: &Path) -> Option<FaultKind> {
         let mut due = None;
         let path = path.to_string_lossy();

@@ -22,7 +22,7 @@ pub(crate) struct SimulatedFile {
     shared: Arc<Shared>,
 }
 
-/// What transfers under way hold on to.
+/// The part of a file handle that transfers under way share.
 #[derive(Debug)]
 struct Shared {
     world: Arc<World>,
@@ -37,7 +37,7 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // A crash has released the lock, and another handle may have it since.
+        // A crash has released the lock, and another handle may have taken it since.
         if *self.holds_lock.get_mut() && self.world.generation() == self.generation {
             self.inode.locked.store(false, Ordering::SeqCst);
         }
@@ -79,12 +79,12 @@ impl Shared {
         if self.options.direct { check_alignment(direction, &self.path, offset, aligned) } else { None }
     }
 
-    /// Which file this is, for the device.
+    /// Identifies the file for the device.
     fn identity(&self) -> usize {
         Arc::as_ptr(&self.inode).addr()
     }
 
-    /// Bytes of the next part of a transfer, or the error that it meets.
+    /// Bytes of the next part of a transfer, or the error of its fault.
     fn part_length(&self, fault: Option<FaultKind>, length: usize) -> io::Result<usize> {
         match fault {
             Some(FaultKind::Error(number)) => Err(io::Error::from_raw_os_error(number)),
@@ -121,7 +121,7 @@ impl Shared {
         })
     }
 
-    /// Makes what `make_durable` says durable, unless the power fails before.
+    /// Calls `make_durable`, unless the power fails before.
     fn sync_with(&self, make_durable: impl FnOnce(&mut Content)) -> Result<()> {
         self.check_writable()?;
         let since = Instant::now();
@@ -145,7 +145,7 @@ impl Shared {
         })
     }
 
-    /// Does all parts of a transfer; `part` does the one from a byte of the memory to a position of the file.
+    /// Executes all parts of a transfer. `part` executes one, from a byte of the memory to a position in the file.
     fn transfer(
         &self,
         direction: Direction,
@@ -164,7 +164,7 @@ impl Shared {
         }
     }
 
-    /// Counts a transfer, and poisons the file if it was a write that failed.
+    /// Counts a transfer, and poisons the file if it was a failed write.
     fn finish(&self, direction: Direction, length: usize, latency: Duration, result: &Result<()>) {
         self.statistics.end(direction, length, latency, Duration::ZERO, result.is_ok());
         match result {
@@ -174,7 +174,7 @@ impl Shared {
         }
     }
 
-    /// Lets the device's time pass on the calling thread.
+    /// Waits on the calling thread for as long as the device needs.
     fn pass(&self, direction: Direction, offset: u64, length: usize) {
         if let Some(device) = &self.world.device {
             device.pass(self.identity(), direction, offset, length as u64);
@@ -204,7 +204,7 @@ impl Shared {
         })
     }
 
-    /// Runs a request and delivers its completion.
+    /// Executes a request and delivers its completion.
     fn complete(self: Arc<Shared>, request: Request, submitted: Instant) {
         let Request { direction, offset, mut buffer, tag, queue } = request;
         let length = buffer.len();

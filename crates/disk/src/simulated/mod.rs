@@ -1,14 +1,14 @@
-//! A disk in memory: deterministic, faulty on request, slow on request, and able to lose what was not synced.
+//! A disk in memory. It is deterministic, can be faulty and slow on request, and can lose what was not synced.
 //!
 //! - [`Fault`]s make the n-th operation of a kind fail, once or for ever (`faults.rs`).
-//! - A [`DeviceModel`] gives each transfer a service time in wall time (`device.rs`). Without one a transfer is
+//! - A [`DeviceModel`] gives each transfer a service time in real time (`device.rs`). Without one a transfer is
 //!   complete when `submit` returns.
-//! - [`SimulatedDisk::crash`] leaves what a power failure could leave: writes since the last sync of their file are
-//!   kept, lost, reordered or torn, each file created or removed since the last sync of its folder is there or not
-//!   (`content.rs`). [`SimulatedDisk::crash_at`] does so in the middle of an operation to come.
-//! - [`SimulatedDisk::trace`] tells whether two runs did the same.
+//! - [`SimulatedDisk::crash`] leaves what a power failure could leave. Writes since the last sync of their file are
+//!   kept, lost, reordered or torn. A file created or removed since the last sync of its folder exists or does not
+//!   (`content.rs`). [`SimulatedDisk::crash_at`] does so in the middle of a later operation.
+//! - [`SimulatedDisk::trace`] shows whether two runs did the same operations.
 //!
-//! Paths are plain names: no links, no `..`. A folder exists once created, and the root does.
+//! Paths are plain names: no links, no `..`. A folder exists once it is created; the root always exists.
 
 pub(crate) mod content;
 mod device;
@@ -35,15 +35,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a simulated disk is like at its start.
+/// The initial settings of a simulated disk.
 #[derive(Clone, Debug)]
 pub struct SimulatedConfig {
-    /// Bytes that all files together may have.
+    /// The most bytes of all files together.
     pub capacity_bytes: u64,
-    /// Whether what was not synced is remembered, so that [`SimulatedDisk::crash`] can lose it. Costs memory for each
+    /// Whether unsynced states are remembered, so that [`SimulatedDisk::crash`] can lose changes. Costs memory for each
     /// sector overwritten between two syncs.
     pub track_unsynced: bool,
-    /// How long transfers take; `None`: no time.
+    /// How long transfers take; `None` for no time.
     pub device: Option<DeviceModel>,
     /// Operations that fail.
     pub faults: Vec<Fault>,
@@ -55,7 +55,7 @@ impl Default for SimulatedConfig {
     }
 }
 
-/// A file's contents, whoever has it open.
+/// A file's contents, shared by all its handles.
 #[derive(Debug)]
 struct Inode {
     content: Mutex<Content>,
@@ -66,7 +66,7 @@ struct Inode {
 struct Names {
     files: BTreeMap<PathBuf, Arc<Inode>>,
     directories: BTreeSet<PathBuf>,
-    /// What a name was at the last sync of its folder, where that differs.
+    /// The file that a name stood for at the last sync of its folder, if it differs.
     unsynced: BTreeMap<PathBuf, Option<Arc<Inode>>>,
 }
 
@@ -80,11 +80,11 @@ struct World {
     capacity_bytes: AtomicU64,
     used_bytes: AtomicU64,
     track_unsynced: bool,
-    /// Grows with each crash; handles of an earlier number are dead.
+    /// Incremented by each crash. Handles of an earlier generation are invalid.
     generation: AtomicU64,
 }
 
-/// A disk in memory. Clones of the `Arc` are the same disk.
+/// A disk in memory. Clones of the `Arc` share the disk.
 #[derive(Debug)]
 pub struct SimulatedDisk {
     world: Arc<World>,
@@ -113,14 +113,14 @@ impl SimulatedDisk {
         }))
     }
 
-    /// Leaves room for so many more bytes than all files together have now; `None`: for any number.
+    /// Limits the disk to its current size plus this many bytes; `None` for no limit.
     pub fn leave_free(&self, bytes: Option<u64>) {
         let used = self.world.used_bytes.load(Ordering::SeqCst);
         let capacity = bytes.map_or(u64::MAX, |bytes| used.saturating_add(bytes));
         self.world.capacity_bytes.store(capacity, Ordering::SeqCst);
     }
 
-    /// Adds a fault; it counts operations from now on.
+    /// Adds a fault, which counts operations from now on.
     pub fn inject(&self, fault: Fault) {
         self.world.faults.lock().add(fault);
     }
@@ -130,32 +130,33 @@ impl SimulatedDisk {
         self.world.faults.lock().clear();
     }
 
-    /// A power failure: what was not synced is lost, kept or torn as `seed` has it; all handles are dead (their
-    /// operations fail), all locks are gone. Open the files anew to see what is left. Faults stay.
+    /// A power failure. What was not synced is lost, kept or torn, as `seed` decides. All handles are invalid (their
+    /// operations fail), and all locks are released. Open the files again to see what is left. Faults stay.
     pub fn crash(&self, seed: u64) {
         self.world.crash(seed);
     }
 
-    /// A power failure that lasts: as [`SimulatedDisk::crash`], and all operations fail until
+    /// A lasting power failure: like [`SimulatedDisk::crash`], and all operations fail until
     /// [`SimulatedDisk::power_on`].
     pub fn lose_power(&self, seed: u64) {
         self.world.power.lock().off();
         self.world.crash(seed);
     }
 
-    /// Lets the power fail at the `change`-th operation that changes something, counted from the disk's start as
-    /// [`SimulatedDisk::changes`] does. That one may have happened or not, or in part, as [`SimulatedDisk::crash`] has
-    /// it; it and all behind it fail until [`SimulatedDisk::power_on`].
+    /// Makes the power fail at the `change`-th operation that changes something, counted from the disk's start as by
+    /// [`SimulatedDisk::changes`]. That operation is done, not done, or done in part, as in [`SimulatedDisk::crash`].
+    /// It and all later ones fail until [`SimulatedDisk::power_on`].
     pub fn crash_at(&self, change: u64, seed: u64) {
         self.world.power.lock().cut_at(change, seed);
     }
 
-    /// Operations so far that change something: files opened, written, synced, resized and removed, folders synced.
+    /// The number of operations so far that change something: files opened, written, synced, resized and removed,
+    /// folders synced.
     pub fn changes(&self) -> u64 {
         self.world.power.lock().changes()
     }
 
-    /// Operations of a kind so far, as [`Fault`]s count them, but for those that failed by one.
+    /// The number of operations of a kind so far, counted as by [`Fault`]s, without those that failed by a fault.
     pub fn operations(&self, operation: Operation) -> u64 {
         self.world.power.lock().count(operation)
     }
@@ -165,13 +166,13 @@ impl SimulatedDisk {
         self.world.power.lock().is_off()
     }
 
-    /// Ends a power failure, and takes back one that has not come.
+    /// Ends a power failure, and cancels one that has not happened yet.
     pub fn power_on(&self) {
         self.world.power.lock().on();
     }
 
-    /// A sum over all operations so far: which, of which file, where and how long, and in which order. What was
-    /// written is not in it.
+    /// A checksum over all operations so far: the operation, its file, position and length, and their order. It does
+    /// not include the bytes written.
     pub fn trace(&self) -> u64 {
         self.world.power.lock().trace()
     }
@@ -201,7 +202,7 @@ impl World {
         self.used_bytes.store(used, Ordering::SeqCst);
     }
 
-    /// Does an operation unless the power is off; if it fails meanwhile, nobody hears what came of it.
+    /// Executes an operation unless the power is off. If the power fails meanwhile, the result is replaced by an error.
     fn powered<T>(
         &self,
         operation: Operation,
@@ -220,7 +221,7 @@ impl World {
         }
     }
 
-    /// The same for an operation that makes others durable: one that was cut off has not.
+    /// Like `powered`, for an operation that makes others durable. If the power fails meanwhile, it does nothing.
     fn powered_sync(&self, operation: Operation, path: &Path, act: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         let last = self.power.lock().pass(operation, path, 0, 0)?;
         match last {
@@ -236,7 +237,7 @@ impl World {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Takes space for a file that grows, or gives it back.
+    /// Reserves space for a file that grows, or frees it.
     fn account(&self, before: u64, after: u64) -> io::Result<()> {
         let change = |used: u64| {
             let used = used.saturating_sub(before).checked_add(after)?;
@@ -258,7 +259,7 @@ impl Names {
         path.parent().is_none() || path.as_os_str().is_empty() || self.directories.contains(path)
     }
 
-    /// Remembers what a name stands for before it changes.
+    /// Stores the file that a name stands for before it changes.
     fn remember(&mut self, path: &Path) {
         if !self.unsynced.contains_key(path) {
             self.unsynced.insert(path.to_path_buf(), self.files.get(path).cloned());
@@ -286,8 +287,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// Makes folders that are missing, durably: when the power fails meanwhile, some of them are there, the topmost
-    /// first.
+    /// Creates missing folders durably. If the power fails meanwhile, some of them exist, from the topmost on.
     fn make_directories(&self, path: &Path, mut missing: Vec<PathBuf>) -> Result<()> {
         let failed = |error| DiskError::new(Operation::Directory, path, None, error);
         if missing.is_empty() {

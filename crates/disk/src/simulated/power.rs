@@ -1,17 +1,17 @@
-//! Which operation is the last before the power fails, and the trace of all.
+//! The operation at which the power fails, and the trace of all operations.
 
 use crate::error::Operation;
 use std::io;
 use std::path::Path;
 
-/// The operations of a disk, counted, and the one at which the power fails.
+/// Counts the operations of a disk, and knows the one at which the power fails.
 #[derive(Debug)]
 pub(crate) struct Power {
     changes: u64,
-    /// By the operation's number.
+    /// By the operation's discriminant.
     counts: [u64; OPERATIONS],
     trace: u64,
-    /// The change that is the last, and the seed of what it leaves.
+    /// The number of the last change, and the seed of what it leaves.
     cut: Option<(u64, u64)>,
     is_off: bool,
 }
@@ -69,7 +69,7 @@ impl Power {
         self.cut = None;
     }
 
-    /// Notes an operation that begins. The seed of what is left if the power fails while it is under way.
+    /// Counts an operation that begins. Returns a seed for the crash if the power fails during the operation.
     pub(crate) fn pass(
         &mut self,
         operation: Operation,

@@ -77,7 +77,7 @@ fn a_failed_write_or_sync_poisons_the_file_and_nothing_else() {
         disk.inject(Fault { path_contains: "/a".into(), ..Fault::once(operation, 0, FaultKind::Error(libc::EIO)) });
         let failed = if operation == Operation::Write { file.write_at(&filled(512, 2), 0) } else { file.sync() };
         assert_eq!(failed.expect_err("injected").os_error(), Some(libc::EIO));
-        // The fault was for once: what fails now is the file, at once and for good.
+        // The fault was a single one. Now the file itself fails, at once and for good.
         assert!(matches!(file.sync(), Err(DiskError::Poisoned { .. })));
         assert!(matches!(file.write_at(&filled(512, 2), 0), Err(DiskError::Poisoned { .. })));
         assert!(matches!(file.set_size(8192), Err(DiskError::Poisoned { .. })));

@@ -1,4 +1,4 @@
-//! One suite over all three backends, and what only the simulated one can show.
+//! One suite over all three backends, and tests that only the simulated one allows.
 
 mod faults;
 mod suite;
@@ -24,12 +24,12 @@ impl Place {
         Place { disk, folder }
     }
 
-    /// Files of the system's disk, whose changes are recorded.
+    /// Files of the system's disk, with their changes recorded.
     fn recorded() -> Place {
         let mut place = Place::new(DiskKind::Auto);
         let trace = place.folder.with_extension("trace");
         place.disk = RecordingDisk::start(place.disk.clone(), &place.folder, &trace).expect("the trace begins");
-        // It lasts as long as it is open, and nothing reads it here.
+        // It exists as long as it is open, and nothing reads it here.
         std::fs::remove_file(trace).expect("it has a name");
         place
     }
@@ -94,7 +94,7 @@ suite_for!(threads, Place::new(hobt_disk::DiskKind::Threads));
 suite_for!(simulated_at_once, Place::new(crate::simulated()));
 suite_for!(simulated_later, Place::new(crate::simulated_card()));
 suite_for!(recorded, Place::recorded());
-// io_uring where the kernel allows it; where not, this is the fallback, which must pass all the same.
+// Uses io_uring if the kernel allows it, otherwise the fallback, which must pass too.
 suite_for!(auto, Place::new(hobt_disk::DiskKind::Auto));
 
 #[test]
@@ -112,7 +112,7 @@ fn io_uring_is_used_or_refused_with_a_reason() {
     assert!(DiskKind::from_name("floppy").is_none());
 }
 
-/// Nobody has its other end, and opening would wait for somebody who does.
+/// The pipe's other end is not open, so opening it would wait until it is.
 #[cfg(unix)]
 #[test]
 fn a_pipe_in_the_place_of_a_file_is_refused() {

@@ -63,7 +63,7 @@ pub(crate) fn sizes_are_allocated_and_cut(place: &Place) {
     let bytes = read(&*file, 0, 65_536);
     assert!(bytes[8192..12_288].iter().all(|&byte| byte == 5));
     assert!(bytes[12_288..].iter().all(|&byte| byte == 0), "what was cut off does not come back");
-    // Nothing has so much space; the file must stay as it was.
+    // No device has so much space. The file must stay unchanged.
     if place.disk.kind() != "simulated" {
         let error = file.set_size(1 << 60).expect_err("no disk is so large");
         assert!(matches!(error, DiskError::NoSpace { .. }), "{error}");
@@ -112,7 +112,7 @@ pub(crate) fn what_is_written_is_read(place: &Place) {
     }
 }
 
-/// What was written durably is there for the next handle; the transfer is counted, and no wait is booked for it.
+/// What was written durably is there for the next handle. The transfer is counted, and no wait is recorded for it.
 pub(crate) fn durable_writes_are_there_after_opening_anew(place: &Place) {
     for direct in [true, false] {
         let file = place.create(if direct { "direct" } else { "cached" }, direct);
@@ -226,7 +226,7 @@ pub(crate) fn misaligned_direct_transfers_are_refused(place: &Place) {
     assert_eq!(file.statistics().snapshot().in_flight, 0);
 }
 
-/// A read-only handle is the failure that every backend has at hand.
+/// A read-only handle is a failure that every backend can produce.
 pub(crate) fn a_failed_write_poisons_its_handle(place: &Place) {
     let writable = place.create("a", true);
     writable.write_at(&filled(4096, 7), 0).expect("written");
@@ -236,7 +236,7 @@ pub(crate) fn a_failed_write_poisons_its_handle(place: &Place) {
     submit(&*file, &queue, Direction::Write, 0, filled(4096, 8), 0);
     let error = queue.wait_pop().expect("in flight").result.expect_err("it is read-only");
     assert!(matches!(error, DiskError::Io { offset: Some(0), .. }), "{error}");
-    // Whoever comes later hears what happened.
+    // A later caller learns of the failure.
     match file.write_at(&filled(4096, 8), 0) {
         Err(DiskError::Poisoned { cause, .. }) => assert_eq!(cause, error.to_string()),
         other => panic!("{other:?}"),
@@ -329,7 +329,7 @@ pub(crate) fn queue_file_and_disk_may_go_before_the_request(place: &Place) {
     }
 }
 
-/// The kernel cancels what an ending thread has submitted; the request must not see it.
+/// The kernel cancels requests of a thread that has ended. The caller must not see that.
 pub(crate) fn submitters_may_end_before_their_requests(place: &Place) {
     let file = place.create("a", true);
     file.set_size(64 * 65_536).expect("grown");

@@ -1,4 +1,5 @@
-//! Which tables were changed of late, and by whom: a snapshot of rows does not reach behind that.
+//! Which tables were changed recently, and by which transaction: a snapshot of rows is not valid for an earlier
+//! definition.
 
 use std::collections::HashMap;
 
@@ -7,12 +8,12 @@ use hobt_catalog::SnapshotChange;
 use hobt_sync::schedule::Mutex;
 use hobt_txn::{Snapshot, Transactions};
 
-/// The tables that not every snapshot knows as they are now, with the transaction that changed them last.
+/// The tables whose last change some snapshot may not see, each with the transaction that made it.
 #[derive(Default)]
 pub(super) struct ChangedDefinitions(Mutex<HashMap<ObjectId, Stamp>>);
 
 impl ChangedDefinitions {
-    /// Notes what a transaction has changed, before others see it.
+    /// Records the table changes of a transaction, before they are visible to others.
     pub(super) fn changed(&self, changes: &[SnapshotChange], changer: Stamp, all: &Transactions) {
         for change in changes {
             match change {
@@ -23,7 +24,7 @@ impl ChangedDefinitions {
         }
     }
 
-    /// Notes that `changer` has changed the definition of a table.
+    /// Records that `changer` has changed the definition of a table.
     pub(super) fn changed_table(&self, table: ObjectId, changer: Stamp, all: &Transactions) {
         let mut known = self.0.lock();
         known.retain(|_, changer| !all.is_seen_by_all(*changer));

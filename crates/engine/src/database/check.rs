@@ -1,14 +1,15 @@
-//! Whether a database is whole, for `DBCC CHECKDB` and its like, tests and simulation.
+//! Consistency checks of a database, for `DBCC CHECKDB` and its like, tests and simulation.
 //!
-//! A check begins with what is no table's: the copies of headers and of the boot page, the allocation maps, the system
-//! tables' rules. Tables are named to it one by one: extents, pages and trees of each heap and index are looked at
-//! (`hobt_access::AllocationCheck`), then, where nothing was wrong with them, the values of their rows and in which
-//! partition these are (`values`), then whether every nonclustered index has the rows of its table. At the end comes
-//! what is allocated and was not named by any table.
+//! A check begins with what belongs to no table: the copies of headers and of the boot page, the allocation maps, the
+//! rules of the system tables. Then tables are passed to it one by one. It checks the extents, pages and trees of each
+//! heap and index (`hobt_access::AllocationCheck`). If nothing was wrong with them, it checks the values of their rows
+//! and the partition that each row is in (`values`), then whether every nonclustered index has the rows of its table.
+//! At the end it reports what is allocated and belongs to no table passed.
 //!
-//! Nothing may change what is checked; or what was found must be found again.
+//! Nothing may change what is checked during a check. Otherwise its findings count only if a second check confirms
+//! them.
 //!
-//! Leaves to others: locks and repetitions (crate `query`), repairs, of which there are none.
+//! Not here: locks and repetitions (crate `query`). There are no repairs.
 
 mod headers;
 mod problem;
@@ -27,16 +28,16 @@ use crate::error::{EngineError, Result};
 use problem::unowned;
 pub use problem::{Found, Owner, Problem, problem_counts};
 
-/// What is looked at.
+/// What is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CheckScope {
     /// Everything.
     Database,
-    /// Extents alone.
+    /// Extents only.
     Allocation,
 }
 
-/// What a table has that was checked.
+/// The size of a table that was checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CheckedTable {
     /// Its rows.
@@ -45,7 +46,7 @@ pub struct CheckedTable {
     pub pages: u64,
 }
 
-/// A check under way.
+/// A check in progress.
 #[derive(Debug)]
 pub struct DatabaseCheck<'a> {
     database: &'a Database,
@@ -58,10 +59,10 @@ pub struct DatabaseCheck<'a> {
 }
 
 impl<'a> DatabaseCheck<'a> {
-    /// Starts to check a whole database, whose tables are those of `snapshot`.
+    /// Begins a check of a whole database, whose tables are those of `snapshot`.
     ///
     /// # Errors
-    /// A page cannot be read at all; damage is a finding. Or `cancelled` was set.
+    /// A page cannot be read at all (damage is a finding), or `cancelled` was set.
     pub fn begin(
         database: &'a Database,
         snapshot: Arc<DatabaseSnapshot>,
@@ -80,7 +81,7 @@ impl<'a> DatabaseCheck<'a> {
                 Ok(rows) => {
                     check.found.extend(rows.into_iter().map(|row| Found { problem: Problem::Row(row), owner: None }))
                 }
-                // The page is named with its table.
+                // The damaged page is reported with its table.
                 Err(CatalogError::Access(AccessError::Damaged { .. })) => {}
                 Err(CatalogError::Access(error)) => return Err(database.storage_error(error)),
                 Err(error) => {
@@ -91,7 +92,7 @@ impl<'a> DatabaseCheck<'a> {
         Ok(check)
     }
 
-    /// Starts to check single tables, and nothing else.
+    /// Begins a check of single tables only.
     ///
     /// # Errors
     /// As [`DatabaseCheck::begin`].
@@ -106,9 +107,9 @@ impl<'a> DatabaseCheck<'a> {
         Ok(DatabaseCheck { database, snapshot, allocation, scope, cancelled, found, is_incomplete: false })
     }
 
-    /// What was found so far, and not taken yet.
+    /// Takes the findings so far that were not taken yet.
     pub fn take_found(&mut self) -> Vec<Found> {
-        // Of the maps; they are no matter of one table.
+        // Findings of the maps, which belong to no single table.
         self.allocation.take_findings();
         std::mem::take(&mut self.found)
     }
@@ -139,7 +140,7 @@ impl<'a> DatabaseCheck<'a> {
             }
         }
         self.is_incomplete |= checked.is_none();
-        // Where pages are damaged, what is in them is not compared.
+        // The contents of damaged pages are not compared.
         let is_sound = checked.is_some() && self.found.len() == before;
         if self.scope == CheckScope::Database && is_sound && table.indexes.len() > 1 {
             self.compare_indexes(table)?;
@@ -147,7 +148,7 @@ impl<'a> DatabaseCheck<'a> {
         Ok(checked)
     }
 
-    /// Opens a heap or tree; `None` if it is damaged, which is noted, or gone.
+    /// Opens a heap or tree; `None` if it is damaged, which is recorded, or gone.
     fn open(&mut self, hobt: HobtId, owner: &Owner) -> Result<Option<RowStore>> {
         match self.database.store_to_read(hobt) {
             Ok(store) => Ok(Some(store)),
@@ -155,7 +156,7 @@ impl<'a> DatabaseCheck<'a> {
                 self.note(Problem::Storage(Finding::Page { page, damage }), owner);
                 Ok(None)
             }
-            // One that came after the locks were taken, and has gone.
+            // It was created after the locks were taken, and is gone again.
             Err(error) if error.to_sql_error().number == number::INVALID_OBJECT => Ok(None),
             Err(error) => Err(error),
         }
@@ -208,10 +209,9 @@ impl<'a> DatabaseCheck<'a> {
         self.found.push(Found { problem, owner: Some(owner.clone()) });
     }
 
-    /// Ends the check: what was found and not taken yet, and whether it says of every extent that is allocated who owns
-    /// it.
+    /// Ends the check: the findings not taken yet, and whether the owner of every allocated extent is known.
     pub fn finish(mut self) -> (Vec<Found>, bool) {
-        // A run list that could not be read says nothing of what its table owns.
+        // A run list that could not be read does not tell what its table owns.
         let is_unread = |found: &Found| matches!(found.problem, Problem::Storage(Finding::RunList { .. }));
         let is_complete = !self.is_incomplete && !self.found.iter().any(is_unread);
         let rest = self.allocation.finish();
@@ -223,10 +223,10 @@ impl<'a> DatabaseCheck<'a> {
 }
 
 impl Database {
-    /// Checks everything of a database that nothing changes meanwhile: what `DBCC CHECKDB` finds.
+    /// Checks everything of a database that nothing changes meanwhile. Returns what `DBCC CHECKDB` finds.
     ///
     /// # Errors
-    /// A page cannot be read at all, or the database cannot be used; damage is a finding.
+    /// A page cannot be read at all (damage is a finding), or the database cannot be used.
     pub fn check(&self) -> Result<Vec<Found>> {
         let snapshot = self.snapshot();
         let mut check = DatabaseCheck::begin(self, Arc::clone(&snapshot), CheckScope::Database, Arc::default())?;

@@ -1,8 +1,8 @@
-//! Objects that a statement is about to change: their names claimed, and they themselves locked.
+//! Objects that a statement is about to change: their names are claimed, and the objects locked.
 //!
-//! What a name means is known for certain only once it is claimed, and then another statement may be at work in the
-//! object: the claim is let go of while the lock is waited for, so that nobody waits for an object with a name in hand,
-//! which would close circles that neither side sees.
+//! The object that a name refers to is certain only once the name is claimed, and then another statement may be working
+//! in the object. The claim is released while the lock is waited for. So no statement waits for an object while it
+//! holds a name, which would create deadlocks that neither the claims nor the locks can detect.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use super::pending::{Name, Sharing};
 use super::{Change, Database};
 use crate::error::{EngineError, Result};
 
-/// Takes `Sch-M` on a table or another object for the statement. What it took before, because a name meant that then,
-/// may stay locked until the statement's end. Blocks.
+/// Takes `Sch-M` on a table or another object for the statement. Objects locked in earlier attempts, because the name
+/// referred to them then, may stay locked until the statement ends. Blocks.
 pub type LockTable<'a> = dyn FnMut(ObjectId) -> std::result::Result<(), SqlError> + 'a;
 
-/// How often what a name means may be another thing by the time that it is locked.
+/// How many times a name may refer to another object once the lock is granted.
 pub(super) const CLAIM_ATTEMPTS: usize = 20;
 
 /// 2801.
@@ -27,11 +27,11 @@ pub(super) fn changed_again(names: &str) -> EngineError {
     EngineError::statement(number::DEFINITION_CHANGED, text)
 }
 
-/// Has `claim` claim `names` and find what they mean, until that is what `lock` has locked, in the order of ids. It
-/// gives the ids to be locked beside what it found.
+/// Calls `claim`, which claims `names` and finds their objects, until these are the objects that `lock` has locked, in
+/// the order of ids. `claim` returns the ids to lock beside what it found.
 ///
 /// # Errors
-/// 2801 it was another thing again and again; those of `claim` and of `lock`.
+/// 2801 the objects changed again and again; those of `claim` and of `lock`.
 pub(super) fn until_locked<T>(
     lock: &mut LockTable<'_>,
     names: &str,
@@ -52,7 +52,7 @@ pub(super) fn until_locked<T>(
 }
 
 impl Database {
-    /// Claims a table's name and finds the table, which `lock` has locked by then.
+    /// Claims a table's name and finds the table, which is locked by `lock`.
     pub(super) fn claim_locked(
         self: &Arc<Database>,
         ctx: &StatementContext,

@@ -1,7 +1,7 @@
-//! The definitions and statistics of another database, without its rows: what a clone has.
+//! The contents of a clone: the definitions and statistics of another database, without its rows.
 //!
-//! Everything keeps its ids but for HOBTs and filegroups. What the source's partitions had of rows and pages is noted:
-//! views show it, and estimates go by it ([`Database::expected_counts`]).
+//! Everything keeps its ids except HOBTs and filegroups. The row and page counts of the source's partitions are
+//! recorded: views show them, and estimates use them ([`Database::expected_counts`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{Change, Database};
 use crate::error::{EngineError, Result};
 
 impl Database {
-    /// Makes what `source` has in this database, which is new and has its filegroups.
+    /// Copies the definitions of `source` into this database, which is new and has its filegroups.
     ///
     /// # Errors
     /// 1105 or a device's error, after which the statement must be rolled back.
@@ -110,7 +110,7 @@ impl Database {
         Ok(made)
     }
 
-    /// What the source knows of a table's columns now, by partition.
+    /// Copies what the source knows of a table's columns now, by partition.
     fn copy_statistics(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -123,7 +123,7 @@ impl Database {
         };
         let (old, new) = (hobts(table), hobts(made));
         for statistics in source.snapshot().statistics_of(table) {
-            // What belongs to the whole table, and to no partition by itself, stays so.
+            // What belongs to the whole table, and not to a single partition, stays so.
             let whole = (HobtId(0), HobtId(0));
             let all = std::iter::once(whole).chain(old.iter().copied().zip(new.iter().copied()));
             let known = all.map(|(from, to)| (to, Arc::new(source.part_now(&statistics, from))));
@@ -140,7 +140,7 @@ impl Database {
     }
 }
 
-/// The filegroups of a clone by those of its source: they have the same names.
+/// Maps the filegroups of the source to those of the clone, which have the same names.
 fn filegroups_of(source: &DatabaseSnapshot, own: &DatabaseSnapshot) -> Result<HashMap<FilegroupId, FilegroupId>> {
     let pair = |filegroup: &hobt_catalog::Filegroup| {
         let found = own.filegroup(&filegroup.name).ok_or_else(|| {

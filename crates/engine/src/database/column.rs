@@ -1,7 +1,6 @@
-//! Columns of tables that come, go and change, and new names.
+//! Columns of tables: adding, dropping, altering and renaming them.
 //!
-//! A change of the layout of rows gives the table new storage, which the caller fills; a change of names alone leaves
-//! it.
+//! A change of the row layout gives the table new storage, which the caller fills. A change of names does not.
 
 use std::sync::Arc;
 
@@ -21,14 +20,14 @@ use super::table_change::TableChange;
 use crate::definition::{ColumnDefinition, check_name};
 use crate::error::{EngineError, Result, no_such_object};
 
-/// What `ALTER COLUMN` makes of a column.
+/// What `ALTER COLUMN` specifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ColumnAlteration {
     /// Its type.
     pub sql_type: SqlType,
     /// Whether NULL is allowed.
     pub nullable: bool,
-    /// The collation of text; the one that it had, or the database's, if absent.
+    /// The collation of text; if absent, the current one, or the database's.
     pub collation: Option<Collation>,
 }
 
@@ -51,7 +50,7 @@ fn no_such_column(action: &str, table: &str, column: &str) -> EngineError {
     EngineError::statement(number::ALTER_NO_SUCH_COLUMN, text)
 }
 
-/// Whether all values of a type are stored alike as values of another one.
+/// Whether all values of one type have the same stored form in another type.
 pub fn is_stored_alike(from: SqlType, to: SqlType) -> bool {
     let grows = |from: MaxLength, to: MaxLength| match (from, to) {
         (_, MaxLength::Max) => true,
@@ -67,7 +66,7 @@ pub fn is_stored_alike(from: SqlType, to: SqlType) -> bool {
     same && from.physical() == to.physical()
 }
 
-/// The table with storage to be made anew.
+/// The table without storage, which is to be created anew.
 fn relaid(mut table: Table) -> Result<Table> {
     table.layout_version += 1;
     let mut indexes = std::mem::take(&mut table.indexes);
@@ -80,7 +79,7 @@ fn relaid(mut table: Table) -> Result<Table> {
     Ok(table)
 }
 
-/// The indexes, constraints and the like that keep a column from going or getting another type.
+/// Refuses if an index, a constraint or the like prevents that a column is dropped, or gets another type (`alters`).
 fn check_not_needed(snapshot: &DatabaseSnapshot, table: &Table, place: usize, alters: bool) -> Result<()> {
     let column = &table.columns[place];
     for index in &table.indexes {
@@ -109,7 +108,8 @@ fn check_not_needed(snapshot: &DatabaseSnapshot, table: &Table, place: usize, al
 }
 
 impl Database {
-    /// `ALTER TABLE … ADD` columns, computed ones too. The table has new storage unless none of them is stored.
+    /// `ALTER TABLE … ADD` of columns, including computed ones. The table gets new storage unless none of them is
+    /// stored.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1701, 2705, 2744.
@@ -148,7 +148,7 @@ impl Database {
         })
     }
 
-    /// `ALTER TABLE … DROP COLUMN`, whose expressions nobody reads any more.
+    /// `ALTER TABLE … DROP COLUMN`. The caller has checked that no expression uses the column any more.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 4923, 4924, 5074.
@@ -197,7 +197,7 @@ impl Database {
         })
     }
 
-    /// `ALTER TABLE … ALTER COLUMN`. The table has new storage unless its rows may stay as they are.
+    /// `ALTER TABLE … ALTER COLUMN`. The table gets new storage unless its rows can stay as they are.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 4924, 4928, 5074.
@@ -249,7 +249,7 @@ impl Database {
         })
     }
 
-    /// `sp_rename` of a column whose expressions nobody reads.
+    /// `sp_rename` of a column. The caller has checked that no expression uses the column.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 207, 15335.

@@ -1,4 +1,4 @@
-//! Constraints of tables that come, go, are switched off and on.
+//! Constraints of tables: adding, dropping, disabling and enabling them.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::clock::time_of_day;
 use crate::definition::check_name;
 use crate::error::{EngineError, Result};
 
-/// A `CHECK` constraint, its condition checked.
+/// A `CHECK` constraint, with a condition that was checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckDefinition {
-    /// Its name; made up if absent.
+    /// Its name; generated if absent.
     pub name: Option<String>,
-    /// The column that it was written on.
+    /// The column that it was written at.
     pub column: Option<String>,
     /// The condition's text, in parentheses.
     pub definition: String,
     /// `NOT FOR REPLICATION`.
     pub not_for_replication: bool,
-    /// `WITH NOCHECK`: the rows that are there are not held against it.
+    /// `WITH NOCHECK`: existing rows are not checked.
     pub is_not_trusted: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn no_such_constraint(name: &str) -> EngineError {
     EngineError::statement(number::NO_SUCH_CONSTRAINT, format!("'{name}' is not a constraint."))
 }
 
-/// `CK__table__column__0E391C95`, as SQL Server makes names up.
+/// `CK__table__column__0E391C95`, as SQL Server generates names.
 fn made_up_name(kind: &str, table: &str, column: Option<&str>, id: hobt_base::ObjectId) -> String {
     let start =
         |text: &str, length: usize| -> String { text.chars().chain(std::iter::repeat('_')).take(length).collect() };
@@ -43,7 +43,7 @@ fn made_up_name(kind: &str, table: &str, column: Option<&str>, id: hobt_base::Ob
 }
 
 impl Database {
-    /// What all constraints of a table have.
+    /// The part that all constraints have in common.
     ///
     /// # Errors
     /// 103, 2714.
@@ -72,8 +72,8 @@ impl Database {
         })
     }
 
-    /// `ALTER TABLE … ADD CONSTRAINT … CHECK`, and the checks of a table that was just made. Whether the rows that are
-    /// there hold is the caller's to see.
+    /// `ALTER TABLE … ADD CONSTRAINT … CHECK`, and the checks of a new table. The caller checks whether existing rows
+    /// satisfy them.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 2714.
@@ -166,8 +166,8 @@ impl Database {
         })
     }
 
-    /// `ALTER TABLE … CHECK | NOCHECK CONSTRAINT`; no names are all. Whether rows hold that `is_trusted` says are held
-    /// against it is the caller's to see.
+    /// `ALTER TABLE … CHECK | NOCHECK CONSTRAINT`; an empty `names` means all. With `is_trusted` the caller checks
+    /// whether the existing rows satisfy them.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 4917.
@@ -189,7 +189,7 @@ impl Database {
             }
             for head in new.constraints.heads_mut() {
                 if names.is_empty() || names.iter().any(|name| name_equals(&head.name, name)) {
-                    // What was not looked at meanwhile is not trusted, until somebody looks.
+                    // A constraint that was disabled is not trusted until existing rows are checked.
                     head.is_not_trusted =
                         if enable { !is_trusted && (head.is_disabled || head.is_not_trusted) } else { true };
                     head.is_disabled = !enable;

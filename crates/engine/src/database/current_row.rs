@@ -1,4 +1,4 @@
-//! One row as it stands, for who has locked it.
+//! The current version of one row, for a statement that has locked it.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use hobt_types::Value;
 
 use super::writer::RowAt;
 
-/// The values of a table's row as it stands in its heap or clustered index, one of `stores`; `None` if it is gone.
-/// Blocks.
+/// The current values of a table's row in its heap or clustered index, which is one of `stores`; `None` if the row is
+/// gone. Blocks.
 ///
 /// # Errors
 /// A page is damaged or cannot be read.

@@ -1,16 +1,16 @@
-//! Filegroups and data files that leave a database.
+//! Removal of filegroups and data files from a database.
 //!
-//! A file leaves in steps, of which the middle one decides:
+//! A file is removed in steps; the second one decides:
 //!
-//! 1. nobody gets an extent of it any more, it is empty, and the log is durable up to where it became so;
+//! 1. no extent of it is allocated any more, it is empty, and the log is durable up to where it became so;
 //! 2. `master` lists it as removed;
-//! 3. the catalog's row goes with the statement's commit, the file goes out of the pool and off the disk, and `master`
-//!    forgets it.
+//! 3. the row in the catalog goes with the statement's commit, the file is removed from the pool and from disk, and
+//!    `master` forgets it.
 //!
-//! After a crash before the second step it is a file like any other. After one behind it, the next start removes what
-//! is left of it and recovery removes the catalog's row; a database that cannot know whether that step was taken is not
-//! closed clean, so that there is one. Recovery passes over what the log has of its pages, so its id
-//! is given to another file only when recovery would not read those records any more.
+//! After a crash before the second step the file stays a normal file. After a crash later than that, the next start
+//! removes the rest of the file, and recovery removes the catalog's row. If it is uncertain whether the second step was
+//! done, the database is not closed clean, so that recovery runs. Recovery skips log records for pages of the file, so
+//! its id is given to another file only when recovery would not read those records any more.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use super::Database;
 use super::pending::{Name, Sharing};
 use crate::error::{EngineError, Result};
 
-/// How taking a file off the list of `master` ended.
+/// The result of taking a file off the list in `master`.
 pub(crate) enum Unlisted {
-    /// `master` says that it was removed.
+    /// `master` lists it as removed.
     Done,
     /// `master` lists it as before.
     Failed(EngineError),
-    /// Nobody knows before the next start.
+    /// Unknown before the next start.
     Unknown(EngineError),
 }
 
@@ -44,7 +44,7 @@ fn not_empty(kind: &str, name: &str, why: &str) -> EngineError {
     EngineError::statement(number::FILE_NOT_EMPTY, text)
 }
 
-/// What keeps a filegroup from being removed.
+/// What prevents the removal of a filegroup.
 fn user_of(snapshot: &DatabaseSnapshot, id: FilegroupId) -> Option<String> {
     if let Some(file) = snapshot.files.iter().find(|file| file.filegroup == id) {
         return Some(format!("Remove its file '{}' first.", file.name));
@@ -62,10 +62,10 @@ fn user_of(snapshot: &DatabaseSnapshot, id: FilegroupId) -> Option<String> {
 }
 
 impl Database {
-    /// Removes a filegroup that has no files and that nothing refers to.
+    /// Removes a filegroup that has no files and that is not referred to.
     ///
     /// # Errors
-    /// 5043 there is none of this name, 5042 it is not empty; a device's error.
+    /// 5043 it does not exist, 5042 it is not empty; a device's error.
     pub(crate) fn remove_filegroup(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<()> {
         let claims = vec![(Name::Filegroups, Sharing::Exclusive), (Name::FilegroupsOfSchemes, Sharing::Exclusive)];
         let change = self.begin(ctx, claims)?;
@@ -83,12 +83,12 @@ impl Database {
         Ok(())
     }
 
-    /// Takes a data file off the lists, with `unlist` that of `master`. When the statement has committed, nobody sees
-    /// it, and [`Database::let_go_of_file`] is to be called.
+    /// Removes a data file from the lists; `unlist` removes it from that of `master`. When the statement has committed,
+    /// the file is not visible any more, and [`Database::let_go_of_file`] is to be called.
     ///
     /// # Errors
-    /// 5009 it is gone, 5020 it is the primary one, 5031 it is the only one of the default filegroup, 5042 it is not
-    /// empty; what `unlist` gives; a device's error.
+    /// 5009 it does not exist, 5020 it is the primary one, 5031 it is the only one of the default filegroup, 5042 it is
+    /// not empty; what `unlist` gives; a device's error.
     pub(crate) fn remove_file(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -109,8 +109,8 @@ impl Database {
             return Err(EngineError::statement(number::ONLY_DEFAULT_FILE, text));
         }
         let id = file.id;
-        // Before it is set aside too: who needs room in a filegroup that has no other file is not to be refused for
-        // nothing.
+        // Before it is set aside too: a statement that needs room in a filegroup with no other file must not be refused
+        // for nothing.
         self.expect_empty(file)?;
         let was_aside = self.storage.set_aside(id, true).map_err(|error| self.storage_error(error))?;
         let unlisted = match self.write_removal(ctx, file) {
@@ -126,8 +126,8 @@ impl Database {
                 self.storage.set_aside(id, was_aside).map_err(|error| self.storage_error(error))?;
                 Err(error)
             }
-            // It may be gone after the next start: nothing may be put into it, and recovery has to heed what `master`
-            // says.
+            // The file may be gone after the next start: nothing may be put into it, and recovery has to follow
+            // `master`.
             Unlisted::Unknown(error) => {
                 self.files.lock().is_removal_in_doubt = true;
                 Err(error)
@@ -135,7 +135,7 @@ impl Database {
         }
     }
 
-    /// 5042 unless nothing is in a file.
+    /// 5042 unless the file is empty.
     fn expect_empty(&self, file: &DatabaseFile) -> Result<()> {
         if self.storage.file(file.id).map_err(|error| self.storage_error(error))?.is_empty() {
             return Ok(());
@@ -144,20 +144,20 @@ impl Database {
         Err(not_empty("file", &file.name, why))
     }
 
-    /// Looks whether a file that is set aside is empty, and writes what is to be durable before it goes.
+    /// Checks that a file that is set aside is empty, and writes what must be durable before it is removed.
     fn write_removal(&self, ctx: &StatementContext, file: &DatabaseFile) -> Result<()> {
         self.expect_empty(file)?;
         self.write_rows(ctx, |heaps, rows| heaps.delete_file(rows, file.id))?;
-        // A commit after which the file was empty is not lost any more.
+        // Makes the commit durable after which the file was empty.
         self.storage.log().map_or(Ok(()), |log| log.flush()).map_err(|error| self.storage_error(error.into()))
     }
 
-    /// Closes a file that [`Database::remove_file`] has taken off the lists.
+    /// Closes a file that [`Database::remove_file`] has removed from the lists.
     ///
     /// # Errors
-    /// Somebody holds a page of it: it stays open, unused.
+    /// A page of it is held: the file stays open, unused.
     pub(crate) fn let_go_of_file(&self, id: FileId) -> Result<()> {
-        // No checkpoint is under way that would write its header.
+        // Under this lock no checkpoint runs that would write its header.
         let mut files = self.files.lock();
         self.storage.release_file(id).map_err(|error| self.storage_error(error))?;
         files.files.retain(|file| file.header.file != id);
@@ -166,7 +166,7 @@ impl Database {
         Ok(())
     }
 
-    /// The ids of files that were removed and of which recovery would still read records.
+    /// The ids of removed files whose log records recovery would still read.
     pub(super) fn removed_file_ids(&self) -> Vec<FileId> {
         let read_from = self.storage.log().and_then(|log| log.log().recovery_start()).map(|(_, keep)| keep);
         let mut removed = self.removed_files.lock();

@@ -1,4 +1,4 @@
-//! Filegroups and files that are added to a database. How they go: `file_removal`.
+//! Adding filegroups and files to a database. For their removal see `file_removal`.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -73,8 +73,8 @@ impl Database {
         })
     }
 
-    /// The ids that the next `count` files get: the lowest that no file has, none of `taken`, and none of a removed
-    /// file of which recovery would still read records.
+    /// The ids that the next `count` files get: the lowest unused ones, none of `taken`, and none of a removed file of
+    /// which recovery would still read records.
     pub(crate) fn free_file_ids(&self, count: usize, taken: &[FileId]) -> Result<Vec<FileId>> {
         let mut used: HashSet<FileId> = self.snapshot().files.iter().map(|file| file.id).collect();
         used.extend(self.storage.files().iter().map(|file| file.id()));
@@ -100,13 +100,13 @@ impl Database {
         self.storage.log().map_or_else(Vec::new, |log| log.log().files())
     }
 
-    /// The generation that the headers of its files have.
+    /// The generation in the headers of its files.
     pub(crate) fn generation(&self) -> u64 {
         self.files.lock().generation()
     }
 
-    /// Takes a file in that was made for this database, and is whole ([`DataFile::complete`]). Its pages are used from
-    /// now on, so this is the last step of its statement, and the only one that can fail is the first.
+    /// Adds a file that was created for this database and is complete ([`DataFile::complete`]). Its pages are used from
+    /// now on, so this is the last step of its statement. Only the first action in it can fail.
     pub(crate) fn add_file(self: &Arc<Database>, ctx: &StatementContext, file: DataFile) -> Result<()> {
         let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
         let added = file.database_file();

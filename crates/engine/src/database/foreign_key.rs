@@ -1,4 +1,4 @@
-//! FOREIGN KEY constraints: what they refer to, and what must not go while they do.
+//! FOREIGN KEY constraints: their targets, and what must not be dropped while they refer to it.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::pending::{Name, Sharing};
 use super::table_change::TableChange;
 use crate::error::{EngineError, Result};
 
-/// A `FOREIGN KEY` constraint as it was written.
+/// A `FOREIGN KEY` constraint as written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForeignKeyDefinition {
-    /// Its name; made up if absent.
+    /// Its name; generated if absent.
     pub name: Option<String>,
     /// The referring columns.
     pub columns: Vec<String>,
@@ -30,7 +30,7 @@ pub struct ForeignKeyDefinition {
     pub on_update: ReferentialRule,
     /// `NOT FOR REPLICATION`.
     pub not_for_replication: bool,
-    /// `WITH NOCHECK`: the rows that are there are not held against it.
+    /// `WITH NOCHECK`: existing rows are not checked.
     pub is_not_trusted: bool,
 }
 
@@ -38,13 +38,14 @@ fn refuse<T>(number: i32, text: String) -> Result<T> {
     Err(EngineError::statement(number, text))
 }
 
-/// The first foreign key that refers to a table, of any table.
+/// The first foreign key that refers to a table, from any table.
 pub(super) fn first_reference_of_any<'s>(snapshot: &'s DatabaseSnapshot, table: &Table) -> Option<&'s ForeignKey> {
     let mut keys = snapshot.tables.values().flat_map(|other| &other.constraints.foreign_keys);
     keys.find(|key| key.referenced == table.id)
 }
 
-/// The first foreign key that refers to a table, of another table; with `index`, to that index alone, of any table.
+/// The first foreign key that refers to a table, from another table. With `index`, the first one that refers to that
+/// index, from any table.
 pub(super) fn first_reference<'s>(
     snapshot: &'s DatabaseSnapshot,
     table: &Table,
@@ -76,8 +77,8 @@ pub(super) fn check_not_referenced(snapshot: &DatabaseSnapshot, table: &Table) -
 }
 
 impl Database {
-    /// `ALTER TABLE … ADD … FOREIGN KEY`, and that of a table that was just made. Whether the rows that are there hold
-    /// is the caller's to see.
+    /// `ALTER TABLE … ADD … FOREIGN KEY`, and the foreign keys of a new table. The caller checks whether existing rows
+    /// satisfy it.
     ///
     /// # Errors
     /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1767, 1769, 1770, 1773, 1776,
@@ -89,7 +90,7 @@ impl Database {
         definition: &ForeignKeyDefinition,
         lock: &mut LockTable<'_>,
     ) -> Result<TableChange> {
-        // The table referred to stays, and keeps its name, until this is decided.
+        // The referenced table is not dropped or renamed until this statement has ended.
         let (schema, name) = (&definition.referenced.0, &definition.referenced.1);
         if let Some(schema) = self.snapshot_of(ctx).schema_id(schema) {
             let _claimed = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Shared)])?;
@@ -155,7 +156,7 @@ fn own_columns(table: &Table, definition: &ForeignKeyDefinition, key: &str) -> R
     definition.columns.iter().map(place).collect()
 }
 
-/// The unique index that is referred to, and the columns in the order of the foreign key.
+/// The unique index referred to, and its columns in the order of the foreign key.
 fn referenced_columns(
     table: &Table,
     definition: &ForeignKeyDefinition,
@@ -203,7 +204,7 @@ fn referenced_columns(
     }
 }
 
-/// Refuses a key by which a change could come to a table on two ways, or back to where it began.
+/// Refuses a key through which a cascading change could reach a table on two paths, or return to its origin.
 ///
 /// # Errors
 /// 1785.
@@ -236,7 +237,7 @@ fn check_paths(snapshot: &DatabaseSnapshot, table: &Table, key: &ForeignKey) -> 
     Ok(())
 }
 
-/// What can be reached from a table, itself among it; `backwards` against the direction of the edges.
+/// The tables that can be reached from a table, itself included; `backwards` follows the edges in reverse.
 fn reached(edges: &[(ObjectId, ObjectId)], from: ObjectId, backwards: bool) -> HashSet<ObjectId> {
     let mut found = HashSet::from([from]);
     let mut open = vec![from];

@@ -1,4 +1,4 @@
-//! Where reseeded IDENTITY columns go on, as the catalog keeps it.
+//! The next values of reseeded IDENTITY columns, as the catalog stores them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Database;
 use crate::error::Result;
 
 impl Database {
-    /// Where the identity column of a table goes on; `None` if nobody has reseeded it, and its rows say so.
+    /// The next value of a table's identity column; `None` if it was not reseeded, so that it follows from the rows.
     ///
     /// # Errors
     /// A page cannot be read, or the value is damaged.
@@ -18,7 +18,7 @@ impl Database {
         self.heaps.identity_position(table).map_err(|error| self.catalog_error(error))
     }
 
-    /// Notes as a part of a statement where the identity column of a table goes on; `None`: its rows say so.
+    /// Records the next value of a table's identity column as a part of a statement; `None`: it follows from the rows.
     ///
     /// # Errors
     /// The database cannot be changed; a device's error, after which the statement must be rolled back.
@@ -33,8 +33,8 @@ impl Database {
         self.write_rows(ctx, |heaps, rows| heaps.set_identity_position(rows, table, position))
     }
 
-    /// Notes, whatever becomes of the open statement, that the values before `position` are taken. In the log before
-    /// the rows that have those values, and so durable when they are.
+    /// Records that the values before `position` are taken, even if the open statement is undone. The record is in the
+    /// log before the rows with those values, and so is durable when they are.
     ///
     /// # Errors
     /// The database cannot be changed; a device's error.

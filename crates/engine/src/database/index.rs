@@ -1,7 +1,7 @@
-//! What indexes a table is to have, and their empty storage.
+//! The definitions of a table's indexes, and their empty storage.
 //!
-//! Definitions are checked here and become [`Index`]es without partitions; [`Database::create_stores`] makes a heap or
-//! a tree for each partition of those. Who fills them is another matter (`table_change`).
+//! Definitions are checked here and become [`Index`]es without partitions. [`Database::create_stores`] creates a heap
+//! or a tree for each of their partitions. Filling them is in `table_change`.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const CLUSTERED_KEY_BYTES_MAX: usize = 900;
 /// The longest key of a nonclustered index.
 const KEY_BYTES_MAX: usize = 1700;
 
-/// The longest key that an index of a kind takes, in bytes as SQL Server counts them.
+/// The longest key that a kind of index allows, in bytes as SQL Server counts them.
 pub fn key_bytes_max(kind: IndexKind) -> usize {
     match kind {
         IndexKind::Clustered => CLUSTERED_KEY_BYTES_MAX,
@@ -36,25 +36,26 @@ fn is_variable(sql_type: SqlType) -> bool {
     matches!(sql_type, SqlType::VarChar(_) | SqlType::NVarChar(_) | SqlType::VarBinary(_))
 }
 
-/// The most bytes that a value of a key takes.
+/// The maximum size of a key value in bytes.
 fn most_bytes(sql_type: SqlType) -> usize {
     usize::from(sql_type.max_length_bytes().unsigned_abs())
 }
 
-/// Whether a row's key can be longer than its index takes.
+/// Whether a row's key can be longer than the index allows.
 pub fn may_exceed_key_bytes(table: &Table, index: &Index) -> bool {
     let types = index.key.iter().map(|part| table.columns[part.column].sql_type);
     types.map(most_bytes).sum::<usize>() > key_bytes_max(index.kind)
 }
 
-/// Bytes of a value in a key as SQL Server counts them, of its bytes as a page holds them: a character of `varchar`
-/// one, of `nvarchar` two or, outside the first 65,536, four.
+/// The size of a key value in bytes as SQL Server counts them, from its stored bytes: one per character of `varchar`,
+/// two per character of `nvarchar`, or four outside the first 65,536.
 pub fn key_value_bytes(sql_type: SqlType, stored: Option<&[u8]>) -> usize {
     if !is_variable(sql_type) {
         return most_bytes(sql_type);
     }
     let bytes = stored.unwrap_or_default();
-    // Each character has one byte in UTF-8 that continues none; four of them need a pair in UTF-16.
+    // In UTF-8 each character has one byte that is not a continuation byte. Characters of four bytes need a pair in
+    // UTF-16.
     let characters = || bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
     let pairs = || bytes.iter().filter(|byte| **byte >= 0xF0).count();
     match sql_type {
@@ -72,7 +73,7 @@ fn index_exists(name: &str, table: &str) -> EngineError {
     EngineError::statement(number::INDEX_EXISTS, text)
 }
 
-/// The filegroup of each partition of what lies in a data space.
+/// The filegroup of each partition of an object in a data space.
 fn filegroups_of(snapshot: &DatabaseSnapshot, space: &DataSpace) -> Result<Vec<FilegroupId>> {
     match space {
         DataSpace::Filegroup(filegroup) => Ok(vec![*filegroup]),
@@ -85,8 +86,8 @@ fn filegroups_of(snapshot: &DatabaseSnapshot, space: &DataSpace) -> Result<Vec<F
 }
 
 impl Database {
-    /// A table with indexes beside those that it has. What has no partitions yet is to be made and filled; a clustered
-    /// index takes the place of the heap, and all others are then made anew. Gives warnings, too.
+    /// The table with additional indexes, and warnings. Indexes without partitions are to be created and filled. A
+    /// clustered index replaces the heap, and all others are then rebuilt.
     pub(super) fn plan_indexes(
         &self,
         snapshot: &DatabaseSnapshot,
@@ -94,7 +95,7 @@ impl Database {
         definitions: &[IndexDefinition],
     ) -> Result<(Table, Vec<SqlError>)> {
         let mut warnings = Vec::new();
-        // The clustered index first: it says where the others' rows point to.
+        // The clustered index first: it determines what the rows of the others refer to.
         let takes_base = |table: &Table, definition: &IndexDefinition| {
             let is_primary = definition.constraint == Some(KeyKind::Primary);
             definition.is_clustered.unwrap_or(is_primary && !table.is_clustered())
@@ -172,7 +173,7 @@ impl Database {
             );
             return Err(EngineError::statement(number::PARTITION_COLUMN_NOT_IN_KEY, text));
         }
-        // Statistics that are no index's have numbers too.
+        // Statistics that belong to no index have numbers too.
         let statistics = snapshot.statistics_of(table);
         let taken = statistics.iter().map(|each| each.id).chain(table.indexes.iter().map(|index| index.id.0));
         let next = taken.max().unwrap_or(0).max(1) + 1;
@@ -190,7 +191,8 @@ impl Database {
         })
     }
 
-    /// Makes an empty heap or tree for each partition of the table's indexes that has none. They go with the statement.
+    /// Creates an empty heap or tree for each partition of the table's indexes that has none. They are dropped if the
+    /// statement is undone.
     pub(super) fn create_stores(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -211,7 +213,7 @@ impl Database {
         Ok(table)
     }
 
-    /// Makes an empty heap or tree for one partition of an index. It goes with the statement.
+    /// Creates an empty heap or tree for one partition of an index. It is dropped if the statement is undone.
     pub(super) fn create_store(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -241,7 +243,7 @@ impl Database {
     }
 }
 
-/// Refuses what a `CREATE TABLE` cannot have twice.
+/// Refuses duplicates that a `CREATE TABLE` cannot have.
 ///
 /// # Errors
 /// 8110 a second primary key, 8112 a second clustered one.
@@ -378,7 +380,7 @@ fn check_key_bytes(
     Ok(())
 }
 
-/// `PK__table___3213E83F5070F446`, as SQL Server makes names up.
+/// `PK__table___3213E83F5070F446`, as SQL Server generates names.
 fn made_up_name(table: &str, constraint: KeyConstraint) -> String {
     let start: String = table.chars().chain(std::iter::repeat('_')).take(8).collect();
     let kind = if constraint.is_primary { "PK" } else { "UQ" };
@@ -389,7 +391,7 @@ fn made_up_name(table: &str, constraint: KeyConstraint) -> String {
 /// An index of a table by its name.
 ///
 /// # Errors
-/// 7999 there is none.
+/// 7999 there is none of this name.
 pub(super) fn index_named<'t>(table: &'t Table, name: &str) -> Result<&'t Index> {
     table.indexes.iter().find(|index| index.name.as_deref().is_some_and(|own| name_equals(own, name))).ok_or_else(
         || {

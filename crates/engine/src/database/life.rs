@@ -1,4 +1,4 @@
-//! How a database comes to be, is opened and is closed.
+//! Creating, opening and closing a database.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -26,20 +26,20 @@ use crate::options::DatabaseOptions;
 
 /// `master`, whose catalog lists the others.
 pub(crate) const MASTER: DatabaseId = DatabaseId(1);
-/// `tempdb`, made anew at each start.
+/// `tempdb`, created anew at each start.
 pub(crate) const TEMPDB: DatabaseId = DatabaseId(2);
 
 const FIRST_OBJECT_ID: i32 = 245_575_913;
 const OBJECT_ID_STEP: i64 = 16_000_057;
 const FIRST_HOBT_ID: u64 = 72_057_594_037_927_936 + (1 << 16);
 
-/// The object id after `id`: never one of the system's below 100.
+/// The object id after `id`: never one below 100, which are the system's.
 pub(super) fn following_object_id(id: i32) -> i32 {
     let next = (i64::from(id) + OBJECT_ID_STEP) % i64::from(i32::MAX);
     i32::try_from(next.max(1000)).expect("below the modulus")
 }
 
-/// A database that is to be made.
+/// A database to be created.
 pub(crate) struct NewDatabase {
     pub(crate) id: DatabaseId,
     pub(crate) name: String,
@@ -53,7 +53,7 @@ pub(crate) struct NewDatabase {
     pub(crate) log: Option<Arc<TransactionLog>>,
 }
 
-/// What makes a database's storage.
+/// What the storage of a database is built from.
 #[derive(Clone)]
 pub(crate) struct StorageParts {
     pub(crate) disk: Arc<dyn Disk>,
@@ -65,13 +65,13 @@ pub(crate) struct StorageParts {
 }
 
 impl StorageParts {
-    /// Whose log a file is to be.
+    /// The owner of a log file, for opening or creating it.
     pub(crate) fn log_owner<'a>(&'a self, database: DatabaseId, guid: &'a [u8; 16]) -> LogOwner<'a> {
         LogOwner { database, guid, settlements: &self.shared.settlements, ring_bytes: self.log_ring_bytes }
     }
 }
 
-/// A database that is to be opened.
+/// A database to be opened.
 pub(crate) struct OldDatabase<'a> {
     pub(crate) id: DatabaseId,
     pub(crate) name: &'a str,
@@ -79,13 +79,13 @@ pub(crate) struct OldDatabase<'a> {
     pub(crate) files: Vec<DataFile>,
     /// The files of its log, by their ids.
     pub(crate) logs: &'a [PathBuf],
-    /// Data files that `master` has as removed.
+    /// Data files that `master` lists as removed.
     pub(crate) removed: &'a [FileId],
-    /// Who is asked what became of transactions over several databases.
+    /// Answers what became of transactions over several databases.
     pub(crate) ask: AskCoordinator<'a>,
 }
 
-/// What a database is made of.
+/// The parts of a database.
 struct Parts {
     id: DatabaseId,
     name: String,
@@ -99,16 +99,16 @@ struct Parts {
 }
 
 impl Database {
-    /// Makes a database in files that have just been created, and saves it: clean, unless it is `tempdb`.
+    /// Creates a database in newly created files, and saves it: clean, unless it is `tempdb`.
     ///
     /// # Errors
-    /// The disk is full or fails. The files are the caller's to remove.
+    /// The disk is full or fails. The caller removes the files.
     pub(crate) fn create(parts: &StorageParts, new: NewDatabase) -> Result<Arc<Database>> {
         let tag = new.files[0].header.database_tag();
         let storage = Storage::new(new.id, tag, Arc::clone(&parts.pool), parts.settings, new.log.clone());
         let made = Database::create_in(parts, new, &storage);
         if made.is_err() {
-            // The first error is the one to report; the pool's pages of a file that is gone are never written.
+            // The first error is the one to report. The pool never writes pages of a file that is gone.
             let _ = storage.discard();
         }
         made
@@ -147,7 +147,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens a database, and recovers it if its files are not clean. Blocks on that.
+    /// Opens a database, and recovers it if its files are not clean, which blocks.
     ///
     /// # Errors
     /// The log is missing or damaged, a page is damaged that the log cannot repair, the catalog contradicts itself, or
@@ -196,7 +196,8 @@ impl Database {
         };
         let mut summary = RecoverySummary::default();
         if let Some(recovered) = &recovered {
-            // A mark that was cut off may have left a copy of a header that says "clean": none may say so from here on.
+            // An interrupted write of the headers may have left a copy that says "clean": from here on no copy may say
+            // so.
             for file in &mut files {
                 file.header.clean = false;
                 file.write_header()?;
@@ -240,7 +241,7 @@ impl Database {
         if recovered.is_some() {
             database.save_clean()?;
         } else {
-            // A crash that cut a write of them off has left one copy whole, which says what is so.
+            // A crash that interrupted such a write has left one intact copy, which is correct.
             let files = database.files.lock();
             let mut mended = Vec::new();
             for file in &files.files {
@@ -255,7 +256,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Ids that the catalog has are not given again, whatever the boot page says: it is written by checkpoints alone.
+    /// Makes sure that ids in the catalog are not reused, whatever the boot page says: only checkpoints write it.
     pub(crate) fn pass_used_ids(&self) {
         let snapshot = self.snapshot();
         let mut next = self.next_ids.lock();
@@ -315,7 +316,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Saves what was changed, marks the files clean and lets go of them. The database cannot be used any more.
+    /// Saves the changes, marks the files clean and releases them. The database cannot be used any more.
     ///
     /// # Errors
     /// Pages could not be written: the files stay as they are, not clean.
@@ -344,14 +345,14 @@ impl Database {
         folded.and(saved).and(released.map_err(|error| self.storage_error(error)))
     }
 
-    /// Folds the statistics; where the log is full, behind a checkpoint that frees some of it. If there is no room then
-    /// either, estimates begin with what was saved before, as behind a crash.
+    /// Folds the statistics. If the log is full, folds again after a checkpoint that frees some of it. If there is
+    /// still no room, estimates begin after the next start with what was saved before, as after a crash.
     fn fold_with_room(self: &Arc<Database>) -> Result<()> {
         let is_full = |folded: &Result<()>| {
             matches!(folded, Err(EngineError::Storage { error: AccessError::LogFull { .. }, .. }))
         };
         let folded = self.fold_statistics();
-        // What a checkpoint has failed of, the save behind this fails of, too, and says so.
+        // If the checkpoint has failed, the save that follows fails too, and reports it.
         if !is_full(&folded) || self.checkpoint().is_err() {
             return if is_full(&folded) { Ok(()) } else { folded };
         }
@@ -359,7 +360,7 @@ impl Database {
         if is_full(&again) { Ok(()) } else { again }
     }
 
-    /// Lets go of the files without saving: for a database that is dropped.
+    /// Releases the files without saving: for a database that is dropped.
     pub(crate) fn abandon(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
         self.shared.missing_indexes.forget_database(self.id);
@@ -371,7 +372,7 @@ impl Database {
     }
 }
 
-/// Opens the log of a database; what is to be recovered from it, unless the files are clean.
+/// Opens the log of a database. Also returns what is to be recovered from it, unless the files are clean.
 fn open_log(parts: &StorageParts, old: &OldDatabase<'_>) -> Result<(Arc<TransactionLog>, Option<Recovered>)> {
     let first = &old.files[0];
     let owner = parts.log_owner(old.id, &first.header.database_guid);
@@ -393,11 +394,11 @@ fn open_log(parts: &StorageParts, old: &OldDatabase<'_>) -> Result<(Arc<Transact
             Err(refuse(DatabaseState::Suspect, reason))
         }
         Err((path, FileProblem::Inaccessible(DiskError::NotFound { .. }))) if is_clean && old.logs.len() == 1 => {
-            // Nothing in it is needed: the files are whole.
+            // Nothing in the lost log is needed: the files are clean.
             let plan = LogFilePlan::usual(path);
-            // Pages have positions of the log that is gone, which must be older than all in the new one.
+            // Pages have positions in the lost log, which must be less than all positions in the new one.
             let ended = Lsn(first.header.log_end.0.next_multiple_of(8)).max(LSN_FIRST);
-            // Seconds since 1970, in which no log was made in its place before.
+            // Seconds since 1970: no earlier replacement log has this number.
             let making = u32::try_from(time_of_day() / 10_000_000).unwrap_or(u32::MAX);
             let made = log_file::create_at(ended, making, &*parts.disk, &[plan], &owner).map_err(|(path, error)| {
                 refuse(DatabaseState::RecoveryPending, format!("its log '{}' cannot be made: {error}", path.display()))
@@ -415,8 +416,8 @@ fn open_log(parts: &StorageParts, old: &OldDatabase<'_>) -> Result<(Arc<Transact
     }
 }
 
-/// Files of several generations are those of a crash while they were being marked, before anything was changed; or one
-/// is of another time.
+/// Refuses files of different generations, unless a crash explains them: it interrupted the marking of the headers,
+/// before anything was changed. Otherwise one file is from another time.
 fn refuse_mixed(name: &str, files: &[DataFile], summary: &RecoverySummary) -> Result<()> {
     let latest = files.iter().map(|file| file.header.generation).max();
     let older = files.iter().find(|file| Some(file.header.generation) != latest);
@@ -433,8 +434,8 @@ fn refuse_mixed(name: &str, files: &[DataFile], summary: &RecoverySummary) -> Re
     }
 }
 
-/// Gives all files one generation, before anything is changed: else what is changed now would look like a file's of
-/// another time after the next crash.
+/// Gives all files one generation, before anything is changed. Otherwise a file changed now would look, after the next
+/// crash, like a file from another time.
 fn make_alike(files: &mut [DataFile]) -> Result<()> {
     let latest = files.iter().map(|file| file.header.generation).max().unwrap_or(0);
     for file in files.iter_mut().filter(|file| file.header.generation != latest) {
@@ -444,8 +445,8 @@ fn make_alike(files: &mut [DataFile]) -> Result<()> {
     Ok(())
 }
 
-/// Files that `master` lists belong to the database, and those that it has as removed do not, also where a crash came
-/// before the database itself noted it.
+/// Makes the catalog's list of files agree with `master`: files that `master` lists belong to the database, and those
+/// that it lists as removed do not, even if a crash came before the database itself recorded it.
 fn list_as_master_does(
     parts: &StorageParts,
     heaps: &SystemHeaps,
@@ -464,7 +465,7 @@ fn list_as_master_does(
     ctx.commit().map_err(|error| CatalogError::Access(AccessError::LogFailed(error.to_string())))
 }
 
-/// The schemas, filegroups and files that a database starts with.
+/// Writes the schemas, filegroups and files that a new database has.
 fn write_first_rows(
     heaps: &SystemHeaps,
     ctx: &StatementContext,

@@ -1,15 +1,15 @@
 //! A database: its files, its catalog snapshot, its heaps.
 //!
-//! How DDL works, each function alike:
+//! How DDL works, the same in each function:
 //!
-//! 1. claim the names ([`pending`]), so that nobody else can take or drop them before this statement ends;
+//! 1. claim the names ([`pending`]), so that no other transaction can take or drop them before this one ends;
 //! 2. check against the snapshot with the statement's own changes;
-//! 3. make or drop heaps through the statement's context, which undoes or finishes that;
+//! 3. create or drop heaps through the statement's context, which undoes or completes that;
 //! 4. write the catalog's rows through the statement's context, one group at a time;
-//! 5. note the [`SnapshotChange`]; the commit action publishes it and gives the names free.
+//! 5. record the [`SnapshotChange`]; the commit action publishes it and releases the names.
 //!
 //! The clean flag: a database is open and clean until its first change ([`Database::prepare_to_change`]), which marks
-//! its files unclean, durably, before anything else is written. Reading alone never makes a database unclean.
+//! its files unclean, durably, before anything else is written. Reads never make a database unclean.
 
 mod changed_definitions;
 mod check;
@@ -82,18 +82,18 @@ pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqu
 pub(crate) use file_removal::{Unlisted, primary_file};
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
 
-/// In which state a database is.
+/// The state of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DatabaseState {
     /// It can be used.
     Online,
     /// It is being opened, which takes as long as its recovery. A statement that uses it waits.
     Recovering,
-    /// Its files are not as a checkpoint left them, or contradict themselves: error 926.
+    /// Its files are not as a checkpoint left them, or are inconsistent: error 926.
     Suspect,
-    /// A file is not there, or in use by somebody else: error 945.
+    /// A file does not exist, or another process uses it: error 945.
     RecoveryPending,
-    /// Somebody set it offline: error 942.
+    /// It was set offline: error 942.
     Offline,
 }
 
@@ -129,12 +129,12 @@ struct NextIds {
     hobt: u64,
 }
 
-/// The files below the pool, and what their headers say.
+/// The files below the pool, with their headers.
 struct Files {
     files: Vec<DataFile>,
     marked: Marked,
-    /// Nobody knows before the next start whether `master` lists a file as removed: recovery is to look, and so they
-    /// never say "clean" any more.
+    /// It is unknown before the next start whether `master` lists a file as removed. Recovery has to find out, so the
+    /// headers must not say "clean" any more.
     is_removal_in_doubt: bool,
 }
 
@@ -145,24 +145,24 @@ enum Marked {
     Clean,
     /// None of them does.
     Unclean,
-    /// A write of one failed: they are to be written again before anything relies on them.
+    /// A header write failed: all headers are written again before anything relies on them.
     Unknown,
 }
 
-/// What a database takes from its instance.
+/// What a database shares with its instance.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) clock: Arc<Transactions>,
     pub(crate) memory: Arc<MemoryBudget>,
     pub(crate) locks: Arc<LockManager>,
-    /// Which databases have heard of every decision of before.
+    /// Which databases know of every earlier decision.
     pub(crate) settlements: Arc<Settlements>,
     /// The indexes that statements would have used.
     pub(crate) missing_indexes: Arc<MissingIndexes>,
 }
 
 impl Shared {
-    /// A statement of nobody's session, and a transaction of its own.
+    /// A statement without a session, in a transaction of its own.
     fn internal_context(&self) -> Arc<StatementContext> {
         let settings = StatementContextSettings {
             session: SessionId(0),
@@ -186,27 +186,28 @@ pub struct Database {
     published: ArcSwap<DatabaseSnapshot>,
     pending: PendingChanges,
     definitions: ChangedDefinitions,
-    /// When it was opened. Versions of earlier changes, and who changed which definition, went with the last close.
+    /// When it was opened. Versions of earlier changes, and the record of changed definitions, were lost at the last
+    /// close.
     opened: Stamp,
-    /// One group of catalog rows at a time.
+    /// Writers of catalog rows run one group at a time.
     catalog_writes: Mutex<()>,
     stores: RwLock<HashMap<HobtId, RowStore>>,
-    /// The sequences of which values were asked for.
+    /// The sequences whose values were requested.
     sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
-    /// What changes of rows left behind for statistics.
+    /// Committed row changes, for statistics.
     live_statistics: Arc<statistics::LiveStatistics>,
-    /// What is shown of partitions beside what they have.
+    /// Row and page counts shown for partitions, relative to the actual ones.
     shown_counts: RwLock<HashMap<HobtId, CountsBeside>>,
     next_ids: Mutex<NextIds>,
     options: Mutex<DatabaseOptions>,
-    /// As the options say.
+    /// Whether the options say that the database is read-only.
     read_only: AtomicBool,
     files: Mutex<Files>,
     /// Data files that were removed since it was opened, each with the end of the log at that time.
     removed_files: Mutex<Vec<(FileId, Lsn)>>,
     /// Copies of headers and of the boot page whose checksum was wrong when the database was opened, clean.
     mended: Mutex<Vec<(PageId, PageDamage)>>,
-    /// Something beside the engine's own saved changes was or is being written.
+    /// Something other than the engine's own saved changes was or is being written.
     changed: AtomicBool,
     closed: AtomicBool,
 }
@@ -228,22 +229,22 @@ impl Database {
         &self.name
     }
 
-    /// When it was made: 100 ns since 1970-01-01 UTC.
+    /// When it was created: 100 ns since 1970-01-01 UTC.
     pub fn created(&self) -> i64 {
         self.created
     }
 
-    /// In which state it is: `Suspect` after [`Database::mark_suspect`].
+    /// Its state: `Suspect` after [`Database::mark_suspect`].
     pub fn state(&self) -> DatabaseState {
         if self.storage.broken().is_some() { DatabaseState::Suspect } else { DatabaseState::Online }
     }
 
-    /// Its options, as they are now.
+    /// Its optionsin force now.
     pub fn options(&self) -> DatabaseOptions {
         *self.options.lock()
     }
 
-    /// Returns when every commit that was acknowledged before is durable. Blocks.
+    /// Returns when every commit acknowledged before is durable. Blocks.
     ///
     /// # Errors
     /// The log has failed, or the database is suspect or closed.
@@ -253,7 +254,7 @@ impl Database {
         flushed.map_err(|error| self.storage_error(error.into()))
     }
 
-    /// What it is known by for ever, whatever its name and id.
+    /// Its permanent identity, independent of its name and id.
     pub(crate) fn guid(&self) -> [u8; 16] {
         self.guid
     }
@@ -263,19 +264,19 @@ impl Database {
         &self.storage
     }
 
-    /// The objects that are committed. Cheap: a statement takes it once and keeps it.
+    /// The committed objects. Cheap: a statement takes it once and keeps it.
     pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
         self.published.load_full()
     }
 
-    /// Whether a table is the one that a snapshot saw, and not changed, emptied or made by somebody whom it does not
-    /// see.
+    /// Whether a snapshot sees the current definition of a table: the table was not created, changed or truncated by a
+    /// transaction that is invisible to the snapshot.
     pub fn has_seen_definition(&self, table: ObjectId, snapshot: &Snapshot) -> bool {
         self.definitions.are_seen(table, snapshot)
     }
 
-    /// Whether it was open when a snapshot was taken, and has been since. What an older one saw of its rows is not
-    /// known.
+    /// Whether the database was open when a snapshot was taken, and has been since. What an older snapshot sees of its
+    /// rows is unknown.
     pub fn was_open(&self, snapshot: &Snapshot) -> bool {
         snapshot.sees(self.opened)
     }
@@ -285,18 +286,18 @@ impl Database {
         self.snapshot_seen_by(ctx.stamp())
     }
 
-    /// The objects that the transaction of this stamp sees.
+    /// The objects that the transaction with this stamp sees.
     pub(crate) fn snapshot_seen_by(&self, stamp: Stamp) -> Arc<DatabaseSnapshot> {
         self.pending.view(self.snapshot(), stamp)
     }
 
-    /// Refuses the database from now on (926): a statement could not be undone, so its pages are not what they should
-    /// be. It stays so after a restart. Storage does the same where a change stops half-way or cannot be undone.
+    /// Refuses the database from now on (926), also after a restart: a statement could not be undone, so its pages are
+    /// inconsistent. Storage does this itself if a change stops half-way or cannot be undone.
     pub fn mark_suspect(&self, reason: &str) {
         self.storage.mark_broken(reason);
     }
 
-    /// Refuses the database from now on if its log takes nothing more: what was to be written may be there or not.
+    /// Refuses the database from now on if its log has failed: what was to be written may or may not be on disk.
     pub(crate) fn suspect_if_log_failed(&self) {
         let failed = self.storage.log().and_then(|log| log.log().check().err());
         if let Some(error) = failed.filter(|_| !self.closed.load(Ordering::Acquire)) {
@@ -304,7 +305,7 @@ impl Database {
         }
     }
 
-    /// Refuses a database whose pages are not what they should be: nothing of it may be saved as whole.
+    /// Refuses a database whose pages are inconsistent: none of it may be saved as clean.
     fn check_whole(&self) -> Result<()> {
         match self.storage.broken() {
             None => Ok(()),
@@ -329,7 +330,8 @@ impl Database {
         Err(EngineError::Unavailable { database: self.name.clone(), state, reason })
     }
 
-    /// An error of the access methods with this database's names: a file by its path, as the user has to find it.
+    /// An error of the access methods with names: of this database, and a file by its path, so that the user can find
+    /// it.
     pub fn storage_error(&self, error: AccessError) -> EngineError {
         let error = match error {
             AccessError::Damaged { file, page, damage } => {
@@ -358,7 +360,7 @@ impl Database {
         }
     }
 
-    /// The heap or B+tree of a partition, as [`Database::hobt`] opens it, to be read or changed.
+    /// The heap or B+tree of a partition, opened as by [`Database::hobt`], to be read or changed.
     ///
     /// # Errors
     /// As [`Database::hobt`].
@@ -368,7 +370,7 @@ impl Database {
         self.find_store(id)
     }
 
-    /// The same to be read alone, as [`Database::hobt_to_read`].
+    /// Like [`Database::store`], for reading only, as [`Database::hobt_to_read`].
     ///
     /// # Errors
     /// As [`Database::hobt`].
@@ -377,7 +379,7 @@ impl Database {
         self.find_store(id)
     }
 
-    /// Rows of heaps and B+trees together, as they count them.
+    /// The number of rows of heaps and B+trees together, as they count them.
     ///
     /// # Errors
     /// As [`Database::hobt`].
@@ -385,19 +387,19 @@ impl Database {
         hobts.into_iter().map(|hobt| Ok(self.store_to_read(hobt)?.hobt().row_count())).sum()
     }
 
-    /// A heap or B+tree by its id, opened at first use, to be read or changed; a table that the caller's statement has
-    /// just made is found too. Blocks on reading the run list and, when it is the database's first, on marking the
+    /// A heap or B+tree by its id, opened at first use, to be read or changed. A table that the caller's statement has
+    /// created is found too. Blocks on reading the run list and, if it is the first of the database, on marking the
     /// files unclean.
     ///
     /// # Errors
-    /// There is no such heap any more (208), its run list is damaged, or the database is suspect or closed.
+    /// The heap does not exist any more (208), its run list is damaged, or the database is suspect or closed.
     pub fn hobt(&self, id: HobtId) -> Result<Arc<Hobt>> {
         Ok(Arc::clone(self.store(id)?.hobt()))
     }
 
-    /// The same for a caller that changes nothing: a database that is only read stays clean, so a crash does not make
-    /// it SUSPECT. A change through this heap, without [`Database::hobt`] called before, would go unnoticed by the next
-    /// start: only scans and views call this.
+    /// Like [`Database::hobt`], for a caller that changes nothing: a database that is only read stays clean, so it
+    /// needs no recovery after a crash. A change through this heap, without a call of [`Database::hobt`] before, would
+    /// go unnoticed by the next start. So only scans and views call this.
     ///
     /// # Errors
     /// As [`Database::hobt`].
@@ -436,27 +438,27 @@ impl Database {
         }
     }
 
-    /// What the heaps or trees of an index look like. The id of a tree is to be filled in.
+    /// The shape of an index's heaps or trees. The caller fills in the id of a tree.
     fn store_shape(&self, table: &Table, index: &Index, filegroup: FilegroupId) -> StoreShape {
         let Some(leaf) = table.index_leaf(index) else {
             return StoreShape::Heap { rows: Arc::clone(&table.rows), layout_version: table.layout_version };
         };
-        // What a nonclustered index holds does not change with the table's other columns.
+        // The rows of a nonclustered index do not depend on the table's other columns.
         let layout_version = if index.kind == IndexKind::Clustered { table.layout_version } else { 1 };
         let rows = if index.kind == IndexKind::Clustered { Arc::clone(&table.rows) } else { leaf.rows };
         StoreShape::Tree(TreeDescription { id: HobtId(0), filegroup, rows, layout_version, key: leaf.key })
     }
 
-    /// Keeps a heap that was just opened from what a snapshot said, if that is so still: the table may have been
-    /// dropped since, and the pages that were read may be another's. A statement that drops a table publishes that
-    /// before it takes the heaps out of the list, so what is kept here before is taken out there.
+    /// Keeps a heap that was opened by the definition in a snapshot, if it still exists. The table may have been
+    /// dropped since, and the pages that were read may belong to another one. A statement that drops a table publishes
+    /// that before it removes the heaps from the list, so a heap kept here before that is removed there.
     fn keep_opened(&self, id: HobtId, opened: std::result::Result<RowStore, AccessError>) -> Result<RowStore> {
         let mut stores = self.stores.write();
         if self.snapshot().partition_of_hobt(id).is_none() {
             return Err(self.was_dropped(id));
         }
         let opened = opened.map_err(|error| self.storage_error(error))?;
-        // Two may have opened it; both must use the one that is kept.
+        // Two threads may have opened it. Both must use the one that is kept.
         Ok(stores.entry(id).or_insert(opened).clone())
     }
 
@@ -465,7 +467,7 @@ impl Database {
         EngineError::statement(hobt_base::number::INVALID_OBJECT, text)
     }
 
-    /// Forgets what was counted of heaps and trees that are gone.
+    /// Drops the wait counts of heaps and trees that are gone.
     fn forget_waits(&self, is_gone: impl Fn(HobtId) -> bool) {
         let is_gone = |database: DatabaseId, hobt: HobtId| database == self.id && is_gone(hobt);
         self.shared.locks.forget_hobts(is_gone);
@@ -477,7 +479,7 @@ impl Database {
         &self.heaps
     }
 
-    /// Begins a change of objects for `ctx`: claims names until it ends.
+    /// Begins a change of objects for `ctx`: claims names until its transaction ends.
     fn begin(self: &Arc<Database>, ctx: &StatementContext, claims: Vec<Claim>) -> Result<Change> {
         self.check_usable()?;
         self.prepare_to_change()?;
@@ -490,7 +492,7 @@ impl Database {
         let database = Arc::clone(self);
         let changer = ctx.stamp();
         ctx.on_commit(move || {
-            // What is dropped is freed by later actions, which a panic here does not keep from running.
+            // What is dropped is freed by later actions, which must run even if this one panics.
             database.storage.in_one_piece(|| {
                 database.pending.release(token, |changes| {
                     database.definitions.changed(&changes, changer, &database.shared.clock);
@@ -502,7 +504,7 @@ impl Database {
         Ok(Change { database: Arc::clone(self), token })
     }
 
-    /// Makes changes visible to everybody. Callers hold the lock of `pending`, so snapshots follow one another.
+    /// Publishes changes. Callers hold the lock of `pending`, so snapshots follow one another.
     fn publish(&self, changes: &[SnapshotChange]) {
         let mut snapshot = (*self.snapshot()).clone();
         changes.iter().for_each(|change| snapshot.apply(change));
@@ -520,19 +522,19 @@ impl Database {
         }
     }
 
-    /// Writes rows of the system tables for a statement, whose roll-back takes them back one by one: rows of several
-    /// statements lie in one page.
+    /// Writes rows of the system tables for a statement. A roll-back undoes them one by one, because rows of several
+    /// statements share pages.
     fn write_rows(
         &self,
         ctx: &StatementContext,
         write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
     ) -> Result<()> {
-        // One group at a time, so that none reads the half of another.
+        // One group at a time, so that no group is read half-written.
         let _alone = self.catalog_writes.lock();
         write(&self.heaps, ctx).map_err(|error| self.catalog_error(error))
     }
 
-    /// Writes rows of the system tables in a statement of its own, which is undone whole if it fails.
+    /// Writes rows of the system tables in a statement of its own, which is undone as a whole if it fails.
     fn write_rows_alone(
         &self,
         write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
@@ -546,7 +548,7 @@ impl Database {
         written
     }
 
-    /// An object id that no object has: steps as SQL Server takes them, around positive numbers.
+    /// An unused object id. Steps through the positive numbers as SQL Server does.
     fn next_object_id(&self, snapshot: &DatabaseSnapshot) -> ObjectId {
         let mut next = self.next_ids.lock();
         loop {
@@ -571,25 +573,25 @@ impl Database {
     }
 }
 
-/// What a heap or a tree is made with.
+/// The definition that a heap or tree is created with.
 enum StoreShape {
     Heap { rows: Arc<RowLayout>, layout_version: u32 },
     Tree(TreeDescription),
 }
 
-/// A change of objects in progress: the names that a statement holds.
+/// A change of objects in progress, with the names that it claims.
 struct Change {
     database: Arc<Database>,
     token: u64,
 }
 
 impl Change {
-    /// Notes what was changed, to be published at commit.
+    /// Records a change, to be published at commit.
     fn add(&self, change: SnapshotChange) {
         self.database.pending.add(self.token, change);
     }
 
-    /// Gives the names back before the statement ends, with nothing changed.
+    /// Releases the names before the statement ends, with nothing changed.
     fn release(self) {
         self.database.pending.release(self.token, |_| {});
     }

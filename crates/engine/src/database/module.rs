@@ -13,7 +13,7 @@ use crate::clock::time_of_day;
 use crate::definition::{ModuleDefinition, Replace, check_name};
 use crate::error::{EngineError, Result};
 
-/// What follows `DROP`, and what messages call it.
+/// The keyword after `DROP`, and the name in messages.
 fn kind_words(kind: ModuleKind) -> (&'static str, &'static str) {
     match kind {
         ModuleKind::View => ("VIEW", "view"),
@@ -33,11 +33,11 @@ pub(super) fn wrong_kind(dropped_as: &str, module: &Module) -> EngineError {
 }
 
 impl Database {
-    /// Makes a view, function or procedure, or gives it another text.
+    /// Creates a view, function or procedure, or replaces its text.
     ///
     /// # Errors
-    /// 2714 the name is taken (by another kind of object, where replacing is asked for), 208 nothing to alter, 2760,
-    /// 103; a device's error, after which the statement must be rolled back.
+    /// 2714 the name is taken (by another kind of object, if replacing is allowed), 208 nothing to alter, 2760, 103; a
+    /// device's error, after which the statement must be rolled back.
     pub fn create_module(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -79,7 +79,7 @@ impl Database {
         Ok(module)
     }
 
-    /// Drops a view, function or procedure; all three kinds of functions are one to it.
+    /// Drops a view, function or procedure. It does not distinguish the three kinds of functions.
     ///
     /// # Errors
     /// 3701, 3705 if it is of another kind; a device's error, after which the statement must be rolled back.
@@ -109,7 +109,7 @@ impl Database {
         Ok(())
     }
 
-    /// Makes a schema; gives its id.
+    /// Creates a schema and returns its id.
     ///
     /// # Errors
     /// 2714, 103; a device's error, after which the statement must be rolled back.
@@ -132,7 +132,7 @@ impl Database {
     /// Drops an empty schema.
     ///
     /// # Errors
-    /// 15151-like 3701 there is none or it is the system's, 3729 it holds objects; a device's error, after which the
+    /// 3701 it does not exist or is the system's (as 15151), 3729 it holds objects; a device's error, after which the
     /// statement must be rolled back.
     pub fn drop_schema(self: &Arc<Database>, ctx: &StatementContext, name: &str) -> Result<()> {
         let find = || {

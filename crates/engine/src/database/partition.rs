@@ -16,11 +16,11 @@ use super::table::{cannot_drop, name_is_taken};
 use crate::definition::{PartitionFunctionDefinition, PartitionSchemeDefinition, check_name};
 use crate::error::{EngineError, Result};
 
-/// The most partitions of a table.
+/// The maximum number of partitions of a table.
 pub(super) const PARTITIONS_MAX: usize = 15_000;
 
 impl Database {
-    /// Makes a partition function. Unsorted boundaries are sorted, and a warning says so.
+    /// Creates a partition function. Unsorted boundaries are sorted, with a warning.
     ///
     /// # Errors
     /// 2714, 103, 7704 a type without order or bounds, 7705 a value of another type, 7708 equal values, 7719 too many;
@@ -72,11 +72,11 @@ impl Database {
         Ok(())
     }
 
-    /// Makes a partition scheme. A filegroup beyond those needed is marked NEXT USED, and a message says so.
+    /// Creates a partition scheme. A surplus filegroup is marked NEXT USED, with a message.
     ///
     /// # Errors
-    /// 2714, 103, 208 no such function or filegroup, 7707 too few filegroups; a device's error, after which the
-    /// statement must be rolled back.
+    /// 2714, 103, 208 the function or a filegroup does not exist, 7707 too few filegroups; a device's error, after
+    /// which the statement must be rolled back.
     pub fn create_partition_scheme(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -149,7 +149,7 @@ pub(super) fn value_is_of(function: &PartitionFunction, value: &Value) -> Result
     })
 }
 
-/// Checks and sorts boundary values; ordinals in messages count from 1, as written.
+/// Checks and sorts boundary values. Ordinals in messages count from 1, in the order as written.
 fn sorted_boundaries(
     definition: &PartitionFunctionDefinition,
     collation: Option<Collation>,
@@ -232,7 +232,7 @@ fn scheme_filegroups(
     Ok(filegroups)
 }
 
-/// A message of severity 0, without a number of its own.
+/// A message of severity 0 without a number.
 fn next_used_message(snapshot: &DatabaseSnapshot, scheme: &str, id: FilegroupId) -> SqlError {
     let name = snapshot.filegroup_by_id(id).map_or("", |filegroup| filegroup.name.as_str());
     let message = format!(

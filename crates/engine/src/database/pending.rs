@@ -1,7 +1,8 @@
-//! What transactions that have not ended have changed of a database's objects, and the names that they hold.
+//! The object changes of open transactions in a database, and the names that they have claimed.
 //!
-//! A statement claims a name before it looks whether the name is free, and keeps it until its transaction ends. Another
-//! that wants it waits, so that it then sees what became of it. Claims of one transaction never stand in its own way.
+//! A statement claims a name before it checks whether the name is free, and keeps it until its transaction ends.
+//! Another transaction that wants the name waits, so that it then sees the outcome. Claims of one transaction never
+//! conflict with each other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,11 +19,11 @@ use crate::error::{EngineError, Result};
 pub(crate) enum Name {
     /// A table, view, function or procedure of a schema.
     Object(i32, String),
-    /// A schema, by its id: shared by all that make objects in it.
+    /// A schema, by its id: shared by all transactions that create objects in it.
     Schema(i32),
     /// The lists of filegroups and files.
     Filegroups,
-    /// The filegroups that partition schemes name: shared by all that make or change one.
+    /// The filegroups that partition schemes name: shared by all transactions that create or change one.
     FilegroupsOfSchemes,
     /// The list of schemas.
     Schemas,
@@ -51,12 +52,12 @@ impl Name {
 /// A name, and whether others may claim it at the same time.
 pub(crate) type Claim = (Name, Sharing);
 
-/// Whether a claim admits others.
+/// Whether a claim can be shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sharing {
-    /// The object is used: it must not go away.
+    /// The object is used: it must not be dropped.
     Shared,
-    /// The object comes or goes.
+    /// The object is created or dropped.
     Exclusive,
 }
 
@@ -64,7 +65,7 @@ pub(crate) enum Sharing {
 struct Entry {
     token: u64,
     owner: Stamp,
-    /// Whether its owner goes on behind the statement that made it.
+    /// Whether its transaction continues after the statement that made the claim.
     in_transaction: bool,
     claims: Vec<Claim>,
     changes: Vec<SnapshotChange>,
@@ -77,11 +78,12 @@ pub(crate) struct PendingChanges {
     released: Condvar,
 }
 
-/// How often a waiting statement looks whether it was cancelled.
+/// How often a waiting statement checks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
-/// Who waits for each other is told apart by this: the names are held for as long as a load runs, or a transaction, but
-/// who holds one itself, or whatever else its transaction may hold, waits no longer; nor who has locked something that
-/// the holder, a transaction, may come to wait for.
+/// Deadlocks between claims are detected by this timeout. A load or a transaction may hold names for as long as it
+/// runs. But a statement waits no longer than this if it may be part of a deadlock: it is in a transaction, which may
+/// hold anything; it holds a name itself; or the holder is a transaction and the statement has locked something that
+/// the holder may come to wait for.
 const DEADLOCK_AFTER: Duration = Duration::from_secs(10);
 
 fn conflict(left: &[Claim], right: &[Claim]) -> bool {
@@ -93,10 +95,10 @@ fn conflict(left: &[Claim], right: &[Claim]) -> bool {
 }
 
 impl PendingChanges {
-    /// Claims names for `ctx`, waiting for the statements that hold them; gives the claim's token.
+    /// Claims names for `ctx`, waiting for the transactions that hold them. Returns the claim's token.
     ///
     /// # Errors
-    /// The statement was cancelled, or has waited for long although somebody may wait for it (1222).
+    /// The statement was cancelled, or has waited for [`DEADLOCK_AFTER`] and may be part of a deadlock (1222).
     pub(crate) fn claim(&self, ctx: &StatementContext, claims: Vec<Claim>) -> Result<u64> {
         let owner = ctx.stamp();
         let since = schedule::now();
@@ -122,20 +124,20 @@ impl PendingChanges {
         Ok(token)
     }
 
-    /// Whether nobody has claimed a name.
+    /// Whether a name is not claimed.
     pub(crate) fn is_free(&self, name: &Name) -> bool {
         let state = self.entries.lock();
         state.1.iter().all(|entry| entry.claims.iter().all(|(claimed, _)| claimed != name))
     }
 
-    /// Notes a change under a claim.
+    /// Records a change under a claim.
     pub(crate) fn add(&self, token: u64, change: SnapshotChange) {
         let mut state = self.entries.lock();
         let entry = state.1.iter_mut().find(|entry| entry.token == token);
         entry.expect("a claim is held until its statement ends").changes.push(change);
     }
 
-    /// Ends a claim; `publish` sees its changes before anybody else can claim the names.
+    /// Ends a claim. `publish` gets its changes before the names can be claimed again.
     pub(crate) fn release(&self, token: u64, publish: impl FnOnce(Vec<SnapshotChange>)) {
         let mut state = self.entries.lock();
         if let Some(index) = state.1.iter().position(|entry| entry.token == token) {
@@ -146,7 +148,7 @@ impl PendingChanges {
         self.released.notify_all();
     }
 
-    /// `published` with what `owner` has changed.
+    /// `published` with the changes of `owner`.
     pub(crate) fn view(&self, published: Arc<DatabaseSnapshot>, owner: Stamp) -> Arc<DatabaseSnapshot> {
         let state = self.entries.lock();
         let mut own = state.1.iter().filter(|entry| entry.owner == owner).flat_map(|entry| &entry.changes).peekable();

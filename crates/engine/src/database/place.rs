@@ -1,4 +1,4 @@
-//! Where a table goes: `ON` of `CREATE TABLE`.
+//! The data space of a table: `ON` of `CREATE TABLE`.
 
 use hobt_base::{FilegroupId, number};
 use hobt_catalog::{DataSpace, DatabaseSnapshot, TableColumn, name_equals};
@@ -6,14 +6,14 @@ use hobt_catalog::{DataSpace, DatabaseSnapshot, TableColumn, name_equals};
 use crate::definition::DataSpaceDefinition;
 use crate::error::{EngineError, Result};
 
-/// A resolved place: the data space, and a filegroup for each partition.
+/// A resolved data space, with a filegroup for each partition.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) data_space: DataSpace,
     pub(super) filegroups: Vec<FilegroupId>,
 }
 
-/// A filegroup by its name; `default` is the default one unless a filegroup has that name.
+/// A filegroup by its name. `default` means the default one unless a filegroup has that name.
 pub(super) fn filegroup_named(snapshot: &DatabaseSnapshot, name: &str) -> Option<FilegroupId> {
     match snapshot.filegroup(name) {
         Some(filegroup) => Some(filegroup.id),
@@ -21,11 +21,11 @@ pub(super) fn filegroup_named(snapshot: &DatabaseSnapshot, name: &str) -> Option
     }
 }
 
-/// Finds the place.
+/// Resolves the data space of a new table.
 ///
 /// # Errors
-/// 1921 no such filegroup or scheme, 622 a filegroup without files, 1911 no such column, 7726 a column of another type
-/// than the partition function's.
+/// 1921 the filegroup or scheme does not exist, 622 a filegroup without files, 1911 the column does not exist, 7726 the
+/// column's type is not that of the partition function.
 pub(super) fn resolve(
     snapshot: &DatabaseSnapshot,
     table: &str,

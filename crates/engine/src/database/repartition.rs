@@ -1,10 +1,9 @@
 //! `ALTER PARTITION FUNCTION … SPLIT | MERGE RANGE`, `ALTER PARTITION SCHEME … NEXT USED`.
 //!
-//! A boundary that comes makes one partition more in every index on a scheme of the function: the one with the new
-//! value, in the filegroup that is next used. One that goes takes the partition of its value away. Rows that belong
-//! elsewhere then are moved one by one, through all indexes; where there are none, nothing is read but the partition
-//! that is split. Indexes that are partitioned otherwise than their table say in which partition of it a row is, and
-//! are filled anew.
+//! A new boundary adds one partition to every index on a scheme of the function: the one with the new value, in the
+//! filegroup that is next used. A removed boundary removes the partition of its value. Rows that then belong elsewhere
+//! are moved one by one, in all indexes. If there are none, only the partition that is split is read. Indexes
+//! partitioned differently from their table store each row's partition in the table, and are filled anew.
 
 use std::sync::Arc;
 
@@ -28,11 +27,12 @@ use crate::error::{EngineError, Result};
 /// How the partitions of a function change.
 #[derive(Clone, Copy)]
 struct Cut {
-    /// Whether one comes.
+    /// Whether a partition is added.
     is_split: bool,
-    /// The place of the partition that comes (in the new order) or goes (in the old).
+    /// The place of the partition that is added (in the new order) or removed (in the old order).
     place: usize,
-    /// The place of the one beside it, from or to which rows go: with a split in the new order, else in the old.
+    /// The place of its neighbour, from or to which rows move: in the new order for a split, otherwise in the old
+    /// order.
     beside: usize,
 }
 
@@ -41,8 +41,9 @@ impl Database {
     /// type.
     ///
     /// # Errors
-    /// 208 no such function, 7705, 7707 no filegroup is next used, 7715 no such boundary, 7719, 7721 the boundary is
-    /// there; what `lock` returns; a device's error, after which the statement must be rolled back.
+    /// 208 the function does not exist, 7705, 7707 no filegroup is next used, 7715 the boundary does not exist, 7719,
+    /// 7721 the boundary exists already; what `lock` returns; a device's error, after which the statement must be
+    /// rolled back.
     pub fn alter_partition_function(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -99,7 +100,7 @@ impl Database {
     /// `ALTER PARTITION SCHEME name NEXT USED [filegroup]`; without a filegroup none is next used.
     ///
     /// # Errors
-    /// 208 no such scheme or filegroup; a device's error, after which the statement must be rolled back.
+    /// 208 the scheme or filegroup does not exist; a device's error, after which the statement must be rolled back.
     pub fn alter_partition_scheme(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -126,7 +127,7 @@ impl Database {
         Ok(())
     }
 
-    /// Claims a function, its schemes and the tables on them, which `lock` has locked by then in the order of their
+    /// Claims a function, its schemes and the tables on them. The tables are locked by `lock` in the order of their
     /// ids.
     fn claim_function(
         self: &Arc<Database>,
@@ -156,7 +157,7 @@ impl Database {
         Err(changed_again(name))
     }
 
-    /// Cuts the partitions of one table, and moves the rows that belong elsewhere then.
+    /// Changes the partitions of one table, and moves the rows that then belong elsewhere.
     fn cut_table(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -182,7 +183,7 @@ impl Database {
                     let filegroups = after.partition_scheme_by_id(scheme).map(|scheme| &scheme.filegroups);
                     let filegroup = filegroups.and_then(|filegroups| filegroups.get(cut.place)).copied();
                     let filegroup = filegroup.unwrap_or(shape.partitions[0].filegroup);
-                    // The base comes first: how many partitions it has says what entries of the others hold.
+                    // The base comes first: its number of partitions determines what the entries of the others contain.
                     let number = PartitionNumber(u32::try_from(cut.place + 1).expect("at most 15,000 partitions"));
                     let made = self.create_store(ctx, &new, &shape, filegroup, number)?;
                     new.indexes[at].partitions.insert(cut.place, made);
@@ -201,7 +202,7 @@ impl Database {
             other => EngineError::statement(number::INTERNAL, format!("a row that was moved was refused: {other:?}")),
         };
         if let (true, DataSpace::Scheme { column, .. }) = (base_is_cut, base_space) {
-            // With a split the new partitions are there, with a merge the old ones still are.
+            // For a split the new definition has all partitions, for a merge the old one does.
             let (snapshot, mut table) = if cut.is_split { (after, new.clone()) } else { (before, Table::clone(old)) };
             let space = table.base_index().data_space.clone();
             let mut at = 0;

@@ -1,7 +1,7 @@
 //! Checkpoints and the clean flag.
 //!
-//! A checkpoint begins a new epoch of the log, saves the counts of rows, writes every page that is changed, then the
-//! boot page and the headers of files, and lastly tells the log that recovery may begin here. Statements run meanwhile.
+//! A checkpoint begins a new epoch of the log, saves the row counts, and writes every changed page, then the boot page
+//! and the headers of files. Last it tells the log that recovery may begin here. Statements run meanwhile.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -19,23 +19,22 @@ use super::{Database, Files, Marked};
 use crate::error::{EngineError, Result};
 use crate::options::{DatabaseOptions, RecoveryModel};
 
-/// How long a commit that need not be durable waits for a flush at most, beside the flush itself.
+/// The maximum delay of a flush after a commit with delayed durability, not counting the flush itself.
 const DELAYED_FLUSH_AFTER: Duration = Duration::from_millis(10);
 
 impl Files {
-    /// The generation of the database; a file that was added since has a lower one until the next mark.
+    /// The generation of the database. A file that was added since has a lower one until the next mark.
     pub(super) fn generation(&self) -> u64 {
         self.files.iter().map(|file| file.header.generation).max().unwrap_or(0)
     }
 
-    /// Writes into every header whether the database is clean; nothing happens when they are known to say so.
+    /// Writes into every header whether the database is clean. Does nothing if the headers are known to say so.
     fn mark(&mut self, clean: bool) -> Result<()> {
         let wanted = if clean { Marked::Clean } else { Marked::Unclean };
         if self.marked == wanted {
             return Ok(());
         }
-        // A write that fails leaves headers of both kinds, or nobody knows of which: later calls write all of them
-        // again.
+        // A write that fails leaves the headers mixed or unknown: later calls write all of them again.
         self.marked = Marked::Unknown;
         let latest = self.generation() + u64::from(!clean);
         for file in &mut self.files {
@@ -48,15 +47,15 @@ impl Files {
     }
 }
 
-/// Whether a checkpoint failed for want of room, in the log or in memory, and may be made later. An epoch has begun,
-/// and pages were written; nothing else has changed.
+/// Whether a checkpoint failed for lack of room, in the log or in memory, and can be repeated later. It has begun an
+/// epoch and written pages, and changed nothing else.
 fn is_for_now(error: &AccessError) -> bool {
     matches!(error, AccessError::LogFull { .. } | AccessError::OutOfFrames | AccessError::OutOfMemory(_))
 }
 
 impl Database {
-    /// To be called before a statement changes rows through a writer that was opened for an earlier one: what opening
-    /// it looks at may have changed. Blocks where it is the first change since the database was saved.
+    /// To be called before a statement changes rows through a writer that was opened for an earlier one: the checks
+    /// made at its opening may not hold any more. Blocks if it is the first change since the database was saved.
     ///
     /// # Errors
     /// The database is suspect, closed, or read-only (3906).
@@ -85,32 +84,32 @@ impl Database {
         Ok(())
     }
 
-    /// Writes everything that was changed and syncs it. Statements may run meanwhile; the database stays unclean.
+    /// Writes and syncs all changes. Statements may run meanwhile. The database stays unclean.
     ///
     /// # Errors
-    /// The device failed: what is on disk is not known, and recovery will look at the next start. Or the log is full
-    /// (9002), and nothing has changed but that pages were written.
+    /// The device failed: the contents of the disk are unknown, and recovery checks them at the next start. Or the log
+    /// is full (9002): then pages were written, and nothing else has changed.
     pub fn checkpoint(self: &Arc<Database>) -> Result<()> {
         let mut files = self.files.lock();
-        // Under the lock: who closes the database waits for it, and leaves no files behind.
+        // Under the lock, so that a close of the database waits for this, and releases all files.
         self.check_usable()?;
         if files.marked == Marked::Clean || self.id == TEMPDB { Ok(()) } else { self.save(&mut files) }
     }
 
-    /// Has a thread of its own make a checkpoint whenever the log asks for one.
+    /// Makes the log start a thread for a checkpoint whenever one is due.
     pub(super) fn checkpoint_when_due(self: &Arc<Database>) {
         let Some(log) = self.storage.log() else { return };
         let database = Arc::downgrade(self);
         log.on_checkpoint_due(move || {
             let database = Weak::clone(&database);
-            // Who asks may hold pages: he is not to wait.
+            // The caller may hold pages, so it must not wait.
             let started = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
                 let Some(database) = database.upgrade() else { return };
                 match database.checkpoint() {
                     Ok(()) => {}
-                    // It is being closed, which makes its own checkpoint; or it is suspect already.
+                    // The database is being closed, which makes its own checkpoint, or is suspect already.
                     Err(EngineError::Unavailable { .. }) => {}
-                    // Nothing is lost: the log keeps what this one has not made free.
+                    // Nothing is lost: the log keeps what this checkpoint has not freed.
                     Err(EngineError::Storage { error, .. }) if is_for_now(&error) => database.postpone_checkpoint(),
                     Err(error) => database.mark_suspect(&format!("a checkpoint failed: {error}")),
                 }
@@ -120,15 +119,15 @@ impl Database {
         });
     }
 
-    /// Has the log ask for a checkpoint again a little later.
+    /// Makes the log ask for a checkpoint again a little later.
     fn postpone_checkpoint(&self) {
         if let Some(log) = self.storage.log() {
             log.checkpoint_postponed();
         }
     }
 
-    /// Writes everything and marks the files clean, unless recovery is to look at them all the same. No statement may
-    /// be running that changes something.
+    /// Writes everything and marks the files clean, unless recovery has to check them anyway. No statement that changes
+    /// data may be running.
     pub(super) fn save_clean(&self) -> Result<()> {
         let mut files = self.files.lock();
         if files.marked == Marked::Clean || self.id == TEMPDB {
@@ -138,12 +137,12 @@ impl Database {
         if files.is_removal_in_doubt { Ok(()) } else { self.mark_clean(&mut files) }
     }
 
-    /// The last step of saving, which a change that was not undone forbids.
+    /// Marks the files clean, the last step of saving. Refused if a change could not be undone.
     fn mark_clean(&self, files: &mut Files) -> Result<()> {
         self.check_whole()?;
         let log_end = self.storage.log().map_or(Lsn(0), |log| log.log().end());
         if let Some(log) = self.storage.log() {
-            // The headers say where the log ends, so it ends there on the device before they do.
+            // The headers have the end of the log, so the log must be durable up to there before they are written.
             let flushed = log.log().flush_for(RoomFor::Checkpoint, Lsn(log_end.0.saturating_sub(1)));
             flushed.map_err(|error| self.storage_error(error.into()))?;
         }
@@ -153,12 +152,11 @@ impl Database {
 
     fn save(&self, files: &mut Files) -> Result<()> {
         self.check_whole()?;
-        // Headers that could not be marked before a change may be clean still, and say where the log ends, which now
-        // moves.
+        // Headers whose marking failed before a change may still say "clean" and name an end of the log that moves now.
         files.mark(false)?;
         let begun = self.storage.begin_checkpoint().map_err(|error| self.storage_error(error))?;
         let mut hobts: Vec<Arc<Hobt>> = self.stores.read().values().map(|store| Arc::clone(store.hobt())).collect();
-        // In an order that does not change from run to run.
+        // In an order that is the same in every run.
         hobts.sort_unstable_by_key(|hobt| hobt.id());
         for hobt in self.heaps.tables().map(|(_, heap)| heap).chain(&hobts) {
             hobt.save_counts().map_err(|error| self.storage_error(error))?;
@@ -171,7 +169,7 @@ impl Database {
     /// Changes the options, durably.
     ///
     /// # Errors
-    /// The boot page cannot be written: then nobody knows which options the next start finds.
+    /// The boot page cannot be written: then it is unknown which options the next start finds.
     pub(crate) fn set_options(&self, change: impl Fn(&mut DatabaseOptions)) -> Result<()> {
         let mut files = self.files.lock();
         self.check_usable()?;
@@ -183,7 +181,7 @@ impl Database {
         Ok(())
     }
 
-    /// Notes, durably, which stamps may have been given out.
+    /// Records, durably, which stamps may have been given out.
     ///
     /// # Errors
     /// The boot page cannot be written.
@@ -193,8 +191,8 @@ impl Database {
         self.write_boot(&mut files, options)
     }
 
-    /// Gives the files another generation than that of a database that nobody has used: whoever takes such a database
-    /// off the list keeps its files.
+    /// Gives the files a generation other than that of an unused database, so that its files are kept when it is
+    /// detached.
     ///
     /// # Errors
     /// The headers cannot be written.
@@ -203,7 +201,7 @@ impl Database {
         if files.generation() == 0 && self.id != TEMPDB { files.mark(false) } else { Ok(()) }
     }
 
-    /// Tells the log and the loads what the options say.
+    /// Applies the options to the log and to loads.
     pub(super) fn heed_options(&self) {
         let options = self.options();
         self.read_only.store(options.is_read_only, Ordering::Release);
@@ -214,7 +212,7 @@ impl Database {
         }
     }
 
-    /// Has a thread of its own flush the log a moment after a commit that did not.
+    /// Makes the log start a thread that flushes it shortly after a commit with delayed durability.
     pub(super) fn flush_delayed_commits(self: &Arc<Database>) {
         let Some(log) = self.storage.log() else { return };
         let database = Arc::downgrade(self);
@@ -222,7 +220,7 @@ impl Database {
             let kept = Weak::clone(&database);
             let started = std::thread::Builder::new().name("log flush".to_owned()).spawn(move || {
                 std::thread::sleep(DELAYED_FLUSH_AFTER);
-                // A log that fails says so to whoever writes into it next.
+                // A log that has failed reports it to its next writer.
                 let _failed = kept.upgrade().map(|database| database.flush_log());
             });
             if started.is_err() {
@@ -247,7 +245,7 @@ impl Database {
         Ok(files.files[0].write_boot(&boot)?)
     }
 
-    /// Writes the boot page and the headers that are not as they were written last.
+    /// Writes the boot page and the headers that have changed since they were last written.
     fn write_headers(&self, files: &mut Files) -> Result<()> {
         self.write_boot(files, self.options())?;
         for file in &mut files.files {
@@ -261,9 +259,9 @@ impl Database {
         Ok(())
     }
 
-    /// A change of the engine's own (the list of databases), durable when this returns. Runs alone with respect to
-    /// checkpoints. If nobody knows whether it is kept, because it could be neither committed nor undone, the database
-    /// is SUSPECT, and its recovery decides.
+    /// Makes a change of the engine's own (the list of databases), durable on return. Excludes checkpoints meanwhile.
+    /// If the outcome is unknown, because the change could be neither committed nor undone, the database is SUSPECT,
+    /// and its recovery decides.
     pub(crate) fn change_and_save(
         &self,
         write: impl FnOnce(&SystemHeaps, &StatementContext) -> std::result::Result<(), CatalogError>,
@@ -271,7 +269,7 @@ impl Database {
         let mut files = self.files.lock();
         self.check_usable()?;
         files.mark(false)?;
-        // Why the change failed says more than that its undo did too.
+        // The error of the change says more than the error of its undo.
         self.write_rows_alone(write).and_then(|()| self.check_whole())
     }
 }

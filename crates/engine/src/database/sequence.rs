@@ -1,5 +1,4 @@
-//! Sequences: CREATE, ALTER and DROP. Who hands their values out stands in `live`, what comes behind a value in
-//! `position`.
+//! Sequences: CREATE, ALTER and DROP. `live` hands out their values, `position` computes what follows a value.
 
 mod live;
 mod position;
@@ -32,21 +31,21 @@ pub struct SequenceDefinition {
     pub name: String,
     /// The type of its values.
     pub sql_type: SqlType,
-    /// The first value; `None` for the least one, or the greatest where the step is negative.
+    /// The first value; if `None`, the minimum, or the maximum if the step is negative.
     pub start: Option<i128>,
     /// The step.
     pub increment: i128,
-    /// The least value; the type's if absent.
+    /// The minimum; the type's if absent.
     pub minimum: Option<i128>,
-    /// The greatest value; the type's if absent.
+    /// The maximum; the type's if absent.
     pub maximum: Option<i128>,
     /// `CYCLE`.
     pub cycles: bool,
-    /// `CACHE n`; 0 is `NO CACHE`, `None` a size of the engine's choice.
+    /// `CACHE n`; 0 is `NO CACHE`, `None` leaves the size to the engine.
     pub cache: Option<i32>,
 }
 
-/// `ALTER SEQUENCE`: what is absent stays.
+/// `ALTER SEQUENCE`: absent options stay unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SequenceAlteration {
     /// `RESTART [WITH x]`; the inner `None` is the first value.
@@ -64,7 +63,7 @@ pub struct SequenceAlteration {
 }
 
 impl Database {
-    /// Makes a sequence.
+    /// Creates a sequence.
     ///
     /// # Errors
     /// 2714, 2760, 103, 11700 to 11703, 11705, 11706; a device's error, after which the statement must be rolled back.
@@ -110,7 +109,7 @@ impl Database {
         Ok(sequence)
     }
 
-    /// Changes a sequence, which `lock` has locked against all who use it.
+    /// Changes a sequence. `lock` has locked it exclusively.
     ///
     /// # Errors
     /// 15151, 2801, 11700, 11701, 11703 to 11706; what `lock` returns; a device's error, after which the statement must
@@ -148,7 +147,7 @@ impl Database {
             }
             None => position_after(&sequence, state)?,
         };
-        // Bounds may leave the value out at which the sequence once began.
+        // The new bounds may exclude the original start value.
         let start = sequence.start.clamp(sequence.minimum, sequence.maximum);
         let sequence = Arc::new(Sequence { start, ..sequence });
         let written = Arc::clone(&sequence);
@@ -156,7 +155,7 @@ impl Database {
             heaps.delete_sequence(rows, written.id)?;
             heaps.insert_sequence(rows, &written, position)
         })?;
-        // If it is undone, what was left of the old one's block is handed out after all.
+        // If it is undone, the rest of the old sequence's block is handed out after all.
         let (database, id) = (Arc::clone(self), sequence.id);
         let before = self.sequences.write().remove(&id);
         ctx.on_undo(move || {
@@ -169,7 +168,7 @@ impl Database {
         Ok(())
     }
 
-    /// Drops a sequence, which `lock` has locked against all who use it. Gives its id.
+    /// Drops a sequence and returns its id. `lock` has locked it exclusively.
     ///
     /// # Errors
     /// 3701, 3705, 2801; what `lock` returns; a device's error, after which the statement must be rolled back.
@@ -203,7 +202,7 @@ impl Database {
         Ok(id)
     }
 
-    /// Claims a sequence's name and finds the sequence, which `lock` has locked by then.
+    /// Claims a sequence's name and finds the sequence, which is locked by `lock`.
     fn claim_sequence(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -223,7 +222,7 @@ impl Database {
         })
     }
 
-    /// What is in memory follows rows that are taken back.
+    /// Drops the in-memory state if the rows are rolled back.
     fn forget_sequence_if_undone(self: &Arc<Database>, ctx: &StatementContext, id: ObjectId) {
         let database = Arc::clone(self);
         ctx.on_undo(move || {
@@ -242,7 +241,7 @@ fn wrong_type(name: &str) -> EngineError {
     EngineError::statement(number::SEQUENCE_TYPE, text)
 }
 
-/// Refuses a definition that cannot be.
+/// Refuses an invalid definition.
 fn check(sequence: &Sequence) -> Result<()> {
     let name = &sequence.name;
     let refuse = |number, text| Err(EngineError::statement(number, text));
@@ -253,7 +252,7 @@ fn check(sequence: &Sequence) -> Result<()> {
         ("MINVALUE", sequence.minimum),
         ("MAXVALUE", sequence.maximum),
     ] {
-        // A step may lead down also where no value is negative.
+        // A step may be negative even if the type has no negative values.
         let magnitude = if argument == "INCREMENT BY" { value.saturating_abs() } else { value };
         if !(least..=greatest).contains(&magnitude) {
             let text = format!("An invalid value was specified for argument '{argument}' for the given data type.");

@@ -1,8 +1,8 @@
-//! Partitions that change hands: `ALTER TABLE … SWITCH`.
+//! `ALTER TABLE … SWITCH`: moving partitions between tables.
 //!
-//! A switch moves no row: heaps and trees of the source go under the name of the target and the target's empty ones
-//! under that of the source. So the tables must agree in everything that says how rows lie in pages (`agreement`), and
-//! the rows must be such as the target's partition takes. Where the definitions do not say so the rows are looked at.
+//! A switch moves no row. Heaps and trees of the source become the target's, and the target's empty ones become the
+//! source's. So the tables must agree in everything that determines how rows are stored (`agreement`), and the rows
+//! must be valid for the target's partition. If the definitions do not prove that, the rows are checked.
 
 mod agreement;
 
@@ -26,11 +26,11 @@ pub struct SwitchSide {
     pub schema: String,
     /// The table.
     pub name: String,
-    /// The partition, from 1, where one was named.
+    /// The partition, from 1, if one was named.
     pub partition: Option<i64>,
 }
 
-/// A side whose table is known.
+/// A side with its table resolved.
 struct Side<'t> {
     table: &'t Table,
     /// The place of its partition, from 0.
@@ -64,7 +64,7 @@ impl Database {
         self.check_empty(&to_side)?;
         self.check_rows_fit(&snapshot, &from_side, &to_side)?;
         let (mut new_from, mut new_to) = (Table::clone(&from), Table::clone(&to));
-        // The pages of a table are of its layout's version or of an earlier one.
+        // Pages of a table have its current layout version or an earlier one.
         let version = from.layout_version.max(to.layout_version);
         (new_from.layout_version, new_to.layout_version) = (version, version);
         for (at, other) in pairs {
@@ -86,7 +86,7 @@ impl Database {
         Ok(())
     }
 
-    /// Claims the names of two tables and finds them, which `lock` has locked by then, in the order of their ids.
+    /// Claims the names of two tables and finds the tables. They are locked by `lock`, in the order of their ids.
     fn claim_two_locked(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -194,23 +194,23 @@ impl Database {
     }
 }
 
-/// The column by which an index is partitioned, and how.
+/// The column by which an index is partitioned, and the partition function.
 fn partitioning<'s>(snapshot: &'s DatabaseSnapshot, index: &Index) -> Option<(usize, &'s Arc<PartitionFunction>)> {
     snapshot.partitioning_of(&index.data_space)
 }
 
-/// The boundary below a partition, and the one above it.
+/// The lower and the upper boundary of a partition.
 fn bounds(function: &PartitionFunction, partition: usize) -> (Option<&hobt_types::Value>, Option<&hobt_types::Value>) {
     let below = partition.checked_sub(1).and_then(|at| function.boundaries.get(at));
     (below, function.boundaries.get(partition))
 }
 
-/// The place of the partition that was named. 4911, 4950.
+/// The place of the partition that was named. Errors: 4911, 4950.
 fn partition_of(table: &Table, given: Option<i64>) -> Result<usize> {
     let base = table.base_index();
     let is_partitioned = matches!(base.data_space, DataSpace::Scheme { .. });
     match given {
-        // A number is not heeded where there is one partition alone.
+        // If there is only one partition, a number is ignored.
         _ if !is_partitioned => Ok(0),
         None => {
             let text = format!(
@@ -231,7 +231,7 @@ fn partition_of(table: &Table, given: Option<i64>) -> Result<usize> {
     }
 }
 
-/// Which index of the source goes with which of the target. 4913, 4914, 4938, 4940, 4947, 7733.
+/// Pairs of matching indexes of source and target. Errors: 4913, 4914, 4938, 4940, 4947, 7733.
 fn index_pairs(snapshot: &DatabaseSnapshot, from: &Side<'_>, to: &Side<'_>) -> Result<Vec<(usize, usize)>> {
     for (side, other) in [(from, to), (to, from)] {
         let base = side.table.base_index();
@@ -308,7 +308,7 @@ fn index_pairs(snapshot: &DatabaseSnapshot, from: &Side<'_>, to: &Side<'_>) -> R
     }
 }
 
-/// Whether an index has other partitions than its table.
+/// Whether an index is partitioned differently from its table.
 fn is_apart(base: &Index, index: &Index) -> bool {
     match (&base.data_space, &index.data_space) {
         (DataSpace::Filegroup(_), DataSpace::Filegroup(_)) => false,

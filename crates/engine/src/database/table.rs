@@ -19,7 +19,7 @@ use crate::clock::time_of_day;
 use crate::definition::{ColumnDefinition, ComputedDefinition, TableDefinition, check_name};
 use crate::error::{EngineError, Result};
 
-/// The longest row as SQL Server counts it.
+/// The maximum row size, as SQL Server counts it.
 const ROW_BYTES_MAX: usize = 8060;
 
 /// 2714.
@@ -35,7 +35,7 @@ pub(super) fn cannot_drop(kind: &str, name: &str) -> EngineError {
     )
 }
 
-/// The id of a schema that objects can be made in.
+/// The id of a schema in which objects can be created.
 pub(super) fn schema_id(snapshot: &DatabaseSnapshot, name: &str) -> Result<i32> {
     snapshot.schema_id(name).filter(|id| *id != SYS_SCHEMA).ok_or_else(|| {
         EngineError::statement(
@@ -48,8 +48,8 @@ pub(super) fn schema_id(snapshot: &DatabaseSnapshot, name: &str) -> Result<i32> 
 }
 
 impl Database {
-    /// Makes a table with an empty heap for each partition. Others see it when the statement commits; the statement
-    /// itself may use it at once.
+    /// Creates a table with an empty heap for each partition. Others see it when the statement commits. The statement
+    /// itself can use it at once.
     ///
     /// # Errors
     /// 2714, 2705, 1702, 1701, 2760, 1921, 622, 1911, 7726, 103; 1105 or a device's error, after which the statement
@@ -62,7 +62,7 @@ impl Database {
         Ok(self.create_table_with_warnings(ctx, definition)?.0)
     }
 
-    /// Creates a table as [`Database::create_table`] does; gives what there is to warn of, too: 1945.
+    /// Like [`Database::create_table`], and also returns warnings (1945).
     ///
     /// # Errors
     /// As [`Database::create_table`].
@@ -80,7 +80,7 @@ impl Database {
         }
         let change = self.begin(ctx, claims)?;
         let snapshot = self.snapshot_of(ctx);
-        // The schema may have gone while the claim waited.
+        // The schema may have been dropped while the claim waited.
         schema_id(&snapshot, &definition.schema)?;
         if snapshot.has_object(schema, &definition.name) {
             return Err(name_is_taken(&definition.name));
@@ -111,10 +111,10 @@ impl Database {
         Ok((table, warnings))
     }
 
-    /// Drops a table; its extents are free when the statement has committed. Gives its id.
+    /// Drops a table and returns its id. Its extents are free when the statement has committed.
     ///
     /// # Errors
-    /// 3701, 3705 if it is no table, 2801 it was made anew again and again; what `lock` returns; a device's error,
+    /// 3701, 3705 if it is not a table, 2801 it was recreated again and again; what `lock` returns; a device's error,
     /// after which the statement must be rolled back.
     pub fn drop_table(
         self: &Arc<Database>,
@@ -150,9 +150,9 @@ impl Database {
         Ok(id)
     }
 
-    /// Frees what stores have when the statement commits.
+    /// Frees the storage of stores when the statement commits.
     pub(super) fn drop_stores(self: &Arc<Database>, ctx: &StatementContext, stores: &[RowStore]) -> Result<()> {
-        // In this order: nobody finds them any more, then nobody changes them any more, then their extents are free.
+        // In this order: they cannot be found any more, they cannot be changed any more, their extents are free.
         let ids: Vec<HobtId> = stores.iter().map(|store| store.hobt().id()).collect();
         let database = Arc::clone(self);
         ctx.on_commit(move || {
@@ -245,7 +245,7 @@ pub(super) fn identity_twice(table: &str) -> EngineError {
     EngineError::statement(number::IDENTITY_TWICE, text)
 }
 
-/// A column of a table, with the id that it gets.
+/// Builds a column of a table, with the id that it gets.
 pub(super) fn table_column(
     snapshot: &DatabaseSnapshot,
     table: ObjectId,
@@ -281,7 +281,7 @@ pub(super) fn table_column(
     })
 }
 
-/// `DF__table____colum__0E391C95`, as SQL Server makes names up.
+/// `DF__table____colum__0E391C95`, as SQL Server generates names.
 fn made_up_name(table: &str, column: &str, id: ObjectId, column_id: i32) -> String {
     let start =
         |text: &str, length: usize| -> String { text.chars().chain(std::iter::repeat('_')).take(length).collect() };
@@ -289,7 +289,7 @@ fn made_up_name(table: &str, column: &str, id: ObjectId, column_id: i32) -> Stri
     format!("DF__{}__{}__{hash:08X}", start(table, 9), start(column, 5))
 }
 
-/// The fixed-length part of a row must fit SQL Server's limit, and ours.
+/// Checks that the fixed-length part of a row fits SQL Server's limit, and this database's.
 fn check_row_size(definition: &TableDefinition) -> Result<()> {
     let is_stored = |column: &&ColumnDefinition| column.computed.as_ref().is_none_or(|computed| computed.is_persisted);
     let columns: Vec<&ColumnDefinition> = definition.columns.iter().filter(is_stored).collect();
@@ -305,7 +305,7 @@ fn check_row_size(definition: &TableDefinition) -> Result<()> {
             .map(|column| hobt_page::ColumnLayout { physical: column.sql_type.physical(), nullable: column.nullable })
             .collect(),
     );
-    // Padded text is stored as UTF-8, a byte for each of its spaces.
+    // Padded text is stored as UTF-8, one byte for each space.
     let padding: usize = columns
         .iter()
         .map(|column| match column.sql_type {

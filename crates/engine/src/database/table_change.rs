@@ -1,11 +1,11 @@
-//! A table that gets another definition: its indexes come, go, or are built anew.
+//! Changes of a table's definition: indexes are added, dropped, or rebuilt.
 //!
 //! ```text
-//! begin    the table's name is claimed, Sch-M taken, the new definition made, with empty storage for what is new
-//! build    who asked fills what is new (crate `query`, which can sort)
-//! finish   the catalog's rows are written anew, storage that no definition names is freed at the commit
+//! begin    claim the table's name, take Sch-M, make the new definition, with empty storage for what is new
+//! build    the caller fills what is new (crate `query`, which can sort)
+//! finish   rewrite the catalog's rows; storage that no definition names is freed at commit
 //! ```
-//! All of it is undone with the statement.
+//! All of it is undone if the statement is undone.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use super::{Change, Database};
 use crate::definition::IndexDefinition;
 use crate::error::{EngineError, Result, no_such_object};
 
-/// Makes a new definition of an old one, and warnings.
+/// Makes a new definition from an old one, with warnings.
 pub(super) type Define<'a> = dyn FnMut(&DatabaseSnapshot, &Table) -> Result<(Table, Vec<SqlError>)> + 'a;
 
-/// A change of a table's definition under way.
+/// A change of a table's definition in progress.
 pub struct TableChange {
     change: Change,
     old: Arc<Table>,
@@ -47,18 +47,17 @@ impl std::fmt::Debug for TableChange {
 }
 
 impl TableChange {
-    /// The table as it was, whose storage has the rows.
+    /// The old definition, whose storage has the rows.
     pub fn old(&self) -> &Arc<Table> {
         &self.old
     }
 
-    /// The table as it will be.
+    /// The new definition.
     pub fn new_table(&self) -> &Arc<Table> {
         &self.new
     }
 
-    /// Notes what an index's rows are like, which was gathered while it was built: by its place, and by partition (from
-    /// 0) of the index.
+    /// Records the statistics gathered while an index was built: by the index's place, and by its partition (from 0).
     pub fn gathered(&self, index: usize, summaries: Vec<(usize, Summary)>) {
         let (base, own) = (self.new.base_index(), &self.new.indexes[index]);
         let is_aligned = base.partitions.len() == own.partitions.len();
@@ -83,8 +82,8 @@ impl TableChange {
         &self.warnings
     }
 
-    /// Which of the new definition's indexes have partitions to be filled, by their places, the heap or clustered index
-    /// first; for each which of its partitions, by their places.
+    /// The new definition's indexes that have partitions to be filled, by their places, the heap or clustered index
+    /// first; for each the places of those partitions.
     pub fn to_build(&self) -> Vec<(usize, Vec<usize>)> {
         let there = hobts_of(&self.old);
         let new_partitions = |index: &Index| {
@@ -101,8 +100,8 @@ fn hobts_of(table: &Table) -> HashSet<HobtId> {
 }
 
 impl Database {
-    /// Begins a change of a table's definition: claims its name, has it locked, and gives what `define` makes of it
-    /// storage where it has none.
+    /// Begins a change of a table's definition: claims the table's name, locks it with `lock`, and creates the storage
+    /// that the definition made by `define` lacks.
     ///
     /// # Errors
     /// 1088, 2801; what `lock` and `define` return; 1105 or a device's error, after which the statement must be rolled
@@ -123,8 +122,9 @@ impl Database {
         Ok(TableChange { change, old, new, warnings, gathered: Mutex::default() })
     }
 
-    /// Drops a statistics object of a table that is changed. Nobody is at work in it while the table is locked, so that
-    /// its table's statistics need not be claimed, for which another statement may be waiting for that lock.
+    /// Drops a statistics object of a table that is being changed. While the table is locked no other statement works
+    /// in it, so the claim on its statistics is not needed. Another statement may hold that claim while it waits for
+    /// the table's lock.
     ///
     /// # Errors
     /// A device's error, after which the statement must be rolled back.
@@ -135,8 +135,8 @@ impl Database {
         Ok(())
     }
 
-    /// Ends a change: the table is what the new definition says as soon as the statement has committed, and for the
-    /// statement at once.
+    /// Ends a change: the new definition applies as soon as the statement has committed, and to the statement itself at
+    /// once.
     ///
     /// # Errors
     /// A device's error, after which the statement must be rolled back.
@@ -195,8 +195,8 @@ impl Database {
     /// `DROP INDEX`, or `ALTER TABLE … DROP CONSTRAINT` with `of_constraint`.
     ///
     /// # Errors
-    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 3701 no such index, 3723 it keeps a
-    /// constraint, 3728 no such constraint.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 3701 the index does not exist, 3723 it
+    /// enforces a constraint, 3728 the constraint does not exist.
     pub fn begin_drop_index(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -229,11 +229,11 @@ impl Database {
     }
 
     /// `ALTER INDEX … REBUILD` and `ALTER TABLE … REBUILD`: the indexes that `which` picks, or one partition of them
-    /// (from 0), get new storage and the options that `options` makes of theirs.
+    /// (from 0), get new storage, and the options that `options` returns for their current ones.
     ///
     /// # Errors
-    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 7999 no such index; 7722 no such
-    /// partition.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 2727 the index does not exist; 7722,
+    /// 7729 the partition does not exist.
     pub fn begin_rebuild(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -246,8 +246,7 @@ impl Database {
         self.begin_table_change(ctx, table, lock, &mut |_, old| {
             let mut new = old.clone();
             let picked = which.pick(old)?;
-            // Rows of a heap are somewhere else then; those of a clustered index keep their keys, uniqueifiers among
-            // them.
+            // Rows of a heap get new RIDs. Those of a clustered index keep their keys, including uniqueifiers.
             let moves_rows = picked.contains(&0) && !old.is_clustered();
             for at in 0..new.indexes.len() {
                 let index = &mut new.indexes[at];
@@ -277,11 +276,11 @@ impl Database {
         })
     }
 
-    /// `ALTER INDEX … SET (…)` and `… DISABLE`: options change, storage does not, but for that of a disabled
-    /// nonclustered index, which goes.
+    /// `ALTER INDEX … SET (…)` and `… DISABLE`: changes options, and no storage except that of a disabled nonclustered
+    /// index, which is dropped.
     ///
     /// # Errors
-    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 7999 no such index.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 2727 the index does not exist.
     pub fn begin_index_options(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -304,22 +303,22 @@ impl Database {
     }
 }
 
-/// Which indexes of a table a statement means.
+/// The indexes of a table that a statement names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IndexSelector {
     /// `ALL`.
     All,
-    /// The one of this name.
+    /// The index of this name.
     Named(String),
     /// The heap or clustered index.
     Base,
 }
 
 impl IndexSelector {
-    /// The places of the indexes meant.
+    /// The places of the selected indexes.
     ///
     /// # Errors
-    /// 2727 no such index.
+    /// 2727 the index does not exist.
     pub fn pick(&self, table: &Table) -> Result<Vec<usize>> {
         match self {
             IndexSelector::All => {
@@ -338,7 +337,8 @@ impl IndexSelector {
     }
 }
 
-/// The table without an index. Without its clustered one it is a heap in the same place, and the others are made anew.
+/// The table without an index. Without its clustered index it becomes a heap in the same data space, and the other
+/// indexes are rebuilt.
 fn without_index(table: &Table, id: IndexId) -> Table {
     let mut indexes: Vec<Index> = table.indexes.clone();
     if table.base_index().id == id {
@@ -352,7 +352,7 @@ fn without_index(table: &Table, id: IndexId) -> Table {
     table.clone().with_indexes(indexes)
 }
 
-/// The partition of this place of an index, or all for `None`.
+/// The partition at this place of an index, or all partitions if `None`.
 ///
 /// # Errors
 /// 7722 the index is not partitioned, 7729 it has no such partition.
@@ -383,7 +383,7 @@ fn no_such_partition(table: &Table, index: &Index, number: usize) -> EngineError
     EngineError::statement(number::NO_SUCH_PARTITION, text)
 }
 
-/// Gives an index the id and the constraint of the one that it is made anew for (`DROP_EXISTING`).
+/// Gives an index the id and the constraint of the index that it replaces (`DROP_EXISTING`).
 fn take_place_of(made: &mut Index, existing: &Index) -> Result<()> {
     let name = existing.name.as_deref().unwrap_or("");
     if existing.kind == IndexKind::Clustered && made.kind != IndexKind::Clustered {

@@ -1,4 +1,4 @@
-//! What only the inside of a database can show: races of names and heaps, and a change of `master` that fails.
+//! Tests that need a database's internals: races of names and heaps, and a change of `master` that fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn simulated() -> Arc<SimulatedDisk> {
     SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory")
 }
 
-/// An instance with a database, and a table to be made in it.
+/// An instance with a database, and the definition of a table to be created in it.
 fn shop() -> (Arc<Instance>, DatabaseUse, TableDefinition) {
     let instance = open(&simulated()).expect("it opens");
     let definition = DatabaseDefinition { name: "shop".to_owned(), ..DatabaseDefinition::default() };
@@ -86,7 +86,7 @@ fn a_heap_that_was_opened_while_its_table_was_dropped_is_not_kept() {
     let kept = database.store_to_read(id).expect("a heap");
     let again = database.keep_opened(id, read()).expect("the table is there");
     assert!(Arc::ptr_eq(kept.hobt(), again.hobt()), "all use the one that came first");
-    // What a view does that takes no lock: the snapshot before the drop, the list of open heaps behind it.
+    // As a view does it, which takes no lock: the snapshot from before the drop, the list of open heaps from after it.
     let late = read();
     let ctx = statement();
     database.drop_table(&ctx, "dbo", "t", &mut |_| Ok(())).expect("dropped");
@@ -98,7 +98,8 @@ fn a_heap_that_was_opened_while_its_table_was_dropped_is_not_kept() {
     assert!(database.stores.read().is_empty());
 }
 
-/// The name of a table says which table it is only while it is claimed, and nobody waits for a table with it claimed.
+/// Which table a name refers to is certain only while the name is claimed. No statement waits for a table with its name
+/// claimed.
 #[test]
 fn a_table_that_is_dropped_is_the_one_that_is_locked() {
     let (instance, database, table) = shop();
@@ -117,7 +118,7 @@ fn a_table_that_is_dropped_is_the_one_that_is_locked() {
         let mut lock = |id| {
             locked.push(id);
             if second.is_none() {
-                // Whoever had the lock drops the table and makes another one.
+                // The previous lock holder drops the table and creates another one.
                 let other = statement();
                 database.drop_table(&other, "dbo", "t", &mut |_| Ok(())).expect("dropped");
                 instance.end_statement(&other, true, &[]).expect("committed");
@@ -140,7 +141,7 @@ fn a_table_that_is_dropped_is_the_one_that_is_locked() {
             instance.end_statement(&ctx, true, &[]).expect("committed");
         }
     }
-    // A table that is another one each time that it is locked is given up.
+    // If the table is another one each time it is locked, the statement fails.
     make();
     let ctx = statement();
     let done = database.drop_table(&ctx, "dbo", "t", &mut |_| {

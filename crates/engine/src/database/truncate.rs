@@ -12,10 +12,10 @@ use super::{Change, Database};
 use crate::error::{EngineError, Result};
 
 impl Database {
-    /// Takes all rows of a table away; the extents are free when the statement has committed. Gives the table's id.
+    /// Removes all rows of a table and returns its id. The extents are free when the statement has committed.
     ///
     /// # Errors
-    /// 4701, 4712, 2801 it was made anew again and again; what `lock` returns; a device's error, after which the
+    /// 4701, 4712, 2801 it was recreated again and again; what `lock` returns; a device's error, after which the
     /// statement must be rolled back.
     pub fn truncate_table(
         self: &Arc<Database>,
@@ -29,12 +29,12 @@ impl Database {
         self.truncate_stores(ctx, &table, partitions.map(|partition| partition.hobt), true)
     }
 
-    /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`: takes the rows of some partitions away, given as ranges from 1 that
-    /// include their last. Gives the table's id.
+    /// `TRUNCATE TABLE … WITH (PARTITIONS (…))`: removes the rows of some partitions and returns the table's id. The
+    /// partitions are given as inclusive ranges, from 1.
     ///
     /// # Errors
-    /// As [`Database::truncate_table`]; 3756 an index is partitioned otherwise, 7722 no such partition, 7729 the table
-    /// has none.
+    /// As [`Database::truncate_table`]; 3756 an index is partitioned differently, 7722 the partition does not exist,
+    /// 7729 the table is not partitioned.
     pub fn truncate_partitions(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -85,10 +85,10 @@ impl Database {
             truncated.map_err(|error| self.storage_error(error))?;
         }
         self.forget_shown_counts(ctx, table, &hobts)?;
-        // What is known of the table and of no partition by itself.
+        // Statistics of the table as a whole, which belong to no single partition.
         let known = hobts.iter().copied().chain(is_whole.then_some(HobtId(0)));
         let hobts: Vec<HobtId> = known.collect();
-        // Its rows have left no versions.
+        // The rows have left no versions.
         let statistics: Vec<i32> = self.snapshot_of(ctx).statistics_of(table).iter().map(|each| each.id).collect();
         let (database, id, changer) = (Arc::clone(self), table.id, ctx.stamp());
         ctx.on_commit(move || {
@@ -110,7 +110,7 @@ fn check_not_referenced(snapshot: &DatabaseSnapshot, table: &Table) -> Result<()
     Err(EngineError::statement(number::TRUNCATE_REFERENCED, text))
 }
 
-/// Whether a table is partitioned, and each of its indexes as it is. 3756, 7729.
+/// Checks that a table is partitioned, and each of its indexes in the same way. Errors: 3756, 7729.
 fn check_aligned(table: &Table) -> Result<()> {
     let (base, name) = (table.base_index(), &table.name);
     if matches!(base.data_space, DataSpace::Filegroup(_)) {
@@ -128,10 +128,10 @@ fn check_aligned(table: &Table) -> Result<()> {
     Err(EngineError::statement(number::TRUNCATE_NOT_ALIGNED, text))
 }
 
-/// Of each partition of a table whether it lies in one of the ranges, which are given from 1 and include their last.
+/// For each partition of a table, whether it is in one of the ranges. The ranges are inclusive, from 1.
 ///
 /// # Errors
-/// 7722 a range names a partition that is not there.
+/// 7722 a range names a partition that does not exist.
 pub fn partitions_in(table: &Table, ranges: &[(i64, i64)]) -> Result<Vec<bool>> {
     let count = table.base_index().partitions.len();
     let place = |number: i64| {

@@ -1,11 +1,11 @@
-//! Changes of a table's rows, kept in all of its indexes.
+//! Changes a table's rows, in all of its indexes.
 //!
 //! The base, which is the heap or the clustered index, is changed first, then every nonclustered index that the change
-//! touches. A statement that updates rows takes all their old entries away before it puts any new one there, so that it
-//! may pass keys on from row to row. Whoever changes a row has it locked; rows are read as they stand.
+//! affects. An update removes the old entries of all its rows before it inserts any new one, so that it may pass keys
+//! from row to row. The transaction that changes a row has locked it; the current version is read.
 //!
-//! The parts: a row and where it is found again (`row`), entries of nonclustered indexes (`entry`), locks of their keys
-//! (`key_lock`), whether indexes agree with their table (`check`).
+//! The parts: a row and its location (`row`), entries of nonclustered indexes (`entry`), locks of their keys
+//! (`key_lock`), checks that indexes agree with their table (`check`).
 
 mod check;
 mod entry;
@@ -34,7 +34,7 @@ use key_lock::{Key, insert_locked};
 use row::with_uniqueifier;
 pub use row::{RowAt, RowUpdate, uniqueifier_of_key, whole_row};
 
-/// Why rows were not changed. The statement is to be undone, but for a duplicate that an insert may leave out.
+/// Why rows were not changed. The statement is to be undone, except for a duplicate that an insert may skip.
 #[derive(Debug)]
 pub enum WriteError {
     /// A unique index has a row with this key: 2601 or 2627.
@@ -44,22 +44,22 @@ pub enum WriteError {
         /// The values of its key.
         key: Vec<Value>,
     },
-    /// The key is longer than SQL Server's indexes take: 1946.
+    /// The key is longer than SQL Server's indexes allow: 1946.
     KeyTooLong {
         /// The index's place in the table.
         index: usize,
         /// Bytes of the key as SQL Server counts them.
         bytes: usize,
     },
-    /// The key, with that of the clustered index where it has it in it, is longer than a page takes: 1946.
+    /// The key, including that of the clustered index if it contains it, is longer than fits in a page: 1946.
     EntryTooLong {
         /// The index's place in the table.
         index: usize,
         /// Bytes of the normalised key.
         bytes: usize,
     },
-    /// A unique index had a row with this key for the transaction's snapshot, which another transaction has deleted or
-    /// given another key since: 3960.
+    /// At the transaction's snapshot a unique index had a row with this key, and another transaction has since deleted
+    /// it or changed its key: 3960.
     SnapshotConflict,
     /// A lock of a key was not granted to a session.
     Lock(SessionId, LockError),
@@ -67,7 +67,7 @@ pub enum WriteError {
     Storage(AccessError),
 }
 
-/// What writing gives.
+/// The result of a write.
 type Written<T> = std::result::Result<T, WriteError>;
 
 impl From<AccessError> for WriteError {
@@ -82,18 +82,18 @@ pub struct TableWriter {
     table: Arc<Table>,
     base: Arc<[RowStore]>,
     indexes: Arc<[IndexWriter]>,
-    /// Of each of the table's indexes, whether a key may be longer than it takes.
+    /// For each of the table's indexes, whether a key may be longer than it allows.
     exceeding: Arc<[bool]>,
-    /// Where changes are noted for statistics.
+    /// Where changes are recorded for statistics.
     notes: Option<RowChangeNotes>,
 }
 
-/// What an update has taken away of a row, and is to put there again.
+/// What an update has removed of a row and is to insert again.
 struct Pending {
     old: RowImage,
     /// Where the row was.
     from: RowAt,
-    /// Where it is now, if it is in the base already.
+    /// Where the row is now, if it is already in the base.
     now: Option<RowAt>,
 }
 
@@ -108,7 +108,7 @@ impl TableWriter {
         Ok(TableWriter { notes, ..writer })
     }
 
-    /// Opens a table's indexes to be read alone: the database stays clean, and nothing is noted for statistics.
+    /// Opens a table's indexes for reading only: the database stays clean, and nothing is recorded for statistics.
     ///
     /// # Errors
     /// As [`TableWriter::open`].
@@ -148,19 +148,20 @@ impl TableWriter {
         &self.base
     }
 
-    /// The same writer, which notes nothing for statistics.
+    /// Like this writer, but records nothing for statistics.
     #[must_use]
     pub fn without_notes(self) -> TableWriter {
         TableWriter { notes: None, ..self }
     }
 
-    /// Where rows are noted for statistics that do not go through this writer one by one; `None` if there are none.
+    /// Where rows that do not go through this writer one by one are recorded for statistics; `None` if the table has
+    /// none.
     pub fn notes(&self) -> Option<&RowChangeNotes> {
         self.notes.as_ref()
     }
 
-    /// Counts that a statement changes the indexes: all of them, or those that have one of the columns `changed`, by
-    /// their places in the table.
+    /// Counts an update of the indexes by a statement: of all indexes, or of those that contain one of the columns
+    /// `changed`, given by their places in the table.
     pub fn note_update(&self, changed: Option<&[usize]>) {
         let (table, base) = (&self.table, self.table.base_index());
         let is_moved = |columns: &[usize]| base.key.iter().any(|part| columns.contains(&part.column));
@@ -176,12 +177,12 @@ impl TableWriter {
         }
     }
 
-    /// Whether there are indexes beside the heap or clustered index.
+    /// Whether there are indexes besides the heap or clustered index.
     pub fn has_indexes(&self) -> bool {
         !self.indexes.is_empty()
     }
 
-    /// The heaps, if rows may be loaded past everything else: no index is to be kept.
+    /// The heaps, if rows may be loaded directly, because there is no index to maintain.
     pub fn heaps(&self) -> Option<Vec<Arc<Hobt>>> {
         if self.has_indexes() {
             return None;
@@ -189,8 +190,7 @@ impl TableWriter {
         self.base.iter().map(|store| store.tree().is_none().then(|| Arc::clone(store.hobt()))).collect()
     }
 
-    /// The row of the clustered index with this normalised key as it stands, with its long values; `None` if there is
-    /// none.
+    /// The current row of the clustered index with this normalised key, with its long values; `None` if there is none.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -206,7 +206,7 @@ impl TableWriter {
         Ok(Some(whole_row(hobt, row)?))
     }
 
-    /// Whether a row was changed by somebody whom a snapshot does not see.
+    /// Whether a row was changed by a transaction that is invisible to a snapshot.
     pub fn is_changed(&self, at: &RowAt, snapshot: &Snapshot) -> bool {
         let hobt = self.base[at.partition()].hobt();
         let versions = hobt.storage().versions();
@@ -216,10 +216,10 @@ impl TableWriter {
         }
     }
 
-    /// Inserts a row, whose values are the table's columns in order; where it is.
+    /// Inserts a row, whose values are the table's columns in order. Returns its location.
     ///
     /// # Errors
-    /// [`WriteError`]. Nothing is kept of the row where it is a duplicate.
+    /// [`WriteError`]. If the row is a duplicate, nothing of it is kept.
     pub fn insert(&self, ctx: &StatementContext, partition: usize, row: &RowImage) -> Written<RowAt> {
         let at = self.insert_base(ctx, partition, row)?;
         for (done, index) in self.indexes.iter().enumerate() {
@@ -228,7 +228,7 @@ impl TableWriter {
                     error,
                     WriteError::Duplicate { .. } | WriteError::KeyTooLong { .. } | WriteError::EntryTooLong { .. }
                 ) {
-                    // What is there of the row goes again, for a statement that only leaves it out.
+                    // Removes what is inserted of the row, for a statement that only skips it.
                     self.delete_base(ctx, &at)?;
                     for index in &self.indexes[..done] {
                         self.delete_entry(ctx, index, &at, row)?;
@@ -260,10 +260,10 @@ impl TableWriter {
         self.delete_base(ctx, at)
     }
 
-    /// Gives rows new values.
+    /// Updates rows.
     ///
     /// # Errors
-    /// [`WriteError`]; the statement is to be undone.
+    /// [`WriteError`]; the statement must be rolled back.
     pub fn update(
         &self,
         ctx: &StatementContext,
@@ -283,7 +283,7 @@ impl TableWriter {
             }
             return Ok(());
         }
-        // All that has to go first.
+        // First removes all old entries.
         let mut pending = Vec::with_capacity(updates.len());
         for update in updates {
             if is_cancelled() {
@@ -318,8 +318,8 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Puts a row's new values into the base, or takes the old ones away where the new ones belong elsewhere in a tree
-    /// and may have to wait until others have left that place. Where it is, if it is there.
+    /// Puts a row's new values into the base. If the new key belongs elsewhere in a tree, only removes the old row,
+    /// because another row may have to be removed from that key first. Returns the row's location if it is in the base.
     fn move_or_replace(&self, ctx: &StatementContext, update: &RowUpdate, old: &RowImage) -> Written<Option<RowAt>> {
         let RowAt::Tree { partition, key } = &update.at else {
             return Ok(Some(self.replace_in_heap(ctx, update)?));
@@ -352,7 +352,7 @@ impl TableWriter {
         self.base[partition].tree().expect("a clustered index is a tree")
     }
 
-    /// The column of a base row that makes its key differ, if it has one.
+    /// The value of the uniqueifier column of a base row, if it has one.
     fn uniqueifier_of(&self, row: &RowImage) -> Option<i32> {
         let hidden = row.value(self.table.columns.len().min(row.column_count() - 1))?;
         (row.column_count() > self.table.columns.len())
@@ -375,13 +375,13 @@ impl TableWriter {
             return Ok(RowAt::Tree { partition, key });
         }
         loop {
-            // A number that nobody has, so that nobody's lock is waited for.
+            // An unused number, so that no lock of another transaction is waited for.
             let uniqueifier = tree.next_uniqueifier(row).map_err(|error| self.refusal(error, 0, row))?;
             let whole = with_uniqueifier(row, uniqueifier);
             let key = tree.key_of(&whole).map_err(|error| self.refusal(error, 0, row))?;
             match insert_locked(ctx, tree, Some(Key { bytes: &key, is_unique: false }), &whole)? {
                 Ok(()) => return Ok(RowAt::Tree { partition, key }),
-                // Somebody else has taken it meanwhile.
+                // Another statement has taken it meanwhile.
                 Err(BTreeError::Duplicate) => {}
                 Err(other) => return Err(self.refusal(other, 0, row)),
             }
@@ -398,12 +398,12 @@ impl TableWriter {
         }
     }
 
-    /// All values of a row as it stands, those of a base's hidden columns behind the table's.
+    /// All values of a row's current version; the base's hidden columns follow the table's.
     fn read(&self, at: &RowAt) -> Written<RowImage> {
         let partition = at.partition();
         let hobt = self.base[partition].hobt();
         match at {
-            // Index columns may lie on pages of their own.
+            // Index columns may be stored on pages of their own.
             RowAt::Heap { page, slot, .. } => Ok(whole_row(hobt, hobt.row(*page, *slot)?)?),
             RowAt::Tree { key, .. } => self.find(partition, key)?.ok_or_else(|| self.missing(partition)),
         }
@@ -435,7 +435,7 @@ impl TableWriter {
     }
 }
 
-/// Notes that a row has other values, and may lie in another partition.
+/// Records that a row has new values, and may be in another partition.
 fn note_update(notes: &RowChangeNotes, ctx: &StatementContext, update: &RowUpdate, old: &RowImage) {
     let (from, to) = (update.at.partition(), update.partition);
     notes.note(ctx, |changes| {

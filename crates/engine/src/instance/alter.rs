@@ -28,7 +28,7 @@ impl Instance {
         self.alter(database, |ctx| database.add_filegroup(ctx, name))
     }
 
-    /// Makes a filegroup the one of objects that name none.
+    /// Makes a filegroup the default one, for objects that name none.
     ///
     /// # Errors
     /// 1921 there is none of this name, 622 it has no files; a device's error.
@@ -52,9 +52,9 @@ impl Instance {
         Ok(())
     }
 
-    /// A full backup of the database was made: under another recovery model than `SIMPLE` its log is kept from now on
-    /// until it is backed up ([`Instance::log_was_backed_up`]). Before that the log is kept no longer than recovery
-    /// needs it, whatever the recovery model, because nothing could be restored with it.
+    /// Records that a full backup of the database was made. Under a recovery model other than `SIMPLE` its log is kept
+    /// from now on until it is backed up ([`Instance::log_was_backed_up`]). Before the first full backup the log is
+    /// kept no longer than recovery needs it, whatever the recovery model, because nothing could be restored with it.
     ///
     /// # Errors
     /// As [`Instance::set_options`].
@@ -64,7 +64,8 @@ impl Instance {
         })
     }
 
-    /// A backup of the log has everything before `until`, which it needs to keep no longer. Durable when it returns.
+    /// Records that a backup of the log has everything before `until`, which need not be kept any longer for that.
+    /// Durable when it returns.
     ///
     /// # Errors
     /// The database is suspect or closed; a device's error.
@@ -74,9 +75,9 @@ impl Instance {
         done.map_err(|error| database.storage_error(error.into()))
     }
 
-    /// Adds files to a filegroup; to the default one if none is named. All are planned before the first is made; if
-    /// making one fails, those before it stay. Gives the files that were in the way and that a crash had left, with
-    /// nothing in them: they were removed.
+    /// Adds files to a filegroup; to the default one if none is named. All are planned before the first is created. If
+    /// creating one fails, the earlier ones stay. Returns the empty files left by a crash that occupied the paths and
+    /// were removed.
     ///
     /// # Errors
     /// 1921, 1828, 1834, 5170, 5123, 5149, 5169, as in [`Instance::create_database`]; a device's error.
@@ -97,10 +98,10 @@ impl Instance {
         Ok(planning.into_removed())
     }
 
-    /// Turns an option on or off, durably. Statements that are bound later heed it.
+    /// Turns an option on or off, durably. It applies to statements that are bound later.
     ///
     /// # Errors
-    /// 5058: the database is the instance's own. A device's error.
+    /// 5058: the database is one of the instance's own. A device's error.
     pub fn set_isolation_option(&self, database: &DatabaseUse, option: IsolationOption, on: bool) -> Result<()> {
         let _alone = self.definitions.lock();
         if is_system(database.id()) {
@@ -141,15 +142,16 @@ impl Instance {
         files.iter().zip(ids).map(|(file, id)| self.plan_file(planning, id, filegroup, file)).collect()
     }
 
-    /// File, folder, row in `master`, and last the database itself, which uses the file from then on.
+    /// Creates the file, syncs the folder, inserts the row in `master`, and last adds the file to the database, which
+    /// uses it from then on.
     fn add_file(&self, master: &DatabaseUse, database: &Arc<Database>, plan: &FilePlan) -> Result<()> {
         let entry = self.entry_of(database)?;
-        // The header of a new file says "not clean", and so must the others before it is listed.
+        // The header of a new file says "not clean", and so must the other headers before the file is listed.
         database.check_usable()?;
         database.prepare_to_change()?;
         let failed = |error| cannot_create(&plan.path, &error);
         let mut file = DataFile::create(&*self.disk, plan, database.guid()).map_err(failed)?;
-        // Once master lists it, the database is opened with it, whatever a crash leaves of the rest.
+        // Once master lists it, the database is opened with it, whatever else a crash prevents.
         if let Err(error) = file.complete(database.generation()) {
             drop(file);
             self.remove_files([plan.path.as_path()].into_iter());
@@ -164,27 +166,27 @@ impl Instance {
         };
         let file = self.list_file(master, file, &row, &plan.path)?;
         let added = self.run(database, |ctx| database.add_file(ctx, file));
-        // Whether a commit counts that nobody could make sure of, the database's recovery knows.
+        // If it is uncertain whether the commit counts, recovery of the database decides.
         let is_undone = added.is_err() && database.check_usable().is_ok();
         // The first error is the one to report.
         if is_undone && unlist_file(master, database, plan.file).is_ok() {
             self.remove_files([plan.path.as_path()].into_iter());
             return added;
         }
-        // What master lists is the database's, from the next start on at the latest.
+        // A file that master lists belongs to the database, from the next start on at the latest.
         let mut files = entry.files.lock();
         files.push((plan.file, plan.path.clone()));
         files.sort();
         added
     }
 
-    /// Lists a file in `master` that was made at `path`, and gives it back; removes it if that fails.
+    /// Lists a file that was created at `path` in `master`, and returns it; removes the file if that fails.
     pub(super) fn list_file<F>(&self, master: &DatabaseUse, file: F, row: &DatabaseFileRow, path: &Path) -> Result<F> {
         let listed =
             self.sync_folders(&[path]).and_then(|()| master.change_and_save(|heaps, ctx| heaps.insert(ctx, row)));
         if let Err(error) = listed {
             drop(file);
-            // A master that nobody knows the list of may list it after its recovery.
+            // If the list in master is uncertain, master may list the file after its recovery.
             if master.check_usable().is_ok() {
                 self.remove_files([path].into_iter());
             }
@@ -206,7 +208,7 @@ impl Instance {
         self.statement_context(SessionId(0), 1, Arc::default())
     }
 
-    /// Runs a statement of the engine's own, and ends it.
+    /// Runs a statement of the engine itself, and ends it.
     pub(super) fn run(&self, database: &Database, change: impl FnOnce(&StatementContext) -> Result<()>) -> Result<()> {
         let ctx = self.own_context()?;
         let done = change(&ctx);

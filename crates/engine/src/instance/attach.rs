@@ -1,5 +1,5 @@
-//! Databases that leave the instance with their files as they are, and come with them: `sp_detach_db`, `FOR ATTACH`;
-//! and those that are listed and not open: `SET OFFLINE`, `SET ONLINE`.
+//! Databases that leave the instance with their files intact, and come back with them: `sp_detach_db`, `FOR ATTACH`;
+//! and databases that are listed but not open: `SET OFFLINE`, `SET ONLINE`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::error::{EngineError, Result, of_catalog};
 use crate::isolation::IsolationOptions;
 use crate::log_file::{FIRST_LOG_FILE, log_path};
 
-/// The files that `FOR ATTACH` names, by what they are.
+/// The files that `FOR ATTACH` names, by kind.
 struct Attached {
     /// By their ids, the primary one first.
     files: Vec<DataFile>,
@@ -31,11 +31,11 @@ struct Attached {
 }
 
 impl Instance {
-    /// Takes a database off the list, closed and clean; its files stay as they are.
+    /// Removes a database from the list, closed and clean; its files are not changed.
     ///
     /// # Errors
-    /// 15010 there is none, 7940 it is the instance's own, 3703 somebody uses it, 3707 it cannot be opened; a device's
-    /// error.
+    /// 15010 it does not exist, 7940 it is one of the instance's own, 3703 it is in use, 3707 it cannot be opened; a
+    /// device's error.
     pub fn detach_database(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         let entry = self.registry.named(name).ok_or_else(|| {
@@ -72,13 +72,13 @@ impl Instance {
         done
     }
 
-    /// Lists a database whose files are there, and holds it. One that was not closed is recovered from its log. Where
-    /// the log is one file and missing, or `rebuilds_log` and one of its files is, a new one is made, if the database
-    /// was closed.
+    /// Lists a database whose files exist, and holds it. If it was not closed, it is recovered from its log. A new log
+    /// is created if the database was closed and its log is one file that is missing, or if `rebuilds_log` and one of
+    /// the log's files is missing.
     ///
     /// # Errors
-    /// 1801 the name is taken, 5120 a file cannot be opened, 5171 the primary file is none, 5173 the files do not
-    /// belong together, 1834 a file belongs to a database, 1813 the log cannot be made anew; 926 and 945 if it cannot
+    /// 1801 the name is taken, 5120 a file cannot be opened, 5171 the primary file is not one, 5173 the files do not
+    /// belong together, 1834 a file belongs to a database, 1813 no new log can be created; 926 and 945 if it cannot
     /// be recovered. The files stay.
     pub fn attach_database(&self, name: &str, paths: &[PathBuf], rebuilds_log: bool) -> Result<Created> {
         let _alone = self.definitions.lock();
@@ -175,14 +175,14 @@ impl Instance {
         Ok(Attached { files, logs })
     }
 
-    /// What a log file says of itself; `None` for what is none.
+    /// The label of a log file; `None` if the file is not a log file.
     fn log_label(&self, path: &Path) -> Result<Option<LogFileLabel>> {
         let options = OpenOptions { create_new: false, read_only: true, direct: true };
         let file = self.disk.open(path, options).map_err(|error| cannot_open(path, &error))?;
         LogFileLabel::read(&*file).map_err(|error| cannot_open(path, &error))
     }
 
-    /// Where a new log can lie without touching a file that is there.
+    /// A path for a new log at which no file exists.
     fn free_log_path(&self, usual: &Path) -> PathBuf {
         let numbered = |number: u32| {
             let stem = usual.file_stem().map_or_else(Default::default, |stem| stem.to_string_lossy().into_owned());
@@ -192,10 +192,10 @@ impl Instance {
         candidates.find(|path| !self.disk.exists(path)).expect("one of endlessly many names is free")
     }
 
-    /// Closes a database, clean, and lists it as offline: nobody opens it until [`Instance::set_online`].
+    /// Closes a database, clean, and lists it as offline. It is not opened until [`Instance::set_online`].
     ///
     /// # Errors
-    /// 911 there is none, 5058 it is the instance's own, 5061 somebody uses it; a device's error.
+    /// 911 it does not exist, 5058 it is one of the instance's own, 5061 it is in use; a device's error.
     pub fn set_offline(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         let entry = self.listed_entry(name)?;
@@ -212,10 +212,10 @@ impl Instance {
         done
     }
 
-    /// Opens a database that is offline, or whose files or coordinator could not be used and can be now.
+    /// Opens a database that is offline, or one whose files or coordinator were unusable and are usable now.
     ///
     /// # Errors
-    /// 911 there is none, 5061 somebody uses it; 926 and 945 if it cannot be recovered.
+    /// 911 it does not exist, 5061 it is in use; 926 and 945 if it cannot be recovered.
     pub fn set_online(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         let entry = self.listed_entry(name)?;
@@ -257,13 +257,13 @@ impl Instance {
         })
     }
 
-    /// Looks at the files of a database that nobody uses as a start does.
+    /// Inspects the files of an unused database again, as a start does.
     fn look_again(&self, entry: &Entry) {
         let closed = EntryState::Unavailable { state: DatabaseState::RecoveryPending, reason: "it was closed".into() };
-        // Released during the close: views of databases need the state. A database in transition is not opened.
+        // Released during the close: views of databases need the lock. A database in transition is not opened.
         let before = std::mem::replace(&mut *entry.state.lock(), closed);
         if let EntryState::Open(database) = before {
-            // One that failed is not saved: its recovery looks at what is on the disk.
+            // A database that failed is not saved: its recovery reads what is on disk.
             let _ = database.close();
         }
         let found = inspect(&*self.disk, &entry.files.lock(), entry.guid);
@@ -288,7 +288,8 @@ fn not_primary(path: &Path, reason: &str) -> EngineError {
     )
 }
 
-/// What the catalog or a page names in a file that was not given: that one is missing, and nothing is damaged.
+/// Converts an error about a file that the catalog or a page names and that was not given: the file is missing, and
+/// nothing is damaged.
 fn of_missing_file(name: &str, given: &[FileId], error: EngineError) -> EngineError {
     match error {
         EngineError::Storage { error: AccessError::Damaged { page, .. }, .. } if !given.contains(&page.file) => {

@@ -1,4 +1,4 @@
-//! Work that others do in databases behind statements, and that ends when somebody wants a database for himself.
+//! Work that background threads do in databases, and that ends when a statement needs a database exclusively.
 
 use std::sync::Arc;
 
@@ -7,14 +7,15 @@ use hobt_base::DatabaseId;
 use super::Instance;
 use super::registry::Transition;
 
-/// Who works in databases behind statements.
+/// A worker that works in databases in the background.
 pub trait BackgroundWork: Send + Sync {
-    /// Ends the work in a database, or in all. Blocks until it has ended.
+    /// Ends the work in one database, or in all if `None`. Blocks until it has ended.
     fn stop(&self, database: Option<DatabaseId>);
 }
 
 impl Instance {
-    /// Has `work` stopped before a database is dropped, detached or taken offline, and before the instance is closed.
+    /// Registers `work` to be stopped before a database is dropped, detached or taken offline, and before the instance
+    /// is closed.
     pub fn stop_before_closing(&self, work: Arc<dyn BackgroundWork>) {
         *self.background.lock() = Some(work);
     }
@@ -26,7 +27,7 @@ impl Instance {
         }
     }
 
-    /// Begins a transition of a database that is used by nothing but work that can be stopped; `None` if it has users.
+    /// Begins a transition of a database after stopping background work in it; `None` if the database still has users.
     pub(super) fn take_unused(&self, database: DatabaseId) -> Option<Transition<'_>> {
         self.stop_background(Some(database));
         self.registry.begin_transition(database)

@@ -1,4 +1,4 @@
-//! `DBCC CLONEDATABASE`: a read-only database with the definitions and statistics of another, and no rows.
+//! `DBCC CLONEDATABASE`: creates a read-only database with the definitions and statistics of another one, and no rows.
 //!
 //! Its files have the logical names of the source's and new paths, in the instance's folder, as SQL Server makes them.
 //! A crash before the end leaves a database that is not marked as a clone.
@@ -17,23 +17,24 @@ use crate::error::{EngineError, Result};
 use crate::log_description::LogDescription;
 use crate::options::DatabaseOptions;
 
-/// Of a logical name, which has up to 128 characters, what file systems bear with room for what follows it.
+/// The maximum length in bytes that a logical name, which has up to 128 characters, takes in a file name: file systems
+/// allow that, with room for a suffix.
 const STEM_BYTES_MAX: usize = 200;
 
-/// What a clone is to have.
+/// What a clone contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CloneOptions {
     /// The statistics of tables and indexes.
     pub with_statistics: bool,
-    /// Whether it was checked, and is marked so.
+    /// Whether it was verified, and is marked so.
     pub is_verified: bool,
 }
 
 impl Instance {
-    /// Makes a clone. `verify` looks at what was made before it is read-only.
+    /// Creates a clone. `verify` checks the clone before it is made read-only.
     ///
     /// # Errors
-    /// 3708 the source is the instance's own; those of [`Instance::create_database`] and of `verify`; 1105 or a
+    /// 3708 the source is one of the instance's own; those of [`Instance::create_database`] and of `verify`; 1105 or a
     /// device's error. Nothing is left then.
     pub fn clone_database(
         &self,
@@ -83,7 +84,7 @@ impl Instance {
 /// The files and filegroups of a clone.
 fn definition_of(source: &DatabaseUse, name: &str) -> DatabaseDefinition {
     let snapshot = source.snapshot();
-    // A number that no other file's name has, as SQL Server puts one behind it.
+    // A random number, as SQL Server appends one, that no other file name has.
     let [first, second, third, fourth, ..] = new_guid();
     let number = u32::from_le_bytes([first, second, third, fourth]);
     let taken = RefCell::default();
@@ -111,8 +112,8 @@ fn definition_of(source: &DatabaseUse, name: &str) -> DatabaseDefinition {
     }
 }
 
-/// What a file's name on disk begins with: its logical name, without what folders divide, not too long, and unlike all
-/// that are `taken`, however file systems see letters.
+/// The beginning of a file's name on disk: the logical name without path separators, not too long, and different from
+/// all that are `taken`, also on file systems that ignore case.
 fn stem(logical: &str, taken: &mut HashSet<String>) -> String {
     let clean = logical.replace(['/', '\\', '\0'], "_");
     let end = clean.floor_char_boundary(STEM_BYTES_MAX);

@@ -1,7 +1,7 @@
 //! CREATE DATABASE and DROP DATABASE.
 //!
-//! Creation: files, folder synced, row in `master`. Dropping is the other way round. A crash in between leaves at worst
-//! files that no database lists, never a database without its files. Such files are not in the way of the next attempt
+//! Creation: files, folder synced, row in `master`. Dropping is the reverse. A crash in between leaves at worst files
+//! that no database lists, never a database without its files. Such files do not prevent the next attempt
 //! (`left_over`).
 
 use std::collections::BTreeMap;
@@ -26,16 +26,16 @@ use crate::error::{EngineError, Result, cannot_create};
 use crate::isolation::IsolationOptions;
 use crate::log_file;
 
-/// A database that was made.
+/// A database that was created.
 #[derive(Debug)]
 pub struct Created {
     /// The database, in use.
     pub database: DatabaseUse,
-    /// Files that a statement had left which a crash cut off, with nothing in them: they were removed.
+    /// Empty files left by a statement that a crash interrupted; they were removed.
     pub left_over: Vec<PathBuf>,
 }
 
-/// Sixteen bytes that no other database has: from the system's random source, through two keyed hashes.
+/// Sixteen bytes, unique to a database: from the system's random source, through two keyed hashes.
 pub(super) fn new_guid() -> [u8; 16] {
     let (first, second) = (RandomState::new(), RandomState::new());
     let seed = time_of_day();
@@ -56,11 +56,11 @@ impl Database {
 }
 
 impl Instance {
-    /// Makes a database, and holds it. Blocks on making its files.
+    /// Creates a database, and holds it. Blocks on creating its files.
     ///
     /// # Errors
     /// 1801 the name is taken, 1828 a logical name is used twice, 1834 a file belongs to a database, 5170 a file exists
-    /// that a crash has not left, 5123 a path is not allowed or the system refuses it, 5149 the system refuses the
+    /// that was not left by a crash, 5123 a path is not allowed or the system refuses it, 5149 the system refuses the
     /// size, 5169 a size above its maximum. Nothing is left then.
     pub fn create_database(&self, definition: &DatabaseDefinition) -> Result<Created> {
         let _alone = self.definitions.lock();
@@ -82,7 +82,7 @@ impl Instance {
             // The first error is the one to report.
             let _ = database.abandon();
             drop(database);
-            // A master that nobody knows the list of may list it after its recovery.
+            // If the list in master is uncertain, master may list the database after its recovery.
             if master.check_usable().is_ok() {
                 self.remove_files(logs.iter().chain(&paths).map(|(_, path)| path.as_path()));
             }
@@ -104,7 +104,7 @@ impl Instance {
         Ok(Created { database: self.database_by_id(id)?, left_over: planning.into_removed() })
     }
 
-    /// Makes the files and the catalog in them; what was made is removed when a step fails.
+    /// Creates the files and the catalog in them; if a step fails, what was created is removed.
     fn make_database(&self, id: DatabaseId, name: &str, plan: DatabasePlan) -> Result<Arc<Database>> {
         let guid = new_guid();
         let mut files = Vec::with_capacity(plan.files.len());
@@ -119,7 +119,7 @@ impl Instance {
             }
         }
         let paths: Vec<&Path> = plan.files.iter().map(|file| file.path.as_path()).collect();
-        // A log without the files beside it could be anybody's after a crash.
+        // After a crash, the owner of a log without data files beside it would be unknown.
         if let Err(error) = self.sync_folders(&paths) {
             drop(files);
             self.remove_files(paths.into_iter());
@@ -139,7 +139,7 @@ impl Instance {
         let new = NewDatabase { id, name, guid, created: time_of_day(), filegroups, files, log: Some(log) };
         let made = Database::create(&self.parts, new).and_then(|database| {
             self.sync_folders(&paths).map(|()| Arc::clone(&database)).inspect_err(|_| {
-                // The files go; that the pool had them is of no interest any more.
+                // The files are removed, so an error of the pool does not matter.
                 let _ = database.abandon();
             })
         });
@@ -179,7 +179,7 @@ impl Instance {
     /// Drops a database and its files.
     ///
     /// # Errors
-    /// 3701 there is none, 3708 it is a system database, 3702 somebody uses it, or it decides on a transaction for a
+    /// 3701 it does not exist, 3708 it is a system database, 3702 it is in use, or it decides on a transaction for a
     /// database that cannot be told now; a device's error.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
@@ -197,14 +197,14 @@ impl Instance {
             let text = format!("Cannot drop database \"{name}\" because it is currently in use{why}.");
             EngineError::statement(number::DATABASE_IN_USE, text)
         };
-        // While it is listed, so that those can ask it that have to be recovered first.
+        // While it is still listed, so that databases that have to be recovered first can ask it.
         self.stop_background(Some(entry.id));
         let untold = self.registry.tell_participants(&self.parts, &entry);
         if !untold.is_empty() {
             return Err(in_use(&untold_participants(&untold)));
         }
         let Some(transition) = self.take_unused(entry.id) else { return Err(in_use("")) };
-        // Again, for what has committed meanwhile: nothing does any more.
+        // Again, for transactions that committed meanwhile; none does any more.
         let untold = self.registry.tell_participants(&self.parts, &entry);
         if !untold.is_empty() {
             return Err(in_use(&untold_participants(&untold)));
@@ -222,15 +222,15 @@ impl Instance {
             EntryState::Closed(_) => (Ok(()), None),
             EntryState::Unavailable { state, .. } => (Ok(()), Some(state)),
         };
-        // Nobody will ask for what it was prepared for.
+        // No database will ask for the outcome of transactions it was prepared for.
         self.parts.shared.settlements.note(entry.guid);
         let mut paths: Vec<PathBuf> = entry.logs.lock().iter().map(|(_, path)| path.clone()).collect();
         paths.extend(entry.files.lock().iter().map(|(_, path)| path.clone()));
         match unavailable {
             None => {}
-            // As in SQL Server: whoever has it offline may have put the files to another use.
+            // As in SQL Server: the files of an offline database may have been put to another use.
             Some(crate::DatabaseState::Offline) => paths.clear(),
-            // That another database's file stands in its place may be why.
+            // The reason may be that a file of another database has taken its place.
             Some(_) => paths.retain(|path| !is_of_another(&*self.disk, path, &entry.guid)),
         }
         self.remove_files(paths.iter().map(PathBuf::as_path));
@@ -238,13 +238,13 @@ impl Instance {
         released
     }
 
-    /// Removes files of a database that is listed nowhere, those of its log first: by the others it is known whose that
-    /// is. One that stays behind is refused as existing later, unless nothing is in it.
+    /// Removes files of a database that is not listed anywhere, log files first: the data files identify the owner of a
+    /// log. A file left behind is later refused as existing, unless it is empty.
     pub(super) fn remove_files<'a>(&self, paths: impl Iterator<Item = &'a Path> + Clone) {
         for path in paths.clone() {
             match self.disk.remove(path) {
                 Ok(()) | Err(DiskError::NotFound { .. }) => {}
-                // Nobody lists the file any more: it takes room, and no more than that.
+                // The file is not listed any more: it only takes room.
                 Err(_) => continue,
             }
         }
@@ -252,8 +252,9 @@ impl Instance {
         let _ = self.sync_folders(&paths);
     }
 
-    /// Makes the folders' entries for these files durable; 5123 where the system refuses. So are those of folders below
-    /// the instance's own: one that is there may be a statement's that was killed before it was durable.
+    /// Makes the folders' entries for these files durable; 5123 if the system refuses. Also those of the folders above
+    /// them, up to the instance's own: an existing folder may come from a statement that was killed before the entry
+    /// was durable.
     pub(super) fn sync_folders(&self, paths: &[&Path]) -> Result<()> {
         let folders_of = |path: &Path| -> Vec<PathBuf> {
             let is_own = |folder: &&Path| folder.starts_with(&self.folder);
@@ -274,10 +275,10 @@ impl Instance {
     }
 }
 
-/// The id of a new database. Ids are not given again, since much that is in memory goes by them.
+/// Allocates the id of a new database. Ids are not reused, because much in memory is keyed by them.
 ///
 /// # Errors
-/// There are no more, and never will be: who goes on asking gets none that the instance's own databases have.
+/// The ids are exhausted, for good: further calls never return an id of the instance's own databases.
 pub(super) fn take_id(next: &AtomicU16) -> Result<DatabaseId> {
     let after = |id: u16| (id <= i16::MAX.cast_unsigned()).then(|| id + 1);
     let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).map(DatabaseId);
@@ -294,7 +295,7 @@ pub(super) fn delete_database(
     Ok(())
 }
 
-/// Why a database cannot be dropped that knows what became of transactions over it and others.
+/// Why a database cannot be dropped while it decides on transactions for others.
 fn untold_participants(untold: &[Untold]) -> String {
     let told = |Untold { database, why }: &Untold| match why.as_str() {
         "" => format!("'{database}'"),

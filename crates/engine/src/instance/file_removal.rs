@@ -1,4 +1,4 @@
-//! ALTER DATABASE: files and filegroups that leave a database, and what a crash has left of them.
+//! ALTER DATABASE: removing files and filegroups from a database, and deleting what a crash has left of them.
 
 use std::path::{Path, PathBuf};
 
@@ -13,33 +13,33 @@ use crate::data_file::DataFile;
 use crate::database::{Database, Unlisted, primary_file};
 use crate::error::Result;
 
-/// Which row of `master` is that of a file.
+/// Selects a file's row in `master`.
 fn row_of(database: &Database, file: FileId) -> impl Fn(&DatabaseFileRow) -> bool + use<> {
     let number = (database.id().0.cast_signed(), file.0.cast_signed());
     move |row| (row.database, row.file) == number
 }
 
-/// Takes a file off the list of `master`, durably.
+/// Removes a file from the list in `master`, durably.
 pub(super) fn unlist_file(master: &DatabaseUse, database: &Database, file: FileId) -> Result<()> {
     master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, file)).map(|_| ()))
 }
 
 impl Instance {
-    /// Removes a filegroup that has no files and that nothing refers to.
+    /// Removes a filegroup that has no files and that is not referred to.
     ///
     /// # Errors
-    /// 5043 there is none of this name, 5042 it is not empty; a device's error.
+    /// 5043 it does not exist, 5042 it is not empty; a device's error.
     pub fn remove_filegroup(&self, database: &DatabaseUse, name: &str) -> Result<()> {
         refuse_system(database)?;
         self.alter(database, |ctx| database.remove_filegroup(ctx, name))
     }
 
-    /// Removes a file of the log that holds nothing needed, or an empty data file, and deletes it. Blocks until that is
+    /// Removes a log file that holds nothing needed, or an empty data file, and deletes it. Blocks until that is
     /// durable.
     ///
     /// # Errors
-    /// 5009 there is no such file, 5020 it is the first one of the log or the primary data file, 5031 it is the only
-    /// one of the default filegroup, 5042 it holds something; a device's error.
+    /// 5009 it does not exist, 5020 it is the first one of the log or the primary data file, 5031 it is the only one of
+    /// the default filegroup, 5042 it holds something; a device's error.
     pub fn remove_file(&self, database: &DatabaseUse, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
         refuse_system(database)?;
@@ -84,12 +84,12 @@ impl Instance {
         };
         self.run(database, |ctx| database.remove_file(ctx, name, unlist).map(drop))?;
         let (id, path) = removed.expect("it was removed");
-        // It is removed, whatever fails from here on: the next start does what is left.
+        // The file is removed, even if a later step fails: the next start does the rest.
         let _done = self.delete_data_file(&master, database, id, &path);
         Ok(())
     }
 
-    /// Deletes a file that is off the lists, and has `master` forget it.
+    /// Deletes a file that is not listed any more, and removes its row from `master`.
     fn delete_data_file(&self, master: &DatabaseUse, database: &DatabaseUse, id: FileId, path: &Path) -> Result<()> {
         database.let_go_of_file(id)?;
         self.remove_files([path].into_iter());
@@ -103,21 +103,21 @@ impl Instance {
         Ok(())
     }
 
-    /// Deletes what could not be deleted when it was removed from a database, which is being dropped.
+    /// Deletes removed files that could not be deleted earlier, of a database that is being dropped.
     pub(super) fn delete_removed_of(&self, entry: &Entry) {
         let all = self.registry.all();
         let listed: Vec<PathBuf> =
             all.iter().flat_map(|entry| entry.files.lock().clone()).map(|(_, path)| path).collect();
         for (file, path) in entry.removed.lock().iter() {
-            // One that stays behind takes room, and no more than that.
+            // A file left behind only takes room.
             let _is_gone = delete_removed(&*self.disk, path, *file, entry.guid, &listed);
         }
     }
 }
 
-/// Deletes what a crash has left of a file that was removed from the database `guid`; whether nothing is left.
+/// Deletes what a crash has left of a file that was removed from the database `guid`. Returns whether nothing is left.
 pub(super) fn delete_removed(disk: &dyn Disk, path: &Path, file: FileId, guid: [u8; 16], listed: &[PathBuf]) -> bool {
-    // Another file may lie in its place by now.
+    // Another file may have taken its path by now.
     if listed.iter().any(|other| other == path) || !disk.exists(path) {
         return true;
     }

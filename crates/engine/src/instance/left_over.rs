@@ -1,20 +1,19 @@
-//! Files that a crash has left of a `CREATE DATABASE` or an `ADD FILE` before `master` listed them.
+//! Files left by a crash of a `CREATE DATABASE` or an `ADD FILE` before `master` listed them.
 //!
-//! Such a file stands in the way of the same statement when it is given again. It is removed, and said to be, only
-//! where nothing of anybody can be in it:
+//! Such a file would make the same statement fail when it is repeated. It is removed, and reported, only if it cannot
+//! hold data of any database:
 //!
 //! * it is all zeros, as it is before its header is written;
-//! * its header is that of a database that nobody has ever changed (its generation is 0: the headers get another one,
-//!   durably, before the first change), and the database is listed nowhere here. A database that is detached gets one
-//!   too;
-//! * its header names a listed database that has no file of this number, and its allocation maps say that all of it is
-//!   free;
-//! * its header names a listed database that it was removed from, which it could not be deleted at;
-//! * it is a file of the log of a database that was found so, or of a listed one that has no file of this number, and
-//!   no record was ever written to it. One of any other database stays, also without a record: its log is not whole
-//!   without.
+//! * its header is that of a database that was never changed, and the database is not listed here. Its generation is
+//!   then 0: the headers get another one, durably, before the first change, and when a database is detached;
+//! * its header names a listed database that has no file of this number, and its generation is 0 or its allocation maps
+//!   say that all of it is free;
+//! * its header names a listed database from which it was removed, but it could not be deleted then;
+//! * it is a log file of an unlisted database that was found above to be unused, or a log file of a listed database
+//!   that has no file of this number, and no record was ever written to it. A log file of any other database stays,
+//!   even without records: that log is incomplete without it.
 //!
-//! Whatever else is there stays, and is error 5170 as ever. A file that another process has open is never looked at.
+//! Any other file stays, and is error 5170. The contents of a file that another process has locked are never read.
 
 use std::path::{Path, PathBuf};
 
@@ -26,13 +25,13 @@ use super::Instance;
 use crate::data_file::DataFile;
 use crate::log_file::log_id;
 
-/// Bytes that are looked at together.
+/// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What a statement has found of an earlier one that a crash has cut off.
+/// What a statement has found of an earlier one that a crash interrupted.
 #[derive(Debug, Default)]
 pub(super) struct LeftOver {
-    /// The databases that files of it belong to.
+    /// The databases that the files found belong to.
     guids: Vec<[u8; 16]>,
     /// The files that were removed.
     removed: Vec<PathBuf>,
@@ -46,10 +45,10 @@ impl LeftOver {
 }
 
 impl Instance {
-    /// Removes a file that is in the way, if a crash has left it and nothing is in it. Whether it is gone.
+    /// Removes a file that occupies `path` if a crash has left it and it is empty. Returns whether it is gone.
     pub(super) fn remove_left_over(&self, path: &Path, left: &mut LeftOver) -> bool {
         let options = OpenOptions { create_new: false, read_only: false, direct: true };
-        // What cannot be opened or read is nothing that this instance has left.
+        // A file that cannot be opened or read was not left by this instance.
         let Ok(file) = self.disk.open(path, options) else { return false };
         if file.try_lock_exclusive().is_err() || !self.is_left_over(&*file, left) {
             return false;
@@ -87,7 +86,7 @@ impl Instance {
     }
 }
 
-/// Whether a file has nothing but zeros from a position on, and is as long as one of an instance's may be.
+/// Whether a file has only zeros from a position on, and a length that a file of an instance may have.
 fn is_zero_from(file: &dyn DiskFile, start: u64) -> bool {
     let (Ok(size), Ok(mut buffer)) = (file.size(), AlignedBuffer::new(CHUNK_BYTES)) else { return false };
     if !size.is_multiple_of(SECTOR_SIZE as u64) {

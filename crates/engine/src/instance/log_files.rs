@@ -1,4 +1,4 @@
-//! ALTER DATABASE: the files of the log. Data files: `alter`, `file_removal`.
+//! ALTER DATABASE: the files of the log. For data files see `alter` and `file_removal`.
 
 use std::path::{Path, PathBuf};
 
@@ -27,8 +27,8 @@ impl From<LogError> for NotRemoved {
 }
 
 impl Instance {
-    /// Adds files to the log of a database. All are planned before the first is made; if making one fails, those before
-    /// it stay. Blocks for as long as it takes to fill them with zeros. Gives what it removed, as
+    /// Adds files to the log of a database. All are planned before the first is created. If creating one fails, the
+    /// earlier ones stay. Blocks for as long as it takes to fill them with zeros. Returns the files it removed, as
     /// [`Instance::add_files`] does.
     ///
     /// # Errors
@@ -47,8 +47,8 @@ impl Instance {
         Ok(planning.into_removed())
     }
 
-    /// File, folder, row in `master`, and last the log itself, which uses the file from then on; or, after a crash in
-    /// between, when it is opened.
+    /// Creates the file, syncs the folder, inserts the row in `master`, and last adds the file to the log, which uses
+    /// it from then on. After a crash before that last step, opening the log adds it.
     fn add_log_file(&self, database: &DatabaseUse, plan: &LogFilePlan) -> Result<()> {
         let master = self.master()?;
         database.check_usable()?;

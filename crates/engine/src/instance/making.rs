@@ -1,16 +1,16 @@
-//! Making an instance: all of it is there, or nothing is.
+//! Creating an instance: all of it exists, or nothing.
 //!
-//! A file of its own says that the making is under way. It is durable before the first database file is made, and goes
-//! when all of them are whole and durable, before anybody uses the instance:
+//! A marker file shows that the creation is under way. It is durable before the first database file is created, and is
+//! removed when all of them are complete and durable, before the instance is used:
 //!
 //! ```text
 //! hobt.making ─ sync folder ─ master, its log ─ sync folder ─ tempdb ─ sync folder ─ remove hobt.making ─ sync folder
 //! ```
-//! A start that finds it takes away what an unfinished one has made, and begins again. One that fails takes its files
-//! away itself, as far as the disk lets it. An instance that was ever used is never taken for an unfinished one: its
-//! `master` says in its header that it was changed.
+//! A start that finds the marker removes what an unfinished one has created, and begins again. A start that fails
+//! removes its files itself, as far as the disk lets it. An instance that was ever used is never taken for an
+//! unfinished one: the header of its `master` shows that it was changed.
 //!
-//! Leaves to others: what the files are made of (`start`).
+//! Not here: the contents of the files (`start`).
 
 use std::path::{Path, PathBuf};
 
@@ -22,15 +22,15 @@ use crate::error::Result;
 use crate::log_file;
 use crate::path::MAKING_FILE;
 
-/// The making of an instance that was begun.
+/// The creation of an instance, begun.
 pub(super) struct Making<'a> {
     disk: &'a dyn Disk,
     folder: &'a Path,
 }
 
 impl<'a> Making<'a> {
-    /// Begins to make an instance if the folder has none, or an unfinished one; `None` if it has one. The folder is
-    /// locked by the caller.
+    /// Begins to create an instance if the folder has none, or an unfinished one; `None` if it has one. The caller has
+    /// locked the folder.
     ///
     /// # Errors
     /// The folder is that of an instance whose `master` is missing, or the disk fails.
@@ -39,11 +39,11 @@ impl<'a> Making<'a> {
         let making = Making { disk, folder };
         if disk.exists(&marker) {
             if was_used(disk, &master).map_err(|problem| refuse(&master, problem))? {
-                // Copied here, or put back by hand.
+                // Copied here, or restored by hand.
                 making.finish()?;
                 return Ok(None);
             }
-            // It may not be durable yet: the start that made it may have been cut off at once.
+            // The marker may not be durable yet: the start that created it may have been interrupted at once.
             making.sync()?;
             making.remove_files().map_err(|(path, error)| refuse(&path, error))?;
             return Ok(Some(making));
@@ -51,7 +51,7 @@ impl<'a> Making<'a> {
         if disk.exists(&master) {
             return Ok(None);
         }
-        // tempdb is made after master, and by nothing else.
+        // tempdb is created only after master.
         if disk.exists(&folder.join(TEMPDB_FILE)) {
             return Err(refuse(
                 &master,
@@ -70,8 +70,8 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Says that everything was made and is durable. If this fails, the next start finds a whole instance or begins
-    /// anew: nothing may be taken away here any more.
+    /// Records that everything was created and is durable. If this fails, the next start finds a complete instance or
+    /// begins again, so nothing may be removed here any more.
     ///
     /// # Errors
     /// The disk fails.
@@ -81,17 +81,17 @@ impl<'a> Making<'a> {
         self.sync()
     }
 
-    /// Takes away what was made before something failed; what the disk does not let go of is taken away by the next
-    /// start. The error is the one that failed before.
+    /// Removes what was created before something failed. What the disk refuses to remove is removed by the next start.
+    /// Errors are ignored: the caller reports the one that failed before.
     pub(super) fn abandon(&self) {
-        // The marker goes when nothing is left that it stands for.
+        // The marker is removed only if nothing is left that it stands for.
         if self.remove_files().is_ok() && self.sync().is_ok() {
             let _ = self.disk.remove(&self.folder.join(MAKING_FILE));
             let _ = self.sync();
         }
     }
 
-    /// Removes the files of an unfinished instance; nothing of anybody is in them.
+    /// Removes the files of an unfinished instance, which hold no user data.
     fn remove_files(&self) -> std::result::Result<(), (PathBuf, DiskError)> {
         let master = self.folder.join(MASTER_FILE);
         let log = log_file::log_path(&master);
@@ -109,8 +109,8 @@ impl<'a> Making<'a> {
     }
 }
 
-/// Whether a `master` was changed since it was made: its header has another generation than that of a new one, durably,
-/// before the first change. One that cannot be opened or read is nobody's to take away.
+/// Whether a `master` was changed since it was created: its header gets another generation, durably, before the first
+/// change. An error means that it cannot be opened or read, and must not be removed.
 fn was_used(disk: &dyn Disk, master: &Path) -> std::result::Result<bool, FileProblem> {
     let options = OpenOptions { create_new: false, read_only: false, direct: true };
     let file = match disk.open(master, options) {

@@ -63,7 +63,7 @@ pub struct Instance {
     /// Keeps other processes out.
     lock_file: Mutex<Option<Arc<dyn DiskFile>>>,
     running: Arc<Running>,
-    /// Who works in databases behind statements.
+    /// What works in databases in the background.
     background: Mutex<Option<Arc<dyn BackgroundWork>>>,
 }
 
@@ -79,17 +79,17 @@ impl Instance {
         &self.folder
     }
 
-    /// What it was started with.
+    /// The settings it was started with.
     pub fn settings(&self) -> &InstanceSettings {
         &self.settings
     }
 
-    /// The disk below its files: its kind, its throughput.
+    /// The disk below its files, with its kind and its throughput.
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// The memory of everything that the instance does.
+    /// The memory budget of the whole instance.
     pub fn memory(&self) -> &Arc<MemoryBudget> {
         &self.memory
     }
@@ -104,28 +104,28 @@ impl Instance {
         &self.parts.pool
     }
 
-    /// The locks.
+    /// The lock manager.
     pub fn locks(&self) -> &Arc<LockManager> {
         &self.locks
     }
 
-    /// What statements have put on disk because it does not fit into memory.
+    /// The files that statements spill to because the data does not fit into memory.
     pub fn spills(&self) -> &Arc<SpillFiles> {
         &self.spills
     }
 
-    /// The spill files if they count as a part of this file, tempdb's first.
+    /// The spill files, if this file is tempdb's first, which they are counted with.
     pub fn spills_in(&self, database: DatabaseId, file: FileId) -> Option<&SpillFiles> {
         ((database, file) == (TEMPDB, FileId(1))).then_some(&*self.spills)
     }
 
-    /// Pages of a file as views show it: those that spill files would take are among them.
+    /// The size of a file in pages as views show it, including the spill files if they count with it.
     pub fn shown_pages(&self, database: DatabaseId, file: &hobt_access::DataFile) -> u32 {
         let spilled = self.spills_in(database, file.id()).map_or(0, SpillFiles::size_bytes);
         file.size_pages().saturating_add(u32::try_from(spilled.div_ceil(PAGE_SIZE as u64)).unwrap_or(u32::MAX))
     }
 
-    /// Bytes of versions that readers need behind the end of their writers, about.
+    /// The approximate size in bytes of row versions that readers still need after their writers have ended.
     pub fn kept_version_bytes(&self) -> u64 {
         self.parts.shared.clock.kept_version_bytes()
     }
@@ -140,7 +140,7 @@ impl Instance {
         self.runtime.load_full()
     }
 
-    /// Whether it is counted now how often indexes are used: [`RuntimeSettings::counts_index_use`].
+    /// Whether uses of indexes are counted now: [`RuntimeSettings::counts_index_use`].
     pub fn counts_index_use(&self) -> bool {
         self.runtime.load().counts_index_use
     }
@@ -163,8 +163,8 @@ impl Instance {
     }
 
     /// A new statement of `session` with up to `degree_of_parallelism` workers, which may be cancelled by setting
-    /// `cancelled`. The caller ends it with [`Instance::end_statement`]; without that it is undone when the last who
-    /// has it lets go of it.
+    /// `cancelled`. The caller ends it with [`Instance::end_statement`]; otherwise the statement is undone when its
+    /// last owner drops it.
     ///
     /// # Errors
     /// 6005: the instance is closed, or about to be.
@@ -179,13 +179,13 @@ impl Instance {
         let settings = self.statement_settings(session, running.stamp(), degree_of_parallelism);
         let ctx = StatementContext::new(&settings, cancelled);
         ctx.transaction().set_running(running);
-        // The first that the statement holds goes last: nobody closes the instance while its end is under way.
+        // Held first and so released last: the instance is not closed while the end of the statement is under way.
         ctx.hold(begun);
         Ok(ctx)
     }
 
-    /// Begins a transaction of several statements. It ends by [`Instance::end_transaction`]; until then the instance is
-    /// not closed.
+    /// Begins a transaction of several statements. It ends by [`Instance::end_transaction`]; the instance is not closed
+    /// before that.
     ///
     /// # Errors
     /// 6005: the instance is closed, or about to be.
@@ -198,7 +198,7 @@ impl Instance {
         Ok(transaction)
     }
 
-    /// The context of a statement of a transaction. It ends by [`Instance::end_statement`].
+    /// The context of a statement of a transaction. The statement ends by [`Instance::end_statement`].
     pub fn statement_of(
         &self,
         transaction: &Arc<Transaction>,
@@ -224,10 +224,10 @@ impl Instance {
         StatementContextSettings { session, stamp, degree_of_parallelism, memory: Arc::clone(&self.memory) }
     }
 
-    /// Ends a statement: keeps what it did if it succeeded, rolls it back if not, and then drops what it held; its
-    /// transaction ends with it unless others of several statements follow. `databases` are those that it may have
-    /// changed; where the end itself fails, the ones that it failed in are suspect from now on, because nobody knows
-    /// what is in their pages.
+    /// Ends a statement: keeps its changes if it succeeded, rolls it back if not, and then drops what it held. Its
+    /// transaction ends with it, unless it is one of several statements. `databases` are those that it may have
+    /// changed. If the end itself fails, the databases that it failed in become SUSPECT, because the contents of their
+    /// pages are unknown.
     ///
     /// # Errors
     /// 926: the statement could not be ended.
@@ -238,7 +238,7 @@ impl Instance {
         ended
     }
 
-    /// Ends a transaction of several statements, as [`Instance::end_statement`] does one.
+    /// Ends a transaction of several statements, as [`Instance::end_statement`] ends a single one.
     ///
     /// # Errors
     /// 926: the transaction could not be ended.
@@ -257,16 +257,16 @@ impl Instance {
         suspect_if_failed(transaction.roll_back_to(place), databases)
     }
 
-    /// Every database, by id, those included that cannot be used.
+    /// All databases, by id, including those that cannot be used.
     pub fn databases(&self) -> Vec<DatabaseDescription> {
         self.registry.descriptions()
     }
 
-    /// A database by its name, without regard to case; its first user opens it, which reads its catalog.
+    /// A database by its name, ignoring case. Its first user opens it, which reads its catalog.
     ///
     /// # Errors
-    /// 911 there is none, 926 it is SUSPECT, 945 its files are not accessible, 952 it is being dropped, detached, or
-    /// taken offline or back.
+    /// 911 it does not exist, 926 it is SUSPECT, 945 its files are not accessible, 952 it is being dropped, detached,
+    /// or taken offline or back.
     pub fn database(&self, name: &str) -> Result<DatabaseUse> {
         let held = self.registry.hold(&self.parts, |entry| name_equals(&entry.name, name));
         held.unwrap_or_else(|| Err(does_not_exist(name)))
@@ -297,10 +297,10 @@ impl Instance {
         self.database_by_id(TEMPDB)
     }
 
-    /// Writes what was changed in all open databases and syncs it. Blocks.
+    /// Writes and syncs the changes in all open databases. Blocks.
     ///
     /// # Errors
-    /// The first that failed; the others have been saved all the same.
+    /// The first one that occurred; the other databases have been saved nevertheless.
     pub fn checkpoint(&self) -> Result<()> {
         let mut result = Ok(());
         for entry in self.registry.all() {
@@ -313,12 +313,12 @@ impl Instance {
         result
     }
 
-    /// Saves all databases, marks them clean and lets go of the folder. Later calls do nothing. Blocks.
+    /// Saves all databases, marks them clean and releases the folder. Later calls do nothing. Blocks.
     ///
     /// # Errors
-    /// 3702: statements are running, whose changes would be saved as if they had committed; the instance stays open. Or
-    /// the first database that could not be saved: it will be SUSPECT at the next start, and the others have been saved
-    /// all the same.
+    /// 3702: statements are running, and their changes would be saved as if they had committed. The instance stays
+    /// open. Or the error of the first database that could not be saved: it will be SUSPECT at the next start, and the
+    /// others have been saved nevertheless.
     pub fn close(&self) -> Result<()> {
         self.stop_background(None);
         let _alone = self.definitions.lock();
@@ -333,7 +333,7 @@ impl Instance {
         }
     }
 
-    /// Lets go of everything; without `save`, what was changed stays marked as not clean. No statement begins any more.
+    /// Releases everything. Without `save`, changed databases stay marked as not clean. No statement begins any more.
     fn shut(&self, save: bool) -> Result<()> {
         let mut result = Ok(());
         // master last: its catalog lists the others.
@@ -354,8 +354,8 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // A statement that was dropped without an end has undone itself; one that still lives cannot be undone any
-        // more. Nobody is left to hear of a failure: the files then stay marked as not clean, which the next start
+        // A statement that was dropped without an end has undone itself. One that still lives cannot be undone any
+        // more. A failure cannot be reported here: the files then stay marked as not clean, which the next start
         // reports.
         let _ = match self.running.close_whatever_runs() {
             Close::Closed => self.shut(true),
@@ -372,7 +372,7 @@ fn does_not_exist(name: &str) -> EngineError {
     )
 }
 
-/// An end that failed makes the databases that it failed in suspect.
+/// Makes the databases suspect in which the end of a transaction failed.
 fn suspect_if_failed(ended: std::result::Result<(), UndoError>, databases: &[&Database]) -> Result<()> {
     ended.map_err(|error| {
         let reason = error.to_string();
@@ -380,7 +380,7 @@ fn suspect_if_failed(ended: std::result::Result<(), UndoError>, databases: &[&Da
         let is_suspect = |database: &&Database| database.state() == DatabaseState::Suspect;
         let mut failed: Vec<&Database> = databases.iter().copied().filter(is_suspect).collect();
         if failed.is_empty() {
-            // An action of the caller's own, which does not say where it failed.
+            // An undo action of the caller, which does not say where it failed.
             databases.iter().for_each(|database| database.mark_suspect(&reason));
             failed = databases.to_vec();
         }

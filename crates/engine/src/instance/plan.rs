@@ -1,4 +1,4 @@
-//! What the files of a new database will be: names, paths, sizes; all refused that could harm another file.
+//! Plans the files of a new database: names, paths, sizes. Refuses every plan that could harm another file.
 
 use std::path::{Path, PathBuf};
 
@@ -39,11 +39,11 @@ pub(super) struct DatabasePlan {
     pub(super) logs: Vec<LogFilePlan>,
 }
 
-/// What the files that one statement makes take so far, so that no two of them take the same.
+/// What the files of one statement have taken so far, so that no two of them take the same name or path.
 pub(super) struct Planning<'a> {
     /// The database's name.
     database: &'a str,
-    /// The database, if it is there already.
+    /// The database, if it exists already.
     existing: Option<&'a Database>,
     names: Vec<String>,
     paths: Vec<PathBuf>,
@@ -51,24 +51,24 @@ pub(super) struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    /// Of files of a new database.
+    /// For the files of a new database.
     pub(super) fn of_new(database: &'a str) -> Planning<'a> {
         let left = LeftOver::default();
         Planning { database, existing: None, names: Vec::new(), paths: Vec::new(), left }
     }
 
-    /// Of files that a database gets.
+    /// For files that are added to a database.
     pub(super) fn of(database: &'a Database) -> Planning<'a> {
         Planning { existing: Some(database), ..Planning::of_new(database.name()) }
     }
 
-    /// The files that were in the way, with nothing in them, and were removed.
+    /// The empty files that occupied the paths and were removed.
     pub(super) fn into_removed(self) -> Vec<PathBuf> {
         self.left.into_removed()
     }
 
-    /// Takes a logical name. Before its path: a name that is taken is what the user has to know, and not that the path
-    /// made from it is.
+    /// Takes a logical name. Called before its path is taken: the user is to be told that the name is taken, and not
+    /// that the path made from it is.
     fn take_name(&mut self, name: &str) -> Result<()> {
         check_name(name)?;
         let is_taken = self.names.iter().any(|other| name_equals(other, name))
@@ -150,15 +150,15 @@ impl Instance {
             None => LOG_GROWTH_BYTES,
             Some(Growth::None) => 0,
             Some(Growth::Pages(pages)) => bytes(pages),
-            // Of the size that it begins with: a log does not grow by leaps that become ever longer.
+            // Relative to the initial size: a log does not grow by ever longer steps.
             Some(Growth::Percent(percent)) => size.saturating_mul(percent.into()) / 100,
         };
-        // A step shorter than a segment would be none.
+        // A step shorter than a segment would add nothing.
         let growth_bytes = if growth_bytes == 0 { 0 } else { growth_bytes.max(SEGMENT_BYTES_MIN) };
         Ok(LogFilePlan { file: id, name, path, bytes: size, growth_bytes, bytes_max })
     }
 
-    /// Where a new file will lie, which is no file that is there, but for one that a crash has left.
+    /// The path of a new file. A file that a crash has left there is removed; any other existing file is an error.
     fn place_new(&self, path: &Path, planning: &mut Planning<'_>) -> Result<PathBuf> {
         let path = self.allowed.place(&*self.disk, path)?;
         if let Some(owner) = self.owner_of(&path) {
@@ -214,7 +214,7 @@ impl Instance {
     }
 }
 
-/// The file that a logical name gives its name to, if that names a file and no folder.
+/// The path of the file named after a logical name, if the name gives a file and not a folder.
 ///
 /// # Errors
 /// 5105.

@@ -1,7 +1,7 @@
-//! The databases of an instance: which there are, which are open, who uses them.
+//! The databases of an instance: the list, which are open, and their users.
 //!
 //! A database is opened by its first user. Until then only its headers have been read, and a crash cannot harm it.
-//! Whoever works in a database holds a [`DatabaseUse`], and a database that is held is not dropped.
+//! Every user of a database holds a [`DatabaseUse`], and a database that is held is not dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -25,21 +25,21 @@ use crate::log_description::LogDescription;
 use crate::options::DatabaseOptions;
 use crate::settings::InDoubtResolution;
 
-/// How long a database that is being opened waits for one of higher id that is, too.
+/// How long the recovery of a database waits for one of higher id that is being opened too.
 const DECIDER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a look at a database waits before it asks whether the database is being opened.
+/// How long a read of a database's state waits before it checks whether the database is being opened.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// What is known of a database.
 pub(super) enum EntryState {
-    /// Its files are whole and clean, and open, with locks.
+    /// Its files are complete, clean and open, with locks.
     Closed(Vec<DataFile>),
     /// In use.
     Open(Arc<Database>),
     /// Cannot be used.
     Unavailable {
-        /// In which state it is.
+        /// Its state.
         state: DatabaseState,
         /// Why.
         reason: String,
@@ -47,7 +47,7 @@ pub(super) enum EntryState {
 }
 
 impl EntryState {
-    /// It is listed, and nobody opens it.
+    /// The state of a database that is listed and must not be opened.
     pub(super) fn offline() -> EntryState {
         EntryState::Unavailable { state: DatabaseState::Offline, reason: "it is offline".to_owned() }
     }
@@ -63,17 +63,17 @@ pub(super) struct Entry {
     /// As its boot page has them.
     pub(super) options: Mutex<DatabaseOptions>,
     pub(super) files: Mutex<Vec<(FileId, PathBuf)>>,
-    /// Those of the log, by their ids.
+    /// The files of the log, by their ids.
     pub(super) logs: Mutex<Vec<(FileId, PathBuf)>>,
-    /// Data files that were removed and may be there still.
+    /// Data files that were removed from the database and may still exist.
     pub(super) removed: Mutex<Vec<(FileId, PathBuf)>>,
-    /// `state` is held by a thread that opens the database, for as long as its recovery takes.
+    /// A thread that opens the database holds `state`, for as long as its recovery takes.
     pub(super) is_opening: AtomicBool,
     pub(super) state: Mutex<EntryState>,
 }
 
 impl Entry {
-    /// The ids of data files that were removed and may be there still.
+    /// The ids of data files that were removed and may still exist.
     pub(super) fn removed_ids(&self) -> Vec<FileId> {
         self.removed.lock().iter().map(|(id, _)| *id).collect()
     }
@@ -83,8 +83,8 @@ impl Entry {
         self.files.lock().iter().chain(self.logs.lock().iter()).any(|(id, _)| *id == file)
     }
 
-    /// The ids that no new file may get: of those that `master` lists, also where the database does not know them yet,
-    /// and of those that were removed and may be there still.
+    /// The ids that no new file may get: those that `master` lists, even if the database does not know them yet, and
+    /// those of removed files that may still exist.
     pub(super) fn taken_ids(&self) -> Vec<FileId> {
         [&self.files, &self.logs, &self.removed]
             .iter()
@@ -97,19 +97,19 @@ impl Entry {
         EngineError::Unavailable { database: self.name.clone(), state, reason: reason.to_owned() }
     }
 
-    /// Opens the database if need be, so that it is whole, and closes it, clean.
+    /// Opens the database if it is not open, so that it is recovered, and closes it, clean.
     pub(super) fn shut(&self, parts: &StorageParts, registry: &Registry) -> Result<()> {
         let mut state = self.state.lock();
         let database = self.open_locked(&mut state, parts, registry)?;
         database.note_in_use()?;
         *state = EntryState::Unavailable { state: DatabaseState::Offline, reason: "it is being closed".to_owned() };
-        // Released before the last checkpoint: views of databases need the state and do not wait for that.
+        // Released before the last checkpoint: views of databases need the lock and must not wait for the checkpoint.
         drop(state);
         database.close()
     }
 
-    /// Whether its recovery may have to ask another database what that decided: it has not been opened yet, and was not
-    /// closed, or could not be.
+    /// Whether its recovery may have to ask another database for a decision: it has not been opened yet and was not
+    /// closed cleanly, or could not be opened.
     fn may_be_in_doubt(&self) -> bool {
         match self.state_unless_opening().as_deref() {
             None => true,
@@ -127,7 +127,7 @@ impl Entry {
         }
     }
 
-    /// The open database; opens it if need be.
+    /// The open database; opens it if it is not open.
     pub(super) fn open(&self, parts: &StorageParts, registry: &Registry) -> Result<Arc<Database>> {
         self.open_locked(&mut self.state.lock(), parts, registry)
     }
@@ -164,7 +164,7 @@ impl Entry {
         }
     }
 
-    /// The state, unless the database is being opened: a look does not wait for its recovery.
+    /// The state, unless the database is being opened: readers of the state do not wait for recovery.
     fn state_unless_opening(&self) -> Option<MutexGuard<'_, EntryState>> {
         loop {
             if let Some(state) = self.state.try_lock_for(LOOK_PAUSE) {
@@ -202,32 +202,32 @@ impl Entry {
     }
 }
 
-/// A database as the list shows it.
+/// A database, as listed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DatabaseDescription {
     /// Its id.
     pub id: DatabaseId,
     /// Its name.
     pub name: String,
-    /// When it was made: 100 ns since 1970-01-01 UTC.
+    /// When it was created: 100 ns since 1970-01-01 UTC.
     pub created: i64,
-    /// In which state it is.
+    /// Its state.
     pub state: DatabaseState,
     /// Its options.
     pub options: DatabaseOptions,
-    /// What its log waits for; nothing while it is not open.
+    /// What the reuse of its log waits for; nothing while it is not open.
     pub log_reuse_wait: TruncationWait,
     /// `ALLOW_SNAPSHOT_ISOLATION`.
     pub allows_snapshot: bool,
     /// `READ_COMMITTED_SNAPSHOT`.
     pub read_committed_snapshot: bool,
-    /// Where its data files lie, by file id.
+    /// The paths of its data files, by file id.
     pub files: Vec<PathBuf>,
-    /// Where the files of its log lie, by file id.
+    /// The paths of its log files, by file id.
     pub log_files: Vec<PathBuf>,
 }
 
-/// Entries with their users. Who has none gets his share of an entry behind the lock, and is counted from then on.
+/// Entries with their users. A new user gets its share of the entry under the lock, and is counted from then on.
 #[derive(Default)]
 pub(super) struct Registry {
     entries: Mutex<BTreeMap<DatabaseId, Listed>>,
@@ -255,7 +255,7 @@ impl Registry {
         self.all().iter().map(|entry| entry.description()).collect()
     }
 
-    /// Opens the database that `pick` finds, and holds it; `None` if there is none.
+    /// Opens the database that `pick` finds, and holds it; `None` if it finds none.
     pub(super) fn hold(&self, parts: &StorageParts, pick: impl Fn(&Entry) -> bool) -> Option<Result<DatabaseUse>> {
         let (entry, held) = self.entries.lock().values().find(|(entry, _)| pick(entry)).cloned()?;
         let Some(held) = held else {
@@ -267,14 +267,14 @@ impl Registry {
         Some(entry.open(parts, self).map(used))
     }
 
-    /// Says what becomes of transactions that no database can tell of, from now on.
+    /// Sets what is presumed of transactions whose outcome no database knows, from now on.
     pub(super) fn set_in_doubt_resolution(&self, resolution: InDoubtResolution) {
         *self.in_doubt.lock() = resolution;
     }
 
-    /// Whether `transaction`, which `asker` was prepared for, is to be kept: as the database says that decides on it,
-    /// or as is presumed where no database can tell any more. One that is listed and cannot be asked now may tell
-    /// later.
+    /// Whether `transaction`, which `asker` was prepared for, is to be committed: as its coordinator has decided, or as
+    /// presumed if no database can tell any more. An error if the coordinator is listed but cannot be asked now: it may
+    /// be able to tell later.
     fn has_decided(
         &self,
         parts: &StorageParts,
@@ -288,8 +288,8 @@ impl Registry {
         })
     }
 
-    /// The database of an identity, with a share of what its users have; that of a database in transition is waited for
-    /// up to [`DECIDER_PATIENCE`].
+    /// The database with the given GUID, with a share for the caller. Waits up to [`DECIDER_PATIENCE`] for the end of a
+    /// transition.
     fn settled(&self, guid: DatabaseGuid) -> Option<Listed> {
         let deadline = schedule::now() + DECIDER_PATIENCE;
         let mut entries = self.entries.lock();
@@ -303,8 +303,8 @@ impl Registry {
         }
     }
 
-    /// Asks the database that decides on `transaction`, which `asker` was prepared for. Opens that database, while
-    /// `asker` is being opened.
+    /// Asks the coordinator of `transaction`, which `asker` was prepared for. Opens that database, while `asker` is
+    /// being opened.
     fn ask_decider(
         &self,
         parts: &StorageParts,
@@ -325,9 +325,10 @@ impl Registry {
                 decider.name
             ))
         };
-        // It counts as used until it has answered, so that no transition begins.
+        // The coordinator counts as used until it has answered, so that no transition begins.
         let _held = held.ok_or_else(|| fail("it is in transition.".to_owned()))?;
-        // Who decides has a lower id, so that databases wait for each other in one direction, unless one was attached.
+        // The coordinator has the lower id, unless a database was attached, so databases wait for each other in one
+        // direction.
         let mut state = if decider.id < asker.id {
             decider.state.lock()
         } else {
@@ -336,11 +337,11 @@ impl Registry {
         };
         let database = decider.open_locked(&mut state, parts, self).map_err(|error| fail(error.to_string()))?;
         let log = database.storage().log().ok_or_else(|| fail("it has no log.".to_owned()))?;
-        // An older copy of it has not come to that life yet.
+        // An older copy of the database has not reached that life yet.
         if log.log().has_lived(transaction.life) {
             return Ok(log.has_decided(transaction.life, transaction.number));
         }
-        // It may have decided to keep it, and have what the transaction did there.
+        // It may have decided to commit, and contain what the transaction did there.
         Err(Unknown::ForGood(format!(
             "database '{}' decides on it, and its log of that time is gone, so that nobody knows what was decided: detach \
              '{}', attach it with that log, and set this one ONLINE; or, if that is lost, say what to presume (sp_configure \
@@ -349,8 +350,8 @@ impl Registry {
         )))
     }
 
-    /// Sees to it that what `decider` has decided for other databases is durable in them, since it is about to go:
-    /// opens those that have to be recovered. Those that could not be told, and why. Blocks.
+    /// Makes sure that what `decider` has decided for other databases is durable in them, because `decider` is about to
+    /// be removed. Opens those that have to be recovered. Returns those that could not be told, and why. Blocks.
     pub(super) fn tell_participants(&self, parts: &StorageParts, decider: &Entry) -> Vec<Untold> {
         if planted::has(Bug::DropBeforeHeard) {
             return Vec::new();
@@ -360,13 +361,13 @@ impl Registry {
             if !others().any(|entry| entry.may_be_in_doubt()) {
                 return Vec::new();
             }
-            // One that cannot be opened cannot be asked either.
+            // A database that cannot be opened cannot be asked either.
             let _unasked = decider.open(parts, self);
         }
         let waiting = || decider.opened().and_then(|database| Some(database.storage().log()?.tell_participants()));
         let mut unopened = BTreeMap::new();
         for (guid, _) in waiting().unwrap_or_default() {
-            // One that is open or whole then has heard of everything.
+            // A database that is open or clean then knows every decision.
             if let Some(entry) = others().find(|entry| entry.guid == guid)
                 && let Err(error) = entry.open(parts, self)
             {
@@ -374,7 +375,7 @@ impl Registry {
             }
         }
         let untold = |(guid, failed): (DatabaseGuid, Option<LogError>)| {
-            // One that is in no list was dropped in an earlier life.
+            // A database that is not listed was dropped in an earlier life.
             let database = others().find(|entry| entry.guid == guid)?.name.clone();
             let why = failed.map(|error| error.to_string()).or_else(|| unopened.remove(&guid));
             Some(Untold { database, why: why.unwrap_or_default() })
@@ -382,7 +383,7 @@ impl Registry {
         waiting().unwrap_or_default().into_iter().filter_map(untold).collect()
     }
 
-    /// Begins a transition of a database that has no users; `None` if it has some.
+    /// Begins a transition of a database without users; `None` if it has users.
     pub(super) fn begin_transition(&self, id: DatabaseId) -> Option<Transition<'_>> {
         let mut entries = self.entries.lock();
         let (_, held) = entries.get_mut(&id)?;
@@ -392,7 +393,7 @@ impl Registry {
     }
 }
 
-/// A database that is listed and cannot be used, until this is dropped.
+/// A database that is listed and cannot be used until this is dropped.
 #[must_use]
 pub(super) struct Transition<'r> {
     registry: &'r Registry,
@@ -400,7 +401,7 @@ pub(super) struct Transition<'r> {
 }
 
 impl Transition<'_> {
-    /// Takes the database off the list.
+    /// Removes the database from the list.
     pub(super) fn remove(self) {
         self.registry.entries.lock().remove(&self.id);
     }
@@ -416,27 +417,27 @@ impl Drop for Transition<'_> {
     }
 }
 
-/// Why it is unknown whether a transaction over several databases was decided.
+/// Why the outcome of a transaction over several databases is unknown.
 enum Unknown {
-    /// The one that decides is here and cannot be asked now.
+    /// The coordinator exists and cannot be asked now.
     Now(String),
     /// No database of the instance knows.
     ForGood(String),
 }
 
-/// A database that could not be told what another has decided.
+/// A database that could not be told what another one has decided.
 pub(super) struct Untold {
     pub(super) database: String,
     pub(super) why: String,
 }
 
-/// What a user has of an entry; the entry has the other share.
+/// A user's share of an entry; the entry has the other share.
 type Held = Arc<()>;
 
-/// An entry with what its users have a share of; `None` during a [`Transition`].
+/// An entry with the share that its users clone; `None` during a [`Transition`].
 type Listed = (Arc<Entry>, Option<Held>);
 
-/// A database that somebody uses.
+/// A database that is in use.
 struct Used {
     database: Arc<Database>,
     isolation: Arc<IsolationOptions>,
@@ -444,25 +445,27 @@ struct Used {
     held: Held,
 }
 
-/// A database that is in use and so cannot be dropped: a session holds one for its current database, a statement one
-/// for each database that it names. A clone costs one count, which only users that come of the same one share.
+/// A database that is in use and so cannot be dropped. A session holds one for its current database, a statement one
+/// for each database that it names. A clone costs one reference count, which is shared only by the clones of one
+/// `DatabaseUse`.
 #[derive(Clone)]
 pub struct DatabaseUse {
     used: Arc<Used>,
-    /// Whose changes of objects are seen besides those that are committed.
+    /// The transaction whose uncommitted changes of objects are visible.
     viewer: Option<Stamp>,
 }
 
 impl DatabaseUse {
-    /// The same database as a transaction sees it, or `None` as everybody does.
+    /// The database as `transaction` sees it, with its uncommitted changes of objects; committed objects only if
+    /// `None`.
     #[must_use]
     pub fn seen_by(mut self, transaction: Option<Stamp>) -> DatabaseUse {
         self.viewer = transaction;
         self
     }
 
-    /// The objects that are committed, with the changes of the transaction that looks. Cheap: a statement takes it once
-    /// and keeps it.
+    /// The committed objects, with the changes of the viewing transaction ([`DatabaseUse::seen_by`]). Cheap: a
+    /// statement takes it once and keeps it.
     pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
         match self.viewer {
             Some(stamp) => self.database().snapshot_seen_by(stamp),
@@ -470,7 +473,7 @@ impl DatabaseUse {
         }
     }
 
-    /// Its options for the isolation of transactions, as they are in force now.
+    /// Its isolation options, as in force now.
     pub fn isolation(&self) -> &IsolationOptions {
         &self.used.isolation
     }

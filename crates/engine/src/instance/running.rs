@@ -1,35 +1,36 @@
-//! How many statements run, and whether another may begin: one word, so that closing and beginning are told apart.
+//! Counts the running statements and says whether another may begin. One word has both, so that closing and beginning
+//! are atomic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bit that says that the instance is closed or closes; those below it count statements.
+/// The bit that says that the instance is closed or closing. The bits below it count statements.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
 /// The statements of an instance that have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Running(AtomicUsize);
 
-/// What became of a wish to close.
+/// The result of an attempt to close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Close {
     /// No statement runs, and none begins any more.
     Closed,
-    /// Somebody else has closed.
+    /// It was closed before.
     WasClosed,
-    /// So many statements run.
+    /// This number of statements run.
     Running(usize),
 }
 
 impl Running {
-    /// Counts a statement until what is returned is dropped; `None` once the instance closes.
+    /// Counts a statement until the result is dropped; `None` if the instance is closed or closing.
     pub(super) fn begin(running: &Arc<Running>) -> Option<Begun> {
         let step = |count: usize| (count & CLOSED == 0).then_some(count + 1);
         running.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).ok()?;
         Some(Begun(Arc::clone(running)))
     }
 
-    /// Closes if no statement runs; else statements begin as before.
+    /// Closes if no statement runs. Otherwise nothing changes.
     pub(super) fn close(&self) -> Close {
         match self.0.compare_exchange(0, CLOSED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Close::Closed,

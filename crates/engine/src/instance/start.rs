@@ -1,5 +1,5 @@
-//! How an instance starts: the folder's lock, `master`, `tempdb`, the list of databases. That a new one is made whole
-//! or not at all is left to `making`.
+//! The start of an instance: the folder's lock, `master`, `tempdb`, the list of databases. `making` creates a new
+//! instance completely or not at all.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use crate::spill::SpillFiles;
 
 pub(super) const MASTER_FILE: &str = "master.mdf";
 pub(super) const TEMPDB_FILE: &str = "tempdb.mdf";
-/// Users' databases are numbered from here.
+/// The first id of users' databases.
 const FIRST_USER_DATABASE: u16 = 5;
 
 pub(super) fn refuse(path: &Path, reason: impl ToString) -> EngineError {
@@ -119,7 +119,7 @@ impl Instance {
 fn lock_folder(disk: &dyn Disk, folder: &Path) -> Result<Arc<dyn DiskFile>> {
     let path = folder.join(LOCK_FILE);
     let open = |create_new| disk.open(&path, OpenOptions { create_new, ..OpenOptions::default() });
-    // Another process may make the file between the two.
+    // Another process may create the file between the two attempts.
     let file = match open(false) {
         Err(DiskError::NotFound { .. }) => match open(true) {
             Err(DiskError::AlreadyExists { .. }) => open(false),
@@ -147,7 +147,7 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Fills the registry; gives the id of the next database. An instance that is new is there whole afterwards, or not
+    /// Fills the registry and returns the id of the next database. A new instance exists completely afterwards, or not
     /// at all.
     fn run(&self) -> Result<u16> {
         let Some(making) = Making::begin(self.disk, self.folder)? else {
@@ -167,15 +167,16 @@ impl Start<'_> {
         filled
     }
 
-    /// Fills the registry with what `master` lists; `then` comes when all is there and nothing is registered yet.
+    /// Fills the registry with what `master` lists. Calls `then` when everything exists and nothing is registered yet.
     fn fill(
         &self,
         master: impl FnOnce(&Self) -> Result<Arc<Database>>,
         then: impl FnOnce() -> Result<()>,
     ) -> Result<u16> {
         let master = master(self)?;
-        // Pages say who wrote them last. A writer of this life who had the stamp of one of an earlier life, which a
-        // crash may have hidden from `master`, would hide what that one has loaded for as long as he runs.
+        // Pages have the stamp of their last writer. A crash may have hidden stamps of an earlier life from `master`.
+        // If a writer of this life got such a stamp, it would hide what the earlier one has loaded for as long as it
+        // runs.
         self.parts.shared.clock.begin_life();
         let listed = master.note_stamps().and_then(|()| self.listed(&master));
         let all = listed.and_then(|listed| {
@@ -191,7 +192,7 @@ impl Start<'_> {
         let (listed, tempdb) = match all {
             Ok(all) => all,
             Err(error) => {
-                // The files must be let go; the first error is the one to report.
+                // The files must be released; the first error is the one to report.
                 let _ = master.close();
                 return Err(error);
             }
@@ -225,14 +226,14 @@ impl Start<'_> {
     fn old_master(&self) -> Result<Arc<Database>> {
         let path = self.folder.join(MASTER_FILE);
         let file = DataFile::open_any(self.disk, &path).map_err(|problem| refuse(&path, problem))?;
-        // Of several databases master has the lowest id: it decides itself.
+        // Of several databases master has the lowest id, so it is always the coordinator.
         let ask = |_: &_| Err("nobody decides for master".to_owned());
         let logs = [log_file::log_path(&path)];
         let old = OldDatabase { id: MASTER, name: "master", files: vec![file], logs: &logs, removed: &[], ask: &ask };
         Database::open(self.parts, old).map_err(|error| refuse(&path, format!("{error} Restore the file from a copy.")))
     }
 
-    /// `tempdb` is made anew: nothing of the last run is wanted.
+    /// `tempdb` is created anew: nothing of the last run is kept.
     fn tempdb(&self) -> Result<Arc<Database>> {
         let path = self.folder.join(TEMPDB_FILE);
         match self.disk.remove(&path) {
@@ -273,8 +274,7 @@ impl Start<'_> {
             filegroups: vec![primary_filegroup(true)],
             files: vec![data_file],
         };
-        // What is left of a master that fails here is taken away by who makes the instance, and of tempdb at every
-        // start.
+        // If this fails for master, the creator of the instance removes the files. tempdb is removed at every start.
         let made = Database::create(self.parts, new)?;
         self.disk.sync_directory(self.folder).map_err(|error| {
             let _ = made.abandon();
@@ -293,7 +293,7 @@ impl Start<'_> {
         for entry in &entries {
             entry.removed.lock().retain(|(file, path)| {
                 let is_gone = delete_removed(self.disk, path, *file, entry.guid, &paths);
-                // One that is clean has been recovered since, and knows of it.
+                // A clean database has been recovered since, and knows of the removal.
                 let is_known = matches!(&*entry.state.lock(), EntryState::Closed(files)
                     if files.iter().all(|file| file.header.clean));
                 if is_gone && is_known {
@@ -332,7 +332,7 @@ impl Start<'_> {
         }
         let state = if row.is_offline { EntryState::offline() } else { inspect(self.disk, &paths, row.guid) };
         let boot = match &state {
-            // One that cannot be read is told of when the database is opened.
+            // A boot page that cannot be read is reported when the database is opened.
             EntryState::Closed(files) => files.first().and_then(|first| first.read_boot().ok()?.ok()),
             EntryState::Open(_) | EntryState::Unavailable { .. } => None,
         };
@@ -370,7 +370,7 @@ pub(super) fn inspect(disk: &dyn Disk, paths: &[(FileId, PathBuf)], guid: [u8; 1
     let suspect = |reason| EntryState::Unavailable { state: DatabaseState::Suspect, reason };
     let latest = files.iter().map(|file| file.header.generation).max().unwrap_or(0);
     let all_clean = files.iter().all(|file| file.header.clean);
-    // A crash may come while the generation is being raised, and never leaves them further apart.
+    // A crash while the generation is being raised leaves the headers at most one apart.
     let oldest_possible = if all_clean { latest } else { latest.saturating_sub(1) };
     if let Some(file) = files.iter().find(|file| file.header.generation < oldest_possible) {
         return suspect(format!(

@@ -1,4 +1,4 @@
-//! Transactions over several databases, cut off between any two steps of their commit.
+//! Transactions over several databases, interrupted between any two steps of their commit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn world() -> (Arc<SimulatedDisk>, Arc<Instance>) {
     (disk, instance)
 }
 
-/// Inserts the row `id` into the tables of `names` in one transaction, and commits it.
+/// Inserts the row `id` into the tables of `names` in one transaction and commits it.
 fn commit_in(instance: &Instance, names: &[&str], id: i64) -> Result<(), EngineError> {
     let uses: Vec<_> = names.iter().map(|name| instance.database(name)).collect::<Result<_, _>>()?;
     let transaction = instance.begin_transaction(SessionId(51))?;
@@ -66,12 +66,12 @@ fn a_commit_that_is_cut_off_anywhere_is_in_all_databases_or_in_none() {
         let committed = commit_in(&instance, &NAMES, 7);
         let was_cut = disk.is_off();
         assert_eq!(committed.is_err(), was_cut, "cut at {cut}");
-        // What was flushed for the sake of others does not matter: the power fails in any case.
+        // What other flushes have written meanwhile does not matter: the power fails in any case.
         disk.crash(cut);
         drop(instance);
         disk.power_on();
         let instance = open(&disk);
-        // Whoever is opened first asks the one who decides.
+        // The database opened first asks the coordinator.
         let mut order = NAMES;
         order.rotate_left(usize::try_from(cut).expect("small") % 3);
         let found = have(&instance, &order, 7);
@@ -127,7 +127,7 @@ fn a_decision_is_kept_no_longer_than_it_is_needed() {
     assert_eq!(decider.storage().log().expect("a log").decision_count(), 0);
 }
 
-/// A commit that was cut off right behind the decision: `second` is prepared, and knows no more.
+/// A commit that was interrupted right after the decision: `second` is prepared, and does not know the decision.
 fn in_doubt() -> Arc<SimulatedDisk> {
     for cut in 1.. {
         let (disk, instance) = world();
@@ -176,8 +176,8 @@ fn without_who_decides_a_database_is_recovery_pending_and_loses_nothing() {
     assert_eq!(have(&instance, &["second", "first"], 7), [true; 2]);
 }
 
-/// Who decided was closed, and so can be opened without its log; but what it has decided is then known to nobody, and
-/// must not be taken for undone.
+/// The coordinator was closed, and so can be opened without its log. But its decisions are then unknown, and must not
+/// be taken for roll-backs.
 #[test]
 fn a_decision_that_is_gone_with_its_log_is_not_taken_for_a_rollback() {
     let disk = in_doubt();
@@ -303,7 +303,7 @@ fn nothing_is_presumed_while_the_coordinator_may_be_asked_later() {
     assert_eq!(have(&instance, &["second", "first"], 7), [true; 2]);
 }
 
-/// The way out where the database that decided is lost for good.
+/// The remedy if the database that decided is lost for good.
 #[test]
 fn what_no_database_can_tell_is_presumed_as_the_option_says() {
     for (resolution, is_kept) in [(InDoubtResolution::PresumeCommit, true), (InDoubtResolution::PresumeAbort, false)] {

@@ -1,4 +1,5 @@
-//! Databases that leave an instance and come back, here or elsewhere; offline, and read-only.
+//! Databases that leave an instance and come back, to the same instance or another one; offline and read-only
+//! databases.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,7 +84,7 @@ fn a_database_that_was_not_closed_is_recovered_when_it_is_attached_and_the_clock
     let attached = other.attach_database("shop", &[path], false).expect("attached");
     assert_eq!(row_count(&attached.database), 200);
     assert!(other.next_stamp().0 + 20 > stamp.0, "stamps go on where the database's ended");
-    // Its old instance finds it in use.
+    // The old instance finds the database in use.
     let old = open(&disk);
     assert_eq!(number_of(old.database("shop")), number::DATABASE_INACCESSIBLE);
 }
@@ -115,7 +116,7 @@ fn a_missing_log_is_made_anew_for_a_database_that_was_closed_and_for_no_other() 
             assert!(names(&other).is_empty());
         }
         if is_clean {
-            // Its pages have positions of the log that is gone: what is changed now must be redone all the same.
+            // Its pages have positions in the lost log: new changes must be redone all the same.
             disk.remove(&Path::new(FOLDER).join("shop_log.ldf")).expect("removed");
             let database = other.attach_database("shop", &path, false).expect("attached").database;
             run(&other, |ctx| insert(&database, ctx, &table(&database, "t"), 0, (50..90).map(row))).expect("in");
@@ -176,7 +177,7 @@ fn an_offline_database_stays_so_until_it_is_set_online() {
     assert_eq!(number_of(instance.database("shop")), number::DATABASE_OFFLINE);
     instance.set_online("shop").expect("opened");
     assert_eq!(row_count(&instance.database("shop").expect("online")), 5);
-    // A failure while it runs is mended by opening it again.
+    // A failure while it runs is repaired by opening the database again.
     let database = instance.database("shop").expect("online");
     database.mark_suspect("a test says so");
     drop(database);

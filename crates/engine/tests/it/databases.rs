@@ -86,7 +86,7 @@ fn names_and_paths_that_are_taken_are_refused() {
     drop(there);
     let existing = with(vec![file("a", "there.mdf")]);
     assert_eq!(number_of(instance.create_database(&existing)), number::FILE_EXISTS);
-    // The instance's own names are refused in any case, and on the way to others.
+    // The instance's own names are refused in any letter case, and as folders in a path.
     let own = ["hobt.lock", "hobt.making", "HOBT.making/a.mdf"];
     for path in ["../a.mdf", "/elsewhere/a.mdf", "sub/../../a.mdf", "", "sub/"].into_iter().chain(own) {
         let outside = with(vec![file("a", path)]);
@@ -171,7 +171,8 @@ fn a_closed_instance_refuses_and_lets_go_of_its_folder() {
     open(&disk).database("shop").expect("the files are free");
 }
 
-/// The power fails at each operation of CREATE DATABASE: the same statement works after the start, whatever it left.
+/// The power fails at each operation of CREATE DATABASE. The same statement works after the start, whatever the crash
+/// left.
 #[test]
 fn what_a_crash_left_of_a_database_is_not_in_its_own_way() {
     let (mut removed, mut made) = (0, 0);
@@ -201,7 +202,7 @@ fn what_a_crash_left_of_a_database_is_not_in_its_own_way() {
     assert!(removed > 10 && made > 1, "{removed} files were removed, {made} times it was there");
 }
 
-/// The same of ADD FILE.
+/// The power fails at each operation of ADD FILE. The same statement works after the start, whatever the crash left.
 #[test]
 fn what_a_crash_left_of_a_file_is_not_in_its_own_way() {
     let mut removed = 0;
@@ -231,7 +232,8 @@ fn what_a_crash_left_of_a_file_is_not_in_its_own_way() {
     assert!(removed > 3, "{removed} files were removed");
 }
 
-/// Files of databases that were used, or detached although nothing is in them, and files of others stay where they are.
+/// Files of databases that were used, or that were detached while still empty, and files of other owners are not
+/// removed.
 #[test]
 fn a_file_that_may_be_a_users_is_never_removed() {
     let disk = simulated();

@@ -1,4 +1,4 @@
-//! DDL: what is refused, with which number, and who sees what when.
+//! DDL: what is refused, with which number, and when changes are visible to which statement.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@ fn a_definition_that_fails_at_any_read_leaves_nothing() {
         let ctx = begin(&instance);
         let statement = || {
             let new = database.create_table(&ctx, &table_named("new"))?;
-            // What was changed so far is read again, so that later steps fail too.
+            // The changes so far are read again, so that later steps fail too.
             instance.checkpoint()?;
             instance.pool().drop_clean_buffers(None);
             insert(&database, &ctx, &new, 0, (0..3000).map(row))?;
@@ -46,8 +46,7 @@ fn a_definition_that_fails_at_any_read_leaves_nothing() {
         disk.clear_faults();
         drop(ctx);
         if let Err(error) = &ended {
-            // The device failed while extents were given back: nobody may trust the pages, and recovery goes on with
-            // it.
+            // The device failed while extents were freed: the pages cannot be trusted, and recovery continues the work.
             assert_eq!(error.to_sql_error().number, number::DATABASE_SUSPECT);
             assert_eq!(number_of(instance.database("shop")), number::DATABASE_SUSPECT);
             suspect += 1;
@@ -129,7 +128,7 @@ fn a_full_disk_is_error_1105_or_9002_and_nothing_is_lost() {
     run(&instance, |ctx| insert(&database, ctx, &made, 0, (0..1000).map(row))).expect("inserted");
     let full = run(&instance, |ctx| insert(&database, ctx, &made, 0, (0..2_000_000).map(row)));
     let error = full.expect_err("the disk is full").to_sql_error();
-    // Whichever needs room first: the rows' file, or the log.
+    // Whichever needs room first: the file of the rows, or the log.
     assert!([number::FILEGROUP_FULL, number::LOG_FULL].contains(&error.number), "{error}");
     assert!(error.message.contains("'shop'") && error.message.contains("no room left"), "{error}");
     check_extents(&database);
@@ -232,8 +231,8 @@ fn an_instance_with_running_statements_is_neither_closed_nor_saved_as_whole() {
     drop(ctx);
 }
 
-/// An instance with database `shop`, table `t` and 500 rows, and a statement that panics after it has made a table and
-/// inserted rows; `before` is called right before the panic.
+/// An instance with database `shop`, table `t` and 500 rows, and a statement that panics after it has created a table
+/// and inserted rows. `before` is called right before the panic.
 fn panicked(disk: &Arc<SimulatedDisk>, before: impl FnOnce()) -> Arc<Instance> {
     let instance = open(disk);
     let database = create(&instance, "shop");
@@ -344,7 +343,7 @@ fn a_header_that_could_not_be_written_is_written_before_the_next_change() {
         assert_eq!(number_of(write(0)), number::IO_ERROR, "a header cannot be written");
         disk.clear_faults();
         let second = write(500);
-        // What the second wrote reaches the second file, whose header may say anything.
+        // The second statement's writes reach the second file, whose header may be in any state.
         let saved = instance.checkpoint();
         disk.crash(after);
         drop((database, instance));
@@ -369,7 +368,7 @@ fn an_instance_does_not_close_while_a_statement_commits() {
     let (closing, outcome) = (Arc::clone(&instance), Arc::new(std::sync::OnceLock::new()));
     let seen = Arc::clone(&outcome);
     database.drop_table(&ctx, "dbo", "t", &mut unlocked).expect("dropped");
-    // Behind the catalog's change and the freeing of the extents, and in other statements between the two.
+    // After the catalog's change, after the freeing of the extents, and in other statements between the two.
     ctx.on_commit(move || {
         seen.get_or_init(|| number_of(closing.close()));
         Ok(())
@@ -399,7 +398,7 @@ fn a_master_that_cannot_be_written_never_lists_a_database_without_files() {
             disk.clear_faults();
             let exists = |instance: &Instance| instance.database("shop").is_ok();
             assert_eq!(done.is_ok(), exists(&instance), "{operation} {after}");
-            // Where the list could be neither kept nor taken back, the files are left to what its recovery says.
+            // If the list could be neither kept nor undone, the files are left to master's recovery.
             let known = done.is_ok() || instance.master().is_ok();
             let has_file = disk.exists(&Path::new(FOLDER).join("shop.mdf"));
             assert!(!known || has_file == done.is_ok(), "{operation} {after}");

@@ -1,4 +1,4 @@
-//! Data files and filegroups that leave a database, and what a crash leaves of them.
+//! Removal of data files and filegroups from a database, and what a crash leaves of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::fixture::{
     settings, simulated, small_file, table, table_named, unlocked,
 };
 
-/// What the system says when a device fails.
+/// The system's error number for a device that fails.
 const EIO: i32 = 5;
 
 fn path_of(name: &str) -> PathBuf {
     Path::new(FOLDER).join(format!("{name}.ndf"))
 }
 
-/// Opens the instance so that nothing makes a checkpoint but a test: the log of everything is read again after a crash.
+/// Opens the instance so that only the test makes checkpoints: the whole log is read again after a crash.
 fn open_without_checkpoints(disk: &Arc<SimulatedDisk>) -> Arc<Instance> {
     let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
     let settings = InstanceSettings { checkpoints_by_hand: true, ..settings() };
@@ -54,7 +54,7 @@ fn file_ids(database: &DatabaseUse) -> Vec<u16> {
     listed
 }
 
-/// A database with a filegroup `more` of the files `one` (3) and `two` (4).
+/// A database with a filegroup `more` with the files `one` (3) and `two` (4).
 fn world(instance: &Instance) -> DatabaseUse {
     let database = create(instance, "shop");
     instance.add_filegroup(&database, "more").expect("a filegroup");
@@ -74,7 +74,7 @@ fn an_empty_file_is_removed_and_a_used_the_primary_or_the_last_default_one_is_no
     assert_eq!(refused("one"), number::FILE_NOT_EMPTY);
     assert_eq!(refused("two"), number::FILE_NOT_EMPTY);
     assert_eq!(file_ids(&database), [1, 3, 4]);
-    // What was refused is used on.
+    // What was refused stays in use.
     with_rows(&instance, &database, &table_on("u", "more"), 3000);
     let open = begin(&instance);
     database.drop_table(&open, "dbo", "t", &mut unlocked).expect("dropped");
@@ -84,7 +84,7 @@ fn an_empty_file_is_removed_and_a_used_the_primary_or_the_last_default_one_is_no
     instance.remove_file(&database, "TWO").expect("it is empty");
     assert!(!disk.exists(&path_of("two")));
     assert_eq!(file_ids(&database), [1, 3]);
-    // All goes to the other one now.
+    // Everything goes to the other file now.
     with_rows(&instance, &database, &table_on("t", "more"), 3000);
     check_extents(&database);
     instance.set_default_filegroup(&database, "more").expect("a default");
@@ -123,7 +123,7 @@ fn a_filegroup_is_removed_when_nothing_refers_to_it() {
     instance.add_filegroup(&database, "more").expect("its name is free");
 }
 
-/// Recovery would take what the log has of the removed file for changes of the new one.
+/// Recovery would apply the removed file's log records to the new one.
 #[test]
 fn an_id_is_given_again_only_when_recovery_reads_nothing_of_the_removed_file() {
     let disk = simulated();
@@ -149,8 +149,8 @@ fn an_id_is_given_again_only_when_recovery_reads_nothing_of_the_removed_file() {
     check_extents(&database);
 }
 
-/// The power fails at each write of REMOVE FILE: the file is there, whole, or gone, from the lists and from the disk;
-/// and the same statement, or one that adds it again, works.
+/// The power fails at each write of REMOVE FILE. Then the file exists intact, or is gone from the lists and from the
+/// disk. The same statement, or one that adds the file again, works.
 #[test]
 fn a_crash_leaves_the_file_or_nothing_of_it() {
     let (mut kept, mut gone) = (0, 0);
@@ -205,8 +205,8 @@ fn a_crash_leaves_the_file_or_nothing_of_it() {
     assert!(kept > 0 && gone > 3, "it was kept {kept} times and gone {gone} times");
 }
 
-/// `master` fails while it takes note, and nobody knows of what: the database goes on, is closed, and opens, whichever
-/// it was.
+/// `master` fails while it records the removal, so the outcome is unknown. The database works on, is closed, and opens,
+/// with either outcome.
 #[test]
 fn a_list_that_fails_leaves_the_file_or_nothing_of_it() {
     let (mut kept, mut gone) = (0, 0);
@@ -245,7 +245,7 @@ fn with_a_file_that_could_not_be_deleted(disk: &Arc<SimulatedDisk>) -> (Arc<Inst
     (instance, database)
 }
 
-/// What could not be deleted is no file of the database, and goes at the next start.
+/// A file that could not be deleted does not belong to the database, and is deleted at the next start.
 #[test]
 fn a_file_that_cannot_be_deleted_goes_at_the_next_start() {
     let disk = simulated();
@@ -260,7 +260,7 @@ fn a_file_that_cannot_be_deleted_goes_at_the_next_start() {
     assert_eq!(file_ids(&database), [1, 3, 4]);
 }
 
-/// What lies in the place of a removed file by now may be another database's.
+/// A file at the path of a removed file may by now belong to another database.
 #[test]
 fn a_drop_keeps_what_took_the_place_of_a_file_that_could_not_be_deleted() {
     let disk = simulated();

@@ -1,4 +1,4 @@
-//! A filegroup without room: what is refused, and that what was begun can be undone all the same.
+//! A filegroup without room: what is refused, and that what was begun can still be undone.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn with_full_leaves(disk: &Arc<SimulatedDisk>, growth: Growth, log_pages: u32) -
     (instance, database)
 }
 
-/// A statement that has made all rows of `t` shorter, and others have taken their room.
+/// A statement that has made all rows of `t` shorter, whose room other statements have taken.
 fn shortened(instance: &Instance, database: &DatabaseUse) -> Arc<StatementContext> {
     let shorter = begin_as(instance, SessionId(51), Arc::default());
     let updates: Vec<RowUpdate> = places(database, "t")
@@ -56,7 +56,7 @@ fn shortened(instance: &Instance, database: &DatabaseUse) -> Arc<StatementContex
     shorter
 }
 
-/// Inserts rows from a key on until there is no room; the error's number.
+/// Inserts rows from a key on until there is no room; returns the error's number.
 fn fill(database: &DatabaseUse, filler: &StatementContext, from: i32) -> i32 {
     let mut errors = [(from, 3000), (from + 1_000_000, 1)].into_iter().map(|(first, bytes)| {
         let full = (first..first + 100_000).find_map(|id| insert(database, filler, "filler", id, bytes).err());
@@ -80,7 +80,8 @@ fn is_as_it_was(database: &DatabaseUse) {
     check_extents(database);
 }
 
-/// The rows get back what they were, although the filegroup is full and its file may not grow: it does, for that alone.
+/// The rows get their old values back, although the filegroup is full and its file may not grow. For this purpose alone
+/// it does grow.
 #[test]
 fn rows_that_got_shorter_are_undone_although_the_filegroup_is_full() {
     let disk = simulated();
@@ -101,7 +102,8 @@ fn rows_that_got_shorter_are_undone_although_the_filegroup_is_full() {
     instance.close().expect("closed");
 }
 
-/// The same where the file may grow, which is logged, and the log is full.
+/// As [`rows_that_got_shorter_are_undone_although_the_filegroup_is_full`], but the file may grow, which is logged, and
+/// the log is full.
 #[test]
 fn rows_that_got_shorter_are_undone_although_a_file_has_to_grow_and_the_log_is_full() {
     let disk = simulated();
@@ -118,7 +120,7 @@ fn rows_that_got_shorter_are_undone_although_a_file_has_to_grow_and_the_log_is_f
     instance.close().expect("closed");
 }
 
-/// What nobody takes of the room that rows give up needs none in the log: a small one is enough to make many rows
+/// Freed room that no statement has taken needs no reservation in the log: a small log is enough to make many rows
 /// shorter.
 #[test]
 fn rows_get_shorter_in_a_log_that_could_not_hold_the_splits_of_all_their_leaves() {
@@ -129,7 +131,7 @@ fn rows_get_shorter_in_a_log_that_could_not_hold_the_splits_of_all_their_leaves(
     let updates: Vec<RowUpdate> =
         all.map(|((at, _), id)| RowUpdate { at, partition: 0, row: image(id * 100, 10) }).collect();
     writer(&database, "t").update(&shorter, &updates, &mut || false).expect("the log has room for what is written");
-    // Whoever takes it has to have room for the splits.
+    // A statement that takes it needs room for the splits.
     let refused = (0..ROWS).find_map(|id| {
         (1..4).find_map(|more| {
             let ctx = begin_as(&instance, SessionId(52), Arc::default());
@@ -148,7 +150,7 @@ fn rows_get_shorter_in_a_log_that_could_not_hold_the_splits_of_all_their_leaves(
     instance.close().expect("closed");
 }
 
-/// A step of 64 MiB does not fit the disk; what does is used before the filegroup is full.
+/// A growth step of 64 MiB does not fit the disk: what the disk has left is used before the filegroup is full.
 #[test]
 fn a_file_grows_by_what_the_disk_has_where_that_is_less_than_its_step() {
     const CAPACITY: u64 = 64 << 20;

@@ -1,4 +1,4 @@
-//! The first start of an instance, cut off or failed at each of its operations, and the starts behind it.
+//! The first start of an instance, interrupted or failed at each of its operations, and the starts after it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ const EMFILE: i32 = 24;
 const EFBIG: i32 = 27;
 const ENOSPC: i32 = 28;
 
-/// What is in the instance's folder.
+/// The names in the instance's folder.
 fn names(disk: &SimulatedDisk) -> Vec<String> {
     let listed = disk.list(Path::new(FOLDER)).unwrap_or_default();
     listed.iter().filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
 }
 
-/// The instance works: it opens, keeps what it is given over a power failure, and nothing of its making is left.
+/// The instance works: it opens, keeps its data over a power failure, and nothing of its creation is left.
 fn check_usable(disk: &Arc<SimulatedDisk>, what: &str) {
     let instance = try_open(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(names(disk), ["hobt.lock", "master.mdf", "master_log.ldf", "tempdb.mdf"], "{what}");
@@ -33,7 +33,7 @@ fn check_usable(disk: &Arc<SimulatedDisk>, what: &str) {
     instance.close().expect("closed");
 }
 
-/// How many operations a first start has that change something.
+/// The number of operations of a first start that change something.
 fn changes_of_a_start() -> u64 {
     let disk = simulated();
     let instance = open(&disk);
@@ -42,7 +42,7 @@ fn changes_of_a_start() -> u64 {
     changes
 }
 
-/// A start at whose `change`-th change, counted from now, the power fails.
+/// A start in which the power fails at the `change`-th change, counted from now.
 fn cut_start(disk: &Arc<SimulatedDisk>, change: u64, seed: u64) -> Option<Arc<Instance>> {
     disk.crash_at(disk.changes() + change, seed);
     let started = try_open(disk).ok();
@@ -68,7 +68,7 @@ fn a_first_start_that_loses_its_power_anywhere_is_made_up_for_by_the_next() {
 #[test]
 fn so_is_one_whose_repair_loses_its_power_too() {
     let changes = changes_of_a_start();
-    // Places of the first cut that leave little, a half, and nearly all of an instance; then every place of the second.
+    // First cuts that leave little, a half, and nearly all of an instance; then every position of the second cut.
     for first in [3, changes / 2, changes - 6, changes - 1] {
         let mut second = 1;
         loop {
@@ -112,7 +112,7 @@ fn a_first_start_that_fails_anywhere_leaves_the_locked_folder_alone_and_the_next
                     failed += 1;
                     let left = names(&disk);
                     let is_clean = left.is_empty() || left == ["hobt.lock"];
-                    // The end of the making is not taken back: the instance is whole, or made anew.
+                    // The end of the creation is not undone: the instance is complete, or created again.
                     let is_whole = ["master.mdf", "master_log.ldf", "tempdb.mdf"]
                         .iter()
                         .all(|name| left.iter().any(|other| other == name));
@@ -166,7 +166,7 @@ fn an_instance_that_was_used_is_not_taken_for_an_unfinished_one() {
     assert_eq!(rows(&database, &table(&database, "t")).expect("rows").len(), 10);
     drop(database);
     instance.close().expect("closed");
-    // A master that is gone from an instance that was made is refused, as ever.
+    // A missing master of a complete instance is refused.
     disk.remove(&Path::new(FOLDER).join("master.mdf")).expect("removed");
     let error = try_open(&disk).expect_err("its list of databases would be lost").to_string();
     assert!(error.contains("the file is missing"), "{error}");

@@ -96,7 +96,7 @@ pub(crate) fn unlocked(_table: ObjectId) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// Runs a statement, and ends it as its result says.
+/// Runs a statement, and commits or rolls it back by its result.
 pub(crate) fn run<T>(
     instance: &Instance,
     statement: impl FnOnce(&StatementContext) -> Result<T, EngineError>,
@@ -147,7 +147,7 @@ pub(crate) fn row(id: i64) -> Vec<Value> {
     vec![Value::Int(id), text, Value::Decimal(i128::from(id) * 100)]
 }
 
-/// Inserts rows into the partition that `partition` names.
+/// Inserts rows into the partition that `partition` returns.
 pub(crate) fn insert(
     database: &Database,
     ctx: &StatementContext,

@@ -1,4 +1,4 @@
-//! System tables whose pages are whole and whose rows are nonsense: refused, never a panic.
+//! System tables with intact pages and invalid rows: refused, never a panic.
 
 use hobt_base::{PageId, SlotId, SplitMix64, number};
 use hobt_catalog::{IndexOptions, SystemTable, row_image};
@@ -7,7 +7,7 @@ use hobt_types::{SqlType, Value};
 
 use crate::fixture::{create, create_partitions, open, run, simulated, table_named};
 
-/// A value of the type, with a liking for the edges and for ids that exist.
+/// A random value of the type, preferring limits and ids that exist.
 fn value(random: &mut SplitMix64, sql_type: SqlType, nullable: bool) -> Value {
     if nullable && random.below(3) == 0 {
         return Value::Null;

@@ -1,4 +1,4 @@
-//! Whether indexes have the rows of their tables: what is found when they do not.
+//! Checks that indexes have the rows of their tables: what is found if they do not.
 
 use hobt_catalog::{IndexOptions, row_image};
 use hobt_engine::{DataSpaceDefinition, IndexDefinition, IndexMismatch, TableDefinition, TableWriter};
@@ -40,12 +40,12 @@ fn a_row_without_an_entry_and_an_entry_without_a_row_are_found() {
     };
     write(0..300);
     assert_eq!(check(), []);
-    // Past the index.
+    // Inserted past the index.
     run(&instance, |ctx| insert(&database, ctx, &table, 0, (300..303).map(row))).expect("rows");
     assert_eq!(check(), [IndexMismatch { index: 1, missing: 3, extra: 0 }]);
     write(303..310);
     assert_eq!(check(), [IndexMismatch { index: 1, missing: 3, extra: 0 }]);
-    // Past it again: the first two rows of the heap go.
+    // Past the index again: the first two rows of the heap are deleted.
     run(&instance, |ctx| {
         let heap = database.hobt(table.base_index().partitions[0].hobt)?;
         let mut places = Vec::new();

@@ -50,8 +50,8 @@ fn grow_to(instance: &Instance, database: &DatabaseUse, from: i64, count: i64) {
     run(instance, |ctx| insert(database, ctx, &table, 0, (from..from + count).map(row))).expect("in");
 }
 
-/// Inserts rows, in a few transactions, until there are records in a second file; gives how many. An open transaction
-/// keeps the first ones meanwhile.
+/// Inserts rows, in a few transactions, until there are records in a second file; returns the number of rows. Meanwhile
+/// an open transaction keeps the first records.
 fn fill_first_file(instance: &Instance, database: &DatabaseUse) -> usize {
     let open = begin(instance);
     database.create_table(&open, &table_named("kept")).expect("made");
@@ -114,7 +114,7 @@ fn names_and_places_are_those_of_no_other_file() {
     let add = |file: FileDefinition| number_of(instance.add_log_files(&database, &[file]));
     assert_eq!(add(log_file("SHOP")), number::FILE_NAME_IN_USE);
     assert_eq!(add(log_file("Two")), number::FILE_NAME_IN_USE);
-    // Also where the path that is made of the name is another file's.
+    // Also if the path generated from the name belongs to another file.
     assert_eq!(add(log_file("two")), number::FILE_NAME_IN_USE);
     let elsewhere = |name: &str, path: &str| FileDefinition { path: Some(path.into()), ..log_file(name) };
     assert_eq!(add(elsewhere("two", "other.ldf")), number::FILE_NAME_IN_USE);
@@ -137,7 +137,7 @@ fn an_added_or_removed_file_is_there_or_not_after_a_crash_at_any_step() {
         let added = instance.add_log_files(&database, &[log_file("two")]);
         let removed = instance.remove_file(&database, "two");
         let was_cut = disk.is_off();
-        // Whether the file itself goes is of no interest to the statement.
+        // Whether the file itself is deleted does not matter to the statement.
         assert!(was_cut || (added.is_ok() && removed.is_ok()), "cut at {cut}");
         drop(database);
         disk.crash(cut);
@@ -148,7 +148,7 @@ fn an_added_or_removed_file_is_there_or_not_after_a_crash_at_any_step() {
         let count = files(&database).len();
         assert!(count <= 2, "cut at {cut}");
         grow_to(&instance, &database, 0, 10);
-        // A name and a place that are free can be used, whatever the crash left.
+        // A free name and path can be used, whatever the crash left.
         if count == 1 {
             let added = instance.add_log_files(&database, &[log_file("two")]);
             left += added.unwrap_or_else(|error| panic!("cut at {cut}: {error}")).len();

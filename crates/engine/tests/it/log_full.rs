@@ -1,4 +1,4 @@
-//! A log without room: what is refused, and that everything begun can be undone all the same.
+//! A log without room: what is refused, and that everything begun can still be undone.
 
 use std::sync::Arc;
 
@@ -38,12 +38,12 @@ pub(crate) fn tree_named(name: &str) -> TableDefinition {
     }
 }
 
-/// A database whose log has 8 MiB and no more, with two trees.
+/// A database with two trees whose log has a fixed size of 8 MiB.
 fn with_small_log(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
     with_log(disk, Growth::None)
 }
 
-/// A database whose log begins with 8 MiB, with two trees.
+/// A database with two trees whose log begins with 8 MiB.
 fn with_log(disk: &Arc<SimulatedDisk>, growth: Growth) -> (Arc<Instance>, DatabaseUse) {
     let instance = open(disk);
     let log = FileDefinition {
@@ -92,7 +92,7 @@ pub(crate) fn insert(
     inserted.map(drop).map_err(|error| storage(database, error))
 }
 
-/// Where all rows are, and their bytes.
+/// The locations of all rows, and their lengths in bytes.
 pub(crate) fn places(database: &DatabaseUse, name: &str) -> Vec<(RowAt, usize)> {
     let mut places = Vec::new();
     let read = writer(database, name).for_each_row(0, &mut |at, row| {
@@ -103,8 +103,8 @@ pub(crate) fn places(database: &DatabaseUse, name: &str) -> Vec<(RowAt, usize)> 
     places
 }
 
-/// Rows of a tree get shorter, others take their room, and somebody fills the log: there is room still to give the rows
-/// back what they were, for which nearly every leaf has to be split.
+/// Rows of a tree get shorter, other rows take their room, and another transaction fills the log. There is still room
+/// to restore the rows, for which nearly every leaf has to be split.
 #[test]
 fn rows_that_got_shorter_are_undone_although_the_log_is_full() {
     let disk = simulated();
@@ -128,7 +128,7 @@ fn rows_that_got_shorter_are_undone_although_the_log_is_full() {
             run(&instance, |ctx| insert(&database, ctx, "t", id * 100 + more, 600)).expect("inserted");
         }
     }
-    // What others reserve goes as far as the log has room.
+    // Other transactions can reserve as long as the log has room.
     let filler = begin_as(&instance, SessionId(52), Arc::default());
     for (first, bytes) in [(0, 3000), (1_000_000, 1)] {
         let full = (first..first + 100_000).find_map(|id| insert(&database, &filler, "filler", id, bytes).err());
@@ -141,15 +141,15 @@ fn rows_that_got_shorter_are_undone_although_the_log_is_full() {
     let sizes: Vec<usize> = places(&database, "t").into_iter().map(|(_, bytes)| bytes).collect();
     assert_eq!(sizes.iter().filter(|bytes| **bytes == 1900).count(), 20, "{sizes:?}");
     assert_eq!(sizes.len(), 20 * 4);
-    // The log takes something again once nobody needs its beginning.
+    // The log accepts records again once its beginning is not needed any more.
     instance.checkpoint().expect("a checkpoint");
     run(&instance, |ctx| insert(&database, ctx, "t", 7, 100)).expect("inserted");
     drop(database);
     instance.close().expect("closed");
 }
 
-/// One statement alone wants more room for its undo than the log has: no segment is in the way, and a checkpoint is no
-/// help.
+/// One statement alone needs more room for its undo than the log has: no other transaction holds segments, and a
+/// checkpoint does not help.
 #[test]
 fn a_statement_that_fills_the_log_by_itself_is_told_that_a_transaction_does() {
     let disk = simulated();
@@ -181,14 +181,14 @@ fn a_statement_that_fills_the_log_by_itself_is_told_that_a_transaction_does() {
     instance.close().expect("closed");
 }
 
-/// Hundreds of transactions of one row each and one that takes what is left of the log; then all but that commit, one
-/// after the other, with a checkpoint of nobody's asking in between, and the power fails.
+/// Hundreds of transactions of one row each, and one that takes the rest of the log. Then all but that one commit, one
+/// after the other, with a checkpoint in between that the log did not ask for, and the power fails.
 #[test]
 fn hundreds_of_transactions_end_in_a_full_log_and_recovery_has_room() {
     for ends_before_crash in [true, false] {
         let disk = simulated();
         let (instance, database) = with_small_log(&disk);
-        // What ends each of them, and an image for its undo behind a checkpoint, are reserved.
+        // The record that ends each of them, and an image for its undo after a checkpoint, are reserved.
         let mut open_ones = Vec::new();
         for session in 0..2000 {
             let ctx = begin_as(&instance, SessionId(100 + session), Arc::default());
@@ -208,7 +208,7 @@ fn hundreds_of_transactions_end_in_a_full_log_and_recovery_has_room() {
             let full = (first..first + 100_000).find_map(|id| insert(&database, &filler, "filler", id, bytes).err());
             assert_eq!(full.expect("8 MiB are full").to_sql_error().number, number::LOG_FULL);
         }
-        // It frees nothing, but it works.
+        // The checkpoint frees nothing, but it works.
         instance.checkpoint().expect("a checkpoint in a full log");
         assert_eq!(database.state(), DatabaseState::Online);
         if ends_before_crash {
@@ -234,8 +234,8 @@ fn hundreds_of_transactions_end_in_a_full_log_and_recovery_has_room() {
     }
 }
 
-/// Commits rows of so many bytes one by one, calls `committed` with the number of those so far, and gives that and the
-/// error of the first that is refused.
+/// Commits rows of `bytes` bytes one by one, and calls `committed` with their number so far. Returns that number and
+/// the error of the first row that is refused.
 fn commit_until_refused(
     (instance, database): (&Instance, &DatabaseUse),
     bytes: usize,
@@ -253,8 +253,8 @@ fn commit_until_refused(
     panic!("a log that does not grow is full some time");
 }
 
-/// Single rows commit beside a transaction that keeps the log from being freed, up to the last that has room: the
-/// checkpoints that begin by themselves do not make the database SUSPECT.
+/// Single rows commit while a transaction prevents the log from being freed, up to the last that has room. The
+/// automatic checkpoints do not make the database SUSPECT.
 #[test]
 fn checkpoints_in_a_log_that_is_nearly_full_leave_the_database_online() {
     let disk = simulated();
@@ -270,7 +270,7 @@ fn checkpoints_in_a_log_that_is_nearly_full_leave_the_database_online() {
     });
     assert_eq!(refused.number, number::LOG_FULL);
     for _ in 0..50 {
-        // As many as an operator may try.
+        // As often as an operator may try.
         if let Err(error) = instance.checkpoint() {
             assert_eq!(error.to_sql_error().number, number::LOG_FULL);
         }
@@ -284,8 +284,8 @@ fn checkpoints_in_a_log_that_is_nearly_full_leave_the_database_online() {
     instance.close().expect("closed");
 }
 
-/// A log that could grow finds no room on the disk, beside a transaction that keeps it from being freed: the next row
-/// is refused, the database stays as it is, and a start finds what had committed.
+/// A log that may grow finds no room on the disk, while a transaction prevents it from being freed. The next row is
+/// refused, the database stays as it is, and a start finds what had committed.
 #[test]
 fn a_log_that_cannot_grow_on_a_full_disk_refuses_what_is_new_and_nothing_else() {
     let disk = simulated();

@@ -1,4 +1,4 @@
-//! Instances from outside: what survives a restart, what a failure leaves, what is refused.
+//! Tests of instances from outside: what survives a restart, what a failure leaves, what is refused.
 
 mod across;
 mod attach;

@@ -1,4 +1,4 @@
-//! Files that were changed by hand, and processes that want the same folder.
+//! Files that were changed by hand, and processes that use the same folder.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -20,7 +20,7 @@ fn flip(path: &Path, page: u32) {
     file.write_all(&[byte[0] ^ 0x10]).expect("inside");
 }
 
-/// An instance with database `shop`, table `t`, 100 rows; closed. Gives the table's first page with rows.
+/// An instance with database `shop`, table `t`, 100 rows, closed. Returns the table's first page with rows.
 fn prepared(name: &str) -> (Folder, u32) {
     let folder = Folder::new(name);
     let instance = folder.open();

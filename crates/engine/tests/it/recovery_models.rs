@@ -1,4 +1,4 @@
-//! What the log is kept for, and what loads write into it.
+//! What the log is kept for, and what loads write to it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ fn log_of(database: &DatabaseUse) -> LogDescription {
     LogDescription::of(database.storage()).expect("it has a log")
 }
 
-/// Changes the database, and makes a checkpoint, so often that a log which nobody keeps would have gone round.
+/// Changes the database and makes a checkpoint, so often that a log which is not kept would have wrapped around.
 fn go_round(instance: &Instance, database: &DatabaseUse) {
     let table = table(database, "t");
     for step in 0..30 {
@@ -66,12 +66,12 @@ fn after_a_full_backup_the_log_is_kept_until_it_is_backed_up_also_over_restarts(
     let database = instance.database("shop").expect("recovered");
     assert!(used_segments(&database) >= used);
     assert_eq!(log_of(&database).reuse_wait, TruncationWait::LogBackup);
-    // A log backup frees what it has.
+    // A log backup frees the part it contains.
     let until = log_of(&database).keep;
     instance.log_was_backed_up(&database, until).expect("noted");
     assert!(used_segments(&database) < used);
     assert_ne!(log_of(&database).reuse_wait, TruncationWait::LogBackup);
-    // SIMPLE ends the chain: FULL afterwards waits for another full backup.
+    // SIMPLE ends the chain: a later FULL waits for another full backup.
     for model in [RecoveryModel::Simple, RecoveryModel::Full] {
         let set = instance.set_options(&database, |options| {
             options.recovery_model = model;

@@ -1,4 +1,4 @@
-//! Random definitions and rows against a model, with rolled back statements and restarts in between.
+//! Random definitions and rows, compared with a model, with rolled back statements and restarts in between.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Model {
     schemas: BTreeMap<String, ()>,
 }
 
-/// What the database says, in the model's form.
+/// The contents of the database, in the model's form.
 fn observed(database: &Database) -> Model {
     let snapshot = database.snapshot();
     let mut model = Model::default();
@@ -93,7 +93,7 @@ fn change(random: &mut SplitMix64, database: &Arc<Database>, ctx: &StatementCont
             }
         }
         6 => {
-            // Long texts lie in several rows; é and the euro sign fall on the seams of the pieces.
+            // Long texts are stored in several rows; é and the euro sign fall on their boundaries.
             let name = pick(random, &model.modules).filter(|_| random.below(2) == 0).unwrap_or(fresh);
             let length = usize::try_from(random.below(9000)).expect("small");
             let definition = ModuleDefinition {
@@ -208,7 +208,7 @@ fn every_property_of_a_table_comes_back() {
     assert!(instance.next_stamp() > hobt_base::Stamp(3), "the clock starts above the database's stamps");
 }
 
-/// What a page says of its writer never fits one of a later life, however the life before has ended.
+/// A writer's stamp in a page is never reused in a later life, however the life before has ended.
 #[test]
 fn no_stamp_is_given_out_again_after_a_crash() {
     let disk = simulated();

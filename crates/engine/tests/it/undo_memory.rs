@@ -1,4 +1,4 @@
-//! Transactions of many rows: what takes them back is in memory, and there is an end to that.
+//! Transactions of many rows: their undo information is in memory, which is limited.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn sql_number(database: &DatabaseUse, error: WriteError) -> i32 {
 }
 
 /// Statements of a transaction insert rows one by one until there is no memory for the next one's undo. That statement
-/// is undone, and then all: the memory is back, and the rows are gone.
+/// is rolled back, and then the transaction: the memory is free again, and the rows are gone.
 #[test]
 fn a_transaction_that_outgrows_the_memory_is_error_701_and_can_be_undone() {
     let disk: Arc<dyn Disk> = simulated();
@@ -75,12 +75,12 @@ fn a_transaction_that_outgrows_the_memory_is_error_701_and_can_be_undone() {
     }
 }
 
-/// Rows of the transaction that is rolled back: as many as a debug build undoes in a few seconds, and a million in a
-/// release build.
+/// The number of rows of the transaction that is rolled back: as many as a debug build undoes in a few seconds, and a
+/// million in a release build.
 const ROWS_UNDONE: i32 = if cfg!(debug_assertions) { 30_000 } else { 1_000_000 };
 
-/// A transaction of many rows is rolled back whole: no row, no extent and no memory is left of it, and the database
-/// goes on, is closed clean, and opens.
+/// A transaction of many rows is rolled back completely: no row, no extent and no memory is left of it. The database
+/// works on, is closed clean, and opens.
 #[test]
 fn a_rollback_of_many_rows_leaves_nothing() {
     let disk = simulated();
@@ -137,8 +137,8 @@ fn a_rollback_of_many_rows_leaves_nothing() {
     check_extents(&database);
 }
 
-/// A reader that is open for long keeps the versions of others, in an account: when that is full, nobody makes more
-/// until the reader has gone, and what was changed before stays.
+/// A long-running reader keeps the versions of other transactions, which are accounted. When the account is full, no
+/// transaction creates more versions until the reader has ended, and what was changed before stays.
 #[test]
 fn a_reader_that_is_open_for_long_keeps_only_so_many_versions() {
     let disk: Arc<dyn Disk> = simulated();

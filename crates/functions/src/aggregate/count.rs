@@ -78,7 +78,7 @@ impl GroupsAccumulator for Count {
     }
 }
 
-/// The exclusive or of the values as `int`; NULL for no rows.
+/// The exclusive or of the values as `int`; NULL if there are no rows.
 #[derive(Default)]
 pub(super) struct ChecksumAgg {
     sums: Groups<Option<i32>>,

@@ -109,8 +109,8 @@ where
     }
 }
 
-/// The value of which `is_better` says so against all others, at the machine's vector width: the processors that every
-/// build runs on compare 64-bit integers by a dozen instructions.
+/// The value that `is_better` prefers to all others, at the machine's vector width: the baseline processors need a
+/// dozen instructions to compare 64-bit integers.
 fn extreme_of<N: ArrowNativeTypeOp>(values: &[N], is_better: impl Fn(N, N) -> bool) -> Option<N> {
     let (&first, rest) = values.split_first()?;
     let extreme = Arch::new().dispatch(
@@ -148,7 +148,7 @@ impl Text {
         }
     }
 
-    /// The number of the held text's first bytes, see [`Collation::prefix_weight`].
+    /// The first bytes of the held text as a number; see [`Collation::prefix_weight`].
     fn held_prefix(&self) -> Option<u32> {
         let held = self.best.get(0).as_ref()?.as_bytes();
         let mut prefix = [0; 4];
@@ -177,7 +177,7 @@ impl GroupsAccumulator for Text {
         Ok(())
     }
 
-    /// Nearly every value loses by its first four bytes, which lie in the view: only the others are compared.
+    /// Nearly every value loses by its first four bytes, which are in the view. Only the others are compared.
     fn update_all(&mut self, values: &[ArrayRef]) -> Result<(), SqlError> {
         self.best.resize(1);
         let array = argument(values)?;

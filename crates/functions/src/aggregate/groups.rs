@@ -1,10 +1,10 @@
-//! The states of an aggregate's groups, and what they hold on the heap.
+//! The states of an aggregate's groups, and the heap memory that they hold.
 
 use super::Emit;
 
-/// What a state holds beyond itself.
+/// The heap memory that a state holds beyond itself.
 pub(super) trait Held {
-    /// Heap bytes.
+    /// Its size in bytes.
     fn heap_bytes(&self) -> usize {
         0
     }
@@ -38,7 +38,7 @@ impl<S: Held> Held for Option<S> {
 #[derive(Debug)]
 pub(super) struct Groups<S> {
     states: Vec<S>,
-    /// What all states hold.
+    /// The heap memory that all states hold.
     held: usize,
 }
 
@@ -49,7 +49,7 @@ impl<S> Default for Groups<S> {
 }
 
 impl<S: Held + Default> Groups<S> {
-    /// Makes room for as many groups.
+    /// Makes room for this number of groups.
     pub(super) fn resize(&mut self, groups: usize) {
         self.states.resize_with(groups, S::default);
     }
@@ -67,7 +67,7 @@ impl<S: Held + Default> Groups<S> {
         result
     }
 
-    /// Takes the emitted groups' states out; the others are numbered anew from 0.
+    /// Removes and returns the states of the emitted groups. The others are renumbered from 0.
     pub(super) fn take(&mut self, emit: Emit) -> Vec<S> {
         let taken = match emit {
             Emit::All => std::mem::take(&mut self.states),
@@ -80,13 +80,13 @@ impl<S: Held + Default> Groups<S> {
         taken
     }
 
-    /// Heap bytes of the states and what they hold.
+    /// The heap memory of the states and of what they hold, in bytes.
     pub(super) fn size(&self) -> usize {
         self.states.capacity() * size_of::<S>() + self.held
     }
 }
 
-/// States that hold nothing can be reached at once.
+/// States that hold nothing can be accessed as a slice.
 impl<S: Copy> Groups<S> {
     pub(super) fn as_mut_slice(&mut self) -> &mut [S] {
         &mut self.states

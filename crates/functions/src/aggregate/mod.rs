@@ -1,7 +1,7 @@
-//! Aggregates as accumulators over groups, in a shape that a query engine wraps.
+//! Aggregates as accumulators over groups, in a form that a query engine can wrap.
 //!
-//! An accumulator holds the states of many groups, numbered from 0. An ungrouped aggregate is one group and uses
-//! [`GroupsAccumulator::update_all`], which reads whole arrays at a time. States travel between workers as arrays of
+//! An accumulator holds the states of many groups, numbered from 0. An ungrouped aggregate has one group and uses
+//! [`GroupsAccumulator::update_all`], which reads whole arrays. Workers exchange states as arrays of
 //! [`Aggregate::state_types`].
 
 mod count;
@@ -66,19 +66,19 @@ pub struct Aggregate {
     pub collation: Collation,
 }
 
-/// Which groups a call takes out of an accumulator.
+/// The groups that a call removes from an accumulator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Emit {
     /// All groups.
     All,
-    /// The first so many; the others are numbered anew from 0.
+    /// This number of groups from the start; the others are renumbered from 0.
     First(usize),
 }
 
 /// The states of many groups.
 pub trait GroupsAccumulator: Send {
-    /// Takes in rows: `values` are the argument columns, `groups` each row's group, below `total_groups`. A row counts
-    /// only where `filter` is true.
+    /// Adds rows: `values` are the argument columns, `groups` each row's group, below `total_groups`. If there is a
+    /// `filter`, only rows where it is true count.
     ///
     /// # Errors
     /// 8115 on overflow.
@@ -90,7 +90,7 @@ pub trait GroupsAccumulator: Send {
         total_groups: usize,
     ) -> Result<(), SqlError>;
 
-    /// Takes all rows into group 0.
+    /// Adds all rows to group 0.
     ///
     /// # Errors
     /// As [`GroupsAccumulator::update_batch`].
@@ -99,8 +99,8 @@ pub trait GroupsAccumulator: Send {
         self.update_batch(values, &groups, None, 1)
     }
 
-    /// Takes in states that [`GroupsAccumulator::state`] of another accumulator gave, row by row. A state that is a
-    /// result is a value like any other.
+    /// Adds states returned by [`GroupsAccumulator::state`] of another accumulator, row by row. A state that is a
+    /// result is added like a value.
     ///
     /// # Errors
     /// As [`GroupsAccumulator::update_batch`].
@@ -114,13 +114,13 @@ pub trait GroupsAccumulator: Send {
         self.update_batch(states, groups, filter, total_groups)
     }
 
-    /// The results of the groups, which leave the accumulator. [`Emit::All`] gives as many values as groups were seen.
+    /// Removes groups and returns their results. [`Emit::All`] returns one value for each group.
     ///
     /// # Errors
     /// 8115 on overflow.
     fn evaluate(&mut self, emit: Emit) -> Result<ArrayRef, SqlError>;
 
-    /// The states of the groups, which leave the accumulator: the results, unless more is needed to go on.
+    /// Removes groups and returns their states: the results, unless more is needed to continue.
     ///
     /// # Errors
     /// As [`GroupsAccumulator::evaluate`].
@@ -128,7 +128,7 @@ pub trait GroupsAccumulator: Send {
         Ok(vec![self.evaluate(emit)?])
     }
 
-    /// Heap bytes held.
+    /// The heap memory held, in bytes.
     fn size(&self) -> usize;
 }
 
@@ -136,13 +136,13 @@ impl Aggregate {
     /// The aggregate of an argument type, with its result type.
     ///
     /// # Errors
-    /// 8117 when the argument's type is not one that the function takes.
+    /// 8117 if the function does not take the argument's type.
     pub fn new(kind: AggregateKind, input: SqlType, collation: Collation) -> Result<Aggregate, SqlError> {
         let result = result_type(kind, input)?;
         Ok(Aggregate { kind, input, result, collation })
     }
 
-    /// The Arrow types of a state.
+    /// The Arrow types of one state.
     pub fn state_types(&self) -> Vec<DataType> {
         match self.kind {
             AggregateKind::Count | AggregateKind::CountBig => vec![DataType::Int64],
@@ -182,7 +182,7 @@ const fn is_floating(sql_type: SqlType) -> bool {
     matches!(sql_type, SqlType::Real | SqlType::Float)
 }
 
-/// The result types of Microsoft's pages on the aggregates.
+/// The result types, from Microsoft's pages on the aggregates.
 fn result_type(kind: AggregateKind, input: SqlType) -> Result<SqlType, SqlError> {
     use AggregateKind as A;
     let (name, valid) = match kind {

@@ -1,4 +1,4 @@
-//! `STRING_AGG`: texts with a separator between them, in the order in which they come.
+//! `STRING_AGG`: joins texts with a separator between them, in input order.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::watch::Meter;
 struct Joined {
     /// `None` before the first text.
     text: Option<String>,
-    /// What stands between partial texts when states merge: the last separator.
+    /// The separator between partial texts when states merge: the last one.
     separator: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl Joined {
     }
 }
 
-/// 9829: a result beyond 8,000 bytes of a type that is not `max`.
+/// 9829: a result above 8,000 bytes of a type that is not `max`.
 pub fn string_agg_too_long() -> SqlError {
     SqlError::new(
         number::STRING_AGG_TOO_LONG,
@@ -62,7 +62,7 @@ impl StringAgg {
     }
 
     /// # Errors
-    /// 9829 beyond 8,000 bytes of a type that is not `max`.
+    /// 9829 above 8,000 bytes of a type that is not `max`.
     fn append(&mut self, group: usize, text: &str, separator: &str) -> Result<(), SqlError> {
         self.groups.change(group, |joined| joined.append(text, separator));
         let limit = match declared_length(self.aggregate.result) {

@@ -1,7 +1,7 @@
 //! `SUM` and `AVG`.
 //!
-//! Exact numbers add up in 128 bits and are checked against the result's type at the end, so the order of rows does not
-//! decide whether a sum overflows; floats add up in 64 bits.
+//! Exact numbers are added in 128 bits and checked against the result's type at the end, so the order of rows does not
+//! decide whether a sum overflows. Floats are added in 64 bits.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ fn typed<T: ArrowPrimitiveType>(array: &ArrayRef, sql_type: SqlType) -> Result<&
     array.as_primitive_opt::<T>().ok_or_else(|| not_the_carrier(array, sql_type))
 }
 
-/// The sum of a whole array in 128 bits, `None` on overflow. Integers of up to 32 bits add up in 64 bits, where a batch
-/// of 2³¹ of them cannot overflow; 64-bit ones in two halves, which a compiler makes vectors of.
+/// The sum of a whole array in 128 bits; `None` on overflow. Integers of up to 32 bits are added in 64 bits, which a
+/// batch of 2³¹ of them cannot overflow. 64-bit integers are added in two halves, which compilers vectorise.
 trait WholeSum {
     fn whole_sum(&self) -> Option<i128>;
 }
@@ -103,7 +103,7 @@ impl WholeSum for PrimitiveArray<Decimal128Type> {
     }
 }
 
-/// Adds each row that counts to its group; gives whether a sum overflowed 128 bits.
+/// Adds each row that counts to its group. Returns whether a sum overflowed 128 bits.
 fn add_rows<T: ArrowPrimitiveType>(
     values: &PrimitiveArray<T>,
     (sums, counts): (&mut [i128], &mut [i64]),

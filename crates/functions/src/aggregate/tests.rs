@@ -1,4 +1,4 @@
-//! Tests of aggregates: results, overflow, and that grouped, ungrouped and merged give the same.
+//! Tests of aggregates: results, overflow, and that grouped, ungrouped and merged aggregation agree.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::carrier::array_value;
 
 const CI: Collation = Collation::Latin1GeneralCiAs;
 
-/// The result over all rows in one group, checked to be the same grouped, and merged from halves.
+/// The result over all rows in one group, checked to be equal when grouped and when merged from halves.
 fn over(kind: AggregateKind, input: SqlType, values: ArrayRef) -> Result<Value, i32> {
     let aggregate = Aggregate::new(kind, input, CI).map_err(|error| error.number)?;
     let read = |accumulator: &mut Box<dyn GroupsAccumulator>| {

@@ -40,7 +40,7 @@ impl Moments {
         self.count = total;
     }
 
-    /// NULL where there are too few rows: none for a population, one for a sample.
+    /// NULL if there are too few rows: none for a population, at most one for a sample.
     fn result(self, kind: AggregateKind) -> Option<f64> {
         let sample = matches!(kind, AggregateKind::Var | AggregateKind::Stdev);
         let divisor = self.count - i64::from(sample);

@@ -1,8 +1,8 @@
 //! Decimal and money arithmetic.
 //!
-//! Operands keep their own scales. Where the precisions prove that nothing can overflow, the loop checks nothing;
-//! where a product or a shifted dividend can pass 128 bits, it goes through 256. A product that gives up digits is
-//! rounded, a quotient is cut off, as in SQL Server.
+//! Operands keep their own scales. If the precisions prove that nothing can overflow, the loop checks nothing. If a
+//! product or a shifted dividend can exceed 128 bits, it is computed in 256. A product that loses digits is rounded, a
+//! quotient is truncated, as in SQL Server.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn finish(array: Decimal128Array, shape: Shape) -> Result<ArrayRef, SqlError> {
     Ok(Arc::new(array))
 }
 
-/// A result that may be missing, as the loops take it.
+/// A possibly missing result, in the form the loops need.
 fn checked(value: Option<i128>, precision: u8) -> (i128, bool) {
     match value {
         Some(value) => (value, !fits(value, precision)),
@@ -59,7 +59,7 @@ pub(super) fn binary(
         }
         BinaryOperator::Divide => {
             check_divisor(left, right, rows)?;
-            // The quotient's scale is s1 + up - s2; a reduced scale can ask for fewer digits than come out.
+            // The quotient's scale is s1 + up - s2; a reduced scale can need fewer digits than the division gives.
             let up = (shape.1 + r.1).saturating_sub(l.1);
             let down = power(l.1.saturating_sub(shape.1 + r.1));
             if down > 1 {
@@ -109,7 +109,7 @@ fn add(
     let too_large = || overflow(result);
     let (up_left, up_right) = (power(scale - l.1), power(scale - r.1));
     if shape.1 == scale && whole + scale < 38 {
-        // One digit more than the longer operand is there: nothing can overflow.
+        // The precision has one digit more than the longer operand: nothing can overflow.
         let up_right = up_right * sign;
         if up_left == 1 && up_right.abs() == 1 {
             let sum = |a: i128, b: i128| (a.wrapping_add(b.wrapping_mul(sign)), false);
@@ -129,7 +129,7 @@ fn add(
     zip::<Decimal128Type, _>(left, right, rows, sum, too_large)
 }
 
-/// `money` and `smallmoney`: four digits after the point, checked against the type's integer range.
+/// `money` and `smallmoney`: four decimal places, checked against the type's integer range.
 pub(super) fn money(
     operator: BinaryOperator,
     left: &Column,
@@ -162,7 +162,7 @@ pub(super) fn money(
     finish(array, shape)
 }
 
-/// The largest number of ten-thousandths of a money type, and its carrier's shape.
+/// The maximum of a money type in ten-thousandths, and its carrier's precision and scale.
 pub(crate) fn money_limit(sql_type: SqlType) -> (i128, Shape) {
     match sql_type {
         SqlType::SmallMoney => (i128::from(i32::MAX), (10, 4)),

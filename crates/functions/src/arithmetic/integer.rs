@@ -1,4 +1,4 @@
-//! Integer arithmetic with overflow found by its bits, not by branches.
+//! Integer arithmetic that detects overflow by bits, not by branches.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::column::Column;
 use crate::error::{divide_by_zero, overflow};
 use crate::type_rules::BinaryOperator;
 
-/// A native integer whose operations give the wrapped result and whether it is wrong.
+/// A native integer whose operations return the wrapped result and whether it is wrong.
 pub(super) trait Checked: ArrowNativeType {
     fn add(self, other: Self) -> (Self, bool);
     fn subtract(self, other: Self) -> (Self, bool);
@@ -48,7 +48,7 @@ macro_rules! checked {
     };
     (@division $native:ty) => {
         fn divide(self, other: Self) -> (Self, bool) {
-            // A divisor of 0 becomes 1, so that the loop has no branch and no trap.
+            // A divisor of 0 is replaced, so that the loop has no branch and no trap.
             self.overflowing_div(other | <$native>::from(other == 0)).or_failed(other == 0)
         }
         fn modulo(self, other: Self) -> (Self, bool) {
@@ -88,7 +88,7 @@ checked!(i32, i64);
 
 impl Checked for i64 {
     fn add(self, other: i64) -> (i64, bool) {
-        // The sum is wrong when both operands have the sign that it has not.
+        // The sum is wrong if both operands have the opposite sign.
         let sum = self.wrapping_add(other);
         (sum, ((self ^ sum) & (other ^ sum)) < 0)
     }

@@ -1,7 +1,7 @@
 //! The operators `+ - * / % & | ^ ~` and unary minus, checked: a result that its type cannot hold is error 8115, a
 //! division by zero 8134, and a NULL gives NULL without an error.
 //!
-//! Leaves result types to [`crate::type_rules`], and text concatenation to the folder `text`.
+//! Not here: result types ([`crate::type_rules`]), text concatenation (folder `text`).
 
 mod decimal;
 mod integer;
@@ -25,8 +25,8 @@ use crate::date::{BASE_TICKS, datetime_in_range, round_to_datetime};
 use crate::error::{divide_by_zero, from_arrow, overflow};
 use crate::type_rules::{BinaryOperator, as_decimal};
 
-/// `left operator right`, of the type that [`crate::type_rules::binary_result`] gave; operands in the carriers of
-/// their own types (they need not be converted before).
+/// `left operator right`, of the type returned by [`crate::type_rules::binary_result`]. Operands are in the carriers of
+/// their own types and need not be converted before.
 ///
 /// # Errors
 /// 8115 for overflow, 8134 for division by zero, and those of conversions.
@@ -65,8 +65,8 @@ pub fn binary(
     }
 }
 
-/// `left operator right` of two integers that are not NULL; `result` is the integer type that
-/// [`crate::type_rules::binary_result`] gave, of which both are values.
+/// `left operator right` of two integers that are not NULL. `result` is the integer type returned by
+/// [`crate::type_rules::binary_result`], and both are values of it.
 ///
 /// # Errors
 /// As [`binary`].
@@ -83,7 +83,7 @@ fn left_type((precision, scale): (u8, u8)) -> SqlType {
     SqlType::Decimal { precision, scale }
 }
 
-/// The operand as a decimal of its own shape; text and binary take the shape of the `other` operand.
+/// The operand as a decimal of its own precision and scale; text and binary take those of the `other` operand.
 fn as_decimal_operand((column, from): (&Column, SqlType), other: SqlType) -> Result<(Column, (u8, u8)), SqlError> {
     let shape = as_decimal(from)
         .or_else(|| as_decimal(other))
@@ -139,7 +139,7 @@ fn temporal(
     Ok(Arc::new(zip::zip::<Int64Type, _>(left, right, rows, kernel, || overflow(result))?))
 }
 
-/// `-operand`, of the type that [`crate::type_rules::unary_minus_result`] gave; `sql_type` is the operand's.
+/// `-operand`, of the type returned by [`crate::type_rules::unary_minus_result`]; `sql_type` is the operand's.
 ///
 /// # Errors
 /// 8115 for the smallest integer.
@@ -174,7 +174,7 @@ fn negate_decimal(
 /// `~operand`.
 ///
 /// # Errors
-/// 8117 for what is not an integer.
+/// 8117 if the operand is not an integer.
 pub fn bit_not(operand: &ArrayRef, sql_type: SqlType) -> Result<ArrayRef, SqlError> {
     crate::type_rules::bit_not_result(sql_type)?;
     integer::bit_not(operand, sql_type)

@@ -1,7 +1,7 @@
-//! The loops under the operators: two operands, one result, no branch for a value.
+//! The loops under the operators: two operands, one result, no branch per value.
 //!
-//! A kernel gives for each pair its result and whether it failed; the loop ORs the failures. Only when one is seen does
-//! a second pass ask whether a row that is not NULL caused it: what lies under a NULL never raises.
+//! For each pair a kernel returns its result and whether it failed. The loop ORs the failures. Only if there is one, a
+//! second pass checks whether a row that is not NULL caused it: the bytes under a NULL never raise an error.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
@@ -9,7 +9,7 @@ use hobt_base::SqlError;
 
 use crate::column::Column;
 
-/// One operand's values: one a row, or one for all.
+/// One operand's values: one per row, or one for all rows.
 #[derive(Clone, Copy)]
 pub(super) enum Operand<'a, N> {
     Rows(&'a [N]),
@@ -40,13 +40,13 @@ pub(super) fn operand<T: ArrowPrimitiveType>(column: &Column) -> Result<Operand<
     })
 }
 
-/// The NULLs of a result: NULL where either operand is. Constants that are NULL are handled before.
+/// The NULLs of a result: NULL where either operand is NULL. Callers handle constants that are NULL before.
 pub(super) fn nulls(left: &Column, right: &Column) -> Option<NullBuffer> {
     let of = |column: &Column| if column.is_scalar() { None } else { column.array().nulls().cloned() };
     NullBuffer::union(of(left).as_ref(), of(right).as_ref())
 }
 
-/// Applies `kernel` to every pair; `error` when it failed for a row that is not NULL.
+/// Applies `kernel` to every pair. Returns `error` if it failed for a row that is not NULL.
 pub(super) fn zip<T: ArrowPrimitiveType, K>(
     left: &Column,
     right: &Column,
@@ -79,7 +79,7 @@ where
     Ok(PrimitiveArray::new(ScalarBuffer::from(values), nulls))
 }
 
-/// The same for one operand.
+/// Like [`zip`], for one operand.
 pub(super) fn map<T: ArrowPrimitiveType>(
     array: &ArrayRef,
     kernel: impl Fn(T::Native) -> (T::Native, bool),

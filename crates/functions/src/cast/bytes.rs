@@ -1,4 +1,4 @@
-//! Binary to and from everything: numbers big-endian, text in SQL Server's bytes, guids in storage order.
+//! Conversions from and to binary: numbers big-endian, text in SQL Server's bytes, guids in storage order.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) fn cast(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> 
     }
 }
 
-/// `value` with the length of the binary type `to`: cut on the right, and padded there for `binary`.
+/// Gives `value` the length of the binary type `to`: it is cut on the right, and padded there for `binary`.
 fn fit_bytes(value: &mut Vec<u8>, to: SqlType) {
     if let Some(MaxLength::Limited(limit)) = declared_length(to) {
         let limit = usize::from(limit);
@@ -47,7 +47,7 @@ fn fit_bytes(value: &mut Vec<u8>, to: SqlType) {
     }
 }
 
-/// A number's bytes: its rightmost ones are kept, and zeros stand on the left of `binary`.
+/// A number's bytes: the rightmost ones are kept, and `binary` is padded with zeros on the left.
 fn fit_number(value: &[u8], to: SqlType) -> Vec<u8> {
     match declared_length(to) {
         Some(MaxLength::Limited(limit)) => {
@@ -121,7 +121,7 @@ fn binary_to_number(
         };
         return shaped(convert_each::<Decimal128Type>(array, mode, read)?, target);
     }
-    // The casts below keep the low bytes, which is what the conversion means.
+    // The casts below keep the low bytes, as the conversion requires.
     Ok(match to {
         SqlType::Bit => Arc::new(convert_each::<UInt8Type>(array, mode, |row| {
             Ok(u8::from(bytes.value(row).iter().any(|byte| *byte != 0)))
@@ -146,7 +146,7 @@ fn binary_to_number(
 }
 
 /// `datetime` is four bytes of days since 1900 and four of 1/300 s; `smalldatetime` two of days and two of minutes.
-/// `None` where the time is longer than a day, or the day beyond all types.
+/// `None` if the time is longer than a day, or the day is out of range of all types.
 fn datetime_of_bytes(value: &[u8], to: SqlType) -> Option<i64> {
     let (days, time) = if to == SqlType::DateTime {
         let number = rightmost(value, 8);
@@ -224,10 +224,10 @@ fn to_binary(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Result
     Ok(Arc::new(builder.finish()))
 }
 
-/// The bytes of a number or a date, big-endian but for a decimal's magnitude.
+/// The bytes of a number or a date, big-endian except a decimal's magnitude.
 fn stored_bytes(value: &Value, from: SqlType) -> Result<Vec<u8>, SqlError> {
     Ok(match (value, from) {
-        // Truncating casts: the value lies in its type's range.
+        // Truncating casts: the value is in its type's range.
         (Value::Int(v), SqlType::Bit | SqlType::TinyInt) => vec![*v as u8],
         (Value::Int(v), SqlType::SmallInt) => (*v as i16).to_be_bytes().to_vec(),
         (Value::Int(v), SqlType::Int | SqlType::SmallMoney) => (*v as i32).to_be_bytes().to_vec(),
@@ -270,7 +270,7 @@ fn time_bytes(ticks: i64, scale: u8) -> Vec<u8> {
     bytes
 }
 
-/// `0x1aF0` (style 1) or `1AF0` (style 2).
+/// Parses `0x1aF0` (style 1) or `1AF0` (style 2).
 fn parse_hex(text: &str, prefixed: bool, from: SqlType, to: SqlType) -> Result<Vec<u8>, SqlError> {
     let invalid = || SqlError::new(number::CONVERSION_TYPE, conversion_type(from, to).message);
     let digits = match prefixed {

@@ -35,19 +35,19 @@ pub(crate) use parse::{parse_float, parse_money};
 pub(crate) use print::print_value;
 pub(crate) use width::fit;
 
-/// How a conversion is asked for.
+/// The mode of a conversion.
 #[derive(Clone, Copy, Debug)]
 struct Mode {
     style: Option<i32>,
     try_cast: bool,
 }
 
-/// Converts every value of `array` from `from` to `to`; `style` is the third argument of `CONVERT`; with `try_cast` a
-/// value that does not convert gives NULL instead of an error.
+/// Converts every value of `array` from `from` to `to`. `style` is the third argument of `CONVERT`. With `try_cast` a
+/// value that does not convert becomes NULL instead of an error.
 ///
 /// # Errors
-/// 245, 8114, 8115, 220, 241, 242, 8169 and others for the first value that does not convert; 529 when the pair is not
-/// allowed, 281 when the style is not one of the pair.
+/// 245, 8114, 8115, 220, 241, 242, 8169 and others for the first value that does not convert; 529 if the pair is not
+/// allowed, 281 if the style is not valid for the pair.
 pub fn cast_array(
     array: &ArrayRef,
     from: SqlType,
@@ -76,7 +76,7 @@ pub fn cast_array(
     }
 }
 
-/// Converts element by element: `convert` gives the value and whether it is good. The loop has no branch; only a bad
+/// Converts element by element: `convert` returns the value and whether it is good. The loop has no branch. Only a bad
 /// value in a row that is not NULL leads to `error` (with the row), or to NULL under `TRY_CAST`.
 fn convert<I: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     array: &ArrayRef,
@@ -112,7 +112,7 @@ fn convert<I: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     Ok(PrimitiveArray::new(ScalarBuffer::from(values), nulls))
 }
 
-/// The same where one value at a time is read, and the reading gives an error itself.
+/// Like [`convert`], but reads one value at a time, and the conversion itself returns the error.
 fn convert_each<O: ArrowPrimitiveType>(
     array: &ArrayRef,
     mode: Mode,

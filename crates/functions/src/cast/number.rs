@@ -1,5 +1,5 @@
-//! Between numbers: widening is free, narrowing is checked without a branch for a value, fractions are cut off on the
-//! way to integers and rounded on the way to decimals and money.
+//! Conversions between numbers. Widening is free, narrowing is checked without a branch per value. Fractions are
+//! truncated in conversions to integers, and rounded in conversions to decimals and money.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::decimal::{divide_round, power};
 use crate::error::{from_arrow, message_name, overflow, overflow_float, overflow_from, overflow_small};
 use crate::type_rules::as_decimal;
 
-/// A decimal or money target: its shape and its least and greatest value.
+/// A decimal or money target: its precision and scale, its minimum and its maximum.
 #[derive(Clone, Copy)]
 pub(super) struct Target {
     pub(super) shape: (u8, u8),
@@ -23,7 +23,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Whether the target holds an unscaled value.
+    /// Whether an unscaled value is in the target's range.
     pub(super) fn holds(self, unscaled: i128) -> bool {
         (self.least..=self.limit).contains(&unscaled)
     }
@@ -37,14 +37,14 @@ pub(super) fn decimal_target(to: SqlType) -> Option<Target> {
         }
         SqlType::Money | SqlType::SmallMoney => {
             let (limit, shape) = money_limit(to);
-            // Money is a whole number of ten-thousandths, so there is one more below zero.
+            // Money is a whole number of ten-thousandths, so there is one more negative value.
             Some(Target { shape, least: -limit - 1, limit })
         }
         _ => None,
     }
 }
 
-/// Gives a raw array the shape of its decimal carrier.
+/// Gives a raw array the precision and scale of its decimal carrier.
 pub(super) fn shaped(array: Decimal128Array, target: Target) -> Result<ArrayRef, SqlError> {
     let (precision, scale) = target.shape;
     Ok(Arc::new(array.with_precision_and_scale(precision, scale as i8).map_err(from_arrow)?))
@@ -88,7 +88,7 @@ where
     if let Some(target) = decimal_target(to) {
         let factor = power(target.shape.1);
         let scaled = |value: I::Native| {
-            // 2^63 × 10^38 does not fit 128 bits: what is checked is the value before scaling.
+            // 2^63 × 10^38 does not fit 128 bits: so the value is checked before scaling.
             let value = i128::from(wide(value));
             let good = (target.least / factor..=target.limit / factor).contains(&value);
             (value.wrapping_mul(factor), good)
@@ -113,7 +113,7 @@ where
     }
 }
 
-/// A narrowed value is good when widening it gives the value back.
+/// A narrowed value is good if widening it returns the original value.
 fn narrow<N: Copy>(wide: i64, narrow: N, widen: impl Fn(N) -> i64) -> (N, bool) {
     (narrow, widen(narrow) == wide)
 }
@@ -144,7 +144,7 @@ fn from_decimal(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Res
         return shaped(result?, target);
     }
     let divisor = power(scale);
-    // Money rounds on its way to an integer, a decimal is cut off ("CAST and CONVERT", truncating and rounding).
+    // Money is rounded to an integer, a decimal is truncated ("CAST and CONVERT", truncating and rounding).
     let is_money = matches!(from, SqlType::Money | SqlType::SmallMoney);
     let whole = move |v: i128| if is_money { divide_round(v, divisor) } else { v / divisor };
     let float = move |v: i128| v as f64 / divisor as f64;
@@ -179,20 +179,21 @@ fn from_decimal(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Res
     }
 }
 
-/// A float as an unscaled decimal, rounded; `None` where the target does not hold it.
+/// A float as an unscaled decimal, rounded; `None` if it is out of the target's range.
 pub(super) fn scale_float(value: f64, target: Target) -> Option<i128> {
     let scaled = (value * power(target.shape.1) as f64).round();
-    // Money's least value has no float of its own; the one next to it stands for it.
+    // The minimum of money has no exact float; the nearest one stands for it.
     if scaled == target.least as f64 && target.least < -target.limit {
         return Some(target.least);
     }
     let unscaled = times_power(value, target.shape.1)?;
-    // The float next to a limit may lie below it (10³⁸ does by 2·10²¹) and still stand for what is beyond.
+    // The float nearest to a limit may be below it (for 10³⁸ by 2·10²¹) and still stand for values beyond the limit.
     let is_below = scaled.abs() < (target.limit + 1) as f64;
     (is_below && target.holds(unscaled)).then_some(unscaled)
 }
 
-/// `value × 10^scale`, exactly, then rounded half away from zero; `None` beyond 127 bits, and for what is no number.
+/// `value × 10^scale`, exact, then rounded half away from zero; `None` above 127 bits, and if it is not a finite
+/// number.
 fn times_power(value: f64, scale: u8) -> Option<i128> {
     let bits = value.abs().to_bits();
     let (exponent, fraction) = ((bits >> 52) as i32, i128::from(bits & ((1 << 52) - 1)));
@@ -205,7 +206,7 @@ fn times_power(value: f64, scale: u8) -> Option<i128> {
     let magnitude = match u32::try_from(-shift) {
         Ok(down) => shift_round(mantissa, power(scale), down)?,
         Err(_) => {
-            // A mantissa of 53 bits goes up by 74 at most.
+            // A mantissa of 53 bits can be shifted by at most 74.
             let up = u32::try_from(shift).ok().filter(|up| *up <= 74)?;
             (mantissa << up).checked_mul(power(scale))?
         }
@@ -217,7 +218,7 @@ fn times_power(value: f64, scale: u8) -> Option<i128> {
 fn shift_round(mantissa: i128, factor: i128, down: u32) -> Option<i128> {
     let half = |down: u32| if down == 0 { 0 } else { 1_u128 << (down - 1) };
     if let Some(product) = mantissa.checked_mul(factor) {
-        // A product of 127 bits is less than a half of 2^128.
+        // A product of 127 bits is less than half of 2^128.
         return match down {
             0..=127 => i128::try_from((product.unsigned_abs() + half(down)) >> down).ok(),
             _ => Some(0),
@@ -254,7 +255,7 @@ where
         let error = |_| overflow_from(from.name(), to);
         return shaped(convert::<I, Decimal128Type>(array, mode, scaled, error)?, target);
     }
-    // A float-to-integer cast cuts the fraction off and saturates, so a value out of range differs from it.
+    // A float-to-integer cast truncates the fraction and saturates, so a value out of range differs from it.
     let within = |value: f64, low: f64, high: f64| value.trunc() >= low && value.trunc() < high;
     match to {
         SqlType::Bit => boxed(convert::<I, UInt8Type>(array, mode, |v| (u8::from(wide(v) != 0.0), true), error)),

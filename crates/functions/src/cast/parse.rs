@@ -1,4 +1,4 @@
-//! Text to numbers, dates and guids, with SQL Server's errors for what does not read.
+//! Conversions of text to numbers, dates and guids, with SQL Server's errors for invalid text.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ pub(super) fn from_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode
     })
 }
 
-/// Spaces around a number do not count; control characters like tabs do not either at its start.
+/// Ignores spaces around a number, and control characters like tabs at its start.
 fn trimmed(text: &str) -> &str {
     text.trim_matches([' ', '\t', '\r', '\n'])
 }
@@ -66,7 +66,7 @@ fn read_integer<N: TryFrom<i64>>(text: &str, from: SqlType, to: SqlType) -> Resu
         // Blank text is 0 ("CAST and CONVERT": an empty string converts to 0).
         return N::try_from(0).map_err(|_| overflow(to));
     }
-    // bigint has the general message, the older types the one that quotes the value.
+    // bigint has the general message, the older types have the one that quotes the value.
     let invalid = || if to == SqlType::BigInt { conversion_type(from, to) } else { conversion(from, text, to) };
     let (sign, magnitude) = match digits.as_bytes()[0] {
         b'-' => (-1, digits[1..].trim_start_matches(' ')),
@@ -126,7 +126,7 @@ fn read_decimal(text: &str, from: SqlType, to: SqlType, target: Target) -> Resul
     }
 }
 
-/// Money in text: a sign, a currency sign, digits with commas anywhere, a point. `None` when it is something else.
+/// Money in text: a sign, a currency sign, digits with commas anywhere, a point. `None` if it is something else.
 pub(crate) fn parse_money(text: &str) -> Option<Result<i128, DecimalError>> {
     let mut digits = String::with_capacity(text.len());
     let mut rest = trimmed(text);
@@ -165,7 +165,7 @@ fn read_money(text: &str, target: Target, to: SqlType) -> Result<i128, SqlError>
     }
 }
 
-/// A number with an optional exponent; `None` for what is not one. Words like `inf` are not.
+/// A number with an optional exponent; `None` if it is not one. Words like `inf` are not.
 pub(crate) fn parse_float(text: &str) -> Option<f64> {
     let text = trimmed(text);
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E'));
@@ -208,8 +208,8 @@ fn read_date(text: &str, from: SqlType, to: SqlType, mode: Mode) -> Result<i64, 
     if datetime_in_range(ticks, to) { Ok(ticks) } else { Err(date_out_of_range(from, to)) }
 }
 
-/// `6F9619FF-8B86-D011-B42D-00C04FC964FF`, with or without braces, to sort order. What follows the 36 characters does
-/// not count ("uniqueidentifier": longer text is cut off).
+/// Parses `6F9619FF-8B86-D011-B42D-00C04FC964FF`, with or without braces, to sort order. Text after the 36 characters
+/// is ignored ("uniqueidentifier": longer text is truncated).
 fn parse_guid(text: &str) -> Result<[u8; 16], SqlError> {
     let invalid = || {
         SqlError::new(
@@ -243,7 +243,7 @@ fn parse_guid(text: &str) -> Result<[u8; 16], SqlError> {
     Ok(guid_to_sort_order(stored))
 }
 
-/// An array of guids, read row by row.
+/// Builds an array of guids, row by row.
 pub(super) fn guids(
     array: &ArrayRef,
     mode: Mode,

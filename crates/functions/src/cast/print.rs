@@ -1,4 +1,4 @@
-//! Everything but binary to text.
+//! Conversions to text from everything except binary.
 //!
 //! Without a style: numbers in full, `float` with up to six digits, money with two decimals, `datetime` as
 //! `Nov 21 2026  2:00AM`, the newer temporal types as ISO 8601.
@@ -32,7 +32,7 @@ pub(super) fn to_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) 
             builder.append_null();
             continue;
         }
-        // What keys are, without an allocation for each.
+        // The common case of integer keys, without an allocation for each.
         if let Some(integers) = integers {
             let text = print_int(integers.value(row), &mut digits);
             if text.len() <= limit {
@@ -50,15 +50,15 @@ pub(super) fn to_text(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) 
     Ok(Arc::new(builder.finish()))
 }
 
-/// Whether a text of the type keeps its own length.
+/// Whether the type is text of varying length.
 fn is_variable(to: SqlType) -> bool {
     matches!(to, SqlType::VarChar(_) | SqlType::NVarChar(_))
 }
 
-/// The longest `int`: ten digits and a sign.
+/// The length of the longest `int`: ten digits and a sign.
 const INT_DIGITS: usize = 11;
 
-/// The digits of a number, in the room for them.
+/// Prints a number into `room`.
 fn print_int(value: i32, room: &mut [u8; INT_DIGITS]) -> &str {
     let mut begin = INT_DIGITS;
     let mut left = value.unsigned_abs();
@@ -77,8 +77,8 @@ fn print_int(value: i32, room: &mut [u8; INT_DIGITS]) -> &str {
     std::str::from_utf8(&room[begin..]).expect("digits")
 }
 
-/// What happens to a printed value that is longer than the target ("Truncating and rounding results"): integers become
-/// `*` in `char` and `varchar`, other numbers and guids are an error, dates are cut off.
+/// The result for a printed value that is longer than the target ("Truncating and rounding results"): integers become
+/// `*` in `char` and `varchar`, other numbers and guids are an error, dates are truncated.
 fn squeeze(text: String, value: &Value, from: SqlType, to: SqlType) -> Result<String, SqlError> {
     let Some(MaxLength::Limited(limit)) = declared_length(to) else {
         return Ok(text);
@@ -104,7 +104,7 @@ fn squeeze(text: String, value: &Value, from: SqlType, to: SqlType) -> Result<St
     }
 }
 
-/// A value that is not NULL, text or binary, as `CONVERT` prints it.
+/// Prints a value that is not NULL, text or binary, as `CONVERT` does.
 ///
 /// # Errors
 /// 281 for an unknown style of a temporal type.

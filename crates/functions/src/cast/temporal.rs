@@ -1,4 +1,4 @@
-//! Between temporal types, and between `datetime` and numbers of days since 1900-01-01.
+//! Conversions between temporal types, and between `datetime` and numbers of days since 1900-01-01.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub(super) fn cast(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> 
     }
 }
 
-/// A number of days since 1900-01-01 as a `datetime`: whole days exactly, fractions through `float`.
+/// Converts a number of days since 1900-01-01 to a `datetime`: whole days exactly, fractions through `float`.
 fn from_days(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Result<ArrayRef, SqlError> {
     let in_range = |ticks: i64| (ticks, datetime_in_range(ticks, to));
     if from.is_integer() {
@@ -64,7 +64,7 @@ fn from_days(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Result
     let days = cast_array(array, from, SqlType::Float, None, mode.try_cast)?;
     let fraction = |days: f64| {
         let whole = days.floor();
-        // The cast saturates, and what is saturated is out of range.
+        // The cast saturates, and a saturated value is out of range.
         let ticks = (whole as i64).saturating_add(BASE_DAY).saturating_mul(TICKS_PER_DAY);
         let time = ((days - whole) * TICKS_PER_DAY as f64).round() as i64;
         if !datetime_in_range(ticks, to) {
@@ -75,7 +75,7 @@ fn from_days(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Result
     Ok(Arc::new(convert::<Float64Type, Int64Type>(&days, mode, fraction, |_| overflow(to))?))
 }
 
-/// A `datetime` as a number of days; an integer is rounded to the nearest day.
+/// Converts a `datetime` to a number of days; an integer is rounded to the nearest day.
 fn to_days(array: &ArrayRef, from: SqlType, to: SqlType, mode: Mode) -> Result<ArrayRef, SqlError> {
     if to.is_integer() {
         let nearest = |ticks: i64| ((ticks - BASE_TICKS + TICKS_PER_DAY / 2).div_euclid(TICKS_PER_DAY), true);

@@ -87,7 +87,7 @@ fn numbers_narrow_with_checks() {
     assert_eq!(cast(Value::Int(12), SqlType::Int, dec(5, 2)), Ok(Value::Decimal(1200)));
     assert_eq!(cast(Value::Int(1000), SqlType::Int, dec(5, 2)), Err(8115));
     assert_eq!(cast(Value::Float(0.1), SqlType::Float, dec(5, 2)), Ok(Value::Decimal(10)));
-    // A float stands for the number that its bits are, whatever the scale is.
+    // A float stands for the exact number in its bits, at any scale.
     let exact = [
         (123_456_789.0, 20, 12_345_678_900_000_000_000_000_000_000),
         (0.1, 30, 100_000_000_000_000_005_551_115_123_126),

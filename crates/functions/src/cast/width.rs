@@ -1,5 +1,5 @@
-//! Text to text: cut to the target's length, padded for `char` and `nchar`, and without characters that the code page
-//! of `varchar` has not (they become `?`).
+//! Conversions of text to text: it is cut to the target's length, padded for `char` and `nchar`, and characters that
+//! the code page of `varchar` does not have become `?`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) fn fit(text: &str, to: SqlType) -> Cow<'_, str> {
     fitted
 }
 
-/// Whether no value of `from` changes on its way to `to`, from the types alone or from the longest value.
+/// Whether no value of `from` changes in the conversion to `to`, judged by the types alone or by the longest value.
 fn is_free(array: &ArrayRef, from: SqlType, to: SqlType) -> bool {
     if matches!(to, SqlType::Char(_) | SqlType::NChar(_)) {
         return false;

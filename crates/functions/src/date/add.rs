@@ -13,7 +13,7 @@ use super::part::DatePart;
 use crate::error::{before_first_date, date_add_overflow};
 use crate::function::Call;
 
-/// 9810: a part that the type has not.
+/// 9810: a part that the type does not have.
 pub(super) fn unsupported(part: DatePart, function: &str, sql_type: SqlType) -> SqlError {
     SqlError::new(
         number::INVALID_DATE_PART,
@@ -25,13 +25,13 @@ pub(super) fn unsupported(part: DatePart, function: &str, sql_type: SqlType) -> 
     )
 }
 
-/// The part that the call was given.
+/// The date part of the call.
 pub(super) fn part_of(call: &Call<'_>) -> Result<DatePart, SqlError> {
     call.date_part.ok_or_else(|| SqlError::internal("a date function without its date part"))
 }
 
-/// Refuses the parts of a day for `date` and of a date for `time`; and the offset of a zone, which moments are never
-/// moved, compared or cut off by.
+/// Refuses the parts of a day for `date` and of a date for `time`. Also refuses the offset of a zone, by which moments
+/// are never moved, compared or truncated.
 pub(super) fn check_part(part: DatePart, function: &str, sql_type: SqlType) -> Result<(), SqlError> {
     match sql_type {
         _ if part == DatePart::TimeZoneOffset => Err(unsupported(part, function, sql_type)),
@@ -41,7 +41,7 @@ pub(super) fn check_part(part: DatePart, function: &str, sql_type: SqlType) -> R
     }
 }
 
-/// `count` months after a day; the last day of a shorter month where the day does not exist.
+/// The moment `count` months later; the last day of the month if the day does not exist in it.
 fn add_months(ticks: i64, count: i64) -> Option<i64> {
     let (day, time) = split(ticks);
     let date = Civil::from_days(day);
@@ -51,7 +51,7 @@ fn add_months(ticks: i64, count: i64) -> Option<i64> {
     Some(date.to_days() * TICKS_PER_DAY + time)
 }
 
-/// 100 ns of a part of fixed length; 0 for months and longer, and for nanoseconds.
+/// The length in 100 ns of a part of fixed length; 0 for months and longer, and for nanoseconds.
 const fn part_ticks(part: DatePart) -> i64 {
     match part {
         DatePart::Day | DatePart::DayOfYear | DatePart::Weekday => TICKS_PER_DAY,
@@ -76,9 +76,9 @@ fn add(part: DatePart, count: i64, ticks: i64) -> Option<i64> {
     }
 }
 
-/// A moment as its type keeps it, `None` where the type does not reach that far.
+/// A moment rounded to its type; `None` if it is out of the type's range.
 fn rounded(ticks: i64, sql_type: SqlType) -> Option<i64> {
-    // Rounding itself could leave 64 bits, so what no type reaches is turned away before it.
+    // Rounding itself could overflow 64 bits, so moments out of range of all types are rejected first.
     let is_known = datetime_in_range(ticks, SqlType::DateTime2 { scale: 7 });
     is_known.then(|| round_to_datetime(ticks, sql_type)).filter(|ticks| datetime_in_range(*ticks, sql_type))
 }
@@ -98,7 +98,7 @@ pub(super) fn dateadd(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// The begin of the bucket of `width` parts that `ticks` lies in; one bucket begins at `origin`.
+/// The start of the bucket of `width` parts that contains `ticks`; one bucket starts at `origin`.
 fn bucket(part: DatePart, width: i64, ticks: i64, origin: i64) -> Option<i64> {
     let months = match part {
         DatePart::Year => 12,
@@ -119,7 +119,7 @@ fn bucket(part: DatePart, width: i64, ticks: i64, origin: i64) -> Option<i64> {
     if begin <= ticks { Some(begin) } else { add_months(origin, count.checked_sub(width)?) }
 }
 
-/// `DATE_BUCKET(part, width, date [, origin])`; the origin is 1900-01-01 unless given.
+/// `DATE_BUCKET(part, width, date [, origin])`. The default origin is 1900-01-01.
 pub(super) fn date_bucket(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let part = part_of(call)?;
     let (widths, moments) = (call.integers(0)?, Moments::new(call, 1)?);
@@ -141,7 +141,7 @@ pub(super) fn date_bucket(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         }
         let is_time = matches!(sql_type, SqlType::Time { .. });
         let begin = bucket(part, width, ticks, origin);
-        // A bucket may begin between two values of `datetime`.
+        // A bucket may start between two values of `datetime`.
         let begin = begin.map(|ticks| round_to_datetime(ticks, sql_type));
         match begin.filter(|ticks| is_time || datetime_in_range(*ticks, sql_type)) {
             Some(ticks) => Ok(Some(ticks)),
@@ -150,7 +150,7 @@ pub(super) fn date_bucket(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// Cuts off everything below the part.
+/// Truncates everything below the part.
 fn truncate(part: DatePart, ticks: i64) -> i64 {
     let (day, _) = split(ticks);
     let date = Civil::from_days(day);

@@ -1,4 +1,5 @@
-//! The calendar: days since 1970-01-01 to and from years, months and days; ranges and rounding of the temporal types.
+//! The calendar: conversions between days since 1970-01-01 and years, months and days; ranges and rounding of the
+//! temporal types.
 
 use hobt_types::SqlType;
 
@@ -6,7 +7,7 @@ use hobt_types::SqlType;
 pub(crate) const TICKS_PER_SECOND: i64 = 10_000_000;
 /// 100 ns units in a day.
 pub(crate) const TICKS_PER_DAY: i64 = 86_400 * TICKS_PER_SECOND;
-/// 1900-01-01 in days since 1970-01-01: the day 0 of `datetime`.
+/// 1900-01-01 in days since 1970-01-01: day 0 of `datetime`.
 pub(crate) const BASE_DAY: i64 = -25_567;
 /// 1900-01-01 in 100 ns since 1970-01-01.
 pub(crate) const BASE_TICKS: i64 = BASE_DAY * TICKS_PER_DAY;
@@ -44,7 +45,7 @@ impl Civil {
         Civil { year: era * 400 + year_of_era + i64::from(month <= 2), month, day }
     }
 
-    /// Days since 1970-01-01; the month and the day must exist.
+    /// Days since 1970-01-01. The month and the day must exist.
     pub(crate) fn to_days(self) -> i64 {
         let year = self.year - i64::from(self.month <= 2);
         let era = year.div_euclid(400);
@@ -61,7 +62,7 @@ impl Civil {
     }
 }
 
-/// Days of a month of 1 to 12.
+/// The number of days of a month of 1 to 12.
 pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
@@ -71,17 +72,17 @@ pub(crate) fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// A day and the time in it, from 100 ns since 1970-01-01.
+/// Splits 100 ns since 1970-01-01 into the day and the time of day.
 pub(crate) fn split(ticks: i64) -> (i64, i64) {
     (ticks.div_euclid(TICKS_PER_DAY), ticks.rem_euclid(TICKS_PER_DAY))
 }
 
-/// Whether a day lies in 0001-01-01 to 9999-12-31.
+/// Whether a day is in 0001-01-01 to 9999-12-31.
 pub(crate) fn day_in_range(day: i64) -> bool {
     (FIRST_DAY..=LAST_DAY).contains(&day)
 }
 
-/// Whether a moment lies in the range of a `datetime` type.
+/// Whether a moment is in the range of a `datetime` type.
 pub(crate) fn datetime_in_range(ticks: i64, sql_type: SqlType) -> bool {
     let day = ticks.div_euclid(TICKS_PER_DAY);
     match sql_type {
@@ -91,8 +92,8 @@ pub(crate) fn datetime_in_range(ticks: i64, sql_type: SqlType) -> bool {
     }
 }
 
-/// Whether a column of a type of dates or times may hold a number as its value: days or 100 ns since 1970-01-01, 100 ns
-/// since midnight for `time`. Any number for other types.
+/// Whether a number is valid in a column of a date or time type: days or 100 ns since 1970-01-01, 100 ns since midnight
+/// for `time`. True for all other types.
 pub fn holds_moment(sql_type: SqlType, number: i64) -> bool {
     match sql_type {
         SqlType::Date => day_in_range(number),
@@ -102,7 +103,7 @@ pub fn holds_moment(sql_type: SqlType, number: i64) -> bool {
     }
 }
 
-/// 100 ns units in the last digit of a second of `scale` digits.
+/// The number of 100 ns units in the last of `scale` digits of a second.
 pub(crate) fn tick_unit(scale: u8) -> i64 {
     10_i64.pow(7 - u32::from(scale.min(7)))
 }
@@ -111,8 +112,8 @@ fn round_to(ticks: i64, unit: i64) -> i64 {
     (ticks + unit / 2).div_euclid(unit) * unit
 }
 
-/// A moment as a `datetime` type keeps it: `datetime` to a 1/300 s shown in milliseconds, `smalldatetime` to the
-/// minute, `datetime2` and `time` to their scale.
+/// A moment rounded to a `datetime` type: `datetime` to a 1/300 s shown in milliseconds, `smalldatetime` to the minute,
+/// `datetime2` and `time` to their scale.
 pub(crate) fn round_to_datetime(ticks: i64, sql_type: SqlType) -> i64 {
     match sql_type {
         SqlType::DateTime => {
@@ -135,7 +136,7 @@ pub(crate) fn weekday(day: i64) -> i64 {
     (day + 4).rem_euclid(7)
 }
 
-/// The week of the year by ISO 8601: weeks start on Monday, the first holds the year's first Thursday.
+/// The week of the year by ISO 8601: weeks start on Monday, the first contains the year's first Thursday.
 pub(crate) fn iso_week(day: i64) -> i64 {
     let thursday = day - (weekday(day) + 6) % 7 + 3;
     let start = Civil { year: Civil::from_days(thursday).year, month: 1, day: 1 }.to_days();

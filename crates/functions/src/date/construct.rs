@@ -1,4 +1,4 @@
-//! Dates from their parts, `EOMONTH` and `ISDATE`.
+//! Functions that build dates from parts, `EOMONTH` and `ISDATE`.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Int32Type;
@@ -22,7 +22,7 @@ fn cannot_construct(sql_type: SqlType) -> SqlError {
     )
 }
 
-/// All integer arguments of a row; `None` when one is NULL.
+/// All integer arguments of a row; `None` if one is NULL.
 fn parts<const N: usize>(call: &Call<'_>) -> Result<impl Fn(usize) -> Option<[i64; N]>, SqlError> {
     let columns = (0..N).map(|index| call.integers(index)).collect::<Result<Vec<_>, _>>()?;
     Ok(move |row: usize| {
@@ -109,7 +109,7 @@ pub(super) fn timefromparts(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// The last day of the month, `n` months on.
+/// The last day of the month, `n` months later.
 pub(super) fn eomonth(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let moments = Moments::new(call, 0)?;
     let counts = if call.args.len() > 1 { Some(call.integers(1)?) } else { None };
@@ -124,7 +124,7 @@ pub(super) fn eomonth(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// 1 for text that `datetime` reads.
+/// 1 if the text can be read as `datetime`.
 pub(super) fn isdate(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let arg = call.arg(0)?;
     if matches!(arg.sql_type, SqlType::DateTime | SqlType::SmallDateTime) {

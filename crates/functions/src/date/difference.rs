@@ -1,4 +1,4 @@
-//! `DATEDIFF` and `DATEDIFF_BIG`: how many boundaries of a part lie between two moments.
+//! `DATEDIFF` and `DATEDIFF_BIG`: the number of boundaries of a part between two moments.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Int32Type, Int64Type};
@@ -11,7 +11,7 @@ use super::functions::Moments;
 use super::part::DatePart;
 use crate::function::Call;
 
-/// The number of the part's boundary at or before a moment; `None` beyond 64 bits.
+/// The number of the part's boundary at or before a moment; `None` above 64 bits.
 fn boundary(part: DatePart, ticks: i64) -> Option<i64> {
     let day = ticks.div_euclid(TICKS_PER_DAY);
     let date = || Civil::from_days(day);
@@ -19,7 +19,7 @@ fn boundary(part: DatePart, ticks: i64) -> Option<i64> {
         DatePart::Year => date().year,
         DatePart::Quarter => date().year * 4 + (date().month - 1) / 3,
         DatePart::Month => date().year * 12 + date().month - 1,
-        // Weeks begin on Sunday whatever DATEFIRST says.
+        // Weeks begin on Sunday whatever DATEFIRST is.
         DatePart::Week => (day - weekday(day)).div_euclid(7),
         DatePart::IsoWeek => (day - (weekday(day) + 6) % 7).div_euclid(7),
         DatePart::Day | DatePart::DayOfYear | DatePart::Weekday => day,

@@ -30,7 +30,7 @@ const MONTHS: [&str; 12] = [
 ];
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The number of a part of a moment.
+/// The value of a part of a moment.
 fn extract(part: DatePart, ticks: i64) -> i64 {
     let (day, time) = split(ticks);
     let date = Civil::from_days(day);
@@ -51,12 +51,12 @@ fn extract(part: DatePart, ticks: i64) -> i64 {
         DatePart::Millisecond => time / 10_000 % 1000,
         DatePart::Microsecond => time / 10 % 1_000_000,
         DatePart::Nanosecond => time % TICKS_PER_SECOND * 100,
-        // Types without a zone are UTC's; text says its own.
+        // Types without a zone are in UTC; text has its own offset.
         DatePart::TimeZoneOffset => 0,
     }
 }
 
-/// The minutes east of UTC that each value says: those at the end of text, 0 of `datetime2`.
+/// The offset of each value in minutes east of UTC: that at the end of a text, 0 for `datetime2`.
 ///
 /// # Errors
 /// 9810 for other types.

@@ -1,4 +1,4 @@
-//! The table of date functions, their result types, and those that only give the time.
+//! The table of date functions, their result types, and the functions that return the current time.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Int64Type;
@@ -90,7 +90,7 @@ fn clock(call: &Call<'_>, ticks: i64) -> Result<ArrayRef, SqlError> {
     call.primitive_result::<Int64Type>(|_| Ok(Some(ticks)))
 }
 
-/// A date argument as 100 ns since 1970-01-01, with the type that it has.
+/// A date argument as 100 ns since 1970-01-01, with its type.
 pub(super) struct Moments {
     column: Column,
     sql_type: SqlType,
@@ -109,7 +109,7 @@ impl Moments {
         Ok(Moments { column: arg.column.with_array(array), sql_type })
     }
 
-    /// The type that the values have.
+    /// The type of the values.
     pub(super) fn sql_type(&self) -> SqlType {
         self.sql_type
     }
@@ -131,7 +131,7 @@ impl Moments {
     }
 }
 
-/// Moments, row by row, as an array of the call's result type.
+/// An array of moments, row by row, of the call's result type.
 pub(super) fn moments_result(
     call: &Call<'_>,
     mut value: impl FnMut(usize) -> Result<Option<i64>, SqlError>,

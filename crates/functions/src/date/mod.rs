@@ -1,6 +1,6 @@
 //! Dates and times: the calendar, text forms and the functions over them.
 //!
-//! Leaves conversion between types to [`crate::cast`].
+//! Not here: conversions between types ([`crate::cast`]).
 
 mod add;
 mod calendar;

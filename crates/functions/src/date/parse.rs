@@ -1,7 +1,7 @@
 //! Dates and times from text, as `CAST` and `CONVERT` read them under `SET LANGUAGE us_english`.
 //!
-//! `2026-11-21`, `20261121`, `11/21/2026`, `Nov 21 2026`, `21 November 2026`, each with or without
-//! `13:05:07.1234567`, `1:05 PM`, and with a `T` between; a `Z` or an offset at the end is read and dropped.
+//! `2026-11-21`, `20261121`, `11/21/2026`, `Nov 21 2026`, `21 November 2026`, each with or without `13:05:07.1234567`
+//! or `1:05 PM`, also with a `T` between. A `Z` or an offset at the end is accepted and ignored.
 
 use super::calendar::{Civil, TICKS_PER_DAY, TICKS_PER_SECOND};
 
@@ -16,20 +16,20 @@ enum Order {
 /// Why a text is not a date.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DateError {
-    /// Not of a known form.
+    /// It has no known form.
     Syntax,
-    /// A month 13, an hour 25.
+    /// A number is out of range, such as month 13 or hour 25.
     Range,
 }
 
 /// A text read as a date and a time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Parsed {
-    /// Days since 1970-01-01; 1900-01-01 where the text has only a time.
+    /// Days since 1970-01-01; 1900-01-01 if the text has only a time.
     pub(crate) day: i64,
-    /// 100 ns since midnight; 0 where the text has only a date.
+    /// 100 ns since midnight; 0 if the text has only a date.
     pub(crate) time: i64,
-    /// Digits after the second.
+    /// The number of digits after the second.
     pub(crate) fraction_digits: usize,
 }
 
@@ -48,7 +48,7 @@ const MONTHS: [&str; 12] = [
     "december",
 ];
 
-/// A year of two digits: up to 49 in this century (`two digit year cutoff` 2049).
+/// A year of two digits: up to 49 it is in this century (`two digit year cutoff` 2049).
 fn full_year(number: i64, digits: usize) -> i64 {
     match (digits, number) {
         (1 | 2, 0..=49) => 2000 + number,
@@ -57,7 +57,7 @@ fn full_year(number: i64, digits: usize) -> i64 {
     }
 }
 
-/// Reads `text`; `style` is that of `CONVERT` and decides the order of day and month.
+/// Parses `text`. `style` is that of `CONVERT` and determines the order of day and month.
 pub(crate) fn parse(text: &str, style: Option<i32>) -> Result<Parsed, DateError> {
     let text = text.trim();
     let order = match style {
@@ -145,7 +145,7 @@ fn parse_named_month(text: &str) -> Result<Civil, DateError> {
     }
 }
 
-/// `13:05`, `13:05:07`, `13:05:07.123`, `1:05:07 PM`; gives 100 ns and the digits of the fraction.
+/// `13:05`, `13:05:07`, `13:05:07.123`, `1:05:07 PM`. Returns 100 ns and the number of digits of the fraction.
 fn parse_time(text: &str) -> Result<(i64, usize), DateError> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(text.len());
     let (clock, suffix) = text.split_at(end);
@@ -155,7 +155,7 @@ fn parse_time(text: &str) -> Result<(i64, usize), DateError> {
     let hour = next()?.ok_or(DateError::Syntax)?;
     let minute = next()?.ok_or(DateError::Syntax)?;
     let second = next()?.unwrap_or(0);
-    // `hh:mm:ss:mmm`, the old way to write milliseconds.
+    // `hh:mm:ss:mmm`, the old notation of milliseconds.
     let milliseconds = next()?.unwrap_or(0);
     if parts.next().is_some() || fraction.len() > 7 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(DateError::Syntax);
@@ -180,7 +180,7 @@ fn parse_time(text: &str) -> Result<(i64, usize), DateError> {
     Ok((time, fraction.len()))
 }
 
-/// The minutes east of UTC at the end of a text that [`parse`] reads; 0 where it says none.
+/// The offset in minutes east of UTC at the end of a text that [`parse`] accepts; 0 if there is none.
 pub(super) fn zone_offset(text: &str) -> i32 {
     let minutes = || {
         let at = text.trim_end().rfind(['+', '-']).filter(|at| is_offset(text[*at..].trim_end()))?;

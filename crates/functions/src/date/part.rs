@@ -1,4 +1,4 @@
-//! The parts of a date that `DATEADD`, `DATEPART` and their like name.
+//! The date parts of `DATEADD`, `DATEPART` and their like.
 
 /// A date part.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -54,7 +54,7 @@ const NAMES: [(DatePart, &[&str]); 15] = [
 ];
 
 impl DatePart {
-    /// The part that `name` or its abbreviation means, in any case.
+    /// The part with the name or abbreviation `name`, ignoring case.
     pub fn parse(name: &str) -> Option<DatePart> {
         let is = |names: &&[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
         NAMES.iter().find(|(_, names)| is(names)).map(|(part, _)| *part)

@@ -1,6 +1,7 @@
-//! Dates and times to text, by the style numbers of `CONVERT`.
+//! Conversion of dates and times to text, by the style numbers of `CONVERT`.
 //!
-//! Source: Microsoft's "CAST and CONVERT", date and time styles. Styles of the Hijri calendar (130, 131) are left out.
+//! Source: Microsoft's "CAST and CONVERT", date and time styles. Styles of the Hijri calendar (130, 131) are not
+//! supported.
 
 use std::fmt::Write;
 
@@ -10,7 +11,7 @@ use super::calendar::{Civil, TICKS_PER_SECOND, split, tick_unit};
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// A moment in its parts.
+/// A moment split into its parts.
 struct Moment {
     date: Civil,
     hour: i64,
@@ -30,7 +31,7 @@ impl Moment {
     }
 }
 
-/// The value of a temporal type, in its carrier's unit, as text; `None` when the style is not one of `CONVERT`'s.
+/// The text of a temporal value, given in its carrier's unit; `None` if `CONVERT` does not have the style.
 pub(crate) fn to_text(value: i64, sql_type: SqlType, style: Option<i32>) -> Option<String> {
     let (day, time) = match sql_type {
         SqlType::Date => (value, 0),
@@ -68,7 +69,7 @@ fn iso_date(moment: &Moment) -> String {
     format!("{year:04}-{month:02}-{day:02}")
 }
 
-/// The date of a style; the outer `None` for an unknown style, the inner for one without a date.
+/// The date in a style. The outer `None` means an unknown style, the inner one a style without a date.
 fn date_text(moment: &Moment, style: i32) -> Option<Option<String>> {
     let Civil { year, month, day } = moment.date;
     let name = moment.month_name();
@@ -102,7 +103,7 @@ fn date_text(moment: &Moment, style: i32) -> Option<Option<String>> {
     }))
 }
 
-/// The time of a style, `None` for one without a time.
+/// The time in a style; `None` if the style has no time.
 fn time_text(moment: &Moment, style: i32, sql_type: SqlType) -> Option<String> {
     let Moment { hour, minute, second, .. } = *moment;
     Some(match style {
@@ -130,7 +131,8 @@ fn time_text(moment: &Moment, style: i32, sql_type: SqlType) -> Option<String> {
     })
 }
 
-/// The fraction of a second in the type's digits: three for `datetime`, its scale for `datetime2` and `time`.
+/// The fraction of a second with the type's number of digits: three for `datetime`, the scale for `datetime2` and
+/// `time`.
 fn fraction(moment: &Moment, sql_type: SqlType, old_separator: char) -> String {
     let (separator, scale) = match sql_type {
         SqlType::DateTime2 { scale } | SqlType::Time { scale } => ('.', scale),

@@ -1,14 +1,14 @@
-//! Floating point to text in a given number of digits, as C's `%g` and `%e` have it.
+//! Converts floating point to text with a given number of digits, as C's `%g` and `%e` do.
 
-/// The decimal digits of `value`, rounded to `digits`, and the exponent of the first.
+/// The decimal digits of `value`, rounded to `digits`, and the exponent of the first digit.
 fn decimal_digits(value: f64, digits: usize) -> (String, i32) {
     let text = format!("{:.*e}", digits - 1, value.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     (mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
 }
 
-/// Up to `digits` significant digits without zeros at the end; an exponent only where the number is below 10⁻⁴ or has
-/// more digits than asked. `mark` is `e` (three exponent digits, as `CONVERT` has it) or `E` (as `sqlcmd`).
+/// Up to `digits` significant digits without trailing zeros. There is an exponent only if the number is below 10⁻⁴ or
+/// has more than `digits` digits. `mark` is `e` (three exponent digits, as in `CONVERT`) or `E` (as in `sqlcmd`).
 pub(crate) fn general(value: f64, digits: usize, mark: &str) -> String {
     if value == 0.0 {
         return "0".to_string();
@@ -42,7 +42,7 @@ fn with_exponent(digits: &str, exponent: i32, mark: &str) -> String {
     }
 }
 
-/// Always with an exponent, `digits` in all: style 1 and 2 of `CONVERT`.
+/// Always with an exponent, with `digits` digits in all: styles 1 and 2 of `CONVERT`.
 pub(crate) fn scientific(value: f64, digits: usize) -> String {
     let (all, exponent) = decimal_digits(value, digits);
     let exponent = if value == 0.0 { 0 } else { exponent };
@@ -50,10 +50,10 @@ pub(crate) fn scientific(value: f64, digits: usize) -> String {
     format!("{sign}{}", with_exponent(&all, exponent, "e"))
 }
 
-/// Digits that every `real` keeps: up to there a whole number is shown without an exponent.
+/// The number of digits that every `real` keeps: a whole number with no more digits is shown without an exponent.
 const REAL_DIGITS: usize = 7;
 
-/// The fewest digits that read back as the same `real`.
+/// The fewest digits that convert back to the same `real`.
 pub(crate) fn shortest(value: f32) -> String {
     let digits = format!("{value:e}").split('e').next().map_or(0, |m| m.bytes().filter(u8::is_ascii_digit).count());
     general(f64::from(value), digits.max(REAL_DIGITS), "E")

@@ -1,6 +1,6 @@
 //! The text of values as `sqlcmd` prints them.
 //!
-//! What differs from `CONVERT`: money has four decimals, `datetime` is ISO 8601, floating point shows all its digits,
+//! Differences from `CONVERT`: money has four decimals, `datetime` is ISO 8601, floating point shows all its digits,
 //! binary is hexadecimal.
 
 pub(crate) mod float_text;
@@ -15,7 +15,7 @@ use crate::cast::{hex_text, print_value};
 /// The text of the value at `row`; `NULL` for NULL.
 ///
 /// # Errors
-/// An internal error when `array` does not have the type's carrier.
+/// An internal error if `array` does not have the type's carrier.
 pub fn format_value(array: &dyn Array, row: usize, sql_type: SqlType) -> Result<String, SqlError> {
     format_single(&array_value(array, row, sql_type)?, sql_type)
 }
@@ -23,7 +23,7 @@ pub fn format_value(array: &dyn Array, row: usize, sql_type: SqlType) -> Result<
 /// The text of one value; `NULL` for NULL.
 ///
 /// # Errors
-/// An internal error when the value is not one of the type.
+/// An internal error if the value does not belong to the type.
 pub fn format_single(value: &Value, sql_type: SqlType) -> Result<String, SqlError> {
     match (value, sql_type) {
         (Value::Null, _) => Ok("NULL".to_string()),

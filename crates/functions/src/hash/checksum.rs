@@ -1,16 +1,15 @@
 //! `CHECKSUM` and `BINARY_CHECKSUM`.
 //!
-//! Both rotate by four bits and combine by exclusive or: over the arguments, and over the bytes of text and binary.
-//! NULL counts as 2³¹ − 1, an integer as itself, an 8-byte value as its halves, a guid as its bytes.
+//! Both rotate by four bits and combine by exclusive or, over the arguments, and over the bytes of text and binary.
+//! NULL is 2³¹ − 1, an integer its value, an 8-byte value its halves, a guid its bytes.
 //!
-//! `BINARY_CHECKSUM` of text goes over SQL Server's bytes of it, `CHECKSUM` over weights, so that equal texts have
-//! equal checksums: SQL Server's weights for `char` and `varchar` under the default collation ([`SIGN_FIRST`] and
-//! below), the bytes under a binary collation, the collation's own sort key for the rest (those numbers are hobt's
-//! own).
+//! `BINARY_CHECKSUM` of text uses SQL Server's bytes of it. `CHECKSUM` uses weights, so that equal texts have equal
+//! checksums: SQL Server's weights for `char` and `varchar` under the default collation ([`SIGN_FIRST`] and below), the
+//! bytes under a binary collation, and the collation's own sort key otherwise (those results are hobt's own).
 //!
-//! The weights are what SQL Server's answers for all pairs of characters show, published in the repository
-//! neilodonuts/tsql-checksum-javascript. They are left where hobt's `=` is wider: `ß` is `ss`, `æ` is `ae`, and `š`,
-//! `œ` and `ž` have the weights of their capitals.
+//! The weights are derived from SQL Server's results for all pairs of characters, published in the repository
+//! neilodonuts/tsql-checksum-javascript. They differ where hobt's `=` is wider: `ß` equals `ss`, `æ` equals `ae`, and
+//! `š`, `œ` and `ž` have the weights of their capitals.
 
 use std::sync::Arc;
 
@@ -24,19 +23,19 @@ use crate::column::Column;
 use crate::function::{Argument, Call};
 use crate::text::code_page;
 
-/// What a NULL counts as.
+/// The value for NULL.
 const OF_NULL: u32 = 0x7FFF_FFFF;
 
-/// The weight of `:`, the first sign behind the digits; signs before them weigh their own number.
+/// The weight of `:`, the first sign after the digits. The weight of an earlier sign is its own number.
 const SIGN_FIRST: u16 = 48;
 const DIGIT_FIRST: u16 = 132;
 const LETTER_FIRST: u16 = 142;
 
-/// The weight of each byte of code page 1252; the accent stands above the letter's eight bits.
+/// The weight of each byte of code page 1252. The accent is stored above the eight bits of the letter.
 static WEIGHTS: [u16; 256] = weights();
 
 const fn weights() -> [u16; 256] {
-    /// À to ß: the letter, and the accent; 0 for what is no accented letter.
+    /// À to ß: the letters, and below the accents; 0 for a character that is not an accented letter.
     const ACCENTED: &[u8; 32] = b"AAAAAA\0CEEEEIIII\0NOOOOO\0OUUUUY\0\0";
     const ACCENTS: [u16; 32] =
         [2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 0, 1, 1, 2, 3, 4, 5, 0, 6, 1, 2, 3, 4, 1, 0, 0];
@@ -52,7 +51,7 @@ const fn weights() -> [u16; 256] {
             b'a'..=b'z' => LETTER_FIRST + (character - b'a') as u16,
             0xD0 | 0xF0 => LETTER_FIRST + 26,
             0xDE | 0xFE => LETTER_FIRST + 27,
-            // y with a diaeresis, where the capitals' half has ß.
+            // ÿ, at the position of ß among the capitals.
             0xFF => (LETTER_FIRST + 24) | (2 << 8),
             _ if character >= 0xC0 && ACCENTED[(character & 0x1F) as usize] != 0 => {
                 let at = (character & 0x1F) as usize;
@@ -63,7 +62,7 @@ const fn weights() -> [u16; 256] {
                 sign - 1
             }
         };
-        // Two letters each, which have no weight of their own.
+        // These are two letters each, and have no weight of their own.
         if matches!(character, 0xC6 | 0xDF | 0xE6) {
             sign -= 1;
         }
@@ -82,7 +81,7 @@ fn fold(sum: u32, next: u32) -> u32 {
     sum.rotate_left(4) ^ next
 }
 
-/// Folds bytes. Eight of them turn the sum once around, so what they add does not wait for what stands before them.
+/// Folds bytes. Eight of them rotate the sum once around, so their contribution does not depend on the sum before them.
 fn fold_bytes(bytes: &[u8]) -> u32 {
     let (chunks, rest) = bytes.as_chunks::<8>();
     let each = |bytes: &[u8], sum| bytes.iter().fold(sum, |sum, byte| fold(sum, u32::from(*byte)));
@@ -100,11 +99,11 @@ fn fold_weights(bytes: &[u8]) -> u32 {
 }
 
 fn halves(value: i64) -> u32 {
-    // Truncations that pick the two halves.
+    // Truncating casts that select the two halves.
     (value as u32) ^ if value < 0 && value >= i64::from(i32::MIN) { 0 } else { (value >> 32) as u32 }
 }
 
-/// The checksum of a text. `bytes` is room for its bytes, kept from call to call.
+/// The checksum of a text. `bytes` is a buffer that is reused between calls.
 fn of_text(text: &str, sql_type: SqlType, binary: bool, collation: Collation, bytes: &mut Vec<u8>) -> u32 {
     bytes.clear();
     let by_bytes = binary || collation == Collation::Latin1GeneralBin2;
@@ -131,7 +130,7 @@ fn of_value(value: &Value, sql_type: SqlType, binary: bool, collation: Collation
 
 fn of_argument(arg: &Argument, call: &Call<'_>, binary: bool) -> Result<Vec<u32>, SqlError> {
     let array = arg.column.array();
-    // The common cases, without a value of its own for each row.
+    // The common cases, without creating a value for each row.
     if let Some(integers) = array.as_primitive_opt::<Int32Type>() {
         return Ok(match array.nulls() {
             None => integers.values().iter().map(|value| value.cast_unsigned()).collect(),
@@ -151,7 +150,7 @@ fn of_argument(arg: &Argument, call: &Call<'_>, binary: bool) -> Result<Vec<u32>
         .collect()
 }
 
-/// `CHECKSUM`, and `BINARY_CHECKSUM` where `binary`.
+/// `CHECKSUM`, or `BINARY_CHECKSUM` if `binary`.
 pub(super) fn checksum(call: &Call<'_>, binary: bool) -> Result<ArrayRef, SqlError> {
     let mut sums: Option<Vec<u32>> = None;
     for arg in call.args {
@@ -179,7 +178,7 @@ mod tests {
 
     #[test]
     fn weights_are_those_that_sql_server_answers_with() {
-        // From the published answers of SQL Server, which has others for Æ, ß, š, œ and ž.
+        // From the published results of SQL Server, which differ for Æ, ß, š, œ and ž.
         let known = [
             ("\u{1}", 1),
             ("!", 33),

@@ -1,12 +1,12 @@
-//! A hash function over a column: which bytes of a value it sees, and the shorter ways for columns of integers.
+//! Applies a hash function to a column: which bytes of a value it hashes, and the faster paths for columns of integers.
 //!
-//! The bytes are those that `CAST(value AS varbinary(max))` gives: numbers big-endian, `varchar` in its code page,
-//! `nvarchar` in UTF-16. The hash of NULL is NULL. An optional second argument is a seed, a constant or a column.
+//! The bytes are those of `CAST(value AS varbinary(max))`: numbers big-endian, `varchar` in its code page, `nvarchar`
+//! in UTF-16. The hash of NULL is NULL. An optional second argument is the seed, a constant or a column.
 //!
 //! ```text
-//!   int, bigint, one seed     kernel over the whole array, at the machine's vector width (crate `pulp`); every closure in it
-//!                             says `inline(always)`, for what is called and not inlined has the narrow registers
-//!   text, binary              one value after the other; ASCII `varchar` and binary are hashed where they lie
+//!   int, bigint, one seed     kernel over the whole array, at the machine's vector width (crate `pulp`). Its closures
+//!                             are `inline(always)`: a call that is not inlined uses the narrow registers
+//!   text, binary              one value after the other; ASCII `varchar` and binary are hashed in place
 //!   any other type            the column is cast to varbinary first
 //! ```
 
@@ -23,7 +23,7 @@ use crate::column::Column;
 use crate::function::Call;
 use crate::text::code_page;
 
-/// A hash function with values of carrier `T`.
+/// A hash function whose results have carrier `T`.
 pub(super) struct Algorithm<T: ArrowPrimitiveType> {
     /// The hash of bytes.
     pub(super) bytes: fn(&[u8], u64) -> T::Native,
@@ -33,8 +33,8 @@ pub(super) struct Algorithm<T: ArrowPrimitiveType> {
     pub(super) bigints: fn(Arch, &[i64], u64) -> Vec<T::Native>,
 }
 
-/// The hash of each value, at the machine's vector width. Closures take what they need with them (`move`): what they
-/// borrow would be read again behind each result that is written.
+/// The hash of each value, at the machine's vector width. Closures must own their data (`move`): borrowed data would be
+/// read again after each result that is written.
 #[inline(always)]
 pub(super) fn each<T: Copy, H>(arch: Arch, values: &[T], hash: impl Fn(T) -> H) -> Vec<H> {
     arch.dispatch(
@@ -79,7 +79,7 @@ pub(super) fn hash_column<T: ArrowPrimitiveType>(
     arg.column.with_array(Arc::new(hashes)).to_array(call.rows)
 }
 
-/// The seed of all rows, which may be NULL; `None` where each row has its own.
+/// The seed of all rows, which may be NULL; `None` if each row has its own.
 fn one_seed(seeds: Option<&Column>) -> Option<Option<u64>> {
     match seeds {
         None => Some(Some(0)),
@@ -91,7 +91,7 @@ fn one_seed(seeds: Option<&Column>) -> Option<Option<u64>> {
     }
 }
 
-/// As [`hash_column`], with a seed for each row.
+/// Like [`hash_column`], with a seed for each row.
 fn by_rows<T: ArrowPrimitiveType>(
     column: &Column,
     sql_type: SqlType,
@@ -110,7 +110,7 @@ fn by_rows<T: ArrowPrimitiveType>(
     Ok(Arc::new(hashes.into_iter().collect::<PrimitiveArray<T>>()))
 }
 
-/// Gives the bytes of each value, `None` for NULL, with its row.
+/// Passes the bytes of each value, `None` for NULL, to `take` with its row.
 fn each_bytes(array: &ArrayRef, sql_type: SqlType, mut take: impl FnMut(usize, Option<&[u8]>)) -> Result<(), SqlError> {
     if let Some(texts) = array.as_string_view_opt() {
         let mut encoded = Vec::new();

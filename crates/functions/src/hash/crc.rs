@@ -1,4 +1,4 @@
-//! CRC-16, CRC-32 and CRC-32C: by table, and bit by bit as the text first had it.
+//! CRC-16, CRC-32 and CRC-32C: by table, and bit by bit as in the original publication.
 //!
 //! | function | polynomial, reflected | start and end | `123456789` |
 //! |---|---|---|---|
@@ -6,8 +6,8 @@
 //! | `hobt_crc32` | EDB88320 | all ones (ISO 3309) | CBF43926 |
 //! | `hobt_crc32c` | 82F63B78 | all ones (Castagnoli) | E3069283 |
 //!
-//! Four tables take four bytes at once ("slicing by 4": Kounavis and Berry, 2005). Longer values go to crate
-//! `crc-fast`, which has the processor's instructions and costs more than the tables to begin with.
+//! Four tables process four bytes at once ("slicing by 4": Kounavis and Berry, 2005). Longer values go to crate
+//! `crc-fast`, which uses the processor's instructions and has a higher fixed cost than the tables.
 
 use arrow::datatypes::Int32Type;
 use crc_fast::CrcAlgorithm;
@@ -15,13 +15,13 @@ use pulp::Arch;
 
 use super::column::Algorithm;
 
-/// Bytes from which on `crc-fast` is faster than the tables.
+/// The number of bytes from which on `crc-fast` is faster than the tables.
 const LONG: usize = 32;
 
-/// A CRC of at most 32 bits, its bits reflected.
+/// A CRC of at most 32 bits, reflected.
 struct Crc {
     polynomial: u32,
-    /// What the remainder begins as, and what the result is combined with.
+    /// The initial remainder, which is also combined with the result.
     ones: u32,
     tables: [[u32; 256]; 4],
     long: CrcAlgorithm,
@@ -31,7 +31,7 @@ static CRC16: Crc = Crc::new(0xA001, 0, CrcAlgorithm::Crc16Arc);
 static CRC32: Crc = Crc::new(0xEDB8_8320, u32::MAX, CrcAlgorithm::Crc32IsoHdlc);
 static CRC32C: Crc = Crc::new(0x82F6_3B78, u32::MAX, CrcAlgorithm::Crc32Iscsi);
 
-/// The remainder behind a byte's eight bits, one after the other.
+/// The remainder after the eight bits of a byte, computed one by one.
 const fn eight_bits(mut remainder: u32, polynomial: u32) -> u32 {
     let mut bit = 0;
     while bit < 8 {
@@ -66,7 +66,7 @@ impl Crc {
         Crc { polynomial, ones, tables, long }
     }
 
-    /// The remainder behind four bytes, which come as the little-endian `word`.
+    /// The remainder after four bytes, given as a little-endian `word`.
     #[inline(always)]
     fn four_bytes(&self, remainder: u32, word: u32) -> u32 {
         let [first, second, third, fourth] = (remainder ^ word).to_le_bytes();
@@ -101,7 +101,7 @@ impl Crc {
         (self.four_bytes(self.four_bytes(self.ones, high), low) ^ self.ones).cast_signed()
     }
 
-    /// Without tables.
+    /// Computed without tables.
     fn bit_by_bit(&self, bytes: &[u8]) -> i32 {
         let one_byte = |remainder: u32, byte: &u8| eight_bits(remainder ^ u32::from(*byte), self.polynomial);
         (bytes.iter().fold(self.ones, one_byte) ^ self.ones).cast_signed()
@@ -111,7 +111,7 @@ impl Crc {
 /// The two halves of a number's big-endian bytes, as little-endian words.
 #[inline(always)]
 pub(super) fn halves(value: i64) -> [u32; 2] {
-    // Truncations that pick the two halves.
+    // Truncating casts that select the two halves.
     let value = value.cast_unsigned();
     [((value >> 32) as u32).swap_bytes(), (value as u32).swap_bytes()]
 }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn check_values_are_the_published_ones() {
-        // The catalogue of parametrised CRC algorithms: each one's value of these nine digits.
+        // The catalogue of parametrised CRC algorithmsgives these values for the nine digits.
         for (crc, check) in [(&CRC16, 0xBB3D), (&CRC32, 0xCBF4_3926), (&CRC32C, 0xE306_9283)] {
             assert_eq!(crc.of_bytes(b"123456789").cast_unsigned(), check);
             assert_eq!(crc.bit_by_bit(b"123456789").cast_unsigned(), check);

@@ -23,7 +23,7 @@ pub(super) fn result_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
 
 type Hash = fn(&[u8], &mut BinaryViewBuilder);
 
-/// The hash of a name in any case; `None` for an unknown one, whose result is NULL.
+/// The hash function with a name, ignoring case; `None` for an unknown one, whose result is NULL.
 fn algorithm(name: &str) -> Option<Hash> {
     Some(match name.to_ascii_uppercase().as_str() {
         "MD2" => |bytes, out| out.append_value(md2::Md2::digest(bytes)),
@@ -36,7 +36,7 @@ fn algorithm(name: &str) -> Option<Hash> {
     })
 }
 
-/// The hash of each value by the algorithm of its name.
+/// The hash of each value by the named algorithm.
 pub(super) fn hashbytes(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let names = call.texts(0)?;
     let arg = call.arg(1)?;

@@ -1,5 +1,5 @@
-//! Hash functions: SQL Server's `CHECKSUM`, `BINARY_CHECKSUM` and `HASHBYTES`, and `hobt_` ones that are fast and
-//! spread well; `NEWID` and `NEWSEQUENTIALID`.
+//! Hash functions: SQL Server's `CHECKSUM`, `BINARY_CHECKSUM` and `HASHBYTES`, and fast `hobt_` functions that
+//! distribute well; `NEWID` and `NEWSEQUENTIALID`.
 
 mod checksum;
 mod column;
@@ -49,7 +49,7 @@ static NO_HASH: Algorithm<Int32Type> = Algorithm {
     bigints: |_, values, _| vec![0; values.len()],
 };
 
-/// A random guid of version 4, in the sort order that is the carrier's.
+/// A random guid of version 4, in the carrier's sort order.
 fn random_guid(random: &mut impl rand::RngCore) -> [u8; 16] {
     let mut stored = [0u8; 16];
     random.fill_bytes(&mut stored);

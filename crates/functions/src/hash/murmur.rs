@@ -1,7 +1,7 @@
 //! MurmurHash2 and MurmurHash3, the 32-bit ones for processors of 32 bits, as the text has them.
 //!
-//! Source: Austin Appleby's public-domain SMHasher, whose verification values the tests reach. No crate: those that
-//! exist read through `std::io::Read` or are not kept, and a column of integers needs loops of its own anyway.
+//! Source: Austin Appleby's public-domain SMHasher; the tests check its verification values. No crate is used: those
+//! that exist read through `std::io::Read` or are not maintained, and a column of integers needs its own loops anyway.
 
 use arrow::datatypes::Int32Type;
 
@@ -120,8 +120,8 @@ mod tests {
 
     use super::*;
 
-    /// SMHasher's verification of a function: the hash of the hashes of `[]`, `[0]`, `[0, 1]`, … with seeds 256, 255,
-    /// ….
+    /// SMHasher's verification value of a function: the hash of the hashes of `[]`, `[0]`, `[0, 1]`, … with seeds 256,
+    /// 255, ….
     fn verification(hash: fn(&[u8], u32) -> i32) -> u32 {
         let bytes: Vec<u8> = (0..=255).collect();
         let hashes = (0..256u32).flat_map(|length| hash(&bytes[..length as usize], 256 - length).to_le_bytes());

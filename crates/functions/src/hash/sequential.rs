@@ -1,13 +1,13 @@
-//! `NEWSEQUENTIALID`: guids of which each is greater than those before it.
+//! `NEWSEQUENTIALID`: guids each of which is greater than all before it.
 //!
 //! ```text
 //!   in the order in which guids are compared:
 //!   node, 6 bytes │ clock sequence, 2 │ version 1 and the time in 100 ns, 8
 //! ```
 //!
-//! The node and the clock sequence are drawn once a run of the process, the node with the bit that says so. The time
-//! goes on by one where two guids would have the same. Source: RFC 9562, section 5.1, in the byte order that SQL Server
-//! gives it.
+//! The node and the clock sequence are random, drawn once per process run; a bit of the node marks it as random. If two
+//! guids would have the same time, the time is incremented by one. Source: RFC 9562, section 5.1, in the byte order
+//! that SQL Server uses.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ const GREGORIAN: u64 = 122_192_928_000_000_000;
 /// Version 1, above the 60 bits of the time.
 const VERSION: u64 = 1 << 60;
 
-/// The time of the next guid, if it is not later already.
+/// The earliest time of the next guid.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static NODE: OnceLock<[u8; 8]> = OnceLock::new();
 
@@ -41,7 +41,7 @@ fn node() -> &'static [u8; 8] {
     })
 }
 
-/// The first of `count` times that nobody else gets.
+/// Reserves `count` times for the caller and returns the first one.
 fn take_times(count: u64) -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = GREGORIAN + u64::try_from(since.as_nanos() / 100).unwrap_or(0);
@@ -50,12 +50,12 @@ fn take_times(count: u64) -> u64 {
         first = next.max(now);
         Some(first + count)
     };
-    // The update never gives up.
+    // The update never fails.
     let _previous = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
     first
 }
 
-/// A guid for each row, in the sort order that is the carrier's.
+/// A guid for each row, in the carrier's sort order.
 pub(super) fn newsequentialid(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let first = take_times(call.rows as u64);
     let mut builder = FixedSizeBinaryBuilder::with_capacity(call.rows, 16);
@@ -65,7 +65,7 @@ pub(super) fn newsequentialid(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     Ok(Arc::new(builder.finish()))
 }
 
-/// One guid, as [`newsequentialid`] gives them.
+/// One guid, as [`newsequentialid`] generates them.
 pub(super) fn next() -> [u8; 16] {
     guid_of(take_times(1))
 }

@@ -1,23 +1,23 @@
 //! xxHash3, 64 bits.
 //!
-//! Crate `xxhash-rust` hashes bytes. Columns of integers have a loop of their own, which the compiler turns into vector
-//! instructions: of the algorithm's many paths a value of 4 to 8 bytes takes one, without a branch (the specification's
-//! "XXH3_len_4to8"). With a word that stands in both halves, as the four bytes of an `int` do, the two rotations are
-//! those of 32 bits. The design page has the measurements (docs/design/0026-hash-functions.md).
+//! Crate `xxhash-rust` hashes bytes. Columns of integers have their own loop, which the compiler vectorises: a value of
+//! 4 to 8 bytes takes one of the algorithm's many paths, without a branch (the specification's "XXH3_len_4to8"). If
+//! both halves of a word are equal, as for the four bytes of an `int`, the two rotations are 32-bit rotations. The
+//! design page has the measurements (docs/design/0026-hash-functions.md).
 
 use arrow::datatypes::Int64Type;
 
 use super::column::{Algorithm, each};
 use super::crc::halves;
 
-/// Of the default secret, bytes 8 to 15 and 16 to 23, combined by exclusive or.
+/// Bytes 8 to 15 and 16 to 23 of the default secret, combined by exclusive or.
 const FLIP: u64 = 0x1CAD_21F7_2C81_017C ^ 0xDB97_9083_E96D_D4DE;
 const PRIME: u64 = 0x9FB2_1C65_1E98_DF25;
 
-/// What a value's bits are flipped with.
+/// The value that a value's bits are combined with.
 #[inline(always)]
 fn flip(seed: u64) -> u64 {
-    // The seed's low half stands in its high half too, its bytes in reverse.
+    // The seed's low half is also in its high half, with reversed bytes.
     let seed = seed ^ u64::from((seed as u32).swap_bytes()) << 32;
     FLIP.wrapping_sub(seed)
 }
@@ -38,7 +38,7 @@ fn finish(bits: u64, length: u64) -> i64 {
 fn of_int(value: i32, flip: u64) -> i64 {
     let word = value.cast_unsigned().swap_bytes();
     let word = u64::from(word ^ word.rotate_left(17) ^ word.rotate_left(24));
-    // `spread` of the flipped word, both parts of which were spread already.
+    // `spread` of the flipped word, whose two parts are both spread already.
     finish((word | word << 32) ^ flip, 4)
 }
 
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn published_values() {
-        // The hash of nothing, from the algorithm's own sanity checks.
+        // The hash of the empty input, from the algorithm's own sanity checks.
         assert_eq!((XXHASH3.bytes)(b"", 0).cast_unsigned(), 0x2D06_8005_38D3_94C2);
     }
 }

@@ -50,7 +50,7 @@ fn bit_count_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     }
 }
 
-/// The bits that are 1: of an integer those of its own width.
+/// The number of bits that are 1; an integer has the bits of its own width.
 fn bit_count(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let arg = call.arg(0)?;
     if let Some(binary) = arg.column.array().as_binary_view_opt() {
@@ -88,7 +88,7 @@ fn numeric(args: &[ArgType], function: &str) -> Result<SqlType, SqlError> {
     }
 }
 
-/// `CEILING` and `FLOOR` of a decimal have no digits after the point.
+/// `CEILING` and `FLOOR` of a decimal have scale 0.
 fn whole_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     Ok(match numeric(args, "floor")? {
         SqlType::Decimal { precision, .. } => SqlType::Decimal { precision, scale: 0 },
@@ -175,7 +175,7 @@ fn sign(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     cast_array(&signs, SqlType::Int, call.result_type, None, false)
 }
 
-/// 1 where the text converts to one of the numeric types; a sign, a currency sign or a point alone count too.
+/// 1 if the text converts to one of the numeric types. A sign, a currency sign or a point alone counts too.
 fn is_numeric(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let arg = call.arg(0)?;
     if arg.sql_type.is_numeric() {
@@ -195,7 +195,7 @@ fn is_numeric(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// A whole array as a boxed result.
+/// Boxes a whole array as a result.
 fn boxed(array: impl arrow::array::Array + 'static) -> ArrayRef {
     Arc::new(array)
 }

@@ -1,7 +1,7 @@
 //! `RAND`.
 //!
-//! The generator is L'Ecuyer's combination of two congruential generators (CACM 31, 1988): it gives the values that SQL
-//! Server documents and users have seen, as `RAND(100)` = 0.715436657367485.
+//! The generator is L'Ecuyer's combination of two congruential generators (CACM 31, 1988). It returns the values that
+//! SQL Server documents and users have observed, such as `RAND(100)` = 0.715436657367485.
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Float64Type;
@@ -15,11 +15,11 @@ const SECOND_MODULUS: i64 = 2_147_483_399;
 const SECOND_FACTOR: i64 = 40_692;
 /// 1 / FIRST_MODULUS in the seven digits of the published program.
 const UNIT: f64 = 4.656_613e-10;
-/// The states behind the seed 0.
+/// The states for the seed 0.
 const FIRST_DEFAULT: i64 = 12_345;
 const SECOND_START: i64 = 67_890;
 
-/// The first number of the sequence that `seed` starts.
+/// The first number of the sequence for `seed`.
 fn first_of_seed(seed: i64) -> f64 {
     let seed = seed.unsigned_abs() as i64 % FIRST_MODULUS;
     let first = (if seed == 0 { FIRST_DEFAULT } else { seed }) * FIRST_FACTOR % FIRST_MODULUS;
@@ -31,14 +31,14 @@ fn first_of_seed(seed: i64) -> f64 {
     difference as f64 * UNIT
 }
 
-/// With a seed a number for each seed, without one number for the whole call.
+/// With a seed, one number per seed; without a seed, one number for the whole call.
 pub(super) fn rand(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     if call.args.is_empty() {
         let bits = hobt_base::SplitMix64::new(call.context.random_seed).next_u64() >> 11;
         let value = bits as f64 / (1u64 << 53) as f64;
         return call.primitive_result::<Float64Type>(|_| Ok(Some(value)));
     }
-    // A NULL seed is the seed 0.
+    // A NULL seed is treated as 0.
     let seeds = call.integers(0)?;
     call.primitive_result::<Float64Type>(|row| Ok(Some(first_of_seed(seeds.get(row).unwrap_or(0)))))
 }

@@ -12,7 +12,7 @@ use crate::decimal::{divide_round, fits, power};
 use crate::error::{from_arrow, overflow};
 use crate::function::Call;
 
-/// Which values are below zero; NULL counts as not.
+/// Which values are negative; NULL is not.
 pub(super) fn negative(values: &ArrayRef) -> Result<BooleanArray, SqlError> {
     let below = |row: usize| match values.data_type() {
         _ if values.is_null(row) => false,
@@ -25,7 +25,7 @@ pub(super) fn negative(values: &ArrayRef) -> Result<BooleanArray, SqlError> {
     Ok((0..values.len()).map(|row| Some(below(row))).collect())
 }
 
-/// The decimal or money scale of a result type, `None` for floats; integers have 0.
+/// The decimal or money scale of a result type; 0 for integers, `None` for floats.
 fn exact_scale(sql_type: SqlType) -> Option<u8> {
     match sql_type {
         SqlType::Float | SqlType::Real => None,
@@ -45,7 +45,7 @@ fn to_wide(call: &Call<'_>) -> Result<(ArrayRef, u8), SqlError> {
 /// Unscaled values of `scale` in the call's result type.
 fn finish(call: &Call<'_>, values: Decimal128Array, scale: u8) -> Result<ArrayRef, SqlError> {
     let values = values.with_precision_and_scale(38, scale as i8).map_err(from_arrow)?;
-    // The cast from a type to itself looks at nothing.
+    // A cast from a type to itself does not check the values.
     if values.iter().flatten().any(|value| !fits(value, 38)) {
         return Err(overflow(call.result_type));
     }
@@ -72,7 +72,7 @@ pub(super) fn ceiling(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     whole(call, |value, unit| -(-value).div_euclid(unit), f64::ceil)
 }
 
-/// `ROUND(x, length [, truncate])`: a negative length rounds before the point.
+/// `ROUND(x, length [, truncate])`. A negative length rounds digits before the point.
 pub(super) fn round(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let lengths = call.integers(1)?;
     let cuts = if call.args.len() > 2 { Some(call.integers(2)?) } else { None };
@@ -100,7 +100,7 @@ pub(super) fn round(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     finish(call, values, scale)
 }
 
-/// Clears the last `digits` digits of `value`, rounding or cutting.
+/// Clears the last `digits` digits of `value`, by rounding or truncation.
 fn round_exact(value: i128, digits: i64, cut: bool) -> i128 {
     match u8::try_from(digits) {
         Ok(0) => value,

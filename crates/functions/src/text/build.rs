@@ -1,4 +1,4 @@
-//! Text made of other text: concatenation, replacement, repetition, quoting.
+//! Functions that build text from other text: concatenation, replacement, repetition, quoting.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::function::Call;
 use crate::type_rules::declared_length;
 use crate::watch::{Meter, VALUE_BYTES_MAX};
 
-/// How much `REPLACE` adds to its result before it looks whether there is room for more.
+/// How many bytes `REPLACE` appends to its result between checks for more memory.
 const REPLACE_CHECK_BYTES: usize = 1 << 20;
 
-/// The longest text that a function builds of a type that is not `max`, in bytes; `max` ends at 2³¹ − 1.
+/// The maximum length in bytes of a text built by a function: that of a type that is not `max`, or 2³¹ − 1 for `max`.
 fn limit(sql_type: SqlType) -> usize {
     match declared_length(sql_type) {
         Some(MaxLength::Limited(limit)) => usize::from(limit),
@@ -84,7 +84,7 @@ pub(crate) fn concatenate(
     Ok(Arc::new(builder.finish()))
 }
 
-/// NULL counts as empty text.
+/// NULL is treated as empty text.
 pub(super) fn concat(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = (0..call.args.len()).map(|index| call.texts(index)).collect::<Result<Vec<_>, _>>()?;
     let mut meter = Meter::new();
@@ -94,7 +94,7 @@ pub(super) fn concat(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// NULLs are left out, with their separator.
+/// NULLs are skipped, with their separator.
 pub(super) fn concat_ws(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = (0..call.args.len()).map(|index| call.texts(index)).collect::<Result<Vec<_>, _>>()?;
     let mut meter = Meter::new();
@@ -119,7 +119,7 @@ pub(super) fn replace(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
             out.push_str(&text[copied..start]);
             out.push_str(replacement);
             copied = end;
-            // Of a type that is not max the rest is cut off anyway: a unit has at most three bytes.
+            // For a type that is not max the rest would be cut anyway: a unit has at most three bytes.
             if limit < VALUE_BYTES_MAX && out.len() > limit * 3 {
                 break;
             }
@@ -142,7 +142,7 @@ pub(super) fn replicate(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     call.text_result(|row| {
         let Some((text, count)) = texts.get(row).zip(counts.get(row)) else { return Ok(None) };
         let Ok(count) = usize::try_from(count) else { return Ok(None) };
-        // One repetition more than fits is enough: the rest is cut off anyway.
+        // One repetition more than fits is enough: the rest is cut anyway.
         let count = count.min(limit / units(text).max(1) + 1);
         meter.value(text.len().saturating_mul(count))?;
         Ok(Some(Cow::Owned(text.repeat(count))))
@@ -157,7 +157,7 @@ pub(super) fn space(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// `STUFF(text, start, length, replacement)`: NULL where start is not in the text or length is negative.
+/// `STUFF(text, start, length, replacement)`: NULL if start is not in the text or length is negative.
 pub(super) fn stuff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     if call.result_type.is_binary() {
         return stuff_binary(call);
@@ -205,7 +205,7 @@ fn stuff_binary(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     Ok(Arc::new(builder.finish()))
 }
 
-/// Each character of the second argument becomes the one at its place in the third.
+/// Replaces each character of the second argument by the one at the same position in the third.
 pub(super) fn translate(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let (texts, from, to) = (call.texts(0)?, call.texts(1)?, call.texts(2)?);
     call.text_result(|row| {
@@ -223,7 +223,7 @@ pub(super) fn translate(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// A float as text of a width (10) with decimals (0), right-aligned; stars when the whole part does not fit.
+/// A float as text with a width (10) and decimals (0), right-aligned; asterisks if the whole part does not fit.
 pub(super) fn str_of_float(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let values = call.floats(0)?;
     let number = |index: usize| if call.args.len() > index { call.integers(index).map(Some) } else { Ok(None) };
@@ -239,7 +239,7 @@ pub(super) fn str_of_float(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         if whole > width {
             return Ok(Some(Cow::Owned("*".repeat(width))));
         }
-        // Decimals give way to the width, with the point.
+        // The width limits the number of decimals, including the point.
         let decimals = decimals.min(16).min(width.saturating_sub(whole + 1));
         let scale = 10f64.powi(i32::try_from(decimals).unwrap_or(0));
         let rounded = (value * scale).round() / scale;
@@ -262,13 +262,13 @@ pub(super) fn nchar_of_code(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let codes = call.integers(0)?;
     call.text_result(|row| {
         let code = codes.get(row).and_then(|code| u16::try_from(code).ok());
-        // A lone surrogate is U+FFFD, as everywhere in hobt's UTF-8.
+        // A lone surrogate becomes U+FFFD, as everywhere in hobt's UTF-8.
         let character = |code: u16| char::from_u32(u32::from(code)).unwrap_or(char::REPLACEMENT_CHARACTER);
         Ok(code.map(|code| Cow::Owned(character(code).to_string())))
     })
 }
 
-/// `[name]` with `]` doubled, or another pair of quotes; NULL for a name over 128 characters or an unknown quote.
+/// `[name]` with `]` doubled, or with another pair of quotes; NULL for a name over 128 characters or an unknown quote.
 pub(super) fn quotename(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let names = call.national_texts(0)?;
     let quotes = if call.args.len() > 1 { Some(call.texts(1)?) } else { None };

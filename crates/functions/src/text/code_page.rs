@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use hobt_types::SqlType;
 
-/// Code page 1252's characters 0x80 to 0x9F; the five that it leaves open keep their number, as Windows has it.
+/// Code page 1252's characters 0x80 to 0x9F. The five unassigned ones keep their number, as in Windows.
 const HIGH: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8D}', 'Ž', '\u{8F}', '\u{90}', '‘', '’',
     '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9D}', 'ž', 'Ÿ',
 ];
 
-/// The byte of a character, `None` for one that the code page has not.
+/// The byte of a character; `None` if the code page does not have it.
 pub(crate) fn encode_char(character: char) -> Option<u8> {
     match character as u32 {
         code @ (0..=0x7F | 0xA0..=0xFF) => u8::try_from(code).ok(),
@@ -29,7 +29,7 @@ pub(crate) fn decode_byte(byte: u8) -> char {
     }
 }
 
-/// Appends SQL Server's bytes of `text`; `?` for what the code page has not.
+/// Appends SQL Server's bytes of `text`, with `?` for characters that the code page does not have.
 pub(crate) fn encode(text: &str, sql_type: SqlType, out: &mut Vec<u8>) {
     if sql_type.is_national() && text.is_ascii() {
         let start = out.len();
@@ -45,7 +45,7 @@ pub(crate) fn encode(text: &str, sql_type: SqlType, out: &mut Vec<u8>) {
     }
 }
 
-/// The text of SQL Server's bytes; an odd byte at the end of UTF-16 is completed with 0, lone surrogates become U+FFFD.
+/// The text of SQL Server's bytes. An odd last byte of UTF-16 is completed with 0; lone surrogates become U+FFFD.
 pub(crate) fn decode(bytes: &[u8], sql_type: SqlType) -> String {
     if sql_type.is_national() {
         let units = bytes.chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit.get(1).copied().unwrap_or(0)]));
@@ -55,13 +55,13 @@ pub(crate) fn decode(bytes: &[u8], sql_type: SqlType) -> String {
     }
 }
 
-/// UTF-16 units of a text: `LEN`'s unit.
+/// The number of UTF-16 units of a text: `LEN`'s unit.
 pub(crate) fn units(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char::len_utf16).sum() }
 }
 
-/// The byte where the character begins that holds unit `units`; the text's length when it is shorter. A place inside a
-/// surrogate pair is the pair's begin.
+/// The byte offset of the character that contains unit `units`; the text's length if it is shorter. For a unit inside a
+/// surrogate pair it is the start of the pair.
 pub(crate) fn byte_of_unit(text: &str, units: usize) -> usize {
     if text.is_ascii() {
         return units.min(text.len());
@@ -76,7 +76,7 @@ pub(crate) fn byte_of_unit(text: &str, units: usize) -> usize {
     text.len()
 }
 
-/// Units `start..end` of a text. Half of a surrogate pair, which UTF-8 does not have, is U+FFFD.
+/// Units `start..end` of a text. Half of a surrogate pair, which UTF-8 cannot represent, becomes U+FFFD.
 pub(crate) fn slice_units(text: &str, start: usize, end: usize) -> Cow<'_, str> {
     if text.is_ascii() {
         let start = start.min(text.len());
@@ -89,7 +89,7 @@ pub(crate) fn slice_units(text: &str, start: usize, end: usize) -> Cow<'_, str> 
         if seen >= start {
             from = from.min(at);
         } else if seen + width > start && end > start {
-            // The pair's second half.
+            // The second half of the pair.
             halves.0 = true;
         }
         if seen + width > end {

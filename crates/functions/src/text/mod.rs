@@ -1,6 +1,6 @@
-//! Text: parts, case, search, building, code points; and SQL Server's bytes of text.
+//! Text functions: parts, case, search, building, code points; and SQL Server's bytes of text.
 //!
-//! Places and lengths count UTF-16 units, as SQL Server counts without an `_SC` collation.
+//! Positions and lengths count UTF-16 units, as in SQL Server without an `_SC` collation.
 
 mod build;
 pub(crate) mod code_page;
@@ -49,7 +49,7 @@ pub(crate) static FUNCTIONS: &[FunctionDef] = &[
     FunctionDef::new("PATINDEX", (2, 2), second_int, search::patindex),
 ];
 
-/// `int`, or `bigint` where the argument at `index` is of a `max` type.
+/// `int`, or `bigint` if the argument at `index` is of a `max` type.
 fn int_of(args: &[ArgType], index: usize) -> SqlType {
     match args.get(index).and_then(|arg| declared_length(arg.sql_type)) {
         Some(MaxLength::Max) => SqlType::BigInt,
@@ -69,8 +69,8 @@ fn first(args: &[ArgType]) -> SqlType {
     args.first().map_or(SqlType::VarChar(MaxLength::Limited(1)), |arg| arg.sql_type)
 }
 
-/// The first argument's type with a varying length; what is not text becomes `varchar`. Microsoft's pages on `LEFT`,
-/// `RIGHT`, `REVERSE` and their like: binary is converted too, and so is not preserved.
+/// The first argument's type with a varying length. Other types become `varchar`. Microsoft's pages on `LEFT`, `RIGHT`,
+/// `REVERSE` and their like: binary is converted too, and so is not preserved.
 fn first_varying(args: &[ArgType]) -> Result<SqlType, SqlError> {
     Ok(match first(args) {
         SqlType::NChar(n) => SqlType::NVarChar(MaxLength::Limited(n)),
@@ -85,7 +85,7 @@ fn first_varying(args: &[ArgType]) -> Result<SqlType, SqlError> {
 /// `SUBSTRING`: text and binary, of a varying length.
 ///
 /// # Errors
-/// 8116 for another type and for the word `NULL`.
+/// 8116 for another type and for the literal `NULL`.
 fn substring_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     match (args.first(), first(args)) {
         (Some(arg), _) if arg.is_null_literal() => Err(invalid_argument_name("NULL", 1, "substring")),
@@ -108,7 +108,7 @@ fn of_characters(args: &[ArgType], function: &str) -> Result<SqlType, SqlError> 
     }
 }
 
-/// `STUFF`: binary where both the value and what is put in are, else text.
+/// `STUFF`: binary if both the value and the replacement are, otherwise text.
 fn stuff_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     let is_binary = |arg: &ArgType| arg.sql_type.is_binary();
     match (args.first(), args.get(3)) {
@@ -122,7 +122,7 @@ fn stuff_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     }
 }
 
-/// Text of the first argument's kind, as long as its kind allows without `max`.
+/// Text of the first argument's kind, with the maximum length of that kind other than `max`.
 fn longest_of_first(args: &[ArgType]) -> Result<SqlType, SqlError> {
     let national = args.iter().any(|arg| arg.sql_type.is_national());
     let is_max = declared_length(first(args)) == Some(MaxLength::Max);
@@ -134,7 +134,7 @@ fn longest_of_first(args: &[ArgType]) -> Result<SqlType, SqlError> {
     })
 }
 
-/// The lengths of all arguments together; national when one of them is.
+/// The sum of the lengths of all arguments; national if one of them is.
 fn concat_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     let national = args.iter().any(|arg| arg.sql_type.is_national());
     if args.iter().any(|arg| declared_length(arg.sql_type) == Some(MaxLength::Max)) {

@@ -23,7 +23,7 @@ pub(super) fn count_result(
     cast_array(&counts, SqlType::BigInt, call.result_type, None, false)
 }
 
-/// Units without the spaces at the end; bytes of binary.
+/// The number of units without trailing spaces; bytes for binary.
 pub(super) fn len(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let arg = call.arg(0)?;
     if arg.sql_type.is_binary() {
@@ -33,7 +33,7 @@ pub(super) fn len(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     count_result(call, |row| Ok(texts.get(row).map(|text| units(text.trim_end_matches(' ')))))
 }
 
-/// Bytes as SQL Server stores the value.
+/// The number of bytes that SQL Server stores for the value.
 pub(super) fn datalength(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let arg = call.arg(0)?;
     if arg.sql_type.is_text() {
@@ -58,8 +58,8 @@ pub(super) fn reverse(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     call.text_result(|row| Ok(texts.get(row).map(|text| Cow::Owned(text.chars().rev().collect()))))
 }
 
-/// A character in the other case. One whose other case has another length keeps its own, for no text may grow, and so
-/// does one whose other case a text of code page 1252 could not hold.
+/// A character in the other case. It stays unchanged if its other case has another length, because no text may grow, or
+/// if a text of code page 1252 could not hold the other case.
 fn in_case<C: ExactSizeIterator<Item = char>>(character: char, sql_type: SqlType, case: fn(char) -> C) -> char {
     let mut other = case(character);
     match (other.len(), other.next()) {
@@ -82,8 +82,8 @@ pub(super) fn lower(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     call.text_result(|row| Ok(texts.get(row).map(|text| Cow::Owned(text.chars().map(lower).collect()))))
 }
 
-/// The units (or bytes) that `SUBSTRING(x, start, length)` means, from 0: a start before the text takes from the
-/// length.
+/// The units (or bytes) that `SUBSTRING(x, start, length)` selects, from 0. A start before the text shortens the
+/// result.
 fn window(start: i64, length: i64) -> (usize, usize) {
     let end = start.saturating_add(length).max(1) - 1;
     let start = start.max(1) - 1;

@@ -1,4 +1,4 @@
-//! Search in text under the collation, and code points.
+//! Search in text under a collation, and code points.
 
 use std::borrow::Cow;
 
@@ -13,19 +13,20 @@ use crate::function::Call;
 use crate::like::Pattern;
 use crate::watch::Meter;
 
-/// The places of one text in another, from the first to the last, none over another.
+/// The occurrences of one text in another, from first to last, not overlapping.
 ///
-/// Both are folded once, so that the search is the plain one of bytes, which is linear whatever is in them.
+/// Both are folded once, so that the search is a plain search of bytes, which is linear in all cases.
 pub(super) struct Search<'t> {
     text: Cow<'t, str>,
     needle: Cow<'t, str>,
-    /// Where the next search begins in the folded text.
+    /// The position in the folded text where the next search begins.
     at: usize,
-    /// Where a place in the folded text and in the text begin to differ by another distance.
+    /// The positions in the folded text, and in the text, from which on their distance changes.
     shifts: Vec<(usize, usize)>,
 }
 
-/// The character in lower case, as the collations fold it: one whose lower case is more than a character is itself.
+/// The character in lower case, as the collations fold it. A character whose lower case is several characters is
+/// unchanged.
 fn fold(character: char) -> char {
     let mut lower = character.to_lowercase();
     match (lower.next(), lower.next()) {
@@ -35,7 +36,7 @@ fn fold(character: char) -> char {
 }
 
 impl<'t> Search<'t> {
-    /// The search for `needle` in `text`; an empty one stands nowhere.
+    /// Starts the search for `needle` in `text`. An empty needle is never found.
     pub(super) fn new(text: &'t str, needle: &'t str, collation: Collation) -> Search<'t> {
         let mut search = Search { text: Cow::Borrowed(text), needle: Cow::Borrowed(needle), at: 0, shifts: Vec::new() };
         if !collation.ignores_case() {
@@ -58,7 +59,7 @@ impl<'t> Search<'t> {
         search
     }
 
-    /// The place in the text of one in the folded text.
+    /// Converts a position in the folded text to one in the text.
     fn place(&self, folded: usize) -> usize {
         let after = self.shifts.partition_point(|(known, _)| *known <= folded);
         match after.checked_sub(1).map(|last| self.shifts[last]) {
@@ -68,7 +69,7 @@ impl<'t> Search<'t> {
     }
 }
 
-/// First and last byte (exclusive) of each place.
+/// The first byte and the end (exclusive) of each occurrence.
 impl Iterator for Search<'_> {
     type Item = (usize, usize);
 
@@ -115,7 +116,7 @@ pub(super) fn patindex(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     })
 }
 
-/// The code page's byte of the first character.
+/// The byte of the first character in the code page.
 pub(super) fn ascii(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     let texts = call.texts(0)?;
     call.primitive_result::<Int32Type>(|row| {
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(places("aXbxa", "x"), [(1, 2), (3, 4)]);
         assert_eq!(places("aaaa", "AA"), [(0, 2), (2, 4)]);
         assert_eq!(places("Été été", "É"), [(0, 2), (3, 5), (6, 8), (9, 11)]);
-        // The sign of Kelvin has three bytes, the k that it folds to one; the lower case of U+023A has one more.
+        // The Kelvin sign has three bytes, and its folded k one; the lower case of U+023A has one more.
         assert_eq!(places("\u{212A}a\u{23A}b\u{2C65}", "A"), [(3, 4)]);
         assert_eq!(places("\u{212A}a\u{23A}b\u{2C65}", "K"), [(0, 3)]);
         assert_eq!(places("\u{212A}a\u{23A}b\u{2C65}", "\u{23A}"), [(4, 6), (7, 10)]);

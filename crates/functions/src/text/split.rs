@@ -15,16 +15,16 @@ fn invalid_separator() -> SqlError {
     SqlError::new(number::PARAMETER_TYPE, text).with_state(11)
 }
 
-/// The parts of each text between separators, a list a row; NULL for NULL.
+/// The parts of each text between separators, one list per row; NULL for NULL.
 ///
 /// # Errors
-/// 214 for a separator that is not one character, 701 without memory for the parts.
+/// 214 if the separator is not one character, 701 if there is no memory for the parts.
 pub fn split(texts: &Column, separators: &Column, rows: usize) -> Result<ArrayRef, SqlError> {
     let mut lists = ListBuilder::new(StringViewBuilder::new());
     let mut meter = Meter::new();
     each(texts, separators, rows, |parts| {
         if let Some((text, separator)) = parts {
-            // A view of each part, and the parts beyond twelve bytes themselves.
+            // A view of each part, and the bytes of parts longer than twelve bytes.
             meter.build(16 * (text.matches(separator).count() + 1) + text.len())?;
             text.split(separator).for_each(|part| lists.values().append_value(part));
         }

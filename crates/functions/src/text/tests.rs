@@ -172,7 +172,7 @@ fn date_functions() {
         let read = (Value::Text(date.into()), SqlType::VarChar(MaxLength::Limited(30)));
         call_part("DATE_BUCKET", Some(part), &[int(width), read])
     };
-    // The examples of Microsoft's page, and a week that begins with the Monday of 1900-01-01.
+    // The examples of Microsoft's page, and a week that starts with the Monday of 1900-01-01.
     assert_eq!(bucket(DatePart::Week, 1, "2020-04-15 21:22:11").as_deref(), Ok("2020-04-13 00:00:00.0000000"));
     assert_eq!(bucket(DatePart::Month, 5, "2020-06-15 21:22:11").as_deref(), Ok("2020-06-01 00:00:00.0000000"));
     assert_eq!(bucket(DatePart::Minute, 15, "1899-12-31 23:59").as_deref(), Ok("1899-12-31 23:45:00.0000000"));

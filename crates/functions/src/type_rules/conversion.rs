@@ -1,4 +1,4 @@
-//! Which conversions are allowed, and which of them happen without `CAST`.
+//! Which conversions are allowed, and which of them need no `CAST`.
 //!
 //! The matrix of Microsoft's "CAST and CONVERT" page ("Implicit conversions").
 
@@ -7,7 +7,7 @@ use hobt_types::SqlType;
 
 use super::type_clash;
 
-/// What the matrix says of a pair.
+/// An entry of the matrix.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Allowed {
     Implicit,
@@ -27,7 +27,7 @@ enum Family {
     Time,
     /// `datetime2`
     DateTime2,
-    /// `datetime`, `smalldatetime`, which also are numbers of days
+    /// `datetime`, `smalldatetime`, which are also numbers of days
     DateTime,
     Text,
     NationalText,
@@ -82,10 +82,10 @@ fn allowed(from: SqlType, to: SqlType) -> Allowed {
     }
 }
 
-/// Whether a value of `from` becomes one of `to` without `CAST`: in comparisons, operators, `INSERT`.
+/// Checks that a value of `from` can become one of `to` without `CAST`: in comparisons, operators, `INSERT`.
 ///
 /// # Errors
-/// 206 when the types never convert, 257 when only an explicit conversion is allowed.
+/// 206 if the types never convert, 257 if only an explicit conversion is allowed.
 pub fn check_implicit(from: SqlType, to: SqlType) -> Result<(), SqlError> {
     match allowed(from, to) {
         Allowed::Implicit => Ok(()),
@@ -101,7 +101,7 @@ pub fn check_implicit(from: SqlType, to: SqlType) -> Result<(), SqlError> {
     }
 }
 
-/// Whether `CAST` and `CONVERT` take a value of `from` to `to`.
+/// Checks that `CAST` and `CONVERT` can convert a value of `from` to `to`.
 ///
 /// # Errors
 /// 529.

@@ -1,8 +1,8 @@
-//! T-SQL's rules of types: precedence, the common type of two expressions, the result types of operators, and which
-//! conversions are allowed.
+//! T-SQL's type rules: precedence, the common type of two expressions, the result types of operators, and the allowed
+//! conversions.
 //!
 //! Sources: Microsoft's "Data type precedence", "Precision, scale, and length", "Data type conversion (Database
-//! Engine)". Leaves the work on values to [`crate::arithmetic`] and [`crate::cast`].
+//! Engine)". Not here: the work on values ([`crate::arithmetic`], [`crate::cast`]).
 
 mod conversion;
 mod operator;
@@ -14,7 +14,7 @@ pub use operator::{BinaryOperator, binary_result, bit_not_result, unary_minus_re
 use hobt_base::{SqlError, number};
 use hobt_types::{MaxLength, SqlType};
 
-/// The rank in the list of data type precedence; the operand of lower rank is converted to the other's type.
+/// The rank in the list of data type precedence. The operand of lower rank is converted to the other's type.
 pub const fn precedence(sql_type: SqlType) -> u8 {
     match sql_type {
         SqlType::DateTime2 { .. } => 27,
@@ -59,7 +59,8 @@ fn longer(a: MaxLength, b: MaxLength, limit: u16) -> MaxLength {
     }
 }
 
-/// The decimal that an exact number becomes beside a decimal: `int` is `decimal(10,0)`, `money` `decimal(19,4)`.
+/// The decimal type that an exact number has in an operation with a decimal: `int` is `decimal(10,0)`, `money`
+/// `decimal(19,4)`.
 pub const fn as_decimal(sql_type: SqlType) -> Option<(u8, u8)> {
     Some(match sql_type {
         SqlType::Bit => (1, 0),
@@ -74,7 +75,7 @@ pub const fn as_decimal(sql_type: SqlType) -> Option<(u8, u8)> {
     })
 }
 
-/// A precision above 38 is cut to 38 by giving up digits after the point, for `CASE`, `UNION` and comparison.
+/// A precision above 38 is reduced to 38 by dropping digits after the point, for `CASE`, `UNION` and comparison.
 fn widest_decimal(left: (u8, u8), right: (u8, u8)) -> SqlType {
     let whole = (left.0 - left.1).max(right.0 - right.1);
     let scale = left.1.max(right.1);
@@ -89,7 +90,7 @@ fn widest_decimal(left: (u8, u8), right: (u8, u8)) -> SqlType {
 /// The type to which both sides of a comparison, of `CASE`, `COALESCE` or a set operator are converted.
 ///
 /// # Errors
-/// 206 when the lower type does not convert to the higher one by itself, 257 when only an explicit conversion does.
+/// 206 if the lower type does not convert to the higher one implicitly, 257 if only an explicit conversion does.
 pub fn common_type(left: SqlType, right: SqlType) -> Result<SqlType, SqlError> {
     if left == right {
         return Ok(left);
@@ -126,7 +127,7 @@ pub fn common_type(left: SqlType, right: SqlType) -> Result<SqlType, SqlError> {
     })
 }
 
-/// The digits of a second of a temporal type, 0 for other types.
+/// The number of digits of a second of a temporal type; 0 for other types.
 fn low_scale(sql_type: SqlType) -> u8 {
     if sql_type.is_temporal() { sql_type.scale() } else { 0 }
 }
@@ -141,7 +142,7 @@ fn text_of(length: MaxLength, low: SqlType, limit: u16, make: fn(MaxLength) -> S
 /// The common type of several expressions, from left to right.
 ///
 /// # Errors
-/// As [`common_type`]; an internal error for none.
+/// As [`common_type`]; an internal error if there are no types.
 pub fn common_type_of(types: &[SqlType]) -> Result<SqlType, SqlError> {
     let (first, rest) = types.split_first().ok_or_else(|| SqlError::internal("no expression to find a type for"))?;
     rest.iter().try_fold(*first, |common, next| common_type(common, *next))
@@ -155,7 +156,7 @@ pub(crate) fn type_clash(from: SqlType, to: SqlType) -> SqlError {
     )
 }
 
-/// The characters that a value of a type needs as text, for the length of a concatenation's result.
+/// The number of characters that a value of a type needs as text, for the length of a concatenation's result.
 pub const fn text_width(sql_type: SqlType) -> u16 {
     match sql_type {
         SqlType::Bit => 1,

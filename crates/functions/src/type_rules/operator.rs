@@ -1,7 +1,7 @@
 //! The result types of operators.
 //!
 //! Decimal precision and scale follow Microsoft's "Precision, scale, and length": a result that needs more than 38
-//! digits gives up digits after the point, down to 6, before it gives up digits before it.
+//! digits loses digits after the point, down to 6, before it loses digits before it.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use hobt_types::{MaxLength, SqlType};
 
 use super::{as_decimal, check_implicit, common_type, declared_length, precedence};
 
-/// An operator of two operands that gives a value.
+/// An operator with two operands and a result.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BinaryOperator {
     /// `+`, also of text and of binary
@@ -32,7 +32,7 @@ pub enum BinaryOperator {
 }
 
 impl BinaryOperator {
-    /// The word in messages: `add`, `'&'`.
+    /// Its name in messages: `add`, `'&'`.
     pub const fn message_name(self) -> &'static str {
         match self {
             BinaryOperator::Add => "add",
@@ -90,7 +90,7 @@ fn incompatible(left: SqlType, right: SqlType, operator: BinaryOperator) -> SqlE
 /// The type of `left operator right`.
 ///
 /// # Errors
-/// 8117, 402, 206 or 257 with SQL Server's words.
+/// 8117, 402, 206 or 257 with SQL Server's text.
 pub fn binary_result(operator: BinaryOperator, left: SqlType, right: SqlType) -> Result<SqlType, SqlError> {
     if operator.is_bitwise() {
         return bitwise_result(operator, left, right);
@@ -120,13 +120,13 @@ pub fn binary_result(operator: BinaryOperator, left: SqlType, right: SqlType) ->
     numeric_result(operator, left, right, high)
 }
 
-/// Both are numbers, or one is text or binary that takes the other's type.
+/// The result if both are numbers, or one is text or binary that takes the other's type.
 fn numeric_result(operator: BinaryOperator, left: SqlType, right: SqlType, high: SqlType) -> Result<SqlType, SqlError> {
     if operator == BinaryOperator::Modulo && matches!(high, SqlType::Real | SqlType::Float) {
         return Err(incompatible(left, right, operator));
     }
     if let SqlType::Decimal { precision, scale } = high {
-        // Text beside a decimal takes the decimal's own precision and scale.
+        // Text with a decimal takes the decimal's own precision and scale.
         let own = (precision, scale);
         let left = as_decimal(left).unwrap_or(own);
         let right = as_decimal(right).unwrap_or(own);
@@ -164,7 +164,7 @@ fn decimal_result(operator: BinaryOperator, (p1, s1): (u8, u8), (p2, s2): (u8, u
     }
 }
 
-/// `datetime` and `smalldatetime` are numbers of days and add and subtract; the newer types do not.
+/// `datetime` and `smalldatetime` are numbers of days and can be added and subtracted; the newer types cannot.
 fn temporal_result(operator: BinaryOperator, left: SqlType, right: SqlType) -> Result<SqlType, SqlError> {
     let is_old = |sql_type| matches!(sql_type, SqlType::DateTime | SqlType::SmallDateTime);
     let newer = [left, right].into_iter().find(|side| side.is_temporal() && !is_old(*side));
@@ -200,7 +200,7 @@ fn bitwise_result(operator: BinaryOperator, left: SqlType, right: SqlType) -> Re
     }
 }
 
-/// `'a' + 'b'`: lengths add, up to the longest that is not `max`; a national side makes the result national.
+/// `'a' + 'b'`: the sum of the lengths, up to the longest that is not `max`; national if one side is.
 fn concatenation_result(left: SqlType, right: SqlType) -> Result<SqlType, SqlError> {
     if left.is_binary() != right.is_binary() {
         return Err(incompatible(left, right, BinaryOperator::Add));
@@ -228,7 +228,7 @@ fn concatenation_result(left: SqlType, right: SqlType) -> Result<SqlType, SqlErr
 /// The type of `-operand`.
 ///
 /// # Errors
-/// 8117 for what is not a number, and for `bit`.
+/// 8117 if it is not a number, and for `bit`.
 pub fn unary_minus_result(operand: SqlType) -> Result<SqlType, SqlError> {
     match operand {
         // A tinyint has no negative numbers: the documentation's rule makes it a smallint.
@@ -242,7 +242,7 @@ pub fn unary_minus_result(operand: SqlType) -> Result<SqlType, SqlError> {
 /// The type of `~operand`.
 ///
 /// # Errors
-/// 8117 for what is not an integer.
+/// 8117 if it is not an integer.
 pub fn bit_not_result(operand: SqlType) -> Result<SqlType, SqlError> {
     if operand.is_integer() { Ok(operand) } else { Err(invalid_operand(operand, "'~'")) }
 }

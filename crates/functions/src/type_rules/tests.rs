@@ -19,7 +19,7 @@ fn decimal_results_have_the_documented_precision() {
         (Op::Divide, dec(5, 2), dec(3, 1), dec(10, 6)),
         (Op::Divide, dec(38, 10), SqlType::Int, dec(38, 10)),
         (Op::Modulo, dec(5, 2), dec(8, 4), dec(7, 4)),
-        // "Precision, scale, and length" multiplies these two pairs as its examples.
+        // "Precision, scale, and length" has these two products as examples.
         (Op::Multiply, dec(30, 20), dec(30, 20), dec(38, 17)),
         (Op::Multiply, dec(30, 10), dec(30, 10), dec(38, 6)),
         (Op::Add, dec(38, 10), dec(38, 2), dec(38, 2)),

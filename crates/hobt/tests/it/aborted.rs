@@ -1,10 +1,10 @@
-//! Scripts of sessions beside each other at whose end the process dies: each has once lost data, invented some, or left
-//! a database that could not be used.
+//! Scripts of concurrent sessions at whose end the process dies. Each has once lost data, invented data, or left a
+//! database that could not be used.
 //!
-//! A script runs in a process of its own, which aborts: what is in memory is gone, as with SIGKILL. Then the instance
-//! is started and looked at, twice. `HOBT_TIMES` says how often each script runs (once without), and the moments at
-//! which its sessions meet differ each time. `HOBT_PLANT` names a bug on purpose (`hobt_sync::planted`) for them. A
-//! failure keeps its folder. Instances that are killed while they are made are a part of `crashes`.
+//! A script runs in a process of its own, which aborts: memory is lost, as with SIGKILL. Then the instance is started
+//! and checked, twice. `HOBT_TIMES` sets how often each script runs (default once). The moments at which its sessions
+//! meet differ each time. `HOBT_PLANT` names a deliberate bug (`hobt_sync::planted`) for them. A failure keeps its
+//! folder. Instances that are killed while they are created are a part of `crashes`.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -16,18 +16,18 @@ use hobt_base::SplitMix64;
 use crate::client::{answer, number, ok, panic_text, session_in, setting};
 use crate::crashes::plant_what_is_asked;
 
-/// Which script a process runs, in which folder, and at which moment its sessions meet.
+/// The script that a process runs, its folder, and the moment at which its sessions meet.
 const ORDERS: &str = "HOBT_ABORTED";
 const SIGABRT: i32 = 6;
 /// 9002: the log is full.
 const LOG_FULL: i32 = 9002;
-/// Transactions that are open when the log is full.
+/// Transactions that are open when the log becomes full.
 const OPEN: i64 = 600;
 
-/// Moments are numbers below.
+/// Moments are numbers below this.
 const MOMENTS: u64 = 200;
 
-/// A script that goes by a moment, and what its database must be afterwards.
+/// A script that depends on a moment, and the required state of its database afterwards.
 struct Script {
     name: &'static str,
     run: fn(&Path, u64),
@@ -82,7 +82,7 @@ fn made(folder: &Path, statements: &str) -> Instance {
     instance
 }
 
-/// Two rows, 20,000 others, and a table that a checkpoint has to write for a while.
+/// Two rows, 20,000 others, and a table that takes a checkpoint a while to write.
 const TABLES: &str = "CREATE TABLE small (id int NOT NULL PRIMARY KEY, v int NOT NULL);
     INSERT small VALUES (1, 1), (2, 2);
     CREATE TABLE other (id int NOT NULL PRIMARY KEY, v int NOT NULL, pad varchar(40) NOT NULL);
@@ -98,7 +98,7 @@ fn is_as_before(instance: &Instance) {
     assert_eq!(number(&mut session, "SELECT COUNT(*) FROM large WHERE v = 1"), 40_000, "that was acknowledged");
 }
 
-/// Makes a checkpoint, and runs a statement so many milliseconds after its beginning; dies when both have ended.
+/// Runs a checkpoint, and a statement `moment` milliseconds after its beginning. Aborts when both have ended.
 fn beside_checkpoint(instance: &Instance, mut session: Session, moment: u64, statement: &str) -> ! {
     let mut checkpoints = session_in(instance, "d");
     std::thread::scope(|scope| {
@@ -124,11 +124,11 @@ fn drop_beside_checkpoint(folder: &Path, moment: u64) {
     beside_checkpoint(&instance, dropper, moment, "DROP TABLE other");
 }
 
-/// Nothing of it depends on the moment.
+/// Does not depend on the moment.
 fn drop_of_a_decider(folder: &Path, _moment: u64) {
     let instance = Instance::open(folder).expect("an instance");
     let mut session = instance.session().expect("a session");
-    // The one that was made first decides.
+    // The database created first decides.
     ok(
         &mut session,
         "CREATE DATABASE a; CREATE DATABASE d; CREATE TABLE a.dbo.crossed (i int); CREATE TABLE d.dbo.crossed (i int)",
@@ -141,7 +141,7 @@ fn drop_of_a_decider(folder: &Path, _moment: u64) {
     std::process::abort()
 }
 
-/// A checkpoint comes behind so many of the commits; it may find no room.
+/// A checkpoint follows after this many commits; it may find no room.
 fn commit_in_a_full_log(folder: &Path, moment: u64) {
     let instance = Instance::open(folder).expect("an instance");
     let log = "CREATE DATABASE d LOG ON (NAME = d_log, SIZE = 20MB, FILEGROWTH = 0)";
@@ -172,7 +172,7 @@ fn commit_in_a_full_log(folder: &Path, moment: u64) {
 
 #[test]
 fn a_script_in_a_process_of_its_own() {
-    // Without orders there is nothing to run.
+    // Without orders there is nothing to do.
     let Ok(orders) = std::env::var(ORDERS) else { return };
     let words: Vec<&str> = orders.split('|').collect();
     plant_what_is_asked();
@@ -180,7 +180,7 @@ fn a_script_in_a_process_of_its_own() {
     (SCRIPTS[place].run)(Path::new(words[1]), words[2].parse().expect("a moment"));
 }
 
-/// Starts it, looks at it, and ends it well.
+/// Starts the instance, checks it, and closes it.
 fn look(script: &Script, folder: &Path) {
     let instance = Instance::open(folder).expect("it starts");
     let mut session = instance.session().expect("a session");

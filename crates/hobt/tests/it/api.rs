@@ -1,4 +1,4 @@
-//! The embedding interface: streams, cancellation, views, errors, what stays behind.
+//! The embedding interface: streams, cancellation, views, errors, and what is left behind.
 
 use hobt::{Event, Flow, Instance, Item, Query, Session, SqlError};
 
@@ -57,7 +57,7 @@ fn a_query_streams_batches_messages_and_statistics() {
     instance.close().expect("a clean end");
 }
 
-/// A batch that waits for the rest of the day, which nobody sees end by itself.
+/// A batch that waits for the rest of the day, so it never ends by itself in a test.
 const ENDLESS: &str = "WAITFOR DELAY '23:59:59'; SELECT 1 AS one INTO t";
 
 fn numbers(query: Query<'_>) -> Vec<i32> {
@@ -83,7 +83,7 @@ fn who_cancels_before_the_batch_has_begun_is_heard() {
         query.cancel_handle().cancel();
         assert_eq!(numbers(query), [3617]);
         drop(session.query(ENDLESS));
-        // What was cancelled is over: the next batch runs.
+        // The cancelled batch is over: the next batch runs.
         assert_eq!(value(&mut session, "SELECT COUNT(*) FROM sys.tables"), "0");
     }
     let handle = session.cancel_handle();
@@ -177,7 +177,7 @@ fn statistics_are_printed_in_sql_servers_letters() {
         .filter_map(|item| if let Item::Message(message) = item { Some(message.text.as_str()) } else { None })
         .collect();
     let reads = ", logical reads 1, physical reads 0, page server reads 0, read-ahead reads 0, page server read-ahead reads 0, ";
-    // A parallel scan counts once for each worker.
+    // A parallel scan counts once per worker.
     assert!(texts.iter().any(|text| text.starts_with("Table 't'. Scan count ") && text.contains(reads)), "{texts:?}");
     assert!(texts.iter().any(|text| text.contains(" SQL Server Execution Times:\n   CPU time = ")), "{texts:?}");
     assert!(
@@ -194,7 +194,7 @@ fn the_time_of_compiling_is_no_part_of_that_of_execution() {
         .expect("rows");
     session.run("SET STATISTICS TIME ON").expect("an option");
     let begun = std::time::Instant::now();
-    // Statistics of the column are made for it before it is planned.
+    // Statistics of the column are created before the query is planned.
     let items: Vec<Item> = session.query("SELECT COUNT(*) FROM t WHERE a = 3").collect();
     let whole = begun.elapsed().as_millis();
     let milliseconds =

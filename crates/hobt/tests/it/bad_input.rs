@@ -1,5 +1,4 @@
-//! What users get wrong, through the program: every mistake ends in its error, and none in a panic or a damaged
-//! database.
+//! User errors, through the program: every mistake ends in its error, and none in a panic or a damaged database.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before a test calls it stuck.
+/// The time after which a test counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A folder with an instance that runs only while a batch does.
+/// A folder with an instance that is open only while a batch runs.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -44,7 +43,7 @@ impl Folder {
         text
     }
 
-    /// Runs a batch in `d` that must fail with this error; gives what it printed.
+    /// Runs a batch in `d` that must fail with this error. Returns its output.
     fn fails(&self, number: i32, batch: &str) -> String {
         let (output, text) = self.run(&format!("USE d; {batch}"));
         assert_eq!(output.status.code(), Some(1), "{batch}\n{text}");
@@ -95,7 +94,7 @@ impl Running {
         assert!(kill.expect("a shell").success());
     }
 
-    /// Waits for the end; gives the exit code and what was printed.
+    /// Waits for the end. Returns the exit code and the output.
     fn end(mut self) -> (Option<i32>, String) {
         let started = Instant::now();
         let status = loop {
@@ -123,7 +122,7 @@ fn length(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.len())
 }
 
-/// `SELECT` of ten to the power of `digits` rows: numbers and a filling.
+/// A `SELECT` of ten to the power of `digits` rows: numbers and a filler.
 fn many_rows(digits: usize, into: &str) -> String {
     let ten = "(VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9))";
     let tables: Vec<String> = (0..digits).map(|digit| format!("{ten} AS t{digit}(n)")).collect();
@@ -165,7 +164,7 @@ fn partition_functions_take_values_in_order_and_once() {
     let folder = Folder::new();
     folder.fails(7708, "CREATE PARTITION FUNCTION f (int) AS RANGE RIGHT FOR VALUES (1, 2, 2)");
     folder.shows("SELECT COUNT(*) FROM sys.partition_functions", "0");
-    // Values in another order are put in order, with a warning.
+    // Unordered values are sorted, with a warning.
     let text = folder.succeeds("USE d; CREATE PARTITION FUNCTION f (int) AS RANGE RIGHT FOR VALUES (3, 1, 2)");
     assert!(text.contains("sorted"), "{text}");
     folder.shows("SELECT $PARTITION.f(2)", "3");
@@ -204,7 +203,7 @@ fn a_limit_of_open_files_is_named_and_leaves_nothing() {
     let folder = Folder::new();
     let adding = "ALTER DATABASE d ADD FILE (NAME = f, FILENAME = 'f.ndf', SIZE = 1MB)";
     for (batch, file) in [("CREATE DATABASE e", "e.mdf"), (adding, "f.ndf")] {
-        // Below six the program itself cannot be loaded everywhere.
+        // With fewer than six, the program itself cannot be loaded on some systems.
         let mut refused = [0, 0];
         let limits = 6..64;
         let enough = limits.into_iter().find(|limit| {
@@ -212,9 +211,9 @@ fn a_limit_of_open_files_is_named_and_leaves_nothing() {
             if output.status.success() {
                 return true;
             }
-            // Where this test has inherited open files, the program has too few to look at the folder before it starts.
+            // If this test has inherited open files, the program cannot even read the folder before it starts.
             let is_early = text.contains("cannot be read");
-            // 5120 while the instance starts, 5123 while the statement runs.
+            // 5120 when the instance starts, 5123 when the statement runs.
             let number = [5120, 5123].iter().position(|number| text.contains(&format!("Msg {number}, ")));
             refused[number.or(is_early.then_some(0)).unwrap_or_else(|| panic!("{limit}: {text}"))] += 1;
             let is_explained = is_early || text.contains("ulimit -n");
@@ -234,7 +233,7 @@ fn a_size_beyond_the_limit_of_files_is_named_and_leaves_nothing() {
     let adding = "ALTER DATABASE d ADD FILE (NAME = f, FILENAME = 'f.ndf', SIZE = 100MB)";
     let creating = "CREATE DATABASE e ON (NAME = f, FILENAME = 'f.ndf', SIZE = 100MB)";
     for batch in [adding, creating] {
-        // In blocks of 512 or 1024 bytes, as the shell has it.
+        // In blocks of 512 or 1024 bytes, depending on the shell.
         let (output, text) = run_limited(&folder, "-f 50000", batch);
         assert_eq!(output.status.code(), Some(1), "{text}");
         assert!(text.contains("Msg 5149, ") && text.contains("File too large"), "{text}");
@@ -258,7 +257,7 @@ fn a_folder_for_spilling_that_cannot_be_used_is_named_at_the_start() {
     fs::write(&spilling, "").expect("a file in the folder's place");
     refused();
     fs::remove_file(&spilling).expect("removed");
-    // A folder in which nobody makes anything, not even an administrator.
+    // A folder in which even an administrator cannot create anything.
     #[cfg(target_os = "linux")]
     {
         std::os::unix::fs::symlink("/proc", &spilling).expect("a link");
@@ -296,7 +295,7 @@ fn a_flipped_bit_is_reported_with_its_page_and_file() {
     let text = folder.fails(824, "SELECT * FROM t");
     assert!(text.contains("d.mdf") && text.contains(&format!("1:{}", at / 8192)), "{text}");
     folder.fails(824, "SELECT COUNT(a) FROM t");
-    // What is not damaged can be used.
+    // Undamaged objects can be used.
     folder.succeeds("USE d; CREATE TABLE u (a int); INSERT INTO u VALUES (1)");
     folder.shows("SELECT a FROM u", "1");
 }
@@ -309,7 +308,7 @@ fn a_table_whose_list_of_runs_is_damaged_does_not_vanish_from_the_views() {
     let mut bytes = fs::read(&path).expect("the file");
     let marker = b"a marker to find again";
     let at = bytes.windows(marker.len()).position(|window| window == marker).expect("the row");
-    // The list of runs lies on the first page of the first run, the rows on the next.
+    // The list of runs is on the first page of the first run, the rows are on the next page.
     let list = (at / 8192 - 1) * 8192;
     bytes[list + 100] ^= 1;
     fs::write(&path, &bytes).expect("written");
@@ -350,7 +349,7 @@ fn maxdop_is_limited_to_the_processors_and_to_its_bounds() {
     }
 }
 
-/// Starts a `SELECT … INTO` that would run for hours, and returns when it is writing.
+/// Starts a `SELECT … INTO` that would run for hours. Returns once it is writing.
 fn start_endless_load(folder: &Folder) -> Running {
     let file = folder.path().join("d.mdf");
     let before = length(&file);
@@ -360,7 +359,7 @@ fn start_endless_load(folder: &Folder) -> Running {
     running
 }
 
-/// After an interrupted load the database is whole, the table absent, and its space free for others.
+/// After an interrupted load the database is intact, the table does not exist, and its space is free.
 fn assert_nothing_is_left(folder: &Folder) {
     folder.shows("SELECT state_desc FROM sys.databases WHERE name = 'd'", "ONLINE");
     folder.shows("SELECT COUNT(*) FROM sys.tables", "0");

@@ -1,4 +1,5 @@
-//! `UPDATE`, `DELETE` and `MERGE` against a model of the rows, and what one leaves that does not reach its end.
+//! `UPDATE`, `DELETE` and `MERGE` against a model of the rows, and the effect of a statement that does not reach its
+//! end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,7 @@ fn open(settings: InstanceSettings) -> (tempfile::TempDir, Instance, Session) {
     (folder, instance, session)
 }
 
-/// The rows of the last result set, as texts; `stop` asks for no more behind the first rows.
+/// The rows of the last result set, as texts. `stop` cancels after the first rows.
 fn rows(session: &mut Session, batch: &str, stop: bool) -> Result<Vec<Vec<String>>, SqlError> {
     let (mut found, mut columns, mut failed) = (Vec::new(), Vec::new(), None);
     session.execute(batch, &mut |event: Event| {
@@ -44,10 +45,10 @@ fn rows(session: &mut Session, batch: &str, stop: bool) -> Result<Vec<Vec<String
     failed.map_or(Ok(found), Err)
 }
 
-/// Where a statement's `OUTPUT` goes.
+/// The placeholder for a statement's `OUTPUT`.
 const OUTPUT: &str = "<output>";
 
-/// What the table should have: key to group and text.
+/// The expected contents of the table: key to group and text.
 type Model = BTreeMap<i64, (i64, Option<String>)>;
 
 fn check(session: &mut Session, model: &Model, after: &str) {
@@ -61,7 +62,7 @@ fn check(session: &mut Session, model: &Model, after: &str) {
     assert_eq!(count.expect("the count"), [[model.len().to_string()]], "after {after}");
 }
 
-/// A statement with a place for `OUTPUT`, and the model behind it.
+/// A statement with a placeholder for `OUTPUT`, and the model after it.
 fn random_change(random: &mut SplitMix64, model: &mut Model, next: &mut i64, step: i64) -> String {
     let by = 2 + random.below(5) as i64;
     let rest = random.below(by as u64) as i64;
@@ -81,7 +82,7 @@ fn random_change(random: &mut SplitMix64, model: &mut Model, next: &mut i64, ste
             format!("UPDATE t SET g += {by} {OUTPUT} WHERE k % {by} = {rest}")
         }
         3 => {
-            // Keys move, partitions with them, to where no row is; texts grow.
+            // Keys, and so partitions, move to where no row is; texts grow.
             let (near, far) = (100_000, 100_000 * (step + 1));
             for k in meant.iter().filter(|k| **k < near) {
                 let (g, s) = model.remove(k).expect("a row");
@@ -138,7 +139,7 @@ fn random_changes_leave_what_a_model_has() {
             if random.below(4) > 0 {
                 session.run(&change.replace(OUTPUT, "")).expect(&after);
             } else {
-                // What is put out fails behind the last change: nothing has happened, unless there were no rows.
+                // `OUTPUT` fails after the last change: nothing must have happened, unless there were no rows.
                 let table = if change.starts_with("INSERT") { "inserted" } else { "deleted" };
                 let failing = change.replace(OUTPUT, &format!("OUTPUT 1 / (ISNULL({table}.k, 0) * 0)"));
                 if let Err(error) = session.run(&failing) {
@@ -217,8 +218,8 @@ fn sessions_that_change_one_row_lose_nothing_of_each_other() {
     assert_eq!(numbers, [[changed.as_str(), changed.as_str()]]);
 }
 
-/// Rows go from group to group, come, and are taken back, while others count up all that are in a group: what is
-/// counted up in the end is what was said to be.
+/// Sessions move rows between groups, insert rows and roll back, while other statements increment the counter of all
+/// rows in a group. In the end, the sum of the counters must equal the sum of the reported row counts.
 #[test]
 fn sessions_that_change_rows_which_others_make_meet_their_conditions_lose_nothing() {
     const SESSIONS: u64 = 3;

@@ -1,4 +1,4 @@
-//! What tests ask of a session, and how they read its answers.
+//! Helpers for tests: run batches in a session and read the answers.
 
 use std::any::Any;
 
@@ -57,17 +57,17 @@ pub(crate) fn rows(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>
     }
 }
 
-/// The same of a batch that is to fail at nothing.
+/// Like [`rows`], for a batch that must not fail.
 pub(crate) fn ok(session: &mut Session, batch: &str) -> Vec<Vec<String>> {
     rows(session, batch).unwrap_or_else(|error| panic!("{}: {}\n{batch}", error.number, error.message))
 }
 
-/// The number of the first error of a batch that is to fail.
+/// The number of the first error of a batch that must fail.
 pub(crate) fn error(session: &mut Session, batch: &str) -> i32 {
     answer(session, batch).1.unwrap_or_else(|| panic!("no error of {batch}")).number
 }
 
-/// The number in the first column of the last row that a query sends, which is to fail at nothing.
+/// The number in the first column of the last row of a query that must not fail.
 pub(crate) fn number(session: &mut Session, query: &str) -> i64 {
     let (rows, failed) = answer(session, query);
     assert_eq!(failed, None, "{query}");
@@ -75,7 +75,7 @@ pub(crate) fn number(session: &mut Session, query: &str) -> i64 {
     first.parse().expect("a number")
 }
 
-/// Rows that a statistics object of a table is known to be of.
+/// The number of rows that a statistics object of a table was gathered from.
 pub(crate) fn statistics_rows(session: &mut Session, table: &str, name: &str) -> i64 {
     let query = format!(
         "SELECT p.rows FROM sys.stats AS s CROSS APPLY sys.dm_db_stats_properties(s.object_id, s.stats_id) AS p
@@ -89,14 +89,14 @@ pub(crate) fn pick<'a>(random: &mut SplitMix64, from: &[&'a str]) -> &'a str {
     from[usize::try_from(random.below(from.len() as u64)).expect("few")]
 }
 
-/// The number that a variable of the environment holds: of seeds, or of the first of them. A text that is no
-/// number fails the test: with the default instead, a mistyped seed would replay another run.
+/// The number in an environment variable: a number of seeds, or the first seed. Any other text fails the test: with the
+/// default instead, a mistyped seed would replay another run.
 pub(crate) fn setting(name: &str, default: u64) -> u64 {
     let number = |text: String| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}"));
     std::env::var(name).map_or(default, number)
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?")

@@ -1,4 +1,4 @@
-//! A clone's estimates are those of its source, before and after a restart, though it has no rows.
+//! A clone's estimates equal those of its source, before and after a restart, although it has no rows.
 
 use hobt::{Instance, Session};
 
@@ -30,7 +30,7 @@ const QUERIES: [&str; 9] = [
     "SELECT w, COUNT(*) FROM heap GROUP BY w",
 ];
 
-/// Operator, and expected rows, of each operator of a query's plan.
+/// The name and the estimated rows of each operator of a query's plan.
 fn operators(session: &mut Session, query: &str) -> Vec<(String, f64)> {
     session.run("SET SHOWPLAN_ALL ON").expect("an option");
     let (rows, failed) = answer(session, query);
@@ -43,7 +43,7 @@ fn operators(session: &mut Session, query: &str) -> Vec<(String, f64)> {
 fn plans_and_estimates_of_a_clone_are_those_of_its_source() {
     let (folder, instance) = instance_with(WORLD);
     let mut session = session_in(&instance, "d");
-    // What queries make of statistics is there before.
+    // Create the statistics that the queries need first.
     let first: Vec<_> = QUERIES.iter().map(|query| operators(&mut session, query)).collect();
     let before: Vec<_> = QUERIES.iter().map(|query| operators(&mut session, query)).collect();
     assert_eq!(first.len(), before.len());
@@ -52,7 +52,7 @@ fn plans_and_estimates_of_a_clone_are_those_of_its_source() {
         let mut clone = session_in(instance, "c");
         for (query, expected) in QUERIES.iter().zip(&before) {
             let found = operators(&mut clone, query);
-            // Of ranges of an index the source asks the tree as well, which in the clone is empty.
+            // For index ranges the source also reads the tree, which is empty in the clone.
             let is_near = |(left, right): (&(String, f64), &(String, f64))| {
                 left.0 == right.0 && (left.1 - right.1).abs() <= 1.0 + 0.1 * right.1
             };
@@ -69,7 +69,7 @@ fn plans_and_estimates_of_a_clone_are_those_of_its_source() {
     instance.close().expect("it closes");
     let instance = Instance::open(folder.path()).expect("it opens again");
     check(&instance);
-    // An index that is made anew in the clone shows what it has, and does so for good.
+    // An index that is rebuilt in the clone shows its real contents, permanently.
     let counts = |instance: &Instance| {
         let text =
             "SELECT SUM(CASE index_id WHEN 1 THEN rows ELSE 0 END), SUM(CASE index_id WHEN 2 THEN rows ELSE 0 END)

@@ -1,5 +1,5 @@
-//! `hobt sql` and `hobt lab` as somebody types them: what comes out, what the client's own commands do, and what is
-//! refused before anything is made.
+//! `hobt sql` and `hobt lab` on the command line: their output, the client's own commands, and errors that are reported
+//! before anything is created.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// What a run of the program gave.
+/// The result of a run of the program.
 struct Ended {
     code: Option<i32>,
     out: String,
@@ -20,7 +20,7 @@ fn hobt(folder: &Path, arguments: &[&str], input: &str) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
     command.args(arguments).current_dir(folder).env_remove("hobt_test").stdin(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
-    // A program that ended without reading is no failure of the test's.
+    // A program that ends without reading its input is not a failure of the test.
     let _written = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
     let output = child.wait_with_output().expect("the program ends");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -37,7 +37,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-/// The lines of a text that are not blank and count no rows.
+/// The lines of a text that are neither blank nor row counts.
 fn values(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('(')).collect()
 }
@@ -52,7 +52,7 @@ fn json_is_whole_when_a_statement_fails() {
     };
     assert_eq!(json_of("SELECT 1/0 AS a"), [json!([])]);
     assert_eq!(json_of("SELECT 1 AS a; SELECT 2 AS b, 3"), [json!([{"a": 1}]), json!([{"b": 2, "column2": 3}])]);
-    // Rows may have been sent before the error.
+    // Rows may be sent before the error.
     let text = "SELECT TOP 9000 10 / (5000 - ROW_NUMBER() OVER (ORDER BY a.object_id)) AS a FROM sys.all_objects AS a \
                 CROSS JOIN sys.all_objects AS b";
     assert_eq!(json_of(&format!("{text}; SELECT 7 AS c")).last(), Some(&json!([{"c": 7}])));
@@ -123,7 +123,7 @@ fn variables_stand_for_their_values() {
     let script = ":setvar col name\nSELECT '$(col) $(Other)'\n:setvar col \"two words\"\nGO\nSELECT '$(col)'\nGO\n";
     let ended = sql(folder.path(), &["-v", "other=x"], script);
     assert_eq!((ended.code, values(&ended.out)), (Some(0), vec!["two words x", "two words"]), "{}", ended.err);
-    // Set to nothing it is not set, and the batch must not run with a hole in it.
+    // A variable set to nothing is not set, and the batch must not run with a gap in it.
     for script in
         ["SELECT '$(hobt_test)'\nGO\nSELECT 2\n", ":setvar hobt_test 1\n:setvar hobt_test\nSELECT $(hobt_test)\n"]
     {
@@ -148,7 +148,7 @@ fn a_script_says_whether_errors_end_it() {
     assert_eq!(run(&["-b"], failing), (Some(1), vec![]));
     assert_eq!(run(&[], &format!(":on error exit\n{failing}")), (Some(1), vec![]));
     assert_eq!(run(&["-b"], &format!(":On Error Ignore\n{failing}")), (Some(0), vec!["2".to_owned()]));
-    // An error before the command is forgiven.
+    // An error before the command has no effect.
     let forgiven = format!("{failing}:on error exit\nGO\nSELECT 3\nGO\n");
     assert_eq!(run(&[], &forgiven), (Some(0), vec!["2".to_owned(), "3".to_owned()]));
 }
@@ -206,7 +206,7 @@ fn a_new_instance_is_announced_and_an_old_one_is_not() {
     assert_eq!(sql(folder.path(), &["-Q", "SELECT 1"], "").err, "");
 }
 
-/// What would be left unheard is refused before anything is made.
+/// Flags that would have no effect are rejected before anything is created.
 #[test]
 fn the_laboratory_refuses_flags_that_mean_nothing_to_what_it_runs() {
     let folder = folder();
@@ -281,10 +281,10 @@ GO
     let written = page("plans.html");
     assert!(written.contains("class=\"operator worst\"") && written.contains("GENERATE_SERIES(1, 3000)"), "{written}");
     assert!(!written.contains("WHERE a = 1") && page("again.html").contains("SELECT MAX(a) FROM #t"));
-    // By its name it is what Management Studio opens.
+    // With this extension, Management Studio opens the file.
     let ended = sql(folder.path(), &["--plan-page", "p.sqlplan", "-Q", "SELECT COUNT(*) FROM sys.tables"], "");
     assert!(ended.code == Some(0) && page("p.sqlplan").starts_with("<ShowPlanXML "), "{}", ended.err);
-    // What cannot be written is said.
+    // A file that cannot be written is reported.
     let ended = sql(folder.path(), &["--plan-page", "missing/plans.html", "-Q", "SELECT COUNT(*) FROM sys.tables"], "");
     assert!(ended.code != Some(0) && ended.err.contains("missing/plans.html cannot be written"), "{}", ended.err);
 }
@@ -296,7 +296,7 @@ fn nobody_who_reads_the_output_is_no_fault() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
     command.args(["lab", "list"]).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program");
-    // The pipe is closed before the program has written into it, or behind its first lines.
+    // The pipe is closed before the program has written into it, or after its first lines.
     drop(child.stdout.take());
     let output = child.wait_with_output().expect("the program ends");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");

@@ -1,4 +1,4 @@
-//! `DBCC CHECKDB` and what is shown of the log: silent about a whole database, not about a damaged one.
+//! `DBCC CHECKDB` and the log views: no findings for an intact database, findings for a damaged one.
 
 use std::fs::OpenOptions;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hobt::{Event, Flow, Instance, Message, Session, SqlError};
 use hobt_base::SplitMix64;
 
-/// What a batch sends: messages, errors, and the rows of its last result set.
+/// The results of a batch: messages, errors, and the rows of its last result set.
 #[derive(Default)]
 struct Sent {
     messages: Vec<Message>,
@@ -132,7 +132,7 @@ fn a_copy_of_a_header_that_was_mended_at_the_start_is_told_of() {
     }
 }
 
-/// Marks an extent of a file as allocated, with a checksum that fits.
+/// Marks an extent of a file as allocated, with a correct checksum.
 fn leak(path: &Path, extent: usize) {
     const MAP: u64 = 2 * 8192;
     const HEADER_BYTES: usize = 64;
@@ -167,7 +167,7 @@ fn an_extent_that_nothing_owns_is_found() {
         let told = |message: &Message| message.number == 8989 && message.text.contains("1 allocation errors");
         assert!(sent.messages.iter().any(told), "{:?}", sent.messages);
     }
-    // It may be what an open transaction is making.
+    // An open transaction may be creating it.
     let mut writer = instance.session().expect("a session");
     writer.run("USE d; BEGIN TRANSACTION; CREATE TABLE t (i int)").expect("a table");
     let sent = send(&mut session, "DBCC CHECKDB (d)");
@@ -224,7 +224,7 @@ fn what_a_transaction_has_under_way_is_no_error() {
     writer.run("BEGIN TRANSACTION; SELECT value INTO n FROM GENERATE_SERIES(1, 5000)").expect("a new table");
     assert_clean(&mut checker, "a table that another transaction makes");
     writer.run("INSERT t SELECT value FROM GENERATE_SERIES(1, 5000)").expect("rows");
-    // The writer's table is locked; his own check sees his rows.
+    // The writer's table is locked. The writer's own check sees its rows.
     let timeout = send(&mut checker, "SET LOCK_TIMEOUT 0; DBCC CHECKDB (d)");
     assert_eq!(timeout.errors[0].number, 1222);
     assert_clean(&mut writer, "the transaction's own changes");
@@ -234,7 +234,7 @@ fn what_a_transaction_has_under_way_is_no_error() {
     assert_clean(&mut checker, "the roll-back");
 }
 
-/// Runs random statements until told to stop; what they answer does not matter, but for errors that say damage.
+/// Runs random statements until stopped. Their results do not matter, except errors that indicate damage.
 fn work(mut session: Session, seed: u64, stop: &AtomicBool) {
     let mut random = SplitMix64::new(seed);
     session.run("USE d; SET LOCK_TIMEOUT 50").expect("the database");
@@ -293,7 +293,7 @@ fn a_check_that_is_cancelled_lets_go_of_the_tables() {
     let mut session = instance.session().expect("a session");
     session.run("CREATE DATABASE d").expect("a database");
     session.run("USE d; CREATE TABLE t (i int); INSERT t VALUES (1)").expect("a table");
-    // The client wants no more at the first message, while the tables are locked.
+    // The client stops at the first message, while the tables are locked.
     session.execute("DBCC CHECKDB", &mut |_: Event| Flow::Stop);
     let locks =
         "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE resource_type = 'OBJECT' AND resource_database_id = DB_ID()";

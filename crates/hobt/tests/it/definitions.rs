@@ -1,5 +1,5 @@
-//! What definitions tell beside their first error: the second one, warnings, what stays on disk; and reseeded identity
-//! columns over a crash.
+//! Results of definitions besides their first error: the second error, warnings, files on disk. Also reseeded identity
+//! columns across a crash.
 
 use hobt::{Event, Flow, Instance, Message, Session, SqlError};
 
@@ -12,7 +12,7 @@ fn open() -> (tempfile::TempDir, Instance, Session) {
     (folder, instance, session)
 }
 
-/// What a batch sends: errors and messages.
+/// The results of a batch: errors and messages.
 fn send(session: &mut Session, batch: &str) -> (Vec<SqlError>, Vec<Message>) {
     let (mut errors, mut messages) = (Vec::new(), Vec::new());
     session.execute(batch, &mut |event: Event| {

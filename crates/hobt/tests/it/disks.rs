@@ -1,10 +1,10 @@
-//! What is behind an instance's files, and where they may lie, as the program's arguments say.
+//! The disks under an instance's files, and the paths where files may be, set by the program's arguments.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Runs a batch in the instance `data` of a folder; what it printed.
+/// Runs a batch in the instance `data` of a folder. Returns its output.
 fn run(folder: &Path, arguments: &[&str], batch: &str) -> (Output, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
     command.args(["sql", "--data", "data", "-W", "-h", "-1", "-b"]).args(arguments).args(["-Q", batch]);
@@ -65,14 +65,14 @@ fn a_simulated_disk_leaves_nothing_and_fails_as_told() {
     assert!(has_line(&cold, "1000"), "{cold}");
     let failed = fails(folder.path(), &simulated(&["read:0:d.mdf"]), 823, &read);
     assert!(failed.contains("d.mdf"), "{failed}");
-    // The file that is to be 100 MB meets a full disk, and is gone.
+    // The 100 MB file meets a full disk, and is removed.
     let grown = "CREATE DATABASE d; ALTER DATABASE d ADD FILE (NAME = f, FILENAME = 'f.ndf', SIZE = 100MB)";
     fails(folder.path(), &simulated(&["resize:0:f.ndf"]), 5149, grown);
     let large = "CREATE DATABASE d; \
                  BEGIN TRY SELECT value AS n, REPLICATE('x', 4000) AS t INTO d.dbo.t FROM GENERATE_SERIES(1, 10000) \
                  END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH; \
                  SELECT COUNT(*) FROM d.sys.tables; CREATE TABLE d.dbo.u (a int); SELECT COUNT(*) FROM d.sys.tables";
-    // What the database begins with goes well; then no file grows.
+    // The initial sizes fit; then no file can grow.
     let full = succeeds(folder.path(), &simulated(&["resize:2:d.mdf"]), large);
     assert_eq!(
         full.lines().map(str::trim).filter(|line| line.parse::<u32>().is_ok()).collect::<Vec<_>>(),
@@ -93,7 +93,7 @@ fn files_lie_outside_the_instance_where_that_was_allowed() {
     );
     let refused = fails(folder.path(), &[], 5123, &create);
     assert!(refused.contains("allowed folders") && refused.contains("--allow"), "{refused}");
-    // A path from where the user is.
+    // A path relative to the user's folder.
     let made = succeeds(
         folder.path(),
         &["--allow", "slow"],
@@ -101,7 +101,7 @@ fn files_lie_outside_the_instance_where_that_was_allowed() {
     );
     assert!(made.contains(slow.to_str().expect("text")), "{made}");
     assert!(slow.join("s.ndf").exists());
-    // Files that are there are opened without being allowed again.
+    // Existing files are opened without being allowed again.
     succeeds(folder.path(), &[], "USE d; CREATE TABLE t (a int) ON g; INSERT t VALUES (1)");
     fails(
         folder.path(),
@@ -120,7 +120,7 @@ fn a_spill_that_fails_is_told_as_a_file_that_fails() {
                  BEGIN TRY SELECT MAX(r) FROM (SELECT ROW_NUMBER() OVER (ORDER BY t DESC, n) AS r, t FROM d.dbo.t) x \
                  OPTION (MAXDOP 1) END TRY BEGIN CATCH SELECT ERROR_NUMBER() END CATCH; SELECT 2";
     let arguments = |fault| ["--disk", "simulated", "--fault", fault, "--memory", "128", "--pool", "8"];
-    // As of a data file: no CATCH takes it.
+    // As for a data file, no CATCH handles it.
     for fault in ["write:1:spill-", "read:0:spill-"] {
         let text = fails(folder.path(), &arguments(fault), 823, batch);
         assert!(text.contains("spill-"), "{text}");

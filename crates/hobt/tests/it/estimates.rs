@@ -1,9 +1,9 @@
-//! How many rows are thought to come, held against how many come: of conditions of all forms on one table, of random
-//! ones on random data, of joins, groups and what has no partner.
+//! Estimated rows compared with actual rows: for all forms of conditions on one table, random conditions on random
+//! data, joins, groups, and rows without a partner.
 
 use hobt::{Event, Flow, Instance, ResultColumn, Session};
 
-/// What an operator was thought to give, and gave.
+/// The estimated and actual rows of an operator.
 #[derive(Debug)]
 struct Operator {
     estimated: f64,
@@ -11,7 +11,7 @@ struct Operator {
 }
 
 impl Operator {
-    /// How many times as many rows there were as was thought, or as few; fewer than one row count as one.
+    /// The ratio between actual and estimated rows, at least 1. Fewer than one row counts as one.
     fn error(&self) -> f64 {
         let (estimated, rows) = (self.estimated.max(1.0), self.rows.max(1.0));
         (estimated / rows).max(rows / estimated)
@@ -36,7 +36,8 @@ impl World {
         World { session, _instance: instance, _folder: folder }
     }
 
-    /// The operators of a query that has run, the topmost first. No filter of a join leaves out what it counts.
+    /// The operators of a query that has run, the topmost first. Join filters are off, so they exclude no rows from the
+    /// counts.
     fn operators(&mut self, query: &str) -> Vec<Operator> {
         let query = format!("{query} OPTION (MAXDOP 1, USE HINT('HOBT_DISABLE_JOIN_FILTER'))");
         let mut columns: Vec<ResultColumn> = Vec::new();
@@ -62,14 +63,14 @@ impl World {
         rows.iter().filter(is_operator).filter_map(operator).collect()
     }
 
-    /// What stands above all others.
+    /// The topmost operator.
     fn top(&mut self, query: &str) -> Operator {
         let mut all = self.operators(query);
         assert!(!all.is_empty(), "{query} has a plan");
         all.swap_remove(0)
     }
 
-    /// Of each query the rows that come are at most so many times as many as was thought, or as few.
+    /// Checks for each query that the ratio between actual and estimated rows is at most the given factor.
     fn are_within<Q: AsRef<str>>(&mut self, queries: &[(Q, f64)]) {
         let wrong = queries.iter().filter_map(|(query, most)| {
             let top = self.top(query.as_ref());
@@ -80,7 +81,7 @@ impl World {
     }
 }
 
-/// 20,000 rows: numbers that are all there, numbers with gaps, days, times, texts, values of very different frequency.
+/// 20,000 rows: numbers without gaps, numbers with gaps, days, times, texts, values with very different frequencies.
 const TABLE: [&str; 3] = [
     "CREATE TABLE t (id int NOT NULL, even int NOT NULL, few int NOT NULL, n int NULL, ymd int NOT NULL,
        d date NOT NULL, at datetime2(0) NOT NULL, price decimal(9,2) NOT NULL,
@@ -100,7 +101,7 @@ const TABLE: [&str; 3] = [
 fn conditions_of_all_forms_are_estimated_by_histograms() {
     let mut world = World::new(&TABLE);
     let conditions = [
-        // What is not, and what is not in.
+        // Negations.
         ("few <> 1", 1.1),
         ("few NOT IN (1, 7)", 1.1),
         ("n <> 3", 1.1),
@@ -112,7 +113,7 @@ fn conditions_of_all_forms_are_estimated_by_histograms() {
         ("name NOT LIKE 'name 1%'", 1.2),
         ("name <> 'name 7'", 1.1),
         ("code <> N'c7'", 1.1),
-        // One column, either of two conditions.
+        // Disjunctions on one or two columns.
         ("few = 7 OR n = 3", 1.3),
         ("id < 100 OR id > 19900", 1.1),
         ("id < 100 OR n IS NULL", 1.1),
@@ -122,7 +123,7 @@ fn conditions_of_all_forms_are_estimated_by_histograms() {
         ("id % 10 <> 3", 1.1),
         ("even % 2 = 0", 1.1),
         ("n % 7 = 3", 1.2),
-        // What rises with the column.
+        // Monotonic expressions of the column.
         ("id + 1 = 5", 1.1),
         ("id - 10 < 90", 1.1),
         ("id / 100 = 7", 1.1),
@@ -144,7 +145,7 @@ fn conditions_of_all_forms_are_estimated_by_histograms() {
         ("FLOOR(price) = 17", 1.4),
         ("price * 2 < 100", 1.1),
         ("price - FLOOR(price) = 0.25", 1.1),
-        // NULL becomes something.
+        // Replacements of NULL.
         ("ISNULL(n, -1) = -1", 1.1),
         ("ISNULL(n, 0) = 3", 1.1),
         ("COALESCE(n, 5) = 5", 1.1),
@@ -207,7 +208,7 @@ fn joins_of_texts_and_rows_without_partners_are_estimated() {
         (format!("SELECT s.id {of_sale} WHERE c.region = 3"), 1.4),
         ("SELECT s.id FROM sale s JOIN customer c ON c.wide = s.customer".to_owned(), 1.2),
         ("SELECT s.customer, COUNT(*) FROM sale s GROUP BY s.customer".to_owned(), 1.2),
-        // 2,000 of 3,000 customers have sales, less those whose sales are nobody's.
+        // 2,000 of 3,000 customers have sales; sales without a customer do not count.
         ("SELECT c.code FROM customer c WHERE EXISTS (SELECT 1 FROM sale s WHERE s.customer = c.code)".to_owned(), 1.3),
         ("SELECT c.code FROM customer c WHERE NOT EXISTS (SELECT 1 FROM sale s WHERE s.customer = c.code)".to_owned(), 1.3),
         ("SELECT c.code FROM customer c LEFT JOIN sale s ON s.customer = c.code WHERE s.id IS NULL".to_owned(), 1.4),
@@ -215,7 +216,7 @@ fn joins_of_texts_and_rows_without_partners_are_estimated() {
         ("SELECT c.code FROM customer c WHERE c.code NOT IN (SELECT s.customer FROM sale s WHERE s.customer IS NOT NULL)".to_owned(), 1.4),
         ("SELECT s.id FROM sale s WHERE NOT EXISTS (SELECT 1 FROM customer c WHERE c.code = s.customer AND c.region < 5)".to_owned(), 1.4),
         ("SELECT s.id FROM sale s LEFT JOIN customer c ON c.code = s.customer WHERE c.code IS NULL".to_owned(), 1.4),
-        // A key of two columns that belong together.
+        // A key of two correlated columns.
         ("SELECT c.n FROM child c JOIN parent p ON p.a = c.a AND p.b = c.b".to_owned(), 1.1),
         ("SELECT c.n FROM child c JOIN parent p ON p.a = c.a AND p.b = c.b WHERE p.a < 10".to_owned(), 1.3),
         ("SELECT c.n FROM child c WHERE c.n < 500 AND EXISTS (SELECT 1 FROM parent p WHERE p.a = c.a AND p.b = c.b)".to_owned(), 1.1),
@@ -224,7 +225,7 @@ fn joins_of_texts_and_rows_without_partners_are_estimated() {
 
 #[test]
 fn a_filter_that_follows_from_the_query_tells_what_goes_together() {
-    // Each model is of one make: the conditions are one condition.
+    // Each model belongs to one make, so the two conditions are not independent.
     let mut world = World::new(&[
         "CREATE TABLE car (id int NOT NULL, make varchar(10) NOT NULL, model varchar(10) NOT NULL, year int NOT NULL)",
         "INSERT INTO car SELECT value, 'm' + CAST(value % 10 AS varchar(5)),
@@ -238,7 +239,8 @@ fn a_filter_that_follows_from_the_query_tells_what_goes_together() {
         ("SELECT id FROM car WHERE make IN ('m3') AND model <> 'often'", 1.1),
         ("SELECT id FROM car WHERE make = 'm3'", 1.1),
         ("SELECT id FROM car WHERE year BETWEEN 2005 AND 2009 AND make = 'm7'", 1.1),
-        // What does not follow is not used: there would be no rows of another make.
+        // Filtered statistics are not used if the condition does not imply their filter: they contain no rows of other
+        // makes.
         ("SELECT id FROM car WHERE make IN ('m3', 'm4')", 1.1),
         ("SELECT id FROM car WHERE year >= 2005", 1.1),
     ]);
@@ -276,7 +278,7 @@ fn pairs_in_order_are_estimated_by_how_the_values_lie() {
     ]);
 }
 
-/// A join that may look up is thought to give what its outer side finds, not all of the inner table.
+/// A join that may look up is estimated by the matches of its outer side, not by all rows of the inner table.
 #[test]
 fn a_join_that_looks_up_is_estimated_by_what_comes_from_the_outer_side() {
     let mut world = World::new(&[
@@ -292,7 +294,7 @@ fn a_join_that_looks_up_is_estimated_by_what_comes_from_the_outer_side() {
     world.are_within(&[(query, 1.2), ("SELECT l.pad FROM small s JOIN large l ON l.k = s.k WHERE s.kind < 3", 1.2)]);
 }
 
-/// A small generator, so that a failure can be had again.
+/// A small generator, so that failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -326,7 +328,7 @@ impl Random {
     }
 }
 
-/// Of random conditions on random rows half are estimated to within a few hundredths, and nearly all to within some.
+/// Half of the random conditions on random rows are estimated within a few hundredths, and nearly all within some.
 #[test]
 fn random_conditions_on_random_rows_are_estimated_well() {
     let mut random = Random(0x5EED_2024);

@@ -1,4 +1,4 @@
-//! Files of a database that do not belong together.
+//! Database files that do not belong together.
 
 use std::fs;
 
@@ -34,7 +34,7 @@ fn a_file_of_another_time_makes_the_database_suspect() {
         fs::copy(new, file(name)).expect("the new file");
     }
     run(&["USE d; IF (SELECT COUNT(*) FROM a) <> 2 THROW 50001, 'rows are missing', 1"]).expect("files of one time");
-    // All files of an earlier time belong together.
+    // All files of the same earlier time belong together.
     for name in ["d1.mdf", "d2.ndf", "d1_log.ldf"] {
         fs::copy(file(&format!("{name}.old")), file(name)).expect("the old file");
     }

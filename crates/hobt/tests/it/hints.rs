@@ -1,12 +1,12 @@
-//! What estimates know of variables and parameters, and what hints change of it, read off `SHOWPLAN_ALL`; and joins
-//! that are merged.
+//! What estimates know about variables and parameters, and how hints change that, read from `SHOWPLAN_ALL`. Also merge
+//! joins.
 
 use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
 use crate::client::{answer, instance_with, pick};
 
-/// 10,000 rows: `v` is 0 in 9,000 of them and one of 1,000 other values in one each.
+/// 10,000 rows: `v` is 0 in 9,000 of them, and one of 1,000 other values in each of the rest.
 const SKEWED: &str = "
     CREATE TABLE t (id int NOT NULL CONSTRAINT pk PRIMARY KEY, v int NOT NULL, s varchar(20) NOT NULL, d date NOT NULL);
     INSERT INTO t SELECT value, IIF(value <= 9000, 0, value - 9000), IIF(value <= 9000, 'many', CONCAT('s', value)),
@@ -14,7 +14,7 @@ const SKEWED: &str = "
     FROM GENERATE_SERIES(1, 10000);
     CREATE STATISTICS sv ON t (v); CREATE STATISTICS ss ON t (s); CREATE STATISTICS sd ON t (d);";
 
-/// What an average value of `v` has: rows over different values.
+/// The rows for an average value of `v`: all rows divided by the distinct values.
 const AVERAGE: f64 = 10_000.0 / 1_001.0;
 
 fn session_of(instance: &Instance) -> Session {
@@ -24,7 +24,7 @@ fn session_of(instance: &Instance) -> Session {
     session
 }
 
-/// The rows that are expected of the operator that reads the table, in the last statement of a batch.
+/// The estimated rows of the operator that reads the table, in the last statement of a batch.
 fn expected(session: &mut Session, batch: &str) -> f64 {
     session.run("SET SHOWPLAN_ALL ON").expect("an option");
     let (rows, failed) = answer(session, batch);
@@ -39,7 +39,7 @@ fn expected(session: &mut Session, batch: &str) -> f64 {
 
 fn check(session: &mut Session, batch: &str, rows: f64) {
     let found = expected(session, batch);
-    // Different values are counted by a sketch, and rows are whole.
+    // Distinct values are counted by a sketch, and rows are whole numbers.
     assert!((found / rows - 1.0).abs() < 0.15, "{found} in place of {rows}: {batch}");
 }
 
@@ -116,7 +116,7 @@ fn rows_are_right_whatever_was_assumed() {
             assert_eq!(answer(session, &batch).0, [[Some(rows.to_owned())]], "{batch}");
         }
     }
-    // What nobody knows is sought as often as an average value is worth it, with the value that is there.
+    // The value of a variable is unknown, so the estimate is that of an average value. The seek uses the actual value.
     check(session, "DECLARE @v int = 0; SELECT s FROM t WHERE v = @v", AVERAGE);
 }
 
@@ -153,7 +153,7 @@ fn a_merge_join_is_shown_as_one_and_takes_an_order_that_is_there() {
     assert_eq!((count(&found, "Merge Join"), count(&found, "Hash Match")), (1, 1), "{found:?}");
 }
 
-/// Tables that differ in the order of their columns, their types, and in whether there are NULLs.
+/// Tables that differ in the order and types of their columns, and in whether there are NULLs.
 const MERGED: &str = "
     CREATE TABLE m0 (x int, k int, s varchar(9), b bigint); CREATE TABLE m1 (k int, b bigint, x int, s varchar(9));
     CREATE TABLE m2 (b bigint NOT NULL, s varchar(9) NOT NULL, k int NOT NULL CONSTRAINT pm2 PRIMARY KEY, x int NOT NULL);

@@ -1,4 +1,4 @@
-//! What the views say of reads, workers, memory and spilled rows agrees with what happened.
+//! The views' figures for reads, workers, memory and spilled rows agree with what happened.
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -7,7 +7,7 @@ use hobt::{Event, Flow, Instance, InstanceSettings, Item, Session, StatementStat
 
 use crate::client::number;
 
-/// An instance with a pool of 4 MB and a database `d`, closed and opened again once it has been filled.
+/// An instance with a pool of 4 MB and a database `d`. It is filled, closed and opened again.
 fn reopened(fill: &str) -> (tempfile::TempDir, Instance) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let open = || {
@@ -31,8 +31,8 @@ fn session(instance: &Instance) -> Session {
     session
 }
 
-/// Pages of 10 MB: `t` has rows of 500 bytes in a heap, `c` the same in a clustered index, `p` in partitions, `l` has
-/// long values.
+/// Tables of 10 MB: `t` is a heap with rows of 500 bytes, `c` a clustered index with such rows, `p` is partitioned, `l`
+/// has long values.
 const TABLES: &str = "SELECT CAST(value AS int) id, REPLICATE(CHAR(65 + value % 26), 490) s INTO t
     FROM GENERATE_SERIES(1, 20000);
     CREATE TABLE c (id int NOT NULL PRIMARY KEY, s varchar(500) NOT NULL);
@@ -44,7 +44,7 @@ const TABLES: &str = "SELECT CAST(value AS int) id, REPLICATE(CHAR(65 + value % 
     CREATE TABLE l (id int NOT NULL, s varchar(max) NOT NULL);
     INSERT INTO l SELECT id, REPLICATE(CAST(s AS varchar(max)), 100) FROM t WHERE id <= 40";
 
-/// What a statement cost.
+/// The cost of a statement.
 fn cost(session: &mut Session, batch: &str) -> StatementStatistics {
     let costs = session.query(batch).filter_map(|item| match item {
         Item::Statistics(cost) => Some(cost),
@@ -58,7 +58,7 @@ fn cost(session: &mut Session, batch: &str) -> StatementStatistics {
 fn statistics_io_and_the_size_histogram_agree_to_the_byte() {
     let (_folder, instance) = reopened(TABLES);
     let (mut reader, mut viewer) = (session(&instance), session(&instance));
-    // Statistics that a query makes are written into the catalog, whose pages are no table's of the query.
+    // Statistics created for a query are written into the catalog, whose pages do not belong to a table of the query.
     viewer.run("ALTER DATABASE d SET AUTO_CREATE_STATISTICS OFF").expect("an option");
     let counted = "SELECT CAST(SUM(bytes) AS bigint) FROM sys.hobt_io_histogram
         WHERE database_id = DB_ID() AND file_id = 1 AND operation = 'read' AND measure = 'bytes'";
@@ -75,7 +75,7 @@ fn statistics_io_and_the_size_histogram_agree_to_the_byte() {
         "SELECT MAX(LEN(s)) FROM l OPTION (QUERYTRACEON 652)",
     ];
     for statement in statements {
-        // The first run opens the table, the second finds it open.
+        // The first run opens the table. In the second it is already open.
         for run in 1..=2 {
             viewer.run("DBCC DROPCLEANBUFFERS").expect("a cold pool");
             let before = number(&mut viewer, counted);
@@ -89,14 +89,15 @@ fn statistics_io_and_the_size_histogram_agree_to_the_byte() {
     assert_eq!(number(&mut viewer, counted), number(&mut viewer, by_file));
 }
 
-/// Runs a batch until its first rows come, and holds it there until the sender is dropped.
+/// Runs a batch up to its first rows, and holds it there until the sender is dropped.
 fn hold(instance: &Instance, batch: &str) -> (Sender<()>, JoinHandle<Session>) {
     let (begun, go_on, thread) = begin(instance, batch);
     begun.recv().expect("rows come");
     (go_on, thread)
 }
 
-/// A session that runs a batch and stops at its first rows until the sender is gone, and who hears of those.
+/// A session that runs a batch and stops at its first rows until the sender is dropped. The receiver is notified of
+/// these rows.
 fn begin(instance: &Instance, batch: &str) -> (Receiver<()>, Sender<()>, JoinHandle<Session>) {
     let (mut session, batch) = (session(instance), batch.to_owned());
     let (has_begun, begun) = channel();
@@ -106,7 +107,7 @@ fn begin(instance: &Instance, batch: &str) -> (Receiver<()>, Sender<()>, JoinHan
             match event {
                 Event::Rows(_) => {
                     has_begun.send(()).ok();
-                    // Ends when the sender is gone.
+                    // Ends when the sender is dropped.
                     held.recv().ok();
                 }
                 Event::Error(error) => panic!("{error}"),
@@ -128,7 +129,7 @@ fn what_is_spilled_counts_as_tempdbs() {
     let written = "SELECT num_of_bytes_written FROM sys.dm_io_virtual_file_stats(2, 1)";
     let read = "SELECT num_of_bytes_read FROM sys.dm_io_virtual_file_stats(2, 1)";
     let before = [size, on_disk, written, read].map(|query| number(&mut viewer, query));
-    // 80 MB, and a third of 124 MB is there for all who can spill.
+    // 80 MB; a third of 124 MB is available to all operators that can spill.
     let sorted =
         "SELECT t.id, t.s FROM t CROSS JOIN (VALUES (1), (2), (3), (4), (5), (6), (7), (8)) x(n) ORDER BY s, id";
     let (release, reader) = hold(&instance, sorted);
@@ -151,7 +152,7 @@ fn workers_of_a_running_query_show_their_rows_and_reads() {
     let (_folder, instance) = reopened(TABLES);
     let mut viewer = session(&instance);
     let object = number(&mut viewer, "SELECT OBJECT_ID('t')");
-    // One whose rows a client takes.
+    // A query whose rows a client takes.
     let (release, reader) = hold(&instance, "SELECT id, s FROM t OPTION (MAXDOP 2)");
     let mut other = instance.session().expect("a session in another database");
     let running = format!(
@@ -161,7 +162,7 @@ fn workers_of_a_running_query_show_their_rows_and_reads() {
     assert!(number(&mut other, &running) > 0);
     drop(release);
     reader.join().expect("no panic");
-    // One that has no row before its end. What its workers show then is all that was read.
+    // A query that has no row before its end. At the end, its workers' counts add up to all rows read.
     let aggregate = "DECLARE @i int = 0, @n int WHILE @i < 300 BEGIN SELECT @n = MAX(LEN(s)) FROM t; SET @i += 1 END";
     let mut session = session(&instance);
     let id = number(&mut session, "SELECT @@SPID");
@@ -191,7 +192,7 @@ fn clerks_add_up_to_what_the_instance_uses() {
     let (_folder, instance) = reopened(TABLES);
     let mut viewer = session(&instance);
     let (release, reader) = hold(&instance, "SELECT id, s FROM t ORDER BY s, id");
-    // Clerks are rounded up to kilobytes, each for itself.
+    // Each clerk is rounded up to kilobytes separately.
     let difference = number(
         &mut viewer,
         "SELECT (SELECT SUM(pages_kb) FROM sys.dm_os_memory_clerks) - (SELECT committed_kb FROM sys.dm_os_sys_info)",
@@ -223,7 +224,7 @@ fn statements_beyond_the_memory_wait_for_it_and_say_so() {
     let mut viewer = session(&instance);
     let sorted = "SELECT id, s FROM t ORDER BY s, id";
     let waiters = "SELECT COUNT(*) FROM sys.dm_exec_requests WHERE wait_type = 'RESOURCE_SEMAPHORE'";
-    // As many as may sort at once, whatever the machine: until one does not begin.
+    // As many concurrent sorts as fit on this machine: until one must wait.
     let mut held = Vec::new();
     let (go_on, waiter) = loop {
         let (begun, go_on, thread) = begin(&instance, sorted);
@@ -293,12 +294,12 @@ fn affinity_binds_the_workers_and_limits_their_number() {
     assert!(session.run("ALTER SERVER CONFIGURATION SET PROCESS AFFINITY CPU = 5000").is_err());
 }
 
-/// The processors that the system lets each worker thread of this process run on.
+/// The processors on which the system lets each worker thread of this process run.
 #[cfg(target_os = "linux")]
 fn worker_masks() -> Vec<String> {
     let mut masks = Vec::new();
     for task in std::fs::read_dir("/proc/self/task").expect("this process").flatten() {
-        // A thread may end meanwhile.
+        // A thread may end in the meantime.
         let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
         let value = |name: &str| status.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
         if value("Name:").as_deref() == Some("hobt-worker") {
@@ -316,7 +317,7 @@ fn what_a_statement_cost_is_the_time_of_its_threads() {
     let statements = [
         ("SELECT 1", 1),
         ("SELECT COUNT(id), MAX(s) FROM t", 64),
-        // Statistics of the column are made first, by a statement within.
+        // Statistics of the column are created first, by a nested statement.
         ("SELECT COUNT(*) FROM t WHERE s < 'C'", 64),
         ("SELECT COUNT(id), MAX(s) FROM t OPTION (MAXDOP 1)", 1),
         ("SELECT id, s FROM t", 64),
@@ -333,16 +334,16 @@ fn what_a_statement_cost_is_the_time_of_its_threads() {
         let threads = cost.threads;
         assert!((1..=most).contains(&threads.workers), "{statement}: {threads:?}");
         assert!(threads.own <= cost.elapsed, "{statement}: {cost:?}");
-        // While it has no time of its own, workers have.
+        // While the statement's own thread has no time, its workers have.
         assert!(threads.total() >= cost.elapsed, "{statement}: {cost:?}");
         let workers = u32::try_from(threads.workers).expect("few");
         assert!(threads.working <= cost.elapsed * workers, "{statement}: {cost:?}");
         let waits: f64 = cost.waits.iter().map(|(_, _, time)| time.as_secs_f64()).sum();
         let (whole, parts) = (threads.total().as_secs_f64(), cost.cpu.as_secs_f64() + waits);
-        // A wait that begins by spinning is processor time as well, and clocks are read one after the other.
+        // A wait that begins by spinning also counts as processor time, and clocks are read one after the other.
         assert!(parts <= 1.2 * whole + 0.003, "{statement}: {parts} of {whole}: {cost:?}");
         (all, explained) = (all + whole, explained + parts.min(whole));
     }
-    // What a hypervisor takes away nobody explains.
+    // Time taken by a hypervisor remains unexplained.
     assert!(explained >= 0.5 * all, "{explained} of {all} seconds");
 }

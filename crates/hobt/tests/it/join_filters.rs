@@ -1,18 +1,18 @@
-//! Whatever a join tells the scan of its other side, the same comes of the query as if it told nothing.
+//! A query with join filters returns the same rows as without them.
 
 use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
 use crate::client::{number, pick, rows, setting};
 
-/// The rows that a batch sends, in an order of their own, or the first error.
+/// The rows of a batch, sorted, or the first error.
 fn sorted(session: &mut Session, batch: &str) -> Result<Vec<Vec<String>>, String> {
     let mut rows = rows(session, batch).map_err(|error| format!("{}: {}", error.number, error.message))?;
     rows.sort_unstable();
     Ok(rows)
 }
 
-/// The tables: `f` has rows of some pages, `g` and `h` few; all have the columns `i s b t n d u`, and no key.
+/// The tables: `f` has some pages of rows, `g` and `h` have few rows. All have the columns `i s b t n d u` and no key.
 fn tables(seed: u64) -> Vec<String> {
     let columns = |rows: u32, spread: u64| {
         format!(
@@ -41,7 +41,7 @@ fn tables(seed: u64) -> Vec<String> {
         ]),
     }
     if seed % 3 == 1 {
-        // The few rows can be looked up: those of `f` are read before it is known that they are too many.
+        // Rows of `f` are looked up before it is known that there are too many.
         batches.extend(["g", "h"].map(|table| format!("CREATE CLUSTERED INDEX c ON {table} (i)")));
     }
     batches.push("DELETE f WHERE id % 17 = 5".to_owned());
@@ -61,7 +61,7 @@ fn condition(random: &mut SplitMix64, of: &str) -> String {
     }
 }
 
-/// What makes rows of two sources partners.
+/// The join condition of two sources.
 fn equation(random: &mut SplitMix64, left: &str, right: &str) -> String {
     let one = |random: &mut SplitMix64| {
         let column = pick(random, &["i", "s", "b", "t", "n", "d", "u", "i", "i"]);
@@ -82,7 +82,7 @@ fn equation(random: &mut SplitMix64, left: &str, right: &str) -> String {
     }
 }
 
-/// A source of rows of `f` or another table, under this name.
+/// A source of rows of `f` or another table, with this name.
 fn source(random: &mut SplitMix64, table: &str, name: &str) -> String {
     let filter = condition(random, "x");
     match random.below(6) {
@@ -145,7 +145,7 @@ fn query(random: &mut SplitMix64) -> String {
     }
 }
 
-/// As many seeds as `HOBT_FILTER_SEEDS` says, from `HOBT_SEED` on.
+/// Runs `HOBT_FILTER_SEEDS` seeds, beginning with `HOBT_SEED`.
 #[test]
 fn a_join_gives_the_same_with_and_without_its_filter() {
     let (first, count) = (setting("HOBT_SEED", 0), setting("HOBT_FILTER_SEEDS", 4));

@@ -1,7 +1,7 @@
-//! The program is killed amid its work, again and again: what it had acknowledged is there, and nothing half.
+//! The program is killed repeatedly during its work: what it had acknowledged is kept, and nothing is there partially.
 //!
-//! What was acknowledged is known outside of it: each batch prints a number when it has committed, and what was printed
-//! counts. `HOBT_KILLS` says how often it is killed (20 without).
+//! Acknowledgements are recorded outside the program: each batch prints a number when it has committed, and printed
+//! numbers count. `HOBT_KILLS` sets the number of kills (default 20).
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -14,13 +14,13 @@ use hobt_base::SplitMix64;
 
 use crate::client::setting;
 
-/// Time after which no further life is begun.
+/// After this time no further life is begun.
 const TIME_MAX: Duration = Duration::from_secs(45);
-/// Longer than the slowest machine takes for a batch.
+/// More than the slowest machine needs for a batch.
 const STUCK: Duration = Duration::from_secs(120);
-/// Where the program's errors go.
+/// The file for the program's errors.
 const ERRORS: &str = "stderr";
-/// Batches of a life, more than it has time for.
+/// Batches per life, more than it has time for.
 const BATCHES: i64 = 20_000;
 
 fn start(folder: &Path) -> Child {
@@ -31,7 +31,7 @@ fn start(folder: &Path) -> Child {
     command.spawn().expect("the program")
 }
 
-/// Kills a program that runs still and has written no errors; one that ended by itself fails the test.
+/// Kills a program that is still running and has written no errors. A program that ended by itself fails the test.
 fn kill(mut child: Child, folder: &Path) {
     let by_itself = child.try_wait().expect("its state");
     child.kill().expect("it is there, or has ended");
@@ -40,7 +40,7 @@ fn kill(mut child: Child, folder: &Path) {
     assert!(by_itself.is_none() && errors.is_empty(), "the program ended: {by_itself:?}, and said: {errors}");
 }
 
-/// Runs batches to their end; what they print.
+/// Runs batches to their end. Returns their output.
 fn sql(folder: &Path, database: &str, input: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
     command.args(["sql", "--data", "data", "-d", database, "-W", "-h", "-1", "-b", "-Q", input]).current_dir(folder);
@@ -51,7 +51,7 @@ fn sql(folder: &Path, database: &str, input: &str) -> String {
     text
 }
 
-/// What a batch does, and its number, which it prints when it is done.
+/// The text of a batch, which ends by printing its number.
 fn batch(number: i64, random: &mut SplitMix64) -> String {
     let work = match random.below(13) {
         // Both rows or none.
@@ -100,15 +100,15 @@ fn numbers(folder: &Path, table: &str) -> Vec<i64> {
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// Feeds batches from `first` on, kills the program at some moment, and gives what it had acknowledged, in order, and
-/// the number behind the last that it was given.
+/// Feeds batches from `first` on, and kills the program at some moment. Returns the numbers that it acknowledged, in
+/// order, and the number after the last batch that it was given.
 fn live_and_die(folder: &Path, first: i64, random: &mut SplitMix64) -> (Vec<i64>, i64) {
     let mut child = start(folder);
     let mut input = child.stdin.take().expect("a pipe");
     let output = child.stdout.take().expect("a pipe");
     let batches: Vec<String> = (first..first + BATCHES).map(|number| batch(number, random)).collect();
     let feeder = std::thread::spawn(move || {
-        // It ends with the pipe.
+        // The thread ends when the pipe breaks.
         let _broken = batches.iter().try_for_each(|batch| input.write_all(batch.as_bytes()));
     });
     let kill_after = Duration::from_millis(20 + random.below(700));
@@ -117,7 +117,7 @@ fn live_and_die(folder: &Path, first: i64, random: &mut SplitMix64) -> (Vec<i64>
     let reader = std::thread::spawn(move || {
         let mut output = BufReader::new(output);
         let mut line = String::new();
-        // The last line may be cut off.
+        // The last line may be incomplete.
         while output.read_line(&mut line).is_ok() && line.ends_with('\n') {
             let whole = std::mem::take(&mut line);
             if !whole.trim().is_empty() && sender.send(whole).is_err() {
@@ -130,9 +130,9 @@ fn live_and_die(folder: &Path, first: i64, random: &mut SplitMix64) -> (Vec<i64>
         let number = line.trim().strip_prefix("done ").and_then(|number| number.parse::<i64>().ok());
         number.unwrap_or_else(|| panic!("the program said: {line}"))
     };
-    // Nothing is judged before it is killed: a test that panics leaves the program behind.
+    // Nothing is asserted before the kill: a test that panics would leave the program running.
     let (mut lines, mut is_stuck) = (Vec::new(), false);
-    // It has started when it has acknowledged something; some are killed before.
+    // It has started once it has acknowledged something; some are killed before.
     while lines.len() < wanted && !is_stuck {
         match receiver.recv_timeout(STUCK) {
             Ok(line) => lines.push(line),
@@ -174,25 +174,25 @@ fn a_killed_program_has_lost_nothing_that_it_acknowledged() {
         let last = acknowledged.last().copied().unwrap_or(first - 1);
         assert_eq!(acknowledged, (first..=last).collect::<Vec<_>>(), "all batches succeed, one after the other");
         all.extend(acknowledged);
-        // The start that this makes recovers; now and then it is killed itself.
+        // This start recovers. Sometimes it is killed too.
         if random.below(3) == 0 {
             let child = start(folder);
-            // Nothing tells when recovery is at which step: a moment by chance is what is wanted here.
+            // No event tells at which step recovery is: a random moment is intended here.
             std::thread::sleep(Duration::from_millis(random.below(60)));
             kill(child, folder);
         }
         let (journal, twin) = (numbers(folder, "journal"), numbers(folder, "twin"));
         assert_eq!(journal, twin, "kill {done}: a transaction is there by half");
-        // Pages, extents and indexes agree: an error ends the program with another code.
+        // Pages, extents and indexes must agree: an error ends the program with another code.
         sql(folder, "shop", "DBCC CHECKDB WITH NO_INFOMSGS");
-        // What was under way may have been committed and not said.
+        // The batch in progress may have been committed without being acknowledged.
         let found: BTreeSet<i64> = journal.iter().copied().collect();
         assert_eq!(found.len(), journal.len(), "kill {done}: a row is there twice");
         let lost: Vec<_> = all.difference(&found).collect();
         assert!(lost.is_empty(), "kill {done}: acknowledged and lost: {lost:?}");
         let surplus: Vec<i64> = found.difference(&all).copied().collect();
         assert!(surplus.iter().all(|&number| number > last) && surplus.len() <= 64, "kill {done}: {surplus:?}");
-        // From now on it is known to be there.
+        // From now on it is known to exist.
         all = found;
     }
     println!("{done} kills, {} commits acknowledged", all.len());

@@ -1,4 +1,4 @@
-//! Texts that are deep or long: what is let through runs on the stack that a batch gets, and the rest is an error.
+//! Deep or long texts: accepted ones fit on the stack of a batch, all others are rejected with an error.
 
 use hobt::{Instance, Item, Session};
 
@@ -12,14 +12,14 @@ fn open() -> (tempfile::TempDir, Instance, Session) {
     (folder, instance, session)
 }
 
-/// Runs a batch as programs do; its first error.
+/// Runs a batch like an embedding program. Returns its first error.
 fn error_of(session: &mut Session, batch: &str) -> Option<i32> {
     let mut items = session.query(batch);
     items.find_map(|item| if let Item::Error(error) = item { Some(error.number) } else { None })
 }
 
-/// A way to make a text deep or long: its name, its text by a size, a size that runs, and a size that fails with an
-/// error; 0 leaves one out.
+/// A way to make a text deep or long: its name, its text for a size, a size that runs, and a size that fails with an
+/// error. 0 skips one of them.
 type Shape = (&'static str, fn(usize) -> String, usize, (usize, i32));
 
 const SHAPES: &[Shape] = &[
@@ -87,7 +87,7 @@ fn windows(count: usize) -> String {
     (0..count).map(|n| format!("ROW_NUMBER() OVER (ORDER BY a + {n})")).collect::<Vec<_>>().join(", ")
 }
 
-/// Common table expressions that each read the one before twice.
+/// Common table expressions, each of which reads the previous one twice.
 fn doubled(count: usize) -> String {
     let step = |n: usize| format!(", c{n} AS (SELECT x.a FROM c{} AS x CROSS JOIN c{0} AS y)", n - 1);
     let steps: String = (1..=count).map(step).collect();

@@ -1,5 +1,5 @@
-//! The library from outside: SQL scripts, the embedding interface, sessions side by side, users' mistakes, the seeds'
-//! scripts.
+//! Tests of the library from outside: SQL scripts, the embedding interface, concurrent sessions, users' mistakes, the
+//! seeds' scripts.
 
 mod aborted;
 mod api;

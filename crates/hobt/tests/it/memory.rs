@@ -1,4 +1,4 @@
-//! Little memory: what does not fit is an error or goes to disk, and what runs long can be cancelled.
+//! Little memory: what does not fit fails or spills, and long-running work can be cancelled.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use hobt::{Event, Flow, InstanceSettings, Session, SqlError};
 
 use crate::client::answer;
 
-/// A session of an instance with so many megabytes, in a database of its own.
+/// A session of an instance with this many megabytes, in a database of its own.
 fn open(megabytes: u64) -> (tempfile::TempDir, hobt::Instance, Session) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let settings = InstanceSettings { memory_bytes: Some(megabytes << 20), ..InstanceSettings::default() };
@@ -21,7 +21,7 @@ fn error_of(session: &mut Session, batch: &str) -> SqlError {
     session.run(batch).map(drop).expect_err(batch)
 }
 
-/// Table `n` of so many rows of 200 bytes and more: `id`, and `w`, which differs in all of them.
+/// Creates table `n` with this many rows of at least 200 bytes: `id`, and `w`, which is different in all rows.
 fn make_wide_rows(session: &mut Session, rows: u32) {
     let insert = format!(
         "SELECT CAST(value AS int) id, REPLICATE(CHAR(65 + value % 26), 200) + CAST(value AS varchar(10)) w
@@ -55,7 +55,7 @@ fn texts_beyond_the_memory_are_701_and_leave_it_as_it_was() {
     ] {
         assert_eq!(error_of(&mut session, batch).number, 701, "{batch}");
     }
-    // Nothing of it is still taken.
+    // Its memory is free again.
     session.run("SELECT LEN(REPLICATE(CAST('x' AS varchar(max)), 8000000))").expect("there is room");
 }
 
@@ -105,7 +105,7 @@ fn a_large_top_of_wide_rows_is_sorted_in_little_memory() {
     }
 }
 
-/// A grouping whose workers hand each other more than there is room for must not wait for itself.
+/// A grouping must not deadlock if its workers exchange more than there is room for.
 #[test]
 fn a_grouping_of_wide_texts_ends() {
     let (_folder, _instance, mut session) = open(64);
@@ -113,7 +113,7 @@ fn a_grouping_of_wide_texts_ends() {
     let cancel = session.cancel_handle();
     let (done, ended) = std::sync::mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
-        // Generous: it takes seconds in a build without optimisation.
+        // Generous: it takes seconds in an unoptimised build.
         if ended.recv_timeout(Duration::from_secs(120)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
             cancel.cancel();
         }
@@ -150,8 +150,8 @@ fn operators_get_on_with_the_least_that_they_ask_for() {
     assert_eq!(answer(&mut session, spilled), answer(&mut session, "SELECT 2"), "the sorts went to disk");
 }
 
-/// A sort counts the texts of a batch once for each batch that it makes of it: a source's are no longer than the
-/// plan's. The recursive query and the list of values have batches of others' making.
+/// A sort counts the texts of a batch once for each batch that it forms from it, so a source's batches must not be
+/// longer than the plan's. The recursive query and the list of values do not form their batches themselves.
 #[test]
 fn what_reads_no_table_is_sorted_with_the_least_that_is_asked_for() {
     let (_folder, _instance, mut session) = open(96);
@@ -210,8 +210,8 @@ fn a_sort_above_a_join_by_ranges_goes_to_disk() {
 #[test]
 fn a_long_text_function_ends_when_it_is_cancelled() {
     let (_folder, _instance, mut session) = open(512);
-    // Each row takes about a second: 2,000 characters of the pattern at each of a million places. No operator of this
-    // plan looks whether it was cancelled; the function alone does.
+    // Each row takes about a second: 2,000 characters of the pattern at each of a million positions. No operator of
+    // this plan checks for cancellation; only the function does.
     let batch = "DECLARE @s varchar(max) = REPLICATE(CAST('a' AS varchar(max)), 1000000);
                  SELECT n FROM (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) v(n)
                  WHERE @s LIKE '%[a]' + REPLICATE('a', 2000) + CHAR(97 + n) + '%'";
@@ -232,7 +232,7 @@ fn a_long_text_function_ends_when_it_is_cancelled() {
     });
     assert_eq!(failed.expect("an error").number, SqlError::cancelled().number);
     let took = began.expect("a result set").elapsed();
-    // Generous: without the check it is minutes in a build without optimisation.
+    // Generous: without the check it takes minutes in an unoptimised build.
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
@@ -253,7 +253,7 @@ fn a_hash_join_of_more_than_the_memory_goes_to_disk() {
         assert!(failed.is_none(), "{failed:?}: {query}");
         rows.concat().into_iter().map(|cell| cell.and_then(|text| text.parse().ok()).expect("a number")).collect()
     };
-    // Of 250,000 even numbers up to 500,000 nine in ten are in `m`; the other side has the numbers up to 250,000.
+    // Nine in ten of the 250,000 even numbers up to 500,000 are in `m`. The other side has the numbers up to 250,000.
     let show = "COUNT_BIG(*), COUNT_BIG(a.id), COUNT_BIG(b.id), SUM(CAST(LEN(a.w) + LEN(b.w) AS bigint))";
     for (dop, kind, expected) in [
         (1, "JOIN", [112_500, 112_500, 112_500]),
@@ -283,7 +283,7 @@ fn a_join_by_ranges_of_more_than_the_memory_goes_to_disk() {
         .expect("rows that fit");
     let files = || instance.server().instance().spills().transfers().writes.bytes;
     let before = files();
-    // As many pairs as there are equal values: see the hash join.
+    // The number of pairs is the number of equal values, as for the hash join.
     let show = "COUNT_BIG(*), COUNT_BIG(a.id), COUNT_BIG(b.id), SUM(CAST(LEN(a.w) + LEN(b.w) AS bigint))";
     for (dop, kind, expected) in
         [(2, "JOIN", [112_500, 112_500, 112_500]), (2, "FULL JOIN", [387_500, 250_000, 250_000])]

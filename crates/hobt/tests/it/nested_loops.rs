@@ -1,12 +1,12 @@
-//! Nested loops that believe an old estimate: the same comes of them as of a hash join, and the ascending-key script
-//! runs whole, with the histogram of one table put into another.
+//! Nested loops chosen by an outdated estimate return the same rows as a hash join. The ascending-key script runs as a
+//! whole, with the histogram of one table put into another.
 
 use hobt::Session;
 use hobt_base::SplitMix64;
 
 use crate::client::{instance_with, number, ok, pick, used};
 
-/// Facts of ten days with statistics, and one more of which they have not heard; and a table to be looked up.
+/// Facts of ten days with statistics, and of one more day that the statistics do not include. Also a table for lookups.
 fn tables(seed: u64) -> Vec<String> {
     let facts = |day: &str, rows: u32| {
         format!(
@@ -26,7 +26,7 @@ fn tables(seed: u64) -> Vec<String> {
     batches.push(match seed % 3 {
         0 => "CREATE CLUSTERED INDEX c ON o (d)".to_owned(),
         1 => "CREATE CLUSTERED INDEX c ON o (d) ON ps (d)".to_owned(),
-        // A scan of a heap keeps its workers.
+        // A scan of a heap stays parallel.
         _ => "CREATE STATISTICS s ON o (d)".to_owned(),
     });
     batches.push(facts("1 + value % 10", 4000));
@@ -74,7 +74,7 @@ fn query(random: &mut SplitMix64) -> String {
     };
     let (one, other) = if random.below(2) == 0 { ("o", inner) } else { (inner, "o") };
     match random.below(8) {
-        // Facts without a partner are shown, with a mark or once.
+        // Facts without a partner are returned, with a flag or once.
         0 => {
             return format!(
                 "SELECT COUNT(*), COUNT(x.i), SUM(x.b), MIN(x.z), SUM(o.b) FROM o LEFT JOIN {inner} ON {on} WHERE o.d = 11"
@@ -127,7 +127,7 @@ fn loops_bring_what_a_hash_join_brings() {
         for _ in 0..16 {
             let query = query(&mut random);
             let by_loops = ok(&mut session, &query);
-            // More rows than an adaptive join looks up: whoever did is the loops.
+            // More rows than an adaptive join looks up, so the lookups are done by nested loops.
             looped += number(
                 &mut session,
                 "SELECT COUNT(DISTINCT physical_operator_name) FROM sys.dm_exec_query_profiles
@@ -162,7 +162,7 @@ fn loops_see_what_a_statement_sees() {
     assert_eq!(ok(&mut reader, query), changed);
 }
 
-/// A query's join, by its showplan, and what was expected of the facts.
+/// The join operator of a query, from its showplan, and the estimated rows of the facts.
 fn planned(session: &mut Session, query: &str) -> (String, f64) {
     ok(session, "SET SHOWPLAN_ALL ON");
     let operators = ok(session, query);
@@ -176,7 +176,7 @@ fn planned(session: &mut Session, query: &str) -> (String, f64) {
     (join, facts[8].parse().expect("a number"))
 }
 
-/// The script of the ascending key, with days of so many rows.
+/// The script of the ascending key, with this many rows per day.
 fn script(session: &mut Session, first_bound: u32, (rows, customers): (u32, u32)) {
     let bounds: Vec<String> = (first_bound..first_bound + 14).map(|day| day.to_string()).collect();
     let bounds = bounds.join(", ");

@@ -1,8 +1,8 @@
-//! Plans as clients read them: the columns of `SHOWPLAN_ALL` and `STATISTICS PROFILE`, XML in the shape of Microsoft's
-//! showplan schema, what is kept for `sys.dm_exec_query_stats`, the tree and the page of `hobt sql`.
+//! Plans in the formats that clients read: the columns of `SHOWPLAN_ALL` and `STATISTICS PROFILE`, XML in Microsoft's
+//! showplan schema, the entries of `sys.dm_exec_query_stats`, the tree and the page of `hobt sql`.
 //!
-//! The schema itself is not shipped. What it says of the elements that are written stands in [`SHAPES`]; with
-//! `HOBT_SHOWPLAN_XSD=FILE` every document is held against the file by `xmllint` as well.
+//! The schema itself is not shipped. [`SHAPES`] contains its rules for the elements in use. With
+//! `HOBT_SHOWPLAN_XSD=FILE`, `xmllint` also validates every document against the file.
 
 use std::collections::HashMap;
 use std::process::Command;
@@ -32,7 +32,7 @@ fn world() -> (tempfile::TempDir, Instance, Session) {
 /// A result set: the names of its columns, and its rows as text.
 type ResultSet = (Vec<String>, Vec<Vec<Option<String>>>);
 
-/// The result sets of a batch, which fails at no error.
+/// The result sets of a batch that must not fail.
 fn sets(session: &mut Session, batch: &str) -> Vec<ResultSet> {
     let mut columns: Vec<ResultColumn> = Vec::new();
     let mut sets: Vec<ResultSet> = Vec::new();
@@ -124,20 +124,20 @@ fn statistics_profile_counts_what_operators_did() {
     let counted: Vec<(Option<&str>, Option<&str>)> =
         rows.iter().map(|row| (row[6].as_deref(), row[0].as_deref())).collect();
     assert_eq!(counted, [(None, Some("600")), (Some("Table Scan"), Some("600"))]);
-    // One that changes rows has a plan and no rows of its own.
+    // A statement that changes rows has a plan and no rows of its own.
     let shown =
         sets(&mut session, "UPDATE h SET y = 1 WHERE x <= 7 OPTION (MAXDOP 1); INSERT INTO h (x) VALUES (1), (2)");
     let first = |set: &ResultSet| set.1.iter().map(|row| row[0].clone().unwrap_or_default()).collect::<Vec<_>>();
     assert_eq!(shown.iter().map(first).collect::<Vec<_>>(), [vec!["7"; 4], vec!["2"; 3]]);
-    // The rows of a view are there before its plan; its operators ran all the same.
+    // The rows of a view are computed before its plan; its operators ran nevertheless.
     let shown = sets(&mut session, "SELECT name FROM sys.schemas WHERE schema_id = 1");
     assert!(shown[1].1.iter().all(|row| row[1].as_deref() == Some("1")), "{shown:?}");
     assert_eq!(shown[1].1.iter().map(|row| row[0].as_deref()).next(), Some(Some("1")));
-    // A procedure's statements each have theirs; the call has none.
+    // Each statement of a procedure has its own plan; the call has none.
     assert_eq!(sets(&mut session, "EXEC p 5").len(), 2);
 }
 
-/// Every operator that is there, in a batch.
+/// A batch with every operator.
 const BATCH: &str = "SELECT * FROM t WHERE id = 5;
 SELECT a, COUNT(*) AS n, AVG(id) AS m FROM t WHERE b = 'n<&\"3' GROUP BY a ORDER BY n DESC;
 SELECT h.x, t.b FROM h JOIN t ON t.id = h.x WHERE h.y < 3 ORDER BY h.x;
@@ -170,8 +170,8 @@ IF EXISTS (SELECT 1 FROM h WHERE y = 3) SELECT x FROM h WHERE x = @i ELSE DELETE
 EXEC p 3;
 SELECT x INTO #q FROM h";
 
-/// A star: facts of all keys and one kind of few. The rows of both joins follow from statistics, those of the table of
-/// five rows among them, and each condition counts once.
+/// A star: facts of all keys, and of one kind out of few. The rows of both joins follow from statistics, including
+/// those of the table with five rows, and each condition counts once.
 #[test]
 fn plans_say_what_joins_were_thought_to_give_and_what_they_gave() {
     let (_folder, _instance, mut session) = world();
@@ -185,7 +185,7 @@ fn plans_say_what_joins_were_thought_to_give_and_what_they_gave() {
     ] {
         sets(&mut session, batch);
     }
-    // With a filter pushed down, a join below another shows only the rows that are wanted above.
+    // With a filter pushed down, a join below another returns only the rows that the upper one needs.
     let hint = "OPTION (USE HINT('HOBT_DISABLE_JOIN_FILTER'))";
     let mut joins = |from: &str| -> Vec<(f64, f64)> {
         let found = sets(&mut session, &format!("SELECT SUM(f.n) FROM {from} {hint}"));
@@ -247,7 +247,7 @@ fn plans_as_xml_have_the_shape_of_the_schema() {
         assert!(estimated[0].contains(&format!("<{name} ")) || estimated[0].contains(&format!("<{name}>")), "{name}");
     }
     assert!(!estimated[0].contains("RunTimeInformation"));
-    // The rows of a view are there before its plan, and nobody counts them.
+    // The rows of a view are computed before its plan, and are not counted.
     for document in actual.iter().filter(|document| !document.contains("sys.tables")) {
         assert!(document.contains("RunTimeCountersPerThread"), "{document}");
     }
@@ -273,13 +273,13 @@ fn a_joins_filter_is_shown_where_it_is_made_and_where_rows_are_left_out_by_it() 
         assert!(document.contains("<Intrinsic FunctionName=\"PROBE\">"), "{document}");
     }
     assert!(actual.contains("ActualRows=\"20\" ActualRowsRead=\"2000\""), "{actual}");
-    // With a condition of the table's own, which removes rows too.
+    // With a condition on the table itself, which removes rows too.
     session.run("SET STATISTICS XML ON").expect("an option");
     let both = "SELECT h.y FROM t JOIN h ON h.x = t.id WHERE t.a = 7 AND LEN(h.z) > 4 OPTION (HASH JOIN, MAXDOP 1)";
     let both = documents(&mut session, both).remove(0);
     check(&both);
     assert!(both.contains("len([d].[dbo].[h].[z])&gt;(4) AND PROBE("), "{both}");
-    // Off, it is not there.
+    // If turned off, it is absent.
     let off = documents(&mut session, &query.replace("MAXDOP 1", "MAXDOP 1, QUERYTRACEON 30003")).remove(0);
     assert!(!off.contains("PROBE") && !off.contains("BitmapCreator"), "{off}");
 }
@@ -375,7 +375,7 @@ fn loops_say_how_often_they_sought_and_hash_joins_what_they_joined() {
     }
     let query = "SELECT h.x, t.b FROM h JOIN t ON t.id = h.x WHERE h.y = 99 AND t.a < 50";
     session.run("SET STATISTICS PROFILE ON").expect("an option");
-    // Of an operator: rows, how often it was begun, its name, what was expected.
+    // For each operator: rows, number of executions, name, and estimated rows.
     let mut counted = |query: &str| -> Vec<[String; 4]> {
         let shown = sets(&mut session, query);
         let cells = |row: &Vec<Option<String>>| [0, 1, 6, 10].map(|at| row[at].clone().unwrap_or_default());
@@ -432,7 +432,7 @@ fn operators_used_no_more_than_their_statement_and_most_of_it() {
         let root = cost.plan.as_ref().and_then(|plan| plan.root.as_ref()).expect("a plan");
         let operators: f64 = root.all().into_iter().filter_map(|node| node.actual.as_ref()).map(cpu_of).sum();
         let running = cost.cpu.saturating_sub(cost.compile_cpu).as_secs_f64();
-        // Operators of DataFusion count by the wall clock what they do at a stretch.
+        // DataFusion's operators count elapsed time for each uninterrupted piece of work.
         assert!(operators <= 2.0 * running + 0.05, "{statement}: {operators} of {running}: {root:?}");
         let change = root.actual.as_ref().filter(|_| statement.starts_with(['I', 'U', 'D'])).map(cpu_of);
         assert!(change.is_none_or(|change| change >= 0.3 * running), "{statement}: {change:?} of {running}");
@@ -458,7 +458,7 @@ fn the_page_of_plans_must_have_a_place_before_anything_runs() {
     assert!(!refused.status.success());
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("plans.html cannot be written"), "{said}");
-    // Nothing has run, or the database would be there.
+    // Nothing has run, otherwise the database would exist.
     let long = "x".repeat(300);
     let written =
         sql(&format!("CREATE DATABASE d; SELECT * FROM (VALUES (1), (2)) v(a) WHERE '{long}' + STR(a) > ''"), "p.html");
@@ -494,7 +494,7 @@ fn plans_and_their_cost_are_kept_until_they_are_freed() {
         WHERE s.text LIKE 'SELECT x FROM h WHERE y = 4%'";
     let cached = sets(&mut session, cached).remove(0).1;
     assert_eq!(cached[0][..2], [Some("3".to_owned()), Some("Adhoc".to_owned())]);
-    // In a loop a statement runs without a plan from the second time on, and is counted all the same.
+    // In a loop, a statement runs without a plan from the second time on, and is counted nevertheless.
     session
         .run("DECLARE @i int = 0; WHILE @i < 50 BEGIN UPDATE t SET a = 5 WHERE id = @i; SET @i += 1 END")
         .expect("a loop");
@@ -514,7 +514,7 @@ fn the_plan_of_a_running_statement_can_be_seen() {
         if let (Event::Rows(_), None) = (&event, &seen) {
             let running = "SELECT p.query_plan FROM sys.dm_exec_requests AS r \
                            CROSS APPLY sys.dm_exec_query_statistics_xml(r.session_id) AS p";
-            // On a thread of its own: this one belongs to the statement.
+            // On another thread: this one belongs to the statement.
             let found = std::thread::scope(|scope| scope.spawn(|| sets(&mut viewer, running).remove(0).1).join());
             seen = Some(found.expect("no panic"));
         }
@@ -528,7 +528,7 @@ fn the_plan_of_a_running_statement_can_be_seen() {
     assert!(sets(&mut viewer, "SELECT * FROM sys.hobt_running_plans").remove(0).1.is_empty(), "nothing runs any more");
 }
 
-/// The operators of a document: each one's number and name, and the rows that were expected of it.
+/// The operators of a document: the number, name and estimated rows of each.
 fn operators_of(document: &str) -> HashMap<u64, (String, f64)> {
     let attribute = |element: &str, name: &str| {
         let from = element.find(&format!(" {name}=\"")).expect("it has it") + name.len() + 3;
@@ -543,8 +543,8 @@ fn operators_of(document: &str) -> HashMap<u64, (String, f64)> {
     elements.map(read).collect()
 }
 
-/// Each operator that counts is in the plan under the number that the views give it: of a statement that has ended,
-/// and of one that runs.
+/// Each counted operator is in the plan under the number that the views show: for a finished statement, and for a
+/// running one.
 #[test]
 fn views_of_operators_have_the_numbers_of_the_plan() {
     let (_folder, instance, mut session) = world();
@@ -596,7 +596,7 @@ fn views_of_operators_have_the_numbers_of_the_plan() {
     let wanted =
         ["Adaptive Join", "Clustered Index Scan", "Clustered Index Seek", "Index Seek", "Nested Loops", "Table Scan"];
     assert!(wanted.iter().all(|name| found.contains(*name)), "{found:?}");
-    // Conditions leave rows out too, and say so.
+    // Conditions exclude rows too, and are shown.
     let sources = |session: &mut Session, viewer: &mut Session, query: &str| -> Vec<String> {
         sets(session, query);
         let rows = sets(viewer, &filters).remove(0).1;
@@ -609,7 +609,7 @@ fn views_of_operators_have_the_numbers_of_the_plan() {
     both.retain(|source| source.starts_with("h "));
     both.sort();
     assert_eq!(both, ["h condition", "h join"]);
-    // While it runs, what was expected is the plan's, too.
+    // While it runs, the estimates are those of the plan too.
     let running = format!(
         "SELECT node_id, physical_operator_name, SUM(estimate_row_count) FROM sys.dm_exec_query_profiles
          WHERE session_id = {spid} GROUP BY node_id, physical_operator_name"
@@ -634,7 +634,7 @@ fn views_of_operators_have_the_numbers_of_the_plan() {
     }
 }
 
-/// What adaptive joins of a document say of themselves does not contradict their inputs.
+/// The attributes of adaptive joins in a document are consistent with their inputs.
 fn check_adaptive(document: &str) -> usize {
     let attribute = |element: &str, name: &str| {
         let from = element.find(&format!(" {name}=\""))? + name.len() + 3;
@@ -692,7 +692,7 @@ fn plans_name_the_statistics_that_estimates_were_made_by() {
         let begin = "Database=\"[d]\" Schema=\"[dbo]\" Table=\"[h]\" Statistics=\"[of_y]\" ModificationCount=\"3\"";
         assert!(read.starts_with(begin) && read.contains("LastUpdate=\"20"), "{read}");
     }
-    // Nobody asks statistics for all rows.
+    // Reading all rows needs no statistics.
     session.run("SET SHOWPLAN_XML ON").expect("an option");
     let all = documents(&mut session, "SELECT x FROM h OPTION (MAXDOP 1)").remove(0);
     assert!(!all.contains("StatisticsInfo"), "{all}");
@@ -753,7 +753,7 @@ fn adaptive_joins_do_not_contradict_themselves() {
             for document in [&estimated, &actual] {
                 check(document);
                 assert_eq!(check_adaptive(document), 1, "{query}: {document}");
-                // Who has made the bitmap that a scan probes says so.
+                // The creator of the bitmap that a scan probes is marked.
                 let creates = document.contains("<AdaptiveJoin BitmapCreator=\"true\"");
                 assert_eq!(creates, document.contains("PROBE([Bitmap1001]"), "{document}");
                 assert!(document.contains(&format!("EstimatedJoinType=\"{joined}\"")), "{query}: {document}");
@@ -768,7 +768,7 @@ fn adaptive_joins_do_not_contradict_themselves() {
     }
 }
 
-/// How often a child stands in its parent.
+/// How often a child occurs in its parent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Occurs {
     Once,
@@ -776,8 +776,8 @@ enum Occurs {
     Any,
 }
 
-/// What the schema says of an element: its children in order, and the attributes that it must have. A `|` in a child's
-/// name stands between alternatives.
+/// The schema's rules for an element: its children in order, and its required attributes. A `|` in a child's name
+/// separates alternatives.
 type Shape = (&'static str, &'static [(&'static str, Occurs)], &'static [&'static str]);
 
 const OPERATORS: &str = "AdaptiveJoin|ComputeScalar|Concat|ConstantScan|Filter|Generic|Hash|IndexScan|Merge|NestedLoops|\
@@ -911,7 +911,7 @@ const SHAPES: &[Shape] = &[
     ("WindowAggregate", &[("DefinedValues", Maybe), ("RelOp", Once)], &[]),
 ];
 
-/// Elements that have a list of columns, and those that have one expression.
+/// Elements that contain a list of columns, and those that contain one expression.
 const LISTS: [&str; 9] = [
     "OutputList",
     "HashKeysBuild",
@@ -933,7 +933,7 @@ struct Element {
     children: Vec<Element>,
 }
 
-/// The element that a document is. It knows as much of XML as plans are written in.
+/// The root element of a document. Supports only the XML that plans use.
 fn parse(document: &str) -> Element {
     let mut open: Vec<Element> = vec![Element::default()];
     for tag in document.split('<').skip(1) {

@@ -1,5 +1,5 @@
-//! Joins by ranges and without equations: the same comes of them as of a product of both sides with the condition
-//! behind it, whether they look up, sort or compare each row with each.
+//! Joins by ranges and without equations return the same rows as a cross product followed by the condition, whether
+//! they look up, sort, or compare every pair.
 
 use hobt_base::SplitMix64;
 
@@ -63,7 +63,7 @@ fn condition(random: &mut SplitMix64) -> &'static str {
     )
 }
 
-/// A query of a random kind whose join is asked `on`, and `few` of the lines.
+/// A query of a random kind with the join condition `on` and the condition `few` on the lines.
 fn asking<'f>(random: &mut SplitMix64, few: &'f str) -> impl Fn(&str) -> String + use<'f> {
     let kind = random.below(6);
     move |on| match kind {
@@ -77,7 +77,7 @@ fn asking<'f>(random: &mut SplitMix64, few: &'f str) -> impl Fn(&str) -> String 
     }
 }
 
-/// As many seeds as `HOBT_RANGE_SEEDS` says, from `HOBT_SEED` on.
+/// Runs `HOBT_RANGE_SEEDS` seeds, beginning with `HOBT_SEED`.
 #[test]
 fn ranges_bring_what_a_product_brings() {
     let (first, count) = (setting("HOBT_SEED", 0), setting("HOBT_RANGE_SEEDS", 4));
@@ -93,7 +93,7 @@ fn ranges_bring_what_a_product_brings() {
             let on = condition(&mut random);
             let few = pick(&mut random, &["", " AND l.k < 3", " AND l.k = 7"]);
             let query = asking(&mut random, few);
-            // No rule sees a bound in it.
+            // No rule recognises a bound in it.
             let expected = ok(session, &query(&format!("CASE WHEN {on} THEN 1 ELSE 0 END > l.k * 0")));
             let hint = pick(&mut random, &["", " OPTION (LOOP JOIN)", " OPTION (MAXDOP 1)"]);
             let query = format!("{}{hint}", query(on));
@@ -111,8 +111,8 @@ fn ranges_bring_what_a_product_brings() {
     assert!(looked_up * 8 > asked, "{looked_up} of {asked} look up");
 }
 
-/// The script of the hash functions counts values by 65,536 ranges of integers: as many pairs as are compared in three
-/// thousand million steps, or found in some.
+/// The script of the hash functions counts values by 65,536 ranges of integers. Comparing all pairs takes three
+/// thousand million steps; finding them takes few.
 #[test]
 fn values_are_counted_by_their_ranges() {
     const VALUES: u32 = 50_000;

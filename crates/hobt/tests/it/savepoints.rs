@@ -1,19 +1,19 @@
-//! Random transactions with savepoints against a model: whatever is undone leaves the table as it was, on disk too.
+//! Random transactions with savepoints against a model: an undone change leaves the table as it was, on disk too.
 
 use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
 use crate::client::answer;
 
-/// The numbers in the table; a negative one has a long value beside it.
+/// The numbers in the table. A negative one has a long value too.
 type Model = Vec<i64>;
 
 /// Bytes of a long value: more than two pages.
 const LONG: i64 = 20_000;
-/// More rows are not wanted.
+/// The greatest number of rows.
 const ROWS_MAX: usize = 4_000;
 
-/// The last row of numbers that a batch sends, and the first error's number.
+/// The last row of numbers that a batch sends, and the number of the first error.
 fn run(session: &mut Session, batch: &str) -> (Vec<i64>, Option<i32>) {
     let (rows, failed) = answer(session, batch);
     let number = |cell: &Option<String>| cell.as_deref().expect("no NULL").parse().expect("a number");
@@ -32,7 +32,7 @@ fn check(session: &mut Session, model: &Model, depth: usize, after: &str) {
     assert_eq!(run(session, query), (expected, None), "after {after}");
 }
 
-/// A statement that changes the table, the error that it ends with, and the model behind it.
+/// A statement that changes the table, the error that it ends with, and the model after it.
 fn change(random: &mut SplitMix64, model: &mut Model) -> (String, Option<i32>) {
     let below = |random: &mut SplitMix64, bound: u64| i64::try_from(random.below(bound)).expect("a small number");
     if model.len() > ROWS_MAX {
@@ -90,7 +90,7 @@ fn live(seed: u64) {
     assert_eq!(run(&mut session, "CREATE DATABASE d").1, None);
     assert_eq!(run(&mut session, "USE d; CREATE TABLE t (n int NOT NULL, body varchar(max))").1, None);
     let (mut random, mut model) = (SplitMix64::new(seed), Model::new());
-    // What a rollback leads back to: of the transaction itself first, then of its savepoints.
+    // The states that a rollback can return to: of the transaction itself first, then of its savepoints.
     let mut places: Vec<Model> = Vec::new();
     for step in 0..80 {
         let (batch, error) = match (random.below(10), places.len()) {
@@ -126,7 +126,7 @@ fn live(seed: u64) {
     if let Some(begun) = places.first() {
         model.clone_from(begun);
     }
-    // The end of the session rolls back what is open.
+    // The end of the session rolls back its open transaction.
     drop(session);
     let mut session = instance.session().expect("a session");
     assert_eq!(run(&mut session, "USE d").1, None);

@@ -1,14 +1,14 @@
-//! The scripts that `HOBT_SEEDS` points at, as far as they need neither a B+tree nor compression.
+//! The scripts in `HOBT_SEEDS`, as far as they need neither a B+tree nor compression.
 
 use std::path::{Path, PathBuf};
 
 use hobt::{Event, Flow, Instance, SqlError};
 
-/// The scripts of which every statement but those below runs.
+/// The scripts in which every statement runs, except those below.
 const SCRIPTS: [&str; 4] =
     ["01_bigdata_select_into.sql", "02_bigdata_scan.sql", "03_hash_partitioned_heap.sql", "05_core_scaling.sql"];
 
-/// What needs a B+tree: the index itself, and nothing else may fail.
+/// Whether an error comes from a missing B+tree: only the creation of an index may fail.
 fn needs_more_than_a_heap(error: &SqlError) -> bool {
     error.number == 40517 && (error.message.contains("CREATE INDEX") || error.message.contains("ALTER TABLE"))
 }
@@ -36,7 +36,7 @@ fn the_seeds_run_without_change() {
         .run("INSERT INTO DimCustomer SELECT TOP 10 colid, N'1 Road', NULL, N'A', NULL, N'B', N'AW000' FROM master.dbo.syscolumns")
         .expect("customers");
     for script in SCRIPTS {
-        // The generator's own size would take gigabytes; the text says which number to change.
+        // The generator's own size would take gigabytes. The text says which number to change.
         let text = read(&folder, script).replace("TOP 50000", "TOP 500");
         for batch in hobt::split_batches(&text) {
             let mut errors = Vec::new();

@@ -1,11 +1,11 @@
-//! Whatever index a statement goes by, it finds what a scan of the table finds, in the order that it asks for.
+//! For any index that a statement uses, it finds the same rows as a table scan, in the requested order.
 
 use hobt::{Instance, Session};
 use hobt_base::SplitMix64;
 
 use crate::client::{ok, pick};
 
-/// A literal of a column's kind, with a liking for those that are there, for the edges, and for NULL.
+/// A literal of a column's type, often one of the existing values, an edge value or NULL.
 fn literal(random: &mut SplitMix64, column: &str) -> String {
     let number = random.below(60);
     match column {
@@ -35,7 +35,7 @@ fn condition(random: &mut SplitMix64) -> String {
     }
 }
 
-/// Statements that make the table, each time with other indexes.
+/// Statements that create the table with indexes that depend on the seed.
 fn indexes(seed: u64) -> &'static [&'static str] {
     match seed % 4 {
         0 => &["CREATE UNIQUE CLUSTERED INDEX c ON t (id)", "CREATE INDEX x ON t (i, t DESC) INCLUDE (n)"],
@@ -63,7 +63,7 @@ fn create_database(session: &mut Session) {
     ok(session, "CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])");
 }
 
-/// Makes `t` anew, with the indexes of `seed`, and changes rows of it: what the trees hold is not only what was built.
+/// Recreates `t` with the indexes of `seed`, and changes its rows, so that the trees contain more than what was built.
 fn make_table(session: &mut Session, seed: u64) {
     ok(session, "DROP TABLE IF EXISTS t");
     ok(session, MAKE);
@@ -97,7 +97,7 @@ fn an_index_finds_what_a_scan_finds() {
             assert_eq!(found(&mut session, ""), scanned, "{conditions}, indexes {seed}");
             let hint = format!("WITH (INDEX({}))", pick(&mut random, &["x", "x", "0"]));
             assert_eq!(found(&mut session, &hint), scanned, "{conditions}, {hint}, indexes {seed}");
-            // The same order, if it is one of all rows.
+            // The order must be the same, if it is a total order.
             let direction = pick(&mut random, &["", "DESC"]);
             let by = pick(&mut random, &["i", "s", "d", "n", "id", "i DESC, id", "t", "t, i"]);
             let top = pick(&mut random, &["", "TOP 5", "TOP 50"]);
@@ -126,14 +126,14 @@ fn an_index_finds_what_a_scan_finds() {
     }
 }
 
-/// Statements that make the tables of a join.
+/// Statements that create the tables of a join.
 const MAKE_JOINED: &str = "CREATE TABLE a (id int NOT NULL, i bigint NULL, s smallint NULL, t nvarchar(20) NULL, n decimal(12, 4) NULL);
      INSERT a SELECT value, NULLIF(value % 45, 3), NULLIF(value % 23, 5), \
          CASE WHEN value % 7 = 0 THEN NULL WHEN value % 7 = 1 THEN N'B3' ELSE CHAR(96 + value % 6) + CAST(value % 5 AS varchar(4)) END, \
          NULLIF(value % 90, 1) / 20.0 \
      FROM GENERATE_SERIES(1, 60)";
 
-/// A query that joins `a` with `t`, with a place for the hints of `t` and one for the way to join.
+/// A query that joins `a` with `t`, with placeholders for the hints of `t` and for the join method.
 fn join(random: &mut SplitMix64) -> String {
     let equation = |random: &mut SplitMix64| {
         pick(

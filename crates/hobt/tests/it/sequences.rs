@@ -1,4 +1,4 @@
-//! Sequences and identity columns over sessions, sequences over restarts and crashes too: no value comes twice.
+//! Sequences and identity columns across sessions, and sequences across restarts and crashes: no value is used twice.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::client::number;
 const SESSIONS: i64 = 16;
 const VALUES_EACH: i64 = 60;
 
-/// The folder as a crash would leave it now.
+/// A copy of the folder as a crash would leave it now.
 fn image(of: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().expect("a temporary folder");
     for entry in fs::read_dir(of).expect("a folder") {
@@ -46,7 +46,7 @@ fn no_value_comes_twice_over_sessions_restarts_and_crashes() {
     });
     let distinct: BTreeSet<i64> = taken.iter().copied().collect();
     assert_eq!(distinct.len(), taken.len(), "a value came twice");
-    // While the instance runs nothing is lost.
+    // While the instance runs, no value is lost.
     assert_eq!(distinct.last().copied(), Some(SESSIONS * VALUES_EACH));
     assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR slow"), 1);
     let greatest = SESSIONS * VALUES_EACH;
@@ -81,7 +81,7 @@ fn a_sequence_that_a_rollback_takes_away_leaves_nothing() {
     session.run("BEGIN TRANSACTION; CREATE SEQUENCE gone START WITH 1").expect("a sequence");
     assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR gone"), 1);
     assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR kept"), 1);
-    // Values of a sequence that others see are taken whatever becomes of the transaction.
+    // Values taken in a transaction stay taken, whatever becomes of the transaction.
     let crashed = image(folder.path());
     session.run("ROLLBACK").expect("undone");
     assert_eq!(number(&mut session, "SELECT NEXT VALUE FOR kept"), 2);

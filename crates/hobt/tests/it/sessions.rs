@@ -1,4 +1,4 @@
-//! Sessions side by side: what one sees of another's statements, and that none waits for ever.
+//! Concurrent sessions: what one sees of another's statements, and that no session waits forever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -86,7 +86,7 @@ fn inserts_from_each_others_tables_wait_one_for_the_other() {
 fn of_statements_that_wait_for_each_other_one_fails_and_says_so() {
     let (_folder, instance) = open();
     session(&instance).run("INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)").expect("rows");
-    // A value that only a query gives is read while the target is locked already.
+    // A value that needs a query is read while the target is already locked.
     std::thread::scope(|scope| {
         for (target, source) in [("a", "b"), ("b", "a")] {
             let instance = &instance;
@@ -103,7 +103,7 @@ fn of_statements_that_wait_for_each_other_one_fails_and_says_so() {
     });
 }
 
-/// A `SELECT` from `a` that has rows in hand, and the lock of the table, until the sender is dropped.
+/// A `SELECT` from `a` that holds rows and the table's lock until the sender is dropped.
 fn hold_reading(instance: &Instance) -> (Sender<()>, JoinHandle<()>) {
     let (go_on, going) = channel::<()>();
     let (began, begun) = channel();
@@ -166,7 +166,7 @@ fn the_views_show_who_waits_for_whom() {
     assert_eq!(number(&mut third, "SELECT COUNT(*) FROM sys.dm_tran_locks WHERE resource_type = 'OBJECT'"), 0);
 }
 
-/// Who waits for a table finds another one of its name when the wait is over; that one may have readers too.
+/// A statement that waits for a table may find another table with that name afterwards, which may have readers too.
 #[test]
 fn a_table_that_was_made_anew_is_not_dropped_or_emptied_without_its_lock() {
     for statement in ["DROP TABLE a", "DROP TABLE IF EXISTS a", "TRUNCATE TABLE a"] {
@@ -191,7 +191,7 @@ fn a_table_that_was_made_anew_is_not_dropped_or_emptied_without_its_lock() {
         while !waits_for(old) {
             std::thread::yield_now();
         }
-        // As a program may that has the engine alone: the statement that waits has no claim on the name.
+        // As a program could do that uses the engine directly: the waiting statement has no claim on the name.
         let ctx = engine.statement_context(SessionId(99), 1, Arc::default()).expect("it is open");
         database.drop_table(&ctx, "dbo", "a", &mut |_| Ok(())).expect("dropped");
         engine.end_statement(&ctx, true, &[&database]).expect("committed");
@@ -257,7 +257,7 @@ fn a_join_that_would_take_for_ever_is_cancelled() {
         let (ended, end) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             let canceller = scope.spawn(move || {
-                // The query is cancelled again and again, because nobody outside sees when its join has begun.
+                // The query is cancelled repeatedly, because the begin of its join cannot be observed.
                 let mut times = 0;
                 while end.recv_timeout(std::time::Duration::from_millis(200)).is_err() {
                     handle.cancel();

@@ -1,4 +1,5 @@
-//! `tests/slt/*.slt`, each file in an instance of its own. All records of all files run; the test fails when one does.
+//! `tests/slt/*.slt`, each file in an instance of its own. All records of all files run. The test fails if any record
+//! fails.
 //!
 //! `HOBT_SLT=name` runs the files whose names contain `name`.
 
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use hobt::{Event, Flow, Instance, ResultColumn, Session, SqlError};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Record, Runner};
 
-/// An error as a client prints it: the runner matches its pattern against this.
+/// An error as a client prints it. The runner matches its pattern against this.
 #[derive(Debug)]
 struct Printed(String);
 
@@ -22,7 +23,7 @@ impl std::error::Error for Printed {}
 
 struct Connection(Session);
 
-/// What a batch sent, as far as a record looks at it.
+/// The results of a batch that a record uses.
 #[derive(Default)]
 struct Collected {
     columns: Vec<ResultColumn>,
@@ -70,7 +71,7 @@ impl DB for Connection {
     fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Printed> {
         let mut collected = Collected::default();
         let session = &mut self.0;
-        // The runner calls from inside an executor, where a batch may not block.
+        // The runner calls from inside an executor, where a batch must not block.
         std::thread::scope(|scope| {
             let run = scope.spawn(|| {
                 session.execute(sql, &mut |event: Event| {
@@ -98,14 +99,14 @@ impl DB for Connection {
     }
 }
 
-/// Runs a file; gives what went wrong and how many records there were.
+/// Runs a file. Returns the failures and the number of records.
 fn run_file(path: &Path) -> (Vec<String>, usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let instance = Instance::open(folder.path()).expect("an instance");
     let mut session = instance.session().expect("a session");
     session.run("CREATE DATABASE slt").expect("a database");
     session.run("USE slt").expect("its use");
-    // Another way through the same scripts: `HOBT_TRACE_FLAGS="30002"`.
+    // An alternative path for the same scripts: `HOBT_TRACE_FLAGS="30002"`.
     if let Ok(flags) = std::env::var("HOBT_TRACE_FLAGS") {
         session.run(&format!("DBCC TRACEON ({flags})")).expect("trace flags");
     }

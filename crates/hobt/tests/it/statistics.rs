@@ -1,4 +1,4 @@
-//! Statistics: over restarts, from table to table, while rows come and go, and what follows for plans.
+//! Statistics: across restarts, copied between tables, while rows are inserted and deleted, and their effect on plans.
 
 use hobt::{Instance, Session};
 
@@ -9,7 +9,7 @@ fn number(session: &mut Session, batch: &str) -> f64 {
     rows[0][0].parse().unwrap_or_else(|_| panic!("{rows:?} of {batch}"))
 }
 
-/// Steps of the statistics with a table's first index: key and rows.
+/// The steps of the histogram of a table's first index: key and rows.
 fn steps(session: &mut Session, table: &str) -> Vec<Vec<String>> {
     ok(
         session,
@@ -20,7 +20,7 @@ fn steps(session: &mut Session, table: &str) -> Vec<Vec<String>> {
     )
 }
 
-/// Rows that a query's plan is thought to give.
+/// The estimated rows of a query's plan.
 fn estimate(session: &mut Session, query: &str) -> f64 {
     ok(session, "SET SHOWPLAN_ALL ON");
     let plan = ok(session, query);
@@ -105,7 +105,7 @@ fn a_partition_that_goes_and_comes_back_is_known_once_and_the_database_opens_aga
     assert_eq!(number(&mut session, "SELECT rows FROM sys.dm_db_stats_properties(OBJECT_ID('fact'), 1)"), 6000.0);
 }
 
-/// Makes a table `a` of 2,000 rows, and takes the statistics with its index as a stream.
+/// Creates a table `a` with 2,000 rows, and returns the statistics of its index as a stream.
 fn stream_of_a(session: &mut Session) -> String {
     ok(
         session,
@@ -177,7 +177,7 @@ fn a_stream_is_loaded_beside_counts_and_where_statistics_are_made() {
     assert_eq!(number(&mut session, "SELECT COUNT(*) FROM sys.stats WHERE name = 's5'"), 0.0);
 }
 
-/// Partitions of the table `fact`: index, partition, rows and pages of rows.
+/// The partitions of the table `fact`: index, partition, rows, and pages of rows.
 fn shown(session: &mut Session) -> Vec<Vec<String>> {
     ok(
         session,
@@ -349,8 +349,8 @@ fn the_beginning_of_a_pattern_is_estimated_as_a_range() {
         ("n LIKE N'Bé!%%' ESCAPE '!'", 1.2),
         ("n LIKE N'b%'", 1.0),
         ("v LIKE 'zz%'", 1.0),
-        // What stands further inside, and another collation than the column's, is tried on values that the histogram
-        // knows.
+        // Patterns further inside a text, and collations other than the column's, are tested against the values in the
+        // histogram.
         ("v LIKE '[c]%'", 2.0),
         ("v LIKE '%7'", 2.0),
         ("v NOT LIKE '%7'", 1.2),
@@ -389,7 +389,7 @@ fn statistics_are_updated_while_rows_come_and_the_table_goes() {
         }
         writer.join().expect("no panic");
     });
-    // A row that came while the table was read may be counted twice or not at all until the next update.
+    // A row inserted while the table was read may be counted twice or not at all until the next update.
     ok(&mut session, "UPDATE STATISTICS fact WITH FULLSCAN");
     let known = number(&mut session, "SELECT rows FROM sys.dm_db_stats_properties(OBJECT_ID('fact'), 1)");
     assert_eq!(known, 14_000.0);
@@ -408,7 +408,7 @@ fn statistics_are_updated_while_rows_come_and_the_table_goes() {
     });
 }
 
-/// Random joins of up to six tables: any order of the sources, with and without the order being kept, gives the same.
+/// Random joins of up to six tables: any order of the sources, with and without FORCE ORDER, gives the same result.
 #[test]
 fn the_order_of_joins_changes_no_answer() {
     let (_folder, instance) = instance_with("");

@@ -1,4 +1,4 @@
-//! Statistics beside what other sessions do: definitions that change, and updates that no query waits for.
+//! Statistics and concurrent sessions: changes of definitions, and updates that no query waits for.
 
 use hobt::{Instance, Session};
 
@@ -19,7 +19,7 @@ fn nobody_changes_a_table_whose_statistics_an_open_transaction_has_changed() {
         let (folder, instance) = instance_with(TABLE);
         let (mut one, mut other) = (used(&instance), used(&instance));
         one.run(&format!("BEGIN TRANSACTION; {first}")).expect("statistics");
-        // It does not wait: what is in the way would be there for as long as the transaction.
+        // It does not wait: the conflicting lock would last as long as the transaction.
         other.run("SET LOCK_TIMEOUT 0").expect("an option");
         for second in [
             "DROP TABLE t",
@@ -54,7 +54,7 @@ fn ids_of_statistics_and_indexes_never_meet() {
     other.run("CREATE INDEX ib ON t (b)").expect("an index");
     let query = "SELECT COUNT(*) - COUNT(DISTINCT stats_id) FROM sys.stats WHERE object_id = OBJECT_ID('t')";
     assert_eq!(number(&mut other, query), 0);
-    // And the other way round.
+    // And vice versa.
     one.run("BEGIN TRANSACTION; CREATE INDEX ic ON t (b, a)").expect("an index");
     assert_eq!(error(&mut other, "CREATE STATISTICS sd ON t (b)"), 1222);
     one.run("ROLLBACK").expect("undone");
@@ -62,7 +62,7 @@ fn ids_of_statistics_and_indexes_never_meet() {
     assert_eq!(number(&mut other, query), 0);
 }
 
-/// A table with statistics that are far behind, in a database that updates them behind queries.
+/// A table with very stale statistics, in a database that updates statistics in the background.
 const BEHIND: &str = "
     ALTER DATABASE d SET HOBT_STATISTICS_MAINTENANCE = OFF;
     ALTER DATABASE d SET AUTO_UPDATE_STATISTICS_ASYNC ON;
@@ -85,7 +85,7 @@ fn a_query_goes_by_old_statistics_and_has_them_updated_behind_it() {
     session.run("SET SHOWPLAN_ALL OFF").expect("an option");
     let expected: f64 = rows[0][8].as_deref().expect("rows").parse().expect("a number");
     assert!(expected < 100.0, "what was known says {expected} rows of 4,000");
-    // An update begins by taking what was changed, and shows what it has gathered when it commits.
+    // An update begins by taking the changes so far, and publishes its result when it commits.
     let rows = "SELECT rows FROM sys.dm_db_stats_properties(OBJECT_ID('t'),
         (SELECT stats_id FROM sys.stats WHERE name = 's'))";
     let is_updated = (0..3000).any(|_| {
@@ -94,7 +94,7 @@ fn a_query_goes_by_old_statistics_and_has_them_updated_behind_it() {
     });
     assert!(is_updated, "nobody has updated them");
     assert_eq!(number(&mut session, CHANGES), 0);
-    // Neither a database nor an instance waits for what might still be done.
+    // Neither a database nor an instance waits for pending updates.
     session.run("INSERT INTO t (a) SELECT value FROM GENERATE_SERIES(9001, 30000)").expect("rows");
     assert_eq!(number(&mut session, "SELECT COUNT(*) FROM t WHERE a > 29000"), 1000);
     session.run("USE master; DROP DATABASE d").expect("nobody is in the way");
@@ -160,7 +160,7 @@ fn what_an_update_has_seen_of_its_own_transaction_counts_once() {
     );
     assert_eq!(known(&mut session), 2950);
     assert_eq!(rows(&mut session, "cx"), 2950, "statistics that were not updated are as new as the rows");
-    // An update that is undone takes nothing away.
+    // An undone update discards nothing.
     run(
         &mut session,
         &format!(

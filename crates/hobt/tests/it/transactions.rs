@@ -1,4 +1,4 @@
-//! Transactions of sessions side by side: what others see of them, how long they lock, and what ends them.
+//! Transactions of concurrent sessions: what others see of them, how long they hold locks, and what ends them.
 
 use hobt::{Event, Flow, Instance, Session};
 
@@ -9,7 +9,7 @@ fn open() -> (tempfile::TempDir, Instance) {
     instance_with("CREATE TABLE a (n int NOT NULL); CREATE TABLE b (n int NOT NULL)")
 }
 
-/// A session that waits for nobody.
+/// A session that does not wait for locks.
 fn session(instance: &Instance) -> Session {
     let mut session = instance.session().expect("a session");
     session.run("USE d; SET LOCK_TIMEOUT 0").expect("the database");
@@ -25,7 +25,7 @@ fn id(session: &mut Session) -> i64 {
     number(session, "SELECT @@SPID")
 }
 
-/// The number of the error for a lock that is not to be had.
+/// The error number for a lock that is not available.
 const LOCKED: i32 = 1222;
 
 #[test]
@@ -244,7 +244,7 @@ fn a_circle_of_a_name_and_a_lock_ends() {
     while number(&mut one, &reading) == 0 {
         std::thread::yield_now();
     }
-    // The reader waits for the name, and this for the reader.
+    // The reader waits for the name, and this session waits for the reader.
     one.run("INSERT a VALUES (1)").expect("the reader gives up");
     assert_eq!(making.join().expect("no panic").expect_err("the name is not to be had").number, LOCKED);
     one.run("COMMIT").expect("committed");
@@ -283,7 +283,7 @@ fn a_session_that_waits_for_a_row_can_be_cancelled_and_killed_and_waits_no_longe
         .expect("rows");
     one.run("BEGIN TRAN; UPDATE k SET n = 1 WHERE i = 1").expect("a transaction");
     let change = "BEGIN TRAN; UPDATE k SET n = 2 WHERE i = 2; UPDATE k SET n = 2 WHERE i = 1";
-    // A deadline that is behind it, and one that has still to come.
+    // A deadline that has passed, and one in the future.
     for timeout in [0, 20] {
         other.run(&format!("SET LOCK_TIMEOUT {timeout}")).expect("set");
         assert_eq!(error(&mut other, change), LOCKED);

@@ -1,11 +1,11 @@
-//! Sessions beside each other, over many seeds; and bugs on purpose, which must be found.
+//! Concurrent sessions over many seeds; and planted bugs, which must be found.
 
 mod planted;
 mod seeds;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Lets one test at a time run worlds: what a process has once is then shared by the actors of one world alone.
+/// Lets one test at a time run worlds, so that process-wide state is shared only by the actors of one world.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

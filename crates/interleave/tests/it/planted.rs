@@ -1,9 +1,9 @@
-//! Some of the bugs on purpose that are found fast. `hobt-interleave --planted 2000` tries all of them.
+//! Some of the planted bugs, which are found fast. `hobt-interleave --planted 2000` tries all of them.
 
 use hobt_interleave::{Options, simulate};
 use hobt_sync::planted::{Bug, plant};
 
-/// The first of some seeds that fails with a bug, and not without.
+/// The first of a number of seeds that fails with a bug, and not without it.
 fn found(bug: Bug, seeds: u64) -> Option<u64> {
     let _alone = crate::alone();
     let fails = |seed: u64, bug: Option<Bug>| {

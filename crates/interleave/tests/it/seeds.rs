@@ -1,20 +1,20 @@
-//! No session sees what its level forbids, nothing that was acknowledged is lost, and nothing else is there.
+//! No session sees what its level forbids, nothing acknowledged is lost, and nothing else is there.
 
 use std::time::{Duration, Instant};
 
 use hobt_interleave::{Options, Report, shrink, simulate};
 
-/// How many seeds are run, on any machine the same ones, unless `HOBT_INTERLEAVE_SECONDS` says for how long.
+/// The number of seeds that are run, the same on any machine, unless `HOBT_INTERLEAVE_SECONDS` sets a duration.
 const SEEDS: u64 = 100;
 const SEEDS_THAT_FILL_UP: u64 = 20;
-/// Tries to cut a failure down.
+/// The number of tries to reduce a failure.
 const TRIES: u64 = 60;
 
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-/// A failure, cut down and with what was run.
+/// The text of a failure, reduced and with what was run.
 fn told(seed: u64, text: &str) -> String {
     match shrink(seed, &Options::default(), TRIES) {
         Some((failure, _)) => format!("{failure}\nHOBT_SEED={seed} replays it; before it was cut down: {text}"),
@@ -46,7 +46,7 @@ fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
     assert!(total.commits > 2 * seeds && total.reads > 2 * seeds && total.writes > seeds, "{total:?}");
 }
 
-/// A log that may not grow and a disk that is nearly full refuse what is new, and nothing else.
+/// A log that may not grow and a disk that is nearly full refuse new changes, and lose nothing.
 #[test]
 fn worlds_whose_logs_and_disks_are_full_lose_nothing() {
     let _alone = crate::alone();

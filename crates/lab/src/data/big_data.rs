@@ -1,24 +1,24 @@
-//! `BigData`: every customer once per number 1, 2, 3 …, and the forms in which it is stored.
+//! `BigData`: every customer once per number 1, 2, 3 …, and the storage forms of the table.
 //!
 //! Columns and values are the text's (seed 000); the statements are our own. Partitioned forms have one partition for
-//! each value of Col1, or, in a sweep, for a range of Col2.
+//! each value of Col1 or, in a sweep, for a range of Col2.
 
 use super::CUSTOMERS;
 
 /// The ten columns that the texts' scan counts.
 pub const COUNTED_COLUMNS: usize = 10;
 
-/// How many numbers the generator must give for at least `rows` rows; at least 1.
+/// The number of repetitions that gives at least `rows` rows; at least 1.
 pub fn repeats_for(rows: u64) -> u64 {
     rows.div_ceil(CUSTOMERS).max(1)
 }
 
-/// How many rows the table has that is made for at least `rows`.
+/// The number of rows in a table created for at least `rows` rows.
 pub fn rows_for(rows: u64) -> u64 {
     repeats_for(rows) * CUSTOMERS
 }
 
-/// The `SELECT … INTO` that builds `target` from `customers` with `repeats` rows for each of them.
+/// The `SELECT … INTO` that creates `target` from `customers`, with `repeats` rows for each customer.
 pub fn select_into(target: &str, customers: &str, repeats: u64) -> String {
     let line = |modulus: u64| format!("CASE n.id % {modulus} WHEN 1 THEN c.AddressLine1 ELSE c.AddressLine2 END");
     format!(
@@ -58,13 +58,13 @@ pub fn create_table(name: &str, nullable: bool, place: &str) -> String {
     format!("CREATE TABLE {name} ({}) {place}", columns.join(", "))
 }
 
-/// A clustered index on the partitioning column, as the text's has it, where the table has its partitions.
+/// A clustered index on the partitioning column, as in the text, with the table's partitions.
 pub fn create_clustered_index(table: &str, place: &str) -> String {
     format!("CREATE CLUSTERED INDEX CIX_Col1 ON {table} (Col1) {place}")
 }
 
-/// Fills a table of BigData's columns from another, in parallel. For a table without NULLs they become `X`, as in the
-/// text.
+/// Copies the rows of another table into a table with BigData's columns, in parallel. For a table without NULLs, NULLs
+/// become `X`, as in the text.
 pub fn copy_into(target: &str, source: &str, nullable: bool) -> String {
     let column = |(name, kind): &(&str, &str)| match (nullable, *kind) {
         (true, _) | (false, "bigint") => (*name).to_owned(),
@@ -86,7 +86,7 @@ pub fn create_24_partitions(name: &str, filegroup: &str) -> [String; 2] {
 
 /// Function and scheme for `partitions` equal ranges of Col2, whose values are 2 to `repeats` + 1.
 pub fn create_range_partitions(name: &str, filegroup: &str, partitions: u64, repeats: u64) -> [String; 2] {
-    // Where there are fewer values than partitions, the last partitions stay empty.
+    // With fewer values than partitions, the last partitions stay empty.
     let width = repeats.div_ceil(partitions).max(1);
     partitioned_by(name, filegroup, &(1..partitions).map(|place| 2 + place * width).collect::<Vec<u64>>())
 }
@@ -108,7 +108,7 @@ pub fn count_ten(table: &str) -> String {
     format!("SELECT {} FROM {table} WITH (NOLOCK)", counts.join(", "))
 }
 
-/// A scan that looks at the values.
+/// A scan that reads the values.
 pub fn max_and_sum(table: &str) -> String {
     format!(
         "SELECT MAX(Col1 + Col2), MAX(Col5), MAX(LEN(Col6)), MAX(Col8), SUM(CAST(Col3 AS bigint)) \

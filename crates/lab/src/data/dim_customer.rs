@@ -1,8 +1,8 @@
-//! `DimCustomer`: customers of the shape that AdventureWorksDW's table has, made from a seed.
+//! `DimCustomer`: customers like those in AdventureWorksDW's table, generated from a seed.
 //!
-//! The shape is what the experiments depend on: 18,484 rows, the columns' types and lengths, a MiddleName that is NULL
-//! in 42 % of the rows, an AddressLine2 that is NULL in 98 %. The words are our own (`names.rs`). Each row comes from a
-//! random sequence of its own, so row n is the same however many rows are made.
+//! The experiments depend on the shape of the data: 18,484 rows, the columns' types and lengths, a MiddleName that is
+//! NULL in 42 % of the rows, an AddressLine2 that is NULL in 98 %. The words are our own (`names.rs`). Each row has its
+//! own random sequence, so row n is independent of the number of rows.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub const CUSTOMERS: u64 = 18_484;
 /// The seed of the laboratory's customers.
 pub const SEED: u64 = 0x00D1_AC05;
 
-/// The table's definition. The key is no IDENTITY, because the rows bring theirs.
+/// The table's definition. The key is not an IDENTITY, because the rows contain it.
 pub const CREATE_DIM_CUSTOMER: &str = "CREATE TABLE dbo.DimCustomer (
     CustomerKey int NOT NULL,
     GeographyKey int NULL,
@@ -59,7 +59,7 @@ const BIRTH_DATES: (i32, i32) = (-14_610, 5_843);
 /// 2010-12-29 and 2014-01-28 in days since 1970-01-01.
 const PURCHASE_DATES: (i32, i32) = (14_972, 16_098);
 
-/// One customer. What is derived from other columns is not kept.
+/// One customer. Values derived from other columns are not stored.
 struct Customer {
     key: i32,
     alternate_key: String,
@@ -105,7 +105,7 @@ fn day(random: &mut SplitMix64, (first, last): (i32, i32)) -> i32 {
 
 impl Customer {
     fn new(seed: u64, row: u64) -> Customer {
-        // Rows are mixed apart, else neighbouring seeds would give shifted copies of one sequence.
+        // Hash the row number, otherwise neighbouring seeds would give shifted copies of one sequence.
         let mut random = SplitMix64::new(SplitMix64::new(seed ^ row.wrapping_mul(0xA076_1D64_78BD_642F)).next_u64());
         let random = &mut random;
         let key = FIRST_KEY + i32::try_from(row).expect("fewer rows than keys");
@@ -171,7 +171,7 @@ fn date(customers: &[Customer], value: impl Fn(&Customer) -> i32) -> ArrayRef {
     Arc::new(Date32Array::from_iter_values(customers.iter().map(value)))
 }
 
-/// The first `rows` customers of a seed, as one batch in the table's column order and its types' carriers.
+/// The first `rows` customers of a seed, as one batch with the table's columns in their carriers.
 pub fn dim_customer(seed: u64, rows: u64) -> RecordBatch {
     let customers: Vec<Customer> = (0..rows).map(|row| Customer::new(seed, row)).collect();
     let all = &customers[..];

@@ -1,4 +1,4 @@
-//! Generated rows into a table: through the engine's bulk loaders, one thread a part.
+//! Loading of generated rows into a table: with the engine's bulk loaders, one thread per part.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use hobt_query::execute::{StatementRun, WriteTarget, insert_batches};
 use super::Batches;
 use crate::error::{LabError, Result};
 
-/// Sessions of users begin here; the loader is nobody's session.
+/// The session id of the loader. User sessions have greater ids, so the loader belongs to none of them.
 const LOADER: SessionId = SessionId(1);
 
-/// Writes `parts` into the table `dbo.TABLE` of a database, each on a thread of its own. Returns the number of rows.
-/// Each part is a statement: one that fails is undone, the others stay.
+/// Writes `parts` into the table `dbo.TABLE` of a database, each on its own thread. Returns the number of rows. Each
+/// part is a statement: if one fails it is undone, and the others are kept.
 ///
 /// # Errors
-/// 208 without the table, and what inserting returns.
+/// 208 if the table does not exist, and the errors of inserting.
 pub fn load(instance: &Arc<Instance>, database: &str, table: &str, parts: Vec<Batches>) -> Result<u64> {
     let doing = || format!("loading {database}.dbo.{table}");
     let loaded: Vec<Result<u64, SqlError>> = std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! The experiments' data: customers, BigData, TPC-H, and the table of seven rows a page.
+//! The experiments' data: customers, BigData, TPC-H, and the table with seven rows per page.
 //!
-//! Everything is made from seeds and is the same on every machine. What is generated here comes as Arrow batches in
-//! carriers and goes through [`load::load`]; what the texts build by a statement is built by a statement.
+//! All data are generated from seeds and are the same on every machine. Data generated here are Arrow batches in
+//! carriers, loaded by [`load::load`]. Data that the texts build by a statement are built by a statement.
 
 pub mod big_data;
 mod dim_customer;
@@ -17,10 +17,10 @@ pub use dim_customer::{CREATE_DIM_CUSTOMER, CUSTOMERS, SEED, dim_customer};
 pub use tpch::{CREATE_LINEITEM, LINEITEM_ROWS, TpchTable};
 pub(crate) use tpch_queries::{queries as tpch_queries, schema_batches as tpch_schema};
 
-/// Rows of a table on their way into it.
+/// Rows to be loaded into a table.
 pub type Batches = Box<dyn Iterator<Item = RecordBatch> + Send>;
 
-/// A hash of the values of some batches, whatever the batches' borders (FNV-1a over the values' text).
+/// A hash of the values of some batches, independent of the batch boundaries (FNV-1a over the values' text).
 #[cfg(test)]
 pub(crate) fn content_hash(batches: &[RecordBatch]) -> u64 {
     use arrow::util::display::{ArrayFormatter, FormatOptions};

@@ -1,6 +1,6 @@
 //! Words that the generated customers are made of: common names, streets, professions.
 
-/// Given names, women's first: the place tells the gender.
+/// Given names, women's first: the position determines the gender.
 pub(super) const FIRST_NAMES: [&str; 96] = [
     "Anna",
     "Maria",
@@ -100,7 +100,7 @@ pub(super) const FIRST_NAMES: [&str; 96] = [
     "Alexander",
 ];
 
-/// How many of the given names are women's.
+/// The number of women's names among the given names.
 pub(super) const WOMEN: usize = 48;
 
 /// Family names; the only words with letters beyond ASCII.
@@ -187,7 +187,7 @@ pub(super) const LAST_NAMES: [&str; 80] = [
     "Lefèvre",
 ];
 
-/// What streets are called after.
+/// First parts of street names.
 pub(super) const STREETS: [&str; 48] = [
     "Alder",
     "Ash",

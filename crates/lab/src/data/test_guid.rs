@@ -1,4 +1,4 @@
-//! `TestGuid_HeapINSERT`: the table of seed 004, seven rows a page: a `uniqueidentifier` and 1,000 characters.
+//! `TestGuid_HeapINSERT`: the table of seed 004 with seven rows per page: a `uniqueidentifier` and 1,000 characters.
 
 /// The table's name.
 pub const TABLE: &str = "dbo.TestGuid_HeapINSERT";
@@ -6,7 +6,7 @@ pub const TABLE: &str = "dbo.TestGuid_HeapINSERT";
 /// Rows of the text's table.
 pub const ROWS_OF_THE_TEXT: u64 = 50_000_000;
 
-/// Bytes of a row, near enough to choose a size: seven rows a page.
+/// Approximate bytes of a row, for choosing a size: seven rows per page.
 pub const ROW_BYTES: u64 = 8_192 / 7;
 
 /// The table's definition.
@@ -24,7 +24,7 @@ CROSS JOIN master.dbo.syscolumns AS b CROSS JOIN (SELECT TOP (100) 1 AS one FROM
     )
 }
 
-/// The scan that converts every row: its CPU is what the text's cores compete with.
+/// The scan that converts every row: its CPU time is what the text's cores share.
 pub fn max_of_casts(hint: &str) -> String {
     format!("SELECT MAX(CAST(expandrow AS bigint)) FROM {TABLE} WITH (INDEX = 0) {hint}")
 }

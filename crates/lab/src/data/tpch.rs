@@ -1,6 +1,6 @@
 //! TPC-H's tables from the crate `tpchgen`, as batches in carriers.
 //!
-//! Rows are generated in parts that do not depend on each other, so several threads make one table. Types are those of
+//! Rows are generated in independent parts, so several threads can generate one table. Types are those of
 //! `tests/tpch/schema.sql`: order keys are `bigint`, other keys `int`, money `decimal(15, 2)`.
 
 use std::fmt::{Display, Write as _};
@@ -15,13 +15,13 @@ use tpchgen::generators::{
 
 use super::Batches;
 
-/// Rows of a batch.
+/// Rows per batch.
 const BATCH_ROWS: usize = 8_192;
 
-/// Rows of LINEITEM at scale factor 1, about.
+/// The approximate number of rows of LINEITEM at scale factor 1.
 pub const LINEITEM_ROWS: f64 = 6_001_215.0;
 
-/// LINEITEM's definition with the laboratory's name for it.
+/// LINEITEM's definition, with the laboratory's name for it.
 pub const CREATE_LINEITEM: &str = "CREATE TABLE dbo.LINEITEM (
     l_orderkey bigint NOT NULL,
     l_partkey int NOT NULL,
@@ -89,7 +89,7 @@ impl TpchTable {
         }
     }
 
-    /// Part `part` (from 1) of `parts` of the table's rows. Region and nation do not split: their rows are in part 1.
+    /// Part `part` (from 1) of `parts` of the table's rows. Region and nation are not split: their rows are in part 1.
     ///
     /// # Panics
     /// While generating, if keys do not fit `int` (scale factors above 10,000).

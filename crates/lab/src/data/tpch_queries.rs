@@ -1,6 +1,6 @@
-//! TPC-H's schema and queries, which are the repository's `tests/tpch`.
+//! TPC-H's schema and queries, from the repository's `tests/tpch`.
 
-/// The batches that make the eight tables, heaps all of them.
+/// The batches that create the eight tables as heaps.
 pub(crate) fn schema_batches() -> impl Iterator<Item = &'static str> {
     let script = include_str!("../../../../tests/tpch/schema.sql");
     script.split("\nGO").filter(|batch| batch.contains("CREATE TABLE"))
@@ -31,9 +31,9 @@ const QUERIES: [&str; 22] = [
     include_str!("../../../../tests/tpch/q22.sql"),
 ];
 
-/// The scale factor that the files' fraction of Q11 is for.
+/// The scale factor that the fraction of Q11 in the files is for.
 const WRITTEN_SCALE: f64 = 0.1;
-/// That fraction, which is in inverse proportion to the scale factor, as the file has it.
+/// That fraction as written in the file. It is inversely proportional to the scale factor.
 const WRITTEN_FRACTION: (&str, f64) = ("* 0.0010", 0.001);
 
 /// The names and texts of the 22 queries at a scale factor.

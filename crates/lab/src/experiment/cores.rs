@@ -1,4 +1,4 @@
-//! `cores`: the table of seed 004. One core cannot take in what the disk gives; how far do more cores help?
+//! `cores`: the table of seed 004. One core cannot process what the disk delivers; how much do more cores help?
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ pub(super) struct CoresExperiment;
 /// Two gigabytes: more than a processor's cache holds.
 const WANTED_ROWS: u64 = 2_000_000;
 
-/// The text's figures by cores: bytes a read, reads a second, bytes a second, CPU ms, elapsed ms.
+/// The text's figures by number of cores: bytes per read, reads per second, bytes per second, CPU ms, elapsed ms.
 const OF_THE_TEXT: [(u64, u64, u64, u64, u64); 6] = [
     (411_619, 622, 256_306_080, 211_225, 228_679),
     (406_215, 1_244, 506_625_778, 216_249, 116_102),
@@ -29,7 +29,7 @@ const OF_THE_TEXT: [(u64, u64, u64, u64, u64); 6] = [
     (408_588, 3_270, 1_324_789_338, 229_429, 44_631),
 ];
 
-/// The text's elapsed times, as the column of the general table has them.
+/// The text's elapsed times, for a column of the general table.
 const ELAPSED_OF_THE_TEXT: [&str; 6] = ["228.7 s", "116.1 s", "79.0 s", "60.1 s", "51.4 s", "44.6 s"];
 
 impl Experiment for CoresExperiment {
@@ -77,7 +77,7 @@ impl Experiment for CoresExperiment {
     }
 }
 
-/// What a reader must know of a run on so many processors.
+/// Notes about a run on this number of processors.
 fn notes(processors: usize) -> Vec<String> {
     let mut notes = vec![format!(
         "the text's table had {} rows in 54 GB, its server six cores and 1 GB of memory",
@@ -93,7 +93,8 @@ fn notes(processors: usize) -> Vec<String> {
     notes
 }
 
-/// Which ratio of memory the marks go by: the limits of the machine were measured apart, and may give another.
+/// The ratio of memory bandwidths that the marks use. The machine's limits were measured separately, and may give
+/// another ratio.
 fn memory_note(ratios: &[f64]) -> Option<String> {
     let ratio = amount(median(ratios)?);
     Some(format!(
@@ -121,7 +122,7 @@ fn plan(prefix: &str, cores: usize, rows: u64, statement: fn(&str) -> String) ->
     }
 }
 
-/// As many serial scans at once as there are processors, warm: all of the machine without any parallelism inside a
+/// As many concurrent serial scans as there are processors, warm: all of the machine, without parallelism inside a
 /// statement.
 fn serial_scans(lab: &mut Laboratory, rows: u64, scans: usize, repeat: usize) -> Result<Case> {
     let statement = test_guid::max_of_casts("OPTION (MAXDOP 1)");
@@ -152,7 +153,7 @@ fn serial_scans(lab: &mut Laboratory, rows: u64, scans: usize, repeat: usize) ->
     Ok(case)
 }
 
-/// How much faster all processors read memory together than one alone, reading by reading.
+/// How much faster all processors together read memory than one alone, for each reading.
 fn memory_ratios(bytes: u64, processors: usize, repeat: usize) -> Vec<f64> {
     let probe = MemoryProbe::new(bytes.min(machine::free_memory() / 2));
     (0..repeat.max(3)).map(|_| probe.read_gb_s(1)).map(|one| probe.read_gb_s(processors) / one).collect()
@@ -195,7 +196,7 @@ fn marks(cases: &[Case], serial: &Case, memory: &[f64], processors: usize) -> Ve
     marks
 }
 
-/// The columns of the text's table, of the last cold run.
+/// The columns of the text's table, from the last cold run.
 fn add_disk_figures(case: &mut Case) {
     let last = &case.cold.last;
     let elapsed = last.elapsed_s.max(1e-9);
@@ -230,7 +231,7 @@ fn of_the_texts_columns(cases: &[Case], processors: usize) -> Grid {
         "elapsed ms",
     ];
     let mut grid = Grid::new("MAX(CAST(expandrow AS bigint)), cold, in the text's columns", &headers);
-    // The text's rows stand there too where this machine has fewer cores.
+    // The text's rows are shown even if this machine has fewer cores.
     for cores in 1..=processors.max(OF_THE_TEXT.len()) {
         let case = cases.iter().find(|case| case.name == format!("dop_{cores}"));
         let figure = |key: &str| case.and_then(|case| case.figures.get(key)).and_then(serde_json::Value::as_f64);
@@ -258,7 +259,7 @@ fn of_the_texts_columns(cases: &[Case], processors: usize) -> Grid {
     grid
 }
 
-/// What each core more brought: the text's second table.
+/// The gain from each additional core: the text's second table.
 fn gains(cases: &[Case], processors: usize) -> Grid {
     let headers = ["cores", "elapsed ms, cold", "warm", "speed of one core, cold", "warm", "the text: elapsed ms"];
     let mut grid = Grid::new("What each core more brings", &headers);

@@ -1,4 +1,4 @@
-//! `io`: what the sizes and places of reads do to a scan, on this disk and on modelled ones.
+//! `io`: the effect of read sizes and file layout on a scan, on this disk and on modelled ones.
 
 use hobt_disk::{DeviceModel, DiskKind, SimulatedConfig};
 use hobt_engine::InstanceSettings;
@@ -21,7 +21,7 @@ const READ_KIB: [u32; 4] = [64, 128, 256, 512];
 /// Ten million rows are about a gigabyte.
 const WANTED_ROWS: u64 = 10_000_000;
 
-/// A modelled device and the rows that it can read in seconds.
+/// A modelled device, and the number of rows that it can read in seconds.
 struct Device {
     name: &'static str,
     model: fn() -> DeviceModel,
@@ -39,7 +39,7 @@ fn device_reads() -> [(&'static str, Tuning); 3] {
     [("read_64_kib", read_kib(64)), ("read_512_kib", read_kib(512)), ("read_ahead_off", without_read_ahead())]
 }
 
-/// Repetitions on a modelled device, which takes its time and always the same.
+/// Repetitions on a modelled device, which always takes the same time.
 fn device_repeat(repeat: usize) -> usize {
     repeat.min(2)
 }
@@ -62,7 +62,7 @@ impl Experiment for IoExperiment {
         let wanted = lab.rows_for(WANTED_ROWS, ROW_BYTES, 5)?;
         let plans = plans(big_data::rows_for(wanted));
         let repeat = lab.options().repeat;
-        // Beside BigData two tables are placed.
+        // Two tables are created in addition to BigData.
         let before = BIG_DATA_STEPS + LimitSettings::steps_beside() + 2;
         let on_devices =
             DEVICES.len() as u64 * (BIG_DATA_STEPS + plan_steps(device_reads().len(), device_repeat(repeat)));
@@ -97,15 +97,15 @@ impl Experiment for IoExperiment {
     }
 }
 
-/// The same rows in runs of the usual length, in longer ones, and in single extents that alternate with another
-/// table's.
+/// Creates tables with the same rows in runs of the usual length, in longer runs, and in single extents that alternate
+/// with another table's.
 fn place_tables(lab: &mut Laboratory, rows: u64) -> Result<()> {
     let fill = |name: &str| big_data::copy_into(&format!("dbo.{name}"), "dbo.BigData", true);
     let create = |name: &str| big_data::create_table(&format!("dbo.{name}"), true, "");
     let storage = std::sync::Arc::clone(lab.database()?.storage());
     let usual = storage.settings();
     let mut long = usual;
-    // What the start-up flag -E sets.
+    // The effect of the start-up flag -E.
     let with_flag = InstanceSettings { long_runs: true, ..InstanceSettings::default() }.storage();
     long.run_extents_first = with_flag.run_extents_first;
     long.run_extents_max = with_flag.run_extents_max;

@@ -1,8 +1,8 @@
-//! `latches`: what a latch, a spinlock and an atomic counter cost, alone and under ever more threads.
+//! `latches`: the cost of a latch, a spinlock and an atomic counter, alone and with a growing number of threads.
 //!
-//! Each thread adds to one number, as often as all others. What waits is counted where the engine counts it: the
-//! latch under `TRACE_CONTROLLER`, the spinlock under `MUTEX`, which nothing else uses. The views must add up: the
-//! classes of `sys.dm_os_latch_stats` but `BUFFER` to the waits for `LATCH_SH` and `LATCH_EX`.
+//! Each thread adds to one number, all equally often. Waits are counted where the engine counts them: the latch under
+//! `TRACE_CONTROLLER`, the spinlock under `MUTEX`, which nothing else uses. The views must be consistent: the classes
+//! of `sys.dm_os_latch_stats` except `BUFFER` must add up to the waits for `LATCH_SH` and `LATCH_EX`.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -22,14 +22,14 @@ use crate::report::{Case, Grid, Mark, Report, too_short};
 
 pub(super) struct LatchesExperiment;
 
-/// Additions of a case, by all threads together, if nobody says how many.
+/// Additions per case, over all threads, if not specified.
 const WANTED_ADDITIONS: u64 = 4_000_000;
-/// More threads than processors show what a preempted holder does to those who wait.
+/// More threads than processors show how a preempted holder affects the waiters.
 const THREADS_MIN: usize = 4;
-/// Every so many-th addition of `latch_shared` is one: the others read.
+/// In `latch_shared`, one in this many calls adds. The others read.
 const READS_FOR_A_WRITE: u64 = 100;
 
-/// The number that threads add to, by what guards it.
+/// The number that threads add to, once for each guard.
 struct Numbers {
     latch: Latch<u64>,
     spinlock: Spinlock<u64>,
@@ -48,15 +48,15 @@ impl Numbers {
     }
 }
 
-/// What guards the number.
+/// The guard of the number.
 struct Guard {
     name: &'static str,
     what: &'static str,
-    /// One addition, the so many-th of its thread.
+    /// One call. The argument is its index within the thread.
     add: fn(&Numbers, u64),
-    /// What was added, of so many calls of `add` in each of so many threads.
+    /// The sum of what was added.
     sum: fn(&Numbers) -> u64,
-    /// How many of so many calls add.
+    /// How many of a number of calls add.
     additions: fn(u64) -> u64,
 }
 
@@ -193,7 +193,7 @@ fn run_case(lab: &Laboratory, guard: &Guard, threads: usize, additions: u64, cas
     Ok(())
 }
 
-/// Milliseconds of the latch classes that are no buffers', and of the wait types that they are to add up to.
+/// Milliseconds of the latch classes other than buffers, and of the wait types that they must add up to.
 fn latch_milliseconds(counted: &Counted) -> (f64, f64) {
     let of_classes = counted.latch_waits_ms.iter().filter(|(class, _)| **class != LatchClass::Buffer.name());
     let of_types = counted.waits_ms.iter().filter(|(wait, _)| wait.starts_with("LATCH_"));
@@ -202,7 +202,7 @@ fn latch_milliseconds(counted: &Counted) -> (f64, f64) {
 
 fn marks(cases: &[Case], of_latches: f64, of_waits: f64, additions: u64) -> Vec<Mark> {
     let mut marks = Vec::new();
-    // Below a tenth of a millisecond the waits are not told.
+    // Waits below a tenth of a millisecond are not reported.
     if of_waits > 0.1 {
         marks.push(Mark {
             name: "latch classes but BUFFER over LATCH_ waits, off by percent".to_owned(),

@@ -1,4 +1,4 @@
-//! `limits`: what the machine gives, without a database.
+//! `limits`: the machine's limits, without a database.
 
 use serde_json::{Map, json};
 
@@ -23,7 +23,7 @@ impl Experiment for LimitsExperiment {
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let mut wanted = LimitSettings::thorough(lab.options().repeat);
         if let Some(rows) = lab.options().rows {
-            // The same option that makes other experiments small makes this one small.
+            // The option that makes other experiments small makes this one small too.
             wanted.file_bytes = wanted.file_bytes.min(rows.saturating_mul(100).max(8 << 20));
             wanted.memory_bytes = wanted.memory_bytes.min(wanted.file_bytes * 2);
         }

@@ -1,4 +1,4 @@
-//! The experiments: each asks a question that a text asked before, and answers it for this machine.
+//! The experiments: each repeats a question from one of the texts, and answers it for this machine.
 
 mod ascending;
 mod cores;
@@ -30,25 +30,25 @@ pub use user::UserExperiment;
 
 /// An experiment.
 pub trait Experiment: Sync {
-    /// What `hobt lab run` calls it.
+    /// Its name for `hobt lab run`.
     fn name(&self) -> &str;
 
-    /// What it asks.
+    /// Its question.
     fn question(&self) -> &str;
 
-    /// Makes its data, measures, and reports. Blocks for as long as that takes.
+    /// Creates its data, measures, and reports. Blocks until it is done.
     ///
     /// # Errors
-    /// The data cannot be made, a statement failed, a result contradicts itself.
+    /// If the data cannot be created, a statement failed, or a result is inconsistent.
     fn run(&self, lab: &mut Laboratory) -> Result<Report>;
 
-    /// Whether its cases are measured by the bytes that they read in a second: all look at whole tables. A case that
-    /// gets by with fewer would be the worse one.
+    /// Whether its cases are compared by bytes read per second, because all of them read whole tables. Otherwise a case
+    /// that reads fewer bytes would look worse.
     fn compares_rates(&self) -> bool {
         false
     }
 
-    /// A report of it in which nothing stands yet but where it ran.
+    /// A report of it that contains only where it ran.
     fn report(&self, lab: &Laboratory, limits: Limits, settings: Map<String, Value>) -> Report {
         Report {
             experiment: self.name().to_owned(),
@@ -83,7 +83,7 @@ pub fn experiments() -> [&'static dyn Experiment; 12] {
     ]
 }
 
-/// The experiment of this name, in any letters.
+/// The experiment with this name, ignoring case.
 pub fn experiment_named(name: &str) -> Option<&'static dyn Experiment> {
     experiments().into_iter().find(|experiment| experiment.name().eq_ignore_ascii_case(name))
 }

@@ -1,4 +1,4 @@
-//! What is measured, and in which order: repetition by repetition, so that noise meets all cases alike.
+//! What is measured, and in which order: one repetition after the other, so that noise affects all cases equally.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use crate::laboratory::Laboratory;
 use crate::measure::{Measured, measure_cold, measure_warm};
 use crate::report::Case;
 
-/// Settings of the instance that differ from its own during a case.
+/// Settings of the instance that are changed during a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tuning {
     /// Deal page ranges under a latch, as SQL Server 2008 to 2014 did.
@@ -18,14 +18,14 @@ pub(crate) struct Tuning {
     pub(crate) queue_depth: Option<u32>,
     /// Trace flag 652.
     pub(crate) no_read_ahead: bool,
-    /// Account no waits.
+    /// Turn off wait accounting.
     pub(crate) no_accounting: bool,
-    /// Run on the first so many processors only.
+    /// Run on the first processors only, as many as this.
     pub(crate) processors: Option<usize>,
 }
 
 impl Tuning {
-    /// Does something under these settings; afterwards the instance has its own again, whatever happened.
+    /// Runs `act` with these settings. Afterwards the instance's own settings are restored in any case.
     pub(crate) fn during<T>(&self, lab: &mut Laboratory, act: impl FnOnce(&mut Laboratory) -> Result<T>) -> Result<T> {
         let before = (*lab.instance().runtime()).clone();
         let tuning = *self;
@@ -54,14 +54,15 @@ impl Tuning {
     }
 }
 
-/// A case that will be measured.
+/// A case to be measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) name: String,
-    /// The table whose pages the disk is read for beside each cold run; `None` where there is no disk to compare with.
+    /// The table whose pages are also read raw with each cold run, for comparison. `None` if there is no disk to
+    /// compare with.
     pub(crate) table: Option<String>,
     pub(crate) statement: String,
-    /// Rows of the table; 0 for as many as a scan of it turns out to have.
+    /// Rows of the table. 0 to use the number that a scan returns.
     pub(crate) rows: u64,
     pub(crate) text: Option<&'static str>,
     pub(crate) tuning: Tuning,
@@ -70,7 +71,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// A statement over `dbo.TABLE`, cold and warm.
+    /// A statement over `dbo.TABLE`, measured cold and warm.
     pub(crate) fn new(name: impl Into<String>, table: &str, statement: String, rows: u64) -> Plan {
         Plan {
             name: name.into(),
@@ -85,16 +86,16 @@ impl Plan {
     }
 }
 
-/// Steps of [`run_plans`] for so many plans.
+/// The number of steps of [`run_plans`] for `plans` plans.
 pub(crate) fn plan_steps(plans: usize, repeat: usize) -> u64 {
     (plans * repeat.max(1)) as u64
 }
 
-/// Measures all plans `repeat` times, each time in the other order. Each cold run stands beside a raw read of the same
-/// pages.
+/// Measures all plans `repeat` times, reversing the order each time. Each cold run is paired with a raw read of the
+/// same pages.
 ///
 /// # Errors
-/// A statement failed, or gave another answer than before.
+/// If a statement failed, or its answer differs from the one before.
 pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> Result<Vec<Case>> {
     let mut cases: Vec<Case> = plans
         .iter()
@@ -129,15 +130,15 @@ pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> 
     Ok(cases)
 }
 
-/// Warm runs are repeated up to so many times ...
+/// Warm runs are repeated up to this many times ...
 const SHORT_RUNS: usize = 5;
-/// ... until they have taken so long together: a run of a few milliseconds says little alone.
+/// ... until their total time reaches this, because a single run of a few milliseconds says little.
 const SHORT: Duration = Duration::from_millis(100);
 
 fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case, disk_first: bool) -> Result<Vec<Measured>> {
     let mut runs = Vec::new();
     if plan.cold {
-        // Caches behind the disk favour whoever reads second, so the two take turns.
+        // Caches behind the disk favour the second reader, so the order alternates.
         let raw = |lab: &Laboratory, now: bool| match &plan.table {
             Some(table) if now => lab.raw_read_mb_s(table).map(Some),
             _ => Ok(None),
@@ -168,12 +169,12 @@ fn run_once(lab: &mut Laboratory, plan: &Plan, case: &mut Case, disk_first: bool
     Ok(runs)
 }
 
-/// A scan must look at the pages that it claims to scan.
+/// Checks that a scan accesses the pages that it should scan.
 fn check_pages(lab: &Laboratory, plan: &Plan, measured: &Measured, case: &mut Case) -> Result<()> {
     let Some(table) = &plan.table else { return Ok(()) };
     let stretches = lab.stretches(table)?;
     let bytes: u64 = stretches.iter().map(|stretch| stretch.bytes).sum();
-    // The first page of a partition lists its runs and has no rows, which shows where partitions are small.
+    // The first page of a partition lists its runs and has no rows, which is noticeable for small partitions.
     let lists = (stretches.len() * hobt_base::PAGE_SIZE) as u64;
     if measured.bytes() * 100 < bytes.saturating_sub(lists) * 95 {
         case.note(format!(

@@ -1,4 +1,4 @@
-//! `scan`: what a parallel table scan reaches, and what the texts' remedies change about it.
+//! `scan`: the speed of a parallel table scan, and the effect of the texts' remedies on it.
 
 use serde_json::{Map, json};
 
@@ -12,27 +12,27 @@ use crate::report::{Case, Condition, Grid, Mark, Report, SHORT_S};
 
 pub(super) struct ScanExperiment;
 
-/// Rows of a run on a machine that can hold them: the marks are for this size.
+/// Rows of a run on a machine with enough room. The marks are for this size.
 pub(crate) const WANTED_ROWS: u64 = 24_000_000;
 
-/// Bytes of a row of BigData on its page, near enough to choose a size.
+/// Approximate bytes of a row of BigData on its page, for choosing a size.
 pub(crate) const ROW_BYTES: u64 = 100;
 
 /// Partitions of the sweep.
 const SWEEP: [u64; 10] = [1, 2, 4, 8, 16, 24, 32, 48, 64, 96];
 
-/// Files of the filegroup that has several: the text's six on one device and one on another.
+/// Files of the filegroup with several files: the text's six on one device and one on another.
 const FILES: usize = 7;
 
-/// The case of the heap of 24 partitions, and that of the clustered index of the same.
+/// The cases of the heap and of the clustered index with 24 partitions.
 const HEAP_24: &str = "heap_24_partitions";
 const CLUSTERED: &str = "clustered_24_partitions";
 const CLUSTERED_TABLE: &str = "BigData24Clustered";
 
-/// The forms in which BigData is stored.
+/// The storage forms of BigData.
 #[derive(Debug)]
 pub(crate) struct FormTables {
-    /// Rows of each.
+    /// Rows of each form.
     pub(crate) rows: u64,
 }
 
@@ -40,10 +40,10 @@ impl FormTables {
     /// Steps of [`FormTables::ensure`].
     pub(crate) const STEPS: u64 = BIG_DATA_STEPS + 3;
 
-    /// Makes BigData with about `rows` rows and its other forms: partitioned, without NULLs, both.
+    /// Creates BigData with about `rows` rows, and its other forms: partitioned, without NULLs, both.
     ///
     /// # Errors
-    /// A statement failed.
+    /// If a statement failed.
     pub(crate) fn ensure(lab: &mut Laboratory, rows: u64) -> Result<FormTables> {
         let rows = lab.ensure_big_data(rows)?;
         if !lab.has_table("BigData24")? && !lab.has_table("BigData24NotNull")? {
@@ -71,7 +71,7 @@ impl FormTables {
     }
 }
 
-/// The six cases that every run has, and one that looks at the values.
+/// The six cases of every run, and one that reads the values.
 pub(crate) fn scan_plans(forms: &FormTables) -> Vec<Plan> {
     let latched = Tuning { latched_dealer: true, ..Tuning::default() };
     let plan = |name: &str, table: &str, tuning, text| Plan {
@@ -112,7 +112,7 @@ impl Experiment for ScanExperiment {
         let repeat = lab.options().repeat;
         let sweep_steps = if lab.options().sweep { SWEEP.len() as u64 * sweep_steps(repeat) } else { 0 };
         let measured = LimitSettings::steps_beside() + plan_steps(plans.len(), repeat) + sweep_steps;
-        // The last tables are those of several files and of the clustered index.
+        // The last tables are the one with several files and the clustered index.
         lab.progress().expect(FormTables::STEPS + 2 + measured);
         let forms = FormTables::ensure(lab, wanted)?;
         ensure_several_files(lab, forms.rows)?;
@@ -139,7 +139,7 @@ impl Experiment for ScanExperiment {
     }
 }
 
-/// All cases but those of the sweep.
+/// All cases except those of the sweep.
 fn experiment_plans(forms: &FormTables) -> Vec<Plan> {
     let mut plans = scan_plans(forms);
     plans.push(Plan {
@@ -162,7 +162,8 @@ pub(crate) fn clustered_plan(rows: u64) -> Plan {
     }
 }
 
-/// BigData in a clustered index of 24 partitions. One step. The partition scheme is that of [`FormTables::ensure`].
+/// Creates BigData as a clustered index with 24 partitions. One step. Uses the partition scheme of
+/// [`FormTables::ensure`].
 pub(crate) fn ensure_clustered(lab: &mut Laboratory, rows: u64) -> Result<()> {
     let (target, place) = (format!("dbo.{CLUSTERED_TABLE}"), "ON hash24_scheme(Col1)");
     let build = [
@@ -173,7 +174,7 @@ pub(crate) fn ensure_clustered(lab: &mut Laboratory, rows: u64) -> Result<()> {
     lab.ensure_table(CLUSTERED_TABLE, rows, &build)
 }
 
-/// The text's comparison of a heap and a clustered index of the same partitions: the last cold runs.
+/// The text's comparison of a heap and a clustered index with the same partitions: the last cold runs.
 fn heap_and_clustered(cases: &[Case]) -> Grid {
     let headers = ["case", "cold s", "cold MB/s", "reads", "reads by KiB", "rows by worker", "waits", "warm GB/s"];
     let mut grid = Grid::new("A heap and a clustered index of 24 partitions each", &headers);
@@ -199,7 +200,7 @@ fn heap_and_clustered(cases: &[Case]) -> Grid {
     grid
 }
 
-/// The text's filegroup of seven files, with a copy of BigData in it.
+/// Creates the text's filegroup with seven files, and a copy of BigData in it.
 fn ensure_several_files(lab: &mut Laboratory, rows: u64) -> Result<()> {
     if !lab.has_table("BigData7Files")? {
         let database = lab.database()?.name().to_owned();
@@ -218,17 +219,17 @@ fn ensure_several_files(lab: &mut Laboratory, rows: u64) -> Result<()> {
     lab.ensure_table("BigData7Files", rows, &build)
 }
 
-/// Repetitions of the sweep, whose tables are many.
+/// Repetitions of the sweep, which has many tables.
 fn sweep_repeat(repeat: usize) -> usize {
     repeat.min(3)
 }
 
-/// Steps of the sweep for one number of partitions: the table, and both dealers.
+/// Steps of the sweep per number of partitions: the table, and both dealers.
 fn sweep_steps(repeat: usize) -> u64 {
     1 + plan_steps(2, sweep_repeat(repeat))
 }
 
-/// The scan on 1 to 96 partitions, each table made for its turn and dropped after it.
+/// The scan on 1 to 96 partitions. Each table is created for its turn and dropped afterwards.
 fn sweep(lab: &mut Laboratory, rows: u64) -> Result<Vec<Case>> {
     let repeats = rows / crate::data::CUSTOMERS;
     let repeat = sweep_repeat(lab.options().repeat);
@@ -266,7 +267,7 @@ fn sweep(lab: &mut Laboratory, rows: u64) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// What a reader must know of a run of [`scan_plans`].
+/// Notes about a run of [`scan_plans`].
 pub(crate) fn notes(cases: &[Case]) -> Vec<String> {
     let mut notes = vec!["the text's table had 924,200,000 rows; compare rates, not times".to_owned()];
     if cases.iter().filter_map(|case| case.median("warm_s")).any(|warm| warm < SHORT_S) {
@@ -275,7 +276,7 @@ pub(crate) fn notes(cases: &[Case]) -> Vec<String> {
     notes
 }
 
-/// What this project aims at, as far as these cases show it.
+/// The project's targets, as far as these cases show them.
 pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     let case = |name: &str| cases.iter().find(|case| case.name == name);
     let values = |name: &str, key: &str| case(name).map_or(&[][..], |case| case.values(key)).to_vec();
@@ -297,7 +298,7 @@ pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     };
     let (cold, warm) = (Condition::Cold, Condition::Warm);
     of_pairs("cold heap scan over the disk", &values("heap", "cold_over_disk"), 0.95, true, small(cold, &["heap"]));
-    // Runs that were made in the same round are compared with each other.
+    // Runs of the same round are compared with each other.
     let ratios = |one: &str, other: &str, key: &str| -> Vec<f64> {
         values(one, key).iter().zip(values(other, key)).map(|(one, other)| one / other).collect()
     };
@@ -322,7 +323,7 @@ pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     };
     let dealer = "ACCESS_METHODS_DATASET_PARENT";
     let waits = case("heap").map(|heap| heap.cold.latch_waits(dealer) + heap.warm.latch_waits(dealer));
-    // A wait is one too many on a table of any size.
+    // On a table of any size, not a single wait is allowed.
     marks.extend(waits.map(|waits| at_most("dealer waits of the heap", waits, 0.0, None, None)));
     let unexplained = cases.iter().filter(|case| case.name != "heap_without_accounting").flat_map(|case| {
         let of = |condition: Condition| Some(format!("{}, {}", case.name, condition.name()));
@@ -332,7 +333,7 @@ pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     });
     marks.extend(worst(unexplained));
     let overdrawn = cases.iter().map(|case| {
-        // Which of its runs it was is not known.
+        // It is not known which of its runs it was.
         let too_small = [cold, warm].into_iter().find_map(|condition| case.too_small(condition));
         at_most("CPU over the time of the threads", case.cpu_over_capacity(), 1.0, Some(case.name.clone()), too_small)
     });
@@ -340,7 +341,7 @@ pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     marks
 }
 
-/// Of marks with one aim at most: the worst that is missed for certain, and else the worst.
+/// Of marks with the same upper limit: the worst one that is certainly missed, otherwise the worst one.
 fn worst(marks: impl Iterator<Item = Mark>) -> Option<Mark> {
     marks.max_by(|a, b| {
         let missed = |mark: &Mark| mark.is_met() == Some(false);

@@ -1,4 +1,4 @@
-//! Many connections that run their statements at once, and what the engine counted meanwhile.
+//! Concurrent statements on many connections, and what the engine counted meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use crate::error::Result;
 use crate::laboratory::Laboratory;
 use crate::report::Case;
 
-/// Waits below this many milliseconds are not worth a line.
+/// Waits below this many milliseconds are not shown.
 const SHOWN_MS: f64 = 0.05;
 
-/// Runs `statement(1)` on the first connection, `statement(2)` on the second and so on, all at once; seconds until the
-/// last has ended, and each one's own. Blocks.
+/// Runs `statement(1)` on the first connection, `statement(2)` on the second and so on, concurrently. Returns the
+/// seconds until the last has ended, and each one's own time. Blocks.
 ///
 /// # Errors
-/// The first statement that failed, once all have ended.
+/// The error of the first statement that failed, once all have ended.
 pub(super) fn run_together(
     connections: &mut [Connection],
     statement: impl Fn(usize) -> String,
@@ -63,10 +63,10 @@ pub(super) struct Counted {
 }
 
 impl Counters {
-    /// As they are now.
+    /// The current values.
     ///
     /// # Errors
-    /// The laboratory's database is gone.
+    /// If the laboratory's database no longer exists.
     pub(super) fn now(lab: &Laboratory) -> Result<Counters> {
         let log = lab.database()?.storage().log().map(|log| log.log().statistics().flushes);
         Ok(Counters {
@@ -77,10 +77,10 @@ impl Counters {
         })
     }
 
-    /// What has come since. Clearing the statistics in between makes it as if nothing had.
+    /// The increase since then. If the statistics were cleared in between, the increase counts as zero.
     ///
     /// # Errors
-    /// The laboratory's database is gone.
+    /// If the laboratory's database no longer exists.
     pub(super) fn since(&self, lab: &Laboratory) -> Result<Counted> {
         let now = Counters::now(lab)?;
         let mut counted = Counted { flushes: now.flushes.saturating_sub(self.flushes), ..Counted::default() };
@@ -112,7 +112,7 @@ impl Counters {
 }
 
 impl Counted {
-    /// Puts waits, latches and spinlocks into a case, in the place of those of an earlier repetition.
+    /// Stores waits, latches and spinlocks in a case, replacing those of an earlier repetition.
     pub(super) fn put_into(&self, case: &mut Case) {
         let spinlocks: Map<String, Value> = self
             .spinlocks
@@ -130,7 +130,7 @@ impl Counted {
     }
 }
 
-/// The wait of a case that took most of the time, as a table shows it.
+/// The wait with the most time in a case, as a table shows it.
 pub(super) fn longest_wait(case: &Case) -> String {
     let waits = case.figures.get("waits_ms").and_then(Value::as_object);
     let time = |value: &Value| value.as_f64().unwrap_or(0.0);

@@ -1,8 +1,8 @@
-//! `updates`: how many single rows a second can be changed by their key, evenly and where a few keys are hot?
+//! `updates`: how many single rows per second can be updated by key, evenly and with a few hot keys?
 //!
-//! Each connection runs its loop inside the server and commits each update. The hot rows of an ascending key are
-//! neighbours on a few pages; those of a hashed one lie anywhere. A skewed connection takes the key of rank k with a
-//! probability near 1 / (k · ln n), which is Zipf's law: the rank is n to the power of a uniform number.
+//! Each connection runs its loop inside the server and commits each update. With an ascending key, the hot rows are
+//! neighbours on a few pages. With a hashed key, they are scattered. A skewed connection chooses the key of rank k with
+//! a probability near 1 / (k · ln n), which is Zipf's law: the rank is n to the power of a uniform number.
 
 use serde_json::{Map, json};
 
@@ -17,16 +17,16 @@ use crate::report::{Case, Grid, Report};
 
 pub(super) struct UpdatesExperiment;
 
-/// Updates of a case if nobody says how many.
+/// Updates per case, if not specified.
 const WANTED_UPDATES: u64 = 32_000;
 /// Rows of each table.
 const TABLE_ROWS: u64 = 10_000;
-/// Bytes of a row on its page, about.
+/// Approximate bytes of a row on its page.
 const ROW_BYTES: u64 = 160;
-/// How many connections update at once.
+/// The numbers of concurrent connections.
 const CONNECTIONS: [usize; 4] = [1, 2, 8, 64];
 
-/// What the key of the row of rank `@k` is.
+/// The key of the row with rank `@k`.
 struct Key {
     name: &'static str,
     of_rank: &'static str,
@@ -34,11 +34,11 @@ struct Key {
 
 const KEYS: [Key; 2] = [
     Key { name: "identity", of_rank: "@k" },
-    // An odd factor maps 32 bits onto 32 bits one to one.
+    // An odd factor maps 32 bits one to one onto 32 bits.
     Key { name: "hash", of_rank: "@k * CAST(2654435761 AS bigint) % CAST(4294967296 AS bigint)" },
 ];
 
-/// Which ranks are changed how often.
+/// The distribution of updates over the ranks.
 struct Distribution {
     name: &'static str,
     rank: &'static str,
@@ -64,7 +64,7 @@ impl Updates {
         format!("Updates_{}", self.key.name)
     }
 
-    /// The loop of a connection; its numbers are the same in every run.
+    /// The loop of a connection. Its numbers are the same in every run.
     fn statement(&self, connection: usize, updates: u64) -> String {
         format!(
             "SET NOCOUNT ON; DECLARE @i bigint = 0, @n bigint = {TABLE_ROWS}, @k bigint, @key bigint, \
@@ -125,7 +125,7 @@ impl Experiment for UpdatesExperiment {
     }
 }
 
-/// Makes a table anew: one row for each rank, none changed.
+/// Recreates a table: one row for each rank, not updated yet.
 fn build(lab: &mut Laboratory, key: &Key) -> Result<()> {
     let table = format!("Updates_{}", key.name);
     lab.run(&format!("DROP TABLE IF EXISTS dbo.{table}"))?;

@@ -1,6 +1,6 @@
-//! Experiments of a user's own: a file with set-up, statements to time, and settings to vary.
+//! User-defined experiments: a file with set-up, statements to time, and settings to vary.
 //!
-//! Each statement is a case for each combination of the settings. What is wrong in the file is said with its line.
+//! Each statement is a case for each combination of the settings. Errors in the file are reported with their line.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::report::Report;
 /// The largest degree of parallelism that a statement can ask for.
 const MAXDOP_MAX: u32 = 32_767;
 
-/// An experiment that a user wrote.
+/// An experiment written by a user.
 #[derive(Debug)]
 pub struct UserExperiment {
     path: PathBuf,
@@ -36,12 +36,12 @@ struct File {
     statement: Vec<Statement>,
     #[serde(default)]
     vary: Vary,
-    /// Words of the form `{name}` in the statements, and what stands for them.
+    /// Words of the form `{name}` in the statements, and their replacements.
     #[serde(default)]
     parameters: std::collections::BTreeMap<String, toml::Value>,
     #[serde(default)]
     customers: bool,
-    /// Rows of BigData to make first.
+    /// Rows of BigData to create first.
     big_data_rows: Option<Spanned<u64>>,
 }
 
@@ -50,7 +50,7 @@ struct File {
 struct Statement {
     name: Spanned<String>,
     sql: Spanned<String>,
-    /// A table whose pages are read raw beside each cold run.
+    /// A table whose pages are also read raw with each cold run.
     table: Option<Spanned<String>>,
     #[serde(default = "yes")]
     cold: bool,
@@ -79,7 +79,7 @@ struct Vary {
     processors: Vec<Spanned<usize>>,
 }
 
-/// One combination of settings, with its name's ending.
+/// One combination of settings, with the suffix of its name.
 #[derive(Clone, Default)]
 struct Setting {
     suffix: String,
@@ -91,16 +91,16 @@ impl UserExperiment {
     /// Reads an experiment.
     ///
     /// # Errors
-    /// The file cannot be read, or is wrong at a line.
+    /// If the file cannot be read, or has an error in a line.
     pub fn read(path: &Path) -> Result<UserExperiment> {
         let text = std::fs::read_to_string(path).map_err(LabError::io(format!("reading {}", path.display())))?;
         UserExperiment::parse(path, text)
     }
 
-    /// As [`UserExperiment::read`], of a text that is there already; `path` names it in errors.
+    /// Like [`UserExperiment::read`], for a text in memory. `path` is its name in errors.
     ///
     /// # Errors
-    /// The text is wrong at a line.
+    /// If the text has an error in a line.
     pub fn parse(path: &Path, text: String) -> Result<UserExperiment> {
         let file: File = toml::from_str(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
@@ -163,7 +163,7 @@ impl UserExperiment {
         Ok(())
     }
 
-    /// A text with the parameters put in.
+    /// A text with the parameters replaced.
     fn filled(&self, text: &Spanned<String>) -> Result<String> {
         let mut filled = String::new();
         let mut rest = text.get_ref().as_str();
@@ -191,13 +191,13 @@ impl UserExperiment {
         Ok(filled)
     }
 
-    /// Runs a batch of the set-up; an error names the line in the file.
+    /// Runs a batch of the set-up. An error names the line in the file.
     fn execute(&self, lab: &mut Laboratory, text: &Spanned<String>) -> Result<()> {
         let filled = self.filled(text)?;
         lab.connection().try_run(&filled).map(drop).map_err(|error| self.at_statement(text, &error))
     }
 
-    /// Runs a statement as it will be timed: a mistake shows before anything is timed, and with its line.
+    /// Runs a statement as it will be timed, so that an error is reported before timing begins, with its line.
     fn try_statement(&self, lab: &mut Laboratory, statement: &Statement) -> Result<()> {
         let text = &statement.sql;
         let maxdop = self.file.vary.maxdop.first().map(|dop| *dop.get_ref());
@@ -216,7 +216,7 @@ impl UserExperiment {
 
     fn at_statement(&self, text: &Spanned<String>, error: &hobt_base::SqlError) -> LabError {
         let in_text = error.position.map_or(1, |position| position.line) as usize;
-        // A text in three quotation marks begins on the line behind them.
+        // A text in triple quotation marks begins on the line after them.
         let start = line_of(&self.text, text.span().start);
         let opening = &self.text[text.span().start..];
         let skipped = usize::from(opening.starts_with("\"\"\"\n") || opening.starts_with("'''\n"));
@@ -275,7 +275,7 @@ impl UserExperiment {
     }
 }
 
-/// A statement's text with the degree of parallelism that it runs at.
+/// A statement's text with its degree of parallelism.
 fn with_hint(sql: &str, maxdop: Option<u32>) -> String {
     let hint = maxdop.map(|dop| format!(" OPTION (MAXDOP {dop})")).unwrap_or_default();
     format!("{}{hint}", sql.trim_end().trim_end_matches(';'))
@@ -300,7 +300,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
 }
 
-/// The line of a byte, from 1.
+/// The line of a byte offset, from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.as_bytes()[..offset.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
 }

@@ -1,4 +1,4 @@
-//! What the disk gives without a database: direct reads and writes of one file, many at once.
+//! The speed of the disk without a database: direct reads and writes of one file, many at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use serde::Serialize;
 use crate::error::{LabError, Result};
 use crate::figures::{median, percentile};
 
-/// A stretch of a file.
+/// A range of a file.
 #[derive(Clone)]
 pub(crate) struct Stretch {
     /// The file.
     pub(crate) file: Arc<dyn DiskFile>,
     /// The first byte.
     pub(crate) offset: u64,
-    /// How many bytes; a multiple of the sector size.
+    /// The number of bytes, a multiple of the sector size.
     pub(crate) bytes: u64,
 }
 
-/// What a row of transfers took.
+/// The result of a series of transfers.
 #[derive(Debug)]
 pub(crate) struct Transfers {
     pub(crate) bytes: u64,
@@ -40,10 +40,10 @@ impl Transfers {
     }
 }
 
-/// Transfers pieces `(file, offset, bytes)` with up to `depth` at once. Blocks until all are done.
+/// Transfers pieces `(file, offset, bytes)`, up to `depth` at once. Blocks until all are done.
 ///
 /// # Errors
-/// The first transfer that failed.
+/// The error of the first transfer that failed.
 pub(crate) fn transfer(
     direction: Direction,
     mut pieces: impl Iterator<Item = (Arc<dyn DiskFile>, u64, usize)>,
@@ -60,7 +60,7 @@ pub(crate) fn transfer(
     };
     let mut buffers = Vec::new();
     for _ in 0..depth.max(1) {
-        // Touched before the clock starts: memory that comes with the first read is not the disk's time.
+        // Touched before the clock starts, so that page faults of the first read do not count as disk time.
         let mut buffer = AlignedBuffer::new(buffer_bytes.max(HUGE))?;
         buffer.fill(0);
         buffers.push(buffer);
@@ -86,12 +86,12 @@ pub(crate) fn transfer(
     }
 }
 
-/// Reads stretches from their first byte to their last in pieces of at most `read_bytes`, `depth` at once: shared by as
-/// many threads as there are processors, each taking the next piece. One thread alone does not reach every disk's
-/// limit.
+/// Reads stretches from start to end in pieces of at most `read_bytes`, `depth` at once. The pieces are shared by as
+/// many threads as there are processors, each taking the next piece, because on some disks one thread does not reach
+/// the limit.
 ///
 /// # Errors
-/// The first read that failed.
+/// The error of the first read that failed.
 pub(crate) fn read_stretches(stretches: &[Stretch], read_bytes: usize, depth: usize) -> Result<Transfers> {
     let mut pieces = Vec::new();
     for stretch in stretches {
@@ -124,30 +124,30 @@ pub(crate) fn read_stretches(stretches: &[Stretch], read_bytes: usize, depth: us
     Ok(all)
 }
 
-/// A rate of reads of one size and order.
+/// A read rate for one size and order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReadLimit {
     /// `sequential` or `random`.
     pub order: &'static str,
     /// Size of a read.
     pub read_kib: usize,
-    /// Reads at once.
+    /// Reads in flight.
     pub queue_depth: usize,
     /// Megabytes per second: the median of the repetitions.
     pub mb_s: f64,
     /// Each repetition.
     pub mb_s_repetitions: Vec<f64>,
-    /// Half of the reads took no longer.
+    /// The median latency.
     pub latency_us_p50: u64,
-    /// 95 % of the reads took no longer.
+    /// The 95th percentile of the latency.
     pub latency_us_p95: u64,
-    /// 99 % of the reads took no longer.
+    /// The 99th percentile of the latency.
     pub latency_us_p99: u64,
     /// The slowest read.
     pub latency_us_max: u64,
 }
 
-/// A file of the laboratory's own in the folder to be measured. It is removed when this is dropped.
+/// A file of the laboratory in the folder to be measured. It is removed when this is dropped.
 pub(crate) struct DiskProbe {
     disk: Arc<dyn Disk>,
     file: Arc<dyn DiskFile>,
@@ -157,32 +157,32 @@ pub(crate) struct DiskProbe {
     pub(crate) write_mb_s: f64,
 }
 
-/// Size of a write of the file.
+/// The size of a write to the file.
 const LARGE: usize = 512 << 10;
 
-/// Writes at once.
+/// Writes in flight.
 const DEPTH: usize = 32;
 
-/// A buffer is at least so large, used or not, so that the system can back it with huge pages: a transfer then has few
-/// pieces, as in the buffer pool's memory, and the limit is the device's and not that of lists of pages.
+/// The least size of a buffer, so that the system can back it with huge pages. A transfer then has few segments, as
+/// with the buffer pool's memory, and the measured limit is that of the device and not of page lists.
 const HUGE: usize = 4 << 20;
 
-/// How to read: the size of a read in KiB, and reads at once.
+/// A way to read: the size of a read in KiB, and the reads in flight.
 pub(crate) type ReadMode = (usize, usize);
 
-/// Ways of which one usually reaches a disk's limit: more in flight is not always faster.
+/// Read modes of which one usually reaches a disk's limit. More reads in flight are not always faster.
 pub(crate) const LARGE_READS: [ReadMode; 4] = [(128, 32), (256, 16), (512, 8), (512, 32)];
 
 impl DiskProbe {
     /// Writes a file of `bytes` (rounded up to 1 MiB) past the page cache, and syncs it. Blocks.
     ///
     /// # Errors
-    /// The folder cannot be written, the disk is full.
+    /// If the folder cannot be written, or the disk is full.
     pub(crate) fn new(folder: &Path, bytes: u64) -> Result<DiskProbe> {
         let bytes = bytes.next_multiple_of(1 << 20).max(4 << 20);
         let disk = open_disk(DiskKind::Auto)?;
         let path = folder.join(format!("limits-{}.probe", std::process::id()));
-        // What an earlier process of the same number left behind.
+        // Left by an earlier process with the same id.
         if disk.exists(&path) {
             disk.remove(&path)?;
         }
@@ -198,15 +198,15 @@ impl DiskProbe {
         Ok(probe)
     }
 
-    /// Whether reads go past the page cache; where not, rates are those of memory.
+    /// Whether reads bypass the page cache. If not, rates are those of memory.
     pub(crate) fn is_direct(&self) -> bool {
         self.file.is_direct()
     }
 
-    /// Reads the file in order, all of it each time.
+    /// Reads the whole file in order, `repetitions` times.
     ///
     /// # Errors
-    /// A read failed.
+    /// If a read failed.
     pub(crate) fn sequential(&self, read_kib: usize, depth: usize, repetitions: usize) -> Result<ReadLimit> {
         let all = [Stretch { file: Arc::clone(&self.file), offset: 0, bytes: self.bytes }];
         let readings: Result<Vec<Transfers>> =
@@ -214,10 +214,10 @@ impl DiskProbe {
         Ok(limit_of("sequential", read_kib, depth, readings?))
     }
 
-    /// Reads `count` places of the file in random order.
+    /// Reads `count` positions of the file in random order.
     ///
     /// # Errors
-    /// A read failed.
+    /// If a read failed.
     pub(crate) fn random(&self, read_kib: usize, depth: usize, count: usize, repetitions: usize) -> Result<ReadLimit> {
         let size = read_kib << 10;
         let places = (self.bytes / size as u64).max(1);
@@ -231,10 +231,10 @@ impl DiskProbe {
         Ok(limit_of("random", read_kib, depth, readings?))
     }
 
-    /// Writes 4 KiB and syncs, one after the other, for about `time`. Returns syncs per second.
+    /// Writes 4 KiB and syncs, repeatedly, for about `time`. Returns syncs per second.
     ///
     /// # Errors
-    /// A write or sync failed.
+    /// If a write or sync failed.
     pub(crate) fn flushes_per_s(&self, time: Duration) -> Result<f64> {
         const BLOCK: usize = 4 << 10;
         let block = AlignedBuffer::new(BLOCK)?;
@@ -251,7 +251,7 @@ impl DiskProbe {
 
 impl Drop for DiskProbe {
     fn drop(&mut self) {
-        // Nothing depends on it: a file that stays is overwritten by the next process of this number.
+        // A failure is harmless: a process with the same id overwrites a file that is left.
         let _removed = self.disk.remove(&self.path);
     }
 }

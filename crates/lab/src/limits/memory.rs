@@ -1,4 +1,4 @@
-//! How fast this machine reads memory: a loop that adds up 64-bit words, on one thread and on many at once.
+//! The memory bandwidth of this machine: a loop that adds up 64-bit words, on one thread and on many at once.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -13,13 +13,13 @@ pub(crate) struct MemoryProbe {
 }
 
 impl MemoryProbe {
-    /// Takes and writes `bytes` of memory.
+    /// Allocates and writes `bytes` of memory.
     pub(crate) fn new(bytes: u64) -> MemoryProbe {
         let words = usize::try_from(bytes / 8).expect("a size that fits the address space").max(1024);
         MemoryProbe { words: (0..words as u64).collect() }
     }
 
-    /// Gigabytes per second that `threads` threads read together, once over all of the memory. Blocks.
+    /// Gigabytes per second that `threads` threads read together, in one pass over all of the memory. Blocks.
     pub(crate) fn read_gb_s(&self, threads: usize) -> f64 {
         let start = Barrier::new(threads);
         let share = self.words.len().div_ceil(threads);
@@ -44,7 +44,7 @@ impl MemoryProbe {
         size_of_val(&self.words[..]) as f64 / 1e9 / (last - first).as_secs_f64().max(1e-9)
     }
 
-    /// The medians of `repetitions` readings with one thread and with `threads`, taken in turn.
+    /// The medians of `repetitions` readings with one thread and with `threads` threads, measured alternately.
     pub(crate) fn one_and_many(&self, threads: usize, repetitions: usize) -> (f64, f64) {
         let (mut one, mut many) = (Vec::new(), Vec::new());
         for _ in 0..repetitions.max(1) {
@@ -55,7 +55,7 @@ impl MemoryProbe {
     }
 }
 
-/// Eight sums side by side, so that the additions do not wait for each other.
+/// Eight independent sums, so that the additions do not wait for each other.
 fn sum(words: &[u64]) -> u64 {
     let mut sums = [0_u64; 8];
     let (blocks, rest) = words.as_chunks::<8>();

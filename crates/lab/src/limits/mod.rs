@@ -1,7 +1,7 @@
-//! What the machine gives, measured without a database: the figures that results stand beside.
+//! The machine's limits, measured without a database, with which results are compared.
 //!
-//! Every figure is the median of its repetitions. The disk is read past the page cache, in the folder where the
-//! experiment's data lie; memory is read in a set far larger than the processor's caches where memory allows.
+//! Every figure is the median of its repetitions. The disk is read past the page cache, in the folder of the
+//! experiment's data. The memory that is read is much larger than the processor's caches if there is enough memory.
 
 pub(crate) mod disk;
 pub(crate) mod memory;
@@ -20,23 +20,23 @@ use memory::MemoryProbe;
 /// How thoroughly the limits are measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LimitSettings {
-    /// Size of the file; less where the disk has less than four times that.
+    /// Size of the file; reduced if the disk has less than four times that free.
     pub file_bytes: u64,
-    /// Size of the memory; less where there is less than twice that.
+    /// Size of the memory; reduced if less than twice that is free.
     pub memory_bytes: u64,
     /// Repetitions of each figure.
     pub repetitions: usize,
-    /// Whether reads of all sizes are measured, or large ones alone.
+    /// Whether reads of all sizes are measured, or only large ones.
     pub all_sizes: bool,
 }
 
 impl LimitSettings {
-    /// For `hobt lab run limits`.
+    /// Settings for `hobt lab run limits`.
     pub fn thorough(repetitions: usize) -> LimitSettings {
         LimitSettings { file_bytes: 1 << 30, memory_bytes: 2 << 30, repetitions, all_sizes: true }
     }
 
-    /// Beside another experiment on tables of about `bytes`.
+    /// Settings for measuring as a part of another experiment, on tables of about `bytes`.
     pub fn beside(bytes: u64, repetitions: usize) -> LimitSettings {
         LimitSettings {
             file_bytes: bytes.clamp(16 << 20, 512 << 20),
@@ -46,12 +46,12 @@ impl LimitSettings {
         }
     }
 
-    /// How many steps [`Limits::measure`] tells of beside another experiment.
+    /// The number of steps that [`Limits::measure`] reports with [`LimitSettings::beside`].
     pub fn steps_beside() -> u64 {
         LimitSettings::beside(0, 1).steps()
     }
 
-    /// How sequential reads are measured.
+    /// The sizes and depths of sequential reads.
     fn sequential_modes(&self) -> Vec<ReadMode> {
         let mut modes = disk::LARGE_READS.to_vec();
         if self.all_sizes {
@@ -62,38 +62,38 @@ impl LimitSettings {
         modes
     }
 
-    /// How reads in random order are measured.
+    /// The sizes and depths of random reads.
     fn random_modes(&self) -> &'static [ReadMode] {
         if self.all_sizes { &[(8, 1), (8, 32), (64, 32), (512, 32)] } else { &[] }
     }
 
-    /// How many steps [`Limits::measure`] tells of.
+    /// The number of steps that [`Limits::measure`] reports.
     pub fn steps(&self) -> u64 {
         const OTHER_STEPS: usize = 3;
         (OTHER_STEPS + self.sequential_modes().len() + self.random_modes().len()) as u64
     }
 }
 
-/// What the machine gives.
+/// The machine's limits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Limits {
-    /// Sequential direct reads: the best of the sizes and depths that were measured.
+    /// Sequential direct reads: the best of the measured sizes and depths.
     pub disk_read_mb_s: f64,
     /// Size of those reads.
     pub disk_read_kib: usize,
-    /// How many of them were in flight.
+    /// Depth of those reads.
     pub disk_read_depth: usize,
     /// Sequential direct writes of 512 KiB, synced at the end.
     pub disk_write_mb_s: f64,
-    /// Writes of 4 KiB, each synced, one after the other.
+    /// Writes of 4 KiB, one at a time, each synced.
     pub disk_flushes_per_s: f64,
-    /// Whether the disk was read past the page cache; where not, its rates are no disk's.
+    /// Whether the disk was read past the page cache. If not, its rates are not those of the disk.
     pub disk_is_direct: bool,
     /// Size of the file.
     pub disk_file_bytes: u64,
-    /// One thread reading memory.
+    /// Memory read by one thread.
     pub memory_read_gb_s_1_core: f64,
-    /// As many threads as processors.
+    /// Memory read by as many threads as there are processors.
     pub memory_read_gb_s_all_cores: f64,
     /// Size of the memory that was read.
     pub memory_bytes: u64,
@@ -105,10 +105,10 @@ pub struct Limits {
 pub(crate) const READ_SIZES_KIB: [usize; 8] = [8, 16, 32, 64, 128, 256, 512, 1024];
 
 impl Limits {
-    /// Measures in `folder`, which must exist. `step` is told what comes next. Blocks for seconds.
+    /// Measures in `folder`, which must exist. Calls `step` with the name of each step. Blocks for seconds.
     ///
     /// # Errors
-    /// The folder cannot be written or read.
+    /// If the folder cannot be written or read.
     pub fn measure(folder: &Path, settings: LimitSettings, mut step: impl FnMut(&str)) -> Result<Limits> {
         let file_bytes = settings.file_bytes.min(machine::free_disk(folder)? / 4);
         step("writing a file to measure the disk");

@@ -1,4 +1,4 @@
-//! One case of an experiment: what was measured, all repetitions and their medians.
+//! One case of an experiment: its measurements, with all repetitions and their medians.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,18 @@ use serde_json::{Map, Value, json};
 use crate::figures::{amount, median};
 use crate::measure::Measured;
 
-/// Bytes of a table below which a scan says little about the machine: starting and planning it weigh too much.
+/// Scans of smaller tables, in bytes, say little about the machine, because starting and planning take too large a
+/// part.
 const SMALL_BYTES: u64 = 1_000_000_000;
-/// Seconds of a run below which it says little.
+/// Shorter runs, in seconds, say little.
 pub(crate) const SHORT_S: f64 = 0.01;
 
-/// Under which condition a run was made.
+/// The condition of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Condition {
-    /// None of the pages in memory.
+    /// No page is in memory.
     Cold,
-    /// All of them.
+    /// All pages are in memory.
     Warm,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct Runs {
     pub(crate) elapsed_s: Vec<f64>,
     pub(crate) cpu_s: Vec<f64>,
     pub(crate) unexplained_percent: Vec<f64>,
-    /// Of all threads.
+    /// Time of all threads.
     threads_s: Vec<f64>,
     unexplained_s: Vec<f64>,
     pub(crate) physical_pages: Vec<f64>,
@@ -73,29 +74,29 @@ impl Runs {
         self.latch_waits.get(class).copied().unwrap_or(0) as f64
     }
 
-    /// Seconds of all threads in one repetition, on the average.
+    /// Average time of all threads per repetition, in seconds.
     pub(crate) fn mean_threads_s(&self) -> Option<f64> {
         mean(&self.threads_s)
     }
 
-    /// Processor time of one repetition, on the average.
+    /// Average processor time per repetition, in seconds.
     pub(crate) fn mean_cpu_s(&self) -> Option<f64> {
         mean(&self.cpu_s)
     }
 
-    /// What CPU and waits leave unexplained of the threads' time of all repetitions, in percent.
+    /// The part of the threads' time, over all repetitions, that is neither CPU nor waits, in percent.
     pub(crate) fn unexplained(&self) -> Option<f64> {
         let whole = self.threads_s.iter().sum::<f64>();
         (whole > 0.0).then(|| self.unexplained_s.iter().sum::<f64>() / whole * 100.0)
     }
 
-    /// The largest CPU time of a run over the time of its threads; above 1 is impossible.
+    /// The greatest ratio of a run's CPU time to the time of its threads. More than 1 is impossible.
     fn cpu_over_threads(&self) -> f64 {
         let share = |(cpu, threads): (&f64, &f64)| if *threads > 0.0 { cpu / threads } else { 0.0 };
         self.cpu_s.iter().zip(&self.threads_s).map(share).fold(0.0, f64::max)
     }
 
-    /// Milliseconds of each wait type in one repetition, on the average.
+    /// Average milliseconds of each wait type per repetition.
     pub(crate) fn mean_waits_ms(&self) -> BTreeMap<String, f64> {
         let count = self.count().max(1) as f64;
         self.waits_ms.iter().map(|(name, time)| (name.clone(), time / count)).collect()
@@ -115,13 +116,13 @@ pub struct Case {
     pub statement: String,
     /// Rows of the table.
     pub rows: u64,
-    /// What the text found, where it has a figure for this.
+    /// The result in the text, if it has a figure for this.
     pub text: Option<&'static str>,
     /// What a reader must know before using the figures.
     pub notes: Vec<String>,
     pub(crate) cold: Runs,
     pub(crate) warm: Runs,
-    /// Further repetitions by their key, which ends in its unit.
+    /// Further repetitions by key. A key ends in its unit.
     pub(crate) series: Vec<(&'static str, Vec<f64>)>,
     /// Further single figures.
     pub(crate) figures: Map<String, Value>,
@@ -134,7 +135,7 @@ impl Case {
         Case { name: name.into(), statement: statement.into(), ..Case::default() }
     }
 
-    /// Bytes of the pages that a run looks at.
+    /// Bytes of the pages that a run accesses.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -173,7 +174,7 @@ impl Case {
         }
     }
 
-    /// The repetitions of a series; empty when there is none of this name.
+    /// The repetitions of a series. Empty if there is none with this name.
     pub(crate) fn values(&self, key: &str) -> &[f64] {
         match key {
             "cold_s" => &self.cold.elapsed_s,
@@ -189,29 +190,29 @@ impl Case {
         median(self.values(key))
     }
 
-    /// The runs whose waits and reads stand for the case: the cold ones where there are any.
+    /// The runs that represent the case's waits and reads: the cold ones if there are any.
     pub(crate) fn main(&self) -> &Runs {
         if self.cold.count() > 0 { &self.cold } else { &self.warm }
     }
 
-    /// The runs whose CPU stands for the case: the warm ones where there are any, because they do nothing but compute.
+    /// The runs that represent the case's CPU: the warm ones if there are any, because they only compute.
     fn main_cpu(&self) -> &Runs {
         if self.warm.count() > 0 { &self.warm } else { &self.cold }
     }
 
-    /// The wait that took most of the time, and its milliseconds.
+    /// The wait with the most time, and its milliseconds.
     pub(crate) fn top_wait(&self) -> Option<(String, f64)> {
         self.main().mean_waits_ms().into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, time)| *time >= 0.5)
     }
 
-    /// The time that CPU and named waits leave unexplained, in percent.
+    /// The time that is neither CPU nor named waits, in percent.
     pub(crate) fn unexplained(&self) -> impl Iterator<Item = (Condition, f64)> {
         [(Condition::Cold, &self.cold), (Condition::Warm, &self.warm)]
             .into_iter()
             .filter_map(|(condition, runs)| Some((condition, runs.unexplained()?)))
     }
 
-    /// Why the runs under this condition are too small to judge anything by, if they are.
+    /// Why the runs under this condition are too small to be judged, if they are.
     pub(crate) fn too_small(&self, condition: Condition) -> Option<String> {
         let runs = match condition {
             Condition::Cold => &self.cold,
@@ -224,7 +225,7 @@ impl Case {
         super::too_short(median(&runs.elapsed_s)?, SHORT_S)
     }
 
-    /// The largest CPU time of a run over the time of its threads; above 1 is impossible.
+    /// The greatest ratio of a run's CPU time to the time of its threads. More than 1 is impossible.
     pub(crate) fn cpu_over_capacity(&self) -> f64 {
         self.cold.cpu_over_threads().max(self.warm.cpu_over_threads())
     }

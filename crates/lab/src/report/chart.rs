@@ -1,5 +1,5 @@
-//! Charts of a report as inline SVG. Texts and lines take the page's colours from its style sheet, so that they can be
-//! read on a light and on a dark page; bars have colours that stand out on both.
+//! Charts of a report as inline SVG. Texts and lines take the page's colours from its style sheet, so they are readable
+//! on light and dark pages. The bars' colours stand out on both.
 
 use plotters::coord::Shift;
 use plotters::prelude::{
@@ -19,10 +19,10 @@ pub(super) struct Bar {
 
 /// Horizontal bars, one below the other.
 pub(super) struct BarChart<'a> {
-    /// What the pieces are; a single one is not printed.
+    /// The names of the pieces. A single name is not printed.
     pub(super) legend: Vec<String>,
     pub(super) bars: Vec<Bar>,
-    /// A line across all bars: its place and its name.
+    /// A line across all bars: its position and its name.
     pub(super) limit: Option<(f64, String)>,
     pub(super) unit: &'a str,
 }

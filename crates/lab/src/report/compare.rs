@@ -8,11 +8,11 @@ use super::table::Grid;
 use crate::error::{LabError, Result};
 use crate::figures::{amount, seconds};
 
-/// Reads two reports and prints the ratio, second over first, of every median that both have. Cases that only one has
-/// are named below.
+/// Reads two reports and prints the ratio, second over first, of every median that is in both. Cases that are in only
+/// one are listed below.
 ///
 /// # Errors
-/// A file cannot be read, is no report, or is of another experiment than the other.
+/// If a file cannot be read, is not a report, or the reports are of different experiments.
 pub fn compare(first: &Path, second: &Path) -> Result<String> {
     let (one, other) = (read(first)?, read(second)?);
     let name = |report: &Value| report["experiment"].as_str().unwrap_or_default().to_owned();
@@ -27,7 +27,7 @@ pub fn compare(first: &Path, second: &Path) -> Result<String> {
     }
     let title = format!("{}: {} against {}", name(&one), second.display(), first.display());
     let mut grid = Grid::new(title, &["case", "figure", "first", "second", "ratio"]);
-    // The ratio is what was asked for.
+    // The two figures are left out before the ratio.
     grid.least_wanted = vec![2, 3];
     let (cases, others) = (cases(&one), cases(&other));
     let mut alone = Vec::new();
@@ -85,7 +85,7 @@ fn medians(name: &str, case: &Value, twin: &Value, grid: &mut Grid) {
     }
 }
 
-/// What makes the comparison doubtful.
+/// Reasons to doubt the comparison.
 fn warnings(one: &Value, other: &Value) -> String {
     let mut text = String::new();
     for report in [one, other] {

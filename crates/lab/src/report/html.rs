@@ -1,4 +1,4 @@
-//! A report as one page that needs nothing else: style sheet and charts are inside, there are no scripts.
+//! A report as one self-contained page: style sheet and charts are inside, and there are no scripts.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ struct Chart {
 /// The page.
 pub(super) fn page(report: &Report) -> String {
     let mut environment = Environment::new();
-    // The name's ending switches escaping on.
+    // The extension of the name enables escaping.
     environment.add_template("page.html", TEMPLATE).expect("the template is sound");
     let template = environment.get_template("page.html").expect("it was added");
     let figure = |name: &str, value: String| context! { name, value };
@@ -72,7 +72,7 @@ pub(super) fn page(report: &Report) -> String {
         .expect("the template's values are all given")
 }
 
-/// A table, each cell with the class of its column.
+/// A table, with the class of its column for each cell.
 fn grid_context(grid: &Grid) -> minijinja::Value {
     let title = if grid.title.is_empty() { "Results" } else { &grid.title };
     let class = |column: usize| if grid.prose.contains(&column) { "prose" } else { "" };
@@ -82,7 +82,7 @@ fn grid_context(grid: &Grid) -> minijinja::Value {
     context! { title, headers => cells(&grid.headers), rows => grid.rows.iter().map(|row| cells(row)).collect::<Vec<_>>() }
 }
 
-/// Settings as `name value`, those of an object behind the object's name.
+/// Settings as `name value`. Those of an object follow the object's name.
 fn settings(name: &str, value: &Value) -> Vec<String> {
     match value {
         Value::Object(object) => object
@@ -137,7 +137,7 @@ fn charts(report: &Report) -> Vec<Chart> {
     ]
 }
 
-/// By what the experiment compares: a case that reads less than another is not to look worse for it.
+/// Depends on what the experiment compares: a case that reads less than another must not look worse for it.
 fn warm(report: &Report) -> Chart {
     if report.compares_rates {
         return Chart {
@@ -178,7 +178,7 @@ fn warm_throughput(report: &Report) -> String {
 }
 
 fn time_split(cases: &[Case]) -> String {
-    /// A wait that is less than this part of a case's time everywhere is not worth a colour.
+    /// A wait with less than this part of the time of every case gets no colour.
     const SHOWN: f64 = 0.005;
     let whole = |case: &Case| case.main().mean_threads_s().filter(|whole| *whole > 0.0);
     let timed: Vec<(&Case, f64)> = cases.iter().filter_map(|case| Some((case, whole(case)?))).collect();

@@ -1,4 +1,4 @@
-//! What an experiment found: as a table, as JSON, as a page.
+//! The results of an experiment: as a table, as JSON, as a page.
 
 mod case;
 mod chart;
@@ -16,44 +16,44 @@ pub(crate) use case::{Condition, SHORT_S};
 pub use compare::compare;
 pub use table::{Grid, terminal_width};
 
-/// Why a mark is not judged whose experiment has fewer rows than it takes.
+/// Why a mark is not judged, if its experiment had fewer rows than needed.
 pub(crate) fn too_few_rows(rows: u64, needed: u64) -> Option<String> {
     (rows < needed).then(|| format!("{} rows, needs {}", thousands(rows), thousands(needed)))
 }
 
-/// The same of runs that took less time than it takes to tell anything by them.
+/// Why a mark is not judged, if the runs took less time than needed for a judgement.
 pub(crate) fn too_short(taken_s: f64, needed_s: f64) -> Option<String> {
     (taken_s < needed_s).then(|| format!("runs of {}, needs {}", seconds(taken_s), seconds(needed_s)))
 }
 
-/// A figure that was aimed at.
+/// A figure with a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// What was measured.
+    /// The measured value.
     pub value: f64,
-    /// What was aimed at.
+    /// The target.
     pub aim: f64,
-    /// Whether the value is to be at least the aim, or at most.
+    /// Whether the value must be at least the target, or at most.
     pub at_least: bool,
-    /// Where the value is one of many: which case and run it is of.
+    /// If the value is one of many: its case and run.
     pub of: Option<String>,
-    /// Why it is not judged, where it was measured on too little: what that was, and what it takes.
+    /// If too little was measured for a judgement: what was measured, and what is needed.
     pub too_small: Option<String>,
-    /// Where the value is a median: how many measurements it is of, and between which two the true median lies with a
+    /// If the value is a median: the number of measurements, and the two between which the true median lies with a
     /// confidence of 95 %.
     pub interval: Option<MedianInterval>,
 }
 
 impl Mark {
-    /// Whether the value is what was aimed at.
+    /// Whether the value reaches the target.
     pub fn is_reached(&self) -> bool {
         if self.at_least { self.value >= self.aim } else { self.value <= self.aim }
     }
 
-    /// Whether it is met; `None` where that cannot be said: it was measured on too little, or the aim lies inside the
-    /// interval that the true median is in.
+    /// Whether the mark is met. `None` if that is not known: too little was measured, or the target lies inside the
+    /// interval of the true median.
     pub fn is_met(&self) -> Option<bool> {
         match self.is_reached() {
             _ if self.too_small.is_some() => None,
@@ -63,28 +63,28 @@ impl Mark {
     }
 }
 
-/// What an experiment found.
+/// The results of an experiment.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The experiment's name.
     pub experiment: String,
-    /// What it asks.
+    /// Its question.
     pub question: String,
-    /// Where it ran.
+    /// The machine that it ran on.
     pub machine: Machine,
-    /// What that machine gives.
+    /// That machine's limits.
     pub limits: Limits,
-    /// With which settings.
+    /// The settings of the run.
     pub settings: Map<String, Value>,
-    /// Whether its cases are measured by bytes a second, rather than by the time that they take.
+    /// Whether its cases are compared by bytes per second instead of time.
     pub compares_rates: bool,
     /// The cases.
     pub cases: Vec<Case>,
-    /// What was aimed at.
+    /// Figures with targets.
     pub marks: Vec<Mark>,
-    /// Tables beside the one of all cases.
+    /// Tables in addition to that of all cases.
     pub tables: Vec<Grid>,
-    /// What a reader must know.
+    /// Notes that a reader must know.
     pub notes: Vec<String>,
 }
 
@@ -146,14 +146,14 @@ impl Report {
         text
     }
 
-    /// All tables, that of the cases first where there are timed cases.
+    /// All tables. That of the cases comes first if there are timed cases.
     pub(crate) fn grids(&self) -> Vec<Grid> {
         let timed = self.cases.iter().any(|case| case.main().count() > 0);
         let cases = timed.then(|| self.case_grid());
         cases.into_iter().chain(self.text_grid()).chain(self.tables.iter().cloned()).collect()
     }
 
-    /// What the texts found, beside what was found here; none where they have nothing to say.
+    /// The results in the texts, compared with the results here. `None` if the texts have none.
     fn text_grid(&self) -> Option<Grid> {
         let mut grid = Grid::new("What the texts found", &["case", "here, cold", "the text"]);
         grid.prose = vec![2];
@@ -228,12 +228,12 @@ impl Report {
     }
 }
 
-/// A figure to be shown with one decimal: what rounds to zero has no sign.
+/// Rounds a figure to one decimal. A result of zero has no sign.
 fn tenths(figure: f64) -> f64 {
     (figure * 10.0).round() / 10.0 + 0.0
 }
 
-/// A mark in one line, without its end.
+/// A mark in one line, without the line end.
 fn mark_text(mark: &Mark) -> String {
     let relation = if mark.at_least { "at least" } else { "at most" };
     let verdict = match (mark.is_met(), &mark.too_small) {

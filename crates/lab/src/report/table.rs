@@ -1,13 +1,13 @@
-//! Tables for the terminal. Where the terminal is too narrow, headers and prose are broken at spaces, and then columns
-//! are left out; a name or a number is never broken.
+//! Tables for the terminal. If the terminal is too narrow, headers and prose are wrapped at spaces, and then columns
+//! are left out. Names and numbers are never broken.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
-/// Prose is not made narrower than this.
+/// The least width of prose.
 const PROSE_WIDTH_MIN: usize = 30;
 
-/// A table of a report, before anybody decides how it looks.
+/// A table of a report, independent of its presentation.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
     /// What it shows.
@@ -16,9 +16,10 @@ pub struct Grid {
     pub headers: Vec<String>,
     /// The rows, each as long as the headers.
     pub rows: Vec<Vec<String>>,
-    /// Places of columns whose cells are words, not figures: they stand at the left and can be broken at spaces.
+    /// Indexes of columns whose cells are words, not figures. They are left-aligned and may be wrapped at spaces.
     pub prose: Vec<usize>,
-    /// Places of columns in the order in which they are left out where there is no room; after them the last ones are.
+    /// Indexes of columns in the order in which they are left out if there is no room. After them, the last columns are
+    /// left out.
     pub least_wanted: Vec<usize>,
 }
 
@@ -32,7 +33,7 @@ impl Grid {
         }
     }
 
-    /// Leaves out the columns all of whose cells say nothing. Places of columns are given behind this.
+    /// Removes the columns in which every cell says nothing. Column indexes must be set after this.
     pub(crate) fn leave_out_where(&mut self, says_nothing: impl Fn(&str) -> bool) {
         for column in (0..self.headers.len()).rev() {
             if self.rows.iter().all(|row| row.get(column).is_none_or(|cell| says_nothing(cell))) {
@@ -42,13 +43,12 @@ impl Grid {
         }
     }
 
-    /// The table with its title, for the terminal that the standard output is, and as wide as it likes where that is
-    /// none.
+    /// The table with its title, for the terminal of the standard output. Without a terminal, the width is not limited.
     pub fn to_text(&self) -> String {
         self.to_text_within(terminal_width().unwrap_or(usize::MAX))
     }
 
-    /// The same for a width in characters.
+    /// Like [`Grid::to_text`], for a width in characters.
     fn to_text_within(&self, limit: usize) -> String {
         let mut columns: Vec<usize> = (0..self.headers.len()).collect();
         let mut left_out = Vec::new();
@@ -72,7 +72,7 @@ impl Grid {
         text
     }
 
-    /// The widths of these columns' texts with which the table fits.
+    /// Widths of these columns' texts with which the table fits.
     fn widths_within(&self, columns: &[usize], limit: usize) -> Option<Vec<usize>> {
         let natural = self.widths(columns, false);
         if table_width(&natural) <= limit {
@@ -90,7 +90,7 @@ impl Grid {
         Some(narrow)
     }
 
-    /// How wide these columns' texts are, or how narrow they can be.
+    /// The natural widths of these columns' texts, or their least widths.
     fn widths(&self, columns: &[usize], narrow: bool) -> Vec<usize> {
         let of_column = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(cell)).max().unwrap_or(0);
@@ -122,9 +122,10 @@ impl Grid {
     }
 }
 
-/// Characters of a line of the terminal that the standard output is; `None` where that is none, or does not know.
+/// The width in characters of the terminal of the standard output. `None` if that is not a terminal or the width is
+/// unknown.
 pub fn terminal_width() -> Option<usize> {
-    // A terminal that does not know its width says 0.
+    // A terminal of unknown width reports 0.
     Table::new().width().filter(|width| *width > 0).map(usize::from)
 }
 
@@ -136,12 +137,12 @@ fn longest_word(text: &str) -> usize {
     text.split(' ').map(length).max().unwrap_or(0)
 }
 
-/// The width of a table whose columns' texts have these widths: a blank on both sides of each, and lines.
+/// The width of a table whose columns' texts have these widths, with a space on both sides of each, and lines.
 fn table_width(widths: &[usize]) -> usize {
     widths.iter().map(|width| width + 3).sum::<usize>() + 1
 }
 
-/// A text broken at spaces where it is longer than `width`.
+/// A text, wrapped at spaces if it is longer than `width`.
 fn wrapped(text: &str, width: usize) -> String {
     let mut lines = String::new();
     let mut line = 0;

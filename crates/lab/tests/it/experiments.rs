@@ -1,4 +1,4 @@
-//! Each experiment on a few rows: the report is complete, its answers are right, its page stands alone.
+//! Each experiment on a few rows: the report is complete, its answers are right, and its page is self-contained.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -11,13 +11,14 @@ use crate::TestFolder;
 
 const SMALL: RunOptions = RunOptions { rows: Some(40_000), repeat: 2, sweep: false, cases: Vec::new(), scale: None };
 
-/// Latch statistics are the process's: who counts dealer waits (written) must not run beside a latched dealer (read).
+/// Latch statistics belong to the process: a test that counts dealer waits (write lock) must not run together with a
+/// latched dealer (read lock).
 static LATCHED_DEALERS: RwLock<()> = RwLock::new(());
 
-/// Whether holds of pages are counted is the process's too: one runs inserts at a time.
+/// Whether page holds are counted is also a property of the process: one test runs inserts at a time.
 static INSERTS: Mutex<()> = Mutex::new(());
 
-/// Two runs of one experiment would have one folder.
+/// Two runs of one experiment would use the same folder.
 static HASHES: Mutex<()> = Mutex::new(());
 
 fn run(name: &str, options: RunOptions) -> (Report, Value) {
@@ -152,7 +153,7 @@ fn inserts_have_a_case_for_each_key_and_number_of_connections() {
         for connections in alone.into_iter().chain([2, 8, 64]) {
             let auto = case(&json, &format!("{key}_{connections}_auto"));
             assert!(auto["rows_per_s_median"].as_f64().is_some_and(|rate| rate > 0.0));
-            // A commit is durable before the next begins: a lone connection flushes for each.
+            // A commit is durable before the next begins: a single connection flushes once per commit.
             let flushes = auto["flushes_per_commit_median"].as_f64().expect("a number");
             assert!(connections > 1 || flushes >= 1.0, "{flushes} flushes a commit");
             let in_transactions = case(&json, &format!("{key}_{connections}_tx"));
@@ -161,7 +162,7 @@ fn inserts_have_a_case_for_each_key_and_number_of_connections() {
         }
         assert_eq!(case(&json, &format!("heap_{key}_64_tx"))["page_splits_median"], 0.0);
     }
-    // 128 rows need several pages, and pages of a tree come by splits.
+    // 128 rows need several pages, and pages of a tree are created by splits.
     assert!(case(&json, "newid_8_tx")["page_splits_median"].as_f64().is_some_and(|splits| splits >= 2.0));
     for key in ["newid", "identity"] {
         let hold = &case(&json, &format!("hold_{key}_1_tx"))["exclusive_hold_ns_per_row_median"];
@@ -249,7 +250,7 @@ fn hashes_are_timed_spread_and_distributed() {
     }
     assert!(json["settings"]["hash_ratio"].is_f64());
     let chi_square = |name: &str| case(&json, name)["chi_square"].as_f64().expect("a number");
-    // 5,000 keys in as many ranges of one key each: n · (65,536 / n − 1).
+    // 5,000 keys in different ranges: n · (65,536 / n − 1).
     assert_eq!(chi_square("spread_modulo_sequential"), 60_536.0);
     assert_eq!(case(&json, "spread_checksum_sequential")["ranges_filled"], 1.0);
     assert!(chi_square("spread_checksum_sequential") > chi_square("spread_murmur3_sequential") * 100.0);
@@ -323,7 +324,7 @@ fn a_users_experiment_runs_and_its_mistakes_have_a_line() {
     assert!(found.starts_with("mine.toml:4: Msg 156"), "{found}");
 }
 
-/// An answer that did not come from the table's pages is not taken for a scan, cold or warm.
+/// An answer that did not come from the table's pages does not count as a scan, cold or warm.
 #[test]
 fn an_answer_from_the_catalog_says_so() {
     let folder = TestFolder::new("catalog");
@@ -361,7 +362,7 @@ fn the_demo_writes_its_report_and_leaves_no_data() {
     assert_eq!(progress.begun(), progress.expected(), "steps");
     let json = result.report.to_json();
     assert_complete(&json);
-    // So small a table says nothing against the engine.
+    // Such a small table proves nothing against the engine.
     let marks = json["marks"].as_array().expect("a list");
     assert!(marks.len() > 3 && marks.iter().all(|mark| mark["met"] != false), "{marks:?}");
     assert!(
@@ -445,7 +446,7 @@ fn the_newest_day_is_unknown_to_old_statistics_and_known_to_kept_ones() {
     assert_eq!(report.marks.len(), 9);
     let few = "5,000 rows, needs 100,000";
     assert!(report.marks.iter().all(|mark| mark.is_met().is_none() && mark.too_small.as_deref() == Some(few)));
-    // A plan that reads more pages a second is not the better one.
+    // A plan that reads more pages per second is not the better one.
     let page = report.to_html();
     assert!(page.contains("Warm: time of a run") && !page.contains("gigabytes per second against memory"));
 }

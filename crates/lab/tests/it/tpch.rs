@@ -1,4 +1,4 @@
-//! TPC-H from generated rows to the answers of another engine, by the rules of `tests/tpch/README.md`.
+//! TPC-H from generated rows to the answers of another engine, with the rules of `tests/tpch/README.md`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -56,7 +56,7 @@ fn loaded(folder: &TestFolder) -> Laboratory {
     lab
 }
 
-/// How each column of each query is compared.
+/// The comparison rule for each column of each query.
 fn rules() -> HashMap<(String, String), String> {
     let text = read("answers/columns.csv");
     text.lines()
@@ -111,12 +111,12 @@ fn is_same(rule: &str, found: &str, wanted: &str) -> bool {
     }
 }
 
-/// A decimal without what does not change its value.
+/// A decimal without insignificant zeros.
 fn without_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// The fields of a line of CSV; a field may be quoted.
+/// The fields of a line of CSV. A field may be quoted.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;

@@ -1,4 +1,4 @@
-//! Seeds: random work, a power failure at a random operation, and what is there afterwards.
+//! Seeded tests: random work, a power failure at a random operation, and what is there afterwards.
 
 use hobt_base::{Lsn, SplitMix64};
 use hobt_disk::Operation;
@@ -9,7 +9,7 @@ use crate::world::{MIB, World, broken, numbers, payload, read};
 /// What is known of a log from outside.
 #[derive(Default)]
 struct Model {
-    /// All records that were ever appended in the lives that count, with their places.
+    /// All records ever appended in the lives that count, with their positions.
     appended: Vec<(u64, Lsn)>,
     /// How many of them were acknowledged as durable.
     durable: usize,
@@ -17,7 +17,7 @@ struct Model {
 }
 
 impl Model {
-    /// Checks what was found after a crash, and goes on from there.
+    /// Checks what was found after a crash, and continues from there.
     fn check(&mut self, found: &[u64], seed: u64, life: u64) {
         let from = self.redo_start.unwrap_or(LSN_FIRST);
         let expected: Vec<u64> =
@@ -63,7 +63,7 @@ fn work(log: &Log, random: &mut SplitMix64, model: &mut Model, next: &mut u64) {
                 if model.redo_start.is_some_and(|before| before > lsn) {
                     continue;
                 }
-                // It may be written or not when this fails; the opened log says which.
+                // If this fails, it may or may not be written; the opened log shows which.
                 if log.set_redo_start(lsn, lsn).is_err() {
                     return;
                 }
@@ -92,7 +92,7 @@ fn run(seed: u64) {
         drop(log);
         world.disk.crash(random.next_u64());
         world.disk.clear_faults();
-        // An opening may be cut off by a crash as well.
+        // An opening may be interrupted by a crash as well.
         while random.below(3) == 0 {
             world.disk.inject(broken(Operation::Write, random.below(3)));
             drop(world.open());
@@ -113,7 +113,7 @@ fn run(seed: u64) {
     }
 }
 
-/// Seeds from `HOBT_SEED` on, `HOBT_LOG_SEEDS` of them; a few without.
+/// Runs `HOBT_LOG_SEEDS` seeds from `HOBT_SEED` on; by default a few.
 #[test]
 fn after_a_crash_the_log_is_what_was_appended_up_to_some_place_behind_all_that_was_durable() {
     let from_environment =

@@ -1,4 +1,4 @@
-//! Files that join a log and leave it, and what is kept for a backup.
+//! Files that join and leave a log, and what is kept for a backup.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn disks(world: &World, indexes: &[usize]) -> Vec<Arc<dyn DiskFile>> {
     indexes.iter().map(|index| world.file(*index, false)).collect()
 }
 
-/// Appends and flushes records until the log is full; gives how many.
+/// Appends and flushes records until the log is full. Returns their number.
 fn fill(log: &Log) -> (u64, LogError) {
     let reservation = Reservation::default();
     for count in 0.. {
@@ -99,7 +99,7 @@ fn a_removal_that_is_cut_off_is_done_or_not_by_whether_the_file_is_listed() {
         let world = World::new(&[(4 * MIB, 0, 4 * MIB)]);
         let log = world.create();
         log.join(new_file(&world, &log, 1, 5)).expect("joined");
-        // The process ends in the middle.
+        // The process ends in the middle of the removal.
         let cut = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             log.remove_file::<LogError>(5, || panic!("the end"))
         }));
@@ -146,7 +146,7 @@ fn what_a_backup_needs_is_kept_over_checkpoints_and_openings_until_it_is_backed_
     log.set_redo_start(last, last).expect("a disk without faults");
     log.backed_up(last).expect("a disk without faults");
     assert_ne!(log.truncation_wait(None), TruncationWait::LogBackup);
-    // Without backups recovery alone counts.
+    // Without backups only recovery determines what is kept.
     log.keep_for_backup(false);
     last = append(&log, 901, 10);
     log.flush_past(last).expect("room was kept");

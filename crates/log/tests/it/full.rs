@@ -1,4 +1,4 @@
-//! Logs without room, and devices without it.
+//! Logs and devices without room.
 
 use hobt_base::Lsn;
 use hobt_disk::{Fault, FaultKind, Operation, SimulatedConfig, SimulatedDisk};
@@ -36,7 +36,7 @@ fn a_full_log_refuses_new_work_and_keeps_room_for_undoing_what_began() {
     let last = append(&log, 1, 10);
     log.flush_past(last).expect("room was kept");
     assert!(matches!(log.reserve(&reservation, MIB), Err(LogError::Full { .. })));
-    // With its beginning free it takes work again.
+    // With its beginning free, it accepts work again.
     log.set_redo_start(last, last).expect("a disk without faults");
     log.reserve(&reservation, MIB).expect("there is room again");
     drop(log);
@@ -99,7 +99,7 @@ fn a_failed_write_ends_the_log_until_it_is_opened_again() {
         world.disk.inject(Fault::once(operation, 0, FaultKind::Error(5)));
         let second = append(&log, 2, 100);
         assert!(log.flush_past(second).is_err());
-        // Never again, although the device is well.
+        // Still failed, although the device works again.
         assert!(matches!(log.flush_past(second), Err(LogError::Failed { .. })));
         assert!(matches!(log.reserve(&Reservation::default(), 1), Err(LogError::Failed { .. })));
         assert!(matches!(log.set_redo_start(first, first), Err(LogError::Failed { .. })));

@@ -1,4 +1,4 @@
-//! A log from its making over many openings.
+//! A log from its creation through many openings.
 
 use hobt_base::Lsn;
 use hobt_disk::DiskFile;
@@ -131,7 +131,7 @@ fn a_damaged_block_in_the_middle_is_refused_and_one_at_the_end_is_the_end() {
     }
     drop(log);
     let file = world.file(0, false);
-    // Blocks of one unit lie one behind the other from the first segment's beginning.
+    // Blocks of one unit follow one another from the beginning of the first segment.
     let block = |number: u64| 8192 + number * 4096;
     damage(&*file, block(4) + 80);
     let (_, recovered) = world.open().expect("a torn end is one");
@@ -215,7 +215,7 @@ fn damage_in_any_place_never_changes_what_is_read_in_silence() {
         match world.open() {
             Ok((_, recovered)) => {
                 let found = numbers(&read(&recovered, LSN_FIRST).expect("readable"));
-                // A gap is refused, so what is missing is the last flush at most. Padding matters to nobody.
+                // A gap is refused, so at most the last flush is missing. A flip in padding has no effect.
                 assert!(found == [0, 1, 2, 3] || found == [0, 1, 2], "byte {offset}: {found:?}");
             }
             Err(LogError::Damaged { .. }) => {}

@@ -1,4 +1,4 @@
-//! The log from outside: what it promises over crashes, faults and many writers.
+//! The log from outside: its guarantees across crashes, faults and many writers.
 
 mod crash;
 mod files;

@@ -1,5 +1,5 @@
-//! Seeds: transactions in a small log that does not grow. What was begun can be ended: a commit and a rollback always
-//! find room, a checkpoint does, and so does recovery, however often it is cut off.
+//! Seeded tests of transactions in a small log that does not grow. What was begun can be ended: a commit or a rollback
+//! always finds room, so does a checkpoint, and so does recovery, however often it is interrupted.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use hobt_log::{Log, LogError, NewRecord, Reservation, RoomFor, record_bytes};
 use crate::world::{MIB, World};
 
 const COMMIT: &[u8] = &[1; 8];
-/// The records of a transaction's end: its commit, or none, and one that says that nothing is left to be done.
+/// The records of a transaction's end: its commit, if there is one, and a record that nothing is left to be done.
 const END_BYTES: u64 = 2 * record_bytes(COMMIT.len()) as u64;
 
-/// What a transaction has changed, and what of it has been taken back.
+/// The changes of a transaction, and which of them have been undone.
 #[derive(Default)]
 struct Open {
     reservation: Reservation,
-    /// The length of what each record says, with its place and that of the record that takes it back.
+    /// For each record its payload's length, its position, and the position of the record that undoes it.
     changes: Vec<(usize, Lsn, Option<Lsn>)>,
     committed: Option<Lsn>,
     ended: Option<Lsn>,
@@ -43,7 +43,7 @@ impl Run {
         log.append_always(&record, reservation).unwrap_or_else(|error| panic!("seed {}: {error}", self.seed)).lsn
     }
 
-    /// Flushes as for a page that is to be written: later is as good.
+    /// Flushes as if to write a page, which could also be done later.
     fn may_flush(&mut self, log: &Log) {
         if self.random.below(4) == 0 {
             let flushed = log.flush_past(Lsn(log.end().0 - 1));
@@ -85,7 +85,7 @@ impl Run {
         *self.open.keys().nth(place).expect("as many are open")
     }
 
-    /// A commit that no other shares its flush with. `is_killed`: before the transaction's last record.
+    /// A commit whose flush is not shared. With `is_killed`, stops before the transaction's last record.
     fn commit(&mut self, log: &Log, number: u64, is_killed: bool) {
         let mut open = self.open.remove(&number).expect("it is open");
         let lsn = self.append(log, number, COMMIT.len(), &open.reservation);
@@ -116,12 +116,12 @@ impl Run {
         }
         open.ended = Some(self.append(log, number, 0, &open.reservation));
         log.release(&open.reservation);
-        // Known until it is durable that it has ended.
+        // Kept until its end is durable.
         open.reservation = Reservation::default();
         self.open.insert(number, open);
     }
 
-    /// As a database makes one: what has ended is durable before the log forgets it.
+    /// Makes a checkpoint as a database does: ended transactions are durable before the log forgets them.
     fn checkpoint(&mut self, log: &Log) -> Result<(), LogError> {
         let own = Reservation::default();
         log.reserve_for(RoomFor::Checkpoint, &own, record_bytes(0) as u64, 0)?;
@@ -135,7 +135,7 @@ impl Run {
         log.set_redo_start(begun, oldest.map_or(begun, |oldest| oldest.min(begun)))
     }
 
-    /// What a crash left of the transactions.
+    /// Removes what a crash has lost of the transactions.
     fn lose(&mut self, end: Lsn) {
         self.open.retain(|_, open| {
             let is_there = |lsn: Option<Lsn>| lsn.filter(|lsn| *lsn < end);
@@ -181,7 +181,7 @@ impl Run {
         }
     }
 
-    /// With nothing open a checkpoint makes room for work.
+    /// While nothing is open, a checkpoint makes room for work.
     fn take_work(&self, log: &Log) {
         let reservation = Reservation::default();
         log.reserve(&reservation, MIB / 4).unwrap_or_else(|error| panic!("seed {}: no room: {error}", self.seed));
@@ -216,7 +216,7 @@ impl Run {
                         let flushed = log.flush_past(Lsn(log.end().0 - 1));
                         assert!(flushed.is_ok() || is_full(&flushed), "seed {}: {flushed:?}", self.seed);
                         if flushed.is_err() {
-                            // What has ended is remembered no longer: nothing is asked of it but its own records.
+                            // Drops ended transactions: only their own records remain relevant.
                             self.open.retain(|_, open| open.ended.is_none());
                         }
                     }
@@ -224,7 +224,7 @@ impl Run {
             }
             assert!(log.has_room_to_end(), "seed {}: room to end {} transactions", self.seed, self.open.len());
         }
-        // All of them, one after the other, as when every session of a full log ends.
+        // Commits all of them, one after the other, as when every session of a full log ends.
         if self.random.below(2) == 0 {
             self.open.retain(|_, open| open.ended.is_none());
             while !self.open.is_empty() {
@@ -236,7 +236,7 @@ impl Run {
             made.unwrap_or_else(|error| panic!("seed {}: with nothing open: {error}", self.seed));
             self.take_work(log);
         } else if !self.open.is_empty() {
-            // The crash comes in the middle of a transaction's end.
+            // The crash happens in the middle of a transaction's end.
             let number = self.some_open();
             if self.open[&number].ended.is_none() {
                 if self.random.below(2) == 0 {
@@ -268,7 +268,7 @@ fn run(seed: u64) -> u64 {
     run.refused
 }
 
-/// Seeds from `HOBT_SEED` on, `HOBT_LOG_SEEDS` of them; a few without.
+/// Runs `HOBT_LOG_SEEDS` seeds from `HOBT_SEED` on; by default a few.
 #[test]
 fn what_was_begun_can_be_ended_in_a_full_log_and_after_a_crash() {
     let from_environment =
@@ -284,7 +284,7 @@ fn each_of_many_commits_finds_its_block_in_a_full_log() {
     let log = world.create();
     let record = NewRecord { kind: 1, transaction: 1, previous: Lsn(0), payload: &[1; 40] };
     let bytes = record_bytes(record.payload.len()) as u64;
-    // Small transactions, and a large one that takes what is left.
+    // Small transactions, and a large one that uses the rest.
     let small: Vec<Reservation> = (0..600).map(|_| Reservation::default()).collect();
     for reservation in &small {
         log.reserve_for(RoomFor::Work, reservation, 3 * bytes, 1).expect("room for 600");
@@ -305,7 +305,7 @@ fn each_of_many_commits_finds_its_block_in_a_full_log() {
         log.release(reservation);
     }
     drop(log);
-    // What the large one did is undone.
+    // The changes of the large one are undone.
     let (log, _) = world.open().expect("a sound log");
     for _ in 0..count {
         log.append_always(&record, &Reservation::default()).expect("the log is well");

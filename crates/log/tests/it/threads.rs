@@ -70,7 +70,7 @@ fn no_record_behind_a_checkpoint_is_from_an_epoch_before_it() {
             scope.spawn(|| {
                 for _ in 0..2000 {
                     let epoch = log.epoch();
-                    // The record says which beginning its writer knew.
+                    // The record contains the epoch's beginning that its writer knew.
                     let payload = epoch.begin.0.to_le_bytes();
                     let record = NewRecord { kind: 2, transaction: 0, previous: Lsn(0), payload: &payload };
                     match log.append(epoch, &record, &Reservation::default()) {

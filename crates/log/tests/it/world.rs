@@ -12,7 +12,7 @@ pub(crate) const RING_BYTES: usize = 1 << 20;
 
 pub(crate) struct World {
     pub(crate) disk: Arc<SimulatedDisk>,
-    /// Per file its size, growth and maximum in bytes.
+    /// For each file its size, growth and maximum in bytes.
     pub(crate) sizes: Vec<(u64, u64, u64)>,
 }
 
@@ -39,7 +39,7 @@ impl World {
         self.sizes.iter().enumerate().map(file).collect()
     }
 
-    /// The files as they are.
+    /// The files in their current state.
     pub(crate) fn disks(&self) -> Vec<Arc<dyn DiskFile>> {
         (0..self.sizes.len()).map(|index| self.file(index, false)).collect()
     }
@@ -56,12 +56,12 @@ impl World {
     }
 }
 
-/// From the operation behind `after` on, all operations of a kind fail.
+/// After `after` operations of a kind, all further ones fail.
 pub(crate) fn broken(operation: Operation, after: u64) -> Fault {
     Fault { forever: true, ..Fault::once(operation, after, FaultKind::Error(5)) }
 }
 
-/// A record whose payload says which it is.
+/// A record's payload, which identifies the record.
 pub(crate) fn payload(number: u64, length: usize) -> Vec<u8> {
     let mut bytes = number.to_le_bytes().to_vec();
     bytes.extend((0..length).map(|at| (number as usize * 31 + at) as u8));
@@ -80,7 +80,7 @@ pub(crate) fn append_reserved(log: &Log, reservation: &Reservation, number: u64,
     appended.lsn
 }
 
-/// All records from `from` on; each is checked to be what `append` made of its number.
+/// All records from `from` on. Checks that each is what `append` made for its number.
 pub(crate) fn read(recovered: &Recovered, from: Lsn) -> Result<Vec<Record>, LogError> {
     let mut records: Vec<Record> = Vec::new();
     recovered.for_each(from, &mut |record| -> Result<(), LogError> {

@@ -1,18 +1,18 @@
-//! Changes and layouts as the bytes that the log carries.
+//! Encoding of changes and layouts in the log.
 //!
 //! ```text
 //! change: kind u8 | the fields of the kind | to the end: a row, bytes or an image
-//! row:    columns n | a mark for each: 0 NULL, 1 pointer, 2 + length | their bytes, one behind the other
+//! row:    columns n | a mark for each: 0 NULL, 1 pointer, 2 + length | their bytes, concatenated
 //! image:  one bit for each 32 bytes of the page, 1 where they are not all zero (32 bytes) | those blocks
 //! layout: flags u8 (1: ordered) | columns n | one byte for each: physical type, + 8 if it may be NULL
 //! ```
 //! Fixed numbers are little-endian; `n` and marks and stamps are numbers of seven bits a byte, lowest first, the high
-//! bit set on all but the last (LEB128). There is one encoding of everything: bytes that decode are those that encoding
-//! gives again, which also means that nothing may stand behind the end. An image names the page's holes by blocks and
-//! not one hole in its middle, because the areas of a row page have their free room apart from each other.
+//! bit set on all but the last (LEB128). Everything has exactly one encoding: bytes that decode are those that encoding
+//! produces again, so nothing may follow the end. An image describes the page's holes by blocks and not as one hole in
+//! its middle, because each area of a row page has its own free room.
 //!
-//! Decoding never panics, and allocates by the bytes that are there, never by a length that they claim. Whether a
-//! change belongs to a page is for [`PageChange::check`] to say.
+//! Decoding never panics, and allocates by the bytes that are present, never by a length that they claim.
+//! [`PageChange::check`] decides whether a change belongs to a page.
 
 use std::fmt;
 
@@ -26,14 +26,14 @@ use crate::{
     ValuePointer,
 };
 
-/// Bytes that a bit of an image's map stands for.
+/// Bytes that one bit of an image's map describes.
 const BLOCK: usize = 32;
 /// Bytes of an image's map.
 const MAP_BYTES: usize = PAGE_SIZE / BLOCK / 8;
 
 const _: () = assert!(PAGE_SIZE.is_multiple_of(8 * BLOCK), "whole bytes of bits for whole blocks");
 
-/// The kinds of changes. The numbers stand in logs.
+/// The kinds of changes. The numbers are in logs.
 mod kind {
     pub(super) const FORMAT: u8 = 1;
     pub(super) const IMAGE: u8 = 2;
@@ -52,11 +52,11 @@ mod kind {
     pub(super) const KEEP_ENTRIES: u8 = 15;
 }
 
-/// Why bytes are no encoded change or layout. The log's checksum was right, so this is another version's log, or
-/// damage.
+/// Why bytes are not an encoded change or layout. The log's checksum was right, so another version wrote the log, or it
+/// is damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EncodingDamage {
-    /// Which rule is broken.
+    /// The rule that is broken.
     pub rule: &'static str,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for EncodingDamage {
 
 impl std::error::Error for EncodingDamage {}
 
-/// What is left to read of an encoding: of a change here, of a record around it elsewhere. Fixed numbers are
+/// The unread rest of an encoding: of a change in this crate, of a record around it in others. Fixed numbers are
 /// little-endian.
 #[derive(Debug)]
 pub struct EncodingReader<'a>(&'a [u8]);
@@ -87,17 +87,17 @@ impl<'a> EncodingReader<'a> {
     /// The next `count` bytes.
     ///
     /// # Errors
-    /// There are not so many; so with all that follow.
+    /// Fewer bytes are left. The methods below have the same error.
     pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], EncodingDamage> {
         let (bytes, rest) = self.0.split_at_checked(count).ok_or(EncodingDamage { rule: "it ends too early" })?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    /// The next bytes, as many as the array has.
+    /// The next bytes, as many as the array's length.
     ///
     /// # Errors
-    /// There are not so many.
+    /// Fewer bytes are left.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], EncodingDamage> {
         self.bytes(N).map(|bytes| bytes.try_into().expect("as many as were asked for"))
     }
@@ -105,7 +105,7 @@ impl<'a> EncodingReader<'a> {
     /// One byte.
     ///
     /// # Errors
-    /// There are not so many.
+    /// Fewer bytes are left.
     pub fn u8(&mut self) -> Result<u8, EncodingDamage> {
         self.array::<1>().map(|[byte]| byte)
     }
@@ -113,7 +113,7 @@ impl<'a> EncodingReader<'a> {
     /// Two bytes.
     ///
     /// # Errors
-    /// There are not so many.
+    /// Fewer bytes are left.
     pub fn u16(&mut self) -> Result<u16, EncodingDamage> {
         self.array().map(u16::from_le_bytes)
     }
@@ -121,7 +121,7 @@ impl<'a> EncodingReader<'a> {
     /// Four bytes.
     ///
     /// # Errors
-    /// There are not so many.
+    /// Fewer bytes are left.
     pub fn u32(&mut self) -> Result<u32, EncodingDamage> {
         self.array().map(u32::from_le_bytes)
     }
@@ -129,7 +129,7 @@ impl<'a> EncodingReader<'a> {
     /// Eight bytes.
     ///
     /// # Errors
-    /// There are not so many.
+    /// Fewer bytes are left.
     pub fn u64(&mut self) -> Result<u64, EncodingDamage> {
         self.array().map(u64::from_le_bytes)
     }
@@ -167,7 +167,7 @@ impl<'a> EncodingReader<'a> {
     /// The address of a page: six bytes.
     ///
     /// # Errors
-    /// There are not so many.
+    /// Fewer bytes are left.
     pub fn page_id(&mut self) -> Result<PageId, EncodingDamage> {
         Ok(PageId::new(FileId(self.u16()?), self.u32()?))
     }
@@ -235,7 +235,7 @@ impl<'a> EncodingReader<'a> {
         count.ok_or(EncodingDamage { rule: "how many columns there are" })
     }
 
-    /// All that is left.
+    /// All unread bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
     }
@@ -245,7 +245,7 @@ impl<'a> EncodingReader<'a> {
     }
 }
 
-/// Whether a block is a hole. Without a branch inside, so that it is compared at once.
+/// Whether a block is a hole. The loop has no branch, so that the block is compared at once.
 fn is_zero(block: &[u8; BLOCK]) -> bool {
     block.iter().fold(0, |any, byte| any | byte) == 0
 }
@@ -300,11 +300,11 @@ fn put_row(out: &mut Vec<u8>, row: &RowImage) {
         };
         put_number(out, mark);
     }
-    // The bytes of NULLs are none, so that all of the row's bytes are those of its values.
+    // NULLs have no bytes, so all of the row's bytes are those of its values.
     out.extend_from_slice(row.bytes());
 }
 
-/// A change that puts a row into a place.
+/// Encodes a change that puts a row at a position.
 fn put_row_at(out: &mut Vec<u8>, kind: u8, place: u16, writer: Stamp, row: &RowImage) {
     out.push(kind);
     out.extend_from_slice(&place.to_le_bytes());
@@ -389,10 +389,10 @@ impl PageChange {
         }
     }
 
-    /// The change that these bytes, all of them, are.
+    /// Decodes a change that takes up all of `bytes`.
     ///
     /// # Errors
-    /// They are none.
+    /// The bytes are not a change.
     pub fn decode(bytes: &[u8]) -> Result<PageChange, EncodingDamage> {
         let mut reader = EncodingReader(bytes);
         let change = match reader.u8()? {
@@ -439,7 +439,7 @@ impl PageChange {
     }
 }
 
-/// The number of a physical type. It stands in logs.
+/// The number of a physical type. It is in logs.
 const fn physical_number(physical: PhysicalType) -> u8 {
     match physical {
         PhysicalType::Fixed1 => 0,
@@ -466,10 +466,10 @@ impl RowLayout {
         );
     }
 
-    /// The layout that these bytes, all of them, are.
+    /// Decodes a layout that takes up all of `bytes`.
     ///
     /// # Errors
-    /// They are none.
+    /// The bytes are not a layout.
     pub fn decode(bytes: &[u8]) -> Result<RowLayout, EncodingDamage> {
         let mut reader = EncodingReader(bytes);
         let is_ordered = reader.flag()?;

@@ -1,4 +1,4 @@
-//! A page laid out anew: its rows, or some of them, in areas of other sizes.
+//! Laying a page out again: its rows, or some of them, in areas of other sizes.
 
 use hobt_base::PAGE_SIZE;
 
@@ -7,15 +7,16 @@ use crate::layout::{PageLayout, RowLayout};
 use crate::row_page::{RowPage, StoredValue, check_row_page};
 use crate::{PageBytes, PageDamage, PageFlags, PageHeader, RowImage};
 
-/// A page with less room than this is not laid out anew for another row: it would be again for each of the last rows.
+/// A page with less room than this is not laid out again for another row: otherwise this would repeat for each of the
+/// last rows.
 const NEW_LAYOUT_FREE_MIN: usize = PAGE_SIZE / 32;
 
-/// Where the row of a slot of the new page comes from.
+/// The source of the row in a slot of the new page.
 #[derive(Clone, Copy)]
 struct Source<'a> {
-    /// The slot that it had.
+    /// The slot in the old page.
     slot: usize,
-    /// What it is now, if that is not what the slot held.
+    /// The new row, if it differs from what the slot held.
     row: Option<&'a RowImage>,
 }
 
@@ -32,14 +33,14 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The page laid out anew with room for `added` and to grow, slot numbers and order unchanged; `None` if it is full.
+/// Lays the page out again with room for `added` and to grow, slot numbers and order unchanged; `None` if it is full.
 pub(super) fn lay_out_for<'a>(view: &RowPage<'a>, added: &'a RowImage) -> Result<Option<Box<PageBytes>>, PageDamage> {
     let sources: Vec<Source<'_>> = (0..view.row_count()).map(Source::slot).collect();
     let fresh = lay_out(view, &sources, Some(added))?;
     Ok(fresh.map(|fresh| with_order_of(view, fresh)))
 }
 
-/// The page laid out anew with another row in `slot`, slot numbers and order unchanged; `None` if that has no room.
+/// Lays the page out again with another row in `slot`, slot numbers and order unchanged; `None` if it has no room.
 pub(super) fn lay_out_with<'a>(
     view: &RowPage<'a>,
     slot: usize,
@@ -51,7 +52,7 @@ pub(super) fn lay_out_with<'a>(
     Ok(fresh.map(|fresh| with_order_of(view, fresh)))
 }
 
-/// The page laid out anew with the rows of these slots alone, numbered and ordered as they come.
+/// Lays the page out again with only the rows of these slots, numbered and ordered as given.
 pub(super) fn lay_out_slots(view: &RowPage<'_>, slots: &[usize]) -> Result<Box<PageBytes>, PageDamage> {
     let sources: Vec<Source<'_>> = slots.iter().copied().map(Source::slot).collect();
     let mut fresh = lay_out(view, &sources, None)?.ok_or(PageDamage::Structure { rule: "byte areas of a row page" })?;
@@ -61,7 +62,7 @@ pub(super) fn lay_out_slots(view: &RowPage<'_>, slots: &[usize]) -> Result<Box<P
     Ok(fresh)
 }
 
-/// `fresh` with the order of `view`, whose rows it holds in the same slots.
+/// `fresh` with the order of `view`. Both hold the rows in equal slots.
 fn with_order_of(view: &RowPage<'_>, mut fresh: Box<PageBytes>) -> Box<PageBytes> {
     if view.row_layout().is_ordered() {
         let capacity = crate::u16_at(&fresh, 50);
@@ -73,14 +74,14 @@ fn with_order_of(view: &RowPage<'_>, mut fresh: Box<PageBytes>) -> Box<PageBytes
     fresh
 }
 
-/// The page with these rows, without an order; `None` if they have no room, or an added row would have too little.
+/// The page with these rows, without an order; `None` if they do not fit, or would leave too little room for `added`.
 fn lay_out(
     view: &RowPage<'_>,
     sources: &[Source<'_>],
     added: Option<&RowImage>,
 ) -> Result<Option<Box<PageBytes>>, PageDamage> {
     let rows = view.row_layout();
-    // Damage is not copied into a page that looks sound.
+    // Check first: damage must not be copied into a page that looks sound.
     check_row_page(view.bytes(), rows)?;
     let mut used = Vec::with_capacity(rows.variable_count());
     for column in (0..rows.columns().len()).filter(|&column| rows.variable_rank(column).is_some()) {
@@ -129,7 +130,7 @@ fn lay_out(
     Ok(Some(fresh))
 }
 
-/// Shares the free bytes among the variable areas in proportion to what each uses.
+/// Divides the free bytes among the variable areas in proportion to what each uses.
 fn place_areas(page: &mut PageBytes, rows: &RowLayout, layout: &PageLayout, used: &[usize], variable: usize) {
     let free = PAGE_SIZE - usize::from(layout.variable_base) - variable;
     let mut at = usize::from(layout.variable_base);

@@ -1,8 +1,8 @@
-//! Changes of ordered pages, the leaves of B+trees: a row at its position, and which rows stay.
+//! Changes of ordered pages, the leaves of B+trees: inserting a row at its position, and keeping some of the rows.
 //!
-//! A new row goes behind the last slot whatever its position is, so that slots keep their numbers and only the places
-//! of the order behind it move. Slots are numbered anew when rows leave the page ([`keep`]), which is how a page is
-//! split and how deleted rows go.
+//! A new row goes into the slot after the last, whatever its position is. So slots keep their numbers, and only the
+//! later entries of the order move. Slots are renumbered when rows leave the page ([`keep`]), which is how a page is
+//! split and how deleted rows are removed.
 
 use hobt_base::Stamp;
 
@@ -30,11 +30,11 @@ pub(super) fn insert(
     let (at, count) = (usize::from(position), usize::from(header.row_count));
     layout.move_order(page, at, count, at + 1);
     layout.put_slot_at(page, at, count);
-    // Not the image of a page laid out anew: taking the row away is as good, and short.
+    // Not the image of a page laid out again: removing the row is as good, and short.
     Ok(Some(PageChange::RemoveRow { position, writer: header.newest_writer }))
 }
 
-/// Takes the row at a position away, which is that of the last slot.
+/// Removes the row at a position, which must be that of the last slot.
 pub(super) fn remove(
     page: &mut PageBytes,
     rows: &RowLayout,
@@ -53,7 +53,7 @@ pub(super) fn remove(
     Ok(PageChange::InsertRow { position, row, writer })
 }
 
-/// Lays the page out anew with the rows at `positions` alone, without deleted ones if these are dropped. Slots are then
+/// Lays the page out again with only the rows at `positions`, without deleted ones if these are dropped. Slots are then
 /// numbered in the page's order.
 pub(super) fn keep(
     page: &mut PageBytes,

@@ -1,7 +1,7 @@
-//! Another row in the same slot: in place where the areas have room, else by a new layout of the page.
+//! Puts another row into a slot: in place if the areas have room, else by a new layout of the page.
 //!
-//! Values of fixed length are overwritten. A value of variable length that changes its length moves the bytes behind it
-//! in its column's area, and with them the end offsets from its slot on; a column whose value stays is not touched.
+//! Values of fixed length are overwritten. If a value of variable length changes its length, the bytes after it in its
+//! column's area move, and the end offsets from its slot on change. A column whose value stays is not touched.
 
 use hobt_base::{SlotId, Stamp};
 
@@ -63,7 +63,7 @@ pub(super) fn replace(
     Ok(Some(undo))
 }
 
-/// A column of variable length whose value changes, and where the old value lies in its area.
+/// A column of variable length whose value changes, and the old value's position in its area.
 struct Move {
     column: usize,
     rank: usize,
@@ -73,7 +73,7 @@ struct Move {
     used: usize,
 }
 
-/// What moves when `row` takes the place of the row in `slot`; `None` if an area has no room.
+/// The columns to move when `row` replaces the row in `slot`; `None` if an area has no room.
 fn moves(
     view: &RowPage<'_>,
     rows: &RowLayout,
@@ -97,7 +97,7 @@ fn moves(
     Ok(Some(moves))
 }
 
-/// Writes a value in the place of another, whose area has room, and moves what lies behind it.
+/// Overwrites a value with another, for which the area has room, and moves the bytes after it.
 fn put_variable(
     page: &mut PageBytes,
     layout: &PageLayout,
@@ -125,7 +125,7 @@ fn put_variable(
     }
 }
 
-/// The null counts of the columns that become or cease to be NULL; a deleted row's do not count.
+/// The null counts of the columns that become NULL or stop being NULL. Those of a deleted row do not count.
 fn null_counts_after(
     view: &RowPage<'_>,
     before: &RowImage,

@@ -1,5 +1,5 @@
-//! Single rows: added behind the last slot, taken away again, marked as deleted. Leaves positions to `ordered` and
-//! other values in the same slot to `replace`.
+//! Changes of single rows: added after the last slot, removed again, marked as deleted. Positions are handled by
+//! `ordered`, other values in a slot by `replace`.
 
 use hobt_base::{SlotId, Stamp};
 
@@ -25,20 +25,20 @@ pub(super) fn append(
     })
 }
 
-/// How a row came into a page.
+/// How a row was added to a page.
 pub(super) enum Added {
-    /// Not at all.
+    /// It was not.
     NoRoom,
     /// The areas had room.
     InPlace,
-    /// The page was laid out anew.
+    /// The page was laid out again.
     LaidOutAnew {
-        /// What it was.
+        /// The page before.
         before: Box<PageBytes>,
     },
 }
 
-/// Puts a row behind the last slot; an order is left to the caller.
+/// Adds a row after the last slot. The caller handles an order.
 pub(super) fn add_row(
     page: &mut PageBytes,
     rows: &RowLayout,
@@ -73,8 +73,8 @@ pub(super) fn add_row(
     Ok(added)
 }
 
-/// Writes the value of a column into a slot behind all that are in use; the areas have room. A NULL counts if the row
-/// is `live`.
+/// Writes the value of a column into a slot after all that are in use. The areas must have room. A NULL is counted if
+/// the row is `live`.
 pub(super) fn put_value(
     page: &mut PageBytes,
     rows: &RowLayout,
@@ -131,14 +131,14 @@ pub(super) fn put_validity(page: &mut PageBytes, layout: &PageLayout, column: us
     }
 }
 
-/// Takes the last row of a heap's page away.
+/// Removes the last row of a heap's page.
 pub(super) fn remove_last(page: &mut PageBytes, rows: &RowLayout, writer: Stamp) -> Result<PageChange, PageDamage> {
     assert!(!rows.is_ordered(), "the rows of an ordered page have positions");
     let (row, writer) = take_last(page, rows, writer)?;
     Ok(PageChange::AppendRow { row, writer })
 }
 
-/// Takes the row of the last slot away; gives it and the newest writer before. An order is left to the caller.
+/// Removes the row of the last slot. Returns it and the newest writer before. The caller handles an order.
 pub(super) fn take_last(
     page: &mut PageBytes,
     rows: &RowLayout,
@@ -161,7 +161,7 @@ pub(super) fn take_last(
     Ok((row, before))
 }
 
-/// The columns in which the row of `slot` is NULL, each with its null count once the row counts (`live`) or not.
+/// The columns in which the row of `slot` is NULL, each with its null count after the row is counted (`live`) or not.
 fn null_counts_after(
     view: &RowPage<'_>,
     rows: &RowLayout,
@@ -201,7 +201,7 @@ pub(super) fn set_deleted(
     let undo = PageChange::SetDeleted { slot, deleted: !deleted, writer: header.newest_writer };
     let layout = rows.page_layout(header.capacity).expect("opened above");
     let (at, bit) = (usize::from(layout.deleted) + index / 8, 1 << (index % 8));
-    // Where the count says that no row is deleted, nobody looks at the bits.
+    // If the count says that no row is deleted, the bits are not read.
     if (page[at] & bit != 0) == deleted {
         return Err(PageDamage::Structure { rule: "deleted count of a row page" });
     }

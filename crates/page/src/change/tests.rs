@@ -1,5 +1,5 @@
-//! Changes of row pages against a plain list of rows: append, lay out anew, delete, undo, damage. Leaves the file-wide
-//! fuzzing of decoders to the integration tests.
+//! Changes of row pages against a plain list of rows: append, lay out again, delete, undo, damage. The integration
+//! tests do the fuzzing of decoders.
 
 use hobt_base::{FileId, HobtId, SplitMix64};
 use hobt_types::PhysicalType;
@@ -156,7 +156,7 @@ fn pointers_live_through_new_layouts_and_undo() {
         let undo = apply(&mut page, Some(&rows), &PageChange::AppendRow { row: image.clone(), writer: Stamp(1) })
             .expect("no damage")
             .expect("room");
-        // There and back again, by way of what takes the last row away.
+        // Undone and redone, through the change that removes the last row.
         apply(&mut page, Some(&rows), &undo).expect("no damage").expect("always fits");
         apply(&mut page, Some(&rows), &PageChange::AppendRow { row: image, writer: Stamp(1) })
             .expect("no damage")
@@ -184,7 +184,7 @@ fn pointers_live_through_new_layouts_and_undo() {
         }
     }
     assert!(pointers > 3, "{pointers}");
-    // The bits mean nothing without the page's flag: they are then offsets out of bounds.
+    // Without the page's flag the bits are part of the offsets, which are then out of bounds.
     let mut broken = page.clone();
     broken[6] = 0;
     let view = RowPage::open(&broken, &rows).expect("sound but for the offsets");

@@ -1,5 +1,5 @@
 //! Changes and layouts as the log's bytes: what is encoded is decoded, and bytes that decode are the only encoding of
-//! what they are.
+//! their value.
 
 use hobt_base::{FileId, HobtId, Lsn, PAGE_SIZE, PageId, SlotId, SplitMix64, Stamp};
 use hobt_page::{
@@ -21,7 +21,7 @@ fn bytes(random: &mut SplitMix64, length: u64) -> Vec<u8> {
     (0..length).map(|_| random.next_u64() as u8).collect()
 }
 
-/// A number whose size is as random as its digits.
+/// A number of random size and digits.
 fn number(random: &mut SplitMix64) -> u64 {
     random.next_u64() >> random.below(64)
 }
@@ -116,7 +116,7 @@ fn encoded(change: &PageChange) -> Vec<u8> {
     bytes
 }
 
-/// An error, or a change whose encoding these bytes are.
+/// Asserts that these bytes are an error, or the encoding of the change that they decode to.
 fn assert_canonical(bytes: &[u8]) {
     if let Ok(change) = PageChange::decode(bytes) {
         assert_eq!(encoded(&change), bytes, "two encodings of {change:?}");
@@ -269,7 +269,7 @@ fn check_and_apply(rows: &RowLayout) {
         }
         let mut copy = page.clone();
         applied += usize::from(apply(&mut copy, Some(rows), &change).is_ok());
-        // The page grows; those that make it another or shorter are tried on a copy.
+        // The page itself only grows. Changes that replace or shorten it are tried on a copy.
         if matches!(change, PageChange::AppendRow { .. } | PageChange::InsertRow { .. } | PageChange::ReplaceRow { .. })
         {
             page = copy;

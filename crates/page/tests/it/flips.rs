@@ -1,4 +1,4 @@
-//! A flipped bit of a sealed page is found, whatever the page is.
+//! A flipped bit of a sealed page is found in pages of every type.
 
 use hobt_base::{FileId, FilegroupId, HobtId, Lsn, ObjectId, PAGE_SIZE, PageId, SplitMix64, Stamp};
 use hobt_page::{

@@ -1,4 +1,4 @@
-//! The bytes of pages on disk do not change unless the format's version does.
+//! The bytes of pages on disk change only together with the format's version.
 
 use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, SlotId, SplitMix64, Stamp, crc32c};
 use hobt_page::{

@@ -1,4 +1,4 @@
-//! Pages above a B+tree's leaves against a plain list of entries, and as bytes that anybody may have written.
+//! Pages above a B+tree's leaves against a plain list of entries, and as arbitrary bytes.
 
 use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, SplitMix64};
 use hobt_page::{
@@ -21,7 +21,7 @@ fn random_key(random: &mut SplitMix64, longest: u64) -> Vec<u8> {
     (0..1 + random.below(longest)).map(|_| random.below(4) as u8).collect()
 }
 
-/// What a page holds.
+/// The contents of a page.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Model {
     leftmost: PageId,
@@ -118,7 +118,7 @@ fn pages_hold_what_a_list_holds() {
     }
 }
 
-/// Fills a page with keys of random or rising order, splits it, and puts the entry into its half.
+/// Fills a page with keys of random or ascending order, splits it, and puts the entry into its half.
 fn split(random: &mut SplitMix64, longest: u64, rising: bool) -> (usize, usize) {
     let mut page = fresh();
     let mut model = Model { leftmost: page_id(random), entries: Vec::new() };
@@ -170,7 +170,7 @@ fn a_split_divides_a_page_in_halves_or_leaves_it_full() {
     }
 }
 
-/// Uses a page in every way that its owner would.
+/// Uses a page in all the ways of its owner.
 fn use_page(random: &mut SplitMix64, page: &PageBytes) {
     let is_sound = check_index_page(page).is_ok();
     let Ok(view) = IndexPage::open(page) else { return };

@@ -1,4 +1,4 @@
-//! Pages as bytes that anybody may have written: reading them never panics and never leaves their bounds.
+//! Pages as arbitrary bytes: reading them never panics and never leaves their bounds.
 
 mod codec;
 mod flips;

@@ -1,5 +1,5 @@
-//! Random sequences of changes against a plain list of rows: after each step the page holds what the list holds, the
-//! step read back from its encoding does the same to the bytes, and its undo brings the list before back.
+//! Random sequences of changes against a plain list of rows. After each step the page holds what the list holds, the
+//! decoded encoding of the step changes the bytes equally, and its undo restores the list before.
 
 use std::cmp::Ordering;
 
@@ -77,7 +77,7 @@ fn contents(page: &PageBytes, rows: &RowLayout) -> Vec<Row> {
     contents
 }
 
-/// A change that the page may take, and the list after it.
+/// A change that may fit the page, and the list after it.
 fn step(random: &mut SplitMix64, rows: &RowLayout, model: &[Row], writer: Stamp) -> (PageChange, Vec<Row>) {
     let mut after = model.to_vec();
     let place = random.below(model.len().max(1) as u64) as usize;
@@ -98,7 +98,7 @@ fn step(random: &mut SplitMix64, rows: &RowLayout, model: &[Row], writer: Stamp)
         550..800 if !model.is_empty() => {
             let mut image = random_row(random, rows, longest);
             if random.below(2) == 0 {
-                // One column alone.
+                // Only one column.
                 let chosen = random.below(rows.columns().len() as u64) as usize;
                 let stored = |image: &RowImage, column| image.value(column).map(<[u8]>::to_vec);
                 let values: Vec<_> = (0..rows.columns().len())
@@ -235,8 +235,8 @@ fn rows_that_are_searched_for_stand_in_order() {
     assert_eq!(view.find(|_| Ok::<_, PageDamage>(Ordering::Greater)), Ok(Err(0)));
 }
 
-/// Fills a leaf with rows at random positions, or each behind the last, splits it for the first that has no room, and
-/// puts that into its half. Gives the rows of both.
+/// Fills a leaf with rows at random positions, or each after the last. Splits it for the first row that does not fit,
+/// and puts that row into its half. Returns the rows of both.
 fn split(random: &mut SplitMix64, rows: &RowLayout, longest: u64, rising: bool) -> [Vec<RowImage>; 2] {
     let mut page = fresh(rows, 3);
     let images = |page: &PageBytes| contents(page, rows).into_iter().map(|row| row.image).collect::<Vec<_>>();

@@ -74,7 +74,7 @@ fn filled(random: &mut SplitMix64, rows: &RowLayout) -> Box<PageBytes> {
     page
 }
 
-/// Overwrites some bytes, mostly where the counts, offsets and bits are.
+/// Overwrites some bytes, mostly those of counts, offsets and bits.
 fn damage(random: &mut SplitMix64, page: &mut PageBytes) {
     for _ in 0..1 + random.below(6) {
         let bound = if random.below(3) == 0 { PAGE_SIZE as u64 } else { 700 };
@@ -87,7 +87,7 @@ fn damage(random: &mut SplitMix64, page: &mut PageBytes) {
     }
 }
 
-/// Uses a page in every way that its owner would.
+/// Uses a page in all the ways of its owner.
 fn use_row_page(random: &mut SplitMix64, page: &PageBytes, rows: &RowLayout) {
     let sound = check_row_page(page, rows).is_ok();
     let Ok(view) = RowPage::open(page, rows) else { return };
@@ -119,7 +119,7 @@ fn use_row_page(random: &mut SplitMix64, page: &PageBytes, rows: &RowLayout) {
     }
 }
 
-/// A change that the page's owner could make, going by what the page says.
+/// A change that the page's owner could make, based on the page's contents.
 fn row_change(random: &mut SplitMix64, view: &RowPage<'_>, rows: &RowLayout) -> PageChange {
     let (writer, count) = (Stamp(2), view.row_count() as u64);
     let position = random.below(count + 1) as u16;
@@ -174,7 +174,7 @@ fn random_bytes_are_refused_or_read_within_bounds() {
             *chunk = random.next_u64().to_le_bytes();
         }
         use_any_page(&page);
-        // What a decoder looks at first is right, so that it goes on.
+        // What a decoder checks first is right, so that it continues.
         page[4] = hobt_page::FORMAT_VERSION;
         for (page_type, magic) in
             [(PageType::RunList, None), (PageType::FileHeader, Some(b"HOBTFILE")), (PageType::Boot, Some(b"HOBTBOOT"))]

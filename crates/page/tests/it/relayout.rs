@@ -1,10 +1,10 @@
-//! How often a page is laid out anew while rows come one by one.
+//! How often a page is laid out again while rows are added one by one.
 
 use hobt_base::{FileId, HobtId, PAGE_SIZE, PageId, SplitMix64, Stamp};
 use hobt_page::{ColumnLayout, PageChange, PageHeader, PageType, RowImage, RowLayout, apply};
 use hobt_types::PhysicalType;
 
-/// Fills a page; the rows that it took and how often it was laid out anew.
+/// Fills a page. Returns the rows that it took and how often it was laid out again.
 fn fill(rows: &RowLayout, random: &mut SplitMix64, length: &dyn Fn(usize, &mut SplitMix64) -> usize) -> (usize, usize) {
     let mut page = Box::new([0; PAGE_SIZE]);
     let (mut count, mut layouts) = (0, 0);

@@ -1,8 +1,9 @@
-//! Statistics that are made and updated unasked: a query that is about to be planned would like to know a column.
+//! Automatic creation and update of statistics for the columns of a query that is about to be planned.
 //!
-//! It is done before the query runs, in a transaction of its own, and only outside of a user's: a lock or a claim of
-//! that transaction would be in the way. What cannot be done at once is left out; the query is then planned without.
-//! With `AUTO_UPDATE_STATISTICS_ASYNC` old ones are put into a queue (`statistics_queue`), and the query goes by them.
+//! This runs before the query, in a transaction of its own, and only outside a user transaction: locks or a claim of
+//! the user transaction would conflict. What cannot be done at once is skipped, and the query is planned without it.
+//! With `AUTO_UPDATE_STATISTICS_ASYNC`, stale statistics are queued for an update (`statistics_queue`), and the query
+//! uses them as they are.
 
 use std::sync::Arc;
 
@@ -18,26 +19,27 @@ use super::run::Interpreter;
 use super::statistics_queue::StatisticsUpdate;
 use crate::cardinality::wanted_columns;
 
-/// Tables of fewer rows are read as they come: no plan is better for knowing them ...
+/// Smaller tables get no automatic statistics: no plan gains from them ...
 const ROWS_MIN: u64 = 500;
-/// ... unless it reads one of so many rows too, of which a condition on the small one may choose the part.
+/// ... unless the query also reads a table of at least this many rows. Then a condition on the small table may
+/// determine which part of the large one is read.
 const LARGE_ROWS: u64 = 10_000;
 
-/// What is to be done for a column.
+/// The work to be done for a column.
 enum Work {
     Create {
         column: usize,
     },
     Update(Arc<Statistics>),
-    /// The query does not wait for it.
+    /// Updates in the background: the query does not wait.
     UpdateBehind(Arc<Statistics>),
 }
 
 impl Interpreter<'_> {
-    /// Makes and updates the statistics that a plan asks for; tells whether there are others now.
+    /// Creates and updates the statistics that a plan asks for. Returns whether any changed.
     ///
     /// # Errors
-    /// The statement was cancelled.
+    /// If the statement was cancelled.
     pub(super) fn make_statistics(&mut self, plan: &LogicalPlan) -> Result<bool, Failure> {
         if self.is_gathering {
             return Ok(false);
@@ -69,7 +71,7 @@ impl Interpreter<'_> {
             match self.do_work(&database, &table, work) {
                 Ok(()) => Ok(true),
                 Err(failure) if failure.error.number == number::CANCELED => Err(failure),
-                // The query is as right without them, and says itself what is wrong with the table.
+                // The query is also correct without statistics. If the table is damaged, the query itself reports it.
                 Err(_) => Ok(done),
             }
         });
@@ -103,12 +105,12 @@ impl Interpreter<'_> {
     }
 }
 
-/// `_WA_Sys_` and the ids of column and table in hexadecimal digits, as SQL Server calls them.
+/// The name of automatic statistics as in SQL Server: `_WA_Sys_` and the ids of column and table in hexadecimal digits.
 fn automatic_name(table: &Table, column: usize) -> String {
     format!("_WA_Sys_{:08X}_{:08X}", table.columns[column].id, table.id.0)
 }
 
-/// What a column of a table lacks that has as many rows at least.
+/// The work needed for a column of a table with at least `rows_min` rows.
 fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize, rows_min: u64) -> Option<Work> {
     let options = database.options();
     let definition = table.columns.get(column)?;
@@ -134,8 +136,8 @@ fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize, rows_min:
     let state = database.statistics_state(newest, &hobts);
     let known_rows = state.summary.rows;
     let is_stale = match is_maintained {
-        // Rows came or went that nobody has seen, before a crash or while nothing was kept; or so many went that the
-        // histogram without them says too little.
+        // Stale if rows were inserted or deleted uncounted (before a crash, or while nothing was maintained), or if so
+        // many rows were deleted that the histogram says too little.
         true => (known_rows - rows as f64).abs() > 0.2 * rows as f64 || state.deleted_rows > 500.0 + 0.2 * known_rows,
         false => state.modifications as f64 > update_threshold(known_rows),
     };
@@ -143,7 +145,7 @@ fn work_for(database: &DatabaseUse, table: &Arc<Table>, column: usize, rows_min:
     is_stale.then(|| work(Arc::clone(newest)))
 }
 
-/// After how many changes statistics of so many rows are out of date, as SQL Server has it since 2016 (Microsoft:
+/// The number of changes after which statistics over `rows` rows are stale, as in SQL Server since 2016 (Microsoft:
 /// "Statistics", AUTO_UPDATE_STATISTICS).
 fn update_threshold(rows: f64) -> f64 {
     if rows <= 500.0 { 500.0 } else { (500.0 + 0.2 * rows).min((1000.0 * rows).sqrt()) }

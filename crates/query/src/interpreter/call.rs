@@ -1,4 +1,4 @@
-//! `EXECUTE`: texts, users' procedures, system procedures.
+//! `EXECUTE`: texts, user procedures and system procedures.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::procedures;
 use super::run::{Exit, Interpreter, Outcome};
 use super::system_functions::parse_name;
 
-/// Procedures that are no T-SQL, and change something.
+/// System procedures that are not T-SQL and that change something.
 const ENGINE_PROCEDURES: [&str; 5] =
     ["sp_rename", "sp_sequence_get_range", "sp_configure", "sp_detach_db", "sp_flush_log"];
 
@@ -26,7 +26,7 @@ const ENGINE_PROCEDURES: [&str; 5] =
 struct Procedure {
     /// `@@PROCID`; 0 for a system procedure.
     id: i32,
-    /// Where its names are looked up: the database that its own name says.
+    /// The database in which its names are resolved: the one in its own name.
     database: DatabaseUse,
     name: String,
     parameters: Vec<Parameter>,
@@ -34,7 +34,7 @@ struct Procedure {
     text: Arc<str>,
 }
 
-/// An argument with its value: by name or by place.
+/// An argument with its value, passed by name or by position.
 pub(super) struct Argument<'a> {
     pub(super) given: &'a ExecuteArgument,
     /// The value; `None` for `DEFAULT`.
@@ -42,7 +42,7 @@ pub(super) struct Argument<'a> {
 }
 
 impl Argument<'_> {
-    /// The variable that takes the parameter's value back.
+    /// The variable that receives the parameter's value.
     fn output_variable(&self) -> Option<&str> {
         match &self.given.value {
             Expression::Variable { name } if self.given.output => Some(&name.value),
@@ -81,10 +81,10 @@ impl Interpreter<'_> {
         Ok(Outcome::KEPT)
     }
 
-    /// A call leaves as many transactions open as it found, but for one that began by itself.
+    /// Checks that a call leaves as many transactions open as it found, except an implicit one.
     ///
     /// # Errors
-    /// 266, which ends nothing but its statement.
+    /// 266, which ends only its statement.
     fn check_transaction_count(&mut self, before: usize, target: &ExecuteTarget) -> Result<(), Failure> {
         let count = self.state.transaction_count();
         let begun_by_itself =
@@ -108,13 +108,14 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Runs a text as a batch of its own; gives its status and its variables. A `USE` and `SET` inside it end with it.
+    /// Runs a text as a batch of its own. Returns its status and its variables. `USE` and `SET` inside it are undone at
+    /// its end.
     pub(super) fn execute_text(&mut self, text: &str, frame: Frame) -> Result<(i32, Frame), Failure> {
         let shared: Arc<str> = Arc::from(text);
         self.in_scope(Arc::clone(&shared), frame, |this| this.batch(&shared))
     }
 
-    /// Runs `body` over another text, in a frame of its own, and restores what belongs to the caller.
+    /// Runs `body` with another text, in a frame of its own, and restores the caller's state afterwards.
     fn in_scope(
         &mut self,
         text: Arc<str>,
@@ -122,7 +123,7 @@ impl Interpreter<'_> {
         body: impl FnOnce(&mut Self) -> Result<Exit, Failure>,
     ) -> Result<(i32, Frame), Failure> {
         let outer_text = std::mem::replace(&mut self.text, text);
-        // A script of many calls is hashed once, not behind each.
+        // Keeps the outer text's hash, so that a script with many calls is hashed only once.
         let outer_hash = self.plans.take_hash();
         let database = self.state.database.clone();
         let options = self.state.options.clone();
@@ -135,7 +136,7 @@ impl Interpreter<'_> {
             self.state.options = options;
         }
         let (exit, frame) = result.map_err(|mut failure| {
-            // For the caller an error of binding inside is an error of this one statement.
+            // For the caller, an error of binding inside the call is an error of this statement only.
             if failure.reach == Reach::Scope {
                 failure.reach = Reach::Statement;
             }
@@ -207,7 +208,7 @@ impl Interpreter<'_> {
         Ok(status)
     }
 
-    /// Where a procedure's name points; an unknown database is an unknown procedure.
+    /// Resolves a procedure's name. An unknown database makes it an unknown procedure.
     fn procedure_place(&self, name: &ObjectName, position: Position) -> Result<Place, SqlError> {
         self.place(name).map_err(|error| match error.number {
             number::DATABASE_DOES_NOT_EXIST => unknown_procedure(&written(name), position),
@@ -277,8 +278,8 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// An argument in its parameter's type. A text that does not convert is 8114 whatever the type, and unlike a failed
-    /// `CAST` it ends the call alone.
+    /// An argument, converted to its parameter's type. A text that does not convert is error 8114 for all types, and
+    /// unlike a failed `CAST` it ends only the call.
     fn parameter_value(&mut self, given: TypedValue, to: SqlType) -> Result<Value, Failure> {
         let from = given.sql_type;
         self.convert(given, to).map_err(|error| {
@@ -364,7 +365,7 @@ pub(super) fn parse_parameters(text: &str) -> Result<Vec<Parameter>, SqlError> {
     }
 }
 
-/// For each argument the parameter that it gives.
+/// The parameter that each argument is for.
 fn places_of(parameters: &[Parameter], procedure: &str, arguments: &[Argument<'_>]) -> Result<Vec<usize>, SqlError> {
     let mut places = Vec::with_capacity(arguments.len());
     let mut named = false;

@@ -1,7 +1,7 @@
 //! `UPDATE` and `DELETE`.
 //!
-//! A statement's way: bind → lock the target and what is read → run the query that gives the rows to change → check
-//! what they become → change them, one after the other, on the statement's own thread → put out what `OUTPUT` asks for.
+//! Steps of a statement: bind → lock the target and the tables read → run the query that finds the rows to change →
+//! check the new values → change the rows one by one on the statement's own thread → return what `OUTPUT` asks for.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::run::{Interpreter, Outcome};
 use crate::binder::{self, BindOptions, Binder, BoundChange, OutputInput, QueryHints};
 use crate::execute::{ChangedRows, HeldBatches, StatementRun, WriteTarget, delete_rows, stored_columns, update_rows};
 
-/// A statement that changes rows where they are.
+/// A statement that changes existing rows.
 #[derive(Clone, Copy)]
 pub(super) enum Change<'s> {
     Update(&'s Update),
@@ -67,10 +67,10 @@ impl Change<'_> {
     }
 }
 
-/// The rows that change, with what an `UPDATE` puts into the table's columns.
+/// The rows to change, with the new column values of an `UPDATE`.
 struct Rows {
     held: HeldBatches,
-    /// For each batch the columns that change, by their places in the table.
+    /// For each batch the columns that change, by their positions in the table.
     new: Vec<Vec<(usize, ArrayRef)>>,
 }
 
@@ -114,7 +114,7 @@ impl Interpreter<'_> {
         self.in_run(&run, |this| this.change_within_run(&run, options, change))
     }
 
-    /// The same as a part of the statement `run`.
+    /// Like [`Interpreter::change`], as a part of the run `run`.
     pub(super) fn change_within_run(
         &mut self,
         run: &Arc<StatementRun>,
@@ -175,8 +175,8 @@ impl Interpreter<'_> {
         Ok(rows.held.row_count())
     }
 
-    /// Runs the query of a change; the rows that it gives have not been changed yet, and may change meanwhile. Whether
-    /// it came to its end.
+    /// Runs the query that finds the rows to change. The rows have not been changed yet, and may still be changed by
+    /// other transactions. The flag says whether the query ran to its end.
     fn find_rows(
         &mut self,
         run: &Arc<StatementRun>,
@@ -194,7 +194,7 @@ impl Interpreter<'_> {
         })?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
         let target = self.ruled(run, change_store(change, &bound)?)?;
-        // Before it runs: who looks at its plan meanwhile sees it whole.
+        // Before the query runs, so that the plan is complete when it is viewed during the run.
         self.note_change(|| ChangeShown {
             database: target.database().clone(),
             table: Arc::clone(target.table()),
@@ -207,7 +207,7 @@ impl Interpreter<'_> {
         Ok((bound, target, rows.finish(), has_ended))
     }
 
-    /// Locks the target of a change, what it reads, and the table that its `OUTPUT` goes to, all together.
+    /// Locks the target of a change, the tables that it reads, and the target of its `OUTPUT`, all in one step.
     fn lock_change(
         &mut self,
         run: &Arc<StatementRun>,
@@ -231,13 +231,13 @@ impl Interpreter<'_> {
     }
 }
 
-/// The table that changes.
+/// The table to change.
 fn target_of(bound: &BoundChange) -> Result<(DatabaseUse, Arc<Table>), SqlError> {
     let table = bound.table()?;
     Ok((table.database().clone(), Arc::clone(table.table())))
 }
 
-/// The heaps that change, under the name that messages give them.
+/// The heaps to change, under the name that messages use.
 fn change_store(change: Change<'_>, bound: &BoundChange) -> Result<WriteTarget, SqlError> {
     let (database, table) = target_of(bound)?;
     let store = store_of(database, table)?.written_by(match change {
@@ -250,7 +250,7 @@ fn change_store(change: Change<'_>, bound: &BoundChange) -> Result<WriteTarget, 
     })
 }
 
-/// Counts that the statement changes the table, and those of its indexes that have a column which it may change.
+/// Counts an update of the table, and of each index with a column that the statement may change.
 fn note_update(run: &StatementRun, bound: &BoundChange, target: &WriteTarget) {
     let columns = bound.values.as_ref().map(|values| {
         let computed = target.table().columns.iter().enumerate().filter(|(_, column)| column.computed.is_some());
@@ -259,7 +259,7 @@ fn note_update(run: &StatementRun, bound: &BoundChange, target: &WriteTarget) {
     target.note_update(&run.instance, columns.as_deref());
 }
 
-/// Computes and checks what the rows become, before any of them changes.
+/// Computes and checks the new values of all rows before any row changes.
 fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &WriteTarget) -> Result<Rows, SqlError> {
     let mut new = Vec::with_capacity(held.batches().len());
     for place in 0..held.batches().len() {
@@ -274,7 +274,7 @@ fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &WriteTarget
     Ok(Rows { held, new })
 }
 
-/// The columns that change, with those that are computed from them.
+/// The columns that change, including the computed columns that depend on them.
 fn completed(
     before: &RecordBatch,
     bound: &BoundChange,

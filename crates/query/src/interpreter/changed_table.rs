@@ -1,5 +1,4 @@
-//! A table that a statement changes: its heaps and indexes, what its definition says of its rows, and those as it
-//! stores them.
+//! The target table of a change: its heaps and indexes, the rules of its definition, and its rows in stored form.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use crate::execute::{NewKeys, RowRules, StatementRun, WriteTarget, stored_column
 use crate::source::{clustered_disabled, table_schema};
 
 impl Interpreter<'_> {
-    /// A target with what its definition says of its rows.
+    /// A target with the rules of its definition.
     pub(super) fn ruled(&self, run: &Arc<StatementRun>, store: WriteTarget) -> Result<WriteTarget, Failure> {
         let table = store.table();
         let keys = foreign_keys_of(table);
@@ -35,8 +34,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// Whether a table's definition says something of its rows that each is held against or made by: columns that are
-/// computed, CHECK constraints, foreign keys.
+/// Whether a table's definition has rules for each row: computed columns, CHECK constraints or foreign keys.
 pub(super) fn has_rules(table: &Table) -> bool {
     table.columns.iter().any(|column| column.computed.is_some())
         || table.constraints.checks.iter().any(|check| !check.head.is_disabled)
@@ -46,7 +44,7 @@ pub(super) fn has_rules(table: &Table) -> bool {
 /// The heaps and indexes of a table.
 ///
 /// # Errors
-/// 8655 the clustered index is disabled.
+/// 8655 if the clustered index is disabled.
 pub(super) fn store_of(database: DatabaseUse, table: Arc<Table>) -> Result<WriteTarget, SqlError> {
     if table.base_index().options.is_disabled {
         return Err(clustered_disabled(&table));
@@ -54,7 +52,7 @@ pub(super) fn store_of(database: DatabaseUse, table: Arc<Table>) -> Result<Write
     target_of(database, table)
 }
 
-/// The same of a table whose clustered index may be disabled.
+/// Like [`store_of`], for a table whose clustered index may be disabled.
 pub(super) fn target_of(database: DatabaseUse, table: Arc<Table>) -> Result<WriteTarget, SqlError> {
     let snapshot = database.snapshot();
     let partitioning = snapshot.partitioning_of(&table.base_index().data_space);
@@ -63,14 +61,14 @@ pub(super) fn target_of(database: DatabaseUse, table: Arc<Table>) -> Result<Writ
     WriteTarget::new(database, table, &schema, partitioning)
 }
 
-/// A table's columns in their carriers, any of which may be NULL until it is checked.
+/// A table's columns in their carriers. Any of them may be NULL before it is checked.
 pub(super) fn nullable_schema(table: &Table) -> SchemaRef {
     let fields =
         table_schema(table).fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect::<Vec<_>>();
     Arc::new(Schema::new(fields))
 }
 
-/// Rows of the whole table as it stores them.
+/// Complete rows of a table, in stored form.
 pub(super) fn stored_batch(store: &WriteTarget, batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
     if store.has_rules() {
         let columns = store.completed(batch.columns().to_vec(), batch.num_rows(), None)?;
@@ -80,7 +78,7 @@ pub(super) fn stored_batch(store: &WriteTarget, batch: &RecordBatch) -> Result<R
     whole_batch(store, columns.into_iter().map(|(_, array)| array).collect())
 }
 
-/// Rows of the whole table from its columns.
+/// Complete rows of a table, from its columns.
 pub(super) fn whole_batch(store: &WriteTarget, columns: Vec<ArrayRef>) -> Result<RecordBatch, SqlError> {
     RecordBatch::try_new(nullable_schema(store.table()), columns).map_err(|error| SqlError::internal(error.to_string()))
 }

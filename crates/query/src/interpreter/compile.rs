@@ -1,11 +1,11 @@
-//! What a batch is refused for before its first statement runs.
+//! Errors that reject a batch before its first statement runs.
 //!
-//! SQL Server compiles a batch whole: a column that an existing table does not have stops it before anything was done,
-//! whatever statements stand before. A missing table does not (deferred name resolution), for a statement before may
-//! make it. So here, too, the queries of a batch are bound once before it runs, for the sake of their names alone;
-//! other errors wait for their turn. Names mean what they mean before the batch, but those of what it makes or drops:
-//! the manual says of batches that a table cannot be altered, and its new columns be used, in one. `USE` counts when a
-//! batch is compiled, too. Procedures are left out.
+//! SQL Server compiles a batch as a whole. A column that an existing table does not have stops the batch before
+//! anything is done, regardless of preceding statements. A missing table does not (deferred name resolution), because a
+//! preceding statement may create it. Accordingly, the queries of a batch are bound once before it runs, only to check
+//! their names. Other errors are raised when their statement runs. Names are resolved as before the batch, except names
+//! that the batch creates or drops: according to the manual, a table cannot be altered and its new columns used in one
+//! batch. `USE` also takes effect during compilation. Procedures are not checked.
 
 use std::collections::HashSet;
 
@@ -23,16 +23,16 @@ use super::query::into_of;
 use super::run::Interpreter;
 use crate::binder::{BindOptions, Binder};
 
-/// What is known of a batch up to one of its statements.
+/// What is known of a batch up to the statement being checked.
 struct Sketch {
     /// Its variables, without values.
     frame: Frame,
-    /// The names, in lower case, of what it makes or drops: what they mean then is not there yet.
+    /// The names, in lower case, that it creates or drops: their later meaning is not known yet.
     made: HashSet<String>,
 }
 
 impl Interpreter<'_> {
-    /// Looks for columns that are not there, and for what else the tables that are there do not allow.
+    /// Checks for missing columns, and for other uses that the existing tables do not allow.
     ///
     /// # Errors
     /// Those of [`stops_batch`], as errors of binding.
@@ -46,7 +46,7 @@ impl Interpreter<'_> {
         checked.map_err(|error| {
             let mut failure = Failure::of_binding(error);
             if self.frame().protected {
-                // For the caller's CATCH it is an error of this one statement.
+                // For the caller's CATCH it is an error of this statement only.
                 failure.reach = Reach::Statement;
             }
             failure
@@ -59,7 +59,7 @@ impl Interpreter<'_> {
             let (checked, position) = match placed.step {
                 Step::Run(statement) => {
                     if let StatementKind::Use { database } = &statement.kind {
-                        // One that is not there is found when its turn comes, and so is all that is behind it.
+                        // A missing database is reported when the statement runs, and so are errors after it.
                         let Ok(found) = self.environment.instance.database(&database.value) else { return Ok(()) };
                         self.state.database = found;
                     }
@@ -112,7 +112,7 @@ impl Interpreter<'_> {
         for declaration in declarations {
             let DeclarationKind::Scalar { data_type, value } = &declaration.kind else { continue };
             let checked = self.check_values(value.as_ref(), sketch);
-            // A variable that cannot be declared is found when its turn comes.
+            // A variable that cannot be declared is reported when the statement runs.
             if let Ok(sql_type) = self.data_type(data_type) {
                 let value = TypedValue { sql_type, value: Value::Null };
                 let _declared = sketch.frame.declare(&declaration.name.value, value);
@@ -128,7 +128,7 @@ impl Interpreter<'_> {
         binder.bind_condition(condition, position).map(|_| ())
     }
 
-    /// Values outside of queries: what names columns can only be a query within.
+    /// Checks values outside queries: only a query within them can name columns.
     fn check_values<'e>(
         &self,
         values: impl IntoIterator<Item = &'e Expression>,
@@ -185,7 +185,7 @@ impl Sketch {
     }
 }
 
-/// Whether an error of binding stops the batch before it runs: those of columns' names, and of grouping.
+/// Whether an error of binding stops the batch before it runs: errors of column names and of grouping do.
 fn stops_batch(error: &SqlError) -> bool {
     matches!(
         error.number,

@@ -1,4 +1,4 @@
-//! The options of `sp_configure` and `sys.configurations`: names, bounds, and where each lies.
+//! The options of `sp_configure` and `sys.configurations`: names, bounds, and storage.
 
 use hobt_access::scan::DealerKind;
 use hobt_engine::{InDoubtResolution, RuntimeSettings};
@@ -6,25 +6,25 @@ use hobt_engine::{InDoubtResolution, RuntimeSettings};
 /// One option.
 #[derive(Debug)]
 pub struct ServerOption {
-    /// `configuration_id`: SQL Server's where it has the option, from 20001 where it is ours.
+    /// `configuration_id`: SQL Server's id if it has the option, otherwise from 20001 on.
     pub id: i32,
     /// Its name.
     pub name: &'static str,
     /// What it does.
     pub description: &'static str,
-    /// The least value.
+    /// The minimum.
     pub minimum: i64,
-    /// The greatest value.
+    /// The maximum.
     pub maximum: i64,
-    /// Whether a value between the bounds is one.
+    /// Whether a value between the bounds is valid.
     pub accepts: fn(i64) -> bool,
     /// The value in force.
     pub get: fn(&RuntimeSettings) -> i64,
-    /// Puts a value in force.
+    /// Sets the value in force.
     pub set: fn(&mut RuntimeSettings, i64),
 }
 
-/// All options, by name.
+/// All options, ordered by name.
 pub static OPTIONS: &[ServerOption] = &[
     ServerOption {
         id: 1535,
@@ -104,7 +104,7 @@ pub static OPTIONS: &[ServerOption] = &[
     },
 ];
 
-/// The options whose names begin like this, in any case; a whole name stands for itself alone.
+/// The options whose names begin with this text, ignoring case. An exact match returns only that option.
 pub(super) fn find(name: &str) -> Vec<&'static ServerOption> {
     let name = name.to_lowercase();
     match OPTIONS.iter().find(|option| option.name.to_lowercase() == name) {

@@ -1,4 +1,4 @@
-//! The frame of a statement: which transaction it is part of, how it begins and ends, and what it cost.
+//! The frame of a statement: the transaction that it belongs to, its begin and end, and its cost.
 //!
 //! ```text
 //!   in_run               a statement with operators: workers, waits and a cost of its own
@@ -6,8 +6,8 @@
 //!        └─ as_statement begin ─► body ─► keep it, or undo it whole
 //! ```
 //!
-//! Leaves to others: definitions, whose context knows no waits (`ddl`), transactions of several statements
-//! (`transaction`), what tables a statement locks (`table_locks`).
+//! Definitions use contexts without wait accounting (`ddl`). Transactions of several statements are in `transaction`,
+//! table locks in `table_locks`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -27,22 +27,22 @@ use crate::execute::{Assumptions, OperatorProfile, OwnThread, OwnTime, Statement
 
 /// Trace flag 652: no read-ahead.
 const NO_READ_AHEAD: i32 = 652;
-/// Trace flag 4136: estimates know nothing of parameters.
+/// Trace flag 4136: estimates ignore the values of parameters.
 const NO_SNIFFING: i32 = 4136;
-/// Trace flag 30003: joins tell scans nothing of their keys.
+/// Trace flag 30003: joins do not pass filters on their keys to scans.
 const NO_JOIN_FILTERS: i32 = 30_003;
 
 impl Interpreter<'_> {
-    /// The open transaction that the statement which runs is part of: none where it changes a table variable.
+    /// The open transaction that the running statement belongs to. `None` if the statement changes a table variable.
     fn transaction_of_statement(&self) -> Option<&OpenTransaction> {
         self.state.transaction.as_ref().filter(|_| !self.changes_variable)
     }
 
-    /// A statement of this session that is about to run: a part of its open transaction, unless it changes a table
+    /// A statement of this session that is about to run. It belongs to the open transaction, unless it changes a table
     /// variable.
     ///
     /// # Errors
-    /// 6005: the instance is being closed.
+    /// 6005 if the instance is being closed.
     pub(super) fn new_run(&self, hints: Option<&QueryHints>) -> Result<Arc<StatementRun>, SqlError> {
         let max_dop = hints.and_then(|hints| hints.maxdop).map(|dop| dop as usize);
         let flagged = hints.is_some_and(|hints| hints.trace_flags.contains(&i64::from(NO_READ_AHEAD)));
@@ -73,10 +73,10 @@ impl Interpreter<'_> {
         Ok(run)
     }
 
-    /// What estimates take for granted.
+    /// The assumptions for estimates.
     ///
     /// # Errors
-    /// 137: a hint names a variable that is not declared.
+    /// 137 if a hint names a variable that is not declared.
     fn assumptions(&self, hints: Option<&QueryHints>, no_sniffing: bool) -> Result<Assumptions, SqlError> {
         let Some(hints) = hints else { return Ok(Assumptions { no_sniffing, ..Assumptions::default() }) };
         let mut given = HashMap::with_capacity(hints.optimize_for.len());
@@ -93,7 +93,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Runs `body` as the statement `run`: its waits are counted, what it did is kept or undone, its cost is noted.
+    /// Runs `body` as the statement `run`: counts its waits, keeps or undoes its changes, and records its cost.
     pub(super) fn in_run<R>(
         &mut self,
         run: &Arc<StatementRun>,
@@ -120,7 +120,7 @@ impl Interpreter<'_> {
         self.run_ends(run, result.is_ok(), (time.elapsed, time.cpu.saturating_sub(compile_cpu)));
         let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, time) };
         match self.runs.last() {
-            // What the session has used is noted with the outer statement.
+            // The outer statement's cost already includes the time that the session has used.
             Some(outer) => {
                 outer.add_inner(run);
                 let noted = StatementStatistics { elapsed: Duration::ZERO, cpu: Duration::ZERO, ..cost.clone() };
@@ -135,8 +135,8 @@ impl Interpreter<'_> {
         result
     }
 
-    /// Runs `body` as a statement on this thread alone, whose waits are the session's; one that gives `None` has done
-    /// nothing.
+    /// Runs `body` as a statement on this thread only, with its waits counted for the session. `None` from `body` means
+    /// that nothing was done.
     pub(super) fn in_direct_context<R>(
         &mut self,
         body: impl FnOnce(&mut Self, &StatementContext) -> Result<Option<R>, Failure>,
@@ -151,7 +151,7 @@ impl Interpreter<'_> {
         };
         if let Some(open) = open {
             open.uses_database(&database);
-            // Not under SNAPSHOT, which no statement may ask for from now on.
+            // This is not under SNAPSHOT, and from now on no statement of the transaction may use SNAPSHOT.
             open.began_in_snapshot(false);
         }
         let waits = Arc::clone(&self.state.waits);
@@ -167,7 +167,7 @@ impl Interpreter<'_> {
         )
     }
 
-    /// Runs `body` as the statement of `context`, whose waits go to `waits`; `end` keeps what it did, or undoes it.
+    /// Runs `body` as the statement of `context`, with its waits counted in `waits`. `end` keeps or undoes its changes.
     fn as_statement<R>(
         &mut self,
         context: &StatementContext,
@@ -180,13 +180,13 @@ impl Interpreter<'_> {
         let result = body(self);
         let ended = end(self, &result);
         drop(counters);
-        // That it could not be ended says more than why it failed.
+        // A failure to end the statement is more important than the statement's own failure.
         ended?;
         result
     }
 }
 
-/// What a finished statement cost; `time` is that of the session's own thread.
+/// The cost of a finished statement. `time` is that of the session's own thread.
 fn cost_of(run: &StatementRun, time: OwnTime) -> StatementStatistics {
     let waits = run
         .waits

@@ -20,7 +20,7 @@ use super::system_messages::system_message;
 
 /// The longest text that `PRINT` sends, in characters.
 const MAX_PRINT: usize = 8000;
-/// How often a waiting statement looks whether it was cancelled.
+/// How often a waiting statement checks for cancellation.
 const CANCEL_CHECK: Duration = Duration::from_millis(20);
 
 const LONG_TEXT: SqlType = SqlType::NVarChar(MaxLength::Max);
@@ -33,7 +33,7 @@ impl Interpreter<'_> {
             match &declaration.kind {
                 DeclarationKind::Scalar { data_type, value } => {
                     let sql_type = self.data_type(data_type).map_err(Failure::of_batch)?;
-                    // A DECLARE inside a loop is executed again: it keeps the value unless it gives one.
+                    // A DECLARE inside a loop runs again: it keeps the value unless it assigns one.
                     let known = self.frame().get(&name.value).map(|variable| variable.sql_type == sql_type);
                     match (known, value) {
                         (Some(true), None) => {}
@@ -65,14 +65,15 @@ impl Interpreter<'_> {
         Ok(outcome)
     }
 
-    /// Makes the variables of a text, NULL: they are there from its beginning, whether their `DECLARE` runs or not.
+    /// Declares the variables of a text with the value NULL. They exist from its beginning, even if their `DECLARE`
+    /// does not run.
     ///
     /// # Errors
-    /// None in practice, as [`Frame::declare`](super::frame::Frame::declare) of NULL.
+    /// None in practice, as for [`Frame::declare`](super::frame::Frame::declare) with NULL.
     pub(super) fn declare_ahead(&mut self, program: &Program<'_>) -> Result<(), Failure> {
         for declaration in program.declarations() {
             let DeclarationKind::Scalar { data_type, .. } = &declaration.kind else { continue };
-            // A type that is not there is found when the DECLARE runs.
+            // An unknown type is reported when the DECLARE runs.
             let Ok(sql_type) = self.data_type(data_type) else { continue };
             if !self.frame().declares(&declaration.name.value) {
                 self.frame_mut().declare(&declaration.name.value, TypedValue { sql_type, value: Value::Null })?;
@@ -214,7 +215,7 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// Lets time pass (`WAITFOR`), less if the statement is cancelled.
+    /// Waits for `delay` (`WAITFOR`), or until the statement is cancelled.
     pub(super) fn wait_interruptibly(&self, delay: Duration) -> Result<(), Failure> {
         let deadline = Instant::now() + delay;
         let _waiting = Wait::begin(WaitType::WaitFor);
@@ -246,7 +247,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// The type of a variable that must be there.
+    /// The type of a variable, which must be declared.
     pub(super) fn variable_type(&self, name: &VariableName) -> Result<SqlType, Failure> {
         let variable = self.frame().get(&name.value);
         variable
@@ -269,7 +270,7 @@ fn format_failure(error: FormatError) -> Failure {
     })
 }
 
-/// `hh:mm[:ss[.fff]]` below 24 hours.
+/// Parses `hh:mm[:ss[.fff]]` below 24 hours.
 fn parse_time(text: &str) -> Option<Duration> {
     let text = text.rsplit(' ').next()?;
     let mut parts = text.split(':');

@@ -1,4 +1,4 @@
-//! What the interpreter needs of the world around a session.
+//! The environment of a session, as the interpreter needs it.
 
 use std::sync::{Arc, Weak};
 
@@ -11,38 +11,38 @@ use super::memory::{OperatorMemory, operators_runtime};
 use super::{PlanStore, SetOptions, SharedTransaction, StatementStatistics, StatisticsQueue, SystemViews};
 use crate::execute::{OperatorProfile, StatementRun, WorkerPool};
 
-/// The other sessions of an instance, as far as statements reach them.
+/// The other sessions of an instance, as statements need them.
 pub trait SessionDirectory: Send + Sync {
-    /// Cancels what a session runs and ends the session, which rolls its transaction back. Where it runs nothing, that
-    /// is left to the caller, who gets the transaction.
+    /// Cancels what a session runs and ends the session, which rolls its transaction back. If the session runs nothing,
+    /// returns its transaction, and the caller rolls it back.
     ///
     /// # Errors
-    /// 6106 for a session that is not there.
+    /// 6106 if there is no such session.
     fn kill(&self, session: SessionId) -> Result<Option<Arc<SharedTransaction>>, SqlError>;
 
-    /// Says what the session is doing now; shown by `sys.dm_exec_requests`.
+    /// Reports what the session executes now; shown by `sys.dm_exec_requests`.
     fn statement_begins(&self, session: SessionId, command: &str, database: &str);
 
-    /// Says what the session's options are now; shown by `sys.dm_exec_sessions`.
+    /// Reports the session's current options; shown by `sys.dm_exec_sessions`.
     fn options_are(&self, session: SessionId, options: &SetOptions);
 
-    /// Shows what a statement's operators do while it runs.
+    /// Makes the statement's operators visible while it runs.
     fn statement_runs(&self, session: SessionId, run: Weak<StatementRun>);
 
-    /// Takes what the session's last statement cost.
+    /// Reports the cost of the session's last statement.
     fn statement_ends(&self, session: SessionId, cost: &StatementStatistics, operators: Vec<Arc<OperatorProfile>>);
 
-    /// The transactions that sessions have open, with when they began, 100 ns since 1970-01-01 UTC.
+    /// The open transactions of all sessions, with their begin times in 100 ns since 1970-01-01 UTC.
     fn open_transactions(&self) -> Vec<(SessionId, Arc<SharedTransaction>, i64)>;
 
-    /// Says which transaction a session has open, and `@@TRANCOUNT`.
+    /// Reports the session's open transaction and `@@TRANCOUNT`.
     fn transaction_is(&self, session: SessionId, open: Option<(Arc<SharedTransaction>, usize)>);
 
-    /// Whether another session has a database as its current one; such a database cannot be dropped.
+    /// Whether another session has this database as its current one. Such a database cannot be dropped.
     fn uses_database(&self, database: &str, except: SessionId) -> bool;
 }
 
-/// What all sessions of an instance share.
+/// Data shared by all sessions of an instance.
 #[derive(Clone)]
 pub struct Environment {
     /// The instance.
@@ -55,29 +55,29 @@ pub struct Environment {
     pub server_name: Arc<str>,
     /// `@@VERSION`.
     pub version: Arc<str>,
-    /// The plans that statements had.
+    /// The plan store.
     pub plans: Arc<PlanStore>,
-    /// Statistics that are updated behind queries.
+    /// The queue of statistics updated in the background.
     pub statistics: Arc<StatisticsQueue>,
     pub(super) executor: Arc<Executor>,
 }
 
-/// The workers and the memory of all statements.
+/// The workers and the memory shared by all statements.
 pub(super) struct Executor {
     pub(super) workers: WorkerPool,
     pub(super) runtime: Arc<RuntimeEnv>,
-    /// What their operators may hold, and who is let in with how much of it.
+    /// The memory of their operators, and the admission of statements to it.
     pub(super) memory: Arc<OperatorMemory>,
-    /// The next identity value of each table that was asked for one.
+    /// The next identity value of each table that has been asked for one.
     pub(super) identities: Arc<Identities>,
 }
 
 impl Environment {
-    /// The surroundings of an instance's sessions. Operators take what memory the buffer pool leaves of the budget and
-    /// spill into a folder inside the instance's.
+    /// The environment of an instance's sessions. Operators use the part of the memory budget that the buffer pool
+    /// leaves, and spill into a folder inside the instance's folder.
     ///
     /// # Errors
-    /// The folder for spilling cannot be used.
+    /// If the folder for spilling cannot be used.
     pub fn new(
         instance: Arc<Instance>,
         views: Arc<dyn SystemViews>,

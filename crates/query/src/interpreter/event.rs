@@ -1,8 +1,8 @@
-//! What a batch sends to its client while it runs.
+//! Events that a running batch sends to its client.
 //!
-//! The order is that of SQL Server: a query sends [`Event::ResultSet`], any number of [`Event::Rows`], then
-//! [`Event::ResultSetDone`]; every statement ends with [`Event::Done`]. Messages and errors come where they arise.
-//! How a client shows them (tables, counts, error frames) is left to it.
+//! The order is SQL Server's: a query sends [`Event::ResultSet`], any number of [`Event::Rows`], then
+//! [`Event::ResultSetDone`]. Every statement ends with [`Event::Done`]. Messages and errors are sent when they occur.
+//! The client decides how to display them (tables, counts, error frames).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -19,22 +19,22 @@ use crate::plan_tree::ShownStatement;
 /// A column of a result set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResultColumn {
-    /// Its name; empty where the query gave none.
+    /// Its name. Empty if the query gives none.
     pub name: String,
-    /// Its type; rows come in that type's carrier.
+    /// Its type. Rows are sent in that type's carrier.
     pub sql_type: SqlType,
     /// Whether NULL can occur.
     pub nullable: bool,
 }
 
-/// Something that is said and is no error: `PRINT`, `SET STATISTICS`, warnings, `RAISERROR` up to severity 10.
+/// An informational message: `PRINT`, `SET STATISTICS`, warnings, `RAISERROR` up to severity 10.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// SQL Server's number; 0 for `PRINT`.
+    /// SQL Server's message number; 0 for `PRINT`.
     pub number: i32,
     /// 0 to 10.
     pub severity: u8,
-    /// Tells apart the places that say the same.
+    /// Distinguishes the places that raise the same message.
     pub state: u8,
     /// The line in the batch, from 1.
     pub line: u32,
@@ -54,7 +54,7 @@ impl Message {
     }
 }
 
-/// What kind of statement has ended.
+/// The kind of a statement that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DoneKind {
     /// A query with a result set.
@@ -80,20 +80,20 @@ pub struct TableReads {
     pub table: String,
     /// Scans and seeks begun.
     pub scans: u64,
-    /// Pages looked at.
+    /// Pages accessed.
     pub logical: u64,
-    /// Pages read because somebody waited for them.
+    /// Pages read on demand, while a reader waited.
     pub physical: u64,
     /// Pages read ahead of their use.
     pub read_ahead: u64,
-    /// Pages of large values looked at.
+    /// Pages of large values accessed.
     pub lob_logical: u64,
     /// Pages of large values read.
     pub lob_physical: u64,
 }
 
 impl TableReads {
-    /// Those of a statement so far, in the order in which it came to its tables.
+    /// The reads of a statement so far, in the order in which it used its tables.
     pub fn of(run: &StatementRun) -> Vec<TableReads> {
         let reads = |(table, counts): (String, Arc<IoCounts>)| TableReads {
             table,
@@ -107,36 +107,36 @@ impl TableReads {
         run.table_counts().into_iter().map(reads).collect()
     }
 
-    /// Pages of all tables that were looked at, and those that were read from disk, large values' among them.
+    /// The pages of all tables accessed, and those read from disk, both including large values.
     pub fn total(reads: &[TableReads]) -> (u64, u64) {
         let logical = reads.iter().map(|table| table.logical + table.lob_logical).sum();
         (logical, reads.iter().map(|table| table.physical + table.read_ahead + table.lob_physical).sum())
     }
 }
 
-/// Time of a statement's threads: what its processor time and its waits are parts of.
+/// Elapsed time of a statement's threads. Its processor time and its waits are parts of it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ThreadTime {
-    /// Of the thread that runs it: that binds, plans, changes rows, sends them and commits. Without what it waited for
-    /// its workers.
+    /// Time of the statement's own thread, which binds, plans, changes rows, sends them and commits. Without the time
+    /// waiting for its workers.
     pub own: Duration,
-    /// Workers of the plan that had most of them; 0 of a statement that ran none.
+    /// The largest number of workers of one plan; 0 if no workers ran.
     pub workers: usize,
-    /// Of all workers, from the first to the last moment of each plan.
+    /// Time of all workers, from the start to the end of each plan.
     pub working: Duration,
 }
 
 impl ThreadTime {
-    /// Of all threads.
+    /// Time of all threads.
     pub fn total(&self) -> Duration {
         self.own + self.working
     }
 }
 
-/// What a statement cost.
+/// The cost of a statement.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct StatementStatistics {
-    /// From the start of its execution to its end.
+    /// Elapsed time of its execution.
     pub elapsed: Duration,
     /// Processor time of all its threads.
     pub cpu: Duration,
@@ -144,7 +144,7 @@ pub struct StatementStatistics {
     pub compile: Duration,
     /// Processor time taken to bind and plan it.
     pub compile_cpu: Duration,
-    /// Workers that it was allowed.
+    /// The number of workers that it was allowed.
     pub degree_of_parallelism: usize,
     /// Time of its threads.
     pub threads: ThreadTime,
@@ -152,27 +152,27 @@ pub struct StatementStatistics {
     pub reads: Vec<TableReads>,
     /// Its waits by type: name, number of waits, time.
     pub waits: Vec<(&'static str, u64, Duration)>,
-    /// Pages that were clean and were changed, or were written for the first time.
+    /// Pages that became dirty, or were written for the first time.
     pub pages_dirtied: u64,
-    /// Rows that each worker of the widest scan looked at.
+    /// Rows read by each worker of the widest scan.
     pub rows_per_worker: Vec<u64>,
-    /// Its plan with what the operators did, if the session collects plans.
+    /// Its plan with the operators' figures, if the session collects plans.
     pub plan: Option<Arc<ShownStatement>>,
-    /// What filters that were pushed down have left out, with the table's name.
+    /// What pushed-down filters have excluded, with the table's name.
     pub filters: Vec<(String, FilterProfile)>,
-    /// How often both sides of a join were put on disk, because the build side did not fit into memory.
+    /// How often both sides of a join were spilled because the build side did not fit into memory.
     pub join_splits: u64,
 }
 
 impl StatementStatistics {
-    /// What processor time and waits leave of the time of its threads.
+    /// The time of its threads that is neither processor time nor waits.
     pub fn unexplained(&self) -> Duration {
         let waited: Duration = self.waits.iter().map(|(_, _, time)| *time).sum();
         self.threads.total().saturating_sub(self.cpu + waited)
     }
 }
 
-/// One thing that a running batch sends.
+/// An event sent by a running batch.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A result set begins.
@@ -181,34 +181,34 @@ pub enum Event {
     Rows(RecordBatch),
     /// The result set is complete.
     ResultSetDone {
-        /// How many rows it had.
+        /// Its number of rows.
         rows: u64,
     },
-    /// Something is said.
+    /// An informational message.
     Message(Message),
-    /// An error of severity 11 or more. The batch may go on behind it.
+    /// An error of severity 11 or higher. The batch may continue after it.
     Error(SqlError),
-    /// What the statement cost; sent behind queries and inserts.
+    /// The cost of the statement; sent after queries and inserts.
     Statistics(Box<StatementStatistics>),
     /// A statement has ended.
     Done {
-        /// Rows sent or changed; `None` where the statement counts none or `NOCOUNT` is on.
+        /// Rows sent or changed. `None` if the statement counts none or `NOCOUNT` is on.
         row_count: Option<u64>,
         /// What kind of statement.
         kind: DoneKind,
     },
 }
 
-/// Whether a client wants more.
+/// Whether a client accepts more events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flow {
     /// Go on.
     Continue,
-    /// Nothing more is wanted: the batch is cancelled.
+    /// The client accepts no more: the batch is cancelled.
     Stop,
 }
 
-/// Takes the events of a batch. A sink that blocks holds the batch back.
+/// Receives the events of a batch. A sink that blocks delays the batch.
 pub trait EventSink {
     /// Takes one event.
     fn event(&mut self, event: Event) -> Flow;

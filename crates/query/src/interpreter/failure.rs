@@ -1,14 +1,14 @@
-//! How far an error reaches: one statement, its procedure, or the whole batch.
+//! How much an error ends: its statement, its procedure, or the whole batch.
 //!
-//! SQL Server's rules, as Erland Sommarskog's "Error and Transaction Handling in SQL Server" lists them: constraint
-//! violations, arithmetic errors and most others end their statement; errors of names and types found when a statement
-//! is bound end the procedure or batch that it stands in; failed conversions, `THROW` and attentions end the batch.
-//! Errors of a running statement that end the batch, and under `SET XACT_ABORT ON` all but those of `RAISERROR`, take
-//! an open transaction with them.
+//! The rules are SQL Server's, as listed in Erland Sommarskog's "Error and Transaction Handling in SQL Server".
+//! Constraint violations, arithmetic errors and most others end their statement. Errors of names and types found while
+//! a statement is bound end its procedure or batch. Failed conversions, `THROW` and attentions end the batch. Errors of
+//! a running statement that end the batch also abort an open transaction. Under `SET XACT_ABORT ON` all errors but
+//! those of `RAISERROR` do so.
 
 use hobt_base::{Position, SqlError, number};
 
-/// How far an error reaches where no `CATCH` takes it.
+/// How much an error ends if no `CATCH` handles it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reach {
     /// The next statement runs.
@@ -17,7 +17,7 @@ pub(super) enum Reach {
     Scope,
     /// Nothing more runs.
     Batch,
-    /// Nothing more runs, and no `CATCH` takes it: the statement was cancelled.
+    /// Nothing more runs, and no `CATCH` handles it: the statement was cancelled.
     Cancelled,
 }
 
@@ -25,25 +25,26 @@ pub(super) enum Reach {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Failure {
     pub(super) error: SqlError,
-    /// The error that the client is told before it: what went wrong, where `error` says what could not be done.
+    /// The underlying error, sent to the client before `error`, which says what could not be done.
     pub(super) cause: Option<Box<SqlError>>,
     pub(super) reach: Reach,
-    /// Whether it leaves an open transaction nothing but to be rolled back: at once, or by the `CATCH` that takes it.
+    /// Whether an open transaction can only be rolled back afterwards: at once, or by the `CATCH` that handles the
+    /// error.
     pub(super) dooms: bool,
-    /// Whether it does so under `SET XACT_ABORT ON`.
+    /// Whether it dooms the transaction under `SET XACT_ABORT ON`.
     pub(super) heeds_xact_abort: bool,
-    /// Whether the client knows already.
+    /// Whether it has been sent to the client.
     pub(super) reported: bool,
-    /// Where it was raised, once it has left there: what `ERROR_PROCEDURE()` says in a caller's `CATCH`.
+    /// Where it was raised, once it has left that procedure: the result of `ERROR_PROCEDURE()` in a caller's `CATCH`.
     pub(super) raised_in: Option<RaisedIn>,
 }
 
-/// The procedure that an error was raised in; `None` for the text of a batch.
+/// The procedure that raised an error. `None` for the text of a batch.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct RaisedIn(pub(super) Option<String>);
 
 impl Failure {
-    /// An error found before its statement ran.
+    /// A failure from an error found before its statement ran.
     pub(super) fn of_binding(error: SqlError) -> Failure {
         let failure = Failure::from(error);
         let reach = match failure.reach {
@@ -53,12 +54,12 @@ impl Failure {
         Failure { reach, ..failure }
     }
 
-    /// An error that ends the batch wherever it stands.
+    /// A failure that ends the batch regardless of where it occurs.
     pub(super) fn of_batch(error: SqlError) -> Failure {
         Failure { reach: Reach::Batch, dooms: false, ..error.into() }
     }
 
-    /// The same of a call as a whole: SQL Server puts it into the procedure's line 0.
+    /// Attributes the failure to the call of `procedure` as a whole: SQL Server reports line 0 of the procedure.
     #[must_use]
     pub(super) fn of_call(mut self, procedure: &str) -> Failure {
         self.error.procedure = Some(Box::from(procedure));
@@ -67,18 +68,18 @@ impl Failure {
         self
     }
 
-    /// The same with another error behind it, which is the one that a `CATCH` sees.
+    /// Adds a second error, which is the one that a `CATCH` sees.
     #[must_use]
     pub(super) fn followed_by(self, error: SqlError) -> Failure {
         Failure { error, cause: Some(Box::new(self.error)), ..self }
     }
 
-    /// What went wrong.
+    /// The underlying error.
     pub(super) fn root(&self) -> &SqlError {
         self.cause.as_deref().unwrap_or(&self.error)
     }
 
-    /// The statement was cancelled by its user, by `KILL`, or because the client wants no more.
+    /// A failure because the statement was cancelled by its user, by `KILL`, or because the client accepts no more.
     pub(super) fn cancelled() -> Failure {
         Failure { reach: Reach::Cancelled, ..SqlError::cancelled().into() }
     }
@@ -95,7 +96,7 @@ fn reach_of(error: &SqlError) -> Reach {
     match error.number {
         number::CANCELED => Reach::Cancelled,
         _ if dooms(error) => Reach::Batch,
-        // Of the batch's text: nothing of it has run.
+        // Errors of the batch's text: nothing of the batch has run.
         number::SYNTAX
         | number::SYNTAX_KEYWORD
         | number::UNCLOSED_QUOTE
@@ -112,7 +113,7 @@ fn reach_of(error: &SqlError) -> Reach {
     }
 }
 
-/// Whether an error takes the transaction with it: those that abort the batch while it runs, not those of its text.
+/// Whether an error aborts the transaction: errors that end a running batch do, errors of its text do not.
 fn dooms(error: &SqlError) -> bool {
     matches!(
         error.number,

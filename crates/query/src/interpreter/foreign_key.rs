@@ -1,12 +1,12 @@
-//! Foreign keys: held by queries over the keys that a statement has changed.
+//! Foreign keys: enforced by queries over the keys that a statement has changed.
 //!
 //! ```text
-//!   rows came or changed     is there a new key that no row of the table referred to has?        547
-//!   rows went or changed     what refers to the old keys goes, changes, or is set, as the rule says;
-//!                            then: is there an old key that somebody refers to and no row has?   547
+//!   rows inserted or updated  is there a new key that no row of the referenced table has?          547
+//!   rows updated or deleted   rows that refer to the old keys are deleted, updated or set by the rule;
+//!                             then: is there an old key that is referred to but no row has?        547
 //! ```
-//! The keys are a table that only these queries can name. They run as parts of the statement; what they read of the
-//! table referred to stays locked until the transaction ends, so that what was found stays there.
+//! The keys are a table that only these queries can name. The queries run as parts of the statement. What they read of
+//! the referenced table stays locked until the transaction ends, so that the result stays valid.
 
 use std::sync::Arc;
 
@@ -29,33 +29,32 @@ use crate::execute::{StatementRun, WriteTarget};
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
-/// Keys that a statement has changed, as a table.
+/// Keys changed by a statement, as a table.
 pub(super) struct ChangedKeys {
     pub(super) name: String,
     provider: Arc<dyn TableProvider>,
     columns: Vec<SourceColumn>,
-    /// The old keys, each column's values apart, as variables that only these queries can name; empty where there are
-    /// many.
+    /// The old keys' values, by column, as variables that only these queries can name. Empty if there are many keys.
     values: Vec<Vec<TypedValue>>,
 }
 
-/// So many keys are looked for one by one; where there are more, the other table is looked through.
+/// Up to this many keys are looked up one by one. For more keys, the other table is scanned.
 const KEYS_MAX: usize = 1_000;
 
 impl ChangedKeys {
-    /// The name of a key's value, by its column and place.
+    /// The variable name of a key's value, by column and index.
     fn variable_name(&self, column: usize, at: usize) -> String {
         format!("@{}_{column}_{at}", self.name)
     }
 
-    /// The value of that name.
+    /// The value of the variable with this name.
     pub(super) fn variable(&self, name: &str) -> Option<&TypedValue> {
         let (column, at) = name.strip_prefix('@')?.strip_prefix(&*self.name)?.strip_prefix('_')?.split_once('_')?;
         self.values.get(column.parse::<usize>().ok()?)?.get(at.parse::<usize>().ok()?)
     }
 
-    /// What is so of each row of another table whose `columns` are one of the keys, so that it is found, and locked,
-    /// alone.
+    /// A condition that holds for the rows of another table whose `columns` form one of the keys, so that only these
+    /// rows are found and locked.
     fn one_of(&self, table: &Table, columns: &[usize], alias: &str) -> String {
         let of_column = |(column, (values, &place)): (usize, (&Vec<TypedValue>, &usize))| {
             let names: Vec<String> = (0..values.len()).map(|at| self.variable_name(column, at)).collect();
@@ -70,22 +69,22 @@ impl ChangedKeys {
     }
 }
 
-/// Rows that were changed: what their columns were, as far as the plan read them, and what they are; nothing for rows
-/// that are gone.
+/// Changed rows: the old values of the columns that the plan read, and the new values of all columns. `after` is empty
+/// for deleted rows.
 pub(super) struct KeyRows {
     pub(super) before: Vec<Option<ArrayRef>>,
     pub(super) after: Vec<ArrayRef>,
 }
 
-/// A foreign key that refers to a table, with the table that has it.
+/// A foreign key that refers to a table, with the table that defines it.
 pub(super) type ReferringKey = (Arc<Table>, ForeignKey);
 
-/// The foreign keys of a table that are in force.
+/// The enabled foreign keys of a table.
 pub(super) fn foreign_keys_of(table: &Table) -> Vec<&ForeignKey> {
     table.constraints.foreign_keys.iter().filter(|key| !key.head.is_disabled).collect()
 }
 
-/// The places of columns by their ids.
+/// The positions of columns, by their ids.
 pub(super) fn places_of(table: &Table, ids: &[i32]) -> Vec<usize> {
     ids.iter().filter_map(|id| table.columns.iter().position(|column| column.id == *id)).collect()
 }
@@ -100,7 +99,7 @@ fn equal(table: &Table, places: &[usize], alias: &str) -> String {
     places.iter().enumerate().map(column).collect::<Vec<_>>().join(" AND ")
 }
 
-/// A key that is followed: the names of the keys' table, the referring table's columns and those referred to.
+/// A foreign key that is followed: the name of the keys' table, the referring columns and the referenced columns.
 struct Followed<'k> {
     key: &'k ForeignKey,
     child: &'k Arc<Table>,
@@ -111,7 +110,7 @@ struct Followed<'k> {
 }
 
 impl Interpreter<'_> {
-    /// The foreign keys in force that refer to a table, now that it is locked.
+    /// The enabled foreign keys that refer to a table. The table is locked.
     pub(super) fn referring_keys(&self, target: &WriteTarget) -> Vec<ReferringKey> {
         let snapshot = target.database().snapshot();
         let mut keys = Vec::new();
@@ -123,7 +122,7 @@ impl Interpreter<'_> {
         keys
     }
 
-    /// Refuses rows whose foreign keys refer to nothing.
+    /// Rejects rows whose foreign keys refer to nothing.
     ///
     /// # Errors
     /// 547.
@@ -143,7 +142,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Refuses a table whose rows have foreign keys that refer to nothing: for a key that is new, or trusted again.
+    /// Rejects a table that contains foreign key values that refer to nothing, when a key is added or trusted again.
     ///
     /// # Errors
     /// 547.
@@ -173,7 +172,7 @@ impl Interpreter<'_> {
         held
     }
 
-    /// Refuses keys that refer to nothing; `hint` says how the table referred to is read.
+    /// Rejects keys that refer to nothing. `hint` is the table hint for the referenced table.
     fn hold_added(
         &mut self,
         run: &Arc<StatementRun>,
@@ -204,7 +203,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// What becomes of rows that refer to rows which were changed, or are gone.
+    /// Handles rows that refer to changed or deleted rows.
     ///
     /// # Errors
     /// 547; those of the changes.
@@ -217,7 +216,7 @@ impl Interpreter<'_> {
     ) -> Result<(), Failure> {
         let Some(first) = changed.first() else { return Ok(()) };
         let is_update = !first.after.is_empty();
-        // What refers is changed first; what must not be left behind is looked for when all has its place.
+        // The cascading actions come first. The check for rows left behind comes when all changes are done.
         for acts in [true, false] {
             for (child, key) in referring {
                 let rule = if is_update { key.on_update } else { key.on_delete };
@@ -305,8 +304,8 @@ impl Interpreter<'_> {
         };
         let batch = hobt_tsql::parse_batch(&text)?;
         let options = BindOptions::default();
-        // While the statement waited for its rows others may have come that refer to them. A transaction that sees one
-        // snapshot leaves them be; they are found when all has its place.
+        // While the statement waited for its rows, other transactions may have added rows that refer to them. A
+        // transaction under a snapshot does not change those. They are found when all changes are done.
         run.context.look_again();
         match batch.statements.first().map(|statement| &statement.kind) {
             Some(StatementKind::Update(update)) => self.change_within_run(run, options, Change::Update(update))?,
@@ -316,7 +315,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Makes keys nameable; gives their name. Whoever does so takes them away again.
+    /// Adds keys as a table, and returns the name of that table. The caller must remove it again.
     fn add_keys(
         &mut self,
         table: &Table,
@@ -352,14 +351,13 @@ impl Interpreter<'_> {
         Ok(name)
     }
 
-    /// See [`ChangedKeys::one_of`]; of the keys that were made nameable last.
+    /// See [`ChangedKeys::one_of`]; applies to the keys added last.
     fn one_of_keys(&self, table: &Table, columns: &[usize], alias: &str) -> String {
         self.changed_keys.last().map_or_else(String::new, |keys| keys.one_of(table, columns, alias))
     }
 
-    /// Whether a query, which is a part of the statement, gives rows. It sees what has committed by now: what somebody
-    /// has committed while the statement waited for its rows, or since its transaction's snapshot, must not be left
-    /// behind.
+    /// Whether a query, run as a part of the statement, returns rows. It reads what is committed now: rows that other
+    /// transactions committed while the statement waited, or since the transaction's snapshot, must not be left behind.
     fn has_rows(&mut self, run: &Arc<StatementRun>, text: &str) -> Result<bool, Failure> {
         let earlier = run.context.look_at_present(self.state.viewer());
         let found = self.has_rows_now(run, text);
@@ -382,7 +380,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// The values of a column, each once, without NULL.
+/// The distinct values of a column, without NULL. Not all duplicates are removed.
 fn values_of(column: &SourceColumn, at: usize, batches: &[RecordBatch]) -> Result<Vec<TypedValue>, SqlError> {
     let mut values: Vec<TypedValue> = Vec::new();
     for batch in batches {
@@ -391,12 +389,12 @@ fn values_of(column: &SourceColumn, at: usize, batches: &[RecordBatch]) -> Resul
             values.push(TypedValue { sql_type: column.sql_type, value });
         }
     }
-    // Rows of one key mostly come together; one that is named twice does no harm.
+    // Rows with equal keys are mostly adjacent, and a remaining duplicate is harmless.
     values.dedup();
     Ok(values)
 }
 
-/// The schema that a table lies in.
+/// The schema of a table.
 fn schema_of(target: &WriteTarget, table: &Table) -> String {
     let snapshot = target.database().snapshot();
     snapshot.schema_by_id(table.schema).map_or_else(|| "dbo".to_owned(), |schema| schema.name.clone())

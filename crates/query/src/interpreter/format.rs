@@ -1,6 +1,6 @@
 //! The `printf` of `RAISERROR` and `FORMATMESSAGE`: `%[flags][width][.precision][h|l|I64]type`.
 
-/// One argument, as far as a format can use it.
+/// One argument, as formats use it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum FormatArgument {
     /// NULL, printed as `(null)`.
@@ -11,12 +11,12 @@ pub(super) enum FormatArgument {
     Text(String),
 }
 
-/// What is wrong with a format or its arguments.
+/// An error in a format or its arguments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum FormatError {
-    /// 2786: the argument of this number (from 1) is not of the type that its place asks for.
+    /// 2786: the argument with this number (from 1) does not have the type that its conversion requires.
     WrongType(usize),
-    /// 2787: the specification that begins here is none.
+    /// 2787: the conversion specification that begins here is invalid.
     Specification(String),
 }
 
@@ -34,7 +34,7 @@ struct Specification {
     precision: Option<usize>,
 }
 
-/// Puts `arguments` into `format`. Missing arguments are printed as `(null)`.
+/// Formats `arguments` with `format`. Missing arguments are printed as `(null)`.
 pub(super) fn format_message(format: &str, arguments: &[FormatArgument]) -> Result<String, FormatError> {
     let mut text = String::new();
     let mut rest = format.chars().peekable();

@@ -6,26 +6,26 @@ use hobt_base::{Position, SqlError, number};
 use hobt_functions::watch::Charge;
 use hobt_types::{SqlType, TypedValue, Value};
 
-/// The variables in reach, and what the call that made them was.
+/// The variables in scope, and data about the call that created them.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// The places of the variables, by their names in lower case. A variable keeps its place.
+    /// The positions of the variables, by their names in lower case. A variable keeps its position.
     places: HashMap<String, usize>,
     variables: Vec<TypedValue>,
-    /// What parameters were given, by their places, as far as it is short.
+    /// The values passed to parameters, by position, if they are short.
     passed: HashMap<usize, Value>,
     /// The memory of long values.
     memory: Charge,
-    /// Table variables: the name in lower case to the table's name in `tempdb`.
+    /// Table variables: maps the name in lower case to the table's name in `tempdb`.
     pub(super) tables: HashMap<String, String>,
-    /// The temporary tables that the caller sees; `None` in a session's own batch. Those that come in this call go with
-    /// it.
+    /// The temporary tables visible to the caller; `None` in a session's own batch. Tables created in this call are
+    /// dropped at its end.
     pub(super) temporary_of_caller: Option<HashMap<String, String>>,
     /// The procedure's name; `None` in a batch.
     pub(super) procedure: Option<String>,
-    /// Whether a `CATCH` of a caller takes what is not caught here.
+    /// Whether a caller's `CATCH` handles what is not caught here.
     pub(super) protected: bool,
-    /// Caught errors that belong to callers.
+    /// The number of caught errors that belong to callers.
     pub(super) caught_below: usize,
     /// `SCOPE_IDENTITY()`.
     pub(super) scope_identity: Value,
@@ -48,7 +48,7 @@ impl Frame {
         }
     }
 
-    /// The same variables without their values.
+    /// A frame with the same variables, without their values.
     pub(super) fn sketch(&self) -> Frame {
         let mut sketch = Frame::new(self.procedure.clone(), self.protected);
         let without_value = |variable: &TypedValue| TypedValue { value: Value::Null, ..*variable };
@@ -62,7 +62,7 @@ impl Frame {
     /// Adds a variable with a value of its type.
     ///
     /// # Errors
-    /// 701 where there is no memory for a long value.
+    /// 701 if there is no memory for a long value.
     pub(super) fn declare(&mut self, name: &str, value: TypedValue) -> Result<(), SqlError> {
         self.memory.grow(charged(&value.value))?;
         match self.place_of(name) {
@@ -78,7 +78,7 @@ impl Frame {
         Ok(())
     }
 
-    /// Adds a parameter with what it was given.
+    /// Adds a parameter with the value passed to it.
     ///
     /// # Errors
     /// As [`Frame::declare`].
@@ -91,7 +91,7 @@ impl Frame {
         Ok(())
     }
 
-    /// What a parameter was given; `None` for a variable that is none.
+    /// The value passed to a parameter. `None` for other variables.
     pub(super) fn passed(&self, name: &str) -> Option<&Value> {
         self.passed.get(&self.place_of(name)?)
     }
@@ -102,12 +102,12 @@ impl Frame {
         self.places.contains_key(&name) || self.tables.contains_key(&name)
     }
 
-    /// Where a variable is.
+    /// The position of a variable.
     pub(super) fn place_of(&self, name: &str) -> Option<usize> {
         self.places.get(name).or_else(|| self.places.get(&name.to_lowercase())).copied()
     }
 
-    /// The variable at a place that [`Frame::place_of`] gave.
+    /// The variable at a position from [`Frame::place_of`].
     pub(super) fn at(&self, place: usize) -> &TypedValue {
         &self.variables[place]
     }
@@ -125,22 +125,22 @@ impl Frame {
         self.get(name).map(|variable| variable.sql_type).ok_or_else(|| undeclared(name).at(position))
     }
 
-    /// Puts a value of the variable's own type into it.
+    /// Sets a variable to a value of its type.
     ///
     /// # Errors
-    /// 137 for a variable that was not declared, 701 where there is no memory for a long value.
+    /// 137 if the variable is not declared; 701 if there is no memory for a long value.
     pub(super) fn set(&mut self, name: &str, value: Value) -> Result<(), SqlError> {
         let place = self.place_of(name).ok_or_else(|| undeclared(name))?;
         self.set_at(place, value)
     }
 
-    /// The same of the variable at a place.
+    /// Like [`Frame::set`], for the variable at a position.
     ///
     /// # Errors
-    /// 701 where there is no memory for a long value.
+    /// 701 if there is no memory for a long value.
     pub(super) fn set_at(&mut self, place: usize, value: Value) -> Result<(), SqlError> {
         let slot = &mut self.variables[place];
-        // The value is there already, beside the old one.
+        // The new value exists already, in addition to the old one.
         self.memory.grow(charged(&value))?;
         self.memory.shrink(charged(&slot.value));
         slot.value = value;
@@ -148,7 +148,7 @@ impl Frame {
     }
 }
 
-/// What a variable's value takes of the memory budget: short ones are not counted.
+/// The bytes that a variable's value takes from the memory budget. Short values are not counted.
 fn charged(value: &Value) -> u64 {
     const SHORT: usize = 64 << 10;
     let length = match value {

@@ -8,10 +8,10 @@ use super::state::SessionState;
 
 const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(128));
 
-/// What `@@CPU_BUSY` counts in.
+/// The unit of `@@CPU_BUSY`.
 const TICK_MICROSECONDS: u32 = 31_250;
 
-/// The value of a global variable; `None` when there is none of the name.
+/// The value of a global variable. `None` if there is none with this name.
 pub(super) fn value(environment: &Environment, state: &SessionState, name: &str) -> Option<TypedValue> {
     let options = &state.options;
     let count = |count: u64| Value::Int(i64::try_from(count).unwrap_or(i64::MAX).min(i64::from(i32::MAX)));

@@ -1,9 +1,9 @@
-//! Identity columns: the values that they give out, and `SET IDENTITY_INSERT`, under which statements give them.
+//! Identity columns: generated values, and `SET IDENTITY_INSERT`, under which statements supply them.
 //!
-//! The next value lives in memory; after a start those that the table has say where to go on. Of a table that
-//! `DBCC CHECKIDENT` has reseeded they cannot: there the catalog says it, a block of values ahead, so that after a
-//! start some are left out, as SQL Server leaves them out after a crash. Nothing takes a value back: a statement that
-//! is undone leaves a gap. A reseeding is undone with its transaction.
+//! The next value is kept in memory. After a start it is derived from the values in the table. If `DBCC CHECKIDENT` has
+//! reseeded the table, that is not possible. Then the catalog stores the position, one block of values ahead, so some
+//! values are skipped after a start, as in SQL Server after a crash. Generated values are never returned: a statement
+//! that is rolled back leaves a gap. A reseeding is undone with its transaction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,45 +25,45 @@ use super::run::Interpreter;
 use crate::execute::StatementRun;
 use crate::wrap::NextValues;
 
-/// Values that the catalog is ahead of a reseeded table, as many as SQL Server keeps in its cache.
+/// The number of values by which the catalog is ahead of a reseeded table, equal to SQL Server's cache size.
 const NOTED_AHEAD: u64 = 1000;
 
 pub(super) type IdentityKey = (DatabaseId, ObjectId);
 
-/// Where an identity column is.
+/// The position of an identity column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct IdentityState {
     /// The next value.
     pub(super) next: i128,
-    /// SQL Server's current identity value: the last one given out or set; `None` before the first.
+    /// SQL Server's current identity value: the last one generated or set. `None` before the first.
     pub(super) last: Option<i128>,
-    /// Of a reseeded table: where it goes on by the catalog. Values from there on are not to be given out yet.
+    /// For a reseeded table: the position in the catalog. Values from there on must not be generated yet.
     pub(super) noted: Option<i128>,
-    /// Whether the transaction that reseeded it is open. Nobody else uses the table meanwhile.
+    /// Whether the transaction that reseeded it is open. No other session uses the table meanwhile.
     pub(super) is_uncommitted: bool,
 }
 
 impl IdentityState {
-    /// Whether a crash would find the values before `behind` taken.
+    /// Whether the values before `behind` would count as used after a crash.
     fn is_noted(&self, behind: i128, is_rising: bool) -> bool {
         self.noted.is_none_or(|noted| if is_rising { behind <= noted } else { behind >= noted })
     }
 }
 
-/// What came of asking for values.
+/// The result of a request for values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taken {
-    /// The first of them.
+    /// The first of the values.
     From(i128),
-    /// None: the catalog has to be ahead of them first.
+    /// No values: the catalog must be moved ahead first.
     Unnoted,
 }
 
-/// The identity columns that were asked for values.
+/// The identity columns that values were requested for.
 #[derive(Default)]
 pub(super) struct Identities {
     states: Mutex<HashMap<IdentityKey, IdentityState>>,
-    /// Whoever writes to the catalog how far values are taken.
+    /// Serialises updates of the catalog's positions.
     noting: Mutex<()>,
 }
 
@@ -72,7 +72,7 @@ impl Identities {
         self.states.lock().get(&key).copied()
     }
 
-    /// Takes values; `None` where nobody has asked the table yet which is the next.
+    /// Takes values. `None` if the table's next value has not been determined yet.
     pub(super) fn take(&self, key: IdentityKey, increment: i64, count: u64) -> Option<Taken> {
         let mut states = self.states.lock();
         let state = states.get_mut(&key)?;
@@ -87,7 +87,8 @@ impl Identities {
         Some(Taken::From(first))
     }
 
-    /// Takes values that the table is known for, the catalog being ahead of them if it says where the column goes on.
+    /// Takes values of a table whose position is known. If the catalog stores the position, it is first moved ahead of
+    /// them.
     fn take_noted(
         self: &Arc<Self>,
         ctx: &StatementContext,
@@ -100,14 +101,14 @@ impl Identities {
         loop {
             match self.take(key, increment, count) {
                 Some(Taken::From(first)) => return Ok(first),
-                // Others may have taken those that it is ahead of.
+                // Other sessions may have taken the values that the catalog was moved ahead of.
                 Some(Taken::Unnoted) => self.note_ahead(ctx, database, key, increment, count)?,
                 None => return Err(SqlError::internal("an identity column of which nobody knows where it is")),
             }
         }
     }
 
-    /// Puts a state in the place of another, or none; if the statement is undone, what was there comes back.
+    /// Replaces or removes a state. If the statement is undone, the previous state is restored.
     pub(super) fn put(self: &Arc<Self>, ctx: &StatementContext, key: IdentityKey, state: Option<IdentityState>) {
         let mut states = self.states.lock();
         let before = match state {
@@ -131,7 +132,7 @@ impl Identities {
         });
     }
 
-    /// Lets the catalog be ahead of `count` values and a block.
+    /// Moves the catalog's position ahead of `count` values and one more block.
     fn note_ahead(
         self: &Arc<Self>,
         ctx: &StatementContext,
@@ -161,7 +162,7 @@ impl Identities {
 }
 
 impl Interpreter<'_> {
-    /// `SET IDENTITY_INSERT`: one table of a session at a time.
+    /// `SET IDENTITY_INSERT`: for one table of a session at a time.
     ///
     /// # Errors
     /// 1088, 8106, 8107.
@@ -198,7 +199,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// `database.schema.table`; `None` for a table that was dropped.
+    /// `database.schema.table`. `None` if the table was dropped.
     fn name_of(&self, (database, table): (DatabaseId, ObjectId)) -> Option<String> {
         let database = self.environment.instance.database_by_id(database).ok()?;
         let snapshot = database.snapshot();
@@ -207,12 +208,12 @@ impl Interpreter<'_> {
         Some(format!("{}.{}.{}", database.name(), schema.name, table.name))
     }
 
-    /// Whether statements give the values of a table's identity column.
+    /// Whether statements supply the values of a table's identity column.
     pub(super) fn inserts_identity(&self, database: &DatabaseUse, table: &Table) -> bool {
         self.state.identity_insert == Some((database.id(), table.id))
     }
 
-    /// Refuses to give out a value where the statement has to.
+    /// Raises an error if the statement must supply the value.
     ///
     /// # Errors
     /// 545.
@@ -228,10 +229,10 @@ impl Interpreter<'_> {
         Err(SqlError::new(545, text))
     }
 
-    /// The next value of an identity column; `count` values are taken. The table is locked against others.
+    /// The next value of an identity column. Takes `count` values. The table is locked against other sessions.
     ///
-    /// After a start the greatest value (the least, when the step is negative) of the table tells where to go on, or
-    /// the catalog, if the table was reseeded.
+    /// After a start, the position comes from the table's greatest value (the least if the increment is negative), or
+    /// from the catalog if the table was reseeded.
     pub(super) fn next_identity(
         &mut self,
         run: &Arc<StatementRun>,
@@ -246,8 +247,8 @@ impl Interpreter<'_> {
         Ok(identities.take_noted(&run.context, database, target.table.id, identity.increment, count)?)
     }
 
-    /// The values of an identity column for the rows of a query. They are taken as the rows come: others may take some
-    /// in between.
+    /// The values of an identity column for the rows of a query. They are taken as the rows arrive, so other sessions
+    /// may take values in between.
     pub(super) fn identity_values(
         &mut self,
         run: &Arc<StatementRun>,
@@ -268,7 +269,7 @@ impl Interpreter<'_> {
         Ok(NextValues::new(column.name.clone(), column.sql_type, i128::from(increment), Arc::new(take)))
     }
 
-    /// Finds out where an identity column goes on, unless that is known.
+    /// Determines the position of an identity column, unless it is known.
     pub(super) fn know_identity(&mut self, place: &Place, table: &Table, column: &TableColumn) -> Result<(), Failure> {
         let Some(identity) = column.identity else { return Ok(()) };
         let key = (place.database.id(), table.id);
@@ -287,19 +288,19 @@ impl Interpreter<'_> {
                 IdentityState { next, last, noted: None, is_uncommitted: false }
             }
         };
-        // Another session may have found it meanwhile.
+        // Another session may have determined it in the meantime.
         self.environment.executor.identities.states.lock().entry(key).or_insert(state);
         Ok(())
     }
 
-    /// A table is emptied or dropped: it starts again at its seed, or, where that is undone, goes on where it was.
-    /// Nobody else inserts before the transaction has ended.
+    /// Called when a table is truncated or dropped. The column starts again at its seed, or continues where it was if
+    /// this is undone. No other session inserts until the transaction ends.
     pub(super) fn forget_identity(&self, context: &StatementContext, database: DatabaseId, table: ObjectId) {
         self.environment.executor.identities.put(context, (database, table), None);
     }
 
-    /// After a statement that gave an identity column its values: the next one goes on behind the greatest, which
-    /// `greatest` finds out (the least, when the step is negative).
+    /// Called after a statement that supplied identity values. The next value follows the greatest one, computed by
+    /// `greatest` (the least if the increment is negative).
     pub(super) fn reseed(
         &mut self,
         run: &Arc<StatementRun>,
@@ -311,7 +312,7 @@ impl Interpreter<'_> {
         let key = (target.place.database.id(), target.table.id);
         let identities = Arc::clone(&self.environment.executor.identities);
         if identities.get(key).is_none() {
-            // Rows that are there will say it. Where the catalog does, it has to hear of them.
+            // The rows will provide the position. If the catalog stores it, it must be updated.
             let place = &target.place;
             if place.database.database().identity_position(target.table.id).map_err(SqlError::from)?.is_none() {
                 return Ok(());
@@ -336,7 +337,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// The greatest value that rows of an identity column have; the least where its step is negative.
+    /// The greatest value in an identity column (the least if the increment is negative).
     pub(super) fn last_identity(&mut self, place: &Place, column: &TableColumn) -> Result<Option<i128>, Failure> {
         let is_rising = column.identity.is_none_or(|identity| identity.increment > 0);
         let aggregate = if is_rising { "MAX" } else { "MIN" };
@@ -376,7 +377,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// The number that an identity column has as its value.
+/// The integer in a value of an identity column.
 pub(super) fn identity_of(value: &Value) -> Option<i128> {
     match value {
         Value::Int(value) => Some(i128::from(*value)),
@@ -385,7 +386,7 @@ pub(super) fn identity_of(value: &Value) -> Option<i128> {
     }
 }
 
-/// An identity value in its column's type.
+/// Converts an identity value to its column's type.
 ///
 /// # Errors
 /// 8115.

@@ -1,7 +1,7 @@
-//! `INSERT`: rows of values go straight into the heap, queries through the executor.
+//! `INSERT`: `VALUES` rows are written directly to the heap, queries run through the executor.
 //!
-//! Columns that the statement does not list take their `IDENTITY`, their `DEFAULT` or NULL. The parts: which table and
-//! columns it is (`target`), where its rows come from (`values`, `query`, `execute`).
+//! Unlisted columns receive their `IDENTITY`, their `DEFAULT` or NULL. The submodules: `target` for the table and
+//! columns, `values`, `query` and `execute` for the sources of rows.
 
 mod execute;
 mod query;
@@ -31,7 +31,7 @@ pub(super) use execute::Capture;
 pub(super) use target::Target;
 pub(super) use values::default_of;
 
-/// What an `INSERT` writes to, and what it puts out.
+/// The target and the output of an `INSERT`.
 struct Write {
     target: Target,
     store: WriteTarget,
@@ -51,7 +51,7 @@ impl Interpreter<'_> {
         let hints = QueryHints::read(&insert.options).map_err(Failure::of_binding)?;
         if let InsertSource::Execute { call } = &insert.source {
             return self.in_insert_exec(|this| {
-                // The procedure's own statements come first: they must not wait for the lock that this one takes.
+                // The procedure's own statements run first: they must not wait for the lock that this statement takes.
                 let width = this.insert_target(insert)?.listed().len();
                 let captured = this.captured_rows(call, width, caught_here)?;
                 this.insert_rows_of(insert, &hints, Some(captured))
@@ -106,7 +106,7 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::Insert, rows))
     }
 
-    /// The table of an `INSERT`, locked together with those that its query reads.
+    /// The table of an `INSERT`, locked together with the tables that its query reads.
     fn locked_target(
         &mut self,
         run: &Arc<StatementRun>,
@@ -133,7 +133,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Puts inserted rows out.
+    /// Returns inserted rows through `OUTPUT`.
     fn put_out_inserted(
         &mut self,
         run: &Arc<StatementRun>,
@@ -149,7 +149,7 @@ impl Interpreter<'_> {
         self.put_out(run, sink, put_out)
     }
 
-    /// What an `INSERT` puts out.
+    /// The output of an `INSERT`.
     fn insert_sink(
         &self,
         run: &Arc<StatementRun>,
@@ -173,12 +173,12 @@ impl Interpreter<'_> {
     }
 }
 
-/// Whether an `INSERT` locks its table as a whole, so that all workers may write.
+/// Whether an `INSERT` locks the whole table, so that all workers may write.
 pub(super) fn locks_table(insert: &Insert) -> bool {
     insert.target.hints.contains(&TableHint::TabLock) || insert.target.hints.contains(&TableHint::TabLockX)
 }
 
-/// The query of an `INSERT`, with the common tables that stand before the statement.
+/// The query of an `INSERT`, with the common table expressions of the statement.
 pub(super) fn with_tables_of(insert: &Insert, query: &Query) -> Query {
     let mut query = query.clone();
     if query.with.is_empty() {

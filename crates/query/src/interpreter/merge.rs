@@ -1,7 +1,7 @@
 //! `MERGE`.
 //!
-//! As with `UPDATE`, all is decided and checked before anything changes: the rows come from one query (see the binder's
-//! `merge`), apart by what is done with them. Rows that come go in last.
+//! As for `UPDATE`, everything is decided and checked before anything changes. The rows come from one query (see the
+//! binder's `merge`) and are grouped by action. Inserts are done last.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -29,11 +29,11 @@ use super::run::{Interpreter, Outcome};
 use crate::binder::{self, ACTION_TYPE, BindOptions, Binder, BoundMerge, ChangeKind, OutputInput, QueryHints};
 use crate::execute::{MergedRows, StatementRun, WriteTarget, delete_rows, insert_held, stored_columns, update_rows};
 
-/// Rows with which one thing is done, and what they become.
+/// Rows with the same action, and their new values.
 struct Piece<'r> {
     kind: ChangeKind,
     rows: &'r RecordBatch,
-    /// The table's columns as it stores them; empty where the rows go.
+    /// The table's columns in stored form. Empty for a delete.
     after: Vec<ArrayRef>,
 }
 
@@ -81,8 +81,8 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::Merge, rows))
     }
 
-    /// Runs the query of a `MERGE`; the rows that it gives have not been changed yet, and may change meanwhile. Whether
-    /// it came to its end.
+    /// Runs the query of a `MERGE`. The rows that it finds have not been changed yet, and may still be changed by other
+    /// transactions. The flag says whether the query ran to its end.
     fn find_merged(
         &mut self,
         run: &Arc<StatementRun>,
@@ -113,7 +113,7 @@ impl Interpreter<'_> {
         Ok((bound, store, rows, has_ended))
     }
 
-    /// Locks the target, what is read, and the table that `OUTPUT` goes to, all together.
+    /// Locks the target, the tables that are read, and the target of `OUTPUT`, all in one step.
     fn lock_merge(
         &mut self,
         run: &Arc<StatementRun>,
@@ -137,7 +137,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// What the rows become, checked; those that come get their identity values.
+    /// Computes and checks the new values of the rows. Inserted rows receive their identity values.
     fn merged_columns(
         &mut self,
         run: &Arc<StatementRun>,
@@ -168,7 +168,7 @@ impl Interpreter<'_> {
         Ok(all)
     }
 
-    /// Puts the next values into an identity column.
+    /// Fills an identity column with the next values.
     fn number_rows(
         &mut self,
         run: &Arc<StatementRun>,
@@ -196,7 +196,7 @@ impl Interpreter<'_> {
 }
 
 impl Piece<'_> {
-    /// What the rows were and are, for those who refer to them.
+    /// The rows' old and new values, for the foreign keys that refer to them.
     fn keys(&self, bound: &BoundMerge) -> KeyRows {
         let before = |place: &Option<usize>| place.map(|place| Arc::clone(self.rows.column(place)));
         KeyRows { before: bound.before.iter().map(before).collect(), after: self.after.clone() }
@@ -232,7 +232,7 @@ impl Piece<'_> {
     }
 }
 
-/// The heaps that change, under the name that messages give them.
+/// The heaps to change, under the name that messages use.
 fn merge_store(merge: &Merge, bound: &BoundMerge) -> Result<WriteTarget, SqlError> {
     let table = bound.table()?;
     let store = store_of(table.database().clone(), Arc::clone(table.table()))?;
@@ -244,7 +244,7 @@ fn merge_store(merge: &Merge, bound: &BoundMerge) -> Result<WriteTarget, SqlErro
 
 fn apply(run: &Arc<StatementRun>, store: &WriteTarget, pieces: &[Piece<'_>]) -> Result<(), SqlError> {
     let of_kind = |kind| pieces.iter().filter(move |piece| piece.kind == kind);
-    // Keys that go are free for rows that change and rows that come.
+    // Deletes come first, so that their keys are free for updated and inserted rows.
     for piece in of_kind(ChangeKind::Delete) {
         delete_rows(run, store, piece.rows)?;
     }

@@ -1,12 +1,12 @@
 //! The procedural interpreter: runs the statements of a batch one after the other.
 //!
 //! A batch is parsed, flattened into steps (`program`) and run (`run`): variables, control of flow, `TRY … CATCH`,
-//! calls. Each statement that touches data has a context: cancel flag, memory, and the stamp and the locks of its
-//! transaction, its own or the one that the session has open (`transaction`); when it fails it is undone whole. What a
-//! statement means to a client are [`Event`]s.
+//! calls. Each statement that accesses data has a context: cancel flag, memory, and the stamp and the locks of its
+//! transaction. That is its own transaction or the session's open one (`transaction`). A statement that fails is undone
+//! completely. The client receives a statement's results as [`Event`]s.
 //!
-//! Leaves to others: names and types (`binder`), plans (`execute`), definitions (crate `engine`), what views show
-//! (crate `session`, behind [`SystemViews`]).
+//! Names and types are handled by `binder`, plans by `execute`, definitions by the crate `engine`, the contents of
+//! views by the crate `session` (behind [`SystemViews`]).
 
 mod automatic_statistics;
 mod call;

@@ -1,6 +1,6 @@
-//! What names mean to a statement of a session: the answers to the binder's questions.
+//! Name resolution for a statement of a session: answers the binder's questions.
 //!
-//! Tables that were resolved are remembered, so that the statement can lock them before it runs.
+//! Resolved tables are recorded, so that the statement can lock them before it runs.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashSet;
@@ -41,20 +41,20 @@ use crate::wrap::NextValues;
 pub(super) struct UsedTable {
     pub(super) database: DatabaseUse,
     pub(super) table: Arc<Table>,
-    /// How it must be locked.
+    /// The lock mode that it needs.
     pub(super) mode: LockMode,
-    /// Whether the lock stays until the transaction has ended.
+    /// Whether the lock is held until the transaction ends.
     pub(super) is_kept: bool,
-    /// Whether the statement fails where it would have to wait for the lock.
+    /// Whether the statement fails instead of waiting for the lock.
     pub(super) waits_for_nobody: bool,
-    /// Whether its pages are locked in place of its rows, where rows are locked.
+    /// Whether pages are locked instead of rows, if rows are locked.
     pub(super) locks_pages: bool,
-    /// Whether the statement sees of it what its transaction saw first.
+    /// Whether the statement reads it as of the transaction's snapshot.
     pub(super) is_of_snapshot: bool,
 }
 
 impl UsedTable {
-    /// A table that the statement changes, with the hints that it has for it.
+    /// A table that the statement changes, with its table hints.
     pub(super) fn changed(database: DatabaseUse, table: Arc<Table>, hints: &[TableHint]) -> UsedTable {
         let mode = mode_of_change(hints, &database, &table);
         let (waits_for_nobody, locks_pages) = (hints.contains(&TableHint::NoWait), hints.contains(&TableHint::PagLock));
@@ -70,26 +70,26 @@ impl UsedTable {
     }
 }
 
-/// The names that one statement can use. Clones note the tables that they resolve in one list.
+/// The names that one statement can use. Clones record the tables that they resolve in the same list.
 #[derive(Clone)]
 pub(super) struct Names<'a> {
     pub(super) environment: &'a Environment,
     pub(super) state: &'a SessionState,
-    /// Where names lie that say no database: the session's, or the one of the module whose text is bound.
+    /// The database of names without one: the session's, or that of the module whose text is bound.
     pub(super) database: DatabaseUse,
     pub(super) frame: &'a Frame,
     pub(super) caught: Option<&'a Caught>,
     function_context: Arc<FunctionContext>,
-    /// The statement that reads the tables; where there is none yet, one is made for the first table.
+    /// The statement that reads the tables. If there is none yet, it is created for the first table.
     pub(super) run: Rc<OnceCell<Arc<StatementRun>>>,
     pub(super) cancelled: &'a Arc<AtomicBool>,
     used: Rc<RefCell<Vec<UsedTable>>>,
     pub(super) sequences: SharedSequences,
     changed_keys: &'a [ChangedKeys],
-    /// The names, in lower case, of tables that are taken not to be there; and that nothing is to happen, for names are
-    /// only looked at. `None` for a statement that runs.
+    /// The names, in lower case, of tables that are assumed not to exist. If set, names are only checked and nothing
+    /// must have an effect. `None` for a statement that runs.
     looks_without: Option<&'a HashSet<String>>,
-    /// The kind of the module that is made, which must not name temporary tables.
+    /// The kind of the module being created, which must not name temporary tables.
     of_module: Option<ModuleKind>,
 }
 
@@ -121,20 +121,20 @@ impl Interpreter<'_> {
 }
 
 impl<'a> Names<'a> {
-    /// Names over the variables of `frame`, for a look at what they mean before anything runs: no sequence goes on, and
-    /// tables with a name in `made` (in lower case) are taken not to be there.
+    /// Names over the variables of `frame`, for checking names before anything runs: sequences do not advance, and
+    /// tables with a name in `made` (in lower case) are assumed not to exist.
     pub(super) fn looking(self, frame: &'a Frame, made: &'a HashSet<String>) -> Names<'a> {
         Names { frame, looks_without: Some(made), ..self }
     }
 
-    /// Names as they are resolved in the definition of a view or function that is being created.
+    /// Name resolution for the definition of a view or function being created.
     pub(super) fn of_module(self, kind: ModuleKind) -> Names<'a> {
         Names { of_module: Some(kind), ..self }
     }
 }
 
 impl Names<'_> {
-    /// The tables resolved so far, as often as they were named.
+    /// The tables resolved so far, once for each time they were named.
     pub(super) fn into_used(self) -> Vec<UsedTable> {
         self.used.take()
     }
@@ -199,7 +199,7 @@ impl Names<'_> {
         Resolved::Table { provider: Arc::new(table), columns }
     }
 
-    /// A place, where an unknown database is an unknown object.
+    /// Resolves a name. An unknown database counts as an unknown object.
     pub(super) fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
         place_of(self.environment, &self.database, self.state, name).map_err(|error| match error.number {
             number::DATABASE_DOES_NOT_EXIST => invalid_object(name),
@@ -207,7 +207,7 @@ impl Names<'_> {
         })
     }
 
-    /// The database of a module that was found; `None` where its text means what it would mean here.
+    /// The database of a resolved module. `None` if it is the same database, where its text means the same.
     fn other(&self, database: &DatabaseUse) -> Option<DatabaseUse> {
         (database.id() != self.database.id()).then(|| database.clone())
     }
@@ -373,7 +373,7 @@ impl NameResolver for Names<'_> {
     }
 }
 
-/// 4508 of a view, 2772 of a function.
+/// 4508 for a view, 2772 for a function.
 fn temporary_in_module(kind: ModuleKind) -> SqlError {
     match kind {
         ModuleKind::View => SqlError::new(
@@ -385,7 +385,7 @@ fn temporary_in_module(kind: ModuleKind) -> SqlError {
     }
 }
 
-/// Which access hints ask for; they are of indexes that are there.
+/// The access method that hints request. They name existing indexes.
 fn access_hint(table: &Table, hints: &[TableHint]) -> AccessHint {
     let place = |reference: &IndexReference| {
         table.indexes.iter().position(|index| match reference {
@@ -410,7 +410,7 @@ fn access_hint(table: &Table, hints: &[TableHint]) -> AccessHint {
     }
 }
 
-/// The columns that `FORCESEEK` names must be the first ones of its index's key, in their order.
+/// Checks that the columns in `FORCESEEK` are the first key columns of the index, in order.
 fn check_seek_columns(table: &Table, index: &Index, seek: &ForceSeek) -> Result<(), SqlError> {
     let key: Vec<&str> = index.key.iter().map(|part| table.columns[part.column].name.as_str()).collect();
     let (name, shown) = (&table.name, shown_index(&seek.index));
@@ -440,7 +440,7 @@ fn shown_index(reference: &IndexReference) -> String {
     }
 }
 
-/// Two hints must not ask for different isolation levels.
+/// Checks that no two hints request different isolation levels.
 fn check_level_hints(hints: &[TableHint]) -> Result<(), SqlError> {
     let level = |hint: &TableHint| match hint {
         TableHint::NoLock | TableHint::ReadUncommitted => Some(IsolationLevel::ReadUncommitted),
@@ -457,7 +457,7 @@ fn check_level_hints(hints: &[TableHint]) -> Result<(), SqlError> {
     }
 }
 
-/// An index that a hint names must be there and in use; 0 is the heap, or a scan of whatever the table is.
+/// Checks that an index named by a hint exists and is enabled. 0 means the heap, or a scan of the table.
 fn check_index_hints(table: &Table, hints: &[TableHint]) -> Result<(), SqlError> {
     let named = hints.iter().flat_map(|hint| match hint {
         TableHint::Index(all) => all.iter().map(|index| (index, None)).collect(),

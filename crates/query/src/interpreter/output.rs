@@ -1,4 +1,4 @@
-//! Rows on their way out: as an embedding program sees them, and as text.
+//! Conversion of result rows for output: to an embedding program's types, and to text.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use hobt_functions::{format_value, output_array, output_field};
 
 use super::event::ResultColumn;
 
-/// A batch of carriers in the types that an embedding program sees: `bit` as `Boolean`, the `datetime` family as
-/// `Timestamp(µs)`, `time` as `Time64(ns)`. Each field has the SQL type as metadata `hobt.sql_type`.
+/// Converts a batch of carriers to the types that an embedding program sees: `bit` becomes `Boolean`, the `datetime`
+/// family `Timestamp(µs)`, `time` `Time64(ns)`. Each field has the SQL type as metadata `hobt.sql_type`.
 ///
 /// # Errors
-/// An internal error for a batch that is not of these columns.
+/// Internal error if the batch does not have these columns.
 pub fn output_batch(columns: &[ResultColumn], batch: &RecordBatch) -> Result<RecordBatch, SqlError> {
     let fields: Vec<_> =
         columns.iter().map(|column| output_field(&column.name, column.sql_type, column.nullable)).collect();
@@ -24,13 +24,13 @@ pub fn output_batch(columns: &[ResultColumn], batch: &RecordBatch) -> Result<Rec
         .map_err(|error| SqlError::internal(error.to_string()))
 }
 
-/// The text of one value of a batch of carriers, as `sqlcmd` prints it; `None` for NULL.
+/// The text of one value of a batch of carriers, as `sqlcmd` prints it. `None` for NULL.
 ///
 /// # Errors
-/// An internal error for a column that is not in its type's carrier.
+/// Internal error if the column is not in its type's carrier.
 ///
 /// # Panics
-/// For a row or column outside the batch.
+/// If the row or column is outside the batch.
 pub fn cell_text(
     columns: &[ResultColumn],
     batch: &RecordBatch,

@@ -1,6 +1,6 @@
-//! `OUTPUT`: where the rows go that a statement puts out.
+//! `OUTPUT`: the destination of the rows that a statement returns.
 //!
-//! They are put out when all changes are made: to the client as a result set, or into a table as an `INSERT` would.
+//! Rows are returned when all changes are made: to the client as a result set, or into a table as an `INSERT` does.
 
 use std::sync::Arc;
 
@@ -35,10 +35,10 @@ impl OutputTarget {
     }
 }
 
-/// What a statement puts out, and where to.
+/// The output of a statement, and its destination.
 pub(super) struct OutputSink {
     pub(super) output: BoundOutput,
-    /// The client without.
+    /// The target table. `None` for the client.
     pub(super) into: Option<OutputTarget>,
 }
 
@@ -74,7 +74,7 @@ impl Interpreter<'_> {
         Ok(Some(OutputTarget { target, store }))
     }
 
-    /// Puts rows out, a batch at a time.
+    /// Writes rows to the destination, one batch at a time.
     pub(super) fn put_out(
         &mut self,
         run: &Arc<StatementRun>,
@@ -91,7 +91,7 @@ impl Interpreter<'_> {
                 }
                 Ok(())
             }
-            // Of two tables one is a variable, which no transaction has a part in, and the other is not.
+            // One of the two tables is a variable, which takes part in no transaction, and the other is not.
             Some(into) => {
                 let outer = self.changes_variable;
                 self.changes_variable = into.target.is_variable();

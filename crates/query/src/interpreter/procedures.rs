@@ -1,4 +1,4 @@
-//! System procedures and functions that are written in T-SQL, and `sp_configure`.
+//! System procedures and functions written in T-SQL, and `sp_configure`.
 
 use hobt_base::{Position, SqlError, number};
 use hobt_types::{MaxLength, SqlType, Value};
@@ -9,13 +9,13 @@ use super::event::Message;
 use super::failure::Failure;
 use super::run::Interpreter;
 
-/// The text of a system procedure; `None` when there is none of the name.
+/// The text of a system procedure. `None` if there is none with this name.
 pub(super) fn definition(name: &str) -> Option<&'static str> {
     PROCEDURES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, text)| *text)
 }
 
-/// The text of a system function that is a query over views, so that its argument may come from an `APPLY`; `None` when
-/// there is none of the name.
+/// The text of a system function that is a query over views, so that its argument may come from an `APPLY`. `None` if
+/// there is none with this name.
 pub(super) fn inline_function(schema: &str, name: &str) -> Option<&'static str> {
     let functions = [
         ("dm_exec_sql_text", DM_EXEC_SQL_TEXT),
@@ -66,7 +66,7 @@ const DM_DB_MISSING_INDEX_COLUMNS: &str =
     "CREATE FUNCTION sys.dm_db_missing_index_columns (@index_handle int) RETURNS TABLE AS RETURN
 (SELECT c.column_id, c.column_name, c.column_usage FROM sys.hobt_missing_index_columns AS c WHERE c.index_handle = @index_handle)";
 
-/// Has `@id` be the object that a parameter names; the procedure ends if there is none.
+/// Sets `@id` to the object that a parameter names. The procedure ends if there is none.
 macro_rules! find_object {
     ($parameter:literal) => {
         concat!(
@@ -167,7 +167,7 @@ BEGIN
 END
 SELECT @text AS [Text]";
 
-/// Everybody, a login, a session's number, or `active`: who runs something.
+/// Shows all sessions, a login's, one session, or the `active` ones.
 const SP_WHO: &str = "CREATE PROCEDURE sp_who @loginame nvarchar(128) = NULL AS
 SELECT s.session_id AS spid, CAST(0 AS smallint) AS ecid, CAST(COALESCE(r.status, s.status) AS nchar(30)) AS status,
     s.login_name AS loginame, s.host_name AS hostname, CAST(COALESCE(r.blocking_session_id, 0) AS char(5)) AS blk,

@@ -1,4 +1,4 @@
-//! A batch as a flat list of steps: conditions and loops become jumps, so `GOTO` is one like any other and running a
+//! A batch as a flat list of steps. Conditions and loops become jumps, so `GOTO` is an ordinary jump and running a
 //! batch needs no recursion.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!   TRY a CATCH b        a (handler 1);  → 2;  1: b (caught + 1);  2:
 //! ```
 //!
-//! Which handler takes an error, and how many caught errors are in reach, is a property of the place and stands beside
-//! each step; a jump out of a block needs no bookkeeping.
+//! The handler of an error and the number of caught errors in scope depend only on a step's position, so they are
+//! stored with each step. A jump out of a block needs no bookkeeping.
 
 use std::collections::{HashMap, HashSet};
 
@@ -28,13 +28,13 @@ pub(super) enum Step<'b> {
     Return { value: Option<&'b Expression>, position: Position },
 }
 
-/// A step with what its place says.
+/// A step with the properties of its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlacedStep<'b> {
     pub(super) step: Step<'b>,
-    /// The first step of the `CATCH` that takes this step's errors.
+    /// The first step of the `CATCH` that handles this step's errors.
     pub(super) handler: Option<usize>,
-    /// How many `CATCH` blocks enclose the step.
+    /// The number of `CATCH` blocks that enclose the step.
     pub(super) caught: usize,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Program<'b> {
 struct Loop {
     /// The condition.
     start: usize,
-    /// Where its list of `BREAK`s lies.
+    /// The index of its list of `BREAK`s.
     breaks: usize,
 }
 
@@ -58,37 +58,37 @@ struct Compiler<'b> {
     steps: Vec<PlacedStep<'b>>,
     labels: HashMap<String, Label>,
     gotos: Vec<(usize, &'b Identifier, usize)>,
-    /// Each `TRY` and each `CATCH`, by the one around it; 0 is the text as a whole, and around itself.
+    /// For each `TRY` and each `CATCH`, the enclosing one. 0 is the text as a whole, which encloses itself.
     scopes: Vec<usize>,
     breaks: Vec<Vec<usize>>,
 }
 
-/// Where a label leads.
+/// The target of a label.
 struct Label {
     step: usize,
-    /// The `TRY` or `CATCH` that it stands in.
+    /// The `TRY` or `CATCH` that contains it.
     scope: usize,
 }
 
-/// Where a statement stands.
+/// The position of a statement.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// The innermost `TRY` or `CATCH`, a place in the compiler's list.
+    /// The innermost `TRY` or `CATCH`, as an index of the compiler's list.
     scope: usize,
     enclosing: Option<Loop>,
     handler: Option<usize>,
     caught: usize,
 }
 
-/// Stands for a target that is not known yet.
+/// Placeholder for a target that is not known yet.
 const OPEN: usize = usize::MAX;
 
 impl<'b> Program<'b> {
-    /// The steps of `statements`.
+    /// Compiles `statements`.
     ///
     /// # Errors
-    /// 132 for a label that is there twice, 133 for a missing one, 1026 for one in a `TRY` or `CATCH` that the jump is
-    /// not in, 135 and 136 for `BREAK` and `CONTINUE` without a loop.
+    /// 132 for a duplicate label, 133 for a missing one, 1026 for one in a `TRY` or `CATCH` that does not contain the
+    /// jump, 135 and 136 for `BREAK` and `CONTINUE` without a loop.
     pub(super) fn compile(statements: &'b [Statement]) -> Result<Program<'b>, SqlError> {
         let mut compiler = Compiler { scopes: vec![0], ..Compiler::default() };
         compiler.block(statements, Place::default())?;
@@ -110,7 +110,7 @@ impl<'b> Program<'b> {
         Ok(Program { steps: compiler.steps })
     }
 
-    /// What the text declares, in its order.
+    /// The declarations of the text, in order.
     pub(super) fn declarations(&self) -> impl Iterator<Item = &'b Declaration> {
         declarations(&self.steps)
     }
@@ -123,8 +123,8 @@ fn declarations<'b>(steps: &[PlacedStep<'b>]) -> impl Iterator<Item = &'b Declar
     })
 }
 
-/// A variable is declared for the whole batch, wherever its `DECLARE` stands; so a second one is an error before
-/// anything runs, and one that a loop executes again is none.
+/// Checks for duplicate declarations. A variable is declared for the whole batch, wherever its `DECLARE` stands. So a
+/// second declaration is an error before anything runs, but repeating one in a loop is not.
 fn check_declarations(steps: &[PlacedStep<'_>]) -> Result<(), SqlError> {
     let mut known = HashSet::new();
     for Declaration { name, .. } in declarations(steps) {
@@ -151,13 +151,13 @@ impl<'b> Compiler<'b> {
         self.steps.len() - 1
     }
 
-    /// A new `TRY` or `CATCH` within `outer`.
+    /// Adds a `TRY` or `CATCH` within `outer`.
     fn scope_in(&mut self, outer: usize) -> usize {
         self.scopes.push(outer);
         self.scopes.len() - 1
     }
 
-    /// Whether `scope` is `outer` or lies in it.
+    /// Whether `scope` is `outer` or inside it.
     fn is_within(&self, scope: usize, outer: usize) -> bool {
         let mut at = scope;
         while at != outer && at != 0 {
@@ -166,7 +166,7 @@ impl<'b> Compiler<'b> {
         at == outer
     }
 
-    /// Lets the jump at `step` lead to the next step to come.
+    /// Sets the target of the jump at `step` to the next step to be added.
     fn land(&mut self, step: usize) {
         let here = self.steps.len();
         match &mut self.steps[step].step {
@@ -257,7 +257,7 @@ impl<'b> Compiler<'b> {
                 step.handler = Some(start);
             }
         }
-        // A handler without statements still is a place to go to: what follows it.
+        // An empty handler is still a target: the step that follows it.
         let scope = self.scope_in(place.scope);
         self.block(handler, Place { caught: place.caught + 1, scope, ..place })?;
         self.land(end);
@@ -273,7 +273,7 @@ fn outside_loop(number: i32, word: &str, position: Position) -> SqlError {
 mod tests {
     use super::*;
 
-    /// The targets of the jumps of a batch; `r` for a statement that runs, `x` for a return.
+    /// The targets of a batch's jumps. `r` stands for a statement that runs, `x` for a return.
     fn shape(batch: &str) -> Result<String, SqlError> {
         let batch = hobt_tsql::parse_batch(batch)?;
         let program = Program::compile(&batch.statements)?;

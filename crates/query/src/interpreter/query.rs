@@ -1,7 +1,7 @@
-//! Queries: binding, locking, running, and where their rows go.
+//! Queries: binding, locking, execution, and delivery of rows.
 //!
-//! A statement's way: bind → lock the tables that binding found, in the order of their ids → bind again if one of them
-//! changed meanwhile → optimise → wait for the operators' memory → run → commit, or undo → unlock.
+//! Steps of a statement: bind → lock the tables that binding found, in the order of their ids → bind again if one of
+//! them has changed → optimise → wait for the operators' memory → run → commit or undo → unlock.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -39,18 +39,18 @@ use crate::execute::{
 use crate::source::{declared_width, scanned_width};
 use crate::wrap::sql_error_of;
 
-/// Rows of a batch between operators.
+/// Rows per batch between operators.
 const BATCH_ROWS: usize = 8192;
 /// A query that is bound and planned, with its tables locked.
 pub(super) struct Prepared {
     query: BoundQuery,
     plan: Arc<dyn ExecutionPlan>,
     task: Arc<TaskContext>,
-    /// The memory that its operators were promised.
+    /// The memory granted to its operators.
     _grant: Option<MemoryGrant>,
 }
 
-/// Makes a plan ready for who takes its rows.
+/// Completes a plan for the consumer of its rows.
 pub(super) type FinishPlan<'f> = &'f dyn Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, SqlError>;
 
 /// A query that is bound and planned.
@@ -59,7 +59,7 @@ struct Planned {
     plan: Arc<dyn ExecutionPlan>,
     planner: SessionState,
     wish: MemoryWish,
-    /// The least memory with which its operators get on, in bytes.
+    /// The least memory that its operators need, in bytes.
     least_bytes: u64,
 }
 
@@ -106,7 +106,7 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::Select, rows))
     }
 
-    /// Binds and runs a query for the statement itself; `begin` learns its columns before the first row.
+    /// Binds and runs a query for the statement itself. `begin` receives its columns before the first row.
     pub(super) fn run_bound(
         &mut self,
         run: &Arc<StatementRun>,
@@ -138,12 +138,13 @@ impl Interpreter<'_> {
                     error
                 })
             });
-            // The failure of the sink says more than the error that stopped the plan.
+            // The sink's failure is more specific than the error that stopped the plan.
             rows.map_err(|error| failed.take().unwrap_or_else(|| error.into()))
         })
     }
 
-    /// Binds until the tables that were found are the ones that are locked. The rows come to one thread.
+    /// Binds, locks and plans a query, repeatedly until the names mean the locked tables. All rows are delivered to one
+    /// thread.
     pub(super) fn prepare(
         &mut self,
         run: &Arc<StatementRun>,
@@ -167,7 +168,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// The same; `None` if the plan reads all of a table that is to be locked as a whole for that.
+    /// Makes one attempt of [`Interpreter::prepare`]. `None` if the plan reads a whole table that must be locked as a
+    /// whole for that.
     fn prepare_once(
         &mut self,
         run: &Arc<StatementRun>,
@@ -183,7 +185,7 @@ impl Interpreter<'_> {
         let plan = finish(plan)?;
         self.keep_plan(run, &plan);
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
-        // The query that makes statistics is a part of what it makes them for.
+        // The query that builds statistics is a part of the statement that needs them.
         if self.state.options.statistics(StatisticsKind::Time) && !self.is_gathering {
             self.compile_shown.0 += self.compiled.0;
             self.compile_shown.1 += self.compiled.1;
@@ -201,7 +203,7 @@ impl Interpreter<'_> {
         Ok(Some(Prepared { query, plan, task: Arc::new(task), _grant: grant }))
     }
 
-    /// Waits until there is memory for the statement's operators.
+    /// Waits for the memory of the statement's operators.
     fn let_in(&mut self, run: &Arc<StatementRun>, least: u64, ideal: u64) -> Result<MemoryGrant, Failure> {
         let figures = Arc::new(MemoryFigures::default());
         run.show_memory(&figures);
@@ -216,7 +218,7 @@ impl Interpreter<'_> {
         Ok(granted)
     }
 
-    /// The plan of a query that does not run.
+    /// Plans a query without running it.
     pub(super) fn plan(
         &mut self,
         run: &Arc<StatementRun>,
@@ -230,7 +232,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Binds, locks and plans, with memory for what `finish` makes of the plan; `None` as in
+    /// Binds, locks and plans. Computes the memory for the plan that `finish` returns. `None` as in
     /// [`Interpreter::prepare_once`].
     fn plan_once(
         &mut self,
@@ -252,7 +254,7 @@ impl Interpreter<'_> {
         };
         let mut logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
         if self.make_statistics(&logical)? {
-            // What was read for them is over, and the statement is the session's again.
+            // The reads for statistics are over, so the session shows the statement itself again.
             self.environment.sessions.statement_runs(self.state.id, Arc::downgrade(run));
             logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
         }
@@ -271,14 +273,14 @@ impl Interpreter<'_> {
         }
         let width = row_width(&query, &logical);
         let plan = sort_large_tops(plan, sizes.top_rows(width)).map_err(sql_error_of)?;
-        // What comes above the query's plan keeps rows, too.
+        // Operators above the query's plan need memory too.
         let wish = memory_wish(&finish(Arc::clone(&plan))?);
         let least_bytes = sizes.least_bytes(&wish, planner.config().batch_size(), width);
         let plan = spilling(cancellable(plan, run)?, run)?;
         Ok(Some(Planned { query, plan, planner, wish, least_bytes }))
     }
 
-    /// What makes plans for as many workers as the statement has.
+    /// The planner for the statement's number of workers.
     fn planner(&self, run: &StatementRun, options: BindOptions, sizes: Sizes) -> SessionState {
         let runtime = &self.environment.executor.runtime;
         let mut config = session_config(run.degree(), BATCH_ROWS);
@@ -286,7 +288,7 @@ impl Interpreter<'_> {
         session_state(config, Arc::clone(runtime), options.join_way, options.keeps_order)
     }
 
-    /// The physical plan, and what made it.
+    /// The physical plan, and the planner that made it.
     fn physical(
         &self,
         run: &StatementRun,
@@ -296,14 +298,14 @@ impl Interpreter<'_> {
         logical: &LogicalPlan,
     ) -> Result<(Arc<dyn ExecutionPlan>, SessionState), SqlError> {
         let mut planner = self.planner(run, options, sizes);
-        // Some operators are made for a batch size and others ask for it when they start. Only the plan says how wide
-        // its rows are.
+        // Some operators are built for a batch size, others read it when they start. The width of the rows is only
+        // known from the plan.
         let width = row_width(query, logical);
         let rows = sizes.batch_rows(width, BATCH_ROWS);
         *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
         if rows < BATCH_ROWS {
-            // What is sorted as one batch is counted once for each batch that comes of it, since those of texts share
-            // their buffers.
+            // When a sort handles its input as one batch, it counts the memory once for each resulting batch, because
+            // batches of texts share their buffers.
             let bytes = rows.saturating_mul(width);
             planner.config_mut().options_mut().execution.sort_in_place_threshold_bytes = bytes;
         }
@@ -319,7 +321,7 @@ impl Interpreter<'_> {
     ) -> Result<Outcome, Failure> {
         let (place, remember) = self.new_table_place(&into.name)?;
         let rows = self.in_run(run, |this| {
-            // Nobody has an index on a table that is not there yet.
+            // A table that does not exist yet has no indexes.
             let bind = |binder: &Binder<'_>| binder.bind_query(&select.query);
             let prepared = this.prepare_with(run, bind_options(hints), &bind, &Ok)?;
             let columns = new_columns(&prepared.query)?;
@@ -358,7 +360,7 @@ impl Interpreter<'_> {
         Ok(Outcome::counted(DoneKind::SelectInto, rows))
     }
 
-    /// Runs a bound query into a table whose columns are the query's.
+    /// Runs a bound query into a table that has the query's columns.
     pub(super) fn insert_query(
         &mut self,
         run: &Arc<StatementRun>,
@@ -372,7 +374,7 @@ impl Interpreter<'_> {
         Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, target, parallel)?)
     }
 
-    /// Runs a query and hands its batches to `take`.
+    /// Runs a query and passes its batches to `take`.
     pub(super) fn run_prepared(
         &self,
         run: &Arc<StatementRun>,
@@ -383,14 +385,14 @@ impl Interpreter<'_> {
         run_query(Reader::Statement, (run, workers), (prepared.plan, prepared.task), take).map(|_rows| ())
     }
 
-    /// Binds a view, so that a definition which names what is not there, or cannot be used, is refused at once.
+    /// Binds a view, so that CREATE rejects a definition with unknown names or unsupported features.
     pub(super) fn bind_view(&self, create: &CreateView) -> Result<(), Failure> {
         let run = self.new_run(None)?;
         let names = self.names(&run).of_module(ModuleKind::View);
         Binder::new(&names, BindOptions::default()).bind_view(create).map_err(Failure::of_binding)
     }
 
-    /// Binds an inline function, so that one whose query cannot be used is refused at once.
+    /// Binds an inline function, so that CREATE rejects a query that cannot be used.
     pub(super) fn bind_inline_function(&self, create: &CreateFunction) -> Result<(), Failure> {
         let run = self.new_run(None)?;
         let names = self.names(&run).of_module(ModuleKind::InlineFunction);
@@ -423,7 +425,7 @@ impl Interpreter<'_> {
             return self.assign_in_turn(items);
         }
         let Some(bound) = assignments.into_inner() else { return rows.map(Outcome::assigned_from) };
-        // What was computed row by row was assigned before a later row failed.
+        // Row-by-row assignments made before a later row failed are kept.
         if rows.is_ok() || bound.is_row_by_row {
             for (variable, value) in bound.values()? {
                 self.frame_mut().set(&variable.value, value.value)?;
@@ -432,8 +434,8 @@ impl Interpreter<'_> {
         rows.map(Outcome::assigned_from)
     }
 
-    /// The assignments of a `SELECT` without rows, one after the other as `SET` does them: there a subquery may read
-    /// what was assigned before it.
+    /// Performs the assignments of a `SELECT` without rows one by one, as `SET` does. There, a subquery may read
+    /// variables assigned before it.
     fn assign_in_turn(&mut self, items: &[SelectItem]) -> Result<Outcome, Failure> {
         for item in items {
             if let SelectItem::Assign { variable, operator, value } = item {
@@ -444,7 +446,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// The select list of a query that is nothing but its select list.
+/// The select list of a query that consists only of its select list.
 fn items_without_rows(query: &Query) -> Option<&[SelectItem]> {
     let QueryBody::Select(select) = &query.body else { return None };
     let is_bare = query.with.is_empty()
@@ -482,7 +484,7 @@ pub(super) fn shown_columns(query: &BoundQuery) -> Vec<ResultColumn> {
     query.columns.iter().map(column).collect()
 }
 
-/// The columns of the table that a `SELECT … INTO` makes.
+/// The columns of the table that a `SELECT … INTO` creates.
 fn new_columns(query: &BoundQuery) -> Result<Vec<ColumnDefinition>, SqlError> {
     let column = |column: &crate::binder::ResultColumn| {
         let name = column.name.clone().filter(|name| !name.is_empty()).ok_or_else(|| {
@@ -517,8 +519,8 @@ pub(super) fn into_of(query: &Query) -> Option<&SelectInto> {
     first_select(query).into.as_ref()
 }
 
-/// About how many bytes a row of a query has at its widest: of the tables that it reads, or of what it makes of them,
-/// where a text is taken to be half as long as it may be, and a `max` type as long as the others may be.
+/// The approximate width of a query's widest rows, in bytes: of the tables that it reads, or of its result. Texts count
+/// with half of their maximum length, a `max` type with as much as the longest other types.
 fn row_width(query: &BoundQuery, optimized: &LogicalPlan) -> usize {
     const LONG: usize = 8000;
     let made = query.columns.iter().map(|column| declared_width(column.sql_type).min(LONG) / 2).sum();

@@ -1,7 +1,7 @@
-//! How a statement reads a table: what its hints, the session's isolation level and the database's options come to.
+//! How a statement reads a table: derived from its hints, the session's isolation level and the database's options.
 //!
-//! A hint says more than the session, and a lock that a hint asks for more than the level. What that means for each
-//! level stands in `docs/design/0021-row-locks-and-isolation.md`.
+//! A hint takes precedence over the session's setting, and a lock hint over the isolation level.
+//! `docs/design/0021-row-locks-and-isolation.md` describes the result for each level.
 
 use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, IndexKind, Table};
@@ -14,27 +14,27 @@ use crate::source::RowReading;
 /// How a scan reads its table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reading {
-    /// How it locks the table.
+    /// The lock mode of the table.
     pub(super) mode: LockMode,
-    /// Whether the lock stays until the transaction has ended.
+    /// Whether the lock is held until the transaction ends.
     pub(super) is_kept: bool,
-    /// Whether it fails where it would have to wait for a lock: `NOWAIT`.
+    /// Whether the statement fails instead of waiting for a lock: `NOWAIT`.
     pub(super) waits_for_nobody: bool,
-    /// Whether pages are locked in place of rows: `PAGLOCK`.
+    /// Whether pages are locked instead of rows: `PAGLOCK`.
     pub(super) locks_pages: bool,
     pub(super) rows: Rows,
 }
 
-/// Which rows a scan shows.
+/// Which rows a scan returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rows {
-    /// Those that stand in the table, committed or not.
+    /// The current rows, committed or not.
     Present,
-    /// Those that were committed when the statement first looked; it waits for no writer.
+    /// The rows committed when the statement began to read. The scan waits for no writer.
     OfStatement,
-    /// Those that were committed when the transaction first looked.
+    /// The rows committed when the transaction began to read.
     OfTransaction,
-    /// Each is locked, and shown as it stands then.
+    /// Each row is locked, and then its current version is returned.
     Locked(RowReading),
 }
 
@@ -81,15 +81,15 @@ impl Isolation {
         }
     }
 
-    /// Whether what was read is locked until the transaction has ended.
+    /// Whether locks on rows read are held until the transaction ends.
     fn keeps_locks(self) -> bool {
         matches!(self, Isolation::RepeatableRead | Isolation::Serializable)
     }
 }
 
 impl Reading {
-    /// How a scan with these hints reads a table; `changes`: it finds the rows that its statement changes; `is_whole`:
-    /// it is known to read all of it.
+    /// Determines how a scan with these hints reads a table. `changes`: the scan finds the rows that its statement
+    /// changes. `is_whole`: the scan is known to read the whole table.
     pub(super) fn of(
         hints: &[TableHint],
         changes: bool,
@@ -111,11 +111,11 @@ impl Reading {
             let range = Some(range);
             Rows::Locked(RowReading { mode, is_kept: true, skips_locked, is_of_snapshot: false, range })
         };
-        // Of a heap, all is what lies between its rows.
+        // A heap has no key ranges, so its gaps are only covered by a lock on the whole table.
         let has_ranges = isolation == Isolation::Serializable && table.is_clustered() && !is_private;
-        // But one of its indexes may lead to those that are read, and then they lie between its entries. Who changes
-        // them locks the heap all the same: two who first look by an index whether they have to would both be in the
-        // way of that.
+        // But a scan may use a nonclustered index of the heap, and then the ranges lie between the index entries. A
+        // statement that changes rows still locks the whole heap: if two transactions first searched by an index
+        // whether to change anything, their ranges would block each other's changes.
         let is_index = |index: &Index| index.kind == IndexKind::Nonclustered && !index.options.is_disabled;
         let may_have_ranges = has_ranges || (!is_private && table.indexes.iter().any(is_index));
         if changes {
@@ -161,7 +161,7 @@ impl Reading {
         }
         match isolation {
             Isolation::ReadUncommitted => reading(LockMode::SchemaStability, false, Rows::Present),
-            // Nobody else changes it: what stands there is what is seen.
+            // No other session changes the table, so its current rows are the visible ones.
             Isolation::Snapshot if is_private => reading(LockMode::SchemaStability, false, Rows::Present),
             Isolation::Snapshot => reading(LockMode::SchemaStability, false, Rows::OfTransaction),
             _ if is_private => reading(LockMode::SchemaStability, false, Rows::OfStatement),
@@ -177,19 +177,18 @@ impl Reading {
     }
 }
 
-/// How a statement locks a table that it changes, by the hints that it has for it.
+/// The mode in which a statement with these hints locks a table that it changes.
 pub(super) fn mode_of_change(hints: &[TableHint], database: &DatabaseUse, table: &Table) -> LockMode {
     let wants_table = hints.contains(&TableHint::TabLock) || hints.contains(&TableHint::TabLockX);
     if wants_table || is_private(database, table) { LockMode::Exclusive } else { LockMode::IntentExclusive }
 }
 
-/// Whether a table is known to one session alone: a temporary table that is not global, or a table variable.
+/// Whether a table is visible to one session only: a temporary table that is not global, or a table variable.
 pub(super) fn is_private(database: &DatabaseUse, table: &Table) -> bool {
     table.name.starts_with('#') && !table.name.starts_with("##") && database.name() == "tempdb"
 }
 
-/// Whether a table may be read with `READPAST`, if it has that hint: where rows are locked one by one, and not for
-/// their ranges.
+/// Checks that a table with the hint `READPAST` may be read so: rows must be locked one by one, without key ranges.
 ///
 /// # Errors
 /// 650.

@@ -1,5 +1,5 @@
-//! Rows that a statement locks one by one: which tables' they are, and that those which change are the ones that were
-//! seen.
+//! Row locks of a statement: which tables they apply to, and a check that the rows to change are still as they were
+//! read.
 
 use std::sync::Arc;
 
@@ -19,26 +19,26 @@ use super::run::Interpreter;
 use super::table_locks::mode_of;
 use crate::execute::{FoundRows, StatementRun, UnseenRows, UnseenUse, WriteTarget, snapshot_conflict};
 
-/// How often a statement that changes rows looks for them anew before it locks the table.
+/// After this many rounds of finding rows, a statement that changes them locks the table.
 const ROUNDS: usize = 5;
 
-/// The rounds of a statement that finds rows, locks them, and looks again if somebody has changed one.
+/// The rounds of a statement that finds rows, locks them, and repeats this if another transaction has changed one.
 #[derive(Default)]
 pub(super) struct Rounds {
-    /// The query has locked the rows that it found, and gives them as they stand.
+    /// The query itself has locked the rows that it found, and returns their current versions.
     pub(super) are_locked: bool,
     count: usize,
-    /// What earlier rounds have locked.
+    /// The locks taken by earlier rounds.
     earlier: Vec<LockResource>,
 }
 
 impl Interpreter<'_> {
-    /// Notes that the statement locks rows of a table, if it has not locked the table as a whole; `same` are all its
-    /// uses of it.
+    /// Registers row locks of the statement on a table, unless it has locked the whole table. `same` are all uses of
+    /// the table in the statement.
     pub(super) fn list_row_locks(&self, context: &StatementContext, same: &[UsedTable]) {
         let UsedTable { database, table, .. } = &same[0];
         self.note_level(context);
-        // A table that is locked as a whole, or not at all, has no rows to be locked.
+        // A table that is locked as a whole, or not at all, needs no row locks.
         let is_intent = matches!(
             mode_of(same),
             LockMode::IntentShared
@@ -58,15 +58,15 @@ impl Interpreter<'_> {
         });
     }
 
-    /// Tells a statement that changes rows whether it is of the level SNAPSHOT.
+    /// Marks a statement that changes rows as running under SNAPSHOT, if it does.
     pub(super) fn note_level(&self, context: &StatementContext) {
         if self.state.options.isolation == IsolationLevel::Snapshot {
             context.write_by_snapshot();
         }
     }
 
-    /// Has the statement lock the rows of a table as `rows` says, unless its transaction has locked the whole table:
-    /// then it locks nothing in it.
+    /// Makes the statement lock rows of a table with `rows`, unless its transaction has locked the whole table: then no
+    /// rows are locked.
     pub(super) fn list_row_locks_of(
         &self,
         context: &StatementContext,
@@ -80,7 +80,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// How rows of a table are locked; `same` are all uses that the statement makes of it.
+    /// The settings for row locks on a table. `same` are all uses of the table in the statement.
     pub(super) fn row_lock_settings(&self, same: &[UsedTable]) -> RowLockSettings {
         let UsedTable { database, table, .. } = &same[0];
         let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
@@ -95,8 +95,9 @@ impl Interpreter<'_> {
         }
     }
 
-    /// What the end of a change's query is worth. An error may come of rows that were shown to it and never commit:
-    /// then all of them are waited for.
+    /// Interprets the end of a change's query: `true` if it ran to its end. An error may result from uncommitted rows
+    /// that the query read and that never commit. Then the result is `false`, and the statement waits for all these
+    /// rows.
     pub(super) fn query_ended(ended: Result<(), SqlError>, unseen: Option<&Arc<UnseenRows>>) -> Result<bool, SqlError> {
         const NOT_OF_ROWS: [i32; 4] = [number::OUT_OF_MEMORY, number::DEADLOCK, number::LOCK_TIMEOUT, number::CANCELED];
         match ended {
@@ -107,11 +108,12 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Locks the rows that a statement has found to change. `false` if somebody has changed one of them since the
-    /// statement looked, or is changing one that it may want: then it looks again, and keeps its locks meanwhile.
+    /// Locks the rows that a statement has found to change. `false` if another transaction has changed one of them
+    /// since the statement read it, or is changing one that the statement may need. Then the statement searches again,
+    /// and keeps its locks meanwhile.
     ///
     /// # Errors
-    /// 3960 under `SNAPSHOT`, where nothing is looked at twice; 1205, 1222, 3617.
+    /// 3960 under `SNAPSHOT`, which never searches twice; 1205, 1222, 3617.
     pub(super) fn lock_found_rows<'r>(
         &self,
         run: &StatementRun,
@@ -162,17 +164,17 @@ impl Interpreter<'_> {
     }
 }
 
-/// Rows of a change's target that others are changing, by what its query made of them.
+/// Rows of a change's target that other transactions are changing, by how its query used them.
 pub(super) struct Others<'q> {
     pub(super) unseen: Option<&'q Arc<UnseenRows>>,
-    /// Whether the query came to its end.
+    /// Whether the query ran to its end.
     pub(super) has_ended: bool,
-    /// Rows that it did not find to change, and on which its result depends.
+    /// Rows that it does not change, but that its result depends on.
     pub(super) idle: &'q [RowAt],
 }
 
 impl Others<'_> {
-    /// Those that the statement has to wait for.
+    /// The rows that the statement must wait for.
     fn waited_for(&self, found: &FoundRows) -> Vec<RowAt> {
         match self.unseen {
             None => Vec::new(),

@@ -1,4 +1,4 @@
-//! Running the steps of a batch, and where its errors go.
+//! Execution of a batch's steps, and handling of its errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +27,10 @@ use super::statistics;
 use super::watch::BatchWatch;
 use crate::execute::StatementRun;
 
-/// How deep procedures and `EXEC (…)` may call each other.
+/// The maximum nesting depth of procedures and `EXEC (…)`.
 const MAX_NESTING: usize = 32;
 
-/// An error that a `CATCH` has taken.
+/// An error handled by a `CATCH`.
 #[derive(Clone, Debug)]
 pub(super) struct Caught {
     pub(super) error: SqlError,
@@ -40,19 +40,19 @@ pub(super) struct Caught {
 /// How a batch or procedure ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Exit {
-    /// Behind its last statement, or by `RETURN` with or without a value.
+    /// After its last statement, or by `RETURN` with or without a value.
     Returned(i32),
-    /// By an error that the client knows of.
+    /// By an error that the client has received.
     Failed,
 }
 
-/// What a statement leaves behind.
+/// The result of a statement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     kind: DoneKind,
-    /// What the client is told.
+    /// The row count sent to the client.
     rows: Option<u64>,
-    /// `@@ROWCOUNT`; `None` leaves it as it is.
+    /// The new `@@ROWCOUNT`. `None` leaves it unchanged.
     row_count: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ impl Outcome {
     pub(super) const QUIET: Outcome = Outcome { kind: DoneKind::Other, rows: None, row_count: Some(0) };
     /// An assignment: `@@ROWCOUNT` becomes 1.
     pub(super) const ASSIGNED: Outcome = Outcome { kind: DoneKind::Other, rows: None, row_count: Some(1) };
-    /// A statement that leaves `@@ROWCOUNT` alone.
+    /// A statement that leaves `@@ROWCOUNT` unchanged.
     pub(super) const KEPT: Outcome = Outcome { kind: DoneKind::Other, rows: None, row_count: None };
 
     /// A statement that counted rows.
@@ -69,13 +69,13 @@ impl Outcome {
         Outcome { kind, rows: Some(rows), row_count: Some(rows) }
     }
 
-    /// A `SELECT @v = …`, whose rows the client is not told.
+    /// A `SELECT @v = …`: its row count is not sent to the client.
     pub(super) const fn assigned_from(rows: u64) -> Outcome {
         Outcome { kind: DoneKind::Other, rows: None, row_count: Some(rows) }
     }
 }
 
-/// A batch on its way.
+/// The interpreter of one running batch.
 pub(super) struct Interpreter<'s> {
     pub(super) environment: &'s Environment,
     pub(super) state: &'s mut SessionState,
@@ -83,40 +83,41 @@ pub(super) struct Interpreter<'s> {
     pub(super) frames: Vec<Frame>,
     pub(super) caught: Vec<Caught>,
     sink: &'s mut dyn EventSink,
-    /// The text that runs now; spans point into it.
+    /// The running text. Spans point into it.
     pub(super) text: Arc<str>,
-    /// What `INSERT … EXEC` collects in place of the client; result sets go there.
+    /// Collects the result sets of an `INSERT … EXEC`, instead of the client.
     pub(super) capture: Option<super::insert::Capture>,
-    /// Rows are read for statistics.
+    /// Whether rows are being read for statistics.
     pub(super) is_gathering: bool,
-    /// `@@TRANCOUNT` when the `INSERT … EXEC` began whose call runs.
+    /// `@@TRANCOUNT` at the begin of the `INSERT … EXEC` whose call is running.
     pub(super) insert_exec_count: Option<usize>,
-    /// The sequences that the statement that runs names.
+    /// The sequences that the running statement names.
     pub(super) sequences: SharedSequences,
-    /// The keys that the statement that runs has changed, while it looks who refers to them.
+    /// The keys that the running statement has changed, while references to them are checked.
     pub(super) changed_keys: Vec<ChangedKeys>,
-    /// Whether the statement that runs changes a table variable, which no transaction has a part in.
+    /// Whether the running statement changes a table variable, which takes part in no transaction.
     pub(super) changes_variable: bool,
-    /// What the statement that runs cost, when it is known.
+    /// The cost of the last statement, once it is known.
     pub(super) cost: Option<Box<StatementStatistics>>,
-    /// Time and processor time that binding and planning the statement took.
+    /// Elapsed time and processor time of binding and planning the statement.
     pub(super) compiled: (Duration, Duration),
-    /// The same of all that `SET STATISTICS TIME` has shown of the statement: no part of its execution.
+    /// As [`Interpreter::compiled`], summed over what `SET STATISTICS TIME` has shown for the statement. Not part of
+    /// its execution time.
     pub(super) compile_shown: (Duration, Duration),
-    /// The statements with operators that run, each within the one before.
+    /// The running statements with operators, outermost first.
     pub(super) runs: Vec<Arc<StatementRun>>,
-    /// What the list of sessions shows of the statement that runs.
+    /// What the list of sessions currently shows for the statement.
     pub(super) noted: Option<(&'static str, DatabaseId)>,
-    /// The statements that run without being bound.
+    /// The statements that run without binding.
     pub(super) statements: Statements,
-    /// What is kept of plans.
+    /// The data about plans.
     pub(super) plans: Plans,
 }
 
-/// Runs one batch. Errors and messages go to the sink; what they leave of the session's state is SQL Server's.
+/// Runs one batch. Errors and messages are sent to the sink. Their effect on the session's state is as in SQL Server.
 ///
-/// Gives whether the batch ran to its end; an error that only ended a statement does not count against it.
-/// Blocks until the batch is done. `cancelled` may be set from another thread at any time.
+/// Returns whether the batch ran to its end. An error that ended only a statement does not count. Blocks until the
+/// batch is done. `cancelled` may be set by another thread at any time.
 pub fn run_batch(
     environment: &Environment,
     state: &mut SessionState,
@@ -159,7 +160,7 @@ pub fn run_batch(
     matches!(ended, Ok(Exit::Returned(_)))
 }
 
-/// Drops the temporary tables of a session that ends. What cannot be dropped stays until `tempdb` is made anew.
+/// Drops the temporary tables of a session that ends. A table that cannot be dropped stays until `tempdb` is recreated.
 pub(super) fn drop_temporary_tables(environment: &Environment, state: &mut SessionState) {
     let names: Vec<String> = state.temporary_tables.drain().map(|(_, name)| name).collect();
     if names.is_empty() {
@@ -168,7 +169,7 @@ pub(super) fn drop_temporary_tables(environment: &Environment, state: &mut Sessi
     let Ok(tempdb) = environment.instance.tempdb() else { return };
     for name in names {
         let Ok(context) = environment.instance.statement_context(state.id, 1, Arc::default()) else { return };
-        // Who looks at another session's table is not waited for.
+        // Does not wait if another session is reading the table.
         let mut lock = |table: ObjectId| {
             let patience = Patience { timeout: Some(Duration::ZERO), ..Patience::default() };
             let mode = LockMode::SchemaModification;
@@ -178,13 +179,14 @@ pub(super) fn drop_temporary_tables(environment: &Environment, state: &mut Sessi
             Ok(())
         };
         let dropped = tempdb.database().drop_table(&context, "dbo", &name, &mut lock);
-        // A failure makes tempdb SUSPECT, which whoever uses it next is told.
+        // A failure makes tempdb SUSPECT. The next use of it reports that.
         let _ended = environment.instance.end_statement(&context, dropped.is_ok(), &[&**tempdb.database()]);
     }
 }
 
 impl Interpreter<'_> {
-    /// Parses and runs a text in the topmost frame. A failure that nobody catches has been reported when this returns.
+    /// Parses and runs a text in the topmost frame. A failure that no `CATCH` handles has been reported when this
+    /// returns.
     pub(super) fn batch(&mut self, text: &str) -> Result<Exit, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
         let parsed = hobt_tsql::parse_batch(text);
@@ -343,7 +345,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Decides where a failed step's error goes: to the handler of its place, to a caller's, or to the client.
+    /// Decides where a failed step's error goes: to the handler of its step, to a caller's handler, or to the client.
     fn failed(&mut self, mut failure: Failure, placed: &PlacedStep<'_>, at: usize) -> Result<Next, Failure> {
         self.state.error = failure.error.number;
         self.state.row_count = 0;
@@ -372,7 +374,7 @@ impl Interpreter<'_> {
         }
         failure.raised_in.get_or_insert_with(|| RaisedIn(self.frame().procedure.clone()));
         if self.frame().protected {
-            // The caller's CATCH takes it; there, an error of binding is like any other.
+            // The caller's CATCH handles it, where an error of binding is like any other.
             if failure.reach == Reach::Scope {
                 failure.reach = Reach::Statement;
             }
@@ -402,8 +404,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Hands a failure that ends the batch to the callers, after the client was told and the transaction rolled back if
-    /// it cannot go on (unless a caller's `CATCH` may take it).
+    /// Passes a failure that ends the batch to the callers. Before that, reports it to the client and rolls the
+    /// transaction back if it cannot continue, unless a caller's `CATCH` may handle the failure.
     fn uncaught(&mut self, mut failure: Failure) -> Result<(), Failure> {
         self.state.error = failure.error.number;
         if failure.reach == Reach::Cancelled {
@@ -423,12 +425,12 @@ impl Interpreter<'_> {
         Err(failure)
     }
 
-    /// The variables in reach.
+    /// The variables in scope.
     pub(super) fn frame(&self) -> &Frame {
         self.frames.last().expect("a batch has a frame")
     }
 
-    /// The variables in reach.
+    /// The variables in scope.
     pub(super) fn frame_mut(&mut self) -> &mut Frame {
         self.frames.last_mut().expect("a batch has a frame")
     }
@@ -458,7 +460,7 @@ impl Interpreter<'_> {
         Ok((value, frame))
     }
 
-    /// Sends an event; a client that wants no more cancels the batch.
+    /// Sends an event. If the client accepts no more, the batch is cancelled.
     pub(super) fn send(&mut self, event: Event) -> Result<(), Failure> {
         match self.sink.event(event) {
             Flow::Continue => Ok(()),
@@ -474,7 +476,7 @@ impl Interpreter<'_> {
         self.send(Event::Message(message))
     }
 
-    /// Sends an error. That the client wants no more is noticed at the next step.
+    /// Sends an error. If the client accepts no more, this is noticed at the next step.
     pub(super) fn report(&mut self, error: SqlError) {
         if self.sink.event(Event::Error(error)) == Flow::Stop {
             self.cancelled.store(true, Ordering::Relaxed);
@@ -489,26 +491,26 @@ impl Interpreter<'_> {
         self.report(failure.error.clone());
     }
 
-    /// Whether the statement that runs was cancelled.
+    /// Whether the running statement was cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// Where a step leads.
+/// What follows a step.
 enum Next {
     Step(usize),
     Return(i32),
 }
 
-/// Whether a batch is the text of a view, function or procedure, whose variables are its own.
+/// Whether a batch is the text of a view, function or procedure, which has its own variables.
 fn makes_module(statements: &[Statement]) -> bool {
     use hobt_tsql::ast::StatementKind as K;
     let first = statements.first().map(|statement| &statement.kind);
     matches!(first, Some(K::CreateView(_) | K::CreateFunction(_) | K::CreateProcedure(_)))
 }
 
-/// Whether a batch under `SET PARSEONLY ON` is the one that ends it.
+/// Whether a batch under `SET PARSEONLY ON` turns it off.
 fn turns_parse_only_off(statements: &[Statement]) -> bool {
     use hobt_tsql::ast::{SetOption, StatementKind};
     statements.iter().any(|statement| {

@@ -1,4 +1,4 @@
-//! Values of sequences for statements: names looked up and locked, values taken.
+//! Sequence values for statements: resolves and locks the names, and takes values.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,33 +26,33 @@ use crate::wrap::NextValues;
 
 type Key = (DatabaseId, ObjectId);
 
-/// What a statement knows of the sequences that it names.
+/// A statement's data about the sequences that it names.
 #[derive(Debug, Default)]
 pub(super) struct UsedSequences {
-    /// The values of the row that is being made.
+    /// The values of the current row.
     row: Vec<(Key, Value)>,
     /// The sequences that a statement has locked, as they were then.
     locked: Vec<(Weak<StatementRun>, Arc<Sequence>, DatabaseId)>,
 }
 
 impl UsedSequences {
-    /// Another row is being made.
+    /// Called before another row.
     pub(super) fn next_row(&mut self) {
         self.row.clear();
     }
 
-    /// Another statement runs.
+    /// Called before another statement.
     pub(super) fn next_statement(&mut self) {
         self.row.clear();
         self.locked.clear();
     }
 }
 
-/// What a statement knows of the sequences that it names, shared by all who bind parts of it.
+/// [`UsedSequences`], shared by all parts of the interpreter that bind a part of the statement.
 pub(super) type SharedSequences = Rc<RefCell<UsedSequences>>;
 
 impl Names<'_> {
-    /// The sequence that a name means.
+    /// The sequence with this name.
     fn sequence(&self, name: &ObjectName) -> Result<(DatabaseUse, Arc<Sequence>), SqlError> {
         let place = self.place(name)?;
         let snapshot = place.database.snapshot();
@@ -67,7 +67,7 @@ impl Names<'_> {
         Err(invalid_object(name))
     }
 
-    /// The same, locked against changes until `run` has ended.
+    /// Like [`Names::sequence`], locked against changes until `run` ends.
     fn locked_sequence(
         &self,
         run: &Arc<StatementRun>,
@@ -94,12 +94,12 @@ impl Names<'_> {
         Err(definition_changed())
     }
 
-    /// The values of a sequence for the rows of a query.
+    /// The values of a sequence, for the rows of a query.
     pub(super) fn values_of_sequence(&self, name: &ObjectName) -> Result<NextValues, SqlError> {
         let run = self.statement()?;
         let (database, sequence) = self.locked_sequence(&run, name)?;
         let (sql_type, increment) = (sequence.sql_type, sequence.increment);
-        // The same name for the same sequence, however it is written.
+        // One key per sequence, independent of how its name is written.
         let known_as = format!("{}.{}", database.id(), sequence.id);
         let context = Arc::clone(&run.context);
         let take = move |count: u64, take: &mut dyn FnMut(i128, u64)| {
@@ -114,7 +114,7 @@ impl Names<'_> {
         self.sequence(name).map(|(_, sequence)| sequence.sql_type)
     }
 
-    /// The value of a sequence for the row that is being made.
+    /// The value of a sequence for the current row.
     pub(super) fn row_value_of_sequence(&self, name: &ObjectName) -> Result<TypedValue, SqlError> {
         let (database, sequence) = self.sequence(name)?;
         let (key, sql_type) = ((database.id(), sequence.id), sequence.sql_type);
@@ -136,8 +136,8 @@ impl Names<'_> {
         Ok(TypedValue { sql_type, value })
     }
 
-    /// Runs `body` in a statement, of the open transaction if there is one, that changes nothing but how far a sequence
-    /// is.
+    /// Runs `body` in a statement of its own, or of the open transaction if there is one. It changes only the
+    /// sequence's position.
     fn in_own_statement<T>(
         &self,
         body: impl FnOnce(&Self, &Arc<StatementRun>) -> Result<T, SqlError>,
@@ -169,14 +169,14 @@ fn value_of(number: i128, sql_type: SqlType) -> Result<Value, SqlError> {
     })
 }
 
-/// The parameters of `sp_sequence_get_range`; what SQL Server declares as `sql_variant` is a number here.
+/// The parameters of `sp_sequence_get_range`. Those that are `sql_variant` in SQL Server are numbers here.
 const RANGE_PARAMETERS: &str = "@sequence_name nvarchar(776), @range_size bigint, \
     @range_first_value decimal(38, 0) = NULL OUTPUT, @range_last_value decimal(38, 0) = NULL OUTPUT, \
     @range_cycle_count int = NULL OUTPUT, @sequence_increment decimal(38, 0) = NULL OUTPUT, \
     @sequence_min_value decimal(38, 0) = NULL OUTPUT, @sequence_max_value decimal(38, 0) = NULL OUTPUT";
 
 impl Interpreter<'_> {
-    /// `sp_sequence_get_range`: takes values that follow one another.
+    /// `sp_sequence_get_range`: takes consecutive values.
     ///
     /// # Errors
     /// 201, 208, 11726, 11728, 11732; 11708 for a size below 1.

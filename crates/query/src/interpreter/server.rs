@@ -41,7 +41,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// The processors of the ranges, a bit each.
+/// The processors in the ranges, one bit each.
 fn affinity_mask(ranges: &[(i64, i64)]) -> Result<u64, SqlError> {
     let processors = i64::try_from(hobt_sync::processor::processor_count()).unwrap_or(64).min(64);
     let mut mask = 0;

@@ -1,4 +1,4 @@
-//! `SET` of an option, `USE`.
+//! `SET` options and `USE`.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Interpreter<'_> {
                 self.state.options.text_size = if size <= 0 || size >= i64::from(i32::MAX) { -1 } else { size };
             }
             ValueOption::LockTimeout => {
-                // Negative is for ever, zero does not wait.
+                // Negative waits forever, zero does not wait.
                 let timeout = self.integer(value)?;
                 self.state.options.lock_timeout = u64::try_from(timeout).ok().map(Duration::from_millis);
             }
@@ -126,7 +126,7 @@ impl Interpreter<'_> {
 /// The first day of the week in `us_english`.
 const SUNDAY: u8 = 7;
 
-/// The name of an option whose value would have an effect that is not there yet.
+/// The name of an option whose value requests an effect that is not supported.
 fn refused(option: SwitchOption, on: bool) -> Option<&'static str> {
     match (option, on) {
         (SwitchOption::NumericRoundAbort, true) => Some("NUMERIC_ROUNDABORT"),

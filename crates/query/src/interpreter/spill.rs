@@ -1,7 +1,7 @@
-//! Where DataFusion's operators put what does not fit into memory: into spill files of `tempdb`, which count them.
+//! Spill files for DataFusion's operators, among the instance's spill files in `tempdb`, which also count them.
 //!
-//! An operator writes a file to its end before it reads it. Bytes are gathered, so that no write but the last is
-//! smaller than a read.
+//! An operator writes a file completely before it reads it. Bytes are buffered, so that every write but the last is at
+//! least as large as a read.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -18,20 +18,20 @@ use hobt_engine::{SpillFile, SpillFiles, disk_error};
 
 use crate::wrap::external;
 
-/// Bytes of a write, and of a read.
+/// Bytes per write and per read.
 const TRANSFER_BYTES: usize = 128 << 10;
 
-/// The bytes of a read as DataFusion takes them. Their type is that of a crate which it does not pass on; a payload is
-/// made of them.
+/// The bytes of a read, in DataFusion's type. DataFusion does not re-export the crate of that type, so it is taken from
+/// a payload's items.
 type Bytes = <PutPayload as IntoIterator>::Item;
 
-/// Makes spill files for all operators of an instance.
+/// Creates spill files for all operators of an instance.
 pub(super) struct SpillFactory {
     files: Arc<SpillFiles>,
 }
 
 impl SpillFactory {
-    /// Makes them among an instance's spill files.
+    /// Creates the files among an instance's spill files.
     pub(super) fn new(files: &Arc<SpillFiles>) -> SpillFactory {
         SpillFactory { files: Arc::clone(files) }
     }
@@ -44,7 +44,7 @@ impl TempFileFactory for SpillFactory {
     }
 }
 
-/// The file of one operator.
+/// The spill file of one operator.
 struct OperatorFile(Arc<SpillFile>);
 
 impl PlanSpillFile for OperatorFile {
@@ -61,7 +61,7 @@ impl PlanSpillFile for OperatorFile {
     }
 }
 
-/// Reads a file from its begin to its end. A read blocks the worker, which books that.
+/// Reads a file from its beginning to its end. A read blocks the worker, which accounts for the wait.
 struct Reader {
     file: Arc<SpillFile>,
     offset: u64,
@@ -136,7 +136,7 @@ fn cannot_create(error: DiskError) -> DataFusionError {
     external(SqlError::new(number::CANNOT_CREATE_FILE, text))
 }
 
-/// The error as one of the system: of a full disk its kind, of others what the user is to see.
+/// Converts to an I/O error: for a full disk with its kind, otherwise with the text that the user sees.
 fn io_error(error: DiskError) -> io::Error {
     match error {
         DiskError::NoSpace { ref source, .. } => io::Error::new(source.kind(), error),

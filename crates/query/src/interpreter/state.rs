@@ -1,6 +1,6 @@
-//! What a session remembers between batches: its database, its `SET` options, its `@@` values, its open transaction.
+//! The state of a session between batches: its database, `SET` options, `@@` values and open transaction.
 //!
-//! Variables are not here: they live for a batch. What the options mean is decided where they are used.
+//! Variables are not included, because they live for one batch. The options are interpreted where they are used.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,20 +16,20 @@ use hobt_types::Value;
 
 use super::transaction::OpenTransaction;
 
-/// The options that `SET` changes.
+/// The options set by `SET`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SetOptions {
     switches: u32,
     statistics: u8,
     /// `SET TRANSACTION ISOLATION LEVEL`.
     pub isolation: IsolationLevel,
-    /// `SET ROWCOUNT`; 0 is no limit.
+    /// `SET ROWCOUNT`; 0 means no limit.
     pub row_count: u64,
-    /// `SET TEXTSIZE`, in bytes; -1 is no limit.
+    /// `SET TEXTSIZE`, in bytes; -1 means no limit.
     pub text_size: i64,
     /// `SET LOCK_TIMEOUT`; `None` waits for ever.
     pub lock_timeout: Option<Duration>,
-    /// `SET DATEFIRST`: the first day of the week, 1 is Monday.
+    /// `SET DATEFIRST`: the first day of the week; 1 is Monday.
     pub date_first: u8,
     /// `SET DATEFORMAT`, in lower case.
     pub date_format: String,
@@ -37,14 +37,14 @@ pub struct SetOptions {
     pub language: String,
     /// `SET DEADLOCK_PRIORITY`, -10 to 10.
     pub deadlock_priority: i8,
-    /// `SET QUERY_GOVERNOR_COST_LIMIT`; 0 is no limit.
+    /// `SET QUERY_GOVERNOR_COST_LIMIT`; 0 means no limit.
     pub query_governor_cost_limit: i64,
     /// `SET CONTEXT_INFO`, at most 128 bytes.
     pub context_info: Vec<u8>,
 }
 
 impl Default for SetOptions {
-    /// What every current client sets when it connects.
+    /// The options that every current client sets when it connects.
     fn default() -> SetOptions {
         let mut options = SetOptions {
             switches: 0,
@@ -84,7 +84,7 @@ const fn statistics_bit(kind: StatisticsKind) -> u8 {
 }
 
 impl SetOptions {
-    /// How long the session waits for a lock, and how much it would mind to be a deadlock's victim.
+    /// The session's lock timeout and its priority as a deadlock victim.
     pub(super) fn patience(&self) -> Patience {
         Patience { timeout: self.lock_timeout, deadlock_priority: self.deadlock_priority }
     }
@@ -94,7 +94,7 @@ impl SetOptions {
         self.switches & switch_bit(option) != 0
     }
 
-    /// Turns a switch on or off; `ANSI_DEFAULTS` turns those that it stands for.
+    /// Turns a switch on or off. `ANSI_DEFAULTS` sets all the switches that it includes.
     pub fn set_switch(&mut self, option: SwitchOption, on: bool) {
         if option == SwitchOption::AnsiDefaults {
             for part in [
@@ -128,7 +128,7 @@ impl SetOptions {
         }
     }
 
-    /// `@@OPTIONS`: the switches in the bits that Microsoft's page on "user options" gives them.
+    /// `@@OPTIONS`: the switches as bits, numbered as on Microsoft's page on "user options".
     pub fn bits(&self) -> i64 {
         [
             (SwitchOption::DisableDeferredConstraintCheck, 1),
@@ -154,15 +154,15 @@ impl SetOptions {
     }
 }
 
-/// Trace flags that are on for one session; those of the whole instance lie elsewhere.
+/// Trace flags that are on for one session. Those of the whole instance are kept elsewhere.
 pub type TraceFlags = std::collections::BTreeSet<i32>;
 
-/// What a session remembers between batches.
+/// The state of a session between batches.
 #[derive(Debug)]
 pub struct SessionState {
     /// `@@SPID`.
     pub id: SessionId,
-    /// The current database, which cannot be dropped meanwhile.
+    /// The current database. It cannot be dropped while it is held here.
     pub database: DatabaseUse,
     /// The login's name.
     pub login: String,
@@ -178,7 +178,7 @@ pub struct SessionState {
     pub row_count: u64,
     /// `@@ERROR`.
     pub error: i32,
-    /// `@@IDENTITY`, NULL before the first insert into a table with an identity column.
+    /// `@@IDENTITY`; NULL before the first insert into a table with an identity column.
     pub identity: Value,
     /// The table of `SET IDENTITY_INSERT … ON`.
     pub identity_insert: Option<(DatabaseId, ObjectId)>,
@@ -188,13 +188,13 @@ pub struct SessionState {
     pub procedure: i32,
     /// The session's waits since it began.
     pub waits: Arc<WaitCounters>,
-    /// How far its statement is.
+    /// The progress of its running statement.
     pub progress: Arc<Progress>,
-    /// Temporary tables: the name as written, in lower case, to the name in `tempdb`.
+    /// Temporary tables: maps the name as written, in lower case, to the name in `tempdb`.
     pub temporary_tables: HashMap<String, String>,
-    /// Whether the plan of each statement goes with its cost.
+    /// Whether each statement's cost includes its plan.
     pub collects_plans: bool,
-    /// What `BEGIN TRANSACTION` began.
+    /// The open transaction of `BEGIN TRANSACTION`.
     pub(super) transaction: Option<OpenTransaction>,
 }
 

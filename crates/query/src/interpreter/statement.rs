@@ -1,4 +1,4 @@
-//! Which part of the interpreter runs which statement.
+//! Dispatch of statements to the parts of the interpreter.
 
 use hobt_base::SqlError;
 use hobt_tsql::ast::{Statement, StatementKind};
@@ -10,8 +10,8 @@ use super::run::{Interpreter, Outcome};
 use super::statement_kind::{changes_variable, command, is_timed, leaves_tables_alone};
 
 impl Interpreter<'_> {
-    /// Runs one statement that is neither a block nor a jump. `caught_here`: whether a `CATCH` of this very batch or
-    /// procedure takes its errors.
+    /// Runs one statement that is neither a block nor a jump. `caught_here`: whether a `CATCH` of this batch or
+    /// procedure handles its errors.
     pub(super) fn statement(
         &mut self,
         statement: &Statement,
@@ -90,7 +90,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Tells the list of sessions which kind of statement runs, where it does not know.
+    /// Reports the kind of the running statement to the list of sessions, unless it is already known there.
     fn note_command(&mut self, command: &'static str) {
         self.state.progress.set(0, 0);
         let noted = (command, self.state.database.id());
@@ -102,7 +102,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// A definition's failure with the second error that SQL Server tells behind the first.
+/// A definition's failure, followed by the second error that SQL Server reports after the first.
 fn told_twice(statement: &Statement, failure: Failure) -> Failure {
     if failure.cause.is_some() {
         return failure;

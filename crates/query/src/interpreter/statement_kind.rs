@@ -1,4 +1,5 @@
-//! What is true of a statement by its kind: its name, what it changes, which states of the session it runs in.
+//! Properties of a statement that follow from its kind: its name, what it changes, and the session states that it runs
+//! in.
 
 use hobt_base::{SqlError, number};
 use hobt_tsql::ast::{
@@ -9,7 +10,7 @@ use super::event::Message;
 use super::program::Step;
 use super::query::into_of;
 
-/// The statement's name, as `sys.dm_exec_requests.command` shows it and as errors name it.
+/// The statement's name in `sys.dm_exec_requests.command` and in errors.
 pub(super) fn command(kind: &StatementKind) -> &'static str {
     match kind {
         StatementKind::Select(_) => "SELECT",
@@ -69,7 +70,8 @@ pub(super) fn command(kind: &StatementKind) -> &'static str {
     }
 }
 
-/// Whether no statement of this kind changes what a table or database is, or leaves the session's database.
+/// Whether a statement of this kind never changes a table's or database's definition, and never leaves the session's
+/// database.
 pub(super) fn leaves_tables_alone(kind: &StatementKind) -> bool {
     matches!(
         kind,
@@ -106,8 +108,8 @@ pub(super) fn is_timed(statement: &Statement) -> bool {
     )
 }
 
-/// 3621: what SQL Server says behind the error of a statement that changed data and was undone. Errors found before it
-/// ran undid nothing.
+/// 3621: SQL Server sends it after the error of a statement that changed data and was undone. Errors found before the
+/// statement ran undid nothing.
 pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
     let Step::Run(statement) = step else { return None };
     let changes = match &statement.kind {
@@ -115,7 +117,7 @@ pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
             true
         }
         StatementKind::Select(select) => into_of(&select.query).is_some(),
-        // Of definitions those whose rows were looked at.
+        // Of definitions, only those that read the rows.
         StatementKind::CreateIndex(_) | StatementKind::AlterTable(_) | StatementKind::AlterIndex(_) => {
             error.number == number::DUPLICATE_KEY_BUILD || error.number == number::KEY_TOO_LONG
         }
@@ -153,17 +155,17 @@ pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
     })
 }
 
-/// Whether success of the statement makes `@@ERROR` zero; `DECLARE` without a value does not run.
+/// Whether success of the statement sets `@@ERROR` to zero. `DECLARE` without a value does not run.
 pub(super) fn sets_error(statement: &Statement) -> bool {
     !matches!(statement.kind, StatementKind::Declare { .. })
 }
 
-/// Whether the statement takes effect although `SET NOEXEC` is on.
+/// Whether the statement takes effect even if `SET NOEXEC` is on.
 pub(super) fn runs_under_noexec(statement: &Statement) -> bool {
     matches!(statement.kind, StatementKind::SetOption(_) | StatementKind::Use { .. })
 }
 
-/// Whether a statement changes what a transaction would have to keep.
+/// Whether a statement makes changes that a transaction must be able to roll back.
 pub(super) fn is_write(kind: &StatementKind) -> bool {
     match kind {
         StatementKind::Select(select) => into_of(&select.query).is_some(),
@@ -200,8 +202,8 @@ fn is_definition(kind: &StatementKind) -> bool {
     )
 }
 
-/// Whether `SET IMPLICIT_TRANSACTIONS ON` has a transaction begin with the statement: Microsoft's page on it lists
-/// them. A `SELECT` without tables is none of them.
+/// Whether the statement begins a transaction under `SET IMPLICIT_TRANSACTIONS ON`, by the list on Microsoft's page. A
+/// `SELECT` without tables does not.
 pub(super) fn begins_transaction(kind: &StatementKind) -> bool {
     match kind {
         StatementKind::BeginTransaction { .. } => true,
@@ -223,8 +225,8 @@ fn reads_tables(query: &Query) -> bool {
     !query.with.is_empty() || body_reads(&query.body)
 }
 
-/// Whether a statement changes the definition of tables that are there: what a transaction under `SNAPSHOT` must not
-/// do. SQL Server's manual lists these.
+/// Whether a statement changes the definition of existing tables, which a transaction under `SNAPSHOT` must not do. The
+/// list is from SQL Server's manual.
 pub(super) fn changes_what_is_read(kind: &StatementKind) -> bool {
     matches!(
         kind,
@@ -237,7 +239,8 @@ pub(super) fn changes_what_is_read(kind: &StatementKind) -> bool {
     )
 }
 
-/// What cannot be rolled back, and so runs in no transaction: the error for it and its name there.
+/// The error for a statement that cannot be rolled back and so must not run in a transaction, and the statement's name
+/// there.
 pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(i32, &'static str)> {
     Some(match kind {
         StatementKind::CreateDatabase(_) => (number::NOT_IN_TRANSACTION, "CREATE DATABASE"),
@@ -250,8 +253,8 @@ pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(i32, &'s
     })
 }
 
-/// Whether a statement changes a table variable: by its name, by the alias that its `FROM` gives it, or by the name of
-/// a query over it. A way that is not seen here makes the change a part of the transaction.
+/// Whether a statement changes a table variable: by its name, by an alias in its `FROM`, or by the name of a query over
+/// it. If this is not detected, the change becomes a part of the transaction.
 pub(super) fn changes_variable(kind: &StatementKind) -> bool {
     let changes = |name: &TargetName, with: &[CommonTableExpression], from: &[TableSource]| match name {
         TargetName::Variable(_) => true,
@@ -283,7 +286,7 @@ fn is_variable_called(source: &TableSource, name: &str) -> bool {
     }
 }
 
-/// Whether a query over one table is over a table variable.
+/// Whether a query reads a single table variable.
 fn reads_variable(query: &Query) -> bool {
     let QueryBody::Select(select) = &query.body else { return false };
     select.from.iter().any(|source| match source {

@@ -1,4 +1,4 @@
-//! The texts of `SET STATISTICS TIME` and `SET STATISTICS IO`, letter by letter as SQL Server prints them.
+//! The texts of `SET STATISTICS TIME` and `SET STATISTICS IO`, exactly as SQL Server prints them.
 
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
-//! Statistics that are to be updated behind the queries that found them old (`AUTO_UPDATE_STATISTICS_ASYNC`).
+//! Queue of statistics to be updated in the background, for `AUTO_UPDATE_STATISTICS_ASYNC`.
 //!
 //! ```text
 //!   a query ── push ──► waiting ── next ──► a thread of the server: UPDATE STATISTICS, in a session of its own
 //!                                   ▲
-//!   DROP DATABASE, the instance's end ── stop: what waits is forgotten, what runs is cancelled and waited for
+//!   DROP DATABASE, the instance's end ── stop: drops waiting updates, cancels the running one and waits for it
 //! ```
-//! Nobody waits for an update but who wants the database for himself. Leaves to others: the thread and its session
-//! (crate `session`), when statistics are old (`automatic_statistics`).
+//! No session waits for an update, except one that needs exclusive use of the database. The thread and its session are
+//! in the crate `session`. `automatic_statistics` decides when statistics are stale.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hobt_base::{DatabaseId, ObjectId};
 use hobt_sync::schedule::{Condvar, Mutex};
 
-/// The most updates that wait. A query that finds more asks again when it runs the next time.
+/// The maximum number of waiting updates. If a query finds more stale statistics, its next run queues them again.
 const WAITING_MAX: usize = 1024;
 
-/// A statistics object that is to be updated.
+/// A statistics object to be updated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StatisticsUpdate {
     /// Its database.
@@ -36,7 +36,7 @@ struct State {
     is_closed: bool,
 }
 
-/// The updates of an instance that wait, and the one that runs.
+/// The waiting updates of an instance, and the running one.
 #[derive(Debug, Default)]
 pub struct StatisticsQueue {
     state: Mutex<State>,
@@ -44,7 +44,7 @@ pub struct StatisticsQueue {
 }
 
 impl StatisticsQueue {
-    /// Has something updated that does not wait or run yet. Blocks nobody.
+    /// Queues an update unless it is already waiting or running. Does not block.
     pub fn push(&self, update: StatisticsUpdate) {
         let mut state = self.state.lock();
         let is_known = state.waiting.contains(&update) || state.running.as_ref().is_some_and(|(own, _)| *own == update);
@@ -54,8 +54,8 @@ impl StatisticsQueue {
         }
     }
 
-    /// The next one, which runs until [`StatisticsQueue::done`], and the flag by which it may be cancelled meanwhile.
-    /// `None` when there will be no more. Blocks.
+    /// Takes the next update, which counts as running until [`StatisticsQueue::done`], and its cancel flag. `None` if
+    /// the queue is closed. Blocks.
     pub fn next(&self) -> Option<(StatisticsUpdate, Arc<AtomicBool>)> {
         let mut state = self.state.lock();
         loop {
@@ -71,13 +71,13 @@ impl StatisticsQueue {
         }
     }
 
-    /// What ran has ended.
+    /// Called when the running update has ended.
     pub fn done(&self) {
         self.state.lock().running = None;
         self.changed.notify_all();
     }
 
-    /// Forgets what waits of a database, or of all, and cancels what runs of it. Blocks until that has ended.
+    /// Drops the waiting updates of one database, or of all, and cancels the running one. Blocks until that has ended.
     pub fn stop(&self, database: Option<DatabaseId>) {
         let is_of = |update: &StatisticsUpdate| database.is_none_or(|database| database == update.database);
         let mut state = self.state.lock();
@@ -88,7 +88,7 @@ impl StatisticsQueue {
         }
     }
 
-    /// Takes nothing more, and lets the thread end. Blocks nobody.
+    /// Closes the queue, so that the thread ends. Does not block.
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;

@@ -1,4 +1,4 @@
-//! Functions that the session answers: names and ids of objects, properties, the caught error.
+//! Functions evaluated by the session: names and ids of objects, properties, the caught error.
 
 mod constraints;
 mod databases;
@@ -19,9 +19,9 @@ use super::environment::Environment;
 use super::names::Names;
 use crate::binder::SystemFunction;
 
-/// The version that `SERVERPROPERTY('ProductVersion')` shows: clients switch features on by its first number.
+/// The version in `SERVERPROPERTY('ProductVersion')`. Clients enable features by its first number.
 pub const PRODUCT_VERSION: &str = "16.0.1000.6";
-/// The same as `@@MICROSOFTVERSION` packs it.
+/// [`PRODUCT_VERSION`], packed as in `@@MICROSOFTVERSION`.
 pub(super) const MICROSOFT_VERSION: i64 = (16 << 24) + 1000;
 
 const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(128));
@@ -29,10 +29,10 @@ const LONG: SqlType = SqlType::NVarChar(MaxLength::Max);
 
 type Answer = Arc<dyn Fn(&[Value]) -> Result<Value, SqlError> + Send + Sync>;
 
-/// A function of databases or objects: how many arguments it has, at least and at most, its type, and what it answers.
+/// A function about databases or objects: its minimum and maximum argument counts, its type, and its implementation.
 type Function = ((usize, usize), SqlType, fn(&World, &[Value]) -> Value);
 
-/// What functions look at: all of it is shared with other threads.
+/// The data that functions read. All of it is shared with other threads.
 #[derive(Clone)]
 struct World {
     environment: Environment,
@@ -42,11 +42,11 @@ struct World {
     program: String,
     /// The session's temporary tables, see [`SessionState::temporary_tables`](super::state::SessionState).
     temporary_tables: HashMap<String, String>,
-    /// Whose uncommitted objects it sees.
+    /// The transaction whose uncommitted objects are visible.
     viewer: Option<Stamp>,
 }
 
-/// The function of this name; `None` when there is none.
+/// The function of this name. `None` if there is none.
 pub(super) fn find(names: &Names<'_>, name: &str, arguments: &[SqlType]) -> Result<Option<SystemFunction>, SqlError> {
     let name = name.to_uppercase();
     let name = name.as_str();
@@ -155,7 +155,7 @@ fn int_of(arguments: &[Value], index: usize) -> Option<i32> {
     }
 }
 
-/// The database, schema and name that a text like `db.dbo.[t]` names.
+/// The database, schema and name in a text like `db.dbo.[t]`.
 fn split_name(world: &World, text: &str) -> Option<(DatabaseUse, String, String)> {
     let name = parse_name(text)?;
     let database = match &name.database {
@@ -163,7 +163,7 @@ fn split_name(world: &World, text: &str) -> Option<(DatabaseUse, String, String)
         None => world.database.clone(),
     };
     let schema = name.schema.map_or_else(|| "dbo".to_owned(), |schema| schema.value);
-    // Unlike FROM, these functions look for a temporary table only where tempdb is named or in use.
+    // Unlike FROM, these functions find a temporary table only if tempdb is named or is the current database.
     let name = match name.name.value {
         name if name.starts_with('#') && database.name() == "tempdb" => stored_name(&world.temporary_tables, &name),
         name => name,
@@ -171,7 +171,7 @@ fn split_name(world: &World, text: &str) -> Option<(DatabaseUse, String, String)
     Some((database, schema, name))
 }
 
-/// A name of up to four parts out of a text, with brackets and quotes taken off.
+/// Parses a name of up to four parts. Removes brackets and quotes.
 pub(super) fn parse_name(text: &str) -> Option<ObjectName> {
     let mut parts: Vec<String> = vec![String::new()];
     let mut characters = text.trim().chars().peekable();
@@ -226,7 +226,7 @@ fn server_property(world: &World, property: &str) -> Value {
         "buildclrversion" => text("v4.0.30319"),
         "processid" => Value::Text(std::process::id().to_string()),
         "instancedefaultdatapath" | "instancedefaultlogpath" => {
-            // What is put behind it is a file in the folder.
+            // The caller appends a file name to this folder.
             let folder = world.environment.instance.folder().display().to_string();
             Value::Text(format!("{}{MAIN_SEPARATOR}", folder.trim_end_matches(MAIN_SEPARATOR)))
         }

@@ -1,6 +1,6 @@
-//! Messages of SQL Server that a statement or a system procedure raises by their numbers alone.
+//! SQL Server's messages that a statement or a system procedure raises by number only.
 
-/// The text of a message, to be formatted as `RAISERROR` does; `None` for one that is not here.
+/// The text of a message, as a format for `RAISERROR`. `None` if the message is not listed here.
 pub(super) fn system_message(number: i64) -> Option<&'static str> {
     MESSAGES.iter().find(|(known, _)| i64::from(*known) == number).map(|(_, text)| *text)
 }

@@ -1,7 +1,7 @@
-//! Views whose rows are made by a program: the seam through which a session's views reach queries.
+//! Views whose rows are computed by a program: the interface between a session's views and queries.
 //!
-//! Crate `session` knows the views' names, columns and rows; here is only their shape and the way of their rows into a
-//! plan. Rows are made when the scan is planned, so one statement sees one state of a view.
+//! The crate `session` defines the views' names, columns and rows. This module defines only their shape, and how their
+//! rows enter a plan. Rows are computed when the scan is planned, so a statement sees a single state of a view.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ pub struct ViewColumn {
     pub nullable: bool,
 }
 
-/// What the rows of a view may depend on.
+/// The data that a view's rows may depend on.
 #[derive(Clone, Debug)]
 pub struct ViewContext {
-    /// The database in which the view was named; `master.sys.tables` shows the tables of `master`.
+    /// The database in which the view was named: `master.sys.tables` shows the tables of `master`.
     pub database: DatabaseUse,
     /// The session that reads it.
     pub session: SessionId,
@@ -37,15 +37,15 @@ pub struct ViewContext {
     pub semaphore: ResourceSemaphore,
 }
 
-/// Makes a view's rows, each with a value for every column, from the arguments of a table-valued function.
+/// Computes a view's rows, each with a value for every column, from the arguments of a table-valued function.
 pub type ViewRows = Arc<dyn Fn(&ViewContext, &[Value]) -> Result<Vec<Vec<Value>>, SqlError> + Send + Sync>;
 
-/// A view, or a table-valued function when it has parameters.
+/// A view, or a table-valued function if it has parameters.
 #[derive(Clone)]
 pub struct SystemView {
     /// Its columns.
     pub columns: Arc<[ViewColumn]>,
-    /// The types of its parameters; empty for a view. All accept NULL (and `DEFAULT`, which is NULL).
+    /// The types of its parameters. Empty for a view. All accept NULL (and `DEFAULT`, which is NULL).
     pub parameters: Vec<SqlType>,
     /// Its rows.
     pub rows: ViewRows,
@@ -57,12 +57,12 @@ impl fmt::Debug for SystemView {
     }
 }
 
-/// The views that an instance has.
+/// The system views of an instance.
 pub trait SystemViews: Send + Sync {
-    /// The view of this schema (`sys`, `INFORMATION_SCHEMA`, `dbo`) and name, both in any case.
+    /// The view with this schema (`sys`, `INFORMATION_SCHEMA`, `dbo`) and name, both ignoring case.
     fn view(&self, schema: &str, name: &str) -> Option<SystemView>;
 
-    /// The id of a view, below 0; `None` where there is none.
+    /// The id of a view, which is negative. `None` if there is none.
     fn view_id(&self, schema: &str, name: &str) -> Option<ObjectId>;
 
     /// The schema and name of the view with this id.
@@ -79,7 +79,7 @@ impl SystemView {
     /// The rows as one batch of carriers.
     ///
     /// # Errors
-    /// What making the rows raises, and an internal error for a row that is not of the view's shape.
+    /// Those of computing the rows, and an internal error for a row that does not have the view's shape.
     pub fn batch(&self, context: &ViewContext, arguments: &[Value]) -> Result<RecordBatch, SqlError> {
         let rows = (self.rows)(context, arguments)?;
         let types: Vec<SqlType> = self.columns.iter().map(|column| column.sql_type).collect();
@@ -90,7 +90,7 @@ impl SystemView {
 /// Rows of values as a batch of carriers.
 ///
 /// # Errors
-/// An internal error for a row of another length and for a value that is not of its column's type.
+/// Internal error for a row of the wrong length, or for a value that is not of its column's type.
 pub fn batch_of_values(schema: SchemaRef, types: &[SqlType], rows: &[Vec<Value>]) -> Result<RecordBatch, SqlError> {
     let internal = |error: arrow::error::ArrowError| SqlError::internal(error.to_string());
     if rows.iter().any(|row| row.len() != types.len()) {
@@ -114,7 +114,7 @@ pub fn batch_of_values(schema: SchemaRef, types: &[SqlType], rows: &[Vec<Value>]
 /// A value's text, as clients print it.
 ///
 /// # Errors
-/// An internal error for a value that is not of its type.
+/// Internal error for a value that is not of its type.
 pub fn value_text(value: &Value, sql_type: SqlType) -> Result<String, SqlError> {
     let array = value_to_array(value, sql_type)?;
     hobt_functions::format_value(array.as_ref(), 0, sql_type)

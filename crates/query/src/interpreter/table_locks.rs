@@ -1,7 +1,7 @@
-//! The tables of a statement: found, locked, and found to be those still.
+//! Locks of a statement's tables: find the tables, lock them, and check that the names still mean them.
 //!
-//! A statement looks names up before it holds a lock, so what a name means may change until the lock is granted: it
-//! looks again until nothing did. Rows are locked one by one below the table's lock (`row_locks`).
+//! A statement resolves names before it holds locks, so a name may change its meaning until the lock is granted. Names
+//! are resolved again until nothing has changed. Below the table's lock, rows are locked one by one (`row_locks`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::execute::StatementRun;
 pub(super) const BIND_ATTEMPTS: usize = 20;
 
 impl Interpreter<'_> {
-    /// Binds, and locks the tables that were named.
+    /// Binds, and locks the tables that the bound statement uses.
     pub(super) fn bind_and_lock<B>(
         &mut self,
         run: &Arc<StatementRun>,
@@ -37,12 +37,12 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Has `find` say what tables a statement uses until they are the ones that it has locked, all together: two
-    /// statements that read each other's tables wait one for the other, never both.
+    /// Calls `find` for the tables that a statement uses, and locks them, until the names still mean the locked tables.
+    /// All tables are locked in one step and in a fixed order, so two statements that read each other's tables do not
+    /// deadlock.
     ///
     /// # Errors
-    /// 2801 where the tables change again and again; those of `find`; 1205, 1222, 3617; 3951, 3952, 3957 and 3961 under
-    /// `SNAPSHOT`.
+    /// 2801 if the tables keep changing; those of `find`; 1205, 1222, 3617; 3951, 3952, 3957 and 3961 under `SNAPSHOT`.
     pub(super) fn until_locked<F>(
         &mut self,
         run: &Arc<StatementRun>,
@@ -57,14 +57,14 @@ impl Interpreter<'_> {
         Err(definition_changed().into())
     }
 
-    /// Locks tables, until the statement has ended or, where they are changed or the reader wants that, until its
-    /// transaction has: each once, in a mode as strong as all that were asked for, in an order that is the same for all
-    /// statements. `false`, and nothing is locked, if one of them is another table by now.
+    /// Locks tables until the statement ends, or until its transaction ends if they are changed or the reader keeps its
+    /// locks. Each table is locked once, in a mode that covers all requested modes, and in the same order for all
+    /// statements. `false` if one of them is a different table by now; then nothing is locked.
     fn lock_tables(&self, run: &Arc<StatementRun>, mut used: Vec<UsedTable>) -> Result<bool, Failure> {
         let resource = |used: &UsedTable| (used.database.id(), used.table.id);
         used.sort_by_key(resource);
         let (mut kept, mut brief) = (Vec::new(), Vec::new());
-        // What a statement beside the transaction reads for good is the transaction's to keep.
+        // If a statement runs outside the open transaction, locks that it keeps belong to that transaction.
         let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
         for same in used.chunk_by(|one, other| resource(one) == resource(other)) {
             let (database, table) = (&same[0].database, same[0].table.id);
@@ -96,7 +96,7 @@ impl Interpreter<'_> {
         Ok(current)
     }
 
-    /// How long a statement waits for a lock of a table; `same` are all its uses of it.
+    /// The lock timeout for a table. `same` are all uses of the table in the statement.
     pub(super) fn lock_timeout(&self, same: &[UsedTable]) -> Option<Duration> {
         match same.iter().any(|used| used.waits_for_nobody) {
             true => Some(Duration::ZERO),
@@ -104,7 +104,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Whether tables, which are locked, may be used under the isolation level that is in force.
+    /// Checks that the locked tables may be used under the current isolation level.
     fn check_snapshot(&self, run: &Arc<StatementRun>, used: &[UsedTable]) -> Result<(), SqlError> {
         let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
         let mut shared = used.iter().filter(|used| !is_private(&used.database, &used.table)).peekable();
@@ -117,7 +117,8 @@ impl Interpreter<'_> {
             return Err(begun_otherwise(&first.database));
         }
         for used in shared {
-            // What a statement changes it does not read as it was, but it is bound to what its transaction sees.
+            // A table that a statement changes is not read as of the snapshot, but the snapshot's restrictions apply to
+            // it too.
             let is_of_snapshot = used.is_of_snapshot || (is_snapshot && used.is_kept);
             if !is_of_snapshot {
                 continue;
@@ -138,18 +139,18 @@ impl Interpreter<'_> {
     }
 }
 
-/// The tables of a statement changed faster than it could be compiled.
+/// The error if a statement's tables changed faster than it could be compiled.
 pub(super) fn definition_changed() -> SqlError {
     let text = "The definition of a table changed again and again while the statement was compiled.";
     SqlError::new(number::DEFINITION_CHANGED, text)
 }
 
-/// The mode in which a table is locked; `same` are all uses that a statement makes of it.
+/// The lock mode of a table. `same` are all uses of the table in the statement.
 pub(super) fn mode_of(same: &[UsedTable]) -> LockMode {
     same.iter().fold(same[0].mode, |mode, used| mode.combined(used.mode))
 }
 
-/// Whether the table is still the one of the catalog, now that it is locked.
+/// Whether the locked table is still the catalog's current one.
 fn is_current(used: &UsedTable) -> bool {
     used.database.snapshot().tables.get(&used.table.id).is_some_and(|table| Arc::ptr_eq(table, &used.table))
 }

@@ -1,17 +1,17 @@
-//! Transactions of several statements: `BEGIN`, `COMMIT`, `ROLLBACK` and `SAVE TRANSACTION`, and those that begin by
-//! themselves.
+//! Transactions of several statements: `BEGIN`, `COMMIT`, `ROLLBACK` and `SAVE TRANSACTION`, and implicit transactions.
 //!
 //! ```text
 //!   autocommit          BEGIN TRAN            1 (XACT_STATE() = 1)      an error that dooms, in TRY    -1
-//!   @@TRANCOUNT = 0   ─────────────►   COMMIT, or ROLLBACK, ends it   ─────────────────────────►   only ROLLBACK ends it
+//!   @@TRANCOUNT = 0   ─────────────►   COMMIT, or ROLLBACK, ends it   ───────────────────────►   only ROLLBACK ends it
 //! ```
 //!
-//! An open transaction belongs to the session and outlives batches. Its statements share its stamp and its locks; one
-//! that fails is undone alone. What ends the whole: `COMMIT` as often as it was begun, `ROLLBACK`, an error that aborts
-//! the batch (`failure`), the end of the session. Table variables are not part of it: what they hold outlives a
-//! rollback, so what changes them runs beside it.
+//! An open transaction belongs to the session and outlives batches. Its statements share its stamp and its locks. A
+//! statement that fails is undone alone. The transaction ends by `COMMIT`, repeated as often as it was begun, by
+//! `ROLLBACK`, by an error that aborts the batch (`failure`), or with the session. Table variables are not part of it:
+//! their contents survive a rollback, so statements that change them run outside it.
 //!
-//! Leaves to others: undo and locks (crate `txn`), which errors doom (`failure`), where they are caught (`run`).
+//! Undo and locks are in the crate `txn`; which errors doom a transaction is in `failure`, where they are caught in
+//! `run`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
@@ -32,11 +32,12 @@ use super::statement_kind::{begins_transaction, changes_what_is_read, forbidden_
 /// The longest name of a transaction or savepoint, in characters.
 const MAX_NAME: usize = 32;
 
-/// A transaction with the databases that it may have changed. The session has it, and for `KILL` the list of sessions.
+/// A transaction with the databases that it may have changed. Owned by the session, and shared with the list of
+/// sessions for `KILL`.
 #[derive(Debug)]
 pub struct SharedTransaction {
     transaction: Arc<Transaction>,
-    /// Held while the transaction ends, so that who comes second finds nothing left to do, and no sooner.
+    /// Locked while the transaction ends, so that a second caller waits until nothing is left to do.
     databases: Mutex<Vec<DatabaseUse>>,
     name: Option<String>,
 }
@@ -52,16 +53,16 @@ impl SharedTransaction {
         self.name.as_deref()
     }
 
-    /// Whether it may have changed a database. One that is about to end may say that it has not.
+    /// Whether it may have changed a database. May be `false` while the transaction ends.
     pub(super) fn has_used(&self, database: &Database) -> bool {
         let databases = self.databases.try_lock();
         databases.is_some_and(|databases| databases.iter().any(|used| used.id() == database.id()))
     }
 
-    /// Undoes what it did, and lets go of its locks. For a session that will run nothing more. Blocks.
+    /// Undoes its changes and releases its locks. For a session that will run nothing more. Blocks.
     ///
     /// # Errors
-    /// 926: it could not be undone.
+    /// 926 if it could not be undone.
     pub fn roll_back(&self, instance: &Instance) -> Result<(), SqlError> {
         self.end(instance, false)
     }
@@ -84,7 +85,7 @@ pub(super) struct OpenTransaction {
     is_doomed: bool,
     savepoints: Vec<NamedSavepoint>,
     temporary_tables: DroppedTables,
-    /// Whether the first statement of it that used a table ran under `SNAPSHOT`.
+    /// Whether the first of its statements that used a table ran under `SNAPSHOT`.
     began_in_snapshot: OnceLock<bool>,
     /// The tables of `tempdb` that it may have changed.
     changed_in_tempdb: Mutex<HashSet<String>>,
@@ -94,16 +95,17 @@ pub(super) struct OpenTransaction {
 struct NamedSavepoint {
     name: String,
     place: Savepoint,
-    /// How many temporary tables had been dropped by name.
+    /// The number of temporary tables that had been dropped by name.
     dropped: usize,
 }
 
 /// The temporary tables that a transaction has dropped.
 #[derive(Default, Debug)]
 struct DroppedTables {
-    /// By `DROP TABLE`, in order: a rollback gives them their names back.
+    /// Dropped by `DROP TABLE`, in order: a rollback restores their names.
     by_name: Vec<DroppedTable>,
-    /// With the calls that they belonged to, under their names in `tempdb`: what a rollback brings back goes again.
+    /// Dropped at the end of their calls, by their names in `tempdb`: if a rollback restores them, they are dropped
+    /// again.
     with_calls: Vec<String>,
 }
 
@@ -118,22 +120,22 @@ struct DroppedTable {
 }
 
 impl OpenTransaction {
-    /// The transaction that statements are part of.
+    /// The transaction that statements belong to.
     pub(super) fn transaction(&self) -> &Arc<Transaction> {
         &self.shared.transaction
     }
 
-    /// Whether its first read or change was under `SNAPSHOT`; `false` before that one.
+    /// Whether its first read or change was under `SNAPSHOT`. `false` before that.
     fn has_begun_in_snapshot(&self) -> bool {
         self.began_in_snapshot.get() == Some(&true)
     }
 
-    /// Whether it began under `SNAPSHOT`; what the first caller says is so from then on.
+    /// Whether it began under `SNAPSHOT`. The first caller determines the answer.
     pub(super) fn began_in_snapshot(&self, now: bool) -> bool {
         *self.began_in_snapshot.get_or_init(|| now)
     }
 
-    /// Notes a database that may be changed.
+    /// Records a database that may be changed.
     pub(super) fn uses_database(&self, database: &DatabaseUse) {
         let mut databases = self.shared.databases.lock();
         if databases.iter().all(|known| known.id() != database.id()) {
@@ -141,7 +143,7 @@ impl OpenTransaction {
         }
     }
 
-    /// Notes a table of `tempdb` that may be changed.
+    /// Records a table of `tempdb` that may be changed.
     pub(super) fn changes_in_tempdb(&self, stored: &str) {
         self.changed_in_tempdb.lock().insert(stored.to_owned());
     }
@@ -151,13 +153,13 @@ impl OpenTransaction {
         self.changed_in_tempdb.lock().contains(stored)
     }
 
-    /// Notes that a temporary table was dropped by name, and the depth of the call that it belonged to.
+    /// Records that a temporary table was dropped by name, and the depth of the call that it belonged to.
     pub(super) fn drops_temporary_table(&mut self, lower: &str, stored: &str, depth: usize) {
         let (lower, stored) = (lower.to_owned(), stored.to_owned());
         self.temporary_tables.by_name.push(DroppedTable { lower, stored, depth });
     }
 
-    /// Notes temporary tables that went with the call that made them.
+    /// Records temporary tables that were dropped at the end of the call that created them.
     pub(super) fn drops_with_call(&mut self, stored: &[String]) {
         self.temporary_tables.with_calls.extend_from_slice(stored);
     }
@@ -169,18 +171,18 @@ impl SessionState {
         self.transaction.as_ref().map_or(0, |open| open.count)
     }
 
-    /// `XACT_STATE()`: 1 for a transaction that can be committed, -1 for one that cannot, 0 without.
+    /// `XACT_STATE()`: 1 for a transaction that can be committed, -1 for one that cannot, 0 without a transaction.
     pub fn transaction_state(&self) -> i64 {
         self.transaction.as_ref().map_or(0, |open| if open.is_doomed { -1 } else { 1 })
     }
 
-    /// Whose locks and snapshot outlast the statement of `context`: the open transaction, even where the statement runs
-    /// beside it, or the statement's own.
+    /// The transaction whose locks and snapshot outlast the statement of `context`: the open transaction, even if the
+    /// statement runs outside it, or the statement's own.
     pub(super) fn lasting_transaction<'a>(&'a self, context: &'a StatementContext) -> &'a Arc<Transaction> {
         self.transaction.as_ref().map_or(context.transaction(), OpenTransaction::transaction)
     }
 
-    /// Whose uncommitted objects the session sees.
+    /// The transaction whose uncommitted objects the session sees.
     pub(super) fn viewer(&self) -> Option<Stamp> {
         self.transaction.as_ref().map(|open| open.transaction().stamp())
     }
@@ -188,7 +190,7 @@ impl SessionState {
 
 /// Ends a session: rolls back what it has not committed and drops its temporary tables.
 pub fn end_session(environment: &Environment, state: &mut SessionState) {
-    // That a database became SUSPECT is told to whoever uses it next.
+    // If a database became SUSPECT, the next use of it reports that.
     let _ended = roll_back_session(environment, state);
     super::run::drop_temporary_tables(environment, state);
 }
@@ -196,16 +198,16 @@ pub fn end_session(environment: &Environment, state: &mut SessionState) {
 /// Rolls back the transaction of a session that runs nothing, if it has one.
 ///
 /// # Errors
-/// 926: it could not be undone.
+/// 926 if it could not be undone.
 pub fn roll_back_session(environment: &Environment, state: &mut SessionState) -> Result<(), SqlError> {
     for stored in roll_back(environment, state, &mut [])? {
-        // Under no name that can be written: it goes with the session.
+        // A name that cannot be written, so that the table is dropped when the session ends.
         state.temporary_tables.insert(format!("{stored} "), stored);
     }
     Ok(())
 }
 
-/// Gives the temporary tables of calls that have ended, which are back.
+/// Rolls back. Returns the temporary tables of ended calls that the rollback has restored.
 fn roll_back(
     environment: &Environment,
     state: &mut SessionState,
@@ -219,8 +221,8 @@ fn roll_back(
     ended.and(restored)
 }
 
-/// Makes the session's names of temporary tables fit what a rollback left in `tempdb`; of the tables that were dropped
-/// by name, those behind `dropped` have come back. Gives those that came back and that nobody knows any more.
+/// Adjusts the session's names of temporary tables to what a rollback left in `tempdb`. Of the tables dropped by name,
+/// those after the first `dropped` have been restored. Returns the restored tables that no name refers to any more.
 fn restore_names(
     environment: &Environment,
     state: &mut SessionState,
@@ -245,7 +247,7 @@ fn restore_names(
     for names in frames.iter_mut().filter_map(|frame| frame.temporary_of_caller.as_mut()) {
         names.retain(|_, stored| is_there(stored));
     }
-    // The first that was dropped is the one that its name meant.
+    // If a name was dropped several times, it means the table that was dropped first.
     for table in back.into_iter().rev().filter(|table| is_there(&table.stored)) {
         if table.depth > 0 && table.depth >= frames.len() {
             tables.with_calls.push(table.stored);
@@ -256,7 +258,7 @@ fn restore_names(
         }
         state.temporary_tables.insert(table.lower, table.stored);
     }
-    // A name that meant a table of this call means the caller's again.
+    // A name that meant a table of this call now means the caller's table.
     if let Some(names) = frames.last().and_then(|frame| frame.temporary_of_caller.as_ref()) {
         for (lower, stored) in names {
             state.temporary_tables.entry(lower.clone()).or_insert_with(|| stored.clone());
@@ -273,11 +275,12 @@ impl Interpreter<'_> {
         self.state.database.clone().seen_by(self.state.viewer())
     }
 
-    /// Whether a statement may run in the state that the transaction is in; begins one where the session wants that.
+    /// Checks that a statement may run in the transaction's state. Begins a transaction if the session has implicit
+    /// transactions on.
     ///
     /// # Errors
-    /// 3930 for a change in a doomed transaction; 3964 for one of definitions under `SNAPSHOT`; 226 and 574 for what
-    /// cannot be rolled back; 6005.
+    /// 3930 for a change in a doomed transaction; 3964 for a change of definitions under `SNAPSHOT`; 226 and 574 for
+    /// statements that cannot be rolled back; 6005.
     pub(super) fn enter_transaction(&mut self, kind: &StatementKind, position: Position) -> Result<(), Failure> {
         let is_implicit = self.state.options.switch(SwitchOption::ImplicitTransactions);
         if is_implicit && self.state.transaction.is_none() && begins_transaction(kind) {
@@ -287,7 +290,8 @@ impl Interpreter<'_> {
         if open.is_doomed && (is_write(kind) || matches!(kind, StatementKind::SaveTransaction { .. })) {
             return Err(doomed().at(position).into());
         }
-        // Under another level by now it sees the same snapshot when the level is `SNAPSHOT` again.
+        // Even if the level has changed, the transaction uses the same snapshot when the level becomes `SNAPSHOT`
+        // again.
         let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot || open.has_begun_in_snapshot();
         if is_snapshot && changes_what_is_read(kind) {
             let text = "Transaction failed because this DDL statement is not allowed inside a snapshot isolation transaction. Since \
@@ -337,13 +341,13 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Tells the list of sessions what the views show.
+    /// Reports the transaction to the list of sessions, for the views.
     fn note_transaction(&self) {
         let open = self.state.transaction.as_ref().map(|open| (Arc::clone(&open.shared), open.count));
         self.environment.sessions.transaction_is(self.state.id, open);
     }
 
-    /// `COMMIT`. The name means nothing; only the outermost asks for its durability to be delayed.
+    /// `COMMIT`. The name is ignored. Only the outermost `COMMIT` can request delayed durability.
     pub(super) fn commit_transaction(&mut self, delays: bool, position: Position) -> Result<Outcome, Failure> {
         let count_before_call = self.insert_exec_count;
         let Some(open) = &mut self.state.transaction else {
@@ -416,7 +420,7 @@ impl Interpreter<'_> {
         Ok(self.undo_to(place, dropped)?)
     }
 
-    /// Undoes what the open transaction did since `place`, when it had dropped so many temporary tables.
+    /// Undoes the open transaction's changes since `place`, when it had dropped `dropped` temporary tables.
     fn undo_to(&mut self, place: Savepoint, dropped: usize) -> Result<(), SqlError> {
         let Some(open) = &mut self.state.transaction else { return Ok(()) };
         {
@@ -471,7 +475,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Leaves the open transaction nothing but `ROLLBACK`.
+    /// Dooms the open transaction: only `ROLLBACK` is possible.
     pub(super) fn doom_transaction(&mut self) {
         if let Some(open) = &mut self.state.transaction {
             open.is_doomed = true;
@@ -492,8 +496,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Runs the call of an `INSERT … EXEC` and `body`, which inserts what it put out: both as one statement, that is
-    /// kept or undone whole.
+    /// Runs `body`: the call of an `INSERT … EXEC` and the insertion of its result. Both are one statement, which is
+    /// kept or undone as a whole.
     pub(super) fn in_insert_exec<R>(
         &mut self,
         body: impl FnOnce(&mut Self) -> Result<R, Failure>,
@@ -506,7 +510,7 @@ impl Interpreter<'_> {
             (open.transaction().stamp(), open.transaction().savepoint(), open.temporary_tables.by_name.len())
         });
         let result = body(self);
-        // An error that aborts the batch has rolled the transaction back by now.
+        // An error that aborts the batch has already rolled the transaction back.
         if begun.map(|(stamp, ..)| stamp) != self.state.viewer() {
             return result;
         }

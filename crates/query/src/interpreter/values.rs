@@ -1,4 +1,4 @@
-//! Values of expressions and conditions outside queries, and conversion as assignments do it.
+//! Evaluation of expressions and conditions outside queries, and conversion as in assignments.
 
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::array_value;
@@ -11,7 +11,7 @@ use super::run::Interpreter;
 use crate::binder::{BindOptions, Binder, BoundExpr, TypePlace, convert_value, sql_type};
 
 impl Interpreter<'_> {
-    /// The value of an expression.
+    /// Evaluates an expression.
     pub(super) fn evaluate(&mut self, expression: &Expression) -> Result<TypedValue, Failure> {
         if let Expression::Variable { name } = expression {
             let variable = self.frame().get(&name.value).cloned();
@@ -20,13 +20,13 @@ impl Interpreter<'_> {
         self.evaluate_bound(|binder| binder.bind_scalar(expression))
     }
 
-    /// The value of an expression as one of `to`, converted as an assignment does it.
+    /// Evaluates an expression and converts the value to `to` as an assignment does.
     pub(super) fn evaluate_as(&mut self, expression: &Expression, to: SqlType) -> Result<Value, Failure> {
         let value = self.evaluate(expression)?;
         Ok(self.convert(value, to).map_err(|error| error.at(expression.position()))?)
     }
 
-    /// Whether a condition is true; unknown is not.
+    /// Whether a condition is true. Unknown counts as false.
     pub(super) fn condition(&mut self, condition: &Condition, position: Position) -> Result<bool, Failure> {
         let value =
             self.evaluate_bound(|binder| binder.bind_condition(condition, position)).map_err(|mut failure| {
@@ -64,7 +64,7 @@ impl Interpreter<'_> {
         Ok(TypedValue { sql_type, value })
     }
 
-    /// A value as one of `to`, as an assignment to a variable converts it: text is cut to its length.
+    /// Converts a value to `to` as an assignment to a variable does: text is truncated to the length.
     pub(super) fn convert(&self, given: TypedValue, to: SqlType) -> Result<Value, SqlError> {
         if given.value.is_null() {
             return Ok(Value::Null);

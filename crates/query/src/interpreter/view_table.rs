@@ -17,7 +17,7 @@ use super::system_views::{SystemView, ViewContext};
 use crate::binder::SourceColumn;
 use crate::wrap::external;
 
-/// A view with the arguments and the database that a statement named.
+/// A view with the arguments and the database given in a statement.
 pub(super) struct ViewTable {
     view: SystemView,
     schema: SchemaRef,
@@ -37,7 +37,7 @@ impl ViewTable {
         ViewTable { view, schema, context, arguments }
     }
 
-    /// The columns as the binder wants them.
+    /// The columns, for the binder.
     pub(super) fn columns(&self) -> Vec<SourceColumn> {
         let column = |column: &super::ViewColumn| SourceColumn {
             name: column.name.to_owned(),

@@ -1,4 +1,4 @@
-//! A batch as its kernels see it: whether it was cancelled, and what memory is left for it.
+//! The state of a batch for its kernels: whether it was cancelled, and the memory left for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use hobt_base::SqlError;
 use hobt_functions::watch::{Watch, out_of_memory};
 use hobt_txn::{MemoryAccount, MemoryBudget};
 
-/// What all threads that work for a batch are told of it.
+/// The state shared with all threads that work for a batch.
 #[derive(Debug)]
 pub(super) struct BatchWatch {
     cancelled: Arc<AtomicBool>,

@@ -127,7 +127,7 @@ const COLUMN: &str = "object_id int!, name sysname, column_id int!, system_type_
     xml_collection_id int!, default_object_id int!, rule_object_id int!, is_sparse bit, is_column_set bit, \
     generated_always_type tinyint, generated_always_type_desc nvarchar(60)";
 
-/// The schema id under which a system view is shown.
+/// The schema id shown for a system view.
 pub(super) fn system_schema_id(schema: &str) -> i32 {
     match schema {
         "dbo" => 1,
@@ -147,7 +147,7 @@ fn schemas(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// `type_desc` of an object's letters.
+/// `type_desc` for an object's type code.
 fn type_description(letters: &str) -> &'static str {
     match letters {
         "U" => "USER_TABLE",

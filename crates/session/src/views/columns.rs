@@ -5,10 +5,10 @@ use std::sync::Arc;
 use hobt_query::interpreter::ViewColumn;
 use hobt_types::{MaxLength, SqlType};
 
-/// Reads columns.
+/// Parses columns.
 ///
 /// # Panics
-/// For a text that is not of this form: the texts are part of the program.
+/// If the text does not have this form: the texts are part of the program.
 pub(super) fn read(text: &'static str) -> Arc<[ViewColumn]> {
     text.split(',').map(column).collect()
 }

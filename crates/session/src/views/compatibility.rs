@@ -196,11 +196,11 @@ fn databases(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows.collect())
 }
 
-/// The columns of `sys.database_files` under their older names.
+/// The columns of `sys.database_files` under their old names.
 fn files(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     /// `status` of a file on disk.
     const ON_DISK: i64 = 0x2;
-    /// What that of a log's file has besides.
+    /// An additional bit of a log file.
     const OF_LOG: i64 = 0x40;
     let rows = super::databases::files(&sources.instance, &context.database).into_iter().map(|(_, file)| {
         let status = if file[2] == Value::Int(1) { ON_DISK | OF_LOG } else { ON_DISK };

@@ -115,7 +115,7 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
     row
 }
 
-/// The files of a database, with their ids; those of the log come last.
+/// The files of a database, with their ids; log files come last.
 pub(super) fn files(instance: &Instance, database: &DatabaseUse) -> Vec<(u16, Vec<Value>)> {
     let snapshot = database.snapshot();
     let sizes = database.storage().files();
@@ -154,7 +154,7 @@ pub(super) fn files(instance: &Instance, database: &DatabaseUse) -> Vec<(u16, Ve
     snapshot.files.iter().map(row).chain(log.iter().map(log_file)).collect()
 }
 
-/// Columns at the end of a file's row that tell of backups, of which there are none.
+/// Columns about backups at the end of a file's row; there are no backups.
 const COLUMNS_OF_BACKUPS: usize = 12;
 
 fn log_file(file: &LogFileDescription) -> (u16, Vec<Value>) {

@@ -113,7 +113,7 @@ pub(super) fn database_id(sources: &Sources, name: &str) -> u16 {
     sources.instance.database(name).map_or(1, |database| database.id().0)
 }
 
-/// The columns from `text_size` to `prev_error`, which sessions and requests have in common.
+/// The columns from `text_size` to `prev_error`, which sessions and requests share.
 fn settings(session: &Connected) -> Vec<Value> {
     let options = &session.options;
     let no_limit = i64::from(i32::MAX);
@@ -190,7 +190,8 @@ fn session_row(sources: &Sources, session: &Connected) -> Vec<Value> {
     row
 }
 
-/// The texts that run, and those whose plans are kept, each once; the latter by the handles of their plans too.
+/// The texts of running batches, and those of cached plans, each once. The latter are listed by the handles of their
+/// plans too.
 fn sql_texts(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mut rows: Vec<Vec<Value>> = Vec::new();
     for session in sources.registry.all() {
@@ -215,7 +216,7 @@ fn sql_texts(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
 #[derive(Default)]
 pub(super) struct CurrentWait {
     pub(super) name: Option<&'static str>,
-    /// The session that has the lock.
+    /// The session that holds the lock.
     pub(super) blocker: i32,
     pub(super) milliseconds: u64,
     pub(super) resource: String,
@@ -248,7 +249,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         let (logical, physical) = run.as_ref().map_or((0, 0), |run| TableReads::total(&TableReads::of(run)));
         let wait = CurrentWait::of(sources, &session);
         let percent = session.progress.percent();
-        // As long as the rest takes if it goes on as before.
+        // Assumes that the rest goes on at the same rate.
         let elapsed_ms = milliseconds(request.started.elapsed()) as f64;
         let remaining = if percent > 0.0 { (elapsed_ms * (100.0 - percent) / percent) as u64 } else { 0 };
         let mut row = row![
@@ -304,7 +305,7 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// A handle that two equal texts share.
+/// A handle that is the same for equal texts.
 pub(super) fn text_handle(text: &str) -> Value {
     Value::Binary(sql_handle(text))
 }
@@ -322,7 +323,7 @@ fn query_profiles(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
                 let reads = worker.reads;
                 let mut row = row![session.id.0, 0, handle(), NULL, operator.operator, node, thread, NULL, worker.rows];
                 row.extend(row![0, 0, u8::from(!is_running), estimated_rows]);
-                // The moments of open, first row, last row and close are not noted.
+                // The times of open, first row, last row and close are not recorded.
                 row.extend(std::iter::repeat_n(NULL, 6));
                 row.extend(row![
                     milliseconds(worker.elapsed),
@@ -345,8 +346,8 @@ fn query_profiles(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// What was expected of each worker of an operator: rows that it gives, and rows that it looks at for them. The plan's
-/// figures, where somebody has looked at that; the operator's own where not.
+/// The estimates for each worker of an operator: rows that it returns, and rows that it reads for them. They are the
+/// plan's, if the running plan was read; otherwise the operator's own.
 fn expected_of(operator: &OperatorProfile, workers: u64) -> (Option<u64>, Option<u64>) {
     let (rows, reads) = operator.mark.expected();
     let of_worker = |rows: f64| (rows / workers.max(1) as f64).round() as u64;
@@ -377,11 +378,11 @@ fn query_filters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// The operators of the statement that a session runs, or of its last one; and whether it runs.
+/// The operators of the statement that a session runs, or of its last one, and whether it is running.
 fn operators_of(session: &Connected) -> (Vec<Arc<OperatorProfile>>, bool) {
     let running = session.request.as_ref().and_then(|request| request.run.upgrade());
     let counted = |run: Arc<StatementRun>| {
-        // Their numbers, and what is expected of them, are those of the plan.
+        // Reading the plan sets their numbers and estimates.
         drop(run.running_plan());
         run.profiles()
     };
@@ -409,7 +410,7 @@ fn waiting_tasks(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// A row for each processor. Workers are counted where their threads run or ran last.
+/// A row for each processor. Workers are counted at the processor where their threads run or ran last.
 fn schedulers(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mask = sources.instance.runtime().affinity_mask;
     let threads = processor::threads_named(WORKER_THREAD);
@@ -463,9 +464,9 @@ fn sys_info(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     ]])
 }
 
-/// A counter that shows its value as it is.
+/// A counter whose value is shown as it is.
 const RAW: i64 = 65_792;
-/// A counter that rises; clients subtract two samples.
+/// A counter that increases. Clients subtract two samples.
 const BULK: i64 = 272_696_576;
 
 fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
@@ -514,7 +515,7 @@ fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows
     Ok(rows)
 }
 
-/// The counters' object that has an instance for each database.
+/// The counter object that has an instance for each database.
 const DATABASES: &str = "SQLServer:Databases";
 
 /// The counters of a database, in the order of [`database_counters`].

@@ -1,4 +1,4 @@
-//! Which indexes statements use, and which they would use if they were there.
+//! The indexes that statements use, and those that they would use if they existed.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn usage_stats(sources: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// Handles of indexes are odd, those of groups even, so that none is taken for the other.
+/// Handles of indexes are odd, those of groups even, so that they cannot be confused.
 fn index_handle(group: &MissingIndexGroup) -> i64 {
     2 * i64::from(group.handle()) - 1
 }
@@ -77,7 +77,7 @@ fn group_handle(group: &MissingIndexGroup) -> i64 {
     2 * i64::from(group.handle())
 }
 
-/// The table of a group, with its database; `None` if it has gone meanwhile.
+/// The table of a group, with its database; `None` if it was dropped meanwhile.
 fn table_of(sources: &Sources, context: &ViewContext, group: &MissingIndexGroup) -> Option<(DatabaseUse, Arc<Table>)> {
     let id = group.index().database;
     let database = match id == context.database.id() {

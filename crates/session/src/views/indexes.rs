@@ -1,4 +1,4 @@
-//! Indexes, their columns, the constraints that they keep, and what their trees look like.
+//! Indexes, their columns, the constraints that they enforce, and statistics of their trees.
 
 use hobt_access::{RowStore, TreeFigures};
 use hobt_base::{DatabaseId, SqlError, number};
@@ -11,7 +11,7 @@ use super::catalog::{object, sorted_tables};
 use super::value::{NULL, milliseconds_of, row};
 use super::{Definition, Rows, Sources};
 
-/// What a partition of an index is shown to, with the values that say which it is.
+/// Gets each partition of an index, with the values that identify it.
 type ShowPartition<'a> = dyn FnMut(&DatabaseUse, &Index, &RowStore, Vec<Value>) -> Result<(), SqlError> + 'a;
 
 pub(super) static VIEWS: &[Definition] = &[
@@ -151,7 +151,7 @@ fn index_columns(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// The indexes of a table that keep a constraint: their names and their constraints.
+/// The indexes of a table that enforce a constraint, with their names and constraints.
 pub(super) fn keys(table: &Table) -> impl Iterator<Item = (&str, &Index, KeyConstraint)> {
     table.indexes.iter().filter_map(|index| Some((index.name.as_deref()?, index, index.constraint?)))
 }
@@ -175,7 +175,7 @@ fn key_constraints(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// What `sys.dm_db_index_physical_stats` is asked to look at.
+/// The scan mode of `sys.dm_db_index_physical_stats`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Limited,
@@ -183,7 +183,7 @@ enum Mode {
     Detailed,
 }
 
-/// The arguments of `sys.dm_db_index_physical_stats`; what is `None` means all.
+/// The arguments of `sys.dm_db_index_physical_stats`; `None` means all.
 struct Wanted {
     database: Option<i64>,
     object: Option<i64>,
@@ -194,9 +194,9 @@ struct Wanted {
 
 impl Wanted {
     /// # Errors
-    /// 2573 a database, 2591 a mode that is none.
+    /// 2573 the database does not exist, 2591 the mode is invalid.
     fn of(arguments: &[Value]) -> Result<Wanted, SqlError> {
-        // NULL and 0 mean all; of indexes 0 is the heap, and -1 means all.
+        // NULL and 0 mean all. For indexes 0 is the heap, and -1 means all.
         let given = |at: usize, all: i64| match arguments.get(at) {
             Some(Value::Int(number)) if *number != all => Some(*number),
             _ => None,
@@ -229,10 +229,10 @@ fn invalid_mode(given: &str) -> SqlError {
     SqlError::new(number::INVALID_STATISTICS_MODE, text)
 }
 
-/// Shows the databases that are open, or the one with this id.
+/// Visits the databases that are open, or the one with this id.
 ///
 /// # Errors
-/// 2573 for a database that is not there; what `look` returns.
+/// 2573 the database does not exist; what `look` returns.
 pub(super) fn for_each_database(
     sources: &Sources,
     context: &ViewContext,
@@ -250,14 +250,14 @@ pub(super) fn for_each_database(
             match sources.instance.database_by_id(database.id) {
                 Ok(used) if used.id() == context.database.id() => look(&context.database),
                 Ok(used) => look(&used),
-                // Of one that is offline or has gone there is nothing to be shown.
+                // A database that is offline or gone is skipped.
                 Err(_) => Ok(()),
             }
         }),
     }
 }
 
-/// Shows the heaps and trees that are asked for, each with its place: database, object, index, partition.
+/// Visits the requested heaps and trees, each with its database, object, index and partition.
 fn for_each_store(
     sources: &Sources,
     context: &ViewContext,
@@ -338,7 +338,7 @@ fn type_of_stats(index: &Index) -> &'static str {
     }
 }
 
-/// The rows of one heap or tree: of a tree's leaves, and with `DETAILED` of each level above.
+/// The rows of one heap or tree: for a tree those of its leaves, and with `DETAILED` those of each level above.
 fn store_stats(database: &DatabaseUse, store: &RowStore, place: &[Value], mode: Mode) -> Rows {
     let hobt = store.hobt();
     let mut rows = Vec::new();

@@ -77,7 +77,7 @@ pub(super) static VIEWS: &[Definition] = &[
     }),
 ];
 
-/// As Microsoft's page on `ROUTINES` has them: what describes the type of a result comes behind the names.
+/// As on Microsoft's page on `ROUTINES`: the columns about the result type follow the names.
 const ROUTINE_COLUMNS: &str = "SPECIFIC_CATALOG nvarchar(128), SPECIFIC_SCHEMA nvarchar(128), SPECIFIC_NAME sysname!, \
     ROUTINE_CATALOG nvarchar(128), ROUTINE_SCHEMA nvarchar(128), ROUTINE_NAME sysname!, ROUTINE_TYPE nvarchar(20), \
     MODULE_CATALOG sysname, MODULE_SCHEMA sysname, MODULE_NAME sysname, UDT_CATALOG sysname, UDT_SCHEMA sysname, \
@@ -94,17 +94,17 @@ const ROUTINE_COLUMNS: &str = "SPECIFIC_CATALOG nvarchar(128), SPECIFIC_SCHEMA n
     MAX_DYNAMIC_RESULT_SETS smallint, IS_USER_DEFINED_CAST nvarchar(10), IS_IMPLICITLY_INVOCABLE nvarchar(10), \
     CREATED datetime!, LAST_ALTERED datetime!";
 
-/// A row of `ROUTINES`: a procedure, or a function of a table.
+/// A row of `ROUTINES`: a procedure or a table-valued function.
 fn routine(snapshot: &DatabaseSnapshot, module: &Module) -> Vec<Value> {
     let is_procedure = module.kind == ModuleKind::Procedure;
     let definition: String = module.definition.chars().take(4000).collect();
     let schema = schema_name(snapshot, module.schema);
     let kind = if is_procedure { "PROCEDURE" } else { "FUNCTION" };
     let mut row = row![&snapshot.name, &schema, &module.name, &snapshot.name, &schema, &module.name, kind];
-    // Modules and user types are none.
+    // Modules and user-defined types do not exist.
     row.extend(std::iter::repeat_n(NULL, 6));
     row.push(if is_procedure { NULL } else { Value::Text("TABLE".to_owned()) });
-    // No column says more of a table, and none of a scope.
+    // A table result has no values in these columns, and scope columns are unused.
     row.extend(std::iter::repeat_n(NULL, 22));
     row.extend(row!["SQL", definition, NULL, NULL, NULL, "NO"]);
     row.extend(row![if is_procedure { "MODIFIES" } else { "READS" }]);

@@ -37,7 +37,7 @@ pub(super) static VIEWS: &[Definition] = &[
     ),
 ];
 
-/// Every open file of every database with its counters. What was spilled counts as a part of tempdb's first file.
+/// Every open file of every database with its counters. Spilled data counts as a part of tempdb's first file.
 fn files(sources: &Sources) -> Vec<(DatabaseUse, u16, u64, FileSnapshot)> {
     let mut files = Vec::new();
     for description in sources.instance.databases() {

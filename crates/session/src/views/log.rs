@@ -1,4 +1,4 @@
-//! The logs of databases: files, segments, room; and what transactions have written into them.
+//! The logs of databases: files, segments, space; and what transactions have written to them.
 
 use hobt_base::{Lsn, PAGE_SIZE};
 use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
@@ -85,7 +85,7 @@ pub(super) static VIEWS: &[Definition] = &[
     ),
 ];
 
-/// The databases that can be used, opened if need be.
+/// The usable databases. Opens those that are not open.
 pub(super) fn open_databases(sources: &Sources) -> Vec<DatabaseUse> {
     let all = sources.instance.databases();
     all.iter().filter_map(|description| sources.instance.database_by_id(description.id).ok()).collect()
@@ -140,7 +140,7 @@ fn log_stats(sources: &Sources, context: &ViewContext, arguments: &[Value]) -> R
     for database in asked(sources, context, arguments) {
         let Some(log) = LogDescription::of(database.storage()) else { continue };
         let active: Vec<_> = log.segments.iter().filter(|segment| segment.sequence.is_some()).collect();
-        // Those whose successor begins behind the place where recovery starts, and the last one.
+        // The segments whose successor begins after the position where recovery starts, and the last one.
         let before = active.iter().filter(|segment| segment.first.is_some_and(|first| first <= log.redo_start)).count();
         let recovered = active.len() - before.saturating_sub(1);
         let since = megabytes(log.end.0.saturating_sub(log.redo_start.0));
@@ -171,9 +171,9 @@ fn log_stats(sources: &Sources, context: &ViewContext, arguments: &[Value]) -> R
 }
 
 fn database_transactions(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
-    /// `database_transaction_type` of one that reads and writes.
+    /// `database_transaction_type` of a transaction that reads and writes.
     const READ_WRITE: i32 = 1;
-    /// `database_transaction_state` of one that has written log records.
+    /// `database_transaction_state` of a transaction that has written log records.
     const HAS_LOGGED: i32 = 4;
     let sessions = sources.registry.all();
     let begun = |id: u64| {

@@ -1,4 +1,4 @@
-//! Memory: clerks, the buffer pool's pages, what statements' operators were granted.
+//! Memory: clerks, the buffer pool's pages, memory grants of statements' operators.
 
 use hobt_base::PAGE_SIZE;
 use hobt_engine::time_of_day;
@@ -68,8 +68,8 @@ pub(super) static VIEWS: &[Definition] = &[
     ),
 ];
 
-/// A row for each statement whose operators keep rows: those that run, and those that wait for their memory, in the
-/// order in which they came.
+/// A row for each statement whose operators keep rows: those that run, and those that wait for their memory grant, in
+/// order of arrival.
 fn memory_grants(sources: &Sources) -> Vec<Vec<Value>> {
     let kilobytes = |bytes: u64| int(bytes.div_ceil(1024));
     let mut asked: Vec<_> = sources
@@ -100,7 +100,7 @@ fn memory_grants(sources: &Sources) -> Vec<Vec<Value>> {
     grants.collect()
 }
 
-/// All statements wait in one line, the small ones too, and as long as it takes.
+/// All statements wait in one queue, the small ones too, without a timeout.
 fn semaphore(shown: SemaphoreShown) -> Vec<Value> {
     let kilobytes = |bytes: u64| int(bytes / 1024);
     let SemaphoreShown { total, available, granted, used, grantees, waiters, forced } = shown;
@@ -110,7 +110,7 @@ fn semaphore(shown: SemaphoreShown) -> Vec<Value> {
     row
 }
 
-/// A row for each name of accounts. Their pages add up to what the instance uses: `committed_kb` of
+/// A row for each account name. Their pages add up to the memory that the instance uses: `committed_kb` of
 /// `sys.dm_os_sys_info`.
 fn memory_clerks(sources: &Sources) -> Vec<Vec<Value>> {
     let pool = sources.instance.pool().statistics();
@@ -133,7 +133,8 @@ fn memory_clerks(sources: &Sources) -> Vec<Vec<Value>> {
     clerks.push(("MEMORYCLERK_SQLSTORENG", "State words of pages", pool.state_word_bytes));
     let row = |((kind, name, bytes), address): ((&str, &str, u64), u8)| {
         let address = Value::Binary(vec![0, 0, 0, 0, 0, 0, 0, address]);
-        // What is reserved and committed in other ways than by pages would be added to them.
+        // The columns for memory reserved or committed other than in pages are 0, because it would be added to the
+        // pages.
         let mut row = row![address, kind, name, 0, bytes.div_ceil(1024), 0, 0, 0, 0, 0, PAGE_SIZE];
         row.extend(std::iter::repeat_n(NULL, 3));
         row
@@ -141,7 +142,7 @@ fn memory_clerks(sources: &Sources) -> Vec<Vec<Value>> {
     clerks.into_iter().zip(1..).map(row).collect()
 }
 
-/// Bytes that the instance uses.
+/// The memory that the instance uses, in bytes.
 pub(super) fn used_bytes(sources: &Sources) -> u64 {
     sources.instance.memory().used() + sources.instance.pool().statistics().state_word_bytes
 }

@@ -1,8 +1,8 @@
 //! SQL Server's views: their names, columns and rows.
 //!
-//! A view is one entry of a table: schema, name, columns as text, parameters, and a function that makes its rows. The
-//! columns stand in SQL Server's order under its names and types (`sql_variant` is `nvarchar`); those that say nothing
-//! about hobt are left out at the end, never renamed. Source: Microsoft's public documentation of each view.
+//! A view is one entry of a table: schema, name, columns as text, parameters, and a function that produces its rows.
+//! The columns are in SQL Server's order, with its names and types (`sql_variant` is `nvarchar`). Columns that do not
+//! apply to hobt are left out at the end, never renamed. Source: Microsoft's public documentation of each view.
 
 mod catalog;
 mod columns;
@@ -39,10 +39,10 @@ use crate::registry::Registry;
 /// The rows of a view.
 pub(crate) type Rows = Result<Vec<Vec<Value>>, SqlError>;
 
-/// Makes the rows of a view.
+/// Produces the rows of a view.
 type MakeRows = fn(&Sources, &ViewContext, &[Value]) -> Rows;
 
-/// One view as it is written down.
+/// The definition of one view.
 pub(crate) struct Definition {
     schema: &'static str,
     name: &'static str,
@@ -79,7 +79,7 @@ impl Definition {
     }
 }
 
-/// Where rows come from.
+/// The sources of rows.
 #[derive(Clone)]
 pub(crate) struct Sources {
     pub(crate) instance: Arc<Instance>,
@@ -90,7 +90,7 @@ pub(crate) struct Sources {
     pub(crate) started: i64,
 }
 
-/// A view with its columns read.
+/// A view with its columns parsed.
 pub(crate) struct Known {
     pub(crate) id: i32,
     pub(crate) schema: &'static str,
@@ -106,7 +106,7 @@ pub(crate) struct Views {
     sources: Sources,
 }
 
-/// The tables of views, by subject.
+/// The definitions of views, by subject.
 static DEFINITIONS: &[&[Definition]] = &[
     catalog::VIEWS,
     compatibility::VIEWS,

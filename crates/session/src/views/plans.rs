@@ -1,4 +1,4 @@
-//! Plans that statements had, and what they cost.
+//! Cached plans of statements, and their costs.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ pub(super) static VIEWS: &[Definition] = &[
     ),
 ];
 
-/// Where a statement begins and ends in its text, in bytes of UTF-16.
+/// The start and end of a statement in its text, in bytes of UTF-16.
 fn offsets(plan: &CachedPlan) -> (i64, i64) {
     let before = |at: u32| {
         let text = plan.text.get(..at as usize).unwrap_or(&plan.text);
@@ -70,7 +70,7 @@ fn offsets(plan: &CachedPlan) -> (i64, i64) {
     (before(plan.span.0), before(plan.span.1))
 }
 
-/// The total, last, least and greatest of a figure.
+/// The total, last, minimum and maximum of a figure.
 fn four(plan: &CachedPlan, of: fn(&Measure) -> u64) -> Vec<Value> {
     let stats = &plan.stats;
     row![of(&stats.total), of(&stats.last), of(&stats.min), of(&stats.max)]
@@ -129,8 +129,8 @@ fn cached_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows.collect())
 }
 
-/// The plan of each statement, and before them all those of its text as one. Of a statement with several plans it is
-/// the one that was made last.
+/// The plan of each statement, preceded by all plans of its text as one. If a statement has several plans, the most
+/// recent one is used.
 fn query_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let plans = sources.plans.all();
     let mut rows = Vec::new();
@@ -155,7 +155,7 @@ fn query_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     Ok(rows)
 }
 
-/// The plans of statements that run, with what their operators have done so far.
+/// The plans of running statements, with what their operators have done so far.
 fn running_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = Vec::new();
     for session in sources.registry.all() {

@@ -19,7 +19,7 @@ pub(super) static VIEWS: &[Definition] = &[
     Definition::sys("sysprocesses", PROCESSES, processes),
 ];
 
-/// The number of a wait that is none of SQL Server's list, in which every name has one.
+/// The number of a wait that is not in SQL Server's list, in which every name has a number.
 const UNNUMBERED: [u8; 2] = [0xff, 0xff];
 
 fn processes(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {

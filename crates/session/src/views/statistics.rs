@@ -1,4 +1,4 @@
-//! Statistics objects, their columns, and what they say.
+//! Statistics objects, their columns and their contents.
 
 use hobt_base::{HobtId, SqlError};
 use hobt_catalog::{Statistics, StatisticsOrigin, Table, value_from_bytes};
@@ -45,7 +45,7 @@ pub(super) static VIEWS: &[Definition] = &[
     ),
 ];
 
-/// Shows every statistics object of the current database's tables.
+/// Visits every statistics object of the current database's tables.
 fn for_each(
     context: &ViewContext,
     mut show: impl FnMut(&Table, &Statistics) -> Result<(), SqlError>,
@@ -109,7 +109,7 @@ fn real(number: f64) -> Value {
     Value::Float(f64::from(number as f32))
 }
 
-/// When, how many rows, and how many steps: as of a statistics object, NULL where nothing is known yet.
+/// The update time, the rows and the steps, for a statistics object; NULL if nothing was gathered yet.
 fn figures(statistics: &Statistics, summary: &Summary) -> Vec<Value> {
     if statistics.updated.is_none() && summary.rows <= 0.0 {
         return vec![NULL; 5];

@@ -1,4 +1,4 @@
-//! Where rows lie: filegroups, partitions and their sizes.
+//! The storage of rows: filegroups, partitions and their sizes.
 
 use hobt_base::{HobtId, SqlError, number};
 use hobt_catalog::{DataSpace, Index, PartitionCounts};
@@ -135,10 +135,10 @@ pub(super) static VIEWS: &[Definition] = &[
 const DATA_SPACE: &str = "name sysname!, data_space_id int!, type char(2)!, type_desc nvarchar(60), is_default bit, \
     is_system bit";
 
-/// What the id of a partition's unit of long values has beside the partition's.
+/// The bit that the id of a partition's long-value unit has in addition to the partition's.
 const LOB_UNIT: u64 = 1 << 62;
 
-/// The id of what a heap or B+tree has of pages: those of its rows, or those of its long values.
+/// The id of a heap's or B+tree's allocation unit: that of its rows, or that of its long values.
 pub(super) fn allocation_unit_id(hobt: HobtId, of_large_values: bool) -> u64 {
     if of_large_values { hobt.0 | LOB_UNIT } else { hobt.0 }
 }
@@ -164,7 +164,7 @@ fn data_spaces(_: &Sources, context: &ViewContext, _: &[Value]) -> Rows {
     Ok(groups.chain(schemes).collect())
 }
 
-/// The sizes of all partitions of an index that are still there.
+/// The sizes of all existing partitions of an index.
 pub(super) fn index_sizes(database: &DatabaseUse, index: &Index) -> Result<PartitionCounts, SqlError> {
     let mut sum = PartitionCounts::default();
     for partition in &index.partitions {
@@ -173,7 +173,7 @@ pub(super) fn index_sizes(database: &DatabaseUse, index: &Index) -> Result<Parti
     Ok(sum)
 }
 
-/// The sizes of a partition; `None` when its table was dropped since the snapshot was taken.
+/// The sizes of a partition; `None` if its table was dropped since the snapshot was taken.
 fn sizes(database: &DatabaseUse, hobt: hobt_base::HobtId) -> Result<Option<PartitionCounts>, SqlError> {
     let store = match database.store_to_read(hobt).map_err(|error| error.to_sql_error()) {
         Ok(store) => store,
@@ -183,12 +183,12 @@ fn sizes(database: &DatabaseUse, hobt: hobt_base::HobtId) -> Result<Option<Parti
     Ok(Some(database.database().expected_counts(&store)))
 }
 
-/// Of all pages those that do not hold long values, which lie on pages of their own.
+/// The pages without those of long values, which have pages of their own.
 fn in_rows(pages: u64, lob_pages: u64) -> u64 {
     pages.saturating_sub(lob_pages)
 }
 
-/// Makes rows for each partition of each index.
+/// Produces rows for each partition of each index.
 fn for_each_partition<R: IntoIterator<Item = Vec<Value>>>(
     context: &ViewContext,
     make: impl Fn(i32, &Index, &hobt_catalog::Partition, PartitionCounts) -> R,

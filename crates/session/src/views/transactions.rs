@@ -3,9 +3,9 @@
 use super::Definition;
 use super::value::{NULL, datetime, row};
 
-/// `transaction_type` of one that reads and writes.
+/// `transaction_type` of a transaction that reads and writes.
 const READ_WRITE: i32 = 1;
-/// `transaction_state` of one that goes on.
+/// `transaction_state` of an active transaction.
 const ACTIVE: i32 = 2;
 
 pub(super) static VIEWS: &[Definition] = &[

@@ -1,10 +1,10 @@
-//! From Rust's values to a row.
+//! Converts Rust values to the values of a row.
 
 use std::time::Duration;
 
 use hobt_types::{SqlType, Value};
 
-/// What can stand in a row.
+/// A type that can be a value of a row.
 pub(super) trait IntoValue {
     /// The value.
     fn into_value(self) -> Value;
@@ -76,7 +76,7 @@ impl<T: IntoValue> IntoValue for Option<T> {
     }
 }
 
-/// A row of whatever has a value.
+/// A row of values, each of a type with [`IntoValue`].
 macro_rules! row {
     ($($value:expr),* $(,)?) => {
         vec![$($crate::views::value::IntoValue::into_value($value)),*]
@@ -98,7 +98,7 @@ pub(super) fn milliseconds_of(nanoseconds: u64) -> u64 {
     nanoseconds / 1_000_000
 }
 
-/// What an `int` column can show of a count.
+/// A count as an `int` column can show it.
 pub(super) fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX).min(i64::from(i32::MAX))
 }
@@ -114,12 +114,12 @@ pub(super) fn datetime(time: i64) -> Value {
     Value::Int(seconds * SECOND + milliseconds * 10_000)
 }
 
-/// A text as a value of `char(n)` or `nchar(n)`.
+/// A text as a `char(n)` or `nchar(n)` value.
 pub(super) fn padded(text: &str, length: usize) -> Value {
     Value::Text(format!("{text:<length$}"))
 }
 
-/// A value in words.
+/// A value as text.
 pub(super) fn text_of(value: &Value, sql_type: SqlType) -> Value {
     match hobt_query::interpreter::value_text(value, sql_type) {
         Ok(text) => Value::Text(text),

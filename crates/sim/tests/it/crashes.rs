@@ -1,21 +1,21 @@
-//! Nothing that was acknowledged is lost, and nothing else is there.
+//! Nothing acknowledged is lost, and nothing else is there.
 
 use std::time::{Duration, Instant};
 
 use hobt_sim::{Options, Report, simulate};
 
-/// Seeds that are run if there is time.
+/// The number of seeds that are run if there is time.
 const SEEDS: u64 = 2000;
-/// Seconds after which no further seed is begun, unless `HOBT_SIM_SECONDS` says how many.
+/// The number of seconds after which no further seed is begun, unless `HOBT_SIM_SECONDS` sets it.
 const SECONDS: u64 = 45;
-/// Seeds that are to be run in so many seconds at least.
+/// The minimum number of seeds that must be run in that time.
 const SEEDS_MIN: u64 = 20;
 
 fn seconds() -> u64 {
     std::env::var("HOBT_SIM_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SECONDS)
 }
 
-/// What the environment says: the seed to run alone, with `HOBT_SEED`.
+/// The seed in `HOBT_SEED`, which is then the only one to run.
 fn only_seed() -> Option<u64> {
     std::env::var("HOBT_SEED").ok().and_then(|text| text.parse().ok())
 }
@@ -42,12 +42,12 @@ fn no_crash_loses_what_was_acknowledged_or_leaves_what_was_not() {
     assert!(seeds >= SEEDS_MIN * seconds() / SECONDS, "{seeds} seeds in {time:?}");
     assert!(total.crashes > seeds && total.crashes_in_recovery > seeds / 4, "it does crash: {total:?}");
     assert!(total.commits_across > seeds / 4 && total.commits_delayed > seeds, "{total:?}");
-    // Few seeds may happen to remove none.
+    // A small number of seeds may happen to remove no file.
     assert!(seeds < SEEDS_MIN || total.files_removed > seeds / 10, "{total:?}");
     assert!(total.commits > 5 * seeds && total.doubtful > 0 && total.rows_checked > 100 * seeds, "{total:?}");
 }
 
-/// What has shown a bug once, by what it was.
+/// Seeds and options that once showed a bug, named by the bug.
 #[test]
 fn what_was_mended_stays_mended() {
     for (seed, was) in [

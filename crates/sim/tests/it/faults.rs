@@ -1,4 +1,4 @@
-//! Operations of the disk that fail, each in its turn: no panic, and after a start what was acknowledged.
+//! Disk operations that fail, each in its turn: no panic, and after a start everything acknowledged is there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,8 +6,8 @@ use hobt_disk::{Fault, FaultKind, Operation};
 use hobt_sim::{OPERATIONS, Options, simulate};
 
 const SCRIPTS: u64 = 20;
-/// How many faults of each script are tried if not all are: the same ones everywhere, so that a run says the same on a
-/// fast machine and a slow one.
+/// The number of faults of each script that are tried if not all are. They are the same everywhere, so that a run has
+/// the same result on a fast machine and on a slow one.
 const ROUNDS: usize = 2;
 const EIO: i32 = 5;
 const EINTR: i32 = 4;
@@ -30,14 +30,14 @@ fn kinds(operation: Operation) -> &'static [FaultKind] {
     }
 }
 
-/// All faults of a script that does so many operations.
+/// All faults of a script with these numbers of operations.
 fn faults_of(counts: [u64; OPERATIONS.len()]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (operation, count) in OPERATIONS.into_iter().zip(counts) {
         for after in 0..count {
             for &kind in kinds(operation) {
                 for forever in [false, true] {
-                    // What is repeated as long as it fails would never end.
+                    // An operation that is retried while it fails would never end.
                     if !(forever && kind == FaultKind::Error(EINTR)) {
                         faults.push(Fault { forever, ..Fault::once(operation, after, kind) });
                     }
@@ -48,7 +48,7 @@ fn faults_of(counts: [u64; OPERATIONS.len()]) -> Vec<Fault> {
     faults
 }
 
-/// All of them with `HOBT_FAULTS=all`; otherwise a few of each script.
+/// Tries all of them with `HOBT_FAULTS=all`, otherwise a few of each script.
 #[test]
 fn an_operation_that_fails_loses_nothing_wherever_it_is() {
     let all = std::env::var("HOBT_FAULTS").is_ok_and(|text| text == "all");
@@ -58,7 +58,7 @@ fn an_operation_that_fails_loses_nothing_wherever_it_is() {
             (seed, faults_of(report.operations))
         })
         .collect();
-    // A stride that shares no factor with most counts comes to every kind of fault in the end.
+    // A stride that shares no factor with most counts reaches every kind of fault eventually.
     let longest = scripts.iter().map(|(_, faults)| faults.len()).max().unwrap_or(0);
     let to_do: Vec<(u64, Fault)> = (0..if all { longest } else { ROUNDS })
         .flat_map(|round| scripts.iter().map(move |(seed, faults)| (round, *seed, faults)))
@@ -97,7 +97,7 @@ fn an_operation_that_fails_loses_nothing_wherever_it_is() {
     assert!(to_do.len() >= 10 && errors > 5, "{} faults, {errors} errors", to_do.len());
 }
 
-/// What has shown a bug once, by what it was.
+/// Seeds and faults that once showed a bug, named by the bug.
 #[test]
 fn what_was_mended_stays_mended() {
     let read_once = Fault::once(Operation::Read, 41, FaultKind::Error(EIO));

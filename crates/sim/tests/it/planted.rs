@@ -1,4 +1,4 @@
-//! Bugs that are put in on purpose: what does not find them proves nothing.
+//! Planted bugs: a simulator that does not find them proves nothing.
 
 use hobt_disk::{Fault, FaultKind, Operation};
 use hobt_sim::{Options, simulate};
@@ -11,7 +11,7 @@ fn found(options: &Options) -> Option<u64> {
     (0..SEEDS).find(|&seed| simulate(seed, options).is_err())
 }
 
-/// A log file whose device says that a flush is done, and has not done it.
+/// A log file whose device reports a flush as done without doing it.
 #[test]
 fn a_flush_that_is_left_out_is_found() {
     let lie = Fault {

@@ -1,7 +1,7 @@
 //! Actors and the order in which they run.
 //!
-//! Actors are threads, of which one has the turn; the others are parked. A coroutine would switch faster, but a
-//! thread's own storage (counters, slots, runtimes) stays its own this way, as it does in production.
+//! Actors are threads, of which one has the turn while the others are parked. A coroutine would switch faster, but with
+//! threads each actor has its own thread-local storage (counters, slots, runtimes), as in production.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,31 +14,31 @@ use hobt_base::SplitMix64;
 
 use super::Place;
 
-/// Nobody's turn.
+/// No actor has the turn.
 const NONE: usize = usize::MAX;
-/// How far the clock goes on at a point.
+/// How far the clock advances at a point.
 const POINT_TIME: Duration = Duration::from_micros(1);
-/// How far it goes on where all actors wait: as often as those who wait look whether they were cancelled.
+/// How far the clock advances when all actors wait: the interval at which waiters check for cancellation.
 const IDLE_TIME: Duration = Duration::from_millis(50);
-/// When a schedule begins that says nothing of it: in the year 2027.
+/// The date at which a schedule begins by default: in the year 2027.
 const DATE: i64 = 1_800_000_000 * 10_000_000;
-/// At one in so many points at which something becomes durable or visible an actor falls behind
+/// Of the points at which something becomes durable or visible, one in this many lowers the actor's priority
 /// ([`Habit::Priorities`]).
 const DECISIVE_POINTS: u64 = 6;
-/// So often all actors in a row find that they cannot go on before the schedule says that they never will.
+/// The schedule is stuck when all actors in a row have found this many times that they cannot go on.
 const FRUITLESS_MAX: u64 = 20_000;
 
 thread_local! {
     static ACTOR: RefCell<Option<Actor>> = const { RefCell::new(None) };
 }
 
-/// How a schedule chooses.
+/// How a schedule chooses the next actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Habit {
-    /// At one point of so many another actor goes on.
+    /// At one of this many points, another actor goes on.
     OneOf(u64),
-    /// The ready actor of the highest priority runs; at one point of so many, and at more of those where something
-    /// becomes durable or visible, the running one falls behind all others (Burckhardt and others, "A Randomized
+    /// The ready actor of the highest priority runs. At one of this many points, and more often where something becomes
+    /// durable or visible, the running actor gets the lowest priority of all (Burckhardt and others, "A Randomized
     /// Scheduler with Probabilistic Guarantees of Finding Bugs", 2010).
     Priorities(u64),
 }
@@ -50,11 +50,11 @@ pub enum Ended {
     Well,
     /// It panicked, with this text.
     Panicked(String),
-    /// The schedule had no actor that could go on.
+    /// No actor of the schedule could go on.
     Stuck,
 }
 
-/// What a schedule did.
+/// A summary of what a schedule did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Trace {
     /// A sum over all points, actors and places: equal for equal seeds.
@@ -68,20 +68,20 @@ pub struct Trace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Status {
     Ready,
-    /// It cannot go on before another actor has passed this many points.
+    /// It cannot go on before the schedule's progress exceeds this.
     Waiting(u64),
     Ended,
 }
 
-/// When something is to happen.
+/// When an alarm goes off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Alarm {
-    /// So many points from now, all of them or those of one place.
+    /// The number of points from now, of all places or of one.
     pub points: u64,
-    /// `None`: all places.
+    /// The place whose points count; `None` for all.
     pub place: Option<Place>,
-    /// So many more, in which the actor that passed the last one is held there: as in a flush that takes very long. It
-    /// ends early where no other actor can go on.
+    /// The number of further points during which the actor that passed the last one is held there, as in a flush that
+    /// takes very long. The hold ends early if no other actor can go on.
     pub hold: u64,
 }
 
@@ -89,29 +89,30 @@ struct State {
     random: SplitMix64,
     habit: Habit,
     actors: Vec<Status>,
-    /// A greater one runs first.
+    /// The highest goes first.
     priorities: Vec<u64>,
     trace: Trace,
-    /// Points at which an actor went on by itself: what a waiting one looks for.
+    /// Counts the points passed, the ends of actors and the idle steps. A waiting actor may go on when it has
+    /// increased.
     progress: u64,
     fruitless: u64,
     alarm: Option<Alarm>,
     /// The actor that does not go on before the alarm ([`Alarm::hold`]).
     held: Option<usize>,
     clock: Duration,
-    /// Hundreds of nanoseconds since 1970 when the schedule began.
+    /// The date when the schedule began, in hundreds of nanoseconds since 1970.
     date: i64,
-    /// Points after which the date jumps, and how far.
+    /// After how many points the date jumps, and by how much.
     jump: Option<(u64, i64)>,
     is_stuck: bool,
-    /// The actors, a bit for each, that have said where they wait before the schedule gives up.
+    /// One bit for each actor that has reported where it waits before the schedule gives up.
     told: u64,
 }
 
 struct Shared {
     bound: u32,
     turn: AtomicUsize,
-    /// The actor that has ended, until the schedule goes on.
+    /// The actor that has ended, until the schedule continues.
     ended: AtomicUsize,
     state: Mutex<State>,
     threads: Vec<OnceLock<Thread>>,
@@ -127,7 +128,7 @@ struct Actor {
     number: usize,
 }
 
-/// Actors to be run in an order that a seed decides.
+/// Actors that run in an order decided by a seed.
 pub struct Schedule {
     seed: u64,
     habit: Habit,
@@ -140,7 +141,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Of a seed.
+    /// A schedule with this seed.
     pub fn new(seed: u64, habit: Habit) -> Schedule {
         Schedule {
             seed,
@@ -154,33 +155,35 @@ impl Schedule {
         }
     }
 
-    /// Makes [`bound`]s on the actors' threads smaller: what happens beyond thousands then happens beyond a few.
+    /// Makes [`bound`]s on the actors' threads smaller, so that what happens beyond thousands then happens beyond a
+    /// few.
     #[must_use]
     pub fn bounded_by(self, bound: u32) -> Schedule {
         Schedule { bound, ..self }
     }
 
-    /// Sets the date, in hundreds of nanoseconds since 1970, and lets it jump by so many after so many points.
+    /// Sets the date, in hundreds of nanoseconds since 1970. `jump` is a number of points and the time by which the
+    /// date jumps after them.
     #[must_use]
     pub fn dated(self, date: i64, jump: Option<(u64, i64)>) -> Schedule {
         Schedule { date, jump, ..self }
     }
 
-    /// Calls `act` once, on the thread of the actor that passes the alarm's last point. It must not come to a point
+    /// Calls `act` once, on the thread of the actor that passes the alarm's last point. `act` must not reach a point
     /// itself.
     #[must_use]
     pub fn alarm_at(self, alarm: Alarm, act: impl Fn() + Send + Sync + 'static) -> Schedule {
         Schedule { alarm: Some(alarm), on_alarm: Box::new(act), ..self }
     }
 
-    /// Calls `act` when no actor can go on: it makes those that can give up do so. If they still cannot, the process
-    /// ends.
+    /// Calls `act` when no actor can go on. `act` makes those actors give up that can. If there is still none that can
+    /// go on, the process ends.
     #[must_use]
     pub fn on_stuck(self, act: impl Fn() + Send + Sync + 'static) -> Schedule {
         Schedule { on_stuck: Box::new(act), ..self }
     }
 
-    /// Runs the actors, each with a name, to their ends. Blocks.
+    /// Runs the actors, each with a name, until they end. Blocks.
     pub fn run<'a>(self, actors: Vec<(String, Box<dyn FnOnce() + Send + 'a>)>) -> (Trace, Vec<Ended>) {
         let mut random = SplitMix64::new(self.seed ^ 0x5C4E_D01E);
         let priorities = actors.iter().map(|_| random.next_u64() >> 1).collect();
@@ -230,7 +233,7 @@ impl Schedule {
             let mut threads: Vec<_> = threads.into_iter().map(Some).collect();
             let mut ended: Vec<Option<Ended>> = threads.iter().map(|_| None).collect();
             while shared.hand_over(None) {
-                // What the thread's storage leaves behind is there when the next actor goes on, and never later.
+                // Values in the thread's local storage are dropped before the next actor goes on, and never later.
                 let number = shared.wait_for_end();
                 let thread = threads[number].take().expect("an actor ends once");
                 ended[number] = Some(thread.join().unwrap_or(Ended::Stuck));
@@ -242,7 +245,7 @@ impl Schedule {
     }
 }
 
-/// An actor runs whole statements: expressions are evaluated by recursion.
+/// An actor runs whole statements, whose expressions are evaluated by recursion.
 const STACK_BYTES: usize = 16 << 20;
 
 impl Shared {
@@ -250,8 +253,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Gives the turn to the next actor; `from` is the one that has it, which then waits for its own. `false` when all
-    /// have ended.
+    /// Gives the turn to the next actor. `from`, the actor that has the turn, then waits for its next one. `false` when
+    /// all have ended.
     fn hand_over(&self, from: Option<usize>) -> bool {
         let Some(next) = self.state().next(from) else { return false };
         if Some(next) != from {
@@ -282,7 +285,7 @@ impl Shared {
 }
 
 impl State {
-    /// Which actor goes on; `None` when all have ended.
+    /// The actor that goes on, or `None` when all have ended.
     fn next(&mut self, from: Option<usize>) -> Option<usize> {
         let progress = self.progress;
         let is_ready = |status: &Status| match status {
@@ -293,7 +296,7 @@ impl State {
         let mut ready: Vec<usize> = (0..self.actors.len()).filter(|at| is_ready(&self.actors[*at])).collect();
         match self.held {
             Some(held) if ready != [held] => ready.retain(|at| *at != held),
-            // The others wait for what it holds: the alarm is due.
+            // The others wait for what it holds, so the alarm is due.
             Some(_) => {
                 self.held = None;
                 self.alarm.iter_mut().for_each(|alarm| alarm.points = 1);
@@ -301,7 +304,7 @@ impl State {
             None => {}
         }
         let next = if ready.is_empty() {
-            // All wait: for time to pass.
+            // All actors wait, so time passes.
             let waiting: Vec<usize> = (0..self.actors.len()).filter(|at| self.actors[*at] != Status::Ended).collect();
             if waiting.is_empty() {
                 return None;
@@ -327,7 +330,7 @@ impl State {
         usize::try_from(self.random.below(bound as u64)).expect("below a usize")
     }
 
-    /// An actor is at a place; whether another is to go on.
+    /// An actor passes a place. Returns whether another actor is to go on.
     fn passes(&mut self, number: usize, place: Place) -> bool {
         self.trace.points += 1;
         self.trace.sum =
@@ -354,7 +357,7 @@ impl State {
 }
 
 impl Actor {
-    /// The life of its thread.
+    /// Runs the actor on its thread.
     fn live(self, act: Box<dyn FnOnce() + Send + '_>) -> Ended {
         self.shared.wait_for_turn(self.number);
         ACTOR.with(|actor| *actor.borrow_mut() = Some(self.clone()));
@@ -418,7 +421,7 @@ impl Actor {
             let fruitless = state.fruitless;
             let bit = 1 << (self.number & 63);
             let is_told = state.told & bit != 0;
-            // The last rounds: all say where they wait.
+            // In the last rounds, each actor reports where it waits.
             state.told = if fruitless > FRUITLESS_MAX - 200 { state.told | bit } else { 0 };
             (fruitless, is_told)
         };
@@ -444,23 +447,23 @@ impl Actor {
 }
 
 fn with_actor<T>(act: impl FnOnce(&Actor) -> T) -> Option<T> {
-    // A thread's storage may be gone when its last values are dropped.
+    // The thread-local storage may be gone while the thread's last values are dropped.
     let actor = ACTOR.try_with(|actor| actor.borrow().clone()).ok().flatten();
     actor.as_ref().map(act)
 }
 
-/// A place where an actor may lose the processor. Nothing on a thread that is none.
+/// A point at which an actor may lose the processor. Does nothing on a thread that is not an actor.
 pub fn point(place: Place) {
     with_actor(|actor| actor.point(place));
 }
 
-/// Lets others go on where an actor cannot; `false` on a thread that is none, which waits in its own way. The actor
-/// looks again when it comes back: it may have been for nothing.
+/// Lets other actors run when this one cannot go on. `false` on a thread that is not an actor, which waits by its own
+/// means. The actor checks its condition again afterwards: it may have been resumed for nothing.
 pub fn wait(place: Place) -> bool {
     with_actor(|actor| actor.wait(place)).is_some()
 }
 
-/// Which of its schedule's actors the calling thread is.
+/// The number that the calling thread has among its schedule's actors.
 pub fn actor() -> Option<usize> {
     with_actor(|actor| actor.number)
 }
@@ -478,7 +481,7 @@ pub fn date() -> Option<i64> {
     })
 }
 
-/// How much of something there may be, `usual` without a schedule that says less.
+/// The limit of something: `usual`, unless the schedule sets a lower one.
 pub fn bound(usual: u32) -> u32 {
     with_actor(|actor| usual.min(actor.shared.bound)).unwrap_or(usual)
 }
@@ -489,20 +492,20 @@ pub fn now() -> Instant {
     simulated.unwrap_or_else(Instant::now)
 }
 
-/// Processors that the process is said to have; 0: those that it has.
+/// The number of processors that the process pretends to have; 0 for the real number.
 static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes [`crate::processor::processor_count`] say this number from now on, on all threads.
+/// Makes [`crate::processor::processor_count`] return this number from now on, on all threads.
 pub fn pretend_processors(count: usize) {
     PROCESSORS.store(count, Ordering::Relaxed);
 }
 
-/// What [`pretend_processors`] was told.
+/// The number set by [`pretend_processors`].
 pub(crate) fn pretended_processors() -> Option<usize> {
     Some(PROCESSORS.load(Ordering::Relaxed)).filter(|count| *count > 0)
 }
 
-/// Does something on an actor's thread as if it were none.
+/// Runs `act` on an actor's thread as if the thread were not an actor.
 pub fn outside<T>(act: impl FnOnce() -> T) -> T {
     struct Back(Option<Actor>);
     impl Drop for Back {
@@ -571,7 +574,7 @@ mod tests {
     #[test]
     fn a_wait_for_a_signal_ends_where_another_actor_is_preempted_with_the_lock() {
         let (sender, receiver) = std::sync::mpsc::channel();
-        // By itself: where this is broken its threads wait for each other without end.
+        // On a thread of its own: if this is broken, the schedule's threads wait for each other without end.
         std::thread::spawn(move || {
             let (turns, changed) = (Mutex::new(0), Condvar::new());
             let act = |number: usize| {
@@ -580,7 +583,7 @@ mod tests {
                     while *turns < turn {
                         changed.wait(&mut turns);
                     }
-                    // Preempted here, with the mutex.
+                    // May be preempted here, while it holds the mutex.
                     point(Place::Moment);
                     *turns += 1;
                     changed.notify_all();
@@ -634,7 +637,7 @@ mod tests {
         assert_eq!(alarms.load(Ordering::Relaxed), 1);
     }
 
-    /// The others' points between the alarm's last point of its place and the alarm.
+    /// The points that the other actors pass between the alarm's last point of its place and the alarm.
     fn passed_beside_a_held_one(hold: u64, points_of_others: u64) -> u64 {
         let (others, at_alarm) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(u64::MAX)));
         let (counted, told) = (Arc::clone(&others), Arc::clone(&at_alarm));

@@ -1,4 +1,4 @@
-//! `parking_lot`'s locks, which on an actor's thread are waited for by the schedule.
+//! `parking_lot`'s locks. On an actor's thread, waits for them go through the schedule.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{Place, is_actor, now, point, wait};
 
-/// Takes what `attempt` gives, when it gives it.
+/// Waits until `attempt` returns a guard, and returns it.
 fn take<G>(attempt: impl Fn() -> Option<G>) -> G {
     point(Place::Lock);
     loop {
@@ -39,13 +39,14 @@ impl<T: ?Sized> Mutex<T> {
         if is_actor() { take(|| self.0.try_lock()) } else { self.0.lock() }
     }
 
-    /// Exclusive access if it is there without waiting.
+    /// Exclusive access if it is available without waiting.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         point(Place::Lock);
         self.0.try_lock()
     }
 
-    /// Exclusive access if it is there within a while; an actor waits only where no other can go on.
+    /// Exclusive access if it becomes available within `time`. An actor's time passes only while no other actor can go
+    /// on.
     pub fn try_lock_for(&self, time: Duration) -> Option<MutexGuard<'_, T>> {
         if !is_actor() {
             return self.0.try_lock_for(time);
@@ -60,7 +61,7 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Whether a thread holds it.
+    /// Whether it is held by a thread.
     pub fn is_locked(&self) -> bool {
         self.0.is_locked()
     }
@@ -98,13 +99,13 @@ impl<T: ?Sized> RwLock<T> {
         if is_actor() { take(|| self.0.try_write()) } else { self.0.write() }
     }
 
-    /// Shared access if it is there without waiting.
+    /// Shared access if it is available without waiting.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         point(Place::Lock);
         self.0.try_read()
     }
 
-    /// Exclusive access if it is there without waiting.
+    /// Exclusive access if it is available without waiting.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         point(Place::Lock);
         self.0.try_write()
@@ -116,8 +117,8 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
-/// Waits for a moment, if so, with the mutex open. It is taken again by force, which ends only where it is free:
-/// another actor may have been preempted while it holds it.
+/// Unlocks the mutex, waits for a moment if `waits` says so, and locks it again. Locking again blocks the thread, so
+/// this first waits until the mutex is free: another actor may have been preempted while it holds it.
 fn let_others_go_on<T: ?Sized>(guard: &mut MutexGuard<'_, T>, waits: bool) {
     let mutex = MutexGuard::mutex(guard);
     MutexGuard::unlocked(guard, || {
@@ -130,17 +131,17 @@ fn let_others_go_on<T: ?Sized>(guard: &mut MutexGuard<'_, T>, waits: bool) {
     });
 }
 
-/// What threads wait for until another tells them.
+/// A condition variable.
 #[derive(Default, Debug)]
 pub struct Condvar(parking_lot::Condvar);
 
 impl Condvar {
-    /// One that no thread waits for.
+    /// A condition variable without waiters.
     pub const fn new() -> Condvar {
         Condvar(parking_lot::Condvar::new())
     }
 
-    /// Waits until told; an actor may come back without that.
+    /// Waits until notified. An actor may return without a notification.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         if is_actor() {
             let_others_go_on(guard, true);
@@ -149,7 +150,7 @@ impl Condvar {
         }
     }
 
-    /// Waits until told, or for a while; an actor may come back without either.
+    /// Waits until notified, or for `time`. An actor may return before either.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) {
         if is_actor() {
             let_others_go_on(guard, time > Duration::ZERO);
@@ -158,12 +159,12 @@ impl Condvar {
         }
     }
 
-    /// Tells all.
+    /// Wakes all waiters.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
 
-    /// Tells one.
+    /// Wakes one waiter.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }

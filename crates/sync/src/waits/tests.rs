@@ -1,11 +1,11 @@
-//! Properties of wait accounting. The statistics are the process's, so each test uses wait types of its own, and the
-//! tests that clear or switch off take turns with the others.
+//! Properties of wait accounting. The statistics are the process's, so each test uses its own wait types. The tests
+//! that clear statistics or switch accounting off exclude the others.
 
 use super::*;
 use crate::names::WaitType;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Tests that clear, or switch accounting off, hold it exclusively.
+/// Held exclusively by tests that clear statistics or switch accounting off.
 static TURNS: RwLock<()> = RwLock::new(());
 
 /// Held by a test that needs accounting on and nothing cleared meanwhile.

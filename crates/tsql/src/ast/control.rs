@@ -1,4 +1,4 @@
-//! Variables, settings, control of flow, calls, and what an administrator does.
+//! Variables, settings, control of flow, calls, and administrative statements.
 
 use super::{
     AssignmentOperator, ColumnDefinition, Condition, DataType, Expression, Identifier, Literal, ObjectName, OptionItem,
@@ -14,14 +14,14 @@ pub struct Declaration {
     pub kind: DeclarationKind,
 }
 
-/// What a variable holds.
+/// The kind of a variable.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DeclarationKind {
     /// A value.
     Scalar {
         /// Its type.
         data_type: DataType,
-        /// Its first value; NULL without.
+        /// Its initial value; NULL if absent.
         value: Option<Expression>,
     },
     /// Rows: `TABLE (…)`.
@@ -46,21 +46,21 @@ pub enum SetOption {
     Switches {
         /// The options, at least one.
         options: Vec<SwitchOption>,
-        /// Whether they go on.
+        /// Whether they are turned on.
         on: bool,
     },
     /// `SET STATISTICS IO, TIME ON`.
     Statistics {
         /// What is reported, at least one.
         kinds: Vec<StatisticsKind>,
-        /// Whether it is.
+        /// Whether it is turned on.
         on: bool,
     },
     /// `SET IDENTITY_INSERT t ON`.
     IdentityInsert {
         /// The table.
         table: ObjectName,
-        /// Whether explicit values are let in.
+        /// Whether explicit values are allowed.
         on: bool,
     },
     /// `SET TRANSACTION ISOLATION LEVEL`.
@@ -178,12 +178,12 @@ pub enum ValueOption {
     TextSize,
 }
 
-/// A condition of an `IF` and what it guards.
+/// A condition of an `IF` with its statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IfBranch {
     /// The condition.
     pub condition: Condition,
-    /// What is done where it is true.
+    /// The statement for a true condition.
     pub body: Statement,
 }
 
@@ -207,20 +207,20 @@ pub struct RaisError {
     pub severity: Expression,
     /// The state.
     pub state: Expression,
-    /// What is put into the message.
+    /// The values for the message's placeholders.
     pub arguments: Vec<Expression>,
-    /// `WITH`: `LOG`, `NOWAIT`, `SETERROR`; empty without.
+    /// `WITH`: `LOG`, `NOWAIT`, `SETERROR`; empty if absent.
     pub options: Vec<OptionItem>,
 }
 
-/// A call of a procedure, or of a text as a batch.
+/// A call of a procedure, or of a text that is run as a batch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Execute {
     /// The variable that takes the return code.
     pub return_variable: Option<VariableName>,
     /// What is called.
     pub target: ExecuteTarget,
-    /// The arguments of a procedure; empty for a text.
+    /// The arguments of a procedure; none for a text.
     pub arguments: Vec<ExecuteArgument>,
     /// `AT` a linked server.
     pub at: Option<Identifier>,
@@ -244,7 +244,7 @@ pub enum ExecuteTarget {
 /// One argument of a procedure.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ExecuteArgument {
-    /// The parameter's name where it is given by name.
+    /// The parameter's name, if it is given.
     pub name: Option<VariableName>,
     /// The value: a constant, a negated one, a variable or [`Expression::Default`]. A bare word is a string here.
     pub value: Expression,
@@ -257,18 +257,18 @@ pub struct ExecuteArgument {
 pub enum TransactionName {
     /// The name itself.
     Name(Identifier),
-    /// A variable that holds it.
+    /// A variable that contains it.
     Variable(VariableName),
 }
 
 /// `DBCC command [(arguments)] [WITH options]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Dbcc {
-    /// The command; case is the user's.
+    /// The command, in the user's letter case.
     pub command: Identifier,
-    /// The arguments; empty without.
+    /// The arguments; empty if absent.
     pub arguments: Vec<DbccArgument>,
-    /// `WITH`; empty without.
+    /// `WITH`; empty if absent.
     pub options: Vec<OptionItem>,
 }
 
@@ -281,20 +281,20 @@ pub enum DbccArgument {
     Value(Expression),
 }
 
-/// `BACKUP` and `RESTORE`, in a shape that serves every form of them.
+/// `BACKUP` and `RESTORE`, in a form that covers all their variants.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Backup {
     /// Whether it is `RESTORE`.
     pub restore: bool,
     /// What: `DATABASE`, `LOG`, `HEADERONLY`, `FILELISTONLY`, `VERIFYONLY`, `LABELONLY`.
     pub what: Identifier,
-    /// The database; absent where `what` takes none.
+    /// The database; absent if `what` takes none.
     pub database: Option<TransactionName>,
-    /// `FILE = …`, `FILEGROUP = …`, `READ_WRITE_FILEGROUPS` before the devices; empty without.
+    /// `FILE = …`, `FILEGROUP = …`, `READ_WRITE_FILEGROUPS` before the devices; empty if absent.
     pub files: Vec<OptionItem>,
-    /// `TO` or `FROM`; empty without.
+    /// `TO` or `FROM`; empty if absent.
     pub devices: Vec<BackupDevice>,
-    /// `WITH`; empty without.
+    /// `WITH`; empty if absent.
     pub options: Vec<BackupOption>,
 }
 
@@ -307,7 +307,7 @@ pub enum BackupDevice {
     Physical {
         /// `DISK`, `TAPE`, `URL` in upper case.
         kind: String,
-        /// Where, a string or a variable.
+        /// The location, a string or a variable.
         place: Expression,
     },
 }
@@ -322,7 +322,7 @@ pub enum BackupOption {
         /// The path.
         path: Literal,
     },
-    /// Any other.
+    /// Any other option.
     Item(OptionItem),
 }
 
@@ -331,9 +331,9 @@ pub enum BackupOption {
 pub enum ServerConfiguration {
     /// `PROCESS AFFINITY CPU = AUTO`.
     AffinityAuto,
-    /// `PROCESS AFFINITY CPU = 0 TO 1, 4`: ranges with both ends in.
+    /// `PROCESS AFFINITY CPU = 0 TO 1, 4`: inclusive ranges.
     AffinityCpu(Vec<(i64, i64)>),
-    /// `PROCESS AFFINITY NUMANODE = 0 TO 1, 4`: ranges with both ends in.
+    /// `PROCESS AFFINITY NUMANODE = 0 TO 1, 4`: inclusive ranges.
     AffinityNumaNode(Vec<(i64, i64)>),
 }
 

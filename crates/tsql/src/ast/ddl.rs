@@ -12,11 +12,11 @@ pub struct CreateTable {
     pub name: ObjectName,
     /// Its columns and constraints.
     pub definition: TableDefinition,
-    /// `ON`: where its rows go.
+    /// `ON`: where its rows are stored.
     pub storage: Option<Storage>,
     /// `TEXTIMAGE_ON`.
     pub text_storage: Option<Identifier>,
-    /// `WITH (…)`; empty without.
+    /// `WITH (…)`; empty if absent.
     pub options: Vec<OptionItem>,
 }
 
@@ -29,7 +29,7 @@ pub struct ColumnDefinition {
     pub kind: ColumnKind,
     /// `COLLATE`.
     pub collation: Option<Identifier>,
-    /// `NULL` (true) or `NOT NULL` (false); `None` where neither was written.
+    /// `NULL` (true) or `NOT NULL` (false); `None` if neither was written.
     pub nullable: Option<bool>,
     /// `IDENTITY`.
     pub identity: Option<IdentityDefinition>,
@@ -43,7 +43,7 @@ pub struct ColumnDefinition {
     pub indexes: Vec<TableIndex>,
 }
 
-/// What a column's values are.
+/// The kind of a column.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ColumnKind {
     /// Stored values of a type.
@@ -60,13 +60,13 @@ pub enum ColumnKind {
 /// `IDENTITY [(seed, increment)] [NOT FOR REPLICATION]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IdentityDefinition {
-    /// The first value and the step, constants or negated ones; both are 1 without.
+    /// The first value and the step, each a constant or a negated one; both are 1 if absent.
     pub seed_increment: Option<(Expression, Expression)>,
     /// Whether `NOT FOR REPLICATION` was written.
     pub not_for_replication: bool,
 }
 
-/// A constraint on a table: as one on a column, with columns of its own.
+/// A constraint on a table: like one on a column, with columns of its own.
 pub type TableConstraint = Constraint;
 
 /// A constraint.
@@ -74,20 +74,20 @@ pub type TableConstraint = Constraint;
 pub struct Constraint {
     /// `CONSTRAINT name`.
     pub name: Option<Identifier>,
-    /// What it demands.
+    /// Its kind.
     pub kind: ConstraintKind,
-    /// Where it stands.
+    /// Its position in the text.
     pub span: Span,
 }
 
-/// What a constraint demands.
+/// The kind of a constraint.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ConstraintKind {
     /// `DEFAULT x`; on a table (`ALTER TABLE … ADD`) with `FOR column`.
     Default {
         /// The value.
         value: Expression,
-        /// The column behind `FOR`.
+        /// The column after `FOR`.
         column: Option<Identifier>,
         /// Whether `WITH VALUES` was written.
         with_values: bool,
@@ -100,7 +100,7 @@ pub enum ConstraintKind {
         clustered: Option<bool>,
         /// The columns; empty on a column.
         columns: Vec<IndexColumn>,
-        /// `WITH (…)`; empty without.
+        /// `WITH (…)`; empty if absent.
         options: Vec<OptionItem>,
         /// `ON`.
         storage: Option<Storage>,
@@ -118,7 +118,7 @@ pub enum ConstraintKind {
         columns: Vec<Identifier>,
         /// The table referred to.
         table: ObjectName,
-        /// Its columns; empty where none were written.
+        /// Its columns; empty if none were written.
         referenced: Vec<Identifier>,
         /// `ON DELETE`.
         on_delete: Option<ReferentialAction>,
@@ -129,7 +129,7 @@ pub enum ConstraintKind {
     },
 }
 
-/// What happens to referring rows.
+/// The action on referring rows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReferentialAction {
     /// `NO ACTION`.
@@ -155,11 +155,11 @@ pub struct TableIndex {
     pub columnstore: bool,
     /// The key's columns; empty on a column, and for a clustered columnstore index.
     pub columns: Vec<IndexColumn>,
-    /// `INCLUDE`; empty without.
+    /// `INCLUDE`; empty if absent.
     pub include: Vec<Identifier>,
     /// `WHERE`.
     pub condition: Option<Condition>,
-    /// `WITH (…)`; empty without.
+    /// `WITH (…)`; empty if absent.
     pub options: Vec<OptionItem>,
     /// `ON`.
     pub storage: Option<Storage>,
@@ -174,10 +174,10 @@ pub struct IndexColumn {
     pub descending: bool,
 }
 
-/// Where rows go: `ON name` or `ON scheme(column)`.
+/// Where rows are stored: `ON name` or `ON scheme(column)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Storage {
-    /// A filegroup (or `"default"`), or a partition scheme when `column` is present.
+    /// A filegroup (or `"default"`), or a partition scheme if `column` is present.
     pub name: Identifier,
     /// The partitioning column.
     pub column: Option<Identifier>,
@@ -192,7 +192,7 @@ pub struct AlterTable {
     pub action: AlterTableAction,
 }
 
-/// What an `ALTER TABLE` does.
+/// The action of an `ALTER TABLE`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AlterTableAction {
     /// `[WITH [NO]CHECK] ADD columns, constraints`.
@@ -233,7 +233,7 @@ pub enum AlterTableAction {
     Rebuild {
         /// Which partition.
         partition: Option<PartitionSelector>,
-        /// `WITH (…)`; empty without.
+        /// `WITH (…)`; empty if absent.
         options: Vec<OptionItem>,
     },
     /// `SET (…)`.
@@ -249,12 +249,12 @@ pub enum AlterTableAction {
         target: ObjectName,
         /// The partition of the other table.
         target_partition: Option<Expression>,
-        /// `WITH (…)`; empty without.
+        /// `WITH (…)`; empty if absent.
         options: Vec<OptionItem>,
     },
 }
 
-/// One thing that an `ALTER TABLE … DROP` drops.
+/// One item that an `ALTER TABLE … DROP` drops.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AlterTableDrop {
     /// `COLUMN [IF EXISTS] name`.
@@ -270,12 +270,12 @@ pub enum AlterTableDrop {
         name: Identifier,
         /// Whether its absence is no error.
         if_exists: bool,
-        /// `WITH (…)`; empty without.
+        /// `WITH (…)`; empty if absent.
         options: Vec<OptionItem>,
     },
 }
 
-/// Which partition is rebuilt.
+/// The partition that is rebuilt.
 #[derive(Clone, PartialEq, Debug)]
 pub enum PartitionSelector {
     /// `ALL`.
@@ -299,11 +299,11 @@ pub struct CreateIndex {
     pub table: ObjectName,
     /// The key's columns; empty for a clustered columnstore index.
     pub columns: Vec<IndexColumn>,
-    /// `INCLUDE`; empty without.
+    /// `INCLUDE`; empty if absent.
     pub include: Vec<Identifier>,
     /// `WHERE`.
     pub condition: Option<Condition>,
-    /// `WITH (…)`; empty without.
+    /// `WITH (…)`; empty if absent.
     pub options: Vec<OptionItem>,
     /// `ON`.
     pub storage: Option<Storage>,
@@ -320,21 +320,21 @@ pub struct AlterIndex {
     pub action: AlterIndexAction,
 }
 
-/// What an `ALTER INDEX` does.
+/// The action of an `ALTER INDEX`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AlterIndexAction {
     /// `REBUILD`.
     Rebuild {
         /// `PARTITION = …`.
         partition: Option<PartitionSelector>,
-        /// `WITH (…)`; empty without.
+        /// `WITH (…)`; empty if absent.
         options: Vec<OptionItem>,
     },
     /// `REORGANIZE`.
     Reorganize {
         /// `PARTITION = …`.
         partition: Option<PartitionSelector>,
-        /// `WITH (…)`; empty without.
+        /// `WITH (…)`; empty if absent.
         options: Vec<OptionItem>,
     },
     /// `DISABLE`.
@@ -362,14 +362,14 @@ pub struct DroppedIndex {
     pub name: Identifier,
     /// The table.
     pub table: ObjectName,
-    /// `WITH (…)`; empty without.
+    /// `WITH (…)`; empty if absent.
     pub options: Vec<OptionItem>,
 }
 
 /// A drop of objects by name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Drop {
-    /// What kind they are.
+    /// Their kind.
     pub kind: ObjectKind,
     /// Whether absence is no error.
     pub if_exists: bool,
@@ -417,11 +417,11 @@ pub struct CreatePartitionFunction {
     pub data_type: DataType,
     /// `COLLATE`.
     pub collation: Option<Identifier>,
-    /// Whether a boundary value belongs to the partition on its right; `LEFT` is the default.
+    /// Whether a boundary value belongs to the partition on its right (`LEFT` is the default).
     pub range_right: bool,
     /// The boundary values as written; may be empty.
     pub values: Vec<Expression>,
-    /// Where `VALUES` and its list stand.
+    /// The position of `VALUES` and its list.
     pub values_span: Span,
 }
 
@@ -443,7 +443,7 @@ pub struct CreatePartitionScheme {
     pub name: Identifier,
     /// The partition function.
     pub function: Identifier,
-    /// Whether all partitions go to the one filegroup.
+    /// Whether all partitions use the one filegroup.
     pub all: bool,
     /// The filegroups in order, at least one.
     pub filegroups: Vec<Identifier>,
@@ -454,7 +454,7 @@ pub struct CreatePartitionScheme {
 pub struct AlterPartitionScheme {
     /// Its name.
     pub name: Identifier,
-    /// The filegroup that the next new partition goes to; `None` marks none.
+    /// The filegroup for the next new partition; `None` marks none.
     pub filegroup: Option<Identifier>,
 }
 
@@ -465,20 +465,20 @@ pub struct SequenceDefinition {
     pub alter: bool,
     /// The sequence.
     pub name: ObjectName,
-    /// What was written of it, in order.
+    /// The options as written, in order.
     pub options: Vec<SequenceOption>,
 }
 
 /// An option of a sequence.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SequenceOption {
-    /// Which one, with its value.
+    /// Its kind, with its value.
     pub kind: SequenceOptionKind,
-    /// Where it stands.
+    /// Its position in the text.
     pub span: Span,
 }
 
-/// What an option of a sequence says.
+/// The kind of a sequence option, with its value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SequenceOptionKind {
     /// `AS type`.
@@ -506,21 +506,21 @@ pub enum SequenceOptionKind {
 pub struct CreateDatabase {
     /// Its name.
     pub name: Identifier,
-    /// `CONTAINMENT = …` in upper case.
+    /// `CONTAINMENT = …`, in upper case.
     pub containment: Option<Identifier>,
-    /// `ON`: the filegroups with their files, the primary one (with or without `PRIMARY`) first; empty without.
+    /// `ON`: the filegroups with their files, the primary one (with or without `PRIMARY`) first; empty if absent.
     pub filegroups: Vec<FilegroupDefinition>,
-    /// `LOG ON`; empty without.
+    /// `LOG ON`; empty if absent.
     pub log: Vec<FileDefinition>,
     /// `COLLATE`.
     pub collation: Option<Identifier>,
     /// `FOR ATTACH`, `FOR ATTACH_REBUILD_LOG`.
     pub attach: Option<Attach>,
-    /// `WITH …`; empty without.
+    /// `WITH …`; empty if absent.
     pub options: Vec<OptionItem>,
 }
 
-/// How existing files become a database.
+/// How existing files are attached as a database.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Attach {
     /// `FOR ATTACH`.
@@ -547,7 +547,7 @@ pub struct FilegroupDefinition {
 pub struct FileDefinition {
     /// `NAME`.
     pub name: Identifier,
-    /// `NEWNAME`, where a file is modified.
+    /// `NEWNAME`, if a file is modified.
     pub new_name: Option<Identifier>,
     /// `FILENAME`.
     pub file_name: Option<String>,
@@ -555,20 +555,20 @@ pub struct FileDefinition {
     pub size: Option<FileSize>,
     /// `MAXSIZE`.
     pub max_size: Option<MaxSize>,
-    /// `FILEGROWTH`; zero is none.
+    /// `FILEGROWTH`; zero means no growth.
     pub growth: Option<FileSize>,
     /// Whether `OFFLINE` was written.
     pub offline: bool,
-    /// Where the definition stands.
+    /// The position of the definition.
     pub span: Span,
 }
 
 /// A size or growth.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FileSize {
-    /// How many of `unit`.
+    /// The number of units.
     pub amount: u64,
-    /// The unit; megabytes where none was written.
+    /// The unit; megabytes if none was written.
     pub unit: SizeUnit,
 }
 
@@ -583,12 +583,12 @@ pub enum SizeUnit {
     Gigabytes,
     /// `TB`: 1,024 GB.
     Terabytes,
-    /// `%` of the file's size; of a growth only.
+    /// `%` of the file's size; only for a growth.
     Percent,
 }
 
 impl FileSize {
-    /// The size in bytes; `None` for a percentage and for what 64 bits do not hold.
+    /// The size in bytes; `None` for a percentage, and if it does not fit 64 bits.
     pub fn bytes(&self) -> Option<u64> {
         let unit_bytes = match self.unit {
             SizeUnit::Kilobytes => 1 << 10,
@@ -619,14 +619,14 @@ pub struct AlterDatabase {
     pub action: AlterDatabaseAction,
 }
 
-/// What an `ALTER DATABASE` does.
+/// The action of an `ALTER DATABASE`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AlterDatabaseAction {
     /// `ADD FILE … [TO FILEGROUP …]`.
     AddFiles {
         /// The files, at least one.
         files: Vec<FileDefinition>,
-        /// Their filegroup; the primary one without.
+        /// Their filegroup; the primary one if absent.
         filegroup: Option<Identifier>,
     },
     /// `ADD LOG FILE`.
@@ -641,14 +641,14 @@ pub enum AlterDatabaseAction {
     },
     /// `MODIFY FILE`.
     ModifyFile {
-        /// The file with what changes.
+        /// The file with its new properties.
         file: FileDefinition,
     },
     /// `ADD FILEGROUP [CONTAINS …]`.
     AddFilegroup {
         /// The filegroup.
         name: Identifier,
-        /// The word behind `CONTAINS`.
+        /// The word after `CONTAINS`.
         contains: Option<Identifier>,
     },
     /// `REMOVE FILEGROUP`.
@@ -660,7 +660,7 @@ pub enum AlterDatabaseAction {
     ModifyFilegroup {
         /// The filegroup.
         name: Identifier,
-        /// What changes.
+        /// The change.
         change: FilegroupChange,
     },
     /// `MODIFY NAME = …`.
@@ -687,12 +687,12 @@ pub enum AlterDatabaseAction {
     },
     /// `SCOPED CONFIGURATION CLEAR …`.
     ClearScopedConfiguration {
-        /// What is cleared: `PROCEDURE_CACHE`.
+        /// The item to clear: `PROCEDURE_CACHE`.
         name: Identifier,
     },
 }
 
-/// What `MODIFY FILEGROUP` changes.
+/// The change made by `MODIFY FILEGROUP`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FilegroupChange {
     /// `DEFAULT`.
@@ -709,7 +709,7 @@ pub enum FilegroupChange {
     AutogrowAllFiles,
 }
 
-/// What becomes of transactions that stand in the way of a database's new state.
+/// What is done with transactions that conflict with a database's new state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Termination {
     /// `ROLLBACK AFTER n [SECONDS]`.
@@ -720,7 +720,7 @@ pub enum Termination {
     NoWait,
 }
 
-/// Whether an object is made, replaced, or either.
+/// Whether an object is created, replaced, or either.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CreateMode {
     /// `CREATE`.
@@ -738,9 +738,9 @@ pub struct CreateView {
     pub mode: CreateMode,
     /// Its name.
     pub name: ObjectName,
-    /// Names for its columns; empty without.
+    /// Names for its columns; empty if absent.
     pub columns: Vec<Identifier>,
-    /// `WITH SCHEMABINDING, …`; empty without.
+    /// `WITH SCHEMABINDING, …`; empty if absent.
     pub options: Vec<OptionItem>,
     /// Its rows.
     pub query: Query,
@@ -757,13 +757,13 @@ pub struct CreateFunction {
     pub name: ObjectName,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// `WITH SCHEMABINDING, …`; empty without.
+    /// `WITH SCHEMABINDING, …`; empty if absent.
     pub options: Vec<OptionItem>,
-    /// What it returns, and how.
+    /// What it returns, and its statements.
     pub body: FunctionBody,
 }
 
-/// What a function returns, and how.
+/// What a function returns, and its statements.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FunctionBody {
     /// `RETURNS TABLE AS RETURN query`.
@@ -780,7 +780,7 @@ pub enum FunctionBody {
     },
     /// `RETURNS @t TABLE (…) AS BEGIN … END`.
     MultiStatement {
-        /// The variable that is returned.
+        /// The variable whose rows are returned.
         variable: VariableName,
         /// Its columns.
         definition: TableDefinition,
@@ -798,7 +798,7 @@ pub struct CreateProcedure {
     pub name: ObjectName,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// `WITH RECOMPILE, …`; empty without.
+    /// `WITH RECOMPILE, …`; empty if absent.
     pub options: Vec<OptionItem>,
     /// The statements to the end of the batch, at least one.
     pub statements: Vec<Statement>,
@@ -815,7 +815,7 @@ pub struct CreateStatistics {
     pub columns: Vec<Identifier>,
     /// `WHERE`.
     pub condition: Option<Condition>,
-    /// `WITH …`; empty without.
+    /// `WITH …`; empty if absent.
     pub options: Vec<OptionItem>,
 }
 
@@ -824,8 +824,8 @@ pub struct CreateStatistics {
 pub struct UpdateStatistics {
     /// The table.
     pub table: ObjectName,
-    /// The statistics or indexes; empty is all of the table's.
+    /// The statistics or indexes; empty means all of the table's.
     pub targets: Vec<Identifier>,
-    /// `WITH …`; empty without. `SAMPLE 99 PERCENT` is a quantity, `STATS_STREAM = 0x…` a constant.
+    /// `WITH …`; empty if absent. `SAMPLE 99 PERCENT` is a quantity, `STATS_STREAM = 0x…` a constant.
     pub options: Vec<OptionItem>,
 }

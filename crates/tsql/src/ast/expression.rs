@@ -1,18 +1,19 @@
 //! Expressions and conditions.
 //!
-//! T-SQL has no boolean type, so what is true or false is a [`Condition`], a type apart from [`Expression`]. The
-//! binder decides what a name or function means; `DATEADD(day, …)` has a [`Expression::Column`] named `day` here.
+//! T-SQL has no boolean type, so what is true or false is a [`Condition`], a type separate from [`Expression`]. The
+//! binder decides what a name or function means. For example, `DATEADD(day, …)` has a [`Expression::Column`] named
+//! `day` here.
 
 use super::{DataType, Identifier, Literal, ObjectName, Position, Query, Span, VariableName};
 
-/// Something that has a value.
+/// An expression with a value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expression {
     /// A constant.
     Literal {
         /// The constant.
         value: Literal,
-        /// Where it stands.
+        /// Its position in the text.
         span: Span,
     },
     /// `@name`.
@@ -36,13 +37,13 @@ pub enum Expression {
         operator: UnaryOperator,
         /// What it applies to.
         operand: Box<Expression>,
-        /// Where the operator stands.
+        /// The position of the operator.
         span: Span,
     },
-    /// Operators of one level of precedence from left to right: `first op1 rest1 op2 rest2 …`.
+    /// Operators of one precedence level, from left to right: `first op1 rest1 op2 rest2 …`.
     ///
-    /// `*`, `/` and `%` bind tighter than `+`, `-`, `&`, `|` and `^`, which share one level; a chain has operators of
-    /// one level only. It has at least one step.
+    /// `*`, `/` and `%` bind tighter than `+`, `-`, `&`, `|` and `^`, which share one level. A chain has operators of
+    /// one level only, and at least one step.
     Arithmetic {
         /// The leftmost operand.
         first: Box<Expression>,
@@ -58,7 +59,7 @@ pub enum Expression {
     Niladic {
         /// Which one.
         function: NiladicFunction,
-        /// Where it stands.
+        /// Its position in the text.
         span: Span,
     },
     /// `CAST(x AS type)` and `TRY_CAST`.
@@ -67,7 +68,7 @@ pub enum Expression {
         operand: Box<Expression>,
         /// The type.
         data_type: Box<DataType>,
-        /// Whether it is `TRY_CAST`: NULL in place of an error.
+        /// Whether it is `TRY_CAST`: NULL instead of an error.
         attempt: bool,
         /// The whole call.
         span: Span,
@@ -80,7 +81,7 @@ pub enum Expression {
         operand: Box<Expression>,
         /// The style.
         style: Option<Box<Expression>>,
-        /// Whether it is `TRY_CONVERT`: NULL in place of an error.
+        /// Whether it is `TRY_CONVERT`: NULL instead of an error.
         attempt: bool,
         /// The whole call.
         span: Span,
@@ -109,9 +110,9 @@ pub enum Expression {
     Iif {
         /// The condition.
         condition: Box<Condition>,
-        /// The value where it is true.
+        /// The value if it is true.
         then: Box<Expression>,
-        /// The value where it is false or unknown.
+        /// The value if it is false or unknown.
         otherwise: Box<Expression>,
         /// The whole call.
         span: Span,
@@ -127,7 +128,7 @@ pub enum Expression {
     NullIf {
         /// The value.
         left: Box<Expression>,
-        /// What it must not equal.
+        /// The value that results in NULL if it is equal.
         right: Box<Expression>,
         /// The whole call.
         span: Span,
@@ -162,13 +163,13 @@ pub enum Expression {
     },
     /// `DEFAULT`, where a column, parameter or variable takes a value.
     Default {
-        /// Where it stands.
+        /// Its position in the text.
         span: Span,
     },
 }
 
 impl Expression {
-    /// Where the expression begins.
+    /// The position where the expression begins.
     pub fn position(&self) -> Position {
         let mut node = self;
         loop {
@@ -204,7 +205,7 @@ pub struct ArithmeticStep {
     pub operator: ArithmeticOperator,
     /// The right operand.
     pub operand: Expression,
-    /// Where the operator stands.
+    /// The position of the operator.
     pub span: Span,
 }
 
@@ -240,7 +241,7 @@ pub enum UnaryOperator {
     BitNot,
 }
 
-/// A column with what qualifies it: `c`, `t.c`, `schema.t.c`, `database.schema.t.c`.
+/// A column with its qualifiers: `c`, `t.c`, `schema.t.c`, `database.schema.t.c`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ColumnName {
     /// The table or alias.
@@ -250,7 +251,7 @@ pub struct ColumnName {
 }
 
 impl ColumnName {
-    /// Where the name begins.
+    /// The position where the name begins.
     pub fn position(&self) -> Position {
         self.qualifier.as_ref().map_or(self.name.position, ObjectName::position)
     }
@@ -278,11 +279,11 @@ pub enum NiladicFunction {
 pub struct FunctionCall {
     /// The function; `LEFT` and `RIGHT`, though reserved, are ordinary names here.
     pub name: ObjectName,
-    /// What stands in the parentheses.
+    /// The contents of the parentheses.
     pub arguments: FunctionArguments,
-    /// `IGNORE NULLS` (true) or `RESPECT NULLS` (false) behind the parentheses.
+    /// `IGNORE NULLS` (true) or `RESPECT NULLS` (false) after the parentheses.
     pub ignore_nulls: Option<bool>,
-    /// `WITHIN GROUP (ORDER BY …)`; empty without.
+    /// `WITHIN GROUP (ORDER BY …)`; empty if absent.
     pub within_group: Vec<OrderItem>,
     /// `OVER (…)`.
     pub over: Option<Window>,
@@ -310,21 +311,21 @@ pub enum FunctionArguments {
     Star,
     /// A list, which may be empty.
     List {
-        /// Whether `DISTINCT` stood before it (`ALL` is the default and not kept).
+        /// Whether `DISTINCT` stood before it (`ALL` is the default and is not kept).
         distinct: bool,
         /// The arguments.
         values: Vec<Expression>,
     },
 }
 
-/// What stands in `OVER (…)`.
+/// The contents of `OVER (…)`.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Window {
-    /// The window of the `WINDOW` clause that it goes on from; `OVER w` has nothing else.
+    /// The window of the `WINDOW` clause that it extends; `OVER w` has nothing else.
     pub base: Option<Identifier>,
-    /// `PARTITION BY`; empty without.
+    /// `PARTITION BY`; empty if absent.
     pub partition_by: Vec<Expression>,
-    /// `ORDER BY`; empty without.
+    /// `ORDER BY`; empty if absent.
     pub order_by: Vec<OrderItem>,
     /// `ROWS` or `RANGE`.
     pub frame: Option<WindowFrame>,
@@ -337,18 +338,18 @@ pub struct WindowFrame {
     pub unit: FrameUnit,
     /// Where it starts.
     pub start: FrameBound,
-    /// Where it ends; `None` where `BETWEEN` was not written, which means the current row.
+    /// Where it ends; `None` if `BETWEEN` was not written, which means the current row.
     pub end: Option<FrameBound>,
-    /// Where the frame stands.
+    /// The position of the frame.
     pub span: Span,
 }
 
-/// What a frame counts.
+/// The unit of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FrameUnit {
     /// Single rows.
     Rows,
-    /// Rows that tie in `ORDER BY` belong together.
+    /// Rows with equal `ORDER BY` values count together.
     Range,
 }
 
@@ -370,7 +371,7 @@ pub enum FrameBound {
 /// One entry of an `ORDER BY`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OrderItem {
-    /// What to sort by.
+    /// The value to sort by.
     pub value: Expression,
     /// Whether `DESC` was written.
     pub descending: bool,
@@ -394,7 +395,7 @@ pub struct SearchedWhen {
     pub then: Expression,
 }
 
-/// Something that is true, false or unknown.
+/// A condition: true, false or unknown.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Condition {
     /// `p OR q OR …`; two operands at least.
@@ -411,7 +412,7 @@ pub enum Condition {
     Not {
         /// What is negated.
         operand: Box<Condition>,
-        /// Where `NOT` stands.
+        /// The position of `NOT`.
         span: Span,
     },
     /// `x = y` and its like.
@@ -422,7 +423,7 @@ pub enum Condition {
         operator: ComparisonOperator,
         /// The right side.
         right: Box<Expression>,
-        /// Where the operator stands.
+        /// The position of the operator.
         span: Span,
     },
     /// `x = ANY (SELECT …)`.
@@ -431,24 +432,24 @@ pub enum Condition {
         left: Box<Expression>,
         /// The operator.
         operator: ComparisonOperator,
-        /// How many rows must agree.
+        /// How many rows must satisfy the comparison.
         quantifier: Quantifier,
         /// The rows.
         query: Box<Query>,
-        /// Where the operator stands.
+        /// The position of the operator.
         span: Span,
     },
     /// `x [NOT] BETWEEN low AND high`.
     Between {
         /// The value.
         operand: Box<Expression>,
-        /// The least value.
+        /// The lower limit.
         low: Box<Expression>,
-        /// The greatest value.
+        /// The upper limit.
         high: Box<Expression>,
         /// Whether `NOT` was written.
         negated: bool,
-        /// Where the operator stands.
+        /// The position of the operator.
         span: Span,
     },
     /// `x [NOT] IN (y, …)`.
@@ -459,7 +460,7 @@ pub enum Condition {
         items: Vec<Expression>,
         /// Whether `NOT` was written.
         negated: bool,
-        /// Where the operator stands.
+        /// The position of the operator.
         span: Span,
     },
     /// `x [NOT] IN (SELECT …)`.
@@ -470,7 +471,7 @@ pub enum Condition {
         query: Box<Query>,
         /// Whether `NOT` was written.
         negated: bool,
-        /// Where the operator stands.
+        /// The position of the operator.
         span: Span,
     },
     /// `x [NOT] LIKE pattern [ESCAPE c]`.
@@ -483,7 +484,7 @@ pub enum Condition {
         escape: Option<Box<Expression>>,
         /// Whether `NOT` was written.
         negated: bool,
-        /// Where the operator stands.
+        /// The position of the operator.
         span: Span,
     },
     /// `x IS [NOT] NULL`.
@@ -492,7 +493,7 @@ pub enum Condition {
         operand: Box<Expression>,
         /// Whether `NOT` was written.
         negated: bool,
-        /// Where the operator stands.
+        /// The position of the operator.
         span: Span,
     },
     /// `x IS [NOT] DISTINCT FROM y`.
@@ -503,20 +504,20 @@ pub enum Condition {
         right: Box<Expression>,
         /// Whether `NOT` was written.
         negated: bool,
-        /// Where the operator stands.
+        /// The position of the operator.
         span: Span,
     },
     /// `EXISTS (SELECT …)`.
     Exists {
         /// The rows.
         query: Box<Query>,
-        /// Where `EXISTS` stands.
+        /// The position of `EXISTS`.
         span: Span,
     },
 }
 
 impl Condition {
-    /// Where the condition stands: at its first operand's, or at the word that makes it one.
+    /// The position of the condition: that of its first operand, or of the word that begins it.
     pub fn position(&self) -> Position {
         let mut node = self;
         loop {
@@ -540,7 +541,7 @@ impl Condition {
     }
 }
 
-/// How two values compare.
+/// A comparison operator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ComparisonOperator {
     /// `=`.
@@ -557,7 +558,7 @@ pub enum ComparisonOperator {
     GreaterOrEqual,
 }
 
-/// How many rows of a subquery must agree.
+/// How many rows of a subquery must satisfy a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Quantifier {
     /// `ANY` or `SOME`.

@@ -1,14 +1,13 @@
-//! The syntax tree: what a T-SQL batch says, before any name in it is looked up.
+//! The syntax tree: the contents of a T-SQL batch, before any name in it is looked up.
 //!
-//! The tree keeps what the text means and drops how it was laid out: parentheses are gone (the printer puts back
-//! those that the tree needs), comments are gone, `<>` and `!=` are one operator. Chains are flat: `a + b - c`,
-//! `p AND q AND r`, `x JOIN y JOIN z` and `q UNION r UNION s` each are one node with a list, so a chain of any length
-//! is parsed, cloned, compared and dropped without recursion, and the depth of a tree never exceeds what the parser's
-//! nesting limit lets through.
+//! The tree keeps the meaning of the text and drops its layout. Parentheses are dropped (the printer adds those that
+//! the tree needs), comments are dropped, and `<>` and `!=` are one operator. Chains are flat: `a + b - c`, `p AND q
+//! AND r`, `x JOIN y JOIN z` and `q UNION r UNION s` each are one node with a list. So a chain of any length is parsed,
+//! cloned, compared and dropped without recursion, and the depth of a tree never exceeds the parser's nesting limit.
 //!
-//! Two trees are equal when they say the same; where they stood in their texts does not count (see [`Span`]).
+//! Two trees are equal if they have the same meaning. Their positions in the text are ignored (see [`Span`]).
 //!
-//! Left to others: the binder gives names and types their meaning; this tree does not know whether a table exists.
+//! Not here: the meaning of names and types (the binder). This tree does not know whether a table exists.
 
 mod control;
 mod ddl;
@@ -23,16 +22,16 @@ pub use hobt_base::Position;
 pub use query::*;
 pub use statement::*;
 
-/// Where a node stands in its batch: the position of its first character and its bytes.
+/// The location of a node in its batch: the position of its first character, and its bytes.
 ///
-/// All spans are equal to one another, so that trees compare by what they say.
+/// All spans are equal to one another, so that trees compare by meaning.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Span {
     /// Line and column of the first character.
     pub position: Position,
     /// The first byte, counted from the start of the batch.
     pub start: u32,
-    /// The byte behind the last one.
+    /// The byte after the last one.
     pub end: u32,
 }
 
@@ -45,8 +44,8 @@ impl PartialEq for Span {
 impl Eq for Span {}
 
 impl Span {
-    /// The node's text, cut out of the `batch` that it was parsed from; empty when `batch` is another text in which
-    /// these bytes do not exist.
+    /// The node's text, cut out of the `batch` that it was parsed from; empty if `batch` is another text without these
+    /// bytes.
     pub fn text<'a>(&self, batch: &'a str) -> &'a str {
         batch.get(self.start as usize..self.end as usize).unwrap_or("")
     }
@@ -55,20 +54,21 @@ impl Span {
 /// One batch: the statements between two `GO` lines.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
-    /// The statements in order; empty statements (a lone `;`) are not kept.
+    /// The statements in order. Empty statements (a lone `;`) are not kept.
     pub statements: Vec<Statement>,
 }
 
 /// A name as the user wrote it, without its quotes.
 ///
-/// Equality is that of the spelling (case counts) and of being quoted; the position does not count.
+/// Two identifiers are equal if they have the same spelling, including letter case, and are both quoted or both not.
+/// The position is ignored.
 #[derive(Clone, Debug)]
 pub struct Identifier {
     /// The name, with doubled closing quotes reduced to one.
     pub value: String,
-    /// Whether it stood in `[brackets]` or `"quotes"` (or, as an alias, in `'apostrophes'`).
+    /// Whether it was written in `[brackets]` or `"quotes"` (or, as an alias, in `'apostrophes'`).
     pub quoted: bool,
-    /// Its first character, the quote where it has one.
+    /// Its first character, or its quote if it has one.
     pub position: Position,
 }
 
@@ -81,12 +81,12 @@ impl PartialEq for Identifier {
 impl Eq for Identifier {}
 
 impl Identifier {
-    /// An unquoted identifier at the batch's first position, for trees made by a program.
+    /// An unquoted identifier at the batch's first position, for trees built by a program.
     pub fn new(value: impl Into<String>) -> Identifier {
         Identifier { value: value.into(), quoted: false, position: Position::default() }
     }
 
-    /// Whether the name is `other`, ASCII case ignored.
+    /// Whether the name is `other`, ignoring ASCII case.
     pub fn is(&self, other: &str) -> bool {
         self.value.eq_ignore_ascii_case(other)
     }
@@ -111,12 +111,12 @@ impl ObjectName {
         ObjectName { server: None, database: None, schema: None, name }
     }
 
-    /// Where the name begins.
+    /// The position where the name begins.
     pub fn position(&self) -> Position {
         [&self.server, &self.database, &self.schema].into_iter().flatten().next().unwrap_or(&self.name).position
     }
 
-    /// The name alone when it has no other part.
+    /// The name alone, if it has no other parts.
     pub fn as_simple(&self) -> Option<&Identifier> {
         let alone = self.server.is_none() && self.database.is_none() && self.schema.is_none();
         alone.then_some(&self.name)
@@ -125,12 +125,12 @@ impl ObjectName {
 
 /// A variable's name with its `@`.
 ///
-/// Equality is that of the spelling; the position does not count.
+/// Two variable names are equal if they have the same spelling. The position is ignored.
 #[derive(Clone, Debug)]
 pub struct VariableName {
     /// The name with the leading `@`, as spelled.
     pub value: String,
-    /// Where the `@` stands.
+    /// The position of the `@`.
     pub position: Position,
 }
 
@@ -148,9 +148,9 @@ impl Eq for VariableName {}
 /// `NATIONAL CHARACTER VARYING` is `nvarchar`, `CHARACTER VARYING` is `varchar`, `BINARY VARYING` is `varbinary`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataType {
-    /// The type's name, with a schema where one was given.
+    /// The type's name, with a schema if one was given.
     pub name: ObjectName,
-    /// What stands in parentheses: length, or precision and scale.
+    /// The contents of the parentheses: length, or precision and scale.
     pub arguments: Vec<TypeArgument>,
 }
 
@@ -168,9 +168,9 @@ pub enum TypeArgument {
 pub enum Literal {
     /// `NULL`.
     Null,
-    /// Digits alone that fit 64 bits. T-SQL types them `int` where they fit that, otherwise `numeric(digits, 0)`.
+    /// Only digits, and they fit 64 bits. Its T-SQL type is `int` if it fits, otherwise `numeric(digits, 0)`.
     Integer(i64),
-    /// Digits with a point, or digits alone beyond 64 bits, as written (`1.50`, `.5`, `2.`).
+    /// Digits with a point, or only digits that exceed 64 bits, as written (`1.50`, `.5`, `2.`).
     Decimal(Box<str>),
     /// With an exponent, as written (`1e3`, `1.5E-2`).
     Float(Box<str>),
@@ -180,28 +180,28 @@ pub enum Literal {
     String {
         /// The characters.
         value: Box<str>,
-        /// Whether `N` stood before it: `nvarchar` rather than `varchar`.
+        /// Whether it has the prefix `N`: `nvarchar` rather than `varchar`.
         national: bool,
     },
-    /// `0x…`, decoded; an odd digit count has a zero put before it.
+    /// `0x…`, decoded; a zero is added in front of an odd number of digits.
     Binary(Box<[u8]>),
 }
 
 /// One entry of a list of options that T-SQL writes as `NAME`, `NAME = value` or `NAME value`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OptionItem {
-    /// The name in upper case; one of several words has single spaces between them.
+    /// The name in upper case. Several words are separated by single spaces.
     pub name: String,
     /// What follows the name.
     pub value: OptionValue,
-    /// `ON PARTITIONS (…)` behind the value; empty without.
+    /// `ON PARTITIONS (…)` after the value; empty if absent.
     pub partitions: Vec<PartitionRange>,
-    /// Where the option stands.
+    /// The position of the option.
     pub span: Span,
 }
 
 impl OptionItem {
-    /// The last option of `options` with `name` (upper case), as a later one overrides an earlier one.
+    /// The last option of `options` named `name` (upper case), because later options override earlier ones.
     pub fn find<'a>(options: &'a [OptionItem], name: &str) -> Option<&'a OptionItem> {
         options.iter().rev().find(|option| option.name == name)
     }
@@ -210,7 +210,7 @@ impl OptionItem {
 /// The value of an [`OptionItem`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum OptionValue {
-    /// The name stood alone.
+    /// Only the name was written.
     Absent,
     /// `ON`.
     On,
@@ -220,7 +220,7 @@ pub enum OptionValue {
     Word(Identifier),
     /// A constant.
     Literal(Literal),
-    /// A number with a word behind it: `99 PERCENT`, `60 SECONDS`, `64 KB`.
+    /// A number followed by a word: `99 PERCENT`, `60 SECONDS`, `64 KB`.
     Quantity {
         /// The number.
         amount: Literal,
@@ -236,6 +236,6 @@ pub enum OptionValue {
 pub struct PartitionRange {
     /// The first, or the only one.
     pub first: Expression,
-    /// The last, where `TO` was written.
+    /// The last one, if `TO` was written.
     pub last: Option<Expression>,
 }

@@ -2,14 +2,14 @@
 
 use super::{Condition, Expression, Identifier, ObjectName, OrderItem, Position, Span, VariableName, Window};
 
-/// A query expression with what may stand around it.
+/// A query expression with the clauses that may surround it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Query {
-    /// The common table expressions; only a statement's, a view's or an inline function's query has any.
+    /// The common table expressions. Only the query of a statement, a view or an inline function has any.
     pub with: Vec<CommonTableExpression>,
     /// The selects and the set operators between them.
     pub body: QueryBody,
-    /// `ORDER BY`; empty without.
+    /// `ORDER BY`; empty if absent.
     pub order_by: Vec<OrderItem>,
     /// `OFFSET … FETCH …`.
     pub offset: Option<Offset>,
@@ -22,7 +22,7 @@ pub struct Query {
 pub struct CommonTableExpression {
     /// Its name.
     pub name: Identifier,
-    /// Names for its columns; empty without.
+    /// Names for its columns; empty if absent.
     pub columns: Vec<Identifier>,
     /// Its rows.
     pub query: Query,
@@ -33,8 +33,8 @@ pub struct CommonTableExpression {
 pub enum QueryBody {
     /// One `SELECT`.
     Select(Box<Select>),
-    /// Operators of one level from left to right: `first op1 rest1 op2 rest2 …`. `INTERSECT` binds tighter than
-    /// `UNION` and `EXCEPT`, so a chain has either only the one or only the others. It has at least one step.
+    /// Operators of one precedence level, from left to right: `first op1 rest1 op2 rest2 …`. `INTERSECT` binds tighter
+    /// than `UNION` and `EXCEPT`, so a chain has either only `INTERSECT` or only the others. It has at least one step.
     SetOperation {
         /// The leftmost operand.
         first: Box<QueryBody>,
@@ -50,7 +50,7 @@ pub struct SetOperationStep {
     pub operator: SetOperator,
     /// The right operand.
     pub operand: QueryBody,
-    /// Where the operator stands.
+    /// The position of the operator.
     pub span: Span,
 }
 
@@ -70,9 +70,9 @@ pub enum SetOperator {
 /// `OFFSET n ROWS [FETCH NEXT m ROWS ONLY]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Offset {
-    /// How many rows are skipped.
+    /// The number of rows skipped.
     pub skip: Expression,
-    /// How many rows are kept.
+    /// The number of rows kept.
     pub fetch: Option<Expression>,
 }
 
@@ -87,7 +87,7 @@ pub struct Select {
     pub items: Vec<SelectItem>,
     /// `INTO`.
     pub into: Option<SelectInto>,
-    /// The entries of `FROM` between commas; empty without.
+    /// The entries of `FROM` between commas; empty if absent.
     pub from: Vec<TableSource>,
     /// `WHERE`.
     pub condition: Option<Condition>,
@@ -95,7 +95,7 @@ pub struct Select {
     pub group_by: Option<GroupBy>,
     /// `HAVING`.
     pub having: Option<Condition>,
-    /// `WINDOW`; empty without.
+    /// `WINDOW`; empty if absent.
     pub windows: Vec<NamedWindow>,
     /// From `SELECT` to the end of its last clause.
     pub span: Span,
@@ -113,11 +113,11 @@ pub struct NamedWindow {
 /// `TOP (n) [PERCENT] [WITH TIES]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Top {
-    /// How many.
+    /// The number of rows.
     pub count: Expression,
     /// Whether the count is a percentage.
     pub percent: bool,
-    /// Whether rows that tie with the last one come too.
+    /// Whether rows that tie with the last one are included.
     pub with_ties: bool,
 }
 
@@ -126,7 +126,7 @@ pub struct Top {
 pub struct SelectInto {
     /// The new table.
     pub name: ObjectName,
-    /// The filegroup it is made in.
+    /// The filegroup it is created in.
     pub filegroup: Option<Identifier>,
 }
 
@@ -137,10 +137,10 @@ pub enum SelectItem {
     Wildcard {
         /// The table or alias.
         qualifier: Option<ObjectName>,
-        /// Where it stands.
+        /// Its position in the text.
         span: Span,
     },
-    /// A value, named or not: `x`, `x AS name`, `x name`, `name = x`.
+    /// A value with or without a name: `x`, `x AS name`, `x name`, `name = x`.
     Value {
         /// The value.
         value: Expression,
@@ -158,7 +158,7 @@ pub enum SelectItem {
     },
 }
 
-/// How a value is put into a variable or column.
+/// How a value is assigned to a variable or column.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AssignmentOperator {
     /// `=`.
@@ -186,9 +186,9 @@ pub enum AssignmentOperator {
 pub struct GroupBy {
     /// The entries, at least one.
     pub items: Vec<GroupingItem>,
-    /// The old style `WITH ROLLUP` or `WITH CUBE` behind them.
+    /// The old style `WITH ROLLUP` or `WITH CUBE` after them.
     pub modifier: Option<GroupByModifier>,
-    /// Where the clause stands.
+    /// The position of the clause.
     pub span: Span,
 }
 
@@ -216,7 +216,7 @@ pub enum GroupingItem {
     Sets(Vec<GroupingItem>),
 }
 
-/// Something that rows come from.
+/// A source of rows.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TableSource {
     /// A table, view or common table expression by name.
@@ -229,7 +229,7 @@ pub enum TableSource {
         arguments: Vec<Expression>,
         /// Its alias.
         alias: Option<TableAlias>,
-        /// Where it stands.
+        /// Its position in the text.
         span: Span,
     },
     /// `(SELECT …) alias`.
@@ -238,7 +238,7 @@ pub enum TableSource {
         query: Box<Query>,
         /// Its alias.
         alias: TableAlias,
-        /// Where it stands.
+        /// Its position in the text.
         span: Span,
     },
     /// `(VALUES (…), (…)) alias (columns)`.
@@ -247,7 +247,7 @@ pub enum TableSource {
         rows: Vec<Vec<Expression>>,
         /// Its alias.
         alias: TableAlias,
-        /// Where it stands.
+        /// Its position in the text.
         span: Span,
     },
     /// A table variable.
@@ -267,7 +267,7 @@ pub enum TableSource {
 }
 
 impl TableSource {
-    /// Where the source begins.
+    /// The position where the source begins.
     pub fn position(&self) -> Position {
         let mut node = self;
         loop {
@@ -283,7 +283,7 @@ impl TableSource {
     }
 }
 
-/// A table by name, with what may follow the name in `FROM`.
+/// A table by name, with the clauses that may follow the name in `FROM`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NamedTable {
     /// The table.
@@ -292,16 +292,16 @@ pub struct NamedTable {
     pub alias: Option<Identifier>,
     /// `TABLESAMPLE`.
     pub sample: Option<TableSample>,
-    /// `WITH (…)`; empty without.
+    /// `WITH (…)`; empty if absent.
     pub hints: Vec<TableHint>,
-    /// Where it stands.
+    /// Its position in the text.
     pub span: Span,
 }
 
 /// `TABLESAMPLE SYSTEM (n [PERCENT | ROWS]) [REPEATABLE (seed)]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TableSample {
-    /// How much.
+    /// The amount.
     pub amount: Expression,
     /// Whether `amount` counts rows rather than percent.
     pub rows: bool,
@@ -314,7 +314,7 @@ pub struct TableSample {
 pub struct TableAlias {
     /// The alias.
     pub name: Identifier,
-    /// Names for the columns; empty without.
+    /// Names for the columns; empty if absent.
     pub columns: Vec<Identifier>,
 }
 
@@ -327,9 +327,9 @@ pub struct JoinStep {
     pub hint: Option<JoinHint>,
     /// The right side.
     pub source: TableSource,
-    /// `ON`; present exactly where the kind takes one (not for a cross join or an apply).
+    /// `ON`; present exactly if the kind takes one (not for a cross join or an apply).
     pub on: Option<Condition>,
-    /// Where the join's words stand.
+    /// The position of the join's words.
     pub span: Span,
 }
 
@@ -352,7 +352,7 @@ pub enum JoinKind {
     OuterApply,
 }
 
-/// How a join is to be done.
+/// The method of a join.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum JoinHint {
     /// `LOOP`.
@@ -425,7 +425,7 @@ pub enum TableHint {
 pub enum IndexReference {
     /// The name.
     Name(Identifier),
-    /// The number: 0 is the heap or a scan of the clustered index, 1 the clustered index.
+    /// The number: 0 is the heap, or a scan of the clustered index, 1 the clustered index.
     Number(i64),
 }
 
@@ -434,20 +434,20 @@ pub enum IndexReference {
 pub struct ForceSeek {
     /// The index.
     pub index: IndexReference,
-    /// The columns to seek by; empty without.
+    /// The columns to seek by; empty if absent.
     pub columns: Vec<Identifier>,
 }
 
 /// One entry of `OPTION (…)`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QueryHint {
-    /// What it asks for.
+    /// Its kind.
     pub kind: QueryHintKind,
-    /// Where it stands.
+    /// Its position in the text.
     pub span: Span,
 }
 
-/// What a query hint asks for.
+/// The kind of a query hint.
 #[derive(Clone, PartialEq, Debug)]
 pub enum QueryHintKind {
     /// `MAXDOP n`.

@@ -1,4 +1,4 @@
-//! Statements: the enum of them all, and those that read and change rows.
+//! Statements: the enum of all statements, and those that read and change rows.
 
 use super::control::*;
 use super::ddl::*;
@@ -7,16 +7,16 @@ use super::{
     QueryHint, SelectItem, Span, TableHint, TableSource, Top, VariableName,
 };
 
-/// A statement and where it stands.
+/// A statement and its position.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Statement {
-    /// What it does.
+    /// Its kind.
     pub kind: StatementKind,
     /// From its first word to the end of its last one, without the semicolon.
     pub span: Span,
 }
 
-/// What a statement does.
+/// The kind of a statement.
 #[derive(Clone, PartialEq, Debug)]
 pub enum StatementKind {
     /// `SELECT`.
@@ -33,7 +33,7 @@ pub enum StatementKind {
     TruncateTable {
         /// The table.
         name: ObjectName,
-        /// `WITH (PARTITIONS (…))`; empty without.
+        /// `WITH (PARTITIONS (…))`; empty if absent.
         partitions: Vec<super::PartitionRange>,
     },
     /// `CREATE TABLE`.
@@ -46,7 +46,7 @@ pub enum StatementKind {
     AlterIndex(Box<AlterIndex>),
     /// `DROP INDEX`.
     DropIndex(Box<DropIndex>),
-    /// `DROP TABLE`, `DROP VIEW` and all other drops but that of an index.
+    /// `DROP TABLE`, `DROP VIEW` and all other drops except that of an index.
     Drop(Box<Drop>),
     /// `CREATE PARTITION FUNCTION`.
     CreatePartitionFunction(Box<CreatePartitionFunction>),
@@ -104,14 +104,14 @@ pub enum StatementKind {
     If {
         /// The conditions with their statements in order, at least one.
         branches: Vec<IfBranch>,
-        /// What the last `ELSE` does.
+        /// The statement of the last `ELSE`.
         otherwise: Option<Box<Statement>>,
     },
     /// `WHILE`.
     While {
         /// The condition.
         condition: Box<Condition>,
-        /// What is repeated.
+        /// The repeated statement.
         body: Box<Statement>,
     },
     /// `BEGIN … END`.
@@ -121,9 +121,9 @@ pub enum StatementKind {
     },
     /// `BEGIN TRY … END TRY BEGIN CATCH … END CATCH`.
     TryCatch {
-        /// What is tried.
+        /// The statements of the `TRY` block.
         body: Vec<Statement>,
-        /// What is done on an error.
+        /// The statements of the `CATCH` block.
         handler: Vec<Statement>,
     },
     /// `BREAK`.
@@ -164,7 +164,7 @@ pub enum StatementKind {
         /// The delay or time.
         value: Box<Expression>,
     },
-    /// `EXECUTE`, or a batch's first statement that begins with a procedure's name.
+    /// `EXECUTE`, or a procedure's name at the start of a batch.
     Execute(Box<Execute>),
     /// `BEGIN TRANSACTION`.
     BeginTransaction {
@@ -192,7 +192,7 @@ pub enum StatementKind {
     Dbcc(Box<Dbcc>),
     /// `CHECKPOINT [seconds]`.
     Checkpoint {
-        /// How long it may take, in seconds.
+        /// The target duration in seconds.
         seconds: Option<i64>,
     },
     /// `KILL session`.
@@ -218,22 +218,22 @@ pub enum StatementKind {
 pub struct SelectStatement {
     /// The query.
     pub query: Query,
-    /// `OPTION`; empty without.
+    /// `OPTION`; empty if absent.
     pub options: Vec<QueryHint>,
 }
 
-/// What an `INSERT`, `UPDATE`, `DELETE` or `MERGE` changes.
+/// The table that an `INSERT`, `UPDATE`, `DELETE` or `MERGE` changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ChangeTarget {
     /// The table, or an alias from `FROM`, or a table variable.
     pub name: TargetName,
-    /// `WITH (…)`; empty without.
+    /// `WITH (…)`; empty if absent.
     pub hints: Vec<TableHint>,
-    /// Where it stands.
+    /// Its position in the text.
     pub span: Span,
 }
 
-/// The name of what is changed.
+/// The name of a table that is changed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TargetName {
     /// A table, view or alias.
@@ -245,11 +245,11 @@ pub enum TargetName {
 /// `OUTPUT items [INTO target (columns)]`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Output {
-    /// What is put out.
+    /// The columns of the output.
     pub items: Vec<SelectItem>,
-    /// The table it goes to; without, it goes to the client.
+    /// The table that receives the rows; if absent, the client receives them.
     pub into: Option<TargetName>,
-    /// The columns of that table; empty without.
+    /// The columns of that table; empty if absent.
     pub columns: Vec<Identifier>,
 }
 
@@ -262,20 +262,20 @@ pub struct Insert {
     pub top: Option<Top>,
     /// The table.
     pub target: ChangeTarget,
-    /// The columns; empty without a list.
+    /// The columns; empty if there is no list.
     pub columns: Vec<Identifier>,
     /// `OUTPUT`.
     pub output: Option<Output>,
-    /// Where the rows come from.
+    /// The source of the rows.
     pub source: InsertSource,
-    /// `OPTION`; empty without.
+    /// `OPTION`; empty if absent.
     pub options: Vec<QueryHint>,
 }
 
-/// Where inserted rows come from.
+/// The source of inserted rows.
 #[derive(Clone, PartialEq, Debug)]
 pub enum InsertSource {
-    /// `VALUES`: rows of values, [`Expression::Default`] among them.
+    /// `VALUES`: rows of values, which may be [`Expression::Default`].
     Values {
         /// The rows, at least one, each with at least one value.
         rows: Vec<Vec<Expression>>,
@@ -287,7 +287,7 @@ pub enum InsertSource {
         /// The query.
         query: Box<Query>,
     },
-    /// The rows that a procedure sends.
+    /// The rows that a procedure returns.
     Execute {
         /// The call.
         call: Box<Execute>,
@@ -307,11 +307,11 @@ pub struct Update {
     pub assignments: Vec<Assignment>,
     /// `OUTPUT`.
     pub output: Option<Output>,
-    /// `FROM`; empty without.
+    /// `FROM`; empty if absent.
     pub from: Vec<TableSource>,
     /// `WHERE`.
     pub condition: Option<Condition>,
-    /// `OPTION`; empty without.
+    /// `OPTION`; empty if absent.
     pub options: Vec<QueryHint>,
 }
 
@@ -339,11 +339,11 @@ pub struct Delete {
     pub target: ChangeTarget,
     /// `OUTPUT`.
     pub output: Option<Output>,
-    /// The second `FROM`; empty without.
+    /// The second `FROM`; empty if absent.
     pub from: Vec<TableSource>,
     /// `WHERE`.
     pub condition: Option<Condition>,
-    /// `OPTION`; empty without.
+    /// `OPTION`; empty if absent.
     pub options: Vec<QueryHint>,
 }
 
@@ -366,22 +366,22 @@ pub struct Merge {
     pub clauses: Vec<MergeClause>,
     /// `OUTPUT`.
     pub output: Option<Output>,
-    /// `OPTION`; empty without.
+    /// `OPTION`; empty if absent.
     pub options: Vec<QueryHint>,
 }
 
 /// One `WHEN` of a `MERGE`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct MergeClause {
-    /// Which rows it takes.
+    /// Which rows it applies to.
     pub matched: MergeMatch,
-    /// The condition behind `AND`.
+    /// The condition after `AND`.
     pub condition: Option<Condition>,
-    /// What it does with them.
+    /// What it does with these rows.
     pub action: MergeAction,
 }
 
-/// Which rows a `WHEN` takes.
+/// Which rows a `WHEN` applies to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MergeMatch {
     /// `MATCHED`.
@@ -392,7 +392,7 @@ pub enum MergeMatch {
     NotMatchedBySource,
 }
 
-/// What a `WHEN` does.
+/// The action of a `WHEN`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MergeAction {
     /// `UPDATE SET …`.
@@ -404,7 +404,7 @@ pub enum MergeAction {
     Delete,
     /// `INSERT`.
     Insert {
-        /// The columns; empty without a list.
+        /// The columns; empty if there is no list.
         columns: Vec<Identifier>,
         /// The values; empty is `DEFAULT VALUES`.
         values: Vec<Expression>,

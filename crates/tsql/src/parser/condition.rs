@@ -1,7 +1,7 @@
 //! Conditions: predicates, `NOT`, `AND`, `OR`.
 //!
-//! A parenthesis may hold a value or a condition, and only what stands in it tells which. So the functions here parse
-//! either of the two and ask for a condition where one is needed.
+//! A parenthesis may contain a value or a condition, and only its contents tell which. So the functions here parse
+//! either of the two, and require a condition where one is needed.
 
 use hobt_base::number;
 
@@ -10,7 +10,7 @@ use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
 
-/// What a parenthesis held.
+/// The contents of a parenthesis.
 enum Either {
     Value(Expression),
     Condition(Condition),
@@ -23,7 +23,7 @@ impl Parser<'_> {
         self.require_condition(parsed)
     }
 
-    /// `keyword condition`, where the keyword stands here.
+    /// `keyword condition`, if the current token is `keyword`.
     pub(super) fn optional_condition(&mut self, keyword: Keyword) -> Result<Option<Condition>> {
         if self.eat(keyword) { Ok(Some(self.condition()?)) } else { Ok(None) }
     }
@@ -109,7 +109,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What compares `left`, if anything does.
+    /// The comparison that follows `left`, if there is one.
     fn comparison(&mut self, left: Expression) -> Result<Either> {
         let span = self.current_span();
         if let Some(operator) = self.comparison_operator() {
@@ -175,7 +175,7 @@ impl Parser<'_> {
         }
         let mut items = self.parenthesized_list(Parser::expression)?;
         match items.pop() {
-            // `IN ((SELECT …))`: the inner parentheses mean nothing.
+            // `IN ((SELECT …))`: the inner parentheses have no meaning.
             Some(Expression::Subquery { query, .. }) if items.is_empty() => {
                 Ok(Condition::InQuery { operand, query, negated, span })
             }
@@ -186,7 +186,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The comparison at the current token, taken; its characters may have blanks between them.
+    /// Takes the comparison operator at the current token, if there is one. Its characters may be separated by blanks.
     fn comparison_operator(&mut self) -> Option<ComparisonOperator> {
         let TokenKind::Mark(mark) = self.current.kind else { return None };
         let next = match self.next.kind {

@@ -1,4 +1,4 @@
-//! Control of flow, transactions, and the small statements of an administrator.
+//! Control of flow, transactions, and short administrative statements.
 
 use hobt_base::SqlError;
 
@@ -7,11 +7,11 @@ use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
 
-/// As many values as `RAISERROR` puts into its message.
+/// The maximum number of values in a `RAISERROR` message.
 const RAISERROR_ARGUMENTS_MAX: usize = 20;
 
 impl Parser<'_> {
-    /// `IF … ELSE IF … ELSE …`, the whole chain in one node.
+    /// `IF … ELSE IF … ELSE …`, the whole chain as one node.
     pub(super) fn if_statement(&mut self) -> Result<StatementKind> {
         let mut branches = Vec::new();
         loop {
@@ -19,7 +19,7 @@ impl Parser<'_> {
             let condition = self.condition()?;
             let body = self.statement()?;
             branches.push(IfBranch { condition, body });
-            // One semicolon may stand before ELSE.
+            // One semicolon is allowed before ELSE.
             if self.at_mark(Mark::Semicolon) && self.next_is(Keyword::ELSE) {
                 self.advance();
             }
@@ -60,7 +60,7 @@ impl Parser<'_> {
         let body = self.statements_to_end()?;
         self.expect(Keyword::END)?;
         self.expect_word("TRY")?;
-        // The two are one statement: no semicolon stands between them.
+        // The two blocks are one statement: no semicolon is allowed between them.
         self.expect(Keyword::BEGIN)?;
         self.expect_word("CATCH")?;
         self.skip_semicolons();
@@ -79,7 +79,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `COMMIT` or `ROLLBACK` with what may follow.
+    /// `COMMIT` or `ROLLBACK` with its optional parts.
     pub(super) fn transaction_end(&mut self) -> Result<Option<TransactionName>> {
         self.advance();
         if self.eat(Keyword::TRAN) || self.eat(Keyword::TRANSACTION) {
@@ -89,7 +89,7 @@ impl Parser<'_> {
         Ok(None)
     }
 
-    /// `WITH (DELAYED_DURABILITY = ON | OFF)`. A `WITH` that no list follows begins the next statement.
+    /// `WITH (DELAYED_DURABILITY = ON | OFF)`. A `WITH` without a list begins the next statement.
     pub(super) fn optional_delayed_durability(&mut self) -> Result<Option<bool>> {
         if !(self.at(Keyword::WITH) && self.next_is_mark(Mark::Open)) {
             return Ok(None);
@@ -122,7 +122,7 @@ impl Parser<'_> {
         Ok(StatementKind::Return { value })
     }
 
-    /// Whether a value begins at the current token, where a statement might begin instead.
+    /// Whether the current token begins a value, and not the next statement.
     fn expression_begins(&self) -> bool {
         match self.current.kind {
             TokenKind::Word | TokenKind::Quoted => !self.next_is_mark(Mark::Colon) && !self.at_word("THROW"),
@@ -224,7 +224,7 @@ impl Parser<'_> {
         Ok(StatementKind::Dbcc(Box::new(Dbcc { command, arguments, options })))
     }
 
-    /// Whether `WITH`, the current token, begins common table expressions rather than options.
+    /// Whether `WITH`, the current token, begins common table expressions and not options.
     fn next_is_cte(&self) -> bool {
         let behind_name = self.ahead().nth(1).map(|token| token.kind);
         matches!(behind_name, Some(TokenKind::Keyword(Keyword::AS)))
@@ -282,7 +282,7 @@ impl Parser<'_> {
         Ok(BackupOption::Move { file, path })
     }
 
-    /// What follows `ALTER`, from `SERVER`.
+    /// The rest of `ALTER`, from `SERVER`.
     pub(super) fn alter_server(&mut self) -> Result<StatementKind> {
         self.advance();
         self.expect_word("CONFIGURATION")?;

@@ -6,7 +6,7 @@ use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
 
 impl Parser<'_> {
-    /// From `DATABASE`.
+    /// Parses from `DATABASE`.
     pub(super) fn create_database(&mut self) -> Result<StatementKind> {
         self.advance();
         let mut database = CreateDatabase {
@@ -117,7 +117,7 @@ impl Parser<'_> {
             }
             Ok(())
         })?;
-        // `FOR ATTACH` needs no more than where a file lies.
+        // `FOR ATTACH` needs only the path of a file.
         if !named && file.file_name.is_none() {
             return Err(self.unexpected_at(self.previous));
         }
@@ -143,7 +143,7 @@ impl Parser<'_> {
         Ok(FileSize { amount, unit: unit.unwrap_or(SizeUnit::Megabytes) })
     }
 
-    /// From `DATABASE`.
+    /// Parses from `DATABASE`.
     pub(super) fn alter_database(&mut self) -> Result<StatementKind> {
         self.advance();
         if self.at_word("SCOPED") && self.next_is_word("CONFIGURATION") {

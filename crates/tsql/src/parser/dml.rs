@@ -31,7 +31,7 @@ impl Parser<'_> {
         Ok(StatementKind::Select(Box::new(SelectStatement { query, options })))
     }
 
-    /// `TOP (n) [PERCENT]`; here the parentheses must be there, and ties are of no order.
+    /// `TOP (n) [PERCENT]`. Here the parentheses are required, and ties do not apply.
     fn optional_top(&mut self) -> Result<Option<Top>> {
         if !self.at(Keyword::TOP) {
             return Ok(None);
@@ -132,7 +132,7 @@ impl Parser<'_> {
         };
         if self.current.kind == TokenKind::Variable {
             assignment.variable = Some(self.variable()?);
-            // `@v = c = x` sets both; `@v = c` alone reads the column.
+            // `@v = c = x` sets both; `@v = c` only reads the column.
             let column_follows = self.at_mark(Mark::Equal)
                 && matches!(self.next.kind, TokenKind::Word | TokenKind::Quoted)
                 && self.assignment_behind_name();
@@ -150,7 +150,7 @@ impl Parser<'_> {
         Ok(assignment)
     }
 
-    /// Whether an assignment operator stands behind the dotted name that begins at the next token.
+    /// Whether an assignment operator follows the dotted name that begins at the next token.
     fn assignment_behind_name(&self) -> bool {
         let mut behind = self
             .ahead()

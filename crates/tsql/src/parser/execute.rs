@@ -6,7 +6,7 @@ use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
 
 impl Parser<'_> {
-    /// `EXECUTE …`, from its keyword.
+    /// `EXECUTE …`, parsed from its keyword.
     pub(super) fn execute(&mut self) -> Result<Execute> {
         let mark = self.mark();
         self.advance();

@@ -27,7 +27,7 @@ impl Parser<'_> {
         Ok(Box::new(self.expression()?))
     }
 
-    /// The operators of the lower level behind `first`.
+    /// The additive operators after `first`.
     pub(super) fn additive_rest(&mut self, first: Expression) -> Result<Expression> {
         let mut rest = Vec::new();
         while let Some(operator) = self.additive_operator() {
@@ -55,7 +55,7 @@ impl Parser<'_> {
         self.multiplicative_rest(first)
     }
 
-    /// The operators of the higher level behind `first`.
+    /// The multiplicative operators after `first`.
     pub(super) fn multiplicative_rest(&mut self, first: Expression) -> Result<Expression> {
         let mut rest = Vec::new();
         loop {
@@ -80,7 +80,7 @@ impl Parser<'_> {
         };
         let span = self.current_span();
         self.advance();
-        // A sign stands on the level of `+`: what it applies to may be a whole product.
+        // A sign has the precedence of `+`: its operand may be a whole product.
         let operand = self.nested(|p| match operator {
             UnaryOperator::BitNot => p.unary(),
             UnaryOperator::Plus | UnaryOperator::Minus => p.multiplicative(),
@@ -93,7 +93,7 @@ impl Parser<'_> {
         self.collate_rest(operand)
     }
 
-    /// `COLLATE` behind `operand`; a second one in a row is an error, as in SQL Server.
+    /// `COLLATE` after `operand`. A second one in a row is an error, as in SQL Server.
     pub(super) fn collate_rest(&mut self, operand: Expression) -> Result<Expression> {
         if !self.eat(Keyword::COLLATE) {
             return Ok(operand);
@@ -167,7 +167,7 @@ impl Parser<'_> {
             Keyword::COALESCE => return self.coalesce(),
             Keyword::NULLIF => return self.null_if(),
             Keyword::CONVERT | Keyword::TRY_CONVERT => return self.convert(keyword == Keyword::TRY_CONVERT),
-            // These are functions by their parentheses only; elsewhere they begin a join or a column's property.
+            // These words are functions only with parentheses; elsewhere they begin a join or a column's property.
             Keyword::LEFT | Keyword::RIGHT | Keyword::IDENTITY if self.next_is_mark(Mark::Open) => {
                 let mark = self.mark();
                 let name = self.take_identifier();
@@ -317,8 +317,8 @@ impl Parser<'_> {
         Ok(Expression::PartitionNumber { call: Box::new(call) })
     }
 
-    /// The rest of a call, from its parenthesis.
-    /// `([LEADING | TRAILING | BOTH] [characters FROM] text` of `TRIM`: the function that it means, and its arguments.
+    /// `[LEADING | TRAILING | BOTH] [characters FROM] text` of `TRIM`. Returns the function that it means, and its
+    /// arguments.
     fn trim_arguments(&mut self, mut name: ObjectName) -> Result<(ObjectName, FunctionArguments)> {
         let sides = [("LEADING", "LTRIM"), ("TRAILING", "RTRIM"), ("BOTH", "TRIM")];
         let begins = matches!(
@@ -336,6 +336,7 @@ impl Parser<'_> {
         Ok((name, FunctionArguments::List { distinct: false, values }))
     }
 
+    /// The rest of a call, from its parenthesis.
     fn call(&mut self, mut name: ObjectName, mark: super::Start) -> Result<Expression> {
         self.expect_mark(Mark::Open)?;
         let is_trim = name.as_simple().is_some_and(|name| name.is("TRIM")) && !self.at_mark(Mark::Close);

@@ -7,7 +7,7 @@ use crate::ast::*;
 use crate::keyword::{self, Keyword};
 use crate::lexer::{Mark, Token, TokenKind};
 
-/// The table hints that are one word.
+/// The table hints of one word.
 pub(crate) const TABLE_HINTS: &[(&str, TableHint)] = &[
     ("FORCESCAN", TableHint::ForceScan),
     ("HOLDLOCK", TableHint::HoldLock),
@@ -38,7 +38,7 @@ fn find_table_hint(word: &str) -> Option<TableHint> {
 }
 
 impl Parser<'_> {
-    /// Whether the parenthesis at the current token holds hints in the old style, without `WITH`.
+    /// Whether the parenthesis at the current token contains hints in the old style, without `WITH`.
     pub(super) fn hints_ahead(&self) -> bool {
         if !self.at_mark(Mark::Open) {
             return false;
@@ -54,7 +54,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `(hint, hint …)`; commas may be left out.
+    /// `(hint, hint …)`; commas are optional.
     pub(super) fn table_hint_list(&mut self) -> Result<Vec<TableHint>> {
         self.expect_mark(Mark::Open)?;
         let mut hints = Vec::new();
@@ -116,7 +116,7 @@ impl Parser<'_> {
         Ok(IndexReference::Name(self.identifier()?))
     }
 
-    /// `OPTION (…)`; empty where it does not stand.
+    /// `OPTION (…)`; empty if absent.
     pub(super) fn query_hints(&mut self) -> Result<Vec<QueryHint>> {
         if !self.eat(Keyword::OPTION) {
             return Ok(Vec::new());
@@ -167,7 +167,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A number behind its hint's name; SQL Server lets an equals sign stand between.
+    /// The number after a hint's name; SQL Server allows an equals sign between them.
     fn hint_number(&mut self) -> Result<i64> {
         self.eat_mark(Mark::Equal);
         self.integer()
@@ -241,7 +241,7 @@ impl Parser<'_> {
         Ok(QueryHintKind::TableHint { name, hints })
     }
 
-    /// A constant, perhaps with a sign, or a variable.
+    /// A constant, with or without a sign, or a variable.
     pub(super) fn constant(&mut self) -> Result<Expression> {
         let mark = self.mark();
         for (sign, operator) in [(Mark::Minus, UnaryOperator::Minus), (Mark::Plus, UnaryOperator::Plus)] {

@@ -6,7 +6,7 @@ use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
 
 impl Parser<'_> {
-    /// From `UNIQUE`, `CLUSTERED`, `NONCLUSTERED`, `COLUMNSTORE` or `INDEX`.
+    /// Parses from `UNIQUE`, `CLUSTERED`, `NONCLUSTERED`, `COLUMNSTORE` or `INDEX`.
     pub(super) fn create_index(&mut self) -> Result<StatementKind> {
         let unique = self.eat(Keyword::UNIQUE);
         let clustered = self.optional_clustered();
@@ -34,7 +34,7 @@ impl Parser<'_> {
         })))
     }
 
-    /// From `INDEX`.
+    /// Parses from `INDEX`.
     pub(super) fn alter_index(&mut self) -> Result<StatementKind> {
         self.advance();
         let name = if self.eat(Keyword::ALL) { None } else { Some(self.identifier()?) };
@@ -55,7 +55,7 @@ impl Parser<'_> {
         Ok(StatementKind::AlterIndex(Box::new(AlterIndex { name, table, action })))
     }
 
-    /// From `INDEX`.
+    /// Parses from `INDEX`.
     pub(super) fn drop_index(&mut self) -> Result<StatementKind> {
         self.advance();
         let if_exists = self.if_exists()?;
@@ -65,7 +65,7 @@ impl Parser<'_> {
                 let Some(name) = parts.pop().flatten() else { return Err(p.unexpected()) };
                 (name, p.object_name()?)
             } else {
-                // The old `table.index`.
+                // The old syntax `table.index`.
                 if parts.len() < 2 {
                     let text = "Must specify the table name and index name for the DROP INDEX statement.";
                     return Err(syntax_error(159, text, p.current.position));
@@ -78,7 +78,7 @@ impl Parser<'_> {
         Ok(StatementKind::DropIndex(Box::new(DropIndex { if_exists, indexes })))
     }
 
-    /// From `STATISTICS`.
+    /// Parses from `STATISTICS`.
     pub(super) fn create_statistics(&mut self) -> Result<StatementKind> {
         self.advance();
         let name = self.identifier()?;

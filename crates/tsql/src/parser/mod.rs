@@ -1,11 +1,11 @@
-//! The parser: recursive descent over tokens, one token of look-ahead at hand and more by lexing a copy.
+//! The parser: recursive descent over tokens, with one token of look-ahead, and more by running a copy of the lexer.
 //!
-//! Whatever nests in the text nests on the stack here, and each level is counted: past [`DEPTH_MAX`] levels a text is
-//! error 191. What merely repeats (operators, joins, set operators, `ELSE IF`) is parsed in loops into flat lists, so
-//! its length is bounded by memory alone. The parser never backtracks: where a parenthesis may hold one thing or
-//! another, a scan of tokens decides beforehand.
+//! Nested text nests on the stack here, and each level is counted: more than [`DEPTH_MAX`] levels are error 191.
+//! Repetition (operators, joins, set operators, `ELSE IF`) is parsed in loops into flat lists, so its length is limited
+//! only by memory. The parser never backtracks: if a parenthesis may contain different things, a scan of tokens decides
+//! beforehand.
 //!
-//! Left to others: whether names exist and types fit (the binder).
+//! Not here: whether names exist and types fit (the binder).
 
 mod condition;
 mod control;
@@ -34,14 +34,14 @@ use crate::ast::{Batch, Expression, Identifier, ObjectName, Span, VariableName};
 use crate::keyword::Keyword;
 use crate::lexer::{self, Lexer, Mark, Token, TokenKind};
 
-/// How many levels may nest. A build without optimisation parses, prints and drops this many levels of any kind within
-/// the usual 2 MiB of a thread's stack, with a quarter to spare; a test holds it to that.
+/// The maximum number of nested levels. A build without optimisation parses, prints and drops this many levels of any
+/// kind within the usual 2 MiB of a thread's stack, with a quarter to spare; a test checks that.
 pub const DEPTH_MAX: usize = 80;
 
-/// What parsing returns.
+/// The result of parsing.
 type Result<T> = std::result::Result<T, SqlError>;
 
-/// How a text is to be read.
+/// Options for parsing a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParseOptions {
     /// Whether `"x"` is an identifier (`SET QUOTED_IDENTIFIER ON`) rather than a string. On by default.
@@ -57,14 +57,15 @@ impl Default for ParseOptions {
 /// Parses one batch.
 ///
 /// # Errors
-/// The first error in the text, at its position: 102 and 156 (syntax), 105 (string without end), 113 (comment without
-/// end), 103 (identifier too long), 191 (nested too deeply), 319 (`WITH` without a semicolon before it), 321 and 155
-/// (unknown hint or option), 4145 (a value where a condition belongs). At the end of the text the last word is named.
+/// The first error in the text, at its position: 102 and 156 (syntax), 105 (unterminated string), 113 (unterminated
+/// comment), 103 (identifier too long), 191 (nested too deeply), 319 (`WITH` without a semicolon before it), 321 and
+/// 155 (unknown hint or option), 4145 (a value where a condition belongs). At the end of the text the last word is
+/// named.
 pub fn parse_batch(text: &str) -> Result<Batch> {
     parse_batch_with(text, ParseOptions::default())
 }
 
-/// [`parse_batch`] with settings.
+/// Like [`parse_batch`], with options.
 ///
 /// # Errors
 /// As [`parse_batch`].
@@ -85,29 +86,29 @@ pub fn parse_expression(text: &str) -> Result<Expression> {
     Ok(expression)
 }
 
-/// Where a batch has variables in the place of tables. Nothing is said behind an error.
+/// The positions at which a batch uses variables as tables. Ends at the first error.
 pub(crate) fn table_variables(text: &str) -> Vec<Position> {
     let Ok(mut parser) = Parser::new(text, ParseOptions::default()) else { return Vec::new() };
     let _tree = parser.batch();
     parser.table_variables
 }
 
-/// A text on its way to a tree.
+/// A text that is being parsed.
 struct Parser<'a> {
     text: &'a str,
-    /// Reads the token behind `next`.
+    /// Reads the token after `next`.
     lexer: Lexer<'a>,
     previous: Token,
     current: Token,
     next: Token,
-    /// The lexer's error, raised when the parser comes to where it stands.
+    /// The lexer's error, raised when the parser reaches its position.
     lexer_error: Option<SqlError>,
     depth: usize,
-    /// In how many subqueries: these assign no variables.
+    /// The nesting depth of subqueries, in which variables are not assigned.
     subqueries: usize,
     /// Where the batch's first statement begins.
     first: u32,
-    /// The variables met in the place of tables.
+    /// The variables used as tables.
     table_variables: Vec<Position>,
 }
 
@@ -120,7 +121,7 @@ struct Start {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str, options: ParseOptions) -> Result<Parser<'a>> {
-        // Offsets are 32 bits wide; SQL Server takes no batch over 256 MiB.
+        // Offsets are 32 bits wide; SQL Server accepts no batch over 256 MiB.
         if text.len() >= u32::MAX as usize {
             return Err(syntax_error(number::NESTED_TOO_DEEPLY, TOO_DEEP, Position::default()));
         }
@@ -162,7 +163,7 @@ impl<'a> Parser<'a> {
         };
     }
 
-    /// Runs `parse` one level deeper.
+    /// Runs `parse` one nesting level deeper.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH_MAX {
             return Err(syntax_error(number::NESTED_TOO_DEEPLY, TOO_DEEP, self.current.position));
@@ -181,7 +182,7 @@ impl<'a> Parser<'a> {
         self.token_text(self.current)
     }
 
-    /// The tokens behind the current one, for looking ahead; ends at the text's end or at an error in it.
+    /// The tokens after the current one, for looking ahead; ends at the end of the text, or at an error in it.
     fn ahead(&self) -> impl Iterator<Item = Token> + use<'a> {
         let mut lexer = self.lexer;
         let rest = std::iter::from_fn(move || lexer.next_token().ok().filter(|token| token.kind != TokenKind::End));
@@ -202,8 +203,8 @@ impl<'a> Parser<'a> {
         Span { position: self.current.position, start: self.current.start, end: self.current.end }
     }
 
-    /// The error that the current token raises: 156 at a reserved word, otherwise 102; at the text's end the last
-    /// token is named.
+    /// The error for the current token: 156 at a reserved word, otherwise 102. At the end of the text the last token is
+    /// named.
     fn unexpected(&mut self) -> SqlError {
         if self.current.kind == TokenKind::End {
             if let Some(error) = self.lexer_error.take() {
@@ -321,7 +322,7 @@ impl<'a> Parser<'a> {
         Ok(self.take_identifier())
     }
 
-    /// The current token as an identifier: a word or reserved word as it stands, anything quoted without its quotes.
+    /// The current token as an identifier: a word or reserved word as written, anything quoted without its quotes.
     fn take_identifier(&mut self) -> Identifier {
         let (text, position) = (self.current_text(), self.current.position);
         let (value, quoted) = match self.current.kind {
@@ -334,7 +335,7 @@ impl<'a> Parser<'a> {
         Identifier { value, quoted, position }
     }
 
-    /// An identifier, or a string that stands for one.
+    /// An identifier, or a string in place of one.
     fn identifier_or_string(&mut self) -> Result<Identifier> {
         if matches!(self.current.kind, TokenKind::String | TokenKind::NationalString) {
             return Ok(self.take_identifier());
@@ -342,7 +343,7 @@ impl<'a> Parser<'a> {
         self.identifier()
     }
 
-    /// Identifiers between parentheses, at least one.
+    /// Identifiers in parentheses, at least one.
     fn identifier_list(&mut self) -> Result<Vec<Identifier>> {
         self.parenthesized_list(Parser::identifier)
     }
@@ -373,7 +374,7 @@ impl<'a> Parser<'a> {
         Ok(name)
     }
 
-    /// A variable in the place of a table.
+    /// A variable used as a table.
     fn table_variable(&mut self) -> Result<VariableName> {
         let name = self.variable()?;
         self.table_variables.push(name.position);
@@ -394,7 +395,7 @@ impl<'a> Parser<'a> {
         Ok(parts)
     }
 
-    /// A name of up to four parts; the first ones may be left empty with their dots (`..t`).
+    /// A name of up to four parts. The first ones may be empty with their dots (`..t`).
     fn object_name(&mut self) -> Result<ObjectName> {
         let mut parts = Vec::new();
         while self.eat_mark(Mark::Dot) {
@@ -423,7 +424,7 @@ impl<'a> Parser<'a> {
         Ok(self.take_identifier().value)
     }
 
-    /// Digits that fit 63 bits, or such a number below zero.
+    /// Digits that fit 63 bits, or such a number with a minus sign.
     fn integer(&mut self) -> Result<i64> {
         let negative = self.eat_mark(Mark::Minus);
         if self.current.kind != TokenKind::Integer {
@@ -438,7 +439,7 @@ impl<'a> Parser<'a> {
 const TOO_DEEP: &str = "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into \
                         smaller queries.";
 
-/// An error of level 15, as all errors of syntax are.
+/// A syntax error, which always has level 15.
 fn syntax_error(number: i32, message: &str, position: Position) -> SqlError {
     with_severity(SqlError::new(number, message).at(position))
 }

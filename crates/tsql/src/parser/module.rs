@@ -6,7 +6,7 @@ use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
 
 impl Parser<'_> {
-    /// From `SCHEMA`.
+    /// Parses from `SCHEMA`.
     pub(super) fn create_schema(&mut self) -> Result<StatementKind> {
         self.advance();
         let name = self.identifier()?;
@@ -44,7 +44,7 @@ impl Parser<'_> {
         })
     }
 
-    /// From `VIEW`.
+    /// Parses from `VIEW`.
     pub(super) fn create_view(&mut self, mode: CreateMode) -> Result<StatementKind> {
         self.advance();
         let name = self.object_name()?;
@@ -65,7 +65,7 @@ impl Parser<'_> {
         let name = self.variable()?;
         self.eat(Keyword::AS);
         let data_type = self.data_type()?;
-        // NULL and NOT NULL behind a type matter to natively compiled modules alone.
+        // NULL and NOT NULL after a type matter only to natively compiled modules.
         if self.at(Keyword::NULL) {
             self.advance();
         }
@@ -75,7 +75,7 @@ impl Parser<'_> {
         Ok(Parameter { name, data_type, default, output, readonly })
     }
 
-    /// From `FUNCTION`.
+    /// Parses from `FUNCTION`.
     pub(super) fn create_function(&mut self, mode: CreateMode) -> Result<StatementKind> {
         self.advance();
         let name = self.object_name()?;
@@ -103,7 +103,7 @@ impl Parser<'_> {
         Ok(StatementKind::CreateFunction(Box::new(CreateFunction { mode, name, parameters, options, body })))
     }
 
-    /// `RETURN query`, the query in parentheses or not.
+    /// `RETURN query`, with or without parentheses around the query.
     fn inline_query(&mut self) -> Result<Box<Query>> {
         self.expect(Keyword::RETURN)?;
         let wraps_with = self.at_mark(Mark::Open) && self.next_is(Keyword::WITH);
@@ -117,7 +117,7 @@ impl Parser<'_> {
         Ok(Box::new(self.query_with_ctes()?))
     }
 
-    /// Whether the parenthesis at the current token holds all there is to come of a query.
+    /// Whether the parenthesis at the current token contains the whole query.
     fn nothing_behind(&self) -> bool {
         !matches!(
             self.behind_parenthesis(),
@@ -134,7 +134,7 @@ impl Parser<'_> {
         Ok(statements)
     }
 
-    /// From `PROCEDURE`.
+    /// Parses from `PROCEDURE`.
     pub(super) fn create_procedure(&mut self, mode: CreateMode) -> Result<StatementKind> {
         self.advance();
         let name = self.object_name()?;
@@ -148,7 +148,7 @@ impl Parser<'_> {
         self.expect(Keyword::AS)?;
         let mut statements = Vec::new();
         self.skip_semicolons();
-        // A body may be empty: the first step of scripts that go on with ALTER.
+        // The body may be empty: scripts create such procedures and alter them later.
         while self.current.kind != TokenKind::End {
             statements.push(self.statement()?);
             self.end_statement()?;

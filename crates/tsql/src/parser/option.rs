@@ -11,7 +11,7 @@ impl Parser<'_> {
         self.nested(|p| p.parenthesized_list(Parser::option_item))
     }
 
-    /// `WITH (option, …)`; empty where it does not stand.
+    /// `WITH (option, …)`; empty if absent.
     pub(super) fn with_option_list(&mut self) -> Result<Vec<OptionItem>> {
         if self.at(Keyword::WITH) && self.next_is_mark(Mark::Open) {
             self.advance();
@@ -20,7 +20,7 @@ impl Parser<'_> {
         Ok(Vec::new())
     }
 
-    /// `WITH option, …`, with parentheses or without; empty where it does not stand.
+    /// `WITH option, …`, with parentheses or without; empty if absent.
     pub(super) fn with_options(&mut self) -> Result<Vec<OptionItem>> {
         if !self.eat(Keyword::WITH) {
             return Ok(Vec::new());
@@ -40,7 +40,7 @@ impl Parser<'_> {
                 }
                 TokenKind::Keyword(Keyword::ON) if !self.next_is_word("PARTITIONS") => {
                     self.advance();
-                    // `AUTO_CREATE_STATISTICS ON (INCREMENTAL = ON)`: the list says it is on.
+                    // `AUTO_CREATE_STATISTICS ON (INCREMENTAL = ON)`: the list implies that it is on.
                     if self.at_mark(Mark::Open) { OptionValue::List(self.option_list()?) } else { OptionValue::On }
                 }
                 TokenKind::Keyword(Keyword::OFF) => {
@@ -87,7 +87,7 @@ impl Parser<'_> {
         match self.current.kind {
             TokenKind::Keyword(Keyword::ON) => {
                 self.advance();
-                // `QUERY_STORE = ON (…)`: the list says it is on.
+                // `QUERY_STORE = ON (…)`: the list implies that it is on.
                 if self.at_mark(Mark::Open) { Ok(OptionValue::List(self.option_list()?)) } else { Ok(OptionValue::On) }
             }
             TokenKind::Keyword(Keyword::OFF) => {
@@ -112,7 +112,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `amount` with the unit behind it, if one stands there.
+    /// `amount` with the unit after it, if there is one.
     fn quantity(&mut self, amount: Literal) -> OptionValue {
         const UNITS: &[&str] =
             &["ROWS", "SECONDS", "MINUTES", "HOURS", "DAYS", "DAY", "HOUR", "MINUTE", "MONTHS", "KB", "MB", "GB", "TB"];

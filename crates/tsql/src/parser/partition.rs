@@ -6,7 +6,7 @@ use crate::keyword::Keyword;
 use crate::lexer::Mark;
 
 impl Parser<'_> {
-    /// From `PARTITION`.
+    /// Parses from `PARTITION`.
     pub(super) fn create_partition(&mut self) -> Result<StatementKind> {
         self.advance();
         if self.eat(Keyword::FUNCTION) {
@@ -20,7 +20,7 @@ impl Parser<'_> {
         let all = self.eat(Keyword::ALL);
         self.expect(Keyword::TO)?;
         let filegroups = self.parenthesized_list(|p| {
-            // `PRIMARY` is reserved, and yet many a script leaves out its brackets.
+            // `PRIMARY` is reserved, but many scripts omit its brackets.
             let bare_primary = p.at(Keyword::PRIMARY);
             let mut name = if bare_primary { p.take_identifier() } else { p.identifier_or_string()? };
             name.quoted |= bare_primary;
@@ -53,7 +53,7 @@ impl Parser<'_> {
         Ok(StatementKind::CreatePartitionFunction(Box::new(function)))
     }
 
-    /// From `PARTITION`.
+    /// Parses from `PARTITION`.
     pub(super) fn alter_partition(&mut self) -> Result<StatementKind> {
         self.advance();
         if self.eat_word("SCHEME") {

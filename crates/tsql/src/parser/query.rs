@@ -1,4 +1,4 @@
-//! Queries: common table expressions, set operators, `SELECT` with its clauses but `FROM`'s sources.
+//! Queries: common table expressions, set operators, and `SELECT` with its clauses, except the sources in `FROM`.
 
 use super::{Parser, Result};
 use crate::ast::*;
@@ -6,7 +6,7 @@ use crate::keyword::Keyword;
 use crate::lexer::{Mark, Token, TokenKind};
 
 impl Parser<'_> {
-    /// A query with `WITH` before it, or without.
+    /// A query, with or without `WITH` before it.
     pub(super) fn query_with_ctes(&mut self) -> Result<Query> {
         let mark = self.mark();
         let with = self.common_table_expressions()?;
@@ -16,7 +16,7 @@ impl Parser<'_> {
         Ok(query)
     }
 
-    /// `WITH name (columns) AS (query), …`; empty where no `WITH` stands.
+    /// `WITH name (columns) AS (query), …`; empty if there is no `WITH`.
     pub(super) fn common_table_expressions(&mut self) -> Result<Vec<CommonTableExpression>> {
         if !self.eat(Keyword::WITH) {
             return Ok(Vec::new());
@@ -30,7 +30,8 @@ impl Parser<'_> {
         })
     }
 
-    /// `(query)`. It counts as a level of its own beside that of what it stands in, for it takes twice the stack.
+    /// `(query)`. It counts as a level of its own, in addition to that of its context, because it takes twice the
+    /// stack.
     pub(super) fn parenthesized_query(&mut self) -> Result<Box<Query>> {
         self.expect_mark(Mark::Open)?;
         let query = self.nested(Parser::query)?;
@@ -38,7 +39,7 @@ impl Parser<'_> {
         Ok(Box::new(query))
     }
 
-    /// A parenthesized query within an expression, a condition or `FROM`.
+    /// A parenthesized query in an expression, a condition or `FROM`.
     pub(super) fn subquery(&mut self) -> Result<Box<Query>> {
         self.subqueries += 1;
         let query = self.parenthesized_query();
@@ -93,9 +94,9 @@ impl Parser<'_> {
         Ok(QueryBody::Select(Box::new(self.select()?)))
     }
 
-    /// Whether the parenthesis at the current token holds a query, not a value or a join that begins with one.
+    /// Whether the parenthesis at the current token contains a query, and not a value or a join that begins with one.
     ///
-    /// `((SELECT 1))` is a query where `wrapped` asks for it; as a value it is one in parentheses.
+    /// `((SELECT 1))` is a query if `wrapped` is set; otherwise it is a value in parentheses.
     pub(super) fn query_ahead(&self, wrapped: bool) -> bool {
         let mut tokens = self.ahead();
         let mut open = 1usize;
@@ -109,7 +110,7 @@ impl Parser<'_> {
         if open == 1 {
             return true;
         }
-        // Each parenthesis but the outermost must be followed by what goes on with a query.
+        // Each parenthesis except the outermost must be followed by something that continues a query.
         let mut least_open = open;
         let mut just_closed = false;
         for token in tokens {
@@ -137,7 +138,7 @@ impl Parser<'_> {
         false
     }
 
-    /// What follows the parenthesis that opens at the current token.
+    /// The token after the parenthesis that opens at the current token.
     pub(super) fn behind_parenthesis(&self) -> Option<TokenKind> {
         let mut open = 1usize;
         for token in self.ahead() {
@@ -181,7 +182,7 @@ impl Parser<'_> {
         Ok(Select { distinct, top, items, into, from, condition, group_by, having, windows, span })
     }
 
-    /// Whether `WINDOW name` stands here: the word is not reserved.
+    /// Whether the current tokens are `WINDOW name`: the word is not reserved.
     pub(super) fn at_window_clause(&self) -> bool {
         self.at_word("WINDOW") && matches!(self.next.kind, TokenKind::Word | TokenKind::Quoted)
     }
@@ -260,7 +261,7 @@ impl Parser<'_> {
         Ok(named.then(|| self.take_identifier()))
     }
 
-    /// Whether the dotted name at the current token ends in `.*`.
+    /// Whether the dotted name at the current token ends with `.*`.
     fn wildcard_ahead(&self) -> bool {
         let mut behind_dot = false;
         for token in self.ahead() {
@@ -274,7 +275,7 @@ impl Parser<'_> {
         false
     }
 
-    /// The assignment that `token` is, if it is one.
+    /// The assignment operator that `token` is, if it is one.
     pub(super) fn assignment_operator_of(&self, token: Token) -> Option<AssignmentOperator> {
         let TokenKind::Mark(mark) = token.kind else { return None };
         Some(match mark {
@@ -308,7 +309,7 @@ impl Parser<'_> {
         Ok(GroupBy { items, modifier, span: self.span(mark) })
     }
 
-    /// One entry of a `GROUP BY`, or of a list within one (`inner`), where `(a, b)` is one entry.
+    /// One entry of a `GROUP BY`, or of a list within one (`inner`), in which `(a, b)` is one entry.
     fn grouping_item(&mut self, inner: bool) -> Result<GroupingItem> {
         if self.at_mark(Mark::Open) && self.next_is_mark(Mark::Close) {
             self.advance();
@@ -330,7 +331,7 @@ impl Parser<'_> {
             return Ok(GroupingItem::Sets(list(self)?));
         }
         if inner && self.at_mark(Mark::Open) {
-            // `(a, b)` and `(a + b) * c` begin alike; the token behind the parenthesis tells.
+            // `(a, b)` and `(a + b) * c` begin alike; the token after the parenthesis decides.
             if let Some(TokenKind::Mark(Mark::Comma | Mark::Close)) = self.behind_parenthesis() {
                 return Ok(GroupingItem::Composite(self.nested(|p| p.parenthesized_list(Parser::expression))?));
             }
@@ -352,7 +353,7 @@ impl Parser<'_> {
         })
     }
 
-    /// What follows the word `OFFSET`.
+    /// The rest after the word `OFFSET`.
     fn offset(&mut self) -> Result<Offset> {
         let skip = self.expression()?;
         self.row_or_rows()?;

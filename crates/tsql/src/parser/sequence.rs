@@ -6,7 +6,7 @@ use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
 
 impl Parser<'_> {
-    /// From `SEQUENCE`.
+    /// Parses from `SEQUENCE`.
     pub(super) fn sequence(&mut self, alter: bool) -> Result<StatementKind> {
         self.advance();
         let name = self.object_name()?;

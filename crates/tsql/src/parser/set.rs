@@ -35,7 +35,7 @@ pub(crate) const SWITCHES: &[(&str, SwitchOption)] = &[
     ("XACT_ABORT", SwitchOption::XactAbort),
 ];
 
-/// What `SET STATISTICS` reports, by name.
+/// The reports of `SET STATISTICS`, by name.
 pub(crate) const STATISTICS: &[(&str, StatisticsKind)] = &[
     ("IO", StatisticsKind::Io),
     ("PROFILE", StatisticsKind::Profile),
@@ -98,7 +98,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The entry of `list` that the current word names.
+    /// The entry of `list` with the current word as its name.
     fn named<T: Copy>(&mut self, list: &[(&str, T)]) -> Result<T> {
         if self.current.kind != TokenKind::Word {
             return Err(self.unexpected());

@@ -1,4 +1,4 @@
-//! What stands behind `FROM`: tables, functions, derived tables, and joins of them.
+//! The sources after `FROM`: tables, functions, derived tables, and joins of them.
 
 use super::{Parser, Result};
 use crate::ast::*;
@@ -6,7 +6,7 @@ use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
 
 impl Parser<'_> {
-    /// The entries behind `FROM`.
+    /// The entries after `FROM`.
     pub(super) fn table_sources(&mut self) -> Result<Vec<TableSource>> {
         self.comma_list(Parser::table_source)
     }
@@ -33,14 +33,14 @@ impl Parser<'_> {
         if matches!(kind, JoinKind::Cross | JoinKind::CrossApply | JoinKind::OuterApply) {
             return Ok(Some(JoinStep { kind, hint, source, on: None, span }));
         }
-        // `a JOIN b JOIN c ON … ON …`: joins that stand before `ON` belong to the right side.
+        // `a JOIN b JOIN c ON … ON …`: joins before `ON` belong to the right side.
         let source = if self.at(Keyword::ON) { source } else { self.nested(|p| p.joins(source))? };
         self.expect(Keyword::ON)?;
         let on = Some(self.condition()?);
         Ok(Some(JoinStep { kind, hint, source, on, span }))
     }
 
-    /// The words of a join at the current token, taken.
+    /// Takes the words of a join at the current token, if there are any.
     fn join_words(&mut self) -> Result<Option<(JoinKind, Option<JoinHint>)>> {
         let kind = match self.current.kind {
             TokenKind::Keyword(Keyword::JOIN) => {
@@ -116,7 +116,7 @@ impl Parser<'_> {
 
     fn named_table(&mut self, name: ObjectName, mark: super::Start) -> Result<TableSource> {
         let mut hints = Vec::new();
-        // The old order `t (NOLOCK) a` stands beside `t a (NOLOCK)` and `t a WITH (NOLOCK)`.
+        // The old order `t (NOLOCK) a` is allowed besides `t a (NOLOCK)` and `t a WITH (NOLOCK)`.
         if self.hints_ahead() {
             hints = self.table_hint_list()?;
         }
@@ -161,12 +161,13 @@ impl Parser<'_> {
         Ok(self.at_alias().then(|| self.take_identifier()))
     }
 
-    /// Whether an identifier stands here that is no label (`SELECT 1 done: SELECT 2`) and no `WINDOW` clause.
+    /// Whether the current token is an identifier that is not a label (`SELECT 1 done: SELECT 2`) and not a `WINDOW`
+    /// clause.
     pub(super) fn at_alias(&self) -> bool {
         self.at_identifier() && !self.next_is_mark(Mark::Colon) && !self.at_window_clause()
     }
 
-    /// `[AS] alias [(columns)]`; the columns only where `columns` lets them.
+    /// `[AS] alias [(columns)]`; columns are allowed only if `columns` is set.
     fn table_alias(&mut self, columns: bool) -> Result<Option<TableAlias>> {
         let Some(name) = self.plain_alias()? else { return Ok(None) };
         let columns = if columns && self.at_mark(Mark::Open) { self.identifier_list()? } else { Vec::new() };
@@ -201,7 +202,7 @@ impl Parser<'_> {
         Ok(source)
     }
 
-    /// `(x, …), (y, …)`, what follows `VALUES`.
+    /// `(x, …), (y, …)`, the rows after `VALUES`.
     pub(super) fn value_rows(&mut self) -> Result<Vec<Vec<Expression>>> {
         self.comma_list(|p| p.parenthesized_list(Parser::expression_or_default))
     }

@@ -1,4 +1,4 @@
-//! Which statement it is, and lists of statements.
+//! Recognises statements, and parses lists of statements.
 
 use hobt_base::{Position, number};
 
@@ -13,7 +13,7 @@ impl Parser<'_> {
         let mut statements = Vec::new();
         self.skip_semicolons();
         self.first = self.current.start;
-        // Only the first statement of a batch may leave out EXEC.
+        // Only the first statement of a batch may omit EXEC.
         if self.at_identifier() && !self.next_is_mark(Mark::Colon) && !self.at_contextual_statement() {
             let mark = self.mark();
             let call = self.procedure_call(mark, None)?;
@@ -33,7 +33,7 @@ impl Parser<'_> {
         while self.eat_mark(Mark::Semicolon) {}
     }
 
-    /// The semicolons behind a statement. Before `WITH` one is demanded, as it might belong to the statement.
+    /// The semicolons after a statement. One is required before `WITH`, which could otherwise belong to the statement.
     pub(super) fn end_statement(&mut self) -> Result<()> {
         if self.at(Keyword::WITH) {
             let message = format!(
@@ -52,7 +52,7 @@ impl Parser<'_> {
         self.at_word("THROW")
     }
 
-    /// Statements up to `END`, which stays; at least one.
+    /// Statements up to `END`, which is not taken; at least one.
     pub(super) fn statements_to_end(&mut self) -> Result<Vec<Statement>> {
         let mut statements = Vec::new();
         self.skip_semicolons();
@@ -63,7 +63,7 @@ impl Parser<'_> {
         Ok(statements)
     }
 
-    /// One statement, without the semicolon behind it.
+    /// One statement, without the semicolon after it.
     pub(super) fn statement(&mut self) -> Result<Statement> {
         let mark = self.mark();
         let kind = self.nested(Parser::statement_kind)?;
@@ -249,8 +249,8 @@ impl Parser<'_> {
     }
 }
 
-/// What a module is made by stands alone in its batch, for its text is the batch; and `CREATE SCHEMA` first, as in SQL
-/// Server.
+/// Refuses a statement after another one if it must be the first in its batch: one that creates a module, because the
+/// batch is its text, and `CREATE SCHEMA`, as in SQL Server.
 ///
 /// # Errors
 /// 111.

@@ -6,7 +6,7 @@ use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
 
 impl Parser<'_> {
-    /// From `TABLE`.
+    /// Parses from `TABLE`.
     pub(super) fn create_table(&mut self) -> Result<StatementKind> {
         self.advance();
         let name = self.object_name()?;
@@ -54,7 +54,7 @@ impl Parser<'_> {
             } else {
                 definition.columns.push(self.column_definition()?);
             }
-            // A comma may stand before the closing parenthesis.
+            // A comma is allowed before the closing parenthesis.
             if !self.eat_mark(Mark::Comma) || self.at_mark(Mark::Close) {
                 break;
             }
@@ -105,7 +105,7 @@ impl Parser<'_> {
         Ok(column)
     }
 
-    /// One property behind a column's type; false where none stands.
+    /// One property after a column's type; false if there is none.
     fn column_property(&mut self, column: &mut ColumnDefinition) -> Result<bool> {
         match self.current.kind {
             TokenKind::Keyword(Keyword::NULL) => {
@@ -219,7 +219,7 @@ impl Parser<'_> {
         Ok(ConstraintKind::Key { primary, clustered, columns, options, storage })
     }
 
-    /// From `INDEX`: an index on a table (`table`) or on a column.
+    /// Parses from `INDEX`: an index on a table (`table`) or on a column.
     fn table_index(&mut self, table: bool) -> Result<TableIndex> {
         self.advance();
         let name = self.identifier()?;
@@ -259,7 +259,7 @@ impl Parser<'_> {
         let mut columns = Vec::new();
         if self.eat(Keyword::FOREIGN) {
             self.expect(Keyword::KEY)?;
-            // A table's constraint may stand behind a column, with no comma between.
+            // A table constraint may follow a column without a comma.
             if table || self.at_mark(Mark::Open) {
                 columns = self.identifier_list()?;
             }
@@ -301,7 +301,7 @@ impl Parser<'_> {
         Ok(ReferentialAction::NoAction)
     }
 
-    /// From `TABLE`.
+    /// Parses from `TABLE`.
     pub(super) fn alter_table(&mut self) -> Result<StatementKind> {
         self.advance();
         let name = self.object_name()?;
@@ -377,7 +377,7 @@ impl Parser<'_> {
         Ok(AlterTableAction::AlterColumn { name, data_type, collation, nullable })
     }
 
-    /// The word `COLUMN` or `CONSTRAINT` holds for the names behind it until the other one stands.
+    /// The word `COLUMN` or `CONSTRAINT` applies to the names after it, until the other word follows.
     fn alter_table_drops(&mut self) -> Result<Vec<AlterTableDrop>> {
         let (mut columns, mut if_exists) = (false, false);
         self.comma_list(|p| {

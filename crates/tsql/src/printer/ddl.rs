@@ -6,7 +6,7 @@ use super::statement::{sequence, with_plain};
 use super::{commas, flag, list, optional, string};
 use crate::ast::*;
 
-/// Prints the statements that define, alter and drop.
+/// Prints statements that create, alter and drop objects.
 pub(super) fn definition(f: &mut Formatter<'_>, kind: &StatementKind) -> Result {
     match kind {
         StatementKind::TruncateTable { name, partitions } => {
@@ -61,7 +61,7 @@ pub(super) fn definition(f: &mut Formatter<'_>, kind: &StatementKind) -> Result 
 }
 
 impl ObjectKind {
-    /// The kind as `DROP` names it.
+    /// The keywords for this kind in `DROP`.
     pub fn words(self) -> &'static str {
         match self {
             ObjectKind::Table => "TABLE",
@@ -532,7 +532,7 @@ impl Display for Parameter {
     }
 }
 
-/// Prints the options of a module; `EXECUTE AS x` takes no equals sign.
+/// Prints the options of a module. `EXECUTE AS x` has no equals sign.
 fn module_options(f: &mut Formatter<'_>, options: &[OptionItem]) -> Result {
     for (index, option) in options.iter().enumerate() {
         f.write_str(if index > 0 { ", " } else { " WITH " })?;

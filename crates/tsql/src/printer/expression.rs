@@ -39,8 +39,8 @@ impl ComparisonOperator {
     }
 }
 
-/// How tightly an expression holds together: 1 for sums, 2 for signs, 3 for products, 4 for `~`, 5 for `COLLATE`, 6
-/// for what needs no parentheses anywhere.
+/// The precedence of an expression: 1 for sums, 2 for signs, 3 for products, 4 for `~`, 5 for `COLLATE`, 6 for
+/// expressions that never need parentheses.
 fn level(expression: &Expression) -> u8 {
     match expression {
         Expression::Arithmetic { rest, .. } if rest.iter().all(|step| step.operator.is_multiplicative()) => 3,
@@ -48,13 +48,13 @@ fn level(expression: &Expression) -> u8 {
         Expression::Unary { operator: UnaryOperator::BitNot, .. } => 4,
         Expression::Unary { .. } => 2,
         Expression::Collate { .. } => 5,
-        // A number below zero, which only a program makes, reads as a sign and a number.
+        // A negative number, which only a program creates, is parsed as a sign and a number.
         Expression::Literal { value: Literal::Integer(value), .. } if *value < 0 => 2,
         _ => 6,
     }
 }
 
-/// Prints `expression`, in parentheses where it holds together less tightly than `least`.
+/// Prints `expression`, in parentheses if its precedence is below `least`.
 fn operand(f: &mut Formatter<'_>, expression: &Expression, least: u8) -> Result {
     if level(expression) < least { write!(f, "({expression})") } else { write!(f, "{expression}") }
 }
@@ -158,7 +158,7 @@ impl Display for ColumnName {
 impl Display for FunctionCall {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self.name.as_simple() {
-            // These are reserved and yet stand without quotes before a parenthesis.
+            // These words are reserved, but are written without quotes before a parenthesis.
             Some(name) if !name.quoted && ["LEFT", "RIGHT", "IDENTITY"].iter().any(|word| name.is(word)) => {
                 f.write_str(&name.value)?;
             }
@@ -244,7 +244,7 @@ impl Display for OrderItem {
     }
 }
 
-/// Prints a condition that stands inside another, in parentheses where it is a chain.
+/// Prints a condition inside another one, in parentheses if it is a chain.
 fn inner(f: &mut Formatter<'_>, condition: &Condition) -> Result {
     match condition {
         Condition::Or { .. } | Condition::And { .. } => write!(f, "({condition})"),

@@ -1,12 +1,12 @@
 //! The printer: a tree as T-SQL text.
 //!
-//! What it prints parses to an equal tree. Layout is plain: one line per statement, keywords in capitals, a semicolon
-//! behind each statement, parentheses only where the tree needs them. A tree made by a program prints to valid text as
-//! long as it keeps the promises that [`crate::ast`] states (lists that are not empty, chains of one level).
+//! Printed text parses to an equal tree. The layout is plain: one line per statement, keywords in capitals, a semicolon
+//! after each statement, parentheses only where the tree needs them. A tree built by a program prints to valid text if
+//! it satisfies the invariants that [`crate::ast`] states (lists that are not empty, chains of one level).
 //!
-//! Printing recurses as deep as the tree; a parsed tree is never deeper than the parser's limit. Where the printer adds
-//! parentheses that the text did not have (`TOP (1)` for `TOP 1`, `~(-a)` for `~-a`), a tree at that very limit prints
-//! to a text just past it.
+//! Printing recurses as deep as the tree. A parsed tree is never deeper than the parser's limit. If the printer adds
+//! parentheses that the text did not have (`TOP (1)` for `TOP 1`, `~(-a)` for `~-a`), a tree at exactly that limit
+//! prints to a text beyond it.
 
 mod ddl;
 mod expression;
@@ -20,7 +20,7 @@ use crate::ast::*;
 use crate::keyword;
 use crate::lexer::is_word_character;
 
-/// Prints `items` with `between` between them.
+/// Prints `items` separated by `between`.
 fn separated<T: Display>(f: &mut Formatter<'_>, items: &[T], between: &str) -> Result {
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
@@ -36,7 +36,7 @@ fn commas<T: Display>(f: &mut Formatter<'_>, items: &[T]) -> Result {
     separated(f, items, ", ")
 }
 
-/// Prints `before(x, y, z)`, or nothing for no items.
+/// Prints `before(x, y, z)`, or nothing if there are no items.
 fn list<T: Display>(f: &mut Formatter<'_>, before: &str, items: &[T]) -> Result {
     if items.is_empty() {
         return Ok(());
@@ -54,12 +54,13 @@ fn optional<T: Display>(f: &mut Formatter<'_>, before: &str, item: &Option<T>) -
     }
 }
 
-/// Prints `text` where `condition` holds.
+/// Prints `text` if `condition` is true.
 fn flag(f: &mut Formatter<'_>, condition: bool, text: &str) -> Result {
     if condition { f.write_str(text) } else { Ok(()) }
 }
 
-/// Prints a string constant: apostrophes doubled, and a backslash at a line's end kept from joining the lines.
+/// Prints a string constant. Apostrophes are doubled. After a backslash at a line's end a line continuation is added,
+/// so that the backslash does not join the lines.
 fn string(f: &mut Formatter<'_>, value: &str) -> Result {
     f.write_char('\'')?;
     let mut characters = value.chars().peekable();
@@ -97,7 +98,7 @@ impl Display for Identifier {
     }
 }
 
-/// Whether `value` reads as an identifier without quotes.
+/// Whether `value` can be an identifier without quotes.
 fn is_plain(value: &str) -> bool {
     let mut characters = value.chars();
     let begins = characters.next().is_some_and(|c| c.is_alphabetic() || matches!(c, '_' | '#' | '$'));
@@ -173,7 +174,7 @@ impl Display for OptionItem {
                 word_of_option(f, word)?;
             }
             OptionValue::Literal(value) => write!(f, " = {value}")?,
-            // `SAMPLE 99 PERCENT` takes no equals sign, `DELAY = 60 MINUTES` demands one.
+            // `SAMPLE 99 PERCENT` has no equals sign, `DELAY = 60 MINUTES` needs one.
             OptionValue::Quantity { amount, unit } if self.name == "SAMPLE" => write!(f, " {amount} {unit}")?,
             OptionValue::Quantity { amount, unit } => write!(f, " = {amount} {unit}")?,
             OptionValue::List(items) => list(f, " = ", items)?,
@@ -182,7 +183,7 @@ impl Display for OptionItem {
     }
 }
 
-/// Prints a word that may be reserved, as option values may be.
+/// Prints a word that may be reserved, which option values may be.
 fn word_of_option(f: &mut Formatter<'_>, word: &Identifier) -> Result {
     let reserved = keyword::lookup(&word.value).is_some();
     if !word.quoted && reserved { f.write_str(&word.value) } else { write!(f, "{word}") }

@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 use super::{commas, flag, list, optional, separated};
 use crate::ast::*;
 
-/// Prints `WITH …`, or nothing for no common table expressions.
+/// Prints `WITH …`, or nothing if there are no common table expressions.
 pub(super) fn with(f: &mut Formatter<'_>, expressions: &[CommonTableExpression]) -> Result {
     if expressions.is_empty() {
         return Ok(());
@@ -103,7 +103,7 @@ impl Display for Select {
     }
 }
 
-/// Prints `FROM …`, or nothing for no sources.
+/// Prints `FROM …`, or nothing if there are no sources.
 pub(super) fn from(f: &mut Formatter<'_>, sources: &[TableSource]) -> Result {
     if sources.is_empty() {
         return Ok(());
@@ -255,7 +255,7 @@ impl Display for TableSample {
     }
 }
 
-/// Prints ` OPTION (…)`, or nothing for no hints.
+/// Prints ` OPTION (…)`, or nothing if there are no hints.
 pub(super) fn options(f: &mut Formatter<'_>, hints: &[QueryHint]) -> Result {
     if hints.is_empty() {
         return Ok(());

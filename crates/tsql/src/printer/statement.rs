@@ -1,4 +1,4 @@
-//! Statements but definitions.
+//! Statements other than definitions.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -7,12 +7,12 @@ use super::{commas, flag, list, optional, separated};
 use crate::ast::*;
 use crate::parser::{STATISTICS, SWITCHES, VALUES};
 
-/// What stands behind a statement in a list: a label takes no semicolon.
+/// The text after a statement in a list: a label has no semicolon.
 pub(super) fn terminator(statement: &Statement) -> &'static str {
     if matches!(statement.kind, StatementKind::Label { .. }) { "" } else { ";" }
 }
 
-/// Prints statements, each behind a blank and with its terminator.
+/// Prints statements, each after a blank and with its terminator.
 pub(super) fn sequence(f: &mut Formatter<'_>, statements: &[Statement]) -> Result {
     statements.iter().try_for_each(|statement| write!(f, " {statement}{}", terminator(statement)))
 }
@@ -125,7 +125,7 @@ fn flow(f: &mut Formatter<'_>, kind: &StatementKind) -> Result {
     }
 }
 
-/// Prints statements of a few words.
+/// Prints short statements.
 fn short(f: &mut Formatter<'_>, kind: &StatementKind) -> Result {
     match kind {
         StatementKind::Use { database } => write!(f, "USE {database}"),
@@ -162,7 +162,7 @@ fn short(f: &mut Formatter<'_>, kind: &StatementKind) -> Result {
     }
 }
 
-/// Prints ` WITH x, y`, or nothing for no options.
+/// Prints ` WITH x, y`, or nothing if there are no options.
 pub(super) fn with_plain(f: &mut Formatter<'_>, items: &[OptionItem]) -> Result {
     if items.is_empty() {
         return Ok(());
@@ -311,7 +311,7 @@ impl Display for Declaration {
     }
 }
 
-/// The name that `list` gives to `value`.
+/// The name of `value` in `list`.
 fn name_of<T: PartialEq>(list: &[(&'static str, T)], value: &T) -> &'static str {
     list.iter().find(|(_, entry)| entry == value).map_or("", |(name, _)| name)
 }

@@ -1,4 +1,4 @@
-//! Errors: SQL Server's numbers, its words, and the place.
+//! Errors: SQL Server's numbers, its texts, and the positions.
 
 use hobt_base::{Position, SqlError};
 use hobt_tsql::parse_batch;

@@ -1,9 +1,9 @@
-//! Depth and length: what nests is refused past a limit, what repeats is not limited, and neither overflows a stack.
+//! Depth and length: nesting is refused beyond a limit, repetition is not limited, and neither overflows a stack.
 
 use hobt_base::number;
 use hobt_tsql::{DEPTH_MAX, parse_batch, parse_expression};
 
-/// Runs `test` on a thread with the stack that Rust gives to any thread.
+/// Runs `test` on a thread with Rust's default stack size.
 fn on_a_common_stack(test: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(2 << 20).spawn(test).expect("a thread").join().expect("no panic");
 }
@@ -14,7 +14,7 @@ fn assert_too_deep(text: &str) {
     assert!(error.position.is_some());
 }
 
-/// Each way to nest: what stands before, what opens a level, what stands within, and what closes a level.
+/// Each kind of nesting: the text before, the start of a level, the innermost text, and the end of a level.
 const NESTINGS: &[(&str, &str, &str, &str)] = &[
     ("SELECT ", "(", "1", ")"),
     ("SELECT 1 WHERE ", "(", "a = 1", ")"),
@@ -44,7 +44,7 @@ fn nesting_is_limited_and_never_overflows_the_stack() {
         for (before, open, within, close) in NESTINGS {
             let nest = |depth: usize| format!("{before}{}{within}{}", open.repeat(depth), close.repeat(depth));
             assert_too_deep(&nest(100_000));
-            // The deepest trees that the limit lets through print, parse again and drop.
+            // The deepest trees within the limit are printed, parsed again and dropped.
             let deepest = (1..=DEPTH_MAX).rev().find_map(|depth| parse_batch(&nest(depth)).ok());
             let tree = deepest.unwrap_or_else(|| panic!("no depth of {open} parses"));
             assert!(parse_batch(&tree.to_string()).as_ref() == Ok(&tree), "{tree}");

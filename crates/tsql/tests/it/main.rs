@@ -1,5 +1,5 @@
-//! The parser and printer against whole scripts: our corpus, the TPC-H queries, and scripts that `HOBT_SEEDS` points
-//! at.
+//! Tests the parser and printer with whole scripts: the corpus, the TPC-H queries, and scripts in the folder named by
+//! `HOBT_SEEDS`.
 
 mod errors;
 mod limits;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use hobt_tsql::{parse_batch, split_batches};
 
-/// Parses every batch of `script`, prints it, and parses what was printed: the trees must be equal. Returns how many
-/// statements there were.
+/// Parses every batch of `script`, prints it, and parses the printed text: the trees must be equal. Returns the number
+/// of statements.
 fn round_trip(name: &str, script: &str) -> usize {
     let mut statements = 0;
     for batch in split_batches(script) {
@@ -52,7 +52,7 @@ fn every_statement_of_the_corpus_survives_printing() {
     assert!(round_trip_folder(&folder) > 150);
 }
 
-/// Every statement of the corpus, cut off at each of its words, is an error or a statement, never a panic.
+/// Every statement of the corpus, truncated at each of its words, is an error or a statement, never a panic.
 #[test]
 fn no_prefix_of_the_corpus_panics() {
     for path in scripts_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/corpus")) {

@@ -1,4 +1,4 @@
-//! What texts mean: precedence, places, and the readings that T-SQL leaves open.
+//! The meaning of texts: precedence, positions, and ambiguous cases of T-SQL.
 
 use hobt_tsql::ast::*;
 use hobt_tsql::{ParseOptions, parse_batch, parse_batch_with, parse_expression};
@@ -9,7 +9,7 @@ fn only(text: &str) -> StatementKind {
     statements.remove(0).kind
 }
 
-/// Both texts mean the same expression.
+/// Both texts have the same meaning as expressions.
 fn same(text: &str, spelled_out: &str) {
     let parse = |text| parse_expression(text).unwrap_or_else(|e| panic!("{text}: {e}"));
     assert_eq!(parse(text), parse(spelled_out), "{text}");
@@ -23,7 +23,7 @@ fn differ(text: &str, other: &str) {
 fn precedence_is_that_of_transact_sql() {
     same("a + b * c", "a + (b * c)");
     same("a & b * c", "a & (b * c)");
-    // A sign stands on the level of a sum, so it takes a whole product.
+    // A sign has the precedence of a sum, so it applies to a whole product.
     same("-a * b", "-(a * b)");
     same("a / -b * c", "a / (-(b * c))");
     same("~a * b", "(~a) * b");

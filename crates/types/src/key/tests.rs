@@ -47,7 +47,7 @@ fn columns(random: &mut SplitMix64, count: usize) -> Vec<KeyColumn> {
         .collect()
 }
 
-/// A value as a page holds it; few enough different ones that equal ones meet.
+/// A value as a page holds it, from few different ones, so that equal ones occur.
 fn value(random: &mut SplitMix64, column: &KeyColumn) -> Option<Vec<u8>> {
     if column.nullable && random.below(4) == 0 {
         return None;
@@ -96,7 +96,7 @@ fn value(random: &mut SplitMix64, column: &KeyColumn) -> Option<Vec<u8>> {
     })
 }
 
-/// The order of two values to SQL, from their meaning.
+/// The order of two values in SQL, from their meaning.
 fn compare(column: &KeyColumn, left: Option<&[u8]>, right: Option<&[u8]>) -> Ordering {
     let order = match (left, right) {
         (None, _) | (_, None) => left.is_some().cmp(&right.is_some()),
@@ -159,7 +159,7 @@ fn keys_compare_as_their_values_do() {
                     .unwrap_or(Ordering::Equal);
                 assert_eq!(left_key.cmp(right_key), order, "{columns:?}: {left:?} and {right:?}");
                 equal += usize::from(order.is_eq() && left != right);
-                // What begins alike ends alike: no key is the beginning of another.
+                // No key is a prefix of another, unless they are equal.
                 assert!(!right_key.starts_with(left_key) || order.is_eq());
                 let separator = shortest_separator(left_key, right_key);
                 assert_eq!(separator.is_some(), order.is_lt());
@@ -184,7 +184,7 @@ fn a_value_is_compared_with_a_key_as_its_key_is() {
         let (left, right) = (key(&[column], std::slice::from_ref(&one)), key(&[column], &[other]));
         if let Some(order) = column.compare(one.as_deref(), &right) {
             assert_eq!(order, left.cmp(&right), "{column:?}, round {round}");
-            // The beginning of a key is below it.
+            // A prefix of a key is below it.
             assert_eq!(column.compare(one.as_deref(), &left[..left.len() - 1]), Some(Ordering::Greater));
             compared += 1;
         }

@@ -12,8 +12,8 @@
 //!             01       │ key │ value     │ likewise
 //! key, value  length u32 │ bytes
 //! ```
-//! All numbers are little-endian. Bytes come from tables, but from users' `STATS_STREAM`, too: whatever they are, they
-//! are a summary or an error, and what is allocated is in proportion to them.
+//! All numbers are little-endian. Bytes come from tables, but also from users' `STATS_STREAM`. Any bytes decode to a
+//! summary or an error, and allocations are proportional to their length.
 
 use std::fmt;
 
@@ -27,23 +27,24 @@ const VERSION: u8 = 2;
 const EXACT: u8 = 0;
 const WHOLE: u8 = 1;
 const LISTED: u8 = 2;
-/// How many registers may be listed: more are smaller as a whole, and fewer no sketch has that is not exact. The lower
-/// bound also keeps small from becoming large: a list unfolds to at most 22 times its size.
+/// How many registers may be listed. Above the maximum, storing all registers takes less space. Below the minimum, a
+/// sketch is exact and has no registers. The minimum also limits how much small input can grow: a list unfolds to at
+/// most 22 times its size.
 const LISTED_MIN: usize = 256;
 const LISTED_MAX: usize = REGISTERS / 3;
 
-/// Why bytes are no statistics.
+/// Why bytes are not statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatisticsDamage {
-    /// They end too early.
+    /// The bytes end too early.
     Short,
-    /// They go on behind the end.
+    /// There are bytes after the end.
     Trailing,
-    /// They are of a version, or of a form, that is not known.
+    /// The version or a form is unknown.
     Version,
-    /// They were changed: the checksum is another.
+    /// The checksum is wrong, so the bytes were changed.
     Checksum,
-    /// There is more of something than there can be.
+    /// A count is above its limit.
     Count,
     /// Steps or hashes are not in ascending order.
     Order,
@@ -132,10 +133,10 @@ fn push_sketch(sketch: &DistinctSketch, out: &mut Vec<u8>) {
     out.extend_from_slice(registers);
 }
 
-/// The summary that bytes stand for.
+/// Decodes the summary in `bytes`.
 ///
 /// # Errors
-/// They are none's.
+/// The bytes are not a summary.
 pub fn decode(bytes: &[u8]) -> Result<Summary, StatisticsDamage> {
     let (content, checksum) = bytes.split_last_chunk::<4>().ok_or(StatisticsDamage::Short)?;
     if content.first().is_some_and(|version| *version != VERSION) {
@@ -165,7 +166,7 @@ pub fn decode(bytes: &[u8]) -> Result<Summary, StatisticsDamage> {
     Ok(Summary { rows, sampled_rows, prefixes, histogram: Histogram::new(steps)? })
 }
 
-/// What is left to read.
+/// The bytes still to be read.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,42 +1,41 @@
-//! How many different values there were: exactly while they are few, then by a sketch.
+//! The number of different values: exact while there are few, then by a sketch.
 //!
-//! Up to [`EXACT_MAX`] hashes are kept as they are. Beyond, each hash falls into one of 2^14 registers by its first
-//! bits, and its *rank* is how many zeros follow them, plus one. A register holds the highest rank that it has seen
-//! and, in two bits, whether it has seen the two ranks below (Ertl: "UltraLogLog: A practical and more space-efficient
-//! alternative to HyperLogLog for approximate distinct counting", 2023):
+//! Up to [`EXACT_MAX`] hashes are stored as they are. Beyond that, the first bits of each hash select one of 2^14
+//! registers, and its *rank* is the number of zeros that follow them, plus one. A register stores the highest rank that
+//! it has seen and, in two bits, whether it has seen the two ranks below (Ertl: "UltraLogLog: A practical and more
+//! space-efficient alternative to HyperLogLog for approximate distinct counting", 2023):
 //!
 //! ```text
 //! register    highest rank, 6 bits │ the rank below │ the rank below that       0: nothing seen
 //! ```
-//! The estimate is the count that makes the registers likeliest; its standard error is 0.6 %, where one of the highest
-//! ranks alone, HyperLogLog's, has 0.8 % in the same 16 KiB. Sketches of parts merge into the sketch of the whole,
-//! whatever the parts have in common.
+//! The estimate is the count with the greatest likelihood of these registers. Its standard error is 0.6 %; with only
+//! the highest ranks, as in HyperLogLog, it would be 0.8 % in the same 16 KiB. Sketches of parts merge into the sketch
+//! of the whole, whatever values the parts share.
 
 use std::fmt;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Hashes that are kept one by one.
+/// The most hashes that are stored one by one.
 pub(super) const EXACT_MAX: usize = 512;
 const INDEX_BITS: u32 = 14;
 pub(super) const REGISTERS: usize = 1 << INDEX_BITS;
-/// The highest rank: all bits behind the index are zero.
+/// The highest rank: all bits after the index are zero.
 const RANK_MAX: u8 = (64 - INDEX_BITS + 1) as u8;
-/// In a register, bits below the highest rank's.
+/// The number of bits in a register below the highest rank.
 const SEEN_BITS: u32 = 2;
-/// Newton's steps double the digits that are right: far fewer are taken.
+/// Each of Newton's steps doubles the number of right digits, so far fewer are needed.
 const STEPS_MAX: usize = 64;
-/// Where they end: the estimate itself is off by much more.
+/// The relative precision at which they end: the estimate's own error is much larger.
 const PRECISION: f64 = 1e-9;
 
-/// The hash of a key, as sketches take it: xxHash3 with 64 bits, whose results are fixed for good, as sketches are
-/// stored.
+/// The hash of a key for sketches: xxHash3 with 64 bits. It never changes, because sketches are stored.
 #[inline]
 pub fn hash_key(bytes: &[u8]) -> u64 {
     xxh3_64(bytes)
 }
 
-/// How many different hashes were added.
+/// Counts the different hashes that were added.
 #[derive(Clone)]
 pub struct DistinctSketch(Form);
 
@@ -112,13 +111,13 @@ impl fmt::Debug for DistinctSketch {
 }
 
 impl DistinctSketch {
-    /// Takes a hash in.
+    /// Adds a hash.
     #[inline]
     pub fn add(&mut self, hash: u64) {
         match &mut self.0 {
             Form::Registers(registers) => note(registers, hash),
             Form::Exact(table) => {
-                // No slot can hold 0; one hash of 2^64 counts as its neighbour.
+                // No slot can hold 0, so the one hash 0 of 2^64 counts as 1.
                 table.contains_or_insert(hash.max(1));
                 if table.count > EXACT_MAX {
                     self.spread();
@@ -127,7 +126,7 @@ impl DistinctSketch {
         }
     }
 
-    /// Takes in all that another has seen.
+    /// Adds all hashes that `other` has seen.
     pub fn merge(&mut self, other: &DistinctSketch) {
         match &other.0 {
             Form::Exact(table) => table.hashes().for_each(|hash| self.add(hash)),
@@ -137,8 +136,7 @@ impl DistinctSketch {
         }
     }
 
-    /// How many different hashes there were: exactly up to 512, then within 2 % in 999 of 1,000
-    /// cases.
+    /// The number of different hashes: exact up to 512, then within 2 % in 999 of 1,000 cases.
     pub fn estimate(&self) -> f64 {
         match &self.0 {
             Form::Exact(table) => table.count as f64,
@@ -146,7 +144,7 @@ impl DistinctSketch {
         }
     }
 
-    /// Bytes that it holds.
+    /// Bytes of memory that it holds.
     pub fn held_bytes(&self) -> usize {
         match &self.0 {
             Form::Exact(table) => table.slots.capacity() * size_of::<u64>(),
@@ -159,7 +157,7 @@ impl DistinctSketch {
         matches!(&self.0, Form::Exact(table) if table.count == 0)
     }
 
-    /// The hashes in ascending order, while they are kept.
+    /// The hashes in ascending order, while they are stored.
     pub(super) fn exact(&self) -> Option<Vec<u64>> {
         match &self.0 {
             Form::Exact(table) => Some(table.sorted()),
@@ -167,7 +165,7 @@ impl DistinctSketch {
         }
     }
 
-    /// The registers, where there are any.
+    /// The registers, if it has any.
     pub(super) fn registers(&self) -> Option<&[u8; REGISTERS]> {
         match &self.0 {
             Form::Exact(_) => None,
@@ -175,7 +173,7 @@ impl DistinctSketch {
         }
     }
 
-    /// A sketch of these registers, each of which hashes can have made ([`is_register`]).
+    /// A sketch of these registers, each of which must be possible ([`is_register`]).
     pub(super) fn from_registers(registers: Box<[u8; REGISTERS]>) -> DistinctSketch {
         debug_assert!(registers.iter().copied().all(is_register));
         DistinctSketch(Form::Registers(registers))
@@ -197,13 +195,13 @@ impl DistinctSketch {
 #[inline]
 fn note(registers: &mut [u8; REGISTERS], hash: u64) {
     let register = &mut registers[(hash >> (64 - INDEX_BITS)) as usize];
-    // The bit below the hash's last ends the run of zeros.
+    // The bit added below the hash's last one ends the run of zeros.
     let rank = ((hash << INDEX_BITS) | (1 << (INDEX_BITS - 1))).leading_zeros() as u8 + 1;
     *register = both(*register, rank << SEEN_BITS);
 }
 
-/// The register that has seen what two have seen. Without branches, so that compilers do many at once. Rank 0, which no
-/// hash has, counts as seen by all.
+/// The register for the union of what two registers have seen. Without branches, so that compilers process many at
+/// once. Rank 0, which no hash has, counts as seen by all.
 #[inline(always)]
 fn both(left: u8, right: u8) -> u8 {
     let (high, low) = (left.max(right), left.min(right));
@@ -214,9 +212,9 @@ fn both(left: u8, right: u8) -> u8 {
     high | equal | next | second
 }
 
-/// Takes what others have seen into our registers.
+/// Merges the registers of another sketch into ours.
 fn take_in(ours: &mut [u8; REGISTERS], theirs: &[u8; REGISTERS]) {
-    // At the width of the machine's vectors: merging partitions is this loop, some 16 KiB each.
+    // At the width of the machine's vectors: merging partitions consists of this loop over 16 KiB each.
     pulp::Arch::new().dispatch(
         #[inline(always)]
         || {
@@ -227,7 +225,7 @@ fn take_in(ours: &mut [u8; REGISTERS], theirs: &[u8; REGISTERS]) {
     );
 }
 
-/// Whether hashes can have made a register.
+/// Whether a register is one that hashes can produce.
 pub(super) fn is_register(register: u8) -> bool {
     let seen = register & ((1 << SEEN_BITS) - 1);
     match register >> SEEN_BITS {
@@ -238,27 +236,27 @@ pub(super) fn is_register(register: u8) -> bool {
     }
 }
 
-/// A rank's share of a register's hashes: the highest takes what is left.
+/// The share of a register's hashes that have a rank. The highest rank has the rest.
 fn share_of(rank: u8) -> f64 {
     f64::powi(2.0, -i32::from(rank.min(RANK_MAX - 1)))
 }
 
-/// The likeliest count.
+/// The count with the greatest likelihood.
 ///
-/// With `x` hashes a register, a rank of share `q` is missing with probability exp(−x·q), independently of others.
-/// Where `missing` is the sum of the shares of the ranks that are, over all registers, and `seen` says how many have
-/// seen a rank, the logarithm of the likelihood is −x · missing + Σ seen · ln(1 − exp(−x·q)). It has one maximum, where
-/// `missing` = Σ seen · q / (exp(x·q) − 1). Newton's steps from below come to it from below, as the right side is
-/// convex.
+/// With `x` hashes a register, a rank of share `q` is missing with probability exp(−x·q), independently of others. Let
+/// `missing` be the sum of the shares of all missing ranks, over all registers, and `seen` the number of registers that
+/// have seen a rank. The logarithm of the likelihood is −x · missing + Σ seen · ln(1 − exp(−x·q)). It has one maximum,
+/// where `missing` = Σ seen · q / (exp(x·q) − 1). Newton's steps from below approach it from below, because the right
+/// side is convex.
 fn estimate(registers: &[u8; REGISTERS]) -> f64 {
     let (missing, seen) = evidence(registers);
     let ranks = || (1..).zip(&seen[1..]).map(|(rank, seen)| (share_of(rank), f64::from(*seen)));
     let all: f64 = ranks().map(|(_, seen)| seen).sum();
     if missing <= 0.0 {
-        // No rank is missing: more hashes than there can be.
+        // No rank is missing: there were more hashes than possible.
         return u64::MAX as f64;
     }
-    // 1 / (exp(y) − 1) is above 1 / y − 1 / 2: this is below the root.
+    // 1 / (exp(y) − 1) is above 1 / y − 1 / 2, so this starts below the root.
     let mut x = all / (missing + ranks().map(|(share, seen)| 0.5 * share * seen).sum::<f64>());
     for _ in 0..STEPS_MAX {
         let (mut value, mut slope) = (missing, 0.0);
@@ -277,9 +275,9 @@ fn estimate(registers: &[u8; REGISTERS]) -> f64 {
     x * REGISTERS as f64
 }
 
-/// The shares that are missing, and by rank how many registers have seen it.
+/// The sum of the missing shares, and for each rank the number of registers that have seen it.
 fn evidence(registers: &[u8; REGISTERS]) -> (f64, [u32; RANK_MAX as usize + 1]) {
-    // Several counters, as equal registers follow each other, and each addition to one waits for the last.
+    // Several counters, because equal registers follow each other, and each addition to one waits for the one before.
     let mut counters = [[0_u32; 256]; 4];
     for four in registers.as_chunks::<4>().0 {
         for (counter, register) in counters.iter_mut().zip(four) {
@@ -293,7 +291,7 @@ fn evidence(registers: &[u8; REGISTERS]) -> (f64, [u32; RANK_MAX as usize + 1]) 
             continue;
         }
         let highest = register >> SEEN_BITS;
-        // Of all ranks above a rank the shares add up to its own; above none, to 1.
+        // The shares of all ranks above a rank add up to its own share; above rank 0, to 1.
         let above = if highest >= RANK_MAX { 0.0 } else { f64::powi(2.0, -i32::from(highest)) };
         let mut share = above;
         if highest > 0 {

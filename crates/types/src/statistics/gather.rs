@@ -1,9 +1,9 @@
-//! Sees rows and makes a summary of them.
+//! Reads rows and summarises them.
 //!
-//! What every row costs is small: its key is made once, each prefix of it is hashed into a sketch, and its place in
-//! the order decides whether it is a new least or greatest value. A row whose first columns are those of the row
-//! before does not even that for these columns. One column of numbers alone goes a [shorter way](number). Which values
-//! are frequent is left to a [sample](sample), which holds all rows while they are few.
+//! The cost of each row is small. Its key is made once, each prefix of it is hashed into a sketch, and its position in
+//! the order decides whether it is a new least or greatest value. If the first columns of a row equal those of the row
+//! before, even this is skipped for them. A single column of numbers has a [faster path](number). Frequent values come
+//! from a [sample](sample), which holds all rows while there are few.
 
 mod columns;
 mod number;
@@ -22,25 +22,25 @@ use crate::KeyError;
 pub(super) use columns::value_length;
 pub use columns::{GatherColumns, HISTOGRAM_VALUE_BYTES_MAX, histogram_key, histogram_value};
 
-/// Rows that the histogram is made of, unless told otherwise.
+/// The most rows from which the histogram is made, by default.
 const SAMPLE_ROWS_MAX: usize = 1 << 17;
 
-/// Sees rows and makes a [`Summary`] of them.
+/// Reads rows and makes a [`Summary`] of them.
 ///
-/// Rows, NULLs, bytes, the least and the greatest value are exact, however many rows there are.
+/// Rows, NULLs, bytes, and the least and the greatest value are exact, however many rows there are.
 #[derive(Clone, Debug)]
 pub struct Gatherer {
     columns: GatherColumns,
     rows: u64,
-    /// Rows whose leading column is NULL.
+    /// Rows with NULL in the leading column.
     nulls: u64,
     prefixes: Vec<Seen>,
-    /// Where the only column is a number.
+    /// Used if the only column is a number.
     number: Option<NumberColumn>,
     last: LastRow,
     extremes: Option<[Extreme; 2]>,
     sample: Sample,
-    /// The leading column's key as the histogram takes it, where the value is longer than that.
+    /// The leading column's key for the histogram, if the value is too long for it and is cut.
     cut_key: Vec<u8>,
 }
 
@@ -69,19 +69,19 @@ impl Extreme {
 }
 
 impl Gatherer {
-    /// For rows of these columns, of which there is one at least.
+    /// A gatherer for rows of these columns, of which there must be at least one.
     ///
     /// # Panics
-    /// When there is none.
+    /// When there are no columns.
     pub fn new(columns: impl Into<GatherColumns>) -> Gatherer {
         Gatherer::with_sample(columns, SAMPLE_ROWS_MAX)
     }
 
-    /// The same with so many rows at most from which the histogram is made; [`Gatherer::new`] takes 131,072. One row of
-    /// an int holds some 45 bytes, and some 100 ns of [`Gatherer::summary`].
+    /// Like [`Gatherer::new`], with a limit for the rows from which the histogram is made (131,072 there). Each row of
+    /// an int costs some 45 bytes, and some 100 ns of [`Gatherer::summary`].
     ///
     /// # Panics
-    /// When there is no column.
+    /// When there are no columns.
     pub fn with_sample(columns: impl Into<GatherColumns>, sample_rows_max: usize) -> Gatherer {
         let columns = columns.into();
         let count = columns.columns().len();
@@ -99,10 +99,10 @@ impl Gatherer {
         }
     }
 
-    /// Sees one row: its values as pages hold them, the leading column first.
+    /// Adds one row: its values as pages hold them, the leading column first.
     ///
     /// # Errors
-    /// One is no value of its column; the row is then not counted.
+    /// A value is not valid for its column. The row is then not counted.
     ///
     /// # Panics
     /// When there are fewer values than columns.
@@ -114,10 +114,10 @@ impl Gatherer {
         }
     }
 
-    /// Sees many rows of one column; what is no value of it is left out.
+    /// Adds many rows of one column. Values that are not valid for it are left out.
     ///
     /// # Panics
-    /// When there are more columns.
+    /// When there is more than one column.
     pub fn add_column<'v>(&mut self, values: impl Iterator<Item = Option<&'v [u8]>>) {
         assert_eq!(self.prefixes.len(), 1, "one column");
         match self.number {
@@ -174,21 +174,21 @@ impl Gatherer {
         &self.columns
     }
 
-    /// Rows seen.
+    /// The number of rows added.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Bytes that it holds, about.
+    /// Bytes of memory that it holds, approximately.
     pub fn held_bytes(&self) -> usize {
         let sketches: usize = self.prefixes.iter().map(|seen| seen.distinct.held_bytes()).sum();
         size_of::<Gatherer>() + sketches + self.sample.held_bytes()
     }
 
-    /// Takes in all that another of the same columns has seen.
+    /// Adds all rows that another gatherer of these columns has seen.
     ///
     /// # Panics
-    /// When it has another number of columns.
+    /// When it has a different number of columns.
     pub fn merge(&mut self, other: Gatherer) {
         assert_eq!(self.prefixes.len(), other.prefixes.len(), "the same columns");
         self.rows += other.rows;
@@ -203,7 +203,7 @@ impl Gatherer {
         self.sample.merge(other.sample);
     }
 
-    /// The summary of the rows so far; more may come.
+    /// The summary of the rows so far. More may be added.
     pub fn summary(&self) -> Summary {
         let rows = self.rows as f64;
         let prefix = |(at, seen): (usize, &Seen)| {
@@ -231,7 +231,7 @@ impl Gatherer {
         self.summary()
     }
 
-    /// The sample's histogram, with as many rows and NULLs as there were, from the least to the greatest value.
+    /// The sample's histogram, scaled to the exact numbers of rows and NULLs, from the least to the greatest value.
     fn histogram(&self) -> Histogram {
         let mut builder = HistogramBuilder::new();
         if self.nulls > 0 {
@@ -246,7 +246,7 @@ impl Gatherer {
         let added = f64::from(u8::from(is_least_missing)) + f64::from(u8::from(is_greatest_missing));
         let counted: f64 = sorted.iter().map(|row| row.rows).sum();
         let rows = (self.rows - self.nulls) as f64;
-        // Where the sample has no row but NULLs, all rows are the extremes'.
+        // If the sample has only rows with NULL, all other rows belong to the extremes.
         let (factor, extreme_rows) =
             if counted > 0.0 { ((rows - added) / counted, 1.0) } else { (0.0, rows / added.max(1.0)) };
         if is_least_missing {
@@ -262,9 +262,9 @@ impl Gatherer {
     }
 }
 
-/// Lets the extremes reach to a value.
+/// Extends the extremes to include a value.
 fn stretch(extremes: &mut Option<[Extreme; 2]>, key: &[u8], value: &[u8]) {
-    // Behind the byte that says NULL or not, which is alike in all of these keys.
+    // After the NULL byte, which is equal in all of these keys.
     stretch_number(extremes, number_at(key, 1), key, value);
 }
 

@@ -1,13 +1,13 @@
-//! Which values are frequent, and how the others are spread between them.
+//! Which values are frequent, and how the other values are distributed between them.
 //!
 //! ```text
 //! step      NULL     3            7                  20
 //! rows        12     5 │   14     9 │      120       40      = equal_rows, and range_rows of what lies between
 //! distinct           1 │    3     1 │       11        1      = distinct_range_rows of what lies between
 //! ```
-//! At most [`STEPS_MAX`] steps, as SQL Server's (Microsoft: "Statistics", histogram). Inside a range the values are
-//! taken to be evenly spaced and equally frequent. Positions between two keys come from the eight bytes behind what
-//! the two have in common.
+//! There are at most [`STEPS_MAX`] steps, as in SQL Server (Microsoft: "Statistics", histogram). Values inside a range
+//! are assumed to be evenly spaced and equally frequent. Positions between two keys are computed from the eight bytes
+//! after their common prefix.
 
 mod builder;
 mod merge;
@@ -22,42 +22,42 @@ pub use overlap::{Overlap, overlap, pairs_below};
 
 /// The most steps that a histogram has.
 pub const STEPS_MAX: usize = 200;
-/// The most rows that a step may claim: far beyond any table, and its square is still a number.
+/// The most rows that a step may claim: far beyond any table, and small enough that its square is finite.
 pub(super) const ROWS_MAX: f64 = 1e18;
 
-/// An end of a range of keys, and whether the key itself belongs to the range.
+/// An end of a range of keys, and whether the range includes the key.
 pub type Bound<'a> = (&'a [u8], bool);
 
-/// A value, and what lies between the step before and it.
+/// A value, and the values between the previous step and it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
     /// The value's key.
     pub key: Vec<u8>,
-    /// The value as a page holds it, of long ones the beginning; `None` is NULL, the first step if there is one.
+    /// The value as a page holds it, cut if it is long; `None` is NULL, which can only be the first step.
     pub value: Option<Vec<u8>>,
-    /// Rows whose value lies strictly between the step before and this one.
+    /// Rows with a value strictly between the previous step and this one.
     pub range_rows: f64,
     /// Rows that have this value.
     pub equal_rows: f64,
-    /// Different values strictly between the step before and this one.
+    /// Different values strictly between the previous step and this one.
     pub distinct_range_rows: f64,
 }
 
 impl Step {
-    /// `AVG_RANGE_ROWS`, as SQL Server shows it: rows of one value of the range, 1 where it has no values.
+    /// `AVG_RANGE_ROWS`, as SQL Server shows it: rows per value of the range, 1 if the range has no values.
     pub fn average_range_rows(&self) -> f64 {
         if self.distinct_range_rows > 0.0 { self.range_rows / self.distinct_range_rows } else { 1.0 }
     }
 
-    /// Rows of one value of the range.
+    /// Rows per value of the range.
     fn average(&self) -> f64 {
-        // Fewer than one value stands for a guess of less than one: the range's rows are then that value's.
+        // A count below one is a guess that one value is unlikely. The range's rows are then that value's.
         self.range_rows / self.distinct_range_rows.max(1.0)
     }
 
-    /// How many values of the range are below this share of its width; the value there counts if `inclusive`.
+    /// How many values of the range are below this share of its width. The value at that point counts if `inclusive`.
     ///
-    /// The values are thought at the inner points that divide the width evenly, so that dense numbers come out exactly.
+    /// The values are assumed at the inner points that divide the width evenly, so that dense numbers come out exactly.
     fn values_below(&self, share: f64, inclusive: bool) -> f64 {
         let reached = share * (self.distinct_range_rows + 1.0);
         let reached = if inclusive { reached } else { reached - 1.0 };
@@ -69,8 +69,8 @@ impl Step {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Histogram {
     steps: Vec<Step>,
-    /// Of each step's key the eight bytes behind the first, which says that it is not NULL: all of most keys. Who
-    /// merges many histograms waits for memory at each key that it looks at.
+    /// For each step the eight bytes of its key after the NULL byte, which are all of most keys. Otherwise a merge of
+    /// many histograms would wait for memory at each key.
     heads: Vec<u64>,
 }
 
@@ -78,8 +78,8 @@ impl Histogram {
     /// A histogram of these steps.
     ///
     /// # Errors
-    /// There are more than [`STEPS_MAX`], they do not ascend, one behind the first is NULL's, or a
-    /// number is negative or none.
+    /// There are more than [`STEPS_MAX`], they do not ascend, a step after the first is NULL, or a number is negative,
+    /// above 10¹⁸ or NaN.
     pub fn new(steps: Vec<Step>) -> Result<Histogram, StatisticsDamage> {
         if steps.len() > STEPS_MAX {
             return Err(StatisticsDamage::Count);
@@ -111,7 +111,7 @@ impl Histogram {
         self.steps.is_empty()
     }
 
-    /// All rows, NULLs among them.
+    /// All rows, including NULLs.
     pub fn rows(&self) -> f64 {
         self.steps.iter().map(|step| step.range_rows + step.equal_rows).sum()
     }
@@ -121,7 +121,7 @@ impl Histogram {
         self.steps.first().filter(|step| step.value.is_none()).map_or(0.0, |step| step.equal_rows)
     }
 
-    /// Different values, NULL among them.
+    /// Different values, including NULL.
     pub fn distinct(&self) -> f64 {
         self.steps.len() as f64 + self.steps.iter().map(|step| step.distinct_range_rows).sum::<f64>()
     }
@@ -136,7 +136,7 @@ impl Histogram {
         self.values().last()
     }
 
-    /// The steps but NULL's.
+    /// The steps except NULL's.
     pub(super) fn values(&self) -> &[Step] {
         &self.steps[self.null_steps()..]
     }
@@ -146,18 +146,18 @@ impl Histogram {
         usize::from(self.steps.first().is_some_and(|step| step.value.is_none()))
     }
 
-    /// Where the keys of the steps but NULL's lie: the eight bytes behind the first `common`, with which all begin.
+    /// The positions of the keys of all steps except NULL's: the eight bytes after the common prefix of `common` bytes.
     fn places(&self, common: usize) -> impl Iterator<Item = u64> + '_ {
         let heads = &self.heads[self.null_steps()..];
         let shift = common.checked_sub(1).and_then(|bytes| u32::try_from(8 * bytes).ok());
         self.values().iter().zip(heads).map(move |(step, head)| match shift {
-            // All of the key is in its head.
+            // The whole key is in its head.
             Some(shift) if step.key.len() <= 9 => head.checked_shl(shift).unwrap_or(0),
             _ => number_at(&step.key, common),
         })
     }
 
-    /// Rows whose key is this one; `None` if it is below the first step or beyond the last. NULL's key has NULL's rows.
+    /// Rows with this key; `None` if it is below the first step or above the last. NULL's key has NULL's rows.
     pub fn rows_equal(&self, key: &[u8]) -> Option<f64> {
         if let Some(first) = self.steps.first().filter(|step| step.value.is_none())
             && first.key == key
@@ -170,12 +170,12 @@ impl Histogram {
         if step.key == key { Some(step.equal_rows) } else { (at > 0).then(|| step.average()) }
     }
 
-    /// Rows between two keys, of which `None` is no end. NULLs are never among them.
+    /// Rows between two keys; `None` is no bound. NULLs are never included.
     pub fn rows_between(&self, low: Option<Bound<'_>>, high: Option<Bound<'_>>) -> f64 {
         self.between(low, high).0
     }
 
-    /// Different values between two keys, of which `None` is no end. NULL is never among them.
+    /// Different values between two keys; `None` is no bound. NULL is never included.
     pub fn distinct_between(&self, low: Option<Bound<'_>>, high: Option<Bound<'_>>) -> f64 {
         self.between(low, high).1
     }
@@ -186,7 +186,7 @@ impl Histogram {
         ((rows_high - rows_low).max(0.0), (values_high - values_low).max(0.0))
     }
 
-    /// Rows and different values below a key, and at it if it belongs to them; NULL apart.
+    /// Rows and different values below a key, and at it if the bound is inclusive. Without NULL.
     fn below(&self, bound: Option<Bound<'_>>) -> (f64, f64) {
         let values = self.values();
         let at = bound.map_or(values.len(), |(key, _)| values.partition_point(|step| step.key.as_slice() < key));
@@ -208,7 +208,7 @@ impl Histogram {
         (rows, distinct)
     }
 
-    /// The histogram of `factor` times as many rows with the same values.
+    /// The histogram of `factor` times as many rows with equal values.
     pub fn scaled(&self, factor: f64) -> Histogram {
         let scale = |step: &Step| {
             let range_rows = step.range_rows * factor;
@@ -222,15 +222,15 @@ impl Histogram {
         Histogram::of(self.steps.iter().map(scale).collect())
     }
 
-    /// The histogram of `factor` times as many rows, of which these are a random sample. A value that was seen once has
-    /// `rare` rows of them, and `factor` more for each further time. The rest belongs to values that nobody saw, and
-    /// lies between the steps. NULL was seen, however often.
+    /// The histogram of `factor` times as many rows, of which these are a random sample. A value seen once has `rare`
+    /// rows of the whole, and `factor` more for each further time that it was seen. The other rows belong to values
+    /// that are not in the sample, and go between the steps. NULL is scaled by `factor`, however rarely it was seen.
     pub(super) fn of_sample(&self, factor: f64, rare: f64) -> Histogram {
         let mut whole = self.scaled(factor);
         let nulls = self.steps.len() - self.values().len();
         let rest = |seen: f64| if seen < 1.0 { 0.0 } else { (factor - rare).max(0.0) };
         let unseen: Vec<f64> = self.values().iter().map(|step| rest(step.equal_rows)).collect();
-        // Nothing is known of what is below the first value.
+        // Nothing is known of the values below the first one.
         if let [first, behind @ ..] = &mut whole.steps[nulls..]
             && !behind.is_empty()
         {
@@ -244,8 +244,7 @@ impl Histogram {
         Histogram::of(whole.steps)
     }
 
-    /// The same with so many rows more between the steps, evenly, of one value at least between each two. NULLs stay as
-    /// many.
+    /// Adds `rows` rows between the steps, evenly, with at least one value between each two. NULLs are unchanged.
     pub(super) fn with_rows_between(&self, rows: f64) -> Histogram {
         let nulls = self.steps.len() - self.values().len();
         let mut steps = self.steps.clone();
@@ -263,7 +262,7 @@ impl Histogram {
         Histogram::of(steps)
     }
 
-    /// What is left when these rows are deleted. Steps of which nothing is left are gone.
+    /// The histogram after these rows are deleted. Steps without rows are removed.
     pub fn subtract(&self, other: &Histogram) -> Histogram {
         let mut before: Option<&Step> = None;
         let mut steps = Vec::with_capacity(self.steps.len());
@@ -287,7 +286,7 @@ impl Histogram {
         Histogram::of(steps)
     }
 
-    /// The same with so many rows in all, of which NULL keeps its own.
+    /// This histogram scaled to `rows` rows in all. NULLs are unchanged.
     pub fn with_rows(mut self, rows: f64) -> Histogram {
         let (nulls, all) = (self.nulls(), self.rows());
         let wanted = (rows - nulls).max(0.0);
@@ -304,8 +303,8 @@ impl Histogram {
         Histogram::of(self.steps)
     }
 
-    /// The same with `distinct` different values in all, NULL among them, as far as ranges have rows for them: what
-    /// the steps are not is shared among the ranges as the values known so far are.
+    /// This histogram with `distinct` different values in all, including NULL, as far as the ranges have rows for them.
+    /// The values that are not steps are divided among the ranges in proportion to their present counts.
     pub fn with_distinct(mut self, distinct: f64) -> Histogram {
         let mut wanted = (distinct - self.steps.len() as f64).max(0.0);
         let mut open: Vec<&mut Step> = self.steps.iter_mut().filter(|step| step.range_rows > 0.0).collect();
@@ -313,8 +312,8 @@ impl Histogram {
         open.iter_mut().for_each(|step| {
             step.distinct_range_rows = step.distinct_range_rows.max(step.range_rows.min(1.0));
         });
-        // A range that would have more values than rows has as many as rows; the others share the rest. Each round
-        // closes a range at least.
+        // A range cannot have more values than rows: it then gets as many as rows, and the others share the rest. Each
+        // round fixes at least one range.
         loop {
             let factor = wanted / open.iter().map(|step| step.distinct_range_rows).sum::<f64>();
             let count = open.len();
@@ -337,7 +336,7 @@ impl Histogram {
     }
 }
 
-/// Where a key lies between two others: 0 at the low one, 1 at the high one.
+/// The position of a key between two others: 0 at the low one, 1 at the high one.
 pub(super) fn position(low: &[u8], key: &[u8], high: &[u8]) -> f64 {
     let common = low.iter().zip(high).take_while(|(low, high)| low == high).count();
     let (low, key, high) = (number_at(low, common), number_at(key, common), number_at(high, common));
@@ -347,7 +346,7 @@ pub(super) fn position(low: &[u8], key: &[u8], high: &[u8]) -> f64 {
     (key.saturating_sub(low) as f64 / (high - low) as f64).min(1.0)
 }
 
-/// The eight bytes from there on as a number; what the key lacks is zero.
+/// The eight bytes from `at` on as a number. Missing bytes are zero.
 pub(super) fn number_at(key: &[u8], at: usize) -> u64 {
     let tail = key.get(at..).unwrap_or(&[]);
     if let Some(bytes) = tail.first_chunk() {

@@ -1,22 +1,22 @@
-//! Sees groups of equal rows in the order of their keys, and makes a summary of them that is exact but for its
+//! Reads groups of equal rows in the order of their keys, and makes a summary of them that is exact except for its
 //! sketches.
 
 use super::gather::value_length;
 use super::{GatherColumns, HistogramBuilder, Prefix, Summary, hash_key, histogram_key, histogram_value};
 use crate::KeyError;
 
-/// Sees groups in order and makes a [`Summary`] of them.
+/// Reads groups in order and makes a [`Summary`] of them.
 ///
-/// A group is all rows, or some, that are equal in all columns. Groups come by ascending keys of the columns, the
-/// leading one first; those that come otherwise are counted all the same, but different keys then too often.
+/// A group is all rows, or some, that are equal in all columns. Groups must come in ascending order of the columns'
+/// keys, the leading column first. In another order they are still counted, but their different keys too often.
 #[derive(Debug)]
 pub struct SortedGatherer {
     columns: GatherColumns,
     rows: f64,
     prefixes: Vec<Prefix>,
-    /// Rows of the current key of each prefix.
+    /// For each prefix, the rows of its current key.
     current: Vec<f64>,
-    /// The current keys, of all columns, one behind the other, and where each column's ends.
+    /// The current keys of all columns, concatenated; `ends` has the end of each column's.
     key: Vec<u8>,
     ends: Vec<usize>,
     last: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct SortedGatherer {
 }
 
 impl SortedGatherer {
-    /// For groups of these columns.
+    /// A gatherer for groups of these columns.
     pub fn new(columns: impl Into<GatherColumns>) -> SortedGatherer {
         let columns = columns.into();
         let count = columns.columns().len();
@@ -44,10 +44,10 @@ impl SortedGatherer {
         }
     }
 
-    /// Sees `rows` rows with these values, as pages hold them, the leading column first.
+    /// Adds `rows` rows with these values, as pages hold them, the leading column first.
     ///
     /// # Errors
-    /// One is no value of its column; the group is then not counted.
+    /// A value is not valid for its column. The group is then not counted.
     pub fn add(&mut self, values: &[Option<&[u8]>], rows: f64) -> Result<(), KeyError> {
         self.key.clear();
         self.ends.clear();
@@ -86,7 +86,7 @@ impl SortedGatherer {
         for (prefix, current) in self.prefixes.iter_mut().zip(&mut self.current) {
             end_key(prefix, current);
             prefix.counted_rows = self.rows;
-            // The sketch is off by a little where the count is not.
+            // The sketch has a small error, the count does not.
             prefix.seen_distinct = prefix.distinct.estimate();
             if prefix.seen_distinct > 0.0 {
                 prefix.growth = prefix.counted_distinct / prefix.seen_distinct;
@@ -103,7 +103,7 @@ impl SortedGatherer {
     }
 }
 
-/// Counts a key whose rows have all come.
+/// Counts a key after all its rows.
 fn end_key(prefix: &mut Prefix, rows: &mut f64) {
     if *rows > 0.0 {
         prefix.counted_distinct += 1.0;

@@ -1,27 +1,27 @@
-//! What is known of some rows' columns, as it is kept, merged and asked.
+//! Statistics of some rows' columns, which are stored, merged and queried.
 
 use super::histogram::{ROWS_MAX, merged_of};
 use super::{DistinctSketch, Histogram, STEPS_MAX};
 
-/// How far a product of a quotient is off.
+/// The relative rounding error of a quotient multiplied by its divisor.
 const ROUNDING: f64 = 1e-12;
 
-/// What is known of the first columns of a statistics object, taken together.
+/// Statistics of the first columns of a statistics object, taken together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Prefix {
     /// The different keys of all rows that were seen.
     pub distinct: DistinctSketch,
     /// Bytes of these columns in all rows, as `DATALENGTH` counts them.
     pub bytes: f64,
-    /// Rows that were counted one by one, of those that were seen.
+    /// Rows that were counted individually, of those that were seen.
     pub counted_rows: f64,
     /// Different keys among the counted rows.
     pub counted_distinct: f64,
-    /// Keys that one counted row alone has.
+    /// Keys that only one counted row has.
     pub counted_once: f64,
-    /// What the sketch estimates, kept so that merging many does not count the registers of each.
+    /// The sketch's estimate, stored so that merging many summaries does not evaluate the registers of each.
     pub seen_distinct: f64,
-    /// How many times as many different keys there are as the sketch has seen: 1 if it saw all rows.
+    /// The number of different keys relative to those that the sketch has seen: 1 if it saw all rows.
     pub growth: f64,
 }
 
@@ -42,14 +42,15 @@ impl Default for Prefix {
 impl Prefix {
     fn estimate(&self) -> f64 {
         let estimate = self.seen_distinct * self.growth;
-        // What was counted exactly is a whole number again, and a row of each key not more than one.
+        // Removes rounding errors: an exact count becomes a whole number again, and one row per key is not more than
+        // one.
         let whole = estimate.round();
         if (estimate - whole).abs() <= whole * ROUNDING { whole } else { estimate }
     }
 
     /// The different keys of `rows` rows, of which the counted ones are a random sample, by what Haas, Naughton,
     /// Seshadri and Stokes call the unsmoothed first-order jackknife ("Sampling-based estimation of the number of
-    /// distinct values of an attribute", 1995): many keys that were seen once say that many were not seen at all.
+    /// distinct values of an attribute", 1995): if many keys were seen once, many were not seen at all.
     fn estimate_in(&self, rows: f64) -> f64 {
         if self.counted_rows <= 0.0 || rows <= self.counted_rows {
             return self.counted_distinct;
@@ -59,9 +60,9 @@ impl Prefix {
     }
 }
 
-/// What is known of some rows' columns.
+/// Statistics of some rows' columns.
 ///
-/// Prefixes are counted from 1, as the columns are: prefix 2 is the first two columns.
+/// Prefixes are numbered from 1, as columns are: prefix 2 is the first two columns.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Summary {
     /// Rows.
@@ -75,13 +76,13 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// That of no rows.
+    /// The summary of no rows.
     pub fn empty(column_count: usize) -> Summary {
         Summary { prefixes: vec![Prefix::default(); column_count], ..Summary::default() }
     }
 
-    /// That of all rows of parts that have no row in common. Parts have the same columns; of others the first ones
-    /// count that all have.
+    /// The summary of all rows of disjoint parts. The parts should have equal columns. If they have different numbers
+    /// of columns, only the first columns that all have are kept.
     pub fn merged(parts: &[&Summary]) -> Summary {
         let parts: Vec<&Summary> = parts.iter().copied().filter(|part| !part.prefixes.is_empty()).collect();
         let column_count = parts.iter().map(|part| part.prefixes.len()).min().unwrap_or(0);
@@ -96,34 +97,34 @@ impl Summary {
         whole
     }
 
-    /// Different keys of the first `prefix` columns, NULLs among them; 0 if there are no such columns.
+    /// Different keys of the first `prefix` columns, including NULLs; 0 if there are no such columns.
     pub fn distinct(&self, prefix: usize) -> f64 {
         let Some(known) = prefix.checked_sub(1).and_then(|at| self.prefixes.get(at)) else { return 0.0 };
         let least = self.histogram.steps().len().min(STEPS_MAX) as f64;
         known.estimate().max(least).min(self.rows)
     }
 
-    /// Whether something is known of the first `prefix` columns together: a stream may have brought less.
+    /// Whether anything is known of the first `prefix` columns together. A stream may contain less than its columns.
     pub fn knows(&self, prefix: usize) -> bool {
         let known = prefix.checked_sub(1).and_then(|at| self.prefixes.get(at));
         known.is_some_and(|known| known.seen_distinct > 0.0)
     }
 
-    /// The share of the rows that one key of the first `prefix` columns has on average: 1 / different keys, 0 if there
-    /// are no rows.
+    /// The average share of the rows that one key of the first `prefix` columns has: 1 / different keys, 0 if there are
+    /// no rows.
     pub fn density(&self, prefix: usize) -> f64 {
         let distinct = self.distinct(prefix);
         if distinct > 0.0 { 1.0 / distinct } else { 0.0 }
     }
 
-    /// Bytes of the first `prefix` columns in a row on average, as `DATALENGTH` counts them.
+    /// Average bytes of the first `prefix` columns in a row, as `DATALENGTH` counts them.
     pub fn average_bytes(&self, prefix: usize) -> f64 {
         let known = prefix.checked_sub(1).and_then(|at| self.prefixes.get(at));
         known.filter(|_| self.rows > 0.0).map_or(0.0, |known| known.bytes / self.rows)
     }
 
-    /// What is to be expected of `rows` rows, of which this is a random sample. Different keys are those seen or, if
-    /// it is more, those that the sample's rows let expect.
+    /// The expected summary of `rows` rows, of which this is a random sample. The number of different keys is that of
+    /// the keys seen, or the estimate from the sample's rows if that is greater.
     pub fn scaled_to(&self, rows: f64) -> Summary {
         if self.rows <= 0.0 || rows == self.rows {
             return self.clone();
@@ -141,8 +142,8 @@ impl Summary {
         whole
     }
 
-    /// How many of `rows` rows, of which this is a random sample, a value has that was seen once: as many times more
-    /// than in the sample as values have on average.
+    /// The expected number of rows, of `rows` rows of which this is a random sample, of a value that was seen once:
+    /// more than in the sample by the average factor of all values.
     fn rows_of_rare(&self, rows: f64) -> f64 {
         let factor = rows / self.rows;
         let Some(first) = self.prefixes.first().filter(|first| first.seen_distinct > 0.0) else { return factor };
@@ -151,8 +152,9 @@ impl Summary {
         rare.clamp(factor.min(1.0), factor.max(1.0))
     }
 
-    /// What is to be expected where there are said to be `rows` rows, and a sample's pages show fewer. Nobody has seen
-    /// the values of the others: they are thought to lie between those that were seen, one between each two.
+    /// The expected summary of a table that is said to have `rows` rows, if the pages of a sample show fewer. The
+    /// values of the missing rows are unknown. They are assumed to be between those that were seen, one between each
+    /// two.
     #[must_use]
     pub fn said_to_have(&self, rows: f64) -> Summary {
         let unseen = rows.min(ROWS_MAX) - self.rows;
@@ -172,8 +174,8 @@ impl Summary {
         whole
     }
 
-    /// What is left when other rows have gone: of the rows, bytes and histogram; which keys went with them nobody
-    /// knows.
+    /// The summary after other rows were deleted: of the rows, bytes and histogram. Which keys disappeared with them is
+    /// unknown.
     #[must_use]
     pub fn without(&self, gone: &Summary) -> Summary {
         let mut left = self.clone();
@@ -186,14 +188,14 @@ impl Summary {
         left
     }
 
-    /// The same for so many columns: those that are too many are left out, of those that are missing nothing is known.
+    /// This summary for `column_count` columns. Surplus columns are left out; of additional ones nothing is known.
     #[must_use]
     pub fn with_columns(mut self, column_count: usize) -> Summary {
         self.prefixes.resize(column_count, Prefix::default());
         self
     }
 
-    /// Lets the histogram have as many different values as the first prefix.
+    /// Adjusts the histogram to the number of different values of the first prefix.
     pub(super) fn agree(&mut self) {
         let histogram = std::mem::take(&mut self.histogram);
         self.histogram = histogram.with_distinct(self.prefixes.first().map_or(0.0, Prefix::estimate));
@@ -216,7 +218,7 @@ fn merged_prefix(parts: &[&Summary], at: usize) -> Prefix {
     whole.seen_distinct = whole.distinct.estimate();
     if seen > 0.0 {
         whole.growth = expected / seen;
-        // What parts have in common was counted by each, and is seen once no more.
+        // Values that parts share were counted by each, but the whole sketch sees them once.
         let own = (whole.seen_distinct / seen).min(1.0);
         whole.counted_distinct *= own;
         whole.counted_once *= own;

@@ -1,4 +1,4 @@
-//! Whether both copies of each file's header say what the database has, and both copies of the boot page the same.
+//! Checks that both copies of each file's header match the database, and that both copies of the boot page are equal.
 
 use hobt_base::PageId;
 use hobt_page::{BOOT_COPY_PAGE, BOOT_PAGE, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, PageDamage};
@@ -9,8 +9,8 @@ use crate::database::{Database, TEMPDB};
 use crate::error::Result;
 
 impl Database {
-    /// What was found at the database's opening and written anew from the other copy: damage at rest, or a write of a
-    /// header that a crash cut off, which look alike. One text for each copy of a header or of the boot page.
+    /// The copies that were rewritten from the other copy when the database was opened: damage at rest, or a write that
+    /// a crash interrupted, which look alike. One text for each copy of a header or of the boot page.
     pub fn mended_copies(&self) -> Vec<String> {
         let text = |(page, damage): &(PageId, PageDamage)| {
             format!("Page {page}: {damage}; {}. It was written anew from its other copy.", place_of(self, *page))
@@ -18,7 +18,7 @@ impl Database {
         self.mended.lock().iter().map(text).collect()
     }
 
-    /// The copies that are not as they were written last. Waits for a checkpoint.
+    /// The copies that differ from what was written last. Waits for a checkpoint.
     pub(super) fn check_headers(&self) -> Result<Vec<Found>> {
         let files = self.files.lock();
         let mut found = Vec::new();
@@ -34,7 +34,7 @@ impl Database {
                 }
             }
         }
-        // tempdb has none: it is never opened.
+        // tempdb has no boot page: it is never opened.
         if let Some(first) = files.files.first().filter(|_| self.id != TEMPDB) {
             let copies = [first.read_boot_copy(BOOT_PAGE)?, first.read_boot_copy(BOOT_COPY_PAGE)?];
             for (page, copy) in [BOOT_PAGE, BOOT_COPY_PAGE].into_iter().zip(&copies) {

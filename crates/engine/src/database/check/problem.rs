@@ -1,4 +1,4 @@
-//! What a check finds wrong, and how SQL Server numbers and words it.
+//! The problems that a check can find, with SQL Server's numbers and texts.
 
 use hobt_access::{Finding, TreeFault};
 use hobt_base::{FileId, HobtId, ObjectId, PageId, SqlError, number};
@@ -27,7 +27,7 @@ pub enum Problem {
         /// How many rows.
         rows: u64,
     },
-    /// A value that its type does not have: 2570.
+    /// A value that its type does not allow: 2570.
     Value {
         /// The row's page.
         page: PageId,
@@ -44,9 +44,9 @@ pub enum Problem {
         page: PageId,
         /// Its slot.
         slot: usize,
-        /// Where it is.
+        /// The partition it is in.
         found: usize,
-        /// Where it belongs.
+        /// The partition it belongs in.
         expected: usize,
     },
     /// A copy of a file's header or of the boot page: 8939.
@@ -58,7 +58,7 @@ pub enum Problem {
         /// What is wrong with it.
         reason: String,
     },
-    /// A row of a system table says what cannot be: 8992.
+    /// A row of a system table has an impossible value: 8992.
     Row(DamagedRow),
     /// The system tables contradict each other: 8992.
     Catalog {
@@ -80,17 +80,17 @@ pub struct Owner {
     pub name: String,
 }
 
-/// A problem, and what it is in.
+/// A problem and its owner.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// What is wrong.
     pub problem: Problem,
-    /// `None` if it is no table's.
+    /// `None` if it belongs to no table.
     pub owner: Option<Owner>,
 }
 
 impl Found {
-    /// Whether the extents are wrong, rather than what is in them.
+    /// Whether the problem is in the allocation of extents, rather than in their contents.
     pub fn is_of_allocation(&self) -> bool {
         match &self.problem {
             Problem::Storage(finding) => !matches!(
@@ -101,35 +101,35 @@ impl Found {
         }
     }
 
-    /// The problem as SQL Server numbers it.
+    /// The problem as SQL Server's error.
     pub fn to_sql_error(&self, database: &Database) -> SqlError {
         sql_error(self, database)
     }
 }
 
-/// Findings that are no table's.
+/// Findings that belong to no table.
 pub(super) fn unowned(findings: Vec<Finding>) -> Vec<Found> {
     findings.into_iter().map(|finding| Found { problem: Problem::Storage(finding), owner: None }).collect()
 }
 
-/// Errors of allocation, and all others.
+/// The number of allocation errors, and of all others.
 pub fn problem_counts<'a>(found: impl Iterator<Item = &'a Found>) -> (usize, usize) {
     let (allocation, consistency): (Vec<_>, Vec<_>) = found.partition(|found| found.is_of_allocation());
     (allocation.len(), consistency.len())
 }
 
-/// What can be done about a damaged page or extent.
+/// Advice for a damaged page or extent.
 const ADVICE: &str = "Copy what can still be read into another table; or stop the instance and put back a copy of the \
                       database's files.";
 
-/// Where a page lies.
+/// The location of a page.
 pub(super) fn place_of(database: &Database, page: PageId) -> String {
     let file = database.storage().file(page.file);
     let path = file.map_or_else(|_| "?".to_owned(), |file| file.path().display().to_string());
     format!("file '{path}', byte {:#018x}", page.byte_offset())
 }
 
-/// A problem as SQL Server numbers it.
+/// A problem as SQL Server's error.
 fn sql_error(found: &Found, database: &Database) -> SqlError {
     let object = found.owner.as_ref().map_or_else(
         || "Object ID 0".to_owned(),
@@ -208,7 +208,7 @@ fn index_sql_error(found: &Found, index: &str, rows: u64, is_missing: bool) -> S
     SqlError::new(number, text)
 }
 
-/// The number and the words of a page of a tree that contradicts the others.
+/// The error number and text for a page of a tree that contradicts the others.
 fn tree_fault(page: PageId, fault: TreeFault) -> (i32, String) {
     match fault {
         TreeFault::KeyOrder => (number::CHECK_KEY_ORDER, format!("Keys out of order on page {page}")),
@@ -237,7 +237,7 @@ fn tree_fault(page: PageId, fault: TreeFault) -> (i32, String) {
     }
 }
 
-/// The number and the words of a page that is wrong by itself.
+/// The error number and text for a page that is damaged by itself.
 fn page_fault(page: PageId, damage: &PageDamage) -> (i32, String) {
     match damage {
         PageDamage::Address { found } => (
@@ -260,7 +260,7 @@ fn page_fault(page: PageId, damage: &PageDamage) -> (i32, String) {
     }
 }
 
-/// A finding of storage as SQL Server numbers it.
+/// A storage finding as SQL Server's error.
 fn storage_sql_error(found: &Found, finding: &Finding, database: &Database, object: &str) -> SqlError {
     let id = database.id();
     let (number, text) = match finding {

@@ -1,4 +1,4 @@
-//! Whether the values of rows are such as their types have, and whether rows are in the partition where they belong.
+//! Checks that the values of rows are valid for their types, and that rows are in the partition where they belong.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,11 +18,11 @@ struct StoredColumn {
     sql_type: SqlType,
 }
 
-/// In which partition rows belong.
+/// Decides in which partition rows belong.
 struct Belonging {
     column: usize,
     function: Arc<PartitionFunction>,
-    /// The one that is looked at, from 0.
+    /// The partition that is checked, from 0.
     partition: usize,
 }
 
@@ -44,8 +44,8 @@ fn stored_columns(table: &Table, place: usize) -> Vec<StoredColumn> {
 }
 
 impl DatabaseCheck<'_> {
-    /// Looks at the rows of one partition of an index, `place` and number of which are given. Pages that are damaged
-    /// are left out: they were found before.
+    /// Checks the rows of one partition of an index, given by the index's `place` and the partition's number. Damaged
+    /// pages are skipped: they were reported before.
     pub(super) fn values(
         &mut self,
         table: &Table,
@@ -75,7 +75,7 @@ impl DatabaseCheck<'_> {
         Ok(())
     }
 
-    /// What is wrong with the rows of a page: of each column the first value, and the first row of another partition.
+    /// The problems in the rows of a page: the first bad value of each column, and the first row of another partition.
     fn page_values(
         &self,
         hobt: &Arc<Hobt>,
@@ -86,7 +86,7 @@ impl DatabaseCheck<'_> {
         let failed = |error| self.database.storage_error(error);
         let file = hobt.storage().file(id.file).map_err(failed)?;
         let Ok(bytes) = file.pool_file().read(id.number) else { return Ok(Vec::new()) };
-        // A copy: values on pages of their own are read without a latch on the row.
+        // A copy: values on pages of their own are read without a latch on the page of the row.
         let bytes = Box::new(*bytes);
         if PageHeader::read(&bytes).is_ok_and(|header| header.page_type != PageType::Row) {
             return Ok(Vec::new());
@@ -123,7 +123,7 @@ impl DatabaseCheck<'_> {
     }
 }
 
-/// The first row of a page that belongs in another partition, and in which, from 0.
+/// The first row of a page that belongs in another partition, and the number of that partition, from 0.
 fn misplaced_row(
     page: &RowPage<'_>,
     columns: &[StoredColumn],

@@ -1,12 +1,13 @@
-//! Who hands out the values of sequences.
+//! Hands out the values of sequences.
 //!
 //! ```text
-//!   row of sysseqs:  next = 150          nothing is known to be taken from here on
-//!   block in memory: 100, 101, … 149     `taken` says how many of it are
+//!   row of sysseqs:  next = 150          no value from here on is known to be taken
+//!   block in memory: 100, 101, … 149     `taken` is how many of it are handed out
 //! ```
 //!
-//! A value is one atomic addition to `taken`. Who finds the block used up moves `next` behind another block, durably,
-//! before anybody sees a value of that: so no value comes twice, whatever is rolled back or crashes.
+//! A value is one atomic addition to `taken`. A thread that finds the block used up moves `next` past another block,
+//! durably, before any value of that block is handed out. So no value is handed out twice, even after roll-backs and
+//! crashes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,17 +22,17 @@ use super::super::Database;
 use super::position::{SequenceRange, SequenceState, next_value, position_behind, range_of, value_at, values_from};
 use crate::error::{EngineError, Result};
 
-/// Values that are taken at a time where `CACHE` gives no number.
+/// How many values are taken at a time if `CACHE` gives no number.
 const CACHE_DEFAULT: i32 = 50;
 
-/// Values that are taken from the row and not yet handed out.
+/// Values that are taken from the row and not all handed out yet.
 #[derive(Debug)]
 struct Block {
     first: i128,
     count: u64,
-    /// How many are handed out; more than `count` once it is used up.
+    /// How many are handed out. May exceed `count` when the block is used up.
     taken: AtomicU64,
-    /// The value before the first one, for those who only look.
+    /// The value before the first one, for reading the current value.
     before: i128,
 }
 
@@ -40,13 +41,13 @@ struct Block {
 pub(in super::super) struct LiveSequence {
     definition: Arc<Sequence>,
     block: ArcSwap<Block>,
-    /// What the row says; whoever holds it may fill the block.
+    /// The position in the row. The thread that holds the lock may fill the block.
     position: Mutex<SequencePosition>,
 }
 
 impl LiveSequence {
     fn new(definition: Arc<Sequence>, position: SequencePosition) -> LiveSequence {
-        // Nobody knows the value before the first one of a sequence that has just begun again.
+        // For a sequence that has restarted, the value before the first one is unknown.
         let before = match position.used && !position.exhausted {
             true => position.next.saturating_sub(definition.increment).clamp(definition.minimum, definition.maximum),
             false => position.next,
@@ -55,9 +56,10 @@ impl LiveSequence {
         LiveSequence { definition, block: ArcSwap::from_pointee(block), position: Mutex::new(position) }
     }
 
-    /// Takes up to `wanted` values of the block: the first one, and how many; `None` if it is used up.
+    /// Takes up to `wanted` values of the block. Returns the first one and their number, or `None` if the block is used
+    /// up.
     fn take(&self, block: &Block, wanted: u64) -> Option<(i128, u64)> {
-        // Looked at before, so that the counter of a block that is used up does not run away.
+        // Checked first, so that the counter of a used-up block does not grow without limit.
         if block.taken.load(Ordering::Relaxed) >= block.count {
             return None;
         }
@@ -94,11 +96,11 @@ impl Database {
         Ok(live)
     }
 
-    /// Takes `count` values of a sequence that the caller holds `Sch-S` on, and hands them to `take` in runs: the first
-    /// value, how many there are, each a step behind the one before. Blocks on the log once a block.
+    /// Takes `count` values of a sequence on which the caller holds `Sch-S`, and passes them to `take` in runs: the
+    /// first value and the number of values, each one step after the one before. Blocks on the log once per block.
     ///
     /// # Errors
-    /// 11728, before or behind some values; a device's error.
+    /// 11728, before or after some values were taken; a device's error.
     pub fn take_sequence_values(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -121,7 +123,7 @@ impl Database {
         Ok(())
     }
 
-    /// Puts another block in the place of `used`, unless somebody has.
+    /// Replaces the block `used` by another one, unless another thread has done so.
     fn fill_block(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -148,10 +150,10 @@ impl Database {
         Ok(())
     }
 
-    /// Takes a range of `count` values, at least one, that follow one another, for `sp_sequence_get_range`.
+    /// Takes a range of `count` consecutive values, at least one, for `sp_sequence_get_range`.
     ///
     /// # Errors
-    /// 11732 where there are fewer and the sequence does not begin again; 11728; a device's error.
+    /// 11732 if fewer are left and the sequence does not cycle; 11728; a device's error.
     pub fn take_sequence_range(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -161,7 +163,7 @@ impl Database {
         let live = self.live_sequence(sequence)?;
         let mut position = live.position.lock();
         let block = live.block.load_full();
-        // What is left of the block belongs to the range; nobody takes of it any more.
+        // The rest of the block belongs to the range; no value of it is handed out any more.
         let taken = block.taken.swap(u64::MAX / 2, Ordering::Relaxed).min(block.count);
         let rest = (taken < block.count).then(|| SequencePosition {
             next: value_at(sequence, block.first, taken),
@@ -185,8 +187,8 @@ impl Database {
         Ok(range)
     }
 
-    /// Writes how far values are taken: durable when this returns, or a part of the transaction that made the sequence
-    /// what it is.
+    /// Writes up to where values are taken. Durable on return, or a part of the transaction that created or changed the
+    /// sequence.
     fn note_position(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -204,7 +206,7 @@ impl Database {
         };
         if is_published {
             self.write_rows_alone(write)?;
-            // Where commits are delayed this one was too, and a crash would bring the same values again.
+            // With delayed durability this commit was delayed too, and a crash would hand out the same values again.
             self.flush_log()?;
         } else {
             self.write_rows(ctx, write)?;
@@ -213,7 +215,7 @@ impl Database {
         if found { Ok(()) } else { Err(sequence_is_gone(&sequence.name)) }
     }
 
-    /// Where a sequence is.
+    /// The current state of a sequence.
     ///
     /// # Errors
     /// A page cannot be read, or the sequence was dropped.

@@ -1,18 +1,18 @@
-//! What comes behind a value of a sequence: arithmetic alone.
+//! Computes what follows a value of a sequence.
 
 use hobt_base::number;
 use hobt_catalog::{Sequence, SequencePosition};
 
 use crate::error::{EngineError, Result};
 
-/// Where a sequence is, as `sys.sequences` shows it.
+/// The state of a sequence, as `sys.sequences` shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SequenceState {
-    /// The last value that was taken, or the one that comes first.
+    /// The last value that was taken; the first value if none was.
     pub current: i128,
     /// Whether a value was ever taken.
     pub used: bool,
-    /// Whether there is no value behind the last one.
+    /// Whether no value follows the last one.
     pub exhausted: bool,
 }
 
@@ -23,7 +23,7 @@ pub struct SequenceRange {
     pub first: i128,
     /// Its last value.
     pub last: i128,
-    /// How often the sequence began again inside the range.
+    /// How often the sequence restarted inside the range.
     pub cycles: u64,
 }
 
@@ -38,24 +38,24 @@ fn is_exhausted(name: &str) -> EngineError {
     )
 }
 
-/// Where a sequence begins again.
+/// The value at which a sequence restarts.
 fn beginning(sequence: &Sequence) -> i128 {
     if sequence.increment > 0 { sequence.minimum } else { sequence.maximum }
 }
 
-/// How many values there are from `next` on, that one among them.
+/// The number of values from `next` on, including it.
 pub(super) fn values_from(sequence: &Sequence, next: i128) -> u128 {
     let limit = if sequence.increment > 0 { sequence.maximum } else { sequence.minimum };
     next.abs_diff(limit) / sequence.increment.unsigned_abs() + 1
 }
 
-/// The value `steps` behind `from`, which lies between the sequence's bounds.
+/// The value `steps` after `from`, which lies between the sequence's bounds.
 pub(super) fn value_at(sequence: &Sequence, from: i128, steps: u64) -> i128 {
-    // The steps together may be more than an `i128` holds; where they lead to is not.
+    // The product may overflow an `i128`; the result does not.
     from.wrapping_add(sequence.increment.wrapping_mul(i128::from(steps)))
 }
 
-/// Where a sequence is behind `count` values from `next` on, of which there are as many.
+/// The position of a sequence after `count` values from `next` on. At least that many values must exist.
 pub(super) fn position_behind(sequence: &Sequence, next: i128, count: u64) -> SequencePosition {
     let last = value_at(sequence, next, count - 1);
     match values_from(sequence, last) {
@@ -69,7 +69,7 @@ pub(super) fn position_behind(sequence: &Sequence, next: i128, count: u64) -> Se
 pub(super) fn next_value(sequence: &Sequence, position: SequencePosition) -> Result<i128> {
     match position.exhausted {
         false => Ok(position.next),
-        // `CYCLE` came by an `ALTER`.
+        // An `ALTER` has added `CYCLE`.
         true if sequence.cycles => Ok(beginning(sequence)),
         true => Err(is_exhausted(&sequence.name)),
     }
@@ -98,7 +98,7 @@ pub(super) fn range_of(sequence: &Sequence, position: SequencePosition, count: u
     Ok(SequenceRange { first, last: value_at(sequence, beginning(sequence), steps), cycles })
 }
 
-/// Where an altered sequence goes on.
+/// The position at which an altered sequence continues.
 pub(super) fn position_after(sequence: &Sequence, state: SequenceState) -> Result<SequencePosition> {
     let current = state.current;
     if !(sequence.minimum..=sequence.maximum).contains(&current) {
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(position_behind(&sequence(1, 1, 10, false), 4, 3), at(7));
     }
 
-    /// From one end of `decimal(38)` to the other is further than an `i128` reaches.
+    /// The distance between the bounds of `decimal(38)` exceeds an `i128`.
     #[test]
     fn steps_over_the_whole_of_the_widest_type_are_taken() {
         let (end, step) = (10_i128.pow(38) - 1, 10_i128.pow(30));

@@ -1,20 +1,20 @@
-//! Rows seen one after the other, by many statements: the last ones as they were gathered, those before as a summary.
+//! Rows added one after the other, by many statements: the latest as they were gathered, the earlier ones as a summary.
 
 use std::borrow::Cow;
 
 use hobt_types::statistics::{GatherColumns, Gatherer, Summary};
 
-/// Rows at most from which a histogram is made: a statement may fill many partitions.
+/// The maximum number of rows from which a histogram is made: a statement may fill many partitions.
 const SAMPLE_ROWS: usize = 8192;
-/// Rows that are kept as they were gathered, whatever is known beside them.
+/// The number of recent rows that are kept as they were gathered, however few are settled.
 const RECENT_ROWS: f64 = 1024.0;
-/// Beyond them, one such part of what is settled: so a row is merged into few summaries on its way.
+/// Beyond that, this fraction of the settled rows may be recent, so that each row is merged only a few times.
 const RECENT_PART: f64 = 1.0 / 8.0;
 
-/// Rows that were seen of a partition.
+/// Rows that were added for a partition.
 ///
-/// To merge summaries costs tens of microseconds and some exactness each time, to add a row to those of late some tens
-/// of nanoseconds.
+/// Merging summaries costs tens of microseconds and some exactness each time. Adding a row to the recent ones costs
+/// tens of nanoseconds.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Accumulated {
     settled: Option<Summary>,
@@ -22,13 +22,13 @@ pub(super) struct Accumulated {
 }
 
 impl Accumulated {
-    /// Whether no row was seen.
+    /// Whether no row was added.
     pub(super) fn is_empty(&self) -> bool {
         self.settled.is_none() && self.recent.is_none()
     }
 
-    /// Sees a row: its values of `columns` as pages hold them. A value that is none of its column makes the statement
-    /// fail where it is written or read, and is left out here.
+    /// Adds a row: its stored values of `columns`. A value that is invalid for its column is left out here; it makes
+    /// the statement fail where it is written or read.
     pub(super) fn add(&mut self, columns: &GatherColumns, values: &[Option<&[u8]>]) {
         let recent = self.recent.get_or_insert_with(|| Gatherer::with_sample(columns.clone(), SAMPLE_ROWS));
         if recent.columns() == columns {
@@ -36,7 +36,7 @@ impl Accumulated {
         }
     }
 
-    /// Sees many rows of one column, in the same way.
+    /// Adds many rows of one column, as [`Accumulated::add`] does.
     pub(super) fn add_column<'v>(&mut self, columns: &GatherColumns, values: impl Iterator<Item = Option<&'v [u8]>>) {
         let recent = self.recent.get_or_insert_with(|| Gatherer::with_sample(columns.clone(), SAMPLE_ROWS));
         if recent.columns() == columns {
@@ -44,8 +44,8 @@ impl Accumulated {
         }
     }
 
-    /// Takes in what another has seen. Rows of other columns are left out: a statement that began before the statistics
-    /// were dropped may find others under their number, or a column of another type.
+    /// Adds what another one has gathered. Rows of other columns are left out: a statement that began before the
+    /// statistics were dropped may find other statistics with the same number, or a column of another type.
     pub(super) fn merge(&mut self, later: Accumulated) {
         self.settle_with(later.settled);
         match (&mut self.recent, later.recent) {
@@ -56,7 +56,7 @@ impl Accumulated {
         }
     }
 
-    /// Makes a summary of the last rows if they are many: it is small, however many they were.
+    /// Summarises the recent rows if they are many. The summary is small, however many they were.
     pub(super) fn settle_if_many(&mut self) {
         let settled_rows = self.settled.as_ref().map_or(0.0, |settled| settled.rows);
         let many = RECENT_ROWS.max(settled_rows * RECENT_PART);
@@ -72,19 +72,19 @@ impl Accumulated {
         };
     }
 
-    /// Summaries that have all rows between them.
+    /// Summaries that cover all rows together.
     pub(super) fn summaries(&self) -> impl Iterator<Item = Cow<'_, Summary>> {
         let recent = self.recent.as_ref().filter(|recent| recent.rows() > 0);
         self.settled.iter().map(Cow::Borrowed).chain(recent.map(|recent| Cow::Owned(recent.summary())))
     }
 
-    /// Rows that were seen.
+    /// The number of rows added.
     pub(super) fn rows(&self) -> f64 {
         let settled = self.settled.as_ref().map_or(0.0, |settled| settled.rows);
         settled + self.recent.as_ref().map_or(0.0, |recent| recent.rows() as f64)
     }
 
-    /// Bytes held while nothing is settled, about.
+    /// The approximate memory in bytes while nothing is settled.
     pub(super) fn held_bytes(&self) -> usize {
         self.recent.as_ref().map_or(0, Gatherer::held_bytes)
     }

@@ -1,5 +1,5 @@
-//! What was asked of a statistics object lately, with the answers: two queries over different partitions, or one that
-//! is planned again and again, merge once each.
+//! Recent requests for the state of a statistics object, with the answers. Two queries over different partitions, or
+//! one that is planned again and again, merge once each.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -11,13 +11,13 @@ use hobt_types::statistics::Summary;
 use super::live::{LeftParts, StatisticsState};
 use super::part::Together;
 
-/// Questions that are kept: each holds two summaries.
+/// How many requests are kept. Each holds two summaries.
 const KEPT: usize = 4;
 
-/// What was asked: of which state of a statistics object, and of which partitions.
+/// A request: a version of a statistics object, and partitions.
 #[derive(Debug)]
 pub(super) struct Question {
-    /// What the last update gathered. While they are known, if weakly, no other has the address of one of them.
+    /// What the last update gathered. Weak references are enough: while they exist, their addresses are not reused.
     bases: Vec<Weak<Summary>>,
     modified: i64,
     column_count: usize,
@@ -47,29 +47,29 @@ impl Question {
         }
     }
 
-    /// The partitions whose parts make up the answer; 0 is what belongs to none by itself.
+    /// The partitions whose parts make up the answer. HOBT 0 is what belongs to no single partition.
     pub(super) fn partitions(&self) -> impl Iterator<Item = HobtId> {
         std::iter::once(HobtId(0)).chain(self.hobts.iter().copied())
     }
 }
 
-/// The last questions, the newest last.
+/// The last requests, the most recent last.
 #[derive(Default, Debug)]
 pub(super) struct Asked(Vec<Known>);
 
 #[derive(Debug)]
 struct Known {
     question: Question,
-    /// The bases merged, and of which partitions they were left out.
+    /// The bases merged, without those of the partitions `lost`.
     bases: Arc<Summary>,
     lost: Vec<HobtId>,
-    /// What was left behind when the answer was made.
+    /// The version of the changes when the answer was made.
     version: u64,
     state: StatisticsState,
 }
 
 impl Asked {
-    /// The answer, if what was left behind is as it was then.
+    /// The cached answer, if no changes were recorded since.
     pub(super) fn answer(&mut self, question: &Question, version: u64) -> Option<StatisticsState> {
         let at = self.0.iter().position(|known| known.question == *question)?;
         self.0[at..].rotate_left(1);
@@ -77,7 +77,7 @@ impl Asked {
         (newest.version == version).then(|| newest.state.clone())
     }
 
-    /// Makes the answer of what was left behind, and keeps it in the place of the one that was not asked for longest.
+    /// Merges the changes into an answer, and caches it in place of the least recently used one.
     pub(super) fn merge(
         &mut self,
         statistics: &Statistics,
@@ -140,7 +140,7 @@ mod tests {
         Arc::new(gatherer.finish())
     }
 
-    /// Statistics of one column whose partitions, from 1 on, have so many rows.
+    /// Statistics of one column whose partitions, from 1 on, have these numbers of rows.
     fn statistics(rows: &[i32]) -> Statistics {
         let part = |(hobt, rows): (u64, &i32)| StatisticsPart { hobt: HobtId(hobt), summary: of_rows(*rows) };
         Statistics {

@@ -1,5 +1,5 @@
-//! What becomes of statistics when a table's definition changes: those of an index that was built were gathered on the
-//! way; of a heap or clustered index that was made anew, what is known of its old partitions is carried over.
+//! Statistics when a table's definition changes. Those of an index that was built were gathered during the build. For a
+//! heap or clustered index that was rebuilt, the statistics of its old partitions are carried over.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::changes::statistics_columns;
 use crate::clock::time_of_day;
 use crate::error::Result;
 
-/// What was gathered of indexes that were built, by their places in the table.
+/// What was gathered of indexes that were built, by the indexes' places in the table.
 pub(crate) type Gathered = HashMap<usize, Vec<StatisticsPart>>;
 
 impl Database {
-    /// Writes the statistics that a changed table has, where they are not as they were.
+    /// Writes the statistics of a changed table that differ from the old ones.
     ///
     /// # Errors
     /// A device's error, after which the statement must be rolled back.
@@ -48,7 +48,7 @@ impl Database {
             if changed.iter().any(|other: &Statistics| other.id == statistics.id) {
                 continue;
             }
-            // What was gathered of values of another type says nothing.
+            // Statistics of values of another type are useless.
             if keys(old, statistics) != keys(new, statistics) {
                 let (updated, modified, parts) = (None, 0, Vec::new());
                 changed.push(Statistics { updated, modified, parts, ..Statistics::clone(statistics) });
@@ -73,8 +73,8 @@ impl Database {
         Ok(())
     }
 
-    /// Lets a table know of a partition that it gets what the table knew that it comes from, as far as both have
-    /// statistics of the same columns. `hobt` is the partition's.
+    /// Carries statistics to a table that gets a partition, `hobt`, from another table, as far as both have statistics
+    /// of the same columns.
     ///
     /// # Errors
     /// A device's error, after which the statement must be rolled back.
@@ -117,7 +117,8 @@ impl Database {
         Ok(())
     }
 
-    /// What was left behind of a partition is part of what is known of it by then, or of another table's.
+    /// Drops the changes recorded for a partition at commit: by then they are part of its statistics, or of another
+    /// table's.
     fn forget_part_at_commit(&self, ctx: &StatementContext, table: ObjectId, id: i32, hobt: HobtId) {
         let live = Arc::clone(&self.live_statistics);
         ctx.on_commit(move || {
@@ -126,7 +127,7 @@ impl Database {
         });
     }
 
-    /// The parts of a statistics object, with what came since, by the HOBTs that the partitions have now.
+    /// The parts of a statistics object, with the changes since, by the HOBTs that the partitions have now.
     fn carried_parts(
         &self,
         statistics: &Statistics,
@@ -134,7 +135,7 @@ impl Database {
         moved: &HashMap<HobtId, Option<HobtId>>,
     ) -> Vec<StatisticsPart> {
         let mut parts = Vec::new();
-        // What belongs to no partition by itself any more.
+        // What does not belong to a single partition any more.
         let mut rest: Vec<Arc<Summary>> = statistics.part(HobtId(0)).cloned().into_iter().collect();
         for partition in &old.base_index().partitions {
             let summary = Arc::new(self.part_now(statistics, partition.hobt));
@@ -153,8 +154,8 @@ impl Database {
     }
 }
 
-/// The HOBTs of the heap or clustered index that are gone, each with the one whose rows it had; `None` where its rows
-/// are spread over others.
+/// The HOBTs of the heap or clustered index that are gone, each with the one that its rows moved to; `None` if its rows
+/// are spread over several.
 fn moved_partitions(old: &Table, new: &Table) -> HashMap<HobtId, Option<HobtId>> {
     let (before, after) = (old.base_index(), new.base_index());
     let is_alike = before.data_space == after.data_space && before.partitions.len() == after.partitions.len();

@@ -1,8 +1,8 @@
-//! What a statement notes of the rows that it inserts, deletes and changes, until its transaction commits.
+//! What a statement records of the rows that it inserts, deletes and updates, until its transaction commits.
 //!
-//! Rows are first kept as they are: most statements change few, and a note of one row is some tens of bytes, which is
-//! played into what was left behind at the commit. What is more is gathered on the way, and a load's rows are from
-//! the start.
+//! Rows are first kept as they are: most statements change few, and the record of one row has some tens of bytes, which
+//! is applied to the object's changes at commit. Larger numbers of rows are gathered as they come, and those of a load
+//! from the start.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -19,28 +19,28 @@ use super::few_rows::{Change, FewRows};
 use super::live::{LeftParts, LiveStatistics};
 use super::part::PartChanges;
 
-/// What is noted of a table's rows.
+/// What is recorded for a table's rows.
 #[derive(Debug)]
 pub(super) struct NotedTable {
     id: ObjectId,
-    /// The state of the table that this is of, and what was stored of its statistics then.
+    /// The table's version that this belongs to, and its statistics stored at that time.
     table: Weak<Table>,
     stored: Vec<Weak<Statistics>>,
     is_live: bool,
     hobts: Vec<HobtId>,
     objects: Vec<NotedObject>,
-    /// The columns that any of the objects looks at, by their places in the table.
+    /// The columns that any of the objects uses, by their places in the table.
     places: Vec<usize>,
 }
 
-/// The same for one statistics object.
+/// What is recorded for one statistics object of a [`NotedTable`].
 #[derive(Debug)]
 struct NotedObject {
     id: i32,
     /// The places of its columns in the table, and in [`NotedTable::places`].
     places: Vec<usize>,
     slots: Vec<usize>,
-    /// `None` where rows are counted alone: the object has a filter, or no key is made of its columns.
+    /// `None` if rows are only counted: the object has a filter, or its columns cannot form a key.
     columns: Option<GatherColumns>,
 }
 
@@ -71,14 +71,14 @@ impl NotedTable {
         }
     }
 
-    /// What was stored of a statistics object, unless it has changed since.
+    /// The stored version of a statistics object, unless it has changed since.
     fn stored_statistics(&self, id: i32) -> Option<Arc<Statistics>> {
         self.stored.iter().filter_map(Weak::upgrade).find(|stored| stored.id == id)
     }
 
     fn is_of(&self, snapshot: &DatabaseSnapshot, table: &Arc<Table>, is_live: bool) -> bool {
         let stored = snapshot.statistics.get(&table.id).map(Vec::as_slice).unwrap_or_default();
-        // No other can have the address of one that is known, if only weakly.
+        // The weak reference prevents that the address is reused.
         std::ptr::eq(self.table.as_ptr(), Arc::as_ptr(table))
             && self.is_live == is_live
             && self.stored.len() == stored.len()
@@ -86,7 +86,7 @@ impl NotedTable {
     }
 }
 
-/// Where changes are noted, by partition (from 0).
+/// Where changes are recorded, by partition (from 0).
 trait Parts {
     fn part(&mut self, partition: usize) -> &mut PartChanges;
 }
@@ -97,7 +97,7 @@ impl Parts for BTreeMap<usize, PartChanges> {
     }
 }
 
-/// What was left behind of a table whose partitions have these HOBTs.
+/// The committed changes of a table whose partitions have these HOBTs.
 struct LeftBehind<'a> {
     hobts: &'a [HobtId],
     parts: &'a mut LeftParts,
@@ -112,7 +112,7 @@ impl Parts for LeftBehind<'_> {
 }
 
 impl NotedObject {
-    /// Notes one of few rows in the parts that it concerns.
+    /// Records one of few rows in the parts that it affects.
     fn note(&self, change: &Change<'_>, parts: &mut impl Parts) {
         let Change { from, to, old, new } = change;
         if let (Some(old), Some(new)) = (old, new)
@@ -127,7 +127,7 @@ impl NotedObject {
         if let Some(new) = new {
             self.note_row(parts.part(*to), true, new);
         }
-        // One row was changed, wherever it is now.
+        // One row was changed, whichever partition it is in now.
         parts.part(*to).modifications += 1;
     }
 
@@ -142,14 +142,14 @@ impl NotedObject {
     }
 }
 
-/// What one statement, or one worker of it, has changed of a table's rows.
+/// The row changes of one statement, or of one worker of it, in a table.
 #[derive(Debug)]
 pub struct RowChanges {
     table: Arc<NotedTable>,
     few: FewRows,
-    /// What was gathered, by statistics object and partition: those that changed.
+    /// What was gathered, by statistics object and by partition, for the partitions that changed.
     gathered: Vec<BTreeMap<usize, PartChanges>>,
-    /// Bytes of that when it was last looked at, about.
+    /// The approximate size of `gathered` in bytes when it was last measured.
     gathered_bytes: usize,
 }
 
@@ -158,13 +158,13 @@ impl RowChanges {
         RowChanges { table, few: FewRows::default(), gathered: Vec::new(), gathered_bytes: 0 }
     }
 
-    /// Notes a row that is inserted into a partition (from 0); `value` gives its values as pages hold them.
+    /// Records a row inserted into a partition (from 0). `value` returns its stored values.
     pub fn inserted<'v>(&mut self, partition: usize, value: impl Fn(usize) -> Option<&'v [u8]>) {
         self.few.add(&self.table.places, (partition, partition), None::<fn(usize) -> Option<&'v [u8]>>, Some(value));
         self.gather_if_many();
     }
 
-    /// Notes rows that are inserted into a partition; `value` gives a value by its row and column.
+    /// Records rows inserted into a partition. `value` returns a stored value by row and column.
     pub fn inserted_rows<'v>(
         &mut self,
         partition: usize,
@@ -189,14 +189,14 @@ impl RowChanges {
         }
     }
 
-    /// The same of one that is deleted.
+    /// Records a row deleted from a partition (from 0). `value` returns its stored values.
     pub fn deleted<'v>(&mut self, partition: usize, value: impl Fn(usize) -> Option<&'v [u8]>) {
         self.few.add(&self.table.places, (partition, partition), Some(value), None::<fn(usize) -> Option<&'v [u8]>>);
         self.gather_if_many();
     }
 
-    /// The same of one that gets other values: statistics of columns that keep theirs are not touched, if the row stays
-    /// in its partition.
+    /// Records a row that gets new values. If the row stays in its partition, statistics of columns whose values stay
+    /// are not affected.
     pub fn updated<'v>(
         &mut self,
         (from, to): (usize, usize),
@@ -207,7 +207,7 @@ impl RowChanges {
         self.gather_if_many();
     }
 
-    /// Adds what another worker of the statement has changed of the same table.
+    /// Adds the changes of another worker of the statement in the same table.
     pub fn merge(&mut self, mut other: RowChanges) {
         other.gather();
         for (own, others) in self.parts().iter_mut().zip(other.gathered) {
@@ -247,12 +247,12 @@ impl RowChanges {
         self.gathered_bytes = self.gathered.iter().flat_map(BTreeMap::values).map(PartChanges::held_bytes).sum();
     }
 
-    /// Bytes that it holds, about.
+    /// The approximate memory it holds in bytes.
     fn held_bytes(&self) -> usize {
         self.few.held_bytes() + self.gathered_bytes
     }
 
-    /// Leaves it behind for the statistics of the table.
+    /// Adds it to the committed changes for the table's statistics.
     fn hand_over(self, live: &LiveStatistics) {
         let RowChanges { table, few, gathered, .. } = self;
         let mut gathered = gathered.into_iter();
@@ -266,7 +266,7 @@ impl RowChanges {
                     left.part(partition);
                 }
                 few.for_each(table.places.len(), |change| object.note(change, &mut left));
-                // Of a partition without rows nothing is left but that: what is subtracted is never all of it exactly.
+                // A partition that lost all its rows is reset: the subtraction is never exact.
                 let base_rows = |hobt| base.as_ref().and_then(|base| base.part(hobt)).map_or(0.0, |base| base.rows);
                 let whole = base.as_ref().is_some_and(|base| base.part(HobtId(0)).is_some());
                 for (hobt, part) in parts.iter_mut().filter(|_| !whole) {
@@ -279,18 +279,18 @@ impl RowChanges {
     }
 }
 
-/// What the statements of a transaction have noted; what was undone is gone from it by itself.
+/// The records of a transaction's statements. Those of undone statements disappear by themselves.
 type OpenNotes = Mutex<Vec<Weak<Mutex<RowChanges>>>>;
 
 impl LiveStatistics {
-    /// What the transaction of `ctx` has noted for the statistics of this database.
+    /// The records of the transaction of `ctx` for the statistics of this database.
     fn open_notes(self: &Arc<LiveStatistics>, ctx: &StatementContext) -> Arc<OpenNotes> {
         ctx.note_in_transaction(Arc::as_ptr(self).addr() as u64, OpenNotes::default)
     }
 }
 
 impl RowChanges {
-    /// Takes what was noted for a statistics object of a table in some partitions.
+    /// Takes what was recorded for a statistics object of a table in some partitions.
     fn take(&mut self, table: ObjectId, id: i32, hobts: &[HobtId]) -> Vec<(usize, PartChanges)> {
         let noted = Arc::clone(&self.table);
         let Some(object) = noted.objects.iter().position(|object| object.id == id).filter(|_| noted.id == table) else {
@@ -315,8 +315,8 @@ impl RowChanges {
 }
 
 impl Database {
-    /// To be called before rows are gathered for an update of a statistics object, which sees what its own transaction
-    /// has done: that is not left behind by the commit once more. It is if the statement is undone.
+    /// To be called before rows are gathered for an update of a statistics object. The update sees the changes of its
+    /// own transaction, so the commit must not add them once more. It does if the statement is undone.
     pub fn forget_noted(&self, ctx: &StatementContext, statistics: &Statistics, hobts: &[HobtId]) {
         let id = statistics.id;
         let open: Vec<_> = self.live_statistics.open_notes(ctx).lock().iter().filter_map(Weak::upgrade).collect();
@@ -332,7 +332,7 @@ impl Database {
     }
 }
 
-/// Where statements note what they change of a table's rows.
+/// Where statements record their changes of a table's rows.
 #[derive(Clone, Debug)]
 pub struct RowChangeNotes {
     live: Arc<LiveStatistics>,
@@ -340,12 +340,12 @@ pub struct RowChangeNotes {
 }
 
 impl RowChangeNotes {
-    /// Has the statement note changes, which are handed over when its transaction commits, and are forgotten if it is
+    /// Makes the statement record changes. They are handed over when its transaction commits, and discarded if it is
     /// undone.
     pub fn note(&self, ctx: &StatementContext, note: impl FnOnce(&mut RowChanges)) {
         let mut is_first = false;
-        // One table before and after its partitions or statistics changed is two: a statement that changes them may
-        // write rows of both. The note keeps its table, so the address is nobody else's as long.
+        // A table before and after a change of its partitions or statistics counts as two, because a statement that
+        // changes them may write rows of both. The record keeps its table alive, so the address is not reused.
         let number = Arc::as_ptr(&self.table).addr() as u64;
         let changes = ctx.note(number, || {
             is_first = true;
@@ -369,13 +369,13 @@ impl RowChangeNotes {
         ctx.take_undo_memory(changes.held_bytes().saturating_sub(before));
     }
 
-    /// An empty one for a worker that notes apart from others.
+    /// An empty record for a worker that records separately.
     pub fn of_worker(&self) -> RowChanges {
         RowChanges::new(Arc::clone(&self.table))
     }
 }
 
-/// The type as which statistics know a column: a `max` type by its first bytes.
+/// The type as which statistics know a column: only the first bytes of a `max` type.
 pub fn statistics_type(sql_type: SqlType) -> SqlType {
     match sql_type {
         SqlType::VarChar(MaxLength::Max) => SqlType::VarChar(MaxLength::Limited(8000)),
@@ -386,7 +386,7 @@ pub fn statistics_type(sql_type: SqlType) -> SqlType {
 }
 
 /// The columns by which a statistics object orders its rows, given by their places in the table; `None` if one of them
-/// has no keys.
+/// cannot be a key.
 pub fn statistics_columns(table: &Table, places: &[usize]) -> Option<GatherColumns> {
     let column = |place: &usize| {
         let column = &table.columns[*place];
@@ -396,7 +396,7 @@ pub fn statistics_columns(table: &Table, places: &[usize]) -> Option<GatherColum
 }
 
 impl Database {
-    /// Where statements that change rows of a table note them; `None` where it has no statistics.
+    /// Where statements that change rows of a table record them; `None` if it has no statistics.
     pub(crate) fn row_change_notes(&self, snapshot: &DatabaseSnapshot, table: &Arc<Table>) -> Option<RowChangeNotes> {
         let is_live = self.options().statistics.is_maintained;
         let live = &self.live_statistics;

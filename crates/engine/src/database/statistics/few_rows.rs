@@ -1,21 +1,21 @@
-//! Some rows as bytes, one behind the other: the columns at which statistics look.
+//! A few rows as bytes, one after the other: the columns that statistics use.
 //!
 //! ```text
-//! row      kind │ from │ to │ old values, unless it came │ new values, unless it went
+//! row      kind │ from │ to │ old values, unless inserted │ new values, unless deleted
 //! value    length + 1 (0: NULL) │ bytes                    numbers have four bytes
 //! ```
 
-/// Rows at most that are kept as they are, and bytes of them.
+/// The maximum number of rows that are kept as they are, and of their bytes.
 const ROWS_MAX: usize = 64;
 const BYTES_MAX: usize = 16 << 10;
 /// Bits of `kind`.
 const HAS_OLD: u32 = 1;
 const HAS_NEW: u32 = 2;
 
-/// A row's values, in the order of the columns that are noted.
+/// A row's values, in the order of the recorded columns.
 type Values<'a> = Vec<Option<&'a [u8]>>;
 
-/// A row that came, went, or got other values.
+/// A row that was inserted, deleted or updated.
 pub(super) struct Change<'a> {
     /// The partitions (from 0) where it was and where it is.
     pub(super) from: usize,
@@ -31,7 +31,7 @@ pub(super) struct FewRows {
 }
 
 impl FewRows {
-    /// Keeps a row; `old` and `new` give its values by their places in the table.
+    /// Adds a row. `old` and `new` return its values by their places in the table.
     pub(super) fn add<'v>(
         &mut self,
         places: &[usize],
@@ -64,7 +64,7 @@ impl FewRows {
         self.rows >= ROWS_MAX || self.bytes.len() >= BYTES_MAX
     }
 
-    /// Shows the rows in their order; each has `columns` values.
+    /// Passes the rows to `see` in their order; each has `columns` values.
     pub(super) fn for_each(&self, columns: usize, mut see: impl FnMut(&Change<'_>)) {
         let mut rest = Reader(&self.bytes);
         for _ in 0..self.rows {
@@ -76,13 +76,13 @@ impl FewRows {
         }
     }
 
-    /// None, with the same room.
+    /// No rows, with the memory kept.
     pub(super) fn emptied(mut self) -> FewRows {
         self.bytes.clear();
         FewRows { bytes: self.bytes, rows: 0 }
     }
 
-    /// Bytes that they hold.
+    /// The memory they hold in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes.capacity()
     }

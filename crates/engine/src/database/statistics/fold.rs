@@ -1,5 +1,5 @@
-//! What changes of rows left behind for statistics, folded into what the catalog keeps when a database is closed, so
-//! that the next start knows it. Not at checkpoints: nobody is to be in the way of who changes tables meanwhile.
+//! Folds committed row changes into the statistics in the catalog when a database is closed, so that the next start has
+//! them. Checkpoints do not do this, so as not to delay transactions that change tables.
 
 use std::sync::Arc;
 
@@ -14,11 +14,10 @@ use super::part::Together;
 use crate::error::{EngineError, Result};
 
 impl Database {
-    /// Folds what was left behind into the bases, object by object; those at which somebody is at work wait for the
-    /// next time.
+    /// Folds the changes into the bases, object by object. Objects in use by a transaction wait for the next time.
     ///
     /// # Errors
-    /// A device's error: the database is then suspect. Or the log is full, and what is not folded yet stays as it was.
+    /// A device's error: the database is then suspect. Or the log is full: changes not folded yet stay as they were.
     pub(crate) fn fold_statistics(self: &Arc<Database>) -> Result<()> {
         if self.storage.broken().is_some() || self.options().is_read_only {
             return Ok(());
@@ -47,7 +46,7 @@ impl Database {
             self.mark_suspect(&error.to_string());
         }
         match done {
-            // Who is in the way has the next time.
+            // An object that is in use is folded the next time.
             Err(EngineError::Statement(_)) => Ok(()),
             other => other,
         }
@@ -60,7 +59,7 @@ impl Database {
         statistics: &Arc<Statistics>,
     ) -> Result<()> {
         let change = self.begin(ctx, vec![(Name::Statistics(table.id), Sharing::Exclusive)])?;
-        // What was known before the claim may be gone.
+        // The object may have been dropped before the claim.
         let snapshot = self.snapshot_of(ctx);
         let Some(table) = snapshot.tables.get(&table.id) else { return Ok(()) };
         let found = snapshot.statistics_of(table).into_iter().find(|each| each.id == statistics.id);
@@ -75,7 +74,7 @@ impl Database {
     }
 }
 
-/// A statistics object whose parts have what was left behind of them.
+/// A statistics object whose parts include the changes in `left`.
 fn folded(statistics: &Statistics, table: &Table, left: &LeftParts) -> Statistics {
     let modified: u64 = left.values().map(|part| part.modifications).sum();
     let mut parts: Vec<StatisticsPart> = Vec::new();

@@ -1,14 +1,14 @@
-//! What changes of rows leave behind for statistics: every statement that inserts or deletes rows notes what they are
-//! like, by statistics object and partition, and hands it over when it commits. So statistics are as new as the rows.
+//! Committed row changes for statistics. Every statement that changes rows records their values, by statistics object
+//! and partition, and hands the record over when it commits. So statistics are as current as the rows.
 //!
 //! ```text
 //! base      what the last update gathered, in the catalog      ┐
-//! inserted  what came since                                    ├─ of each partition; merged for who asks
-//! deleted   what went since                                    ┘
+//! inserted  rows inserted since                                ├─ of each partition; merged on request
+//! deleted   rows deleted since                                 ┘
 //! ```
-//! An update of the statistics gathers a new base, and what was left behind until it began is dropped with the old one.
-//! A partition that was truncated has lost its base. What is left behind is in memory alone until the database is
-//! closed, which folds it into the base; after a crash a partition's count of rows says how much is not known.
+//! An update of the statistics gathers a new base, and drops the changes recorded before it began with the old one. A
+//! partition that was truncated has lost its base. The changes are only in memory until the database is closed, which
+//! folds them into the base. After a crash, a partition's row count shows how much is missing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,29 +24,30 @@ use super::asked::{Asked, Question};
 use super::changes::NotedTable;
 use super::part::{PartChanges, Together};
 
-/// What was left behind for the statistics of a database.
+/// The committed changes for the statistics of a database.
 #[derive(Default, Debug)]
 pub(crate) struct LiveStatistics {
     objects: RwLock<HashMap<(ObjectId, i32), Arc<Tail>>>,
-    /// What statements note of tables, for the next statement.
+    /// What is recorded for tables, kept for the next statement.
     pub(super) noted: RwLock<HashMap<ObjectId, Arc<NotedTable>>>,
 }
 
-/// What a statistics object says now.
+/// The current state of a statistics object.
 #[derive(Clone, Debug)]
 pub struct StatisticsState {
-    /// What the rows are like, of the partitions that were asked for.
+    /// The distribution of the rows of the requested partitions.
     pub summary: Arc<Summary>,
     /// Rows whose leading column was inserted, deleted or changed since the last update.
     pub modifications: u64,
-    /// Rows that were deleted since, or changed: a histogram without them is less exact than one that never had them.
+    /// Rows deleted or changed since the last update: a histogram with rows subtracted is less exact than one that
+    /// never had them.
     pub deleted_rows: f64,
 }
 
-/// What was left behind for one statistics object.
+/// The committed changes for one statistics object.
 ///
-/// Commits take `left` alone, and nobody merges while holding it. Who asks holds `asked`, so that of several who ask
-/// the same one merges, and takes out of `left` no more than references: a commit that changes a part which is being
+/// Commits take only `left`, which is never held while merging. A request holds `asked`, so that of several equal
+/// requests only one merges. It copies only references out of `left`: a commit that changes a part which is being
 /// merged changes a copy of it.
 #[derive(Default, Debug)]
 pub(super) struct Tail {
@@ -54,13 +55,13 @@ pub(super) struct Tail {
     asked: Mutex<Asked>,
 }
 
-/// What was left behind, by partition.
+/// Committed changes, by partition.
 pub(super) type LeftParts = HashMap<HobtId, Arc<PartChanges>>;
 
 #[derive(Default, Debug)]
 struct Left {
     parts: LeftParts,
-    /// How often `parts` may have changed.
+    /// Incremented with each possible change of `parts`.
     version: u64,
 }
 
@@ -72,13 +73,13 @@ impl Left {
 }
 
 impl Tail {
-    /// Changes what was left behind, by partition.
+    /// Changes the parts, by partition.
     pub(super) fn change(&self, change: impl FnOnce(&mut LeftParts)) {
         change(self.left.lock().parts_mut());
     }
 
-    /// Takes what was left behind of some partitions; it is there again, with what came since, if the statement is
-    /// undone.
+    /// Removes and returns the parts of some partitions. If the statement is undone, they are put back, with what was
+    /// added since.
     fn take(
         self: &Arc<Tail>,
         ctx: &StatementContext,
@@ -137,7 +138,7 @@ impl LiveStatistics {
         self.objects.read().get(&(table, id)).cloned()
     }
 
-    /// The statistics objects for which something was left behind, in an order that does not change from run to run.
+    /// The statistics objects that have changes, in an order that is the same in every run.
     pub(super) fn changed(&self) -> Vec<(ObjectId, i32)> {
         let objects = self.objects.read();
         let is_changed = |tail: &Tail| tail.left.lock().parts.values().any(|part| !part.is_empty());
@@ -146,14 +147,14 @@ impl LiveStatistics {
         keys
     }
 
-    /// Takes what was left behind for a statistics object; it is there again if the statement is undone.
+    /// Takes the changes of a statistics object. They are put back if the statement is undone.
     pub(super) fn take(&self, ctx: &StatementContext, table: ObjectId, id: i32) -> LeftParts {
         let tail = self.tail(table, id);
         let hobts: Vec<HobtId> = tail.left.lock().parts.keys().copied().collect();
         tail.take(ctx, hobts).into_iter().collect()
     }
 
-    /// Forgets what was left behind of a partition.
+    /// Drops the changes of a partition.
     pub(super) fn forget_part(&self, table: ObjectId, id: i32, hobt: HobtId) {
         if let Some(tail) = self.find(table, id) {
             tail.change(|parts| {
@@ -162,7 +163,7 @@ impl LiveStatistics {
         }
     }
 
-    /// Forgets what was left behind for a statistics object, or for all of a table.
+    /// Drops the changes of a statistics object, or of all objects of a table.
     pub(crate) fn forget(&self, table: ObjectId, id: Option<i32>) {
         self.objects.write().retain(|(of, each), _| *of != table || id.is_some_and(|id| id != *each));
         if id.is_none() {
@@ -170,7 +171,7 @@ impl LiveStatistics {
         }
     }
 
-    /// Notes that all rows of partitions are gone.
+    /// Records that all rows of partitions are gone.
     pub(crate) fn truncated(&self, table: ObjectId, ids: impl Iterator<Item = i32>, hobts: &[HobtId]) {
         for id in ids {
             self.tail(table, id).change(|parts| {
@@ -184,14 +185,15 @@ impl LiveStatistics {
 }
 
 impl Database {
-    /// What is known of some partitions of a table, given by their HOBTs: what the last update gathered, and, unless
-    /// the database's options say that statistics are not kept, what came since.
+    /// The current statistics of some partitions of a table, given by their HOBTs: what the last update gathered, and
+    /// the changes since, unless the database's options say that statistics are not maintained.
     pub fn statistics_state(&self, statistics: &Statistics, hobts: &[HobtId]) -> StatisticsState {
         let question = Question::new(statistics, hobts, self.options().statistics.is_maintained);
         self.live_statistics.tail(statistics.table, statistics.id).state(statistics, question)
     }
 
-    /// What is known of one partition alone; of the table as a whole (`HOBT` 0) nothing is counted in.
+    /// The current statistics of one partition only. For HOBT 0, the part of the whole table, nothing of other parts is
+    /// included.
     pub(crate) fn part_now(&self, statistics: &Statistics, hobt: HobtId) -> Summary {
         let is_live = self.options().statistics.is_maintained;
         let tail = self.live_statistics.find(statistics.table, statistics.id);
@@ -200,8 +202,8 @@ impl Database {
         Together::of_part(base, changes.as_deref()).summary(statistics.columns.len())
     }
 
-    /// To be called before rows are gathered for an update of a statistics object: what was left behind of these
-    /// partitions is dropped with the old base, if the statement commits.
+    /// To be called before rows are gathered for an update of a statistics object: the changes of these partitions are
+    /// dropped with the old base, if the statement commits.
     pub fn begin_statistics_update(
         self: &Arc<Database>,
         ctx: &StatementContext,

@@ -1,8 +1,8 @@
-//! Statistics objects: made, updated, dropped.
+//! Statistics objects: creating, updating and dropping them.
 //!
 //! ```text
 //! rows ──► changes (few_rows) ──commit──► live (part, accumulated) ──close──► fold ──► the catalog
-//!                                          ▲ who asks         carry: partitions are made anew, moved
+//!                                          ▲ requests         carry: partitions are rebuilt, moved
 //! ```
 
 mod accumulated;
@@ -32,7 +32,7 @@ pub(crate) use live::LiveStatistics;
 pub use live::StatisticsState;
 pub use shown_counts::{SAID_MAX, SaidCounts};
 
-/// The most columns of a statistics object.
+/// The maximum number of columns of a statistics object.
 const COLUMNS_MAX: usize = 64;
 
 /// `CREATE STATISTICS`, everything resolved.
@@ -42,9 +42,9 @@ pub struct StatisticsDefinition {
     pub name: String,
     /// The places of its columns in the table.
     pub columns: Vec<usize>,
-    /// `WHERE`: the condition as it was written.
+    /// `WHERE`: the condition as written.
     pub filter: Option<String>,
-    /// Who wants it: no index.
+    /// Why it was created: never for an index.
     pub origin: StatisticsOrigin,
     /// `INCREMENTAL = ON`.
     pub is_incremental: bool,
@@ -86,14 +86,14 @@ impl Database {
         Ok((change, found))
     }
 
-    /// Makes a statistics object, of which nothing is gathered yet.
+    /// Creates a statistics object, for which nothing is gathered yet.
     ///
     /// # Errors
-    /// 103 or 1013 the name; 1088 the table is gone, 1904, 1909, 1927; a device's error, after which the statement must
-    /// be rolled back.
+    /// 103 or 1013 for the name; 1088 the table is gone, 1904, 1909, 1927; a device's error, after which the statement
+    /// must be rolled back.
     ///
     /// # Panics
-    /// If a column is not the table's.
+    /// If a column is not in the table.
     pub fn create_statistics(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -123,15 +123,15 @@ impl Database {
         self.put_statistics(ctx, &change, statistics)
     }
 
-    /// Whether nobody is changing a table's statistics, so that a change of them would not have to wait.
+    /// Whether no transaction is changing a table's statistics, so that a change of them would not have to wait.
     pub fn statistics_are_free(&self, table: ObjectId) -> bool {
         self.pending.is_free(&Name::Statistics(table))
     }
 
-    /// Puts what was gathered, or set otherwise, in the place of what a statistics object was.
+    /// Replaces the contents of a statistics object by what was gathered or set.
     ///
     /// # Errors
-    /// 1088 the table is gone, 2767 the statistics are; a device's error, after which the statement must be rolled
+    /// 1088 the table is gone, 2767 the statistics are gone; a device's error, after which the statement must be rolled
     /// back.
     pub fn set_statistics(
         self: &Arc<Database>,
@@ -163,8 +163,8 @@ impl Database {
     /// Drops a statistics object of a table.
     ///
     /// # Errors
-    /// 3701 there is none of the name, 3739 it is an index's; a device's error, after which the statement must be
-    /// rolled back.
+    /// 3701 it does not exist, 3739 it belongs to an index; a device's error, after which the statement must be rolled
+    /// back.
     pub fn drop_statistics(self: &Arc<Database>, ctx: &StatementContext, table: &Table, name: &str) -> Result<()> {
         let (change, found) = self.claim_statistics(ctx, table)?;
         let full = format!("{}.{name}", found.name);

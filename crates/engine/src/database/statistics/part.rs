@@ -1,4 +1,4 @@
-//! What is known of one partition's rows: what the last update gathered, what came since, what went.
+//! Statistics of one partition's rows: what the last update gathered, what was inserted since, what was deleted.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use hobt_types::statistics::{GatherColumns, Summary};
 
 use super::accumulated::Accumulated;
 
-/// What changes of rows leave behind of one partition.
+/// The committed changes of one partition's rows.
 #[derive(Clone, Default, Debug)]
 pub(super) struct PartChanges {
-    /// Whether what the base says of the partition is of rows that are gone.
+    /// Whether the base describes rows that are gone.
     pub(super) has_lost_base: bool,
     pub(super) inserted: Accumulated,
     pub(super) deleted: Accumulated,
@@ -18,12 +18,12 @@ pub(super) struct PartChanges {
 }
 
 impl PartChanges {
-    /// What is left behind of a partition when all of its rows are gone.
+    /// The changes of a partition all of whose rows are gone.
     pub(super) fn emptied(modifications: u64) -> PartChanges {
         PartChanges { has_lost_base: true, modifications, ..PartChanges::default() }
     }
 
-    /// Notes a row that came or went; without `columns` it is counted alone.
+    /// Records an inserted or deleted row. Without `columns` it is only counted.
     pub(super) fn note(&mut self, inserts: bool, columns: Option<&GatherColumns>, values: &[Option<&[u8]>]) {
         let rows = if inserts { &mut self.inserted } else { &mut self.deleted };
         if let Some(columns) = columns {
@@ -31,7 +31,7 @@ impl PartChanges {
         }
     }
 
-    /// Whether it says anything of the rows themselves.
+    /// Whether it describes any rows.
     pub(super) fn says_something(&self) -> bool {
         self.has_lost_base || !self.inserted.is_empty() || !self.deleted.is_empty()
     }
@@ -41,7 +41,7 @@ impl PartChanges {
         self.modifications == 0 && !self.says_something()
     }
 
-    /// Takes in what happened later.
+    /// Adds later changes.
     pub(super) fn merge(&mut self, later: PartChanges) {
         if later.has_lost_base {
             *self = later;
@@ -52,7 +52,7 @@ impl PartChanges {
         self.modifications += later.modifications;
     }
 
-    /// Whether all rows are gone: as many were deleted as `base_rows` and those inserted since.
+    /// Whether all rows are gone: the number deleted equals `base_rows` and those inserted since.
     pub(super) fn has_lost_all(&self, base_rows: impl FnOnce() -> f64) -> bool {
         let deleted = self.deleted.rows();
         if deleted <= 0.0 || deleted < self.inserted.rows() {
@@ -62,19 +62,19 @@ impl PartChanges {
         deleted >= base_rows + self.inserted.rows()
     }
 
-    /// Makes it small, however many rows it is of.
+    /// Makes it small, however many rows it describes.
     pub(super) fn settle_if_many(&mut self) {
         self.inserted.settle_if_many();
         self.deleted.settle_if_many();
     }
 
-    /// Bytes that it holds, about.
+    /// The approximate memory it holds in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         size_of::<PartChanges>() + self.inserted.held_bytes() + self.deleted.held_bytes()
     }
 }
 
-/// Summaries that together make up some partitions.
+/// Summaries that together describe some partitions.
 #[derive(Default)]
 pub(super) struct Together<'a> {
     present: Vec<Cow<'a, Summary>>,
@@ -82,7 +82,7 @@ pub(super) struct Together<'a> {
 }
 
 impl<'a> Together<'a> {
-    /// Of one partition: its base and what was left behind of it.
+    /// For one partition: its base and its changes.
     pub(super) fn of_part(base: Option<&'a Summary>, left: Option<&'a PartChanges>) -> Together<'a> {
         let mut together = Together::default();
         together.add_base(base.filter(|_| left.is_none_or(|left| !left.has_lost_base)));
@@ -95,18 +95,18 @@ impl<'a> Together<'a> {
         self.present.extend(base.map(Cow::Borrowed));
     }
 
-    /// Adds what came and what went since.
+    /// Adds what was inserted and deleted since.
     pub(super) fn add_changes(&mut self, left: &'a PartChanges) {
         self.present.extend(left.inserted.summaries());
         self.gone.extend(left.deleted.summaries());
     }
 
-    /// Whether it is one summary, as it is.
+    /// Whether it is a single unchanged summary.
     pub(super) fn is_one(&self) -> bool {
         self.present.len() == 1 && self.gone.is_empty()
     }
 
-    /// All of it as one, of so many columns.
+    /// Merges all of it into one summary of `column_count` columns.
     pub(super) fn summary(self, column_count: usize) -> Summary {
         let Together { mut present, gone } = self;
         let summary = match present.as_slice() {

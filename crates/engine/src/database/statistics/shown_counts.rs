@@ -1,6 +1,6 @@
-//! What is shown of partitions beside what they have, to people and to estimates: in a clone what its source has, in
-//! any database what `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` said. Rows that come and go count on from there, as
-//! in SQL Server; a partition that is truncated or made anew shows what it has.
+//! Row and page counts shown for partitions in place of the actual ones, to users and to estimates: in a clone those of
+//! its source, in any database those set by `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT`. Rows inserted and deleted
+//! count on from there, as in SQL Server. A partition that is truncated or rebuilt shows its actual counts.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use hobt_txn::StatementContext;
 use super::super::Database;
 use crate::error::Result;
 
-/// The most rows or pages that can be said: sums of them, and their bytes, are still numbers.
+/// The maximum number of rows or pages that can be set: sums of them, and their bytes, do not overflow.
 pub const SAID_MAX: u64 = 1_000_000_000_000_000;
 
-/// What a user says of a table, in the place of what is there.
+/// Counts that a user sets for a table, in place of the actual ones.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct SaidCounts {
     /// `ROWCOUNT`: rows of the table, and so of each of its indexes.
     pub rows: Option<u64>,
     /// `PAGECOUNT`: pages of rows.
     pub pages: Option<u64>,
-    /// The indexes whose pages those are; the heap or clustered index where it is empty.
+    /// The indexes whose pages those are; the heap or clustered index if empty.
     pub indexes: Vec<IndexId>,
 }
 
-/// What a heap or B+tree has.
+/// The actual counts of a heap or B+tree.
 fn counts_of(hobt: &Hobt) -> PartitionCounts {
     let (lob_used_pages, lob_reserved_pages) = hobt.large_value_pages();
     PartitionCounts {
         rows: hobt.row_count(),
         data_pages: hobt.data_pages(),
-        // They are read one after the other, while somebody may load.
+        // The counts are read one after the other, while loads may be running.
         used_pages: hobt.used_pages().max(lob_used_pages),
         reserved_pages: hobt.reserved_pages().max(lob_reserved_pages),
         lob_used_pages,
@@ -41,13 +41,13 @@ fn counts_of(hobt: &Hobt) -> PartitionCounts {
     }
 }
 
-/// What lets an index's partitions show `shown` where `there` is what they have.
+/// The differences by which an index's partitions show `shown` instead of `there`, their actual counts.
 fn besides(index: &Index, there: &[PartitionCounts], shown: &[PartitionCounts]) -> Vec<(HobtId, CountsBeside)> {
     let besides = there.iter().zip(shown).map(|(there, shown)| CountsBeside::between(*there, *shown));
     index.partitions.iter().map(|partition| partition.hobt).zip(besides).collect()
 }
 
-/// Divides a number among partitions as what they have is divided; evenly where they have nothing.
+/// Divides a number among partitions in proportion to their actual counts; evenly if these are all 0.
 fn shares(total: u64, weights: &[u64]) -> Vec<u64> {
     let all: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
     let weight = |weight: u64| if all == 0 { 1 } else { u128::from(weight) };
@@ -65,12 +65,12 @@ fn shares(total: u64, weights: &[u64]) -> Vec<u64> {
 }
 
 impl Database {
-    /// What people and estimates are shown of a partition.
+    /// The counts that users and estimates are shown for a partition.
     pub fn expected_counts(&self, store: &RowStore) -> PartitionCounts {
         self.shown(store.hobt(), counts_of(store.hobt()))
     }
 
-    /// The rows of [`Database::expected_counts`], without a look at pages.
+    /// The rows of [`Database::expected_counts`], without reading page counts.
     pub fn expected_rows(&self, store: &RowStore) -> u64 {
         let rows = store.hobt().row_count();
         self.shown(store.hobt(), PartitionCounts { rows, ..PartitionCounts::default() }).rows
@@ -89,13 +89,13 @@ impl Database {
         }
     }
 
-    /// Whether a partition is shown to have other rows than it has.
+    /// Whether the counts shown for a partition differ from the actual ones.
     pub fn is_expected_otherwise(&self, hobt: HobtId) -> bool {
         let shown = self.shown_counts.read();
         !shown.is_empty() && shown.get(&hobt).is_some_and(CountsBeside::changes_rows)
     }
 
-    /// How many rows a table is said to have, where it has others.
+    /// The number of rows set for a table, if it differs from the actual one.
     pub fn said_rows(&self, table: &Table) -> Option<u64> {
         let partitions = &table.base_index().partitions;
         if !partitions.iter().any(|partition| self.is_expected_otherwise(partition.hobt)) {
@@ -105,15 +105,15 @@ impl Database {
         Some(stores.map(|store| self.expected_rows(&store)).fold(0, u64::saturating_add))
     }
 
-    /// Reads what was said before the database was opened.
+    /// Reads the counts that were set before the database was opened.
     pub(in super::super) fn read_shown_counts(&self) -> Result<()> {
         let counts = self.heaps.shown_counts(&self.snapshot()).map_err(|error| self.catalog_error(error))?;
         *self.shown_counts.write() = counts;
         Ok(())
     }
 
-    /// Says how many rows and pages a table has. What is absent stays as it is. Partitions share it as they share what
-    /// is there.
+    /// Sets the row and page counts of a table. What is absent stays unchanged. The counts are divided among partitions
+    /// in proportion to the actual ones.
     ///
     /// # Errors
     /// 1088 the table is gone; a device's error, after which the statement must be rolled back.
@@ -138,7 +138,7 @@ impl Database {
             if let Some(pages) = pages {
                 let shares = shares(pages.min(SAID_MAX), &weights(|counts| counts.data_pages));
                 for (shown, pages) in shown.iter_mut().zip(shares) {
-                    // What is not pages of rows stays beside them.
+                    // Pages that are not row pages are added as before.
                     let beside = |all: u64| pages.saturating_add(all.saturating_sub(shown.data_pages));
                     (shown.used_pages, shown.reserved_pages) = (beside(shown.used_pages), beside(shown.reserved_pages));
                     shown.data_pages = pages;
@@ -151,7 +151,7 @@ impl Database {
         Ok(())
     }
 
-    /// Lets an index of a table, or all, show the pages that they have, and with `rows` the rows.
+    /// Makes an index of a table, or all, show their actual page counts, and with `rows` the actual row counts.
     ///
     /// # Errors
     /// As [`Database::say_counts`].
@@ -187,14 +187,14 @@ impl Database {
         Ok(())
     }
 
-    /// Lets the partitions of an index of a new table show what those of another index show.
+    /// Makes the partitions of an index of a new table show the counts shown for those of another index.
     pub(in super::super) fn copy_shown_counts(
         self: &Arc<Database>,
         ctx: &StatementContext,
         (table, index): (&Table, &Index),
         (source, of_source): (&Database, &Index),
     ) -> Result<()> {
-        // One that has gone meanwhile has none.
+        // A partition that has gone meanwhile has no counts.
         let counts = |database: &Database, index: &Index| -> Vec<PartitionCounts> {
             let of = |hobt| database.store_to_read(hobt).map(|store| database.expected_counts(&store));
             index.partitions.iter().map(|partition| of(partition.hobt).unwrap_or_default()).collect()
@@ -205,7 +205,7 @@ impl Database {
         Ok(())
     }
 
-    /// Lets partitions show what they have: their rows are gone.
+    /// Makes partitions show their actual counts: their rows are gone.
     pub(in super::super) fn forget_shown_counts(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -232,7 +232,7 @@ impl Database {
         Ok(())
     }
 
-    /// At once, as rows are counted: the statement's own transaction sees it, and an undo takes it back.
+    /// Effective at once, as for row counts: the statement's own transaction sees it, and an undo reverts it.
     fn set_shown(self: &Arc<Database>, ctx: &StatementContext, new: Vec<(HobtId, CountsBeside)>) {
         let before = put(&mut self.shown_counts.write(), new);
         let database = Arc::clone(self);
@@ -243,7 +243,7 @@ impl Database {
     }
 }
 
-/// Puts what is shown of partitions in the place of what was, which it gives back.
+/// Replaces what is shown for partitions, and returns the old values.
 fn put(all: &mut HashMap<HobtId, CountsBeside>, new: Vec<(HobtId, CountsBeside)>) -> Vec<(HobtId, CountsBeside)> {
     let mut before = Vec::with_capacity(new.len());
     for (hobt, beside) in new {

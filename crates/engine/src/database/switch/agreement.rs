@@ -1,8 +1,8 @@
-//! In what the two tables of a switch must agree: columns and constraints.
+//! What the two tables of a switch must agree in: columns and constraints.
 //!
-//! Columns agree in everything that says how rows lie in pages and what they mean. What the target demands of its rows,
-//! the source must have demanded of them too, by the same words: nothing is concluded from other conditions. Numbers
-//! and texts are those of SQL Server's list of errors, 4900 to 4999.
+//! Columns agree in everything that determines how rows are stored and what they mean. Each constraint of the target
+//! must also be one of the source, in the same words: nothing is concluded from other conditions. Numbers and texts are
+//! those of SQL Server's list of errors, 4900 to 4999.
 
 use hobt_base::number;
 use hobt_catalog::{CheckConstraint, DatabaseSnapshot, ForeignKey, Table, TableColumn, VirtualColumn, name_equals};
@@ -37,7 +37,7 @@ impl<'t> AnyColumn<'t> {
         }
     }
 
-    /// What computes it.
+    /// The expression that computes it, if any.
     fn computed(self) -> Option<&'t str> {
         match self {
             AnyColumn::Stored(column) => column.computed.as_deref(),
@@ -50,7 +50,7 @@ impl<'t> AnyColumn<'t> {
 pub(super) fn check_columns(from: &Table, to: &Table) -> Result<()> {
     let (source, target) = (&from.name, &to.name);
     let (own, others) = (AnyColumn::all(from), AnyColumn::all(to));
-    // How often their definitions changed does not matter: heaps are made anew when a layout is.
+    // The number of changes of their definitions does not matter: heaps are rebuilt when a layout changes.
     if own.len() != others.len() {
         let (own, others) = (own.len(), others.len());
         let text = format!("Table '{source}' has {own} columns and table '{target}' has {others} columns.");
@@ -126,7 +126,8 @@ fn check_stored((one, source): (&TableColumn, &String), (other, target): (&Table
     Err(refused(number, text))
 }
 
-/// What the target demands of rows the source demands too, and nobody refers to the rows that go.
+/// Checks that the source enforces every constraint that the target enforces, and that no foreign key refers to the
+/// source.
 ///
 /// # Errors
 /// 4960, 4967 to 4972, 4974, 4975.
@@ -213,7 +214,7 @@ fn foreign_key_is_kept(key: &ForeignKey, from: &Table, to: &Table) -> Result<()>
     let wanted = pairs(to, key);
     let corresponds = |own: &&ForeignKey| own.referenced == key.referenced && pairs(from, own) == wanted;
     let own = from.constraints.foreign_keys.iter().filter(corresponds);
-    // The one that says most of the rows.
+    // The strongest one.
     let Some(own) = own.min_by_key(|own| (own.head.is_disabled, own.head.is_not_trusted)) else {
         let text = format!(
             "Target table '{target}' has foreign key for constraint '{name}' but source table '{source}' does not have \

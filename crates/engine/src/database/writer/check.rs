@@ -1,7 +1,7 @@
-//! Whether every nonclustered index has exactly the rows of its table: for `DBCC CHECKTABLE`.
+//! Checks that every nonclustered index has exactly the rows of its table: for `DBCC CHECKTABLE`.
 //!
-//! The entry of every row of the base is looked for in the index. Entries of different rows have different keys, so an
-//! index that has more entries than were found has some that belong to no row.
+//! The entry of every row of the base is looked up in the index. Entries of different rows have different keys. So if
+//! an index has more entries than were found, some belong to no row.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use hobt_txn::StatementContext;
 
 use super::{IndexWriter, RowAt, TableWriter, WriteError, whole_row};
 
-/// In what an index and its table differ.
+/// How an index and its table differ.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IndexMismatch {
     /// The index's place in the table.
@@ -24,11 +24,11 @@ pub struct IndexMismatch {
 }
 
 impl TableWriter {
-    /// Compares the nonclustered indexes with the table's rows; those that differ. Nobody may change the table
-    /// meanwhile.
+    /// Compares the nonclustered indexes with the table's rows, and returns those that differ. The table must not be
+    /// changed meanwhile.
     ///
     /// # Errors
-    /// A page is damaged or cannot be read, or `is_cancelled` said so ([`AccessError::Cancelled`]).
+    /// A page is damaged or cannot be read, or `is_cancelled` returned true ([`AccessError::Cancelled`]).
     pub fn check_indexes(
         &self,
         is_cancelled: &dyn Fn() -> bool,
@@ -62,8 +62,8 @@ impl TableWriter {
         Ok(differences.filter(|difference| difference.missing + difference.extra > 0).collect())
     }
 
-    /// Shows the live rows of a partition, whole, with where they are, until `visit` says no. No latch is held
-    /// meanwhile, and nobody may change the table.
+    /// Passes the live rows of a partition, complete and with their locations, to `visit` until it returns false. No
+    /// latch is held meanwhile, and the table must not be changed.
     ///
     /// # Errors
     /// A page is damaged or cannot be read.
@@ -81,8 +81,8 @@ impl TableWriter {
         })
     }
 
-    /// The entry of a row in a nonclustered index, given by its place in the table, and the partition of the index
-    /// where it belongs; nothing if there is no such index, or it is disabled.
+    /// The entry of a row in a nonclustered index, given by its place in the table, and the index's partition where it
+    /// belongs; `None` if there is no such index, or it is disabled.
     ///
     /// # Errors
     /// The value of a partitioning column is damaged.
@@ -97,7 +97,7 @@ impl TableWriter {
         entry.map_err(|error| self.storage_error(error))
     }
 
-    /// Puts the entries of all rows into the nonclustered indexes at these places of the table, which are empty.
+    /// Inserts the entries of all rows into the empty nonclustered indexes at these places of the table.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -120,7 +120,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Moves those rows of a partition to another one of which `moves` says so.
+    /// Moves the rows of a partition for which `moves` returns true to another partition.
     ///
     /// # Errors
     /// [`WriteError`].
@@ -142,7 +142,7 @@ impl TableWriter {
                 return Err(WriteError::Storage(AccessError::Cancelled));
             }
             let row = self.read(&at)?;
-            // A hidden column is not the table's.
+            // Hidden columns do not belong to the table.
             let own = (0..self.table.columns.len()).map(|column| row.value(column));
             let own = RowImage::new(own);
             self.delete(ctx, &at)?;
@@ -151,7 +151,7 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Whether a tree has an entry; `Some(false)` if it has one with this key and other values.
+    /// Whether a tree has an entry; `Some(false)` if it has one with this key and other values, `None` if it has none.
     fn has_entry(&self, tree: &hobt_access::BTree, entry: &RowImage) -> std::result::Result<Option<bool>, AccessError> {
         let Ok(key) = tree.key_of(entry) else { return Ok(None) };
         let stored = tree.find(&key, |page, slot| page.row_image(usize::from(slot.0)))?;
@@ -161,7 +161,7 @@ impl TableWriter {
         Ok(Some((0..entry.column_count()).all(|column| stored.value(column) == entry.value(column))))
     }
 
-    /// Says of every live row of a partition where it is. No latch is held meanwhile.
+    /// Visits the location of every live row of a partition. No latch is held meanwhile.
     fn for_each_place(
         &self,
         partition: usize,
@@ -215,7 +215,7 @@ impl TableWriter {
         self.storage_error(self.damaged(hobt, page, damage))
     }
 
-    /// What went wrong below; keys are not inserted here.
+    /// The storage error behind a write error. No keys are inserted here.
     fn storage_error(&self, error: WriteError) -> AccessError {
         match error {
             WriteError::Storage(error) => error,

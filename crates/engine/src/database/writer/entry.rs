@@ -20,12 +20,12 @@ pub(super) struct IndexWriter {
     pub(super) place: usize,
     pub(super) leaf: IndexLeaf,
     pub(super) trees: Vec<Arc<BTree>>,
-    /// By which column of the table it is partitioned; `None` if its partitions are the table's.
+    /// The column of the table by which it is partitioned; `None` if it is partitioned as the table.
     pub(super) partitioning: Option<(usize, Arc<PartitionFunction>)>,
 }
 
 impl TableWriter {
-    /// Whether an entry of an index is another one for the new row.
+    /// Whether the entry in an index differs for the new row.
     pub(super) fn touches(
         &self,
         index: &IndexWriter,
@@ -42,7 +42,7 @@ impl TableWriter {
             || index.partitioning.as_ref().is_some_and(|(place, _)| old.value(*place) != new.value(*place))
     }
 
-    /// The entry of a row in an index, and the index's partition where it is.
+    /// The entry of a row in an index, and the index's partition that it is in.
     pub(super) fn entry(&self, index: &IndexWriter, at: &RowAt, row: &RowImage) -> Written<(usize, RowImage)> {
         let row_id = match at {
             RowAt::Heap { page, slot, .. } => Some(RowPlace::row_id(*page, *slot).to_le_bytes()),
@@ -109,8 +109,8 @@ impl TableWriter {
         }
     }
 
-    /// Whether the key of an entry is locked by itself: that of a unique index. That of another index has its row's
-    /// reference in it, and so is locked with the row.
+    /// Whether the key of an entry is locked separately: only in a unique index. In other indexes the key contains the
+    /// reference to the row, and so is locked with the row.
     fn locks_keys_of(&self, index: &IndexWriter) -> bool {
         self.table.indexes[index.place].options.is_unique
     }

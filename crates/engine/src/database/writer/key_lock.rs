@@ -1,4 +1,4 @@
-//! Locks of keys that come and go.
+//! Locks of keys that are inserted and deleted.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use hobt_txn::{Before, RowId, StatementContext};
 
 use super::{WriteError, Written};
 
-/// Locks a key that is about to come or go until the transaction has ended, where the statement locks rows: whoever has
-/// taken it away, or put it there, may take that back. What was locked. Blocks.
+/// If the statement locks rows, locks a key that is about to be inserted or deleted until the transaction ends: another
+/// transaction that deleted or inserted it may still roll back. Returns what was locked. Blocks.
 pub(super) fn lock_key(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> Written<Vec<LockResource>> {
     let (hobt, mut taken) = (tree.hobt(), Vec::new());
     let Some(locks) = ctx.row_locks(hobt.storage().database_tag(), hobt.id()) else { return Ok(taken) };
@@ -24,11 +24,11 @@ pub(super) fn lock_key(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> Writ
 #[derive(Clone, Copy)]
 pub(super) struct Key<'k> {
     pub(super) bytes: &'k [u8],
-    /// Whether users told that no two rows have it: then the transaction's snapshot has no two, either.
+    /// Whether the key is declared unique. Then the transaction's snapshot has at most one row with it.
     pub(super) is_unique: bool,
 }
 
-/// Whether the snapshot by which the statement writes has a row at a key that is not there any more.
+/// Whether the snapshot that the statement writes by has a row at a key that does not exist any more.
 fn was_there(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> Written<bool> {
     let Some(snapshot) = ctx.snapshot_to_write_by() else { return Ok(false) };
     let versions = tree.hobt().storage().versions();
@@ -36,8 +36,9 @@ fn was_there(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> Written<bool> 
     Ok(matches!(before, Some(Before::Row(_) | Before::Present)) && tree.find(key, |_, _| ())?.is_none())
 }
 
-/// Inserts a row into a tree, with its key locked if that is given. Waits for those who have locked the range where it
-/// belongs, without the lock of the key: they may be about to put it there themselves. Blocks.
+/// Inserts a row into a tree, and locks its key if one is given. If another transaction has locked the range that the
+/// key belongs to, waits for it without holding the lock of the key: that transaction may be about to insert the key
+/// itself. Blocks.
 pub(super) fn insert_locked(
     ctx: &StatementContext,
     tree: &Arc<BTree>,
@@ -46,7 +47,7 @@ pub(super) fn insert_locked(
 ) -> Written<std::result::Result<(), BTreeError>> {
     loop {
         let taken = key.map(|key| lock_key(ctx, tree, key.bytes)).transpose()?;
-        // Once it is locked, so that nobody changes it any more.
+        // After the lock, so that the key is not changed any more.
         if let Some(key) = key.filter(|key| key.is_unique)
             && was_there(ctx, tree, key.bytes)?
         {

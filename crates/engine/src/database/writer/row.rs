@@ -1,4 +1,4 @@
-//! A row that is written: where it is found again, and the hidden column that tells rows of one key apart.
+//! A row that is written: its location, and the hidden column that distinguishes rows with equal keys.
 
 use hobt_access::{AccessError, Hobt};
 use hobt_base::{PageId, SlotId};
@@ -6,7 +6,7 @@ use hobt_page::{RowImage, StoredValue};
 use hobt_txn::RowId;
 use hobt_txn::locks::KeyHash;
 
-/// Where a row of a table is found again.
+/// The location of a row of a table.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RowAt {
     /// In a heap.
@@ -35,7 +35,7 @@ impl RowAt {
         }
     }
 
-    /// How locks name it.
+    /// Its identity in locks.
     pub fn id(&self) -> RowId {
         match self {
             RowAt::Heap { page, slot, .. } => RowId::Heap(*page, *slot),
@@ -57,26 +57,27 @@ impl RowAt {
 pub struct RowUpdate {
     /// Where it is.
     pub at: RowAt,
-    /// The partition where it belongs with its new values, from 0.
+    /// The partition that its new values belong to, from 0.
     pub partition: usize,
     /// All its new values, in the order of the table.
     pub row: RowImage,
 }
 
-/// The last column of a nonunique clustered key, an `int` that is not NULL; `None` if the key is shorter than that.
+/// The uniqueifier: the last column of a nonunique clustered key, an `int` that is not NULL; `None` if the key is too
+/// short.
 pub fn uniqueifier_of_key(key: &[u8]) -> Option<i32> {
     let last = key.last_chunk::<4>()?;
     Some((u32::from_be_bytes(*last) ^ 0x8000_0000).cast_signed())
 }
 
-/// The row with its hidden column.
+/// The row with its hidden uniqueifier column.
 pub(super) fn with_uniqueifier(row: &RowImage, uniqueifier: i32) -> RowImage {
     let hidden = uniqueifier.to_le_bytes();
     let values = (0..row.column_count()).map(|column| row.value(column)).chain([Some(hidden.as_slice())]);
     RowImage::new(values)
 }
 
-/// A row with its values that lie on pages of their own. Blocks on reading them.
+/// A row together with its values that are stored on pages of their own. Blocks on reading them.
 ///
 /// # Errors
 /// A page is damaged or cannot be read.

@@ -1,4 +1,4 @@
-//! One damage for each structure and each field that means something, and which errors tell of it.
+//! One damage for each structure and each meaningful field, and the errors that report it.
 
 use hobt_base::{FileId, PageId, SlotId, Stamp};
 use hobt_catalog::SystemTable;
@@ -26,7 +26,7 @@ const DELETED: usize = 52;
 const LEVEL: usize = 54;
 const KEPT: usize = 55;
 const NEXT: usize = 56;
-/// Behind the header.
+/// The first byte after the header.
 const BODY: usize = 64;
 /// The allocation map of the file.
 const MAP: u32 = 2;
@@ -34,8 +34,8 @@ const MAP: u32 = 2;
 /// A database that cannot be used.
 const SUSPECT: i32 = 926;
 
-/// What is damaged, how, and the errors of which at least one tells of it. Gives the page that an error must name, or 0
-/// where it is refused, or another page is named.
+/// What is damaged, how, and the errors of which at least one must occur. The function returns the page that an error
+/// must name, or 0 if the database is refused, or another page is named.
 type Damage = (&'static str, fn(&mut World) -> u32, &'static [i32]);
 
 /// Changes a number of two bytes.
@@ -93,21 +93,21 @@ fn put_type(world: &mut World, column: usize, value: &[u8]) -> u32 {
     put_value(world, "types", page, column, 1, value)
 }
 
-/// Where the bytes of a text column of a page begin.
+/// The offset of the bytes of a text column in a page.
 fn text_at(world: &World, table: &str, place: usize, page: u32, column: usize) -> usize {
     let rows = world.layout(table, place);
     let view = hobt_page::RowPage::open(world.page(page), &rows).expect("a sound page");
     view.extents(column)[1].0
 }
 
-/// Where the end offsets of a variable-length column begin, and where the starts of areas do.
+/// The offsets of a variable-length column's end offsets, and of its area starts.
 fn ends_at(world: &World, table: &str, place: usize, page: u32, column: usize) -> (usize, usize) {
     let rows = world.layout(table, place);
     let layout = rows.page_layout(world.header(page).capacity).expect("a sound page");
     (usize::from(layout.values[column]), usize::from(layout.area_starts))
 }
 
-/// Puts another run into a place of a run list.
+/// Replaces a run in a run list.
 fn put_run(world: &mut World, table: &str, index: usize, change: impl FnOnce(Run) -> Run) -> u32 {
     let page = world.list_page(table, 0);
     let run = RunListPage::read(world.page(page)).expect("a run list")[index];
@@ -333,7 +333,7 @@ const INDEXES: &[Damage] = &[
         let p = leaf(w);
         let at = text_at(w, "tree", 0, p, 1);
         let (_, starts) = ends_at(w, "tree", 0, p, 1);
-        // Not all of it is ASCII, it says.
+        // The flag says that the text is not all ASCII.
         let high = w.page(p)[starts + 1] | 0x80;
         w.put(p, starts + 1, &[high]);
         w.put(p, at + 1, &[0xFF])
@@ -545,7 +545,7 @@ const SYSTEM_TABLES: &[Damage] = &[
     }, &[SUSPECT, 2570]),
 ];
 
-/// Where the position of the identity column is, and what was gathered for statistics.
+/// The location of the identity column's position, and of what was gathered for statistics.
 fn position_at(world: &World) -> (u32, usize) {
     world.find_in_system(SystemTable::Values, &NEXT_IDENTITY.to_le_bytes())
 }
@@ -595,7 +595,7 @@ fn later_list_page(world: &World, nth: usize) -> u32 {
     pages[nth]
 }
 
-/// Puts another run into the second place of a later page of a run list; the first is the page's own.
+/// Replaces the second run of a later page of a run list; the first one is the page's own.
 fn put_later_run(world: &mut World, page: u32, change: impl FnOnce(Run) -> Run) -> u32 {
     let run = RunListPage::read(world.page(page)).expect("a run list")[1];
     let (at, bytes) = RunListPage::entry_bytes(1, &change(run));
@@ -617,7 +617,7 @@ const LATER_LISTS: &[Damage] = &[
     ("a run of the second page that overlaps the list's own", |w| {
         let (first, p) = (PageId::new(FileId(1), w.list_page("heap", 0)), later_list_page(w, 1));
         put_later_run(w, p, |run| Run { first, ..run });
-        // Where the list begins, since either page may be the wrong one.
+        // The page where the list begins, since either page may be the wrong one.
         first.number
     }, &[8939]),
     ("a run of the third page that is another table's too", |w| {
@@ -631,7 +631,7 @@ const LATER_LISTS: &[Damage] = &[
     }, &[8939]),
 ];
 
-/// The id of the sequence, as its row has it.
+/// The id of the sequence, as its row stores it.
 fn sequence_id(world: &World) -> Vec<u8> {
     let page = world.pages_of(SystemTable::Sequences.hobt(), PageType::Row)[0];
     let rows = world.layout(SystemTable::Sequences.name(), 0);

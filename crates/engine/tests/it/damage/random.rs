@@ -1,9 +1,9 @@
-//! Fields of the file changed at random: nothing panics or hangs, and what a check takes for whole can be read whole.
+//! Fields of the file changed at random: nothing panics or hangs, and what a check finds sound can be read completely.
 //!
-//! `HOBT_DAMAGE` says how many changes are made (300), `HOBT_SEED` which; a failure names its own seed, and
-//! `HOBT_DAMAGE=1` with it makes that change again. What was not found is told apart by what the rows say then: the
-//! same as before (bytes that mean nothing), or a value that some statement could have put there. Most changes must be
-//! found all the same: a check that finds nothing would take all for whole.
+//! `HOBT_DAMAGE` is the number of changes (300), `HOBT_SEED` the seed. A failure names its own seed, and with
+//! `HOBT_DAMAGE=1` that seed repeats the change. A change that was not found is classified by the rows: they are
+//! unchanged (the bytes mean nothing), or have values that a statement could have written. Most changes must be found:
+//! a check that finds nothing would call everything sound.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -17,13 +17,14 @@ use hobt_types::Value;
 use super::world::{Outcome, World, world};
 use crate::fixture::run;
 
-/// Changes from which on it is asked how many were found: of fewer, most may by chance mean nothing.
+/// The number of changes from which on the share of those found is checked. In fewer, most may by chance be
+/// meaningless.
 const JUDGED: u64 = 100;
 
-/// How long one start, check, reading and changing may take.
+/// The time limit of one start, check, reading and changing.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Fields of a page's header: where they are and how long.
+/// Fields of a page's header: their offsets and lengths.
 const FIELDS: [(usize, usize); 18] = [
     (4, 1),
     (5, 1),
@@ -45,14 +46,14 @@ const FIELDS: [(usize, usize); 18] = [
     (60, 2),
 ];
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Class {
     Refused,
     Found,
-    /// The rows are what they were: the bytes mean nothing.
+    /// The rows are unchanged: the bytes mean nothing.
     Nothing,
-    /// Some rows have other values, which could be theirs.
+    /// Some rows have other values, which are valid.
     OtherValue,
 }
 
@@ -60,7 +61,7 @@ fn below(random: &mut SplitMix64, end: usize) -> usize {
     usize::try_from(random.below(end as u64)).expect("below a usize")
 }
 
-/// Changes one field; says which.
+/// Changes one field and returns a description.
 fn mutate(world: &mut World, random: &mut SplitMix64) -> String {
     if random.below(20) == 0 {
         let (copy, at) = (below(random, 2), 4 + below(random, 100));
@@ -73,7 +74,7 @@ fn mutate(world: &mut World, random: &mut SplitMix64) -> String {
         let (at, width) = if random.below(2) == 0 {
             FIELDS[below(random, FIELDS.len())]
         } else {
-            // Where something stands, mostly.
+            // Mostly where a page has data.
             let width = [1, 1, 2, 4][below(random, 4)];
             let mut at = 64 + below(random, 8192 - 64 - width);
             for _ in 0..8 {
@@ -102,7 +103,7 @@ fn mutate(world: &mut World, random: &mut SplitMix64) -> String {
     }
 }
 
-/// Inserts a row into each table and deletes and updates some; what comes of it does not matter.
+/// Inserts a row into each table and deletes and updates some. The results are ignored.
 fn change_rows(instance: &Instance, database: &DatabaseUse) {
     let snapshot = database.snapshot();
     for table in snapshot.tables.values().filter(|table| !table.is_system) {
@@ -139,7 +140,7 @@ fn change_rows(instance: &Instance, database: &DatabaseUse) {
     }
 }
 
-/// Makes one change and looks what comes of it.
+/// Makes one change and classifies its result.
 fn try_one(seed: u64, clean: &[String]) -> Result<(Class, String), String> {
     let mut random = SplitMix64::new(seed);
     let mut damaged = world();

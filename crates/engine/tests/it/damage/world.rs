@@ -1,4 +1,4 @@
-//! A database that is closed, the bytes of its files, and what the next start makes of them.
+//! The files of a closed database as bytes, and what the next start does with them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,29 +25,29 @@ use hobt_types::{MaxLength, SqlType, Value};
 
 use crate::fixture::{FOLDER, create_partitions, database_named, open, run, simulated, small_file, try_open};
 
-/// Bytes that are written at once where a file is put on a disk.
+/// The number of bytes written at once when a file is put on a disk.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Bytes of each of the two copies of a log's header.
 const LOG_HEADER_BYTES: usize = 4096;
 /// The data file that is damaged.
 const FILE: &str = "shop.mdf";
 
-/// The files of an instance that was closed, and what is in them.
+/// The files of a closed instance, with their contents.
 #[derive(Clone)]
 pub(super) struct World {
     files: BTreeMap<PathBuf, Vec<u8>>,
     tables: Arc<BTreeMap<String, Arc<Table>>>,
 }
 
-/// Where the identity column of the world goes on.
+/// The next value of the world's identity column.
 pub(super) const NEXT_IDENTITY: i128 = 123_456_789;
 
-/// What came of a start.
+/// The result of a start.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// The database was refused.
     Refused(SqlError),
-    /// It was opened, and this is what a check says of it.
+    /// It was opened, with the errors that a check reports.
     Checked(Vec<SqlError>),
     /// It was opened, and could not be checked.
     Unchecked(SqlError),
@@ -63,7 +63,7 @@ impl Outcome {
     }
 }
 
-/// The world that all tests begin with.
+/// The world that all tests start from.
 pub(super) fn world() -> World {
     static WORLD: LazyLock<World> = LazyLock::new(build);
     WORLD.clone()
@@ -95,7 +95,7 @@ fn text_of(id: i64) -> Value {
 /// The values of a row, by its number.
 type RowOf = fn(i64) -> Vec<Value>;
 
-/// The tables: their definitions, how many rows, and the values of a row.
+/// The tables: their definitions, the number of rows, and the values of a row.
 fn tables() -> Vec<(TableDefinition, i64, RowOf)> {
     let text = SqlType::NVarChar(MaxLength::Limited(100));
     let table = |name: &str, columns: &[(&str, SqlType, bool)], indexes: Vec<IndexDefinition>| TableDefinition {
@@ -198,7 +198,7 @@ fn fill(
     Ok(())
 }
 
-/// Gathers nothing for statistics of a table, and notes that.
+/// Stores statistics of a table for which nothing was gathered.
 fn put_statistics(
     database: &DatabaseUse,
     ctx: &StatementContext,
@@ -238,7 +238,7 @@ fn build() -> World {
     build_with(0)
 }
 
-/// The world, in which the heap has so many runs more.
+/// The world, with additional runs in the heap.
 fn build_with(runs: usize) -> World {
     let disk = simulated();
     let instance = open(&disk);
@@ -329,7 +329,7 @@ impl World {
         disk
     }
 
-    /// What the next start makes of the files, and the instance with the database, if it is opened.
+    /// Starts an instance on the files. Returns the result, and the instance with the database, if it is opened.
     pub(super) fn start(&self) -> (Outcome, Arc<Instance>, Option<DatabaseUse>) {
         let instance = try_open(&self.disk()).expect("master is whole");
         match instance.database("shop") {
@@ -374,7 +374,7 @@ impl World {
         number
     }
 
-    /// Puts a byte into a copy of the header of the log, and makes its checksum right; what stood there.
+    /// Puts a byte into a copy of the log's header, and makes its checksum right. Returns the old byte.
     pub(super) fn put_in_log_header(&mut self, copy: usize, at: usize, value: u8) -> u8 {
         let bytes = self.files.get_mut(&Path::new(FOLDER).join("shop_log.ldf")).expect("the log");
         let header = &mut bytes[copy * LOG_HEADER_BYTES..(copy + 1) * LOG_HEADER_BYTES];
@@ -410,7 +410,8 @@ impl World {
         (0..self.page_count()).filter(is_one).collect()
     }
 
-    /// A page with rows of an index: of a tree the leaf in the order of keys, which these were filled in.
+    /// A page with rows of an index. For a tree it is a leaf, counted in the order of keys, in which the tree was
+    /// filled.
     pub(super) fn rows_page(&self, table: &str, place: usize, nth: usize) -> u32 {
         let pages = self.pages_of(self.hobt(table, place), PageType::Row);
         let is_next_of =
@@ -425,7 +426,7 @@ impl World {
         leaf
     }
 
-    /// The root of a tree, which stands behind the first page of its run list.
+    /// The root of a tree, which is the page after the first page of its run list.
     pub(super) fn root(&self, table: &str, place: usize) -> u32 {
         self.list_page(table, place) + 1
     }
@@ -442,7 +443,7 @@ impl World {
         std::iter::successors(first, next).collect()
     }
 
-    /// Where bytes are in the pages of a system table that are found in one place alone.
+    /// The page and offset of bytes that occur in only one place of a system table.
     pub(super) fn find_in_system(&self, table: SystemTable, bytes: &[u8]) -> (u32, usize) {
         let pages = self.pages_of(table.hobt(), PageType::Row);
         let find = |page: u32| Some((page, self.page(page).windows(bytes.len()).position(|found| found == bytes)?));
@@ -454,7 +455,7 @@ impl World {
         PageHeader::read(self.page(number)).expect("a sound header")
     }
 
-    /// Where the value of a fixed-length column lies in its page.
+    /// The offset of a fixed-length column's value in its page.
     pub(super) fn place_of(&self, table: &str, index: usize, page: u32, column: usize, slot: usize) -> usize {
         let rows = self.layout(table, index);
         let layout = rows.page_layout(self.header(page).capacity).expect("a sound page");
@@ -462,7 +463,7 @@ impl World {
         usize::from(layout.values[column]) + slot * width
     }
 
-    /// Counts rows more or less in the run list of a table.
+    /// Changes the row count in the run list of a table.
     pub(super) fn count_rows(&mut self, table: &str, place: usize, by: i64) {
         let page = self.list_page(table, place);
         let rows = RunListPage::row_count(self.page(page)).checked_add_signed(by).expect("rows");
@@ -470,7 +471,7 @@ impl World {
         self.put(page, at.into(), &bytes);
     }
 
-    /// Puts a value into the first row of a system table that has `key` in the column before; the page.
+    /// Puts a value into the first row of a system table that has `key` in the preceding column. Returns the page.
     pub(super) fn set_in_system(
         &mut self,
         table: SystemTable,

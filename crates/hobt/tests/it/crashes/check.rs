@@ -1,10 +1,11 @@
-//! What must hold of an instance after a crash, whatever was under way: rules, and how to find the one that is broken.
+//! The rules that must hold for an instance after a crash, whatever it was doing, and a check that finds the broken
+//! one.
 //!
-//! 1. It starts, and every database that the journal knows of is there, ONLINE, and no other.
-//! 2. Every acknowledged transaction is there; one in doubt is there whole or not at all, in all of its databases; none
-//!    else.
+//! 1. It starts, and every database in the journal exists, is ONLINE, and there is no other database.
+//! 2. Every acknowledged transaction is present. One in doubt is present completely or not at all, in all of its
+//!    databases. There are no other transactions.
 //! 3. Rows follow from the ledger (`tables`).
-//! 4. Every index shows the rows of its table, and `DBCC CHECKDB` finds nothing.
+//! 4. Every index contains the rows of its table, and `DBCC CHECKDB` finds nothing.
 //! 5. It closes, and starts again with the same transactions.
 
 use std::collections::BTreeMap;
@@ -17,16 +18,16 @@ use super::life::settings;
 use super::tables::{LONG_ROWS, ROWS};
 use crate::client;
 
-/// What a check has found out: the ledgers of the databases.
+/// The results of a check: the ledgers of the databases.
 #[derive(Debug, Default)]
 struct Found {
     ledgers: BTreeMap<String, Ledger>,
 }
 
-/// A ledger, added up.
+/// A ledger, summed up.
 #[derive(Debug, Default)]
 struct Ledger {
-    /// By transaction: how many lines it should have, how many it has.
+    /// For each transaction: the required and the actual number of its lines.
     transactions: BTreeMap<i64, (i64, i64)>,
     /// Sum and count of the lines, by table and row.
     sums: BTreeMap<(String, i64), (i64, i64)>,
@@ -35,7 +36,7 @@ struct Ledger {
 type Broken = String;
 type Rows = Vec<Vec<String>>;
 
-/// A session whose errors break a rule.
+/// A session in which an error breaks a rule.
 struct Client {
     session: Session,
 }
@@ -55,8 +56,8 @@ impl Client {
     }
 }
 
-/// Starts the instance in a folder twice, and checks it. `choice` says which index is read by itself. Gives the lines
-/// that go to the journal of what was in doubt.
+/// Starts the instance in a folder twice, and checks it. `choice` selects the index that is read separately. Returns
+/// the journal's lines on the transactions that were in doubt.
 pub(super) fn check(folder: &Path, known: &Known, choice: u64) -> Result<Vec<String>, Broken> {
     if let Some(wrong) = known.wrong.first() {
         return Err(format!("{} answers were wrong while it lived; the first: {wrong}", known.wrong.len()));
@@ -72,7 +73,7 @@ pub(super) fn check(folder: &Path, known: &Known, choice: u64) -> Result<Vec<Str
     Ok(lines)
 }
 
-/// A start, a look, a clean end.
+/// Starts the instance, runs `look`, and closes it.
 fn life<T>(folder: &Path, look: impl FnOnce(&mut Client) -> Result<T, Broken>) -> Result<T, Broken> {
     let said = |error: hobt::SqlError| format!("rule 1: {} {}", error.number, error.message);
     let instance = Instance::open_with(folder, settings()).map_err(said)?;
@@ -83,7 +84,7 @@ fn life<T>(folder: &Path, look: impl FnOnce(&mut Client) -> Result<T, Broken>) -
     Ok(found)
 }
 
-/// Lines of the ledgers, by database.
+/// The number of lines in the ledgers, by database.
 type Counts = BTreeMap<String, i64>;
 
 fn count(client: &mut Client, name: &str) -> Result<i64, Broken> {
@@ -99,7 +100,7 @@ fn all(client: &mut Client, known: &Known, choice: u64) -> Result<(Counts, Vec<S
     }
     let mut found = Found::default();
     for name in names.iter().filter(|name| known.is_set_up && *name != "master") {
-        // A database whose making was cut off may lack it.
+        // An incompletely created database may not have it.
         let is_there = client.rows(&format!("SELECT OBJECT_ID('{name}.dbo.ledger')"))? != [["NULL"]];
         if is_there {
             found.ledgers.insert(name.clone(), ledger(client, name)?);
@@ -121,7 +122,7 @@ fn all(client: &mut Client, known: &Known, choice: u64) -> Result<(Counts, Vec<S
     Ok((counts.collect(), lines))
 }
 
-/// The databases, each used once, and so recovered: error 945 or 926 tells of one that is not ONLINE.
+/// The databases. Each is used once, and so recovered: error 945 or 926 shows that one is not ONLINE.
 fn databases(client: &mut Client) -> Result<Vec<String>, Broken> {
     let list = "SELECT name FROM sys.databases WHERE name <> 'tempdb'";
     let names: Vec<String> = client.rows(list)?.into_iter().map(|mut row| row.remove(0)).collect();
@@ -157,7 +158,7 @@ fn database_list(names: &[String], found: &Found, known: &Known) -> Result<Vec<S
     }
 }
 
-/// Reads a ledger, whose transactions have all their lines.
+/// Reads a ledger, and checks that all its transactions are complete.
 fn ledger(client: &mut Client, name: &str) -> Result<Ledger, Broken> {
     let text = format!("SELECT tid, op, lines, tbl, id, delta FROM {name}.dbo.ledger");
     let mut ledger = Ledger::default();
@@ -182,7 +183,7 @@ fn ledger(client: &mut Client, name: &str) -> Result<Ledger, Broken> {
     }
 }
 
-/// Compares the transactions that are there with those that may and must be; tells what became of those in doubt.
+/// Compares the existing transactions with those that may and must exist. Returns the outcome of those in doubt.
 fn transaction_list(found: &Found, known: &Known) -> Result<Vec<String>, Broken> {
     let mut lines = Vec::new();
     for (tid, databases) in &known.databases_of {
@@ -214,15 +215,15 @@ fn transaction_list(found: &Found, known: &Known) -> Result<Vec<String>, Broken>
     Ok(lines)
 }
 
-/// What the text of a row is, as the tables' expressions have it.
+/// The text of a row, by the tables' expressions.
 fn text_of(id: i64, n: i64, factors: (i64, i64), most: i64) -> String {
     let letter = char::from(b'a' + u8::try_from(n % 26).expect("below 26"));
     let length = usize::try_from((id * factors.0 + n * factors.1) % most).expect("a remainder");
     std::iter::repeat_n(letter, length).collect()
 }
 
-/// The tables whose rows are only updated: name, a further column, what that is for `id` and `n`, and whether values
-/// are long.
+/// The tables whose rows are only updated: name, a further column, its value for `id` and `n`, and whether values are
+/// long.
 type Place = fn(i64, i64) -> i64;
 const UPDATED: [(&str, &str, Place, bool); 5] = [
     ("h", "0", |_, _| 0, false),
@@ -275,7 +276,7 @@ fn rows_follow(client: &mut Client, name: &str, ledger: &Ledger) -> Result<(), B
     same_rows(name, "t", &ledger.sums, there)
 }
 
-/// Whether rows, or counts of rows, are as the ledger has them.
+/// Checks that rows, or counts of rows, are as in the ledger.
 fn same_rows(
     name: &str,
     table: &str,
@@ -292,7 +293,7 @@ fn same_rows(
     Err(format!("rule 3: {name}.{table} should have {lost:?} and has {surplus:?} (key, rows)"))
 }
 
-/// Indexes, with an expression of columns of their tables. `DBCC CHECKDB` looks every row up in them; here they are
+/// Indexes, each with an expression over columns of its table. `DBCC CHECKDB` looks every row up in them. Here they are
 /// read.
 const INDEXES: [(&str, &str, &str); 14] = [
     ("h", "ux", "id * 3 + n * 5 + bal * 7"),

@@ -1,16 +1,16 @@
-//! The journal outside of the process: what each session was about to do, and what it was told of it.
+//! The journal outside the process: what each session was about to do, and what answers it received.
 //!
-//! One line a note, in the order of each session. Lines of several lives follow each other; behind a check stand lines
-//! that say what became of what was in doubt.
+//! One line per note, in the order of each session. Lines of several lives follow each other. After a check there are
+//! lines with the outcome of the transactions in doubt.
 //!
 //! ```text
-//!   setup                          the databases `a` and `b` and their tables are there
+//!   setup                          the databases `a` and `b` and their tables exist
 //!   begin 10200007 a b             a transaction that changes these databases is about to run
 //!   done 10200007                  its COMMIT was acknowledged
 //!   undone 10200007                it was rolled back, and that was acknowledged
-//!   creating x3 / created x3 / dropping x3 / dropped x3, and bare x3 of one whose making was cut off
-//!   checkpoint a                   CHECKPOINT there has ended
-//!   wrong …                        an answer that no session may get
+//!   creating x3 / created x3 / dropping x3 / dropped x3, and bare x3 if its creation was interrupted
+//!   checkpoint a                   a CHECKPOINT in this database has ended
+//!   wrong …                        an answer that must not occur
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,12 +21,12 @@ use std::sync::Arc;
 
 use hobt_disk::RecordingDisk;
 
-/// Where a life's notes go.
+/// The destination of a life's notes.
 #[derive(Clone)]
 pub(super) enum Notes {
-    /// A file that is appended to with one call a line: the end of the process does not touch it.
+    /// A file to which each line is appended with one call, so the end of the process does not damage it.
     File(Arc<File>),
-    /// The trace, so that notes and writes have one order.
+    /// The trace, so that notes and writes are in one order.
     Trace(Arc<RecordingDisk>),
 }
 
@@ -44,17 +44,17 @@ impl Notes {
     }
 }
 
-/// Whether a database is there, as far as the journal knows.
+/// Whether a database exists, according to the journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Presence {
     There,
-    /// Its making was cut off behind itself: it may lack its tables.
+    /// Its creation was interrupted after the database itself: it may lack its tables.
     Bare,
     Gone,
     InDoubt,
 }
 
-/// What a journal says must be there.
+/// The state that a journal requires.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) is_set_up: bool,
@@ -63,14 +63,14 @@ pub(super) struct Known {
     pub(super) committed: BTreeSet<i64>,
     pub(super) in_doubt: BTreeSet<i64>,
     pub(super) databases: BTreeMap<String, Presence>,
-    /// Answers that no session may get.
+    /// Answers that must not occur.
     pub(super) wrong: Vec<String>,
 }
 
 impl Known {
     pub(super) fn of(journal: &str) -> Known {
         let mut known = Known::default();
-        // The last line may be cut off.
+        // The last line may be incomplete.
         for line in journal.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
             known.line(line);
         }

@@ -1,9 +1,8 @@
-//! A life of an instance, in a process of its own that will not end well: sessions on threads, on tables that they
-//! share.
+//! A life of an instance, in a process of its own that will not end cleanly: concurrent sessions on shared tables.
 //!
-//! What it is like follows from the seed: how many sessions write, how many of their transactions are rolled back, how
-//! long these last, how close checkpoints come to each other, and whether databases come and go, tables are loaded, and
-//! readers look on. In which order things happen does not.
+//! The seed determines the number of writing sessions, the proportion and the duration of rolled back transactions, the
+//! distance of checkpoints, and whether databases are created and dropped, tables are loaded, and readers are active.
+//! It does not determine the order of events.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,35 +19,35 @@ use super::journal::{Known, Notes, Presence};
 use super::tables::{Changes, LEDGER, create, looped, setup};
 use crate::client;
 
-/// Errors that a session beside others may get; its transaction is rolled back by them. 1205 deadlock, 3960 conflict of
-/// snapshots, 3961 a definition changed under one, 1222 a lock was waited for too long.
+/// Errors that a session may receive because of other sessions; they roll back its transaction. 1205 deadlock, 3960
+/// snapshot conflict, 3961 a definition changed under a snapshot, 1222 lock timeout.
 const EXPECTED: [i32; 4] = [1205, 3960, 3961, 1222];
 
-/// What a life is told.
+/// The parameters of a life.
 pub(super) struct Orders {
     pub(super) folder: PathBuf,
     pub(super) journal: PathBuf,
-    /// What is recorded, and so where.
+    /// The file for the trace. The life is recorded if it is set.
     pub(super) trace: Option<PathBuf>,
     pub(super) seed: u64,
-    /// Which life this is: its transactions' numbers begin with it.
+    /// The number of this life, with which its transactions' numbers begin.
     pub(super) number: i64,
-    /// Whether it only starts, and recovers.
+    /// Whether it only starts and recovers.
     pub(super) only_starts: bool,
-    /// How long it lives at most; 0: it is set up, and closed.
+    /// The greatest duration. 0: it is set up and closed.
     pub(super) milliseconds: u64,
 }
 
-/// What a life's process says before it opens the instance.
+/// The output of a life's process before it opens the instance.
 pub(super) const BEGINS: &str = "begins";
-/// Transactions, kept or not, after which a recorded life ends.
+/// Transactions, committed or not, after which a recorded life ends.
 const RECORDED_MAX: u64 = 300;
-/// Nothing that sessions do takes so long on the slowest machine: they wait for each other without end.
+/// Longer than any operation of the sessions on the slowest machine: beyond it they are deadlocked.
 pub(super) const STUCK: Duration = Duration::from_secs(120);
-/// A life whose time is over ends if something was done in the last of it.
+/// After its duration, a life ends normally if something was done within this time.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// What the seed makes of a life.
+/// The properties of a life, drawn from the seed.
 struct Character {
     writers: u64,
     rollbacks_percent: u64,
@@ -57,13 +56,13 @@ struct Character {
     has_databases: bool,
     has_loads: bool,
     has_readers: bool,
-    /// Of eight transactions in loops, how many pause before they end.
+    /// The number of transactions, of eight in loops, that pause before they end.
     paused_of_eight: u64,
 }
 
 impl Character {
     fn draw(random: &mut SplitMix64, is_recorded: bool) -> Character {
-        // A cut can lie where a kill hardly ever comes.
+        // A cut can be at a position that a kill hardly ever hits.
         if random.below(if is_recorded { 2 } else { 4 }) == 0 {
             return Character::draw_quiet(random);
         }
@@ -80,7 +79,7 @@ impl Character {
     }
 
     /// Few commits, so that the log is seldom flushed: records that no commit waits for stay in memory for long.
-    /// Rollbacks last about as long as a checkpoint, so their records may be in memory alone when it ends.
+    /// Rollbacks last about as long as a checkpoint, so when it ends their records may only be in memory.
     fn draw_quiet(random: &mut SplitMix64) -> Character {
         Character {
             writers: 1 + random.below(4),
@@ -98,14 +97,14 @@ impl Character {
 /// The numbers of a life's sessions are below this.
 const SESSIONS: usize = 16;
 
-/// How many transactions a session has begun, and how many of them were acknowledged, kept or not.
+/// The numbers of transactions that a session has begun, and of those acknowledged, committed or rolled back.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Counts {
     begun: u64,
     ended: u64,
 }
 
-/// What the sessions of a life have done.
+/// The work done by the sessions of a life.
 #[derive(Default)]
 struct Progress {
     counts: Mutex<[Counts; SESSIONS]>,
@@ -117,7 +116,7 @@ impl Progress {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A line of the journal about a transaction, whose number tells the session.
+    /// Writes a line about a transaction to the journal. The transaction's number determines the session.
     fn note(&self, transaction: &str, count: impl Fn(&mut Counts)) {
         let number: usize = transaction.parse().expect("a transaction's number");
         count(&mut self.counts()[number / 100_000 % 100]);
@@ -125,7 +124,7 @@ impl Progress {
     }
 }
 
-/// What all threads of a life have.
+/// The data shared by all threads of a life.
 struct Life {
     instance: Instance,
     notes: Notes,
@@ -133,7 +132,7 @@ struct Life {
     progress: Progress,
     character: Character,
     number: i64,
-    /// The databases that came and have not gone in earlier lives.
+    /// The databases that earlier lives have created and not dropped.
     there: Vec<String>,
 }
 
@@ -147,7 +146,7 @@ pub(super) fn settings() -> InstanceSettings {
     }
 }
 
-/// Lives until it is killed, or for as long as it was told.
+/// Runs until it is killed, or for the given duration.
 pub(super) fn live(orders: &Orders) {
     eprintln!("{BEGINS}");
     let (instance, notes, disk) = open(orders);
@@ -160,7 +159,7 @@ pub(super) fn live(orders: &Orders) {
         }
     } else {
         if !known.is_set_up {
-            // What a life left that was ended while it made them.
+            // Left by a life that was interrupted while it created them.
             client::ok(&mut session, "DROP DATABASE IF EXISTS a, b");
             ["a", "b"].iter().flat_map(|name| setup(name)).for_each(|batch| drop(client::ok(&mut session, &batch)));
             notes.note("setup");
@@ -194,7 +193,7 @@ fn open(orders: &Orders) -> (Instance, Notes, Option<Arc<RecordingDisk>>) {
     }
 }
 
-/// What a thread of a life does.
+/// The work of one thread of a life.
 type Part = fn(&Life, i64, SplitMix64);
 
 fn run(instance: Instance, notes: Notes, orders: &Orders, known: &Known) {
@@ -222,9 +221,9 @@ fn run(instance: Instance, notes: Notes, orders: &Orders, known: &Known) {
     life.stop.store(true, Ordering::Relaxed);
 }
 
-/// Blocks until the time is over or `most` transactions were done, and until each session has ended the transaction
-/// that it is in then. Sessions that do nothing for very long are told to be stuck: a slow machine is no fault, and
-/// those that wait for each other without end are.
+/// Blocks until the time is over or `most` transactions are done, and until each session has ended its current
+/// transaction. Sessions that do nothing for very long are reported as stuck: slowness is not an error, but a deadlock
+/// is.
 fn wait_for_end(life: &Life, longest: Duration, most: u64) {
     let (since, changed) = (Instant::now(), &life.progress.changed);
     let (mut done, mut last) = (0, since);
@@ -289,7 +288,7 @@ impl Life {
         }
     }
 
-    /// Runs a transaction and notes it. Whether it was committed.
+    /// Runs a transaction and records it. Returns whether it was committed.
     fn transact(&self, session: &mut Session, tid: i64, databases: &[&str], body: &str, keeps: bool) -> bool {
         self.note(&format!("begin {tid} {}", databases.join(" ")));
         let end = if keeps { "COMMIT" } else { "ROLLBACK" };
@@ -301,7 +300,7 @@ impl Life {
             }
             None => self.note(&format!("undone {tid}")),
             Some(error) if EXPECTED.contains(&error.number) => {
-                // It was rolled back by its error.
+                // The error has rolled it back.
                 self.note(&format!("undone {tid}"));
                 self.expect(client::answer(session, "IF @@TRANCOUNT > 0 ROLLBACK TRANSACTION").1, "after an error");
             }
@@ -313,7 +312,7 @@ impl Life {
         false
     }
 
-    /// Notes an error that a statement should not have got.
+    /// Records an error that a statement must not return.
     fn expect(&self, error: Option<hobt::SqlError>, text: &str) -> bool {
         if let Some(error) = &error {
             let said = format!("wrong {} {} of: {text}", error.number, error.message);
@@ -323,7 +322,7 @@ impl Life {
     }
 }
 
-/// Transactions in loops, many a second.
+/// Transactions in loops, many per second.
 fn write_in_loops(life: &Life, place: i64, mut random: SplitMix64) {
     let mut session = life.session();
     let mut count = 0;
@@ -365,7 +364,7 @@ fn draw_databases(random: &mut SplitMix64) -> &'static [&'static str] {
     }
 }
 
-/// Transactions of statements that a plan is made for.
+/// Transactions of statements that use a plan.
 fn write(life: &Life, place: i64, mut random: SplitMix64) {
     let mut session = life.session();
     for count in 0.. {
@@ -387,14 +386,14 @@ fn write(life: &Life, place: i64, mut random: SplitMix64) {
                 changes.set_void(!keeps);
             }
         }
-        // Each is named in the journal only if it is changed.
+        // A database is named in the journal only if it is changed.
         databases.iter().for_each(|database| changes.line(database, "e", "0", "0"));
         let level = match random.below(8) {
             0 => "SNAPSHOT",
             1 => "SERIALIZABLE",
             _ => "READ COMMITTED",
         };
-        // A transaction of a snapshot uses what it uses as it begins.
+        // A transaction under SNAPSHOT can only use databases that it names when it begins.
         let begin = format!("SET TRANSACTION ISOLATION LEVEL {level}");
         life.expect(client::answer(&mut session, &begin).1, &begin);
         life.transact(&mut session, tid, databases, &changes.into_text(), keeps);
@@ -417,7 +416,7 @@ fn some_changes(life: &Life, changes: &mut Changes, databases: &[&str], random: 
     }
 }
 
-/// Checkpoints without end.
+/// Endless checkpoints.
 fn checkpoints(life: &Life, _place: i64, mut random: SplitMix64) {
     let mut session = life.session();
     while life.goes_on() {
@@ -425,13 +424,13 @@ fn checkpoints(life: &Life, _place: i64, mut random: SplitMix64) {
         if life.expect(client::answer(&mut session, &format!("USE {database}; CHECKPOINT")).1, "CHECKPOINT") {
             life.note(&format!("checkpoint {database}"));
         }
-        // Drawn, so that checkpoints lie differently beside the writers in each life; nothing is expected to be done by
-        // then.
+        // A random pause, so that checkpoints and writers overlap differently in each life. Nothing is expected to be
+        // done by then.
         std::thread::sleep(Duration::from_millis(random.below(life.character.checkpoint_pause_ms + 1)));
     }
 }
 
-/// Databases come and go, and transactions change several of them.
+/// Creates and drops databases, and changes several of them in one transaction.
 fn databases(life: &Life, place: i64, mut random: SplitMix64) {
     let mut session = life.session();
     let mut there = life.there.clone();
@@ -476,7 +475,7 @@ fn databases(life: &Life, place: i64, mut random: SplitMix64) {
     }
 }
 
-/// Loads, tables that come and go, indexes made anew.
+/// Loads, creation and removal of tables, rebuilds of indexes.
 fn loads(life: &Life, place: i64, mut random: SplitMix64) {
     let mut session = life.session();
     let mut tables: Vec<i64> = Vec::new();
@@ -517,7 +516,7 @@ fn loads(life: &Life, place: i64, mut random: SplitMix64) {
     }
 }
 
-/// Readers of snapshots: what they see follows from the ledger that they see.
+/// Readers under SNAPSHOT: the rows that they see must follow from the ledger that they see.
 fn read(life: &Life, _place: i64, mut random: SplitMix64) {
     let mut session = life.session();
     while life.goes_on() {

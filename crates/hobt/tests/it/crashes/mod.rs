@@ -1,17 +1,17 @@
-//! Real processes that are killed, and traces of real processes that are cut: what was acknowledged is there, nothing
-//! is half there, and every database can be used.
+//! Real processes that are killed, and traces of real processes that are cut: everything acknowledged is present,
+//! nothing is present partially, and every database can be used.
 //!
 //! ```text
-//!   kills    a process lives ──► SIGKILL ──► (starts that are killed, too) ──► check ──► the next life in the same folder
+//!   kills    a process lives ──► SIGKILL ──► (starts, killed too) ──► check ──► the next life in the same folder
 //!   cuts     a process lives and is recorded ──► trace ──► at many places: what a loss of power leaves ──► check
 //! ```
 //!
-//! `HOBT_KILLS` and `HOBT_CUTS` say how many, `HOBT_SEED` which seed is the first. A failure keeps its folder (the
-//! crashed instance in `data`, the `journal`), and says how to check it again: with `HOBT_AGAIN`. `HOBT_PLANT` names a
-//! bug on purpose (`hobt_sync::planted`) for all the processes, and `HOBT_PLANTED` those that the cuts have to find.
+//! `HOBT_KILLS` and `HOBT_CUTS` set their numbers, `HOBT_SEED` the first seed. A failure keeps its folder (the crashed
+//! instance in `data`, the `journal`), and prints how to check it again with `HOBT_AGAIN`. `HOBT_PLANT` names a
+//! deliberate bug (`hobt_sync::planted`) for all processes, and `HOBT_PLANTED` the bugs that the cuts must find.
 //!
-//! What each life does stands in `life`, what must hold afterwards in `check`; `docs/design/0037-kills-and-cuts.md`
-//! says why.
+//! `life` contains the work of each life, `check` the rules that must hold afterwards.
+//! `docs/design/0037-kills-and-cuts.md` gives the reasons.
 
 mod check;
 mod journal;
@@ -34,33 +34,33 @@ use crate::client::{panic_text, setting};
 use journal::Known;
 use life::Orders;
 
-/// Kills and cuts where nothing is said.
+/// The default numbers of kills and cuts.
 const KILLS: u64 = 50;
 const CUTS: u64 = 200;
-/// Time after which nothing new is begun where nothing is said.
+/// The default time after which nothing new is begun.
 const TIME_MAX: Duration = Duration::from_secs(80);
-/// What stands before a cut's number in what a failure tells.
+/// The text before a cut's number in a failure message.
 const CUT_NUMBER: &str = "HOBT_CUTS=";
-/// A life that is to be killed: longer than is waited for its work.
+/// The duration of a life that will be killed: longer than the wait for its work.
 const KILLED_LIFE_MS: u64 = 600_000;
 /// Longer than any check takes.
 const HANG: Duration = Duration::from_secs(120);
-/// Lives in one folder.
+/// Lives per folder.
 const LIVES: u64 = 8;
-/// Cuts of one trace.
+/// Cuts per trace.
 const CUTS_OF_TRACE: u64 = 25;
-/// Cuts of one recorded start.
+/// Cuts per recorded start.
 const CUTS_OF_START: u64 = 3;
-/// Of so many cuts, one is recorded as it starts, and that is cut as well.
+/// One in this many cuts is recorded while it starts, and that recording is cut too.
 const CUTS_A_START: u64 = 8;
-/// A folder's path of the crashed instance, checked again.
+/// The path of a folder with a crashed instance, to be checked again.
 const AGAIN: &str = "HOBT_AGAIN";
-/// The bug that a process and those that it starts are to have.
+/// The bug planted in a process and in those that it starts.
 const PLANT: &str = "HOBT_PLANT";
-/// The bugs that are to be found; `all`: those that the cuts have found once.
+/// The bugs to be found. `all`: those that the cuts have found before.
 const PLANTED: &str = "HOBT_PLANTED";
 
-/// A life's process: this program again, with its orders in the environment.
+/// Starts a life's process: this program, with its orders in the environment.
 fn start(orders: &Orders) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["crashes::life_in_a_process_of_its_own", "--exact", "--nocapture", "--test-threads=1"]);
@@ -76,7 +76,7 @@ fn start(orders: &Orders) -> Child {
         orders.milliseconds.to_string(),
     ];
     command.env("HOBT_LIFE", words.join("|"));
-    // Behind what those before have said, so that no panic is lost.
+    // Appended to earlier output, so that no panic is lost.
     let errors = orders.journal.with_file_name("stderr");
     let errors = std::fs::File::options().create(true).append(true).open(errors).expect("a file");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn().expect("the program")
@@ -84,7 +84,7 @@ fn start(orders: &Orders) -> Child {
 
 #[test]
 fn life_in_a_process_of_its_own() {
-    // Without orders there is nothing to live for.
+    // Without orders there is nothing to do.
     let Ok(orders) = std::env::var("HOBT_LIFE") else { return };
     let words: Vec<&str> = orders.split('|').collect();
     let number = |place: usize| words[place].parse::<u64>().expect("a number");
@@ -101,17 +101,17 @@ fn life_in_a_process_of_its_own() {
     });
 }
 
-/// Breaks the rule that the environment names, if it names one.
+/// Plants the bug that the environment names, if any.
 pub(crate) fn plant_what_is_asked() {
     if let Ok(name) = std::env::var(PLANT) {
         plant_everywhere(Bug::named(&name).unwrap_or_else(|| panic!("{PLANT}: there is no bug {name}")));
     }
 }
 
-/// A folder that stays if something is wrong with it.
+/// A folder that is kept if something is wrong with it.
 struct Place {
     folder: PathBuf,
-    /// What was drawn, to be told.
+    /// What was drawn, for the failure message.
     story: String,
 }
 
@@ -133,13 +133,13 @@ impl Place {
         std::fs::read_to_string(self.journal()).unwrap_or_default()
     }
 
-    /// What processes have said so far, each behind the one before.
+    /// All output of the processes so far, in order.
     fn read_errors(&self) -> String {
         let bytes = std::fs::read(self.folder.join("stderr")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Looks at how a process has ended, and whether any has panicked so far.
+    /// Checks how a process has ended, and that none has panicked so far.
     fn check_end(&self, ended: ExitStatus, is_good: bool) {
         let errors = self.read_errors();
         if !is_good || errors.contains("panicked") {
@@ -151,7 +151,7 @@ impl Place {
         std::fs::remove_dir_all(&self.folder).expect("the folder");
     }
 
-    /// Tells of a broken rule, and how to see it again.
+    /// Reports a broken rule, and how to reproduce it.
     fn fail(&self, broken: &str) -> ! {
         panic!(
             "{broken}\n{}\nkept: {folder}\nagain: {AGAIN}={folder} cargo test -p hobt --test it crashes::again",
@@ -161,7 +161,7 @@ impl Place {
     }
 }
 
-/// An instance that is set up and was closed, to begin with.
+/// An instance that was set up and closed, as a starting point.
 struct Template {
     folder: tempfile::TempDir,
 }
@@ -191,7 +191,7 @@ impl Template {
     }
 }
 
-/// Copies the crashed instance, so that what recovery does to it can be done again.
+/// Copies the crashed instance, so that recovery can be repeated.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("the folder") {
@@ -205,7 +205,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Checks on a thread of its own, which may panic, and which is not waited for without end.
+/// Checks on a thread of its own, which may panic, with a time limit.
 fn check_guarded(folder: PathBuf, known: Known, choice: u64) -> Result<Vec<String>, String> {
     let (sender, receiver) = channel();
     let thread = std::thread::Builder::new().stack_size(hobt::STACK_BYTES).spawn(move || {
@@ -221,7 +221,7 @@ fn check_guarded(folder: PathBuf, known: Known, choice: u64) -> Result<Vec<Strin
     }
 }
 
-/// Checks what a life has left, and takes what it finds into the journal.
+/// Checks what a life has left, and adds the results to the journal.
 fn check_place(place: &Place, choice: u64) {
     let checked = place.folder.join("checked");
     copy(&place.data(), &checked);
@@ -236,11 +236,11 @@ fn check_place(place: &Place, choice: u64) {
     std::fs::rename(checked, place.data()).expect("the folder");
 }
 
-/// Whether there is time and reason to go on.
+/// Whether there is time and need to continue.
 struct Budget {
     wanted: u64,
     done: u64,
-    /// Absent where the number was asked for.
+    /// `None` if the number was given explicitly.
     until: Option<Instant>,
 }
 
@@ -255,11 +255,11 @@ impl Budget {
     }
 }
 
-/// The journal's lines that tell of sessions' work, as they come from now on. Checkpoints are left out: they go on
-/// beside sessions that wait for each other without end.
+/// The journal's lines about sessions' work that are written from now on. Checkpoints do not count: they continue even
+/// if sessions are deadlocked.
 struct Work {
     journal: PathBuf,
-    /// Where the lines that were not looked at begin.
+    /// The position of the first line that has not been read.
     at: u64,
     bytes: u64,
 }
@@ -270,7 +270,7 @@ impl Work {
         Work { journal, at, bytes: 0 }
     }
 
-    /// Bytes of such lines so far.
+    /// The total bytes of such lines so far.
     fn bytes(&mut self) -> u64 {
         let Ok(mut file) = std::fs::File::open(&self.journal) else { return 0 };
         let mut new = Vec::new();
@@ -284,7 +284,8 @@ impl Work {
     }
 }
 
-/// Blocks until a process has done so much, or has ended. One that does no more and has not ended is stuck.
+/// Blocks until a process has done the wanted work or has ended. A process that makes no progress and has not ended is
+/// stuck.
 fn wait_for(place: &Place, child: &mut Child, wanted: u64, mut done: impl FnMut() -> u64) {
     let (mut most, mut last) = (0, Instant::now());
     loop {
@@ -301,26 +302,25 @@ fn wait_for(place: &Place, child: &mut Child, wanted: u64, mut done: impl FnMut(
             let seconds = life::STUCK.as_secs();
             place.fail(&format!("stuck: a process has done nothing for {seconds} s, behind {most} bytes of work"));
         }
-        // A file that grows in another process: no event tells of it, and a kill at any size is a valid one.
+        // No event reports the growth of a file by another process, and a kill at any size is valid.
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Blocks until a process that ends by itself has done so; all that it writes down shows that it is not stuck.
+/// Blocks until a process has ended by itself. Everything that it writes counts as progress.
 fn wait_to_end(place: &Place, mut child: Child) -> ExitStatus {
     let length = |name: &str| std::fs::metadata(place.folder.join(name)).map_or(0, |metadata| metadata.len());
     wait_for(place, &mut child, u64::MAX, || length("journal") + length("trace"));
     child.wait().expect("it has ended")
 }
 
-/// Whether a process has ended as one that was killed does.
+/// Whether a process was killed.
 fn is_killed(ended: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt;
     ended.signal() == Some(9)
 }
 
-/// Starts a process and kills it at a moment by chance, which is what is wanted here: behind so much work, where it
-/// works.
+/// Starts a process and kills it at a random moment, which is intended here: after some amount of work, if it works.
 fn start_and_kill(place: &Place, seed: u64, number: u64, only_starts: bool, random: &mut SplitMix64) {
     let errors = place.folder.join("stderr");
     let said = || std::fs::metadata(&errors).map_or(0, |metadata| metadata.len());
@@ -340,18 +340,18 @@ fn start_and_kill(place: &Place, seed: u64, number: u64, only_starts: bool, rand
         (true, _) => random.below(200),
         (_, true) => random.below(1500),
         _ => {
-            // A line has about 20 bytes; one in eight is killed before it has begun to work.
+            // A line has about 20 bytes. One process in eight is killed before it has begun to work.
             let wanted = if random.below(8) == 0 { 0 } else { 1 + random.below(9_000) };
             wait_for(place, &mut child, wanted, || work.bytes());
             random.below(60)
         }
     };
-    // The random moment of the kill is what is tested: any is a valid one.
+    // The random moment of the kill is what is tested: any is valid.
     std::thread::sleep(Duration::from_millis(moment));
     let by_itself = child.try_wait().expect("its state");
     child.kill().expect("it is there, or has ended");
     let ended = child.wait().expect("it has ended");
-    // One that only starts may have done so.
+    // A process that only starts may have ended already.
     place.check_end(ended, ended.success() || (by_itself.is_none() && is_killed(ended)));
 }
 
@@ -364,7 +364,7 @@ fn a_killed_process_has_lost_nothing() {
     while budget.goes_on() {
         let mut random = SplitMix64::new(seed);
         let mut place = Place::new(String::new());
-        // Without it the first life is that of a new instance.
+        // Without it the first life creates a new instance.
         if random.below(4) > 0 {
             template.copy_to(&place);
         }
@@ -372,12 +372,12 @@ fn a_killed_process_has_lost_nothing() {
             place.story = format!("HOBT_SEED={seed}, life {number}, kill {}", budget.done + 1);
             start_and_kill(&place, random.next_u64(), number, false, &mut random);
             budget.done += 1;
-            // Recovery is killed as well, now and then many times in a row.
+            // Recovery is killed too, sometimes many times in a row.
             let starts = if random.below(3) == 0 { random.below(10) } else { 0 };
             for _ in 0..starts {
                 start_and_kill(&place, 0, number, true, &mut random);
             }
-            // Now and then the next life finds what this one left.
+            // Sometimes the next life continues without a check of this one.
             if random.below(4) > 0 || number == LIVES {
                 check_place(&place, random.next_u64());
             }
@@ -401,7 +401,7 @@ struct Cut {
     choice: u64,
 }
 
-/// Lives and is recorded; gives the place, with the trace in it, and the journal of the lives before.
+/// Runs and records a life. Returns its place, which contains the trace, and the journal of the lives before.
 fn record(template: &Template, seed: u64, random: &mut SplitMix64) -> (Place, String) {
     let place = Place::new(format!("HOBT_SEED={seed}"));
     let (is_first, is_second) = (random.below(6) == 0, random.below(3) == 0);
@@ -429,8 +429,8 @@ fn record(template: &Template, seed: u64, random: &mut SplitMix64) -> (Place, St
     (place, before)
 }
 
-/// Draws places to cut a trace at, in order: some anywhere, and most where something has just been said that must be
-/// true from now on: to a session, by a header, by a sync.
+/// Draws positions at which to cut a trace, in order. Some are anywhere. Most are directly after something was promised
+/// durably: to a session, by a header, by a sync.
 fn draw_cuts(trace: &Trace, random: &mut SplitMix64, count: u64) -> Vec<usize> {
     let below = |random: &mut SplitMix64, bound: usize| usize::try_from(random.below(bound as u64)).expect("below it");
     let (durable, rewritten, synced) = (trace.durable_places(), trace.rewritten_places(), trace.synced_places());
@@ -457,18 +457,18 @@ fn draw_cuts(trace: &Trace, random: &mut SplitMix64, count: u64) -> Vec<usize> {
     cuts
 }
 
-/// Where cuts go; whether it wants more of them.
+/// Receives cuts. Returns whether it accepts more.
 type Taker<'t> = &'t mut dyn FnMut(Cut) -> bool;
 
-/// Makes the folder that a loss of power leaves at each place, and hands it over. Some are started before, and that is
-/// cut. Whether more cuts are wanted.
+/// Creates the folder that a loss of power leaves at each position, and passes it on. Some are started first, and that
+/// start is cut too. Returns whether more cuts are accepted.
 fn cut_trace(recorded: &Place, before: &str, seed: u64, count: u64, hand_over: Taker<'_>) -> bool {
     let trace = Trace::read(&recorded.folder.join("trace")).expect("the trace");
     let journal_at = |at: usize| {
         let marks: Vec<u8> = trace.marks(at).flatten().copied().collect();
         format!("{before}{}", String::from_utf8(marks).expect("the journal's lines"))
     };
-    // A wrong answer near the end may lie behind all cuts.
+    // A wrong answer near the end may lie after all cuts.
     let whole = journal_at(trace.len());
     if let Some(wrong) = Known::of(&whole).wrong.first() {
         std::fs::write(recorded.journal(), &whole).expect("the journal");
@@ -498,7 +498,7 @@ fn cut_trace(recorded: &Place, before: &str, seed: u64, count: u64, hand_over: T
     true
 }
 
-/// Starts what a cut has left, records that, and cuts it. Whether more cuts are wanted.
+/// Starts the instance that a cut has left, records that, and cuts it. Returns whether more cuts are accepted.
 fn cut_start(crashed: &Place, seed: u64, hand_over: Taker<'_>) -> bool {
     let started = Place::new(format!("{}, started", crashed.story));
     copy(&crashed.data(), &started.data());
@@ -524,8 +524,8 @@ fn cut_start(crashed: &Place, seed: u64, hand_over: Taker<'_>) -> bool {
     wants_more
 }
 
-/// Checks cuts as they come, up to one that breaks a rule, which is told in `is_broken`. Later cuts are
-/// received and dropped, so that the sender does not block.
+/// Checks cuts as they arrive, up to one that breaks a rule, which it signals in `is_broken`. Later cuts are received
+/// and dropped, so that the sender does not block.
 fn check_cuts(cuts: &Mutex<Receiver<Cut>>, is_broken: &AtomicBool) -> Option<(Place, String)> {
     let mut broken = None;
     loop {
@@ -582,7 +582,7 @@ fn a_process_that_loses_its_power_has_lost_nothing() {
     assert!(budget.done >= 10, "{} cuts", budget.done);
 }
 
-/// Bugs on purpose that the cuts have found, if not from every seed: those of the table in the design note.
+/// Deliberate bugs that the cuts have found, though not with every seed: those in the table of the design note.
 const FOUND: [Bug; 8] = [
     Bug::EndNotDurableAtCheckpoint,
     Bug::CommitNotDurable,
@@ -595,7 +595,7 @@ const FOUND: [Bug; 8] = [
 ];
 const PLANTED_CUTS: u64 = 500;
 
-/// The cuts find bugs that are there on purpose: one where nothing is said.
+/// The cuts find deliberate bugs; by default one bug is tested.
 #[test]
 fn bugs_on_purpose_are_found() {
     let named = |name: &str| Bug::named(name).unwrap_or_else(|| panic!("{PLANTED}: there is no bug {name}"));
@@ -608,7 +608,7 @@ fn bugs_on_purpose_are_found() {
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
-/// Whether the cuts find a bug that is planted into a process of their own; says how, and removes what it keeps.
+/// Whether the cuts find a bug that is planted in a process of their own. Prints how, and removes what it keeps.
 fn is_found(bug: Bug) -> bool {
     let since = Instant::now();
     let mut command = Command::new(std::env::current_exe().expect("this program"));
@@ -623,11 +623,11 @@ fn is_found(bug: Bug) -> bool {
     let broken = said.lines().skip_while(|line| !line.contains("panicked at")).nth(1).unwrap_or("nothing");
     let broken: String = broken.chars().take(150).collect();
     println!("{bug:?}: cut {}, {} s: {broken}", cut.unwrap_or("?"), since.elapsed().as_secs());
-    // Not by what stopped it otherwise.
+    // The failure must come from a broken rule, not from another cause.
     !output.status.success() && said.contains(&format!("again: {AGAIN}"))
 }
 
-/// Checks a kept folder again: for people who look for what is wrong.
+/// Checks a kept folder again, for debugging.
 #[test]
 fn again() {
     let Some(folder) = std::env::var_os(AGAIN) else { return };

@@ -1,9 +1,9 @@
-//! The tables that all sessions share, and the transactions on them.
+//! The tables shared by all sessions, and the transactions on them.
 //!
-//! Every change of a transaction leaves lines in the table `ledger` of its database, in the same transaction.
-//! Operations commute, so the tables' rows follow from the ledger's lines whatever the order was: `n` of a row is how
-//! many lines name it, and `bal` their sum. Its other columns follow from `n`, and so do its length, its partition and
-//! its place in a tree. Of rows that are inserted and deleted, the sum of the lines says whether they are there.
+//! Every change by a transaction adds lines to the table `ledger` of its database, in the same transaction. Operations
+//! commute, so the tables' rows follow from the ledger's lines in any order: a row's `n` is the number of lines that
+//! name it, and `bal` is their sum. Its other columns follow from `n`, and so do its length, its partition and its
+//! position in a tree. For rows that are inserted and deleted, the sum of the lines says whether they exist.
 
 use hobt_base::SplitMix64;
 
@@ -12,21 +12,21 @@ pub(super) const ROWS: i64 = 120;
 /// Rows of the table of long values.
 pub(super) const LONG_ROWS: i64 = 8;
 
-/// What a row's text is.
+/// The text of a row.
 pub(super) const PAD: &str = "REPLICATE(CHAR(97 + {n} % 26), (id * 31 + {n} * 197) % 1500)";
-/// What a long value is.
+/// A long value.
 pub(super) const LONG: &str = "REPLICATE(CAST(CHAR(97 + {n} % 26) AS varchar(max)), (id * 3001 + {n} * 4327) % 25000)";
-/// Where a row of the clustered table lies.
+/// The key of a row in the clustered table.
 pub(super) const PLACE: &str = "(id * 7919 + {n} * 10473) % 100003";
-/// Which part of the partitioned table a row belongs to.
+/// The partition of a row in the partitioned table.
 pub(super) const PART: &str = "(id * 7 + {n} * 13) % 100";
 
-/// An expression of a row whose `n` is this.
+/// An expression for a row with this `n`.
 pub(super) fn at(expression: &str, n: &str) -> String {
     expression.replace("{n}", n)
 }
 
-/// The batches that make a database and the tables in it.
+/// The batches that create a database and its tables.
 pub(super) fn setup(database: &str) -> Vec<String> {
     let (pad, long, place, part) = (at(PAD, "0"), at(LONG, "0"), at(PLACE, "0"), at(PART, "0"));
     let tables = format!(
@@ -62,7 +62,7 @@ pub(super) fn setup(database: &str) -> Vec<String> {
     vec![create(database), format!("ALTER DATABASE {database} SET ALLOW_SNAPSHOT_ISOLATION ON"), tables, rows]
 }
 
-/// What makes a database of small files.
+/// Creates a database with small files.
 pub(super) fn create(database: &str) -> String {
     format!(
         "CREATE DATABASE {database} ON (NAME = d, FILENAME = '{database}.mdf', SIZE = 3MB, FILEGROWTH = 1MB)
@@ -70,19 +70,19 @@ pub(super) fn create(database: &str) -> String {
     )
 }
 
-/// What makes the ledger. `op` is negative in a line whose number nothing foretells; `lines` is how many others the
-/// transaction has in the database.
+/// Creates the ledger. `op` is negative in lines whose number cannot be predicted. `lines` is the number of the
+/// transaction's other lines in the database.
 pub(super) const LEDGER: &str = "CREATE TABLE ledger (tid bigint NOT NULL, op int NOT NULL, lines int NOT NULL, \
     tbl char(1) NOT NULL, id bigint NOT NULL, delta bigint NOT NULL, CONSTRAINT pk_ledger PRIMARY KEY (tid, op, id));";
 
-/// The changes of a transaction, as they are drawn.
+/// The changes of a transaction while it is generated.
 pub(super) struct Changes {
     tid: i64,
     text: String,
     op: i32,
     /// Lines by database.
     lines: Vec<(String, i64)>,
-    /// Whether what is drawn now will be taken back.
+    /// Whether the changes generated now will be rolled back.
     is_void: bool,
 }
 
@@ -96,18 +96,18 @@ impl Changes {
         self.text.push_str(";\n");
     }
 
-    /// From now on what is drawn will be taken back, or no longer.
+    /// Sets whether the changes generated from now on will be rolled back.
     pub(super) fn set_void(&mut self, is_void: bool) {
         self.is_void = is_void;
     }
 
-    /// The text, with the counts of lines in it.
+    /// The text, with the numbers of lines filled in.
     pub(super) fn into_text(self) -> String {
         let all = self.lines.iter();
         all.fold(self.text, |text, (database, lines)| text.replace(&format!("<{database}>"), &lines.to_string()))
     }
 
-    /// The next operation's number; counts its lines.
+    /// The next operation's number. Counts its lines.
     fn operation(&mut self, database: &str, lines: i64) -> i32 {
         self.op += 1;
         if !self.lines.iter().any(|(name, _)| name == database) {
@@ -120,18 +120,18 @@ impl Changes {
         self.op
     }
 
-    /// Lines of what is taken back name a table that does not exist.
+    /// Lines of rolled back changes name a table that does not exist.
     fn table<'a>(&self, table: &'a str) -> &'a str {
         if self.is_void { "!" } else { table }
     }
 
-    /// A line by itself.
+    /// A single line.
     pub(super) fn line(&mut self, database: &str, table: &str, id: &str, delta: &str) {
         let (op, table, tid) = (self.operation(database, 1), self.table(table), self.tid);
         self.add(&format!("INSERT {database}.dbo.ledger VALUES ({tid}, {op}, <{database}>, '{table}', {id}, {delta})"));
     }
 
-    /// Updates neighbours in one of the tables whose rows stay.
+    /// Updates neighbouring rows of one of the tables with permanent rows.
     pub(super) fn update(&mut self, database: &str, random: &mut SplitMix64) {
         let table = ["h", "h", "c", "c", "p", "l"][usize::try_from(random.below(6)).expect("few")];
         let rows = if table == "l" { LONG_ROWS } else { ROWS };
@@ -155,7 +155,7 @@ impl Changes {
         ));
     }
 
-    /// Inserts rows that are no other's.
+    /// Inserts rows with new ids.
     pub(super) fn insert(&mut self, database: &str, random: &mut SplitMix64) {
         let table = ["q", "r", "u"][usize::try_from(random.below(3)).expect("few")];
         let count = 1 + random.below(3).cast_signed();
@@ -182,7 +182,7 @@ impl Changes {
         ));
     }
 
-    /// Empties a table, and notes what was in it.
+    /// Truncates a table, and records what was in it.
     pub(super) fn truncate(&mut self, database: &str) {
         let (op, name, tid) = (self.operation(database, 0), self.table("u"), self.tid);
         self.add(&format!(
@@ -192,7 +192,7 @@ impl Changes {
         self.add(&format!("TRUNCATE TABLE {database}.dbo.u"));
     }
 
-    /// Loads rows in bulk, in the place of those of an earlier load.
+    /// Bulk-loads rows, replacing those of an earlier load.
     pub(super) fn load(&mut self, database: &str, random: &mut SplitMix64) {
         let table = ["w", "x"][usize::try_from(random.below(2)).expect("two")];
         let (tid, rows) = (self.tid, 1 + random.below(1500));
@@ -210,7 +210,7 @@ impl Changes {
         self.line(database, table, &tid.to_string(), &rows.to_string());
     }
 
-    /// Makes a table with rows.
+    /// Creates a table with rows.
     pub(super) fn select_into(&mut self, database: &str, random: &mut SplitMix64) {
         let (tid, rows) = (self.tid, 1 + random.below(800));
         self.add(&format!(
@@ -220,14 +220,14 @@ impl Changes {
         self.line(database, "t", &tid.to_string(), &rows.to_string());
     }
 
-    /// Drops a table that an earlier transaction made.
+    /// Drops a table that an earlier transaction created.
     pub(super) fn drop_table(&mut self, database: &str, made: i64) {
         self.add(&format!("DECLARE @gone bigint = (SELECT COUNT(*) FROM {database}.dbo.t{made})"));
         self.add(&format!("DROP TABLE {database}.dbo.t{made}"));
         self.line(database, "t", &made.to_string(), "-@gone");
     }
 
-    /// Makes an index anew.
+    /// Rebuilds an index.
     pub(super) fn index(&mut self, database: &str, random: &mut SplitMix64) {
         self.add(
             match random.below(4) {
@@ -243,9 +243,9 @@ impl Changes {
     }
 }
 
-/// A batch of many short transactions in a loop, in a way that costs little: one row of a key each time, which the
-/// direct path takes. Each prints to the journal what it begins and what it has ended. `databases` are changed alike.
-/// Of eight, so many pause before they end as `pause` says first.
+/// A batch with a loop of many short transactions, which is cheap: one row by key each time, on the direct path. Each
+/// transaction prints to the journal when it begins and ends. All `databases` are changed in the same way.
+/// `paused_of_eight` of eight run `pause` before they end.
 pub(super) fn looped(
     tid: i64,
     count: i64,

@@ -1,4 +1,4 @@
-//! What each statement saw, held against what had been written by then: see the module's list of promises.
+//! Compares what each statement saw with what had been written by then. See the list of promises in the parent module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use super::ranges::{Images, Look};
 use super::tables::{BALANCE, COMING, STAYING};
 use super::versions::Versions;
 
-/// What is wrong, and the transactions that show it.
+/// The errors found, and the transactions that show them.
 pub(super) type Wrong = Vec<(String, Vec<usize>)>;
 
-/// What a transaction has read and has to read again: the others' part of a row's log, nothing of one that was not
-/// there.
+/// What a transaction has read and must read again: the other transactions' part of a row's log, or `None` for a row
+/// that did not exist.
 type Known = BTreeMap<RowName, Option<Vec<Token>>>;
 
-/// All that is wrong with a round, whose tables have these rows in the end; and how many rows were asked of ranges.
+/// All errors of a round with these final rows, and the number of rows that ranges had to contain.
 pub(super) fn check(transactions: &[Transaction], last: &[Vec<Row>]) -> (Wrong, u64) {
     let (mut wrong, mut asked) = (Wrong::new(), 0);
     check_last(last, &mut wrong);
@@ -51,7 +51,7 @@ fn total() -> i64 {
     STAYING.map(|_| BALANCE).sum()
 }
 
-/// A transaction whose reads are looked at.
+/// A transaction whose reads are checked.
 struct Reader<'c, 'h> {
     versions: &'c Versions<'h>,
     images: &'c Images<'h>,
@@ -60,7 +60,7 @@ struct Reader<'c, 'h> {
     looked: &'c mut Vec<Looked>,
     missed: &'c mut Vec<Missed>,
     wrong: &'c mut Wrong,
-    /// How many rows were asked of ranges.
+    /// The number of rows that ranges had to contain.
     asked: &'c mut u64,
 }
 
@@ -78,7 +78,7 @@ impl Reader<'_, '_> {
         if step.kind == Kind::Failing && step.error.is_none() {
             self.fails(step, "a statement that must fail did not", None);
         }
-        // What is not committed may be read; what is changed is locked all the same.
+        // Uncommitted rows may be read, but changes lock rows at every level.
         if !step.has_rows() || (step.is_read() && self.this().level == Level::ReadUncommitted) {
             return;
         }
@@ -107,7 +107,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// One row that was seen.
+    /// Checks one row that was seen.
     fn row(&mut self, number: usize, step: &Step, own: &Own, row: &Row) {
         let name = (step.table, row.id);
         let mine = own.rows.get(&name).cloned().unwrap_or_default();
@@ -143,7 +143,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A version of a row that another has written: committed, whole, and none that was out of date.
+    /// Checks a row's version from another transaction: committed, complete, and not outdated.
     fn version(&mut self, number: usize, step: &Step, name: RowName, log: &[Token]) {
         let versions = self.versions;
         let last = log.last().copied().unwrap_or_default();
@@ -182,7 +182,7 @@ impl Reader<'_, '_> {
         self.looked.push(Looked { transaction: self.at, step: number, life, version: log.len() - 1 });
     }
 
-    /// The rows that a statement's condition names: those that are there all the while are seen, once.
+    /// Checks the rows that a statement's condition names: those that exist throughout must be seen exactly once.
     fn covered(&mut self, step: &Step, own: &Own, covers: &Covers) {
         if let Some(row) = step.seen.iter().find(|row| !row.log.is_empty() && !covers.has(row)) {
             self.fails(step, &format!("row {} does not fulfil the condition", row.id), None);
@@ -206,7 +206,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A row that a range of keys or a part showed, or did not.
+    /// Checks a row for a condition on a range of keys or a part. `is_seen` says whether it was found.
     fn in_range(&mut self, step: &Step, own: &Own, (covers, name): (&Covers, RowName), is_seen: bool) {
         let known = self.known.get(&name).filter(|_| self.this().level.repeats_reads());
         let known = known.and_then(|log| log.as_deref());
@@ -219,7 +219,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A row that was not found.
+    /// Checks a row that was not found.
     fn absent(&mut self, step: &Step, own: &Own, name: RowName) {
         let mine = own.rows.get(&name);
         if mine.is_some_and(|mine| mine.is_gone) {
@@ -243,8 +243,8 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A row that was not found, whose place is locked until the transaction ends: it had gone before, or comes behind
-    /// that end.
+    /// Checks a row that was not found and whose position is locked until the transaction ends: it was deleted before,
+    /// or is inserted after that end.
     fn stays_absent(&mut self, step: &Step, name: RowName) {
         let versions = self.versions;
         for life in versions.lives_of(name).iter().copied() {
@@ -259,7 +259,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A transaction that changed a row while a step was under way.
+    /// A transaction that changed a row while a step was running.
     fn changing(&self, step: &Step, name: RowName) -> Option<usize> {
         let versions = self.versions;
         let all = versions.transactions.iter().enumerate().filter(|(at, _)| *at != self.at);

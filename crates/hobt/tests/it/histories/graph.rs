@@ -1,16 +1,16 @@
-//! Which transaction depends on which: cycles that no order of transactions explains.
+//! The dependency graph of transactions: a cycle means that no serial order explains the history.
 //!
 //! ```text
-//!   wr   reads a version that the other wrote
-//!   ww   writes the version behind the other's
-//!   rw   reads a version behind which the other writes the next
+//!   wr   reads a version that the other transaction wrote
+//!   ww   writes the version after the other transaction's
+//!   rw   reads a version after which the other transaction writes the next
 //! ```
 //!
-//! Writers, and readers under locks that they keep, commit in the order of these edges, whatever their levels; so a
-//! cycle among them is wrong (Adya's mixed serialization graph: ww of all, wr where only what is committed is read, rw
-//! where locks are kept). A reader of one moment has an rw edge to what commits behind that moment, and wr and ww edges
-//! from what committed before: a path from the one to the other is wrong (G-single), and that without another such
-//! reader's rw edges, so that it holds beside writers of any level.
+//! Writers, and readers that keep their locks, commit in the order of these edges at any level. So a cycle among them
+//! is an error (Adya's mixed serialization graph: ww of all, wr if only committed rows are read, rw if locks are kept).
+//! A reader of one moment has an rw edge to transactions that commit after that moment, and wr and ww edges from those
+//! that committed before. A path from the former to the latter is an error (G-single). The path may not use rw edges of
+//! other such readers, so the rule also holds with writers of any level.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use super::check::Wrong;
 use super::history::{Level, RowName};
 use super::versions::Versions;
 
-/// A version that a step of a transaction has read, by its place in the order of its row's.
+/// A version that a step of a transaction has read, as its index in the row's order of versions.
 pub(super) struct Looked {
     pub(super) transaction: usize,
     pub(super) step: usize,
@@ -27,18 +27,18 @@ pub(super) struct Looked {
     pub(super) version: usize,
 }
 
-/// A life of a row that a transaction, which locked its place until its end, did not find: it had ended before, or
-/// began behind that end.
+/// A life of a row that a transaction did not find while it locked the row's position until its end. The life had ended
+/// before, or began after that end.
 pub(super) struct Missed {
     pub(super) transaction: usize,
     pub(super) life: usize,
     pub(super) was_before: bool,
 }
 
-/// By transaction those that depend on it, each with one reason.
+/// For each transaction, those that depend on it, with one reason each.
 type Edges = BTreeMap<usize, BTreeMap<usize, (&'static str, RowName)>>;
 
-/// Adds what is wrong with the order of transactions.
+/// Adds the errors in the order of transactions.
 pub(super) fn check(versions: &Versions<'_>, (looked, missed): (&[Looked], &[Missed]), wrong: &mut Wrong) {
     let edges = edges(versions, looked, missed);
     if let Some(cycle) =
@@ -112,7 +112,7 @@ fn edges(versions: &Versions<'_>, looked: &[Looked], missed: &[Missed]) -> Edges
     edges
 }
 
-/// The shortest path of one edge or more from one of `from` to one of `to`.
+/// The shortest path of at least one edge from a node in `from` to a node in `to`.
 fn path(edges: &Edges, to: &BTreeSet<usize>, from: &[usize]) -> Option<Vec<usize>> {
     let mut come_from: BTreeMap<usize, usize> = BTreeMap::new();
     let mut next: VecDeque<usize> = from.iter().copied().collect();

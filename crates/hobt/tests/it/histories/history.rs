@@ -1,24 +1,24 @@
-//! What sessions did and saw: transactions of steps, each with its place in one order of beginnings and ends.
+//! What sessions did and saw: transactions with steps, each with its position in one order of begins and ends.
 //!
-//! A row's `log` is a list of tokens. Each change of a row appends one that no other statement has, so that a read
-//! of a row tells which changes of it came before, in which order: the versions of a row need not be guessed.
+//! A row's `log` is a list of tokens. Each change of a row appends a token that is unique to its statement. So a read
+//! of a row shows which changes came before, and in which order: the versions of a row need not be guessed.
 
 use std::fmt;
 
-/// A place in the order of all beginnings and ends of a round: one counter, asked before and behind each statement.
+/// A position in the order of all begins and ends of a round: one counter, read before and after each statement.
 pub(super) type Moment = u64;
 
-/// What a statement appends to the rows that it changes. 0 is the row's first version.
+/// The value that a statement appends to the log of the rows that it changes. 0 is the row's first version.
 pub(super) type Token = u32;
 
-/// A row of a table of the round, by its place in the list of tables and its `id`, which never changes.
+/// A row of a table of the round: the index of its table and its `id`, which never changes.
 pub(super) type RowName = (usize, i32);
 
-/// Isolation levels, as far as they promise something else.
+/// Isolation levels, as far as their promises differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Level {
     ReadUncommitted,
-    /// In a database where `READ_COMMITTED_SNAPSHOT` is off.
+    /// In a database with `READ_COMMITTED_SNAPSHOT` off.
     ReadCommittedLocks,
     ReadCommittedVersions,
     RepeatableRead,
@@ -27,7 +27,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// What `SET TRANSACTION ISOLATION LEVEL` is given.
+    /// The name in `SET TRANSACTION ISOLATION LEVEL`.
     pub(super) fn name(self) -> &'static str {
         match self {
             Level::ReadUncommitted => "READ UNCOMMITTED",
@@ -38,22 +38,22 @@ impl Level {
         }
     }
 
-    /// Whether what was read stays as it was until the transaction ends.
+    /// Whether rows that were read stay the same until the transaction ends.
     pub(super) fn repeats_reads(self) -> bool {
         matches!(self, Level::RepeatableRead | Level::Serializable | Level::Snapshot)
     }
 
-    /// Whether what was read is locked until then: no other commits a change of it before.
+    /// Whether rows that were read are locked until then, so that no other transaction commits a change of them before.
     pub(super) fn keeps_locks(self) -> bool {
         matches!(self, Level::RepeatableRead | Level::Serializable)
     }
 
-    /// Whether nothing comes into what was read.
+    /// Whether no rows are added to what was read.
     pub(super) fn keeps_out_phantoms(self) -> bool {
         matches!(self, Level::Serializable | Level::Snapshot)
     }
 
-    /// Whether all that a statement reads is of one moment.
+    /// Whether all rows that a statement reads are of one moment.
     pub(super) fn reads_one_moment(self) -> bool {
         matches!(self, Level::ReadCommittedVersions | Level::Serializable | Level::Snapshot)
     }
@@ -66,16 +66,16 @@ pub(super) struct Row {
     pub(super) key: i32,
     pub(super) part: i32,
     pub(super) balance: i64,
-    /// Empty of a row that a `MERGE` has inserted: it was not there.
+    /// Empty for a row that a `MERGE` has inserted: it did not exist.
     pub(super) log: Vec<Token>,
 }
 
-/// Which rows a statement's condition names.
+/// The rows that a statement's condition names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Covers {
     All,
     Ids(Vec<i32>),
-    /// Those with keys between two, and with them.
+    /// Rows with keys between two values, inclusive.
     Keys(i32, i32),
     Part(i32),
 }
@@ -91,36 +91,37 @@ impl Covers {
     }
 }
 
-/// What a step does.
+/// The kind of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Read(Covers),
-    /// Appends its token to the rows that it covers, which it gives as they were, and adds to their balances in all.
+    /// Appends its token to the covered rows, returns them as they were, and adds the amount to the sum of their
+    /// balances.
     Update(Covers, i64),
-    /// Gives the rows as they were.
+    /// Deletes the rows, and returns them as they were.
     Delete(Covers),
-    /// A row that was not there before, with a balance.
+    /// Inserts a new row with a balance.
     Insert(i32, i64),
-    /// A row that the step before has deleted, with its log and a token more.
+    /// Inserts the row that the previous step has deleted, with its log and one more token.
     PutBack(Row),
-    /// An update or an insert of one row; the row is given as it was, or with an empty log.
+    /// An update or an insert of one row. Returns the row as it was, or with an empty log.
     Merge(i32),
-    /// The number of all rows, as an `id`, and the sum of their balances.
+    /// Reads the number of all rows, returned as an `id`, and the sum of their balances.
     Total,
     /// A statement that must fail.
     Failing,
     Save,
-    /// Takes back what came behind the last `Save`.
+    /// Rolls back to the last `Save`.
     Undo,
 }
 
-/// A statement and what came of it.
+/// A statement and its result.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) table: usize,
     pub(super) sql: String,
     pub(super) kind: Kind,
-    /// Whether an update gives rows another key or part.
+    /// Whether an update changes the key or part of rows.
     pub(super) moves: bool,
     pub(super) begin: Moment,
     pub(super) end: Moment,
@@ -131,7 +132,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Whether it reads or changes rows, and has done so.
+    /// Whether it reads or changes rows, and succeeded.
     pub(super) fn has_rows(&self) -> bool {
         self.error.is_none() && !matches!(self.kind, Kind::Save | Kind::Undo | Kind::Failing)
     }
@@ -141,8 +142,8 @@ impl Step {
         matches!(self.kind, Kind::Read(_))
     }
 
-    /// Whether it may have put a row elsewhere in an index, be it for a while. Which rows a statement had changed
-    /// before it failed is not known.
+    /// Whether it may have moved a row in an index, even temporarily. It is not known which rows a failed statement had
+    /// changed.
     pub(super) fn may_move(&self, id: i32) -> bool {
         let touches = |covers: &Covers| match covers {
             Covers::All => true,
@@ -163,24 +164,24 @@ impl Step {
 /// A transaction.
 #[derive(Clone, Debug)]
 pub(super) struct Transaction {
-    /// The thread of the round that ran it, and which of that thread's transactions it is.
+    /// The thread of the round that ran it, and its number among that thread's transactions.
     pub(super) name: (usize, usize),
     pub(super) level: Level,
     pub(super) steps: Vec<Step>,
-    /// When its end began: nothing of it is committed before.
+    /// When its end began: it is not committed before that.
     pub(super) ends_from: Moment,
     pub(super) ended: Moment,
     pub(super) is_committed: bool,
 }
 
 impl Transaction {
-    /// When it first looked at rows, at the earliest.
+    /// The earliest moment at which it can have read rows.
     pub(super) fn first_look(&self) -> Moment {
         let looks = self.steps.iter().filter(|step| !matches!(step.kind, Kind::Save | Kind::Undo));
         looks.map(|step| step.begin).min().unwrap_or(self.ends_from)
     }
 
-    /// From when on a step of it has to see what has committed.
+    /// The moment from which on a step must see what has been committed.
     pub(super) fn sees_from(&self, step: &Step) -> Moment {
         if self.level == Level::Snapshot { self.first_look() } else { step.begin }
     }

@@ -1,24 +1,25 @@
-//! Sessions of all isolation levels on threads of their own, at random on the same few rows; what they saw is then held
-//! against what each level promises ([0036](../../../../../docs/design/0036-histories.md)).
+//! Concurrent sessions of all isolation levels with random operations on the same few rows. What they saw is then
+//! checked against the promises of each level ([0036](../../../../../docs/design/0036-histories.md)).
 //!
 //! ```text
-//!   script.rs    what a session does, from a seed
-//!   player.rs    does it, and writes down what came of it, between two moments of one clock
-//!   versions.rs  the versions of each row in order: rows have the list of their changes in them
-//!   check.rs     what every statement saw
-//!   ranges.rs    which rows a range of keys, or a part, has to show
-//!   graph.rs     which transaction depends on which
+//!   script.rs    the operations of a session, from a seed
+//!   player.rs    runs them, and records the results, each between two moments of one clock
+//!   versions.rs  the versions of each row in order: rows contain the list of their changes
+//!   check.rs     checks what every statement saw
+//!   ranges.rs    which rows a range of keys, or a part, must contain
+//!   graph.rs     the dependencies between transactions
 //! ```
 //!
-//! What is checked: nothing is read that did not commit, was taken back to a savepoint, or was changed again before the
-//! commit; what had committed before is seen; rows that are there all the while are found, once; a transaction sees its
-//! own changes and none that it has taken back; `REPEATABLE READ`, `SERIALIZABLE` and `SNAPSHOT` see rows as they saw
-//! them before; the latter two no new ones; money that is moved about is never more or less at one moment;
-//! no committed change is lost; what a statement under versions, or a transaction under `SNAPSHOT`, has read is of one
-//! moment; writers and readers that keep their locks have an order; indexes agree with their tables in the end.
+//! The checks: A transaction reads nothing that did not commit, was rolled back to a savepoint, or was changed again
+//! before the commit. It sees what had been committed before. Rows that exist throughout are found exactly once. A
+//! transaction sees its own changes, and none that it has rolled back. `REPEATABLE READ`, `SERIALIZABLE` and `SNAPSHOT`
+//! see rows as they saw them before; the latter two see no new rows. The total of money that is only transferred is
+//! constant at each moment. No committed change is lost. The reads of a statement under versions, or of a transaction
+//! under `SNAPSHOT`, are of one moment. Writers, and readers that keep their locks, have a serial order. At the end,
+//! indexes agree with their tables.
 //!
-//! `HOBT_HISTORY_SECONDS` says how long (15), `HOBT_SEED` which round is the first. A failure names its round's
-//! seed, which makes the scripts again, though not how threads meet.
+//! `HOBT_HISTORY_SECONDS` sets the duration (default 15), `HOBT_SEED` the first round. A failure prints its round's
+//! seed, which reproduces the scripts, but not the interleaving of threads.
 
 mod check;
 mod graph;
@@ -42,15 +43,15 @@ use history::{Row, Transaction};
 use player::{Shared, play, row_of};
 use tables::{FORMS, OF_DATABASE, RoundTable};
 
-/// Sessions of a round.
+/// Sessions per round.
 const SESSIONS: usize = 6;
-/// Transactions of each.
+/// Transactions per session.
 const TRANSACTIONS: usize = 30;
-/// Tables of a round, so that transactions go over several.
+/// Tables per round, so that transactions use several.
 const TABLES: usize = 2;
-/// Of so many transactions one has to commit.
+/// At least one in this many transactions must commit.
 const COMMITTED_ONE_OF: usize = 4;
-/// So many things that are wrong are shown of a round.
+/// The number of errors shown per round.
 const SHOWN: usize = 3;
 
 #[test]
@@ -85,12 +86,12 @@ fn what_sessions_see_beside_each_other_is_what_their_levels_promise() {
     println!("{rounds} rounds, {transactions} committed transactions, {steps} statements in {:?}", began.elapsed());
     println!("rows asked of ranges: {asked}; errors by number: {errors:?}");
     assert!(asked > 0, "no range was asked for a row");
-    // Sessions that get nothing but errors see nothing that could be wrong.
+    // Sessions that only receive errors could not see anything wrong.
     let (planned, failed) = (rounds as usize * SESSIONS * TRANSACTIONS, errors.values().sum::<usize>());
     assert!(transactions * COMMITTED_ONE_OF >= planned && failed * 2 < steps, "{failed} of {steps} statements failed");
 }
 
-/// Plays a round and checks it.
+/// Runs a round and checks it.
 fn round(instance: &Instance, seed: u64) -> (Vec<Transaction>, u64) {
     let mut random = SplitMix64::new(seed);
     let has_versions = random.next_u64().is_multiple_of(2);
@@ -118,7 +119,7 @@ fn round(instance: &Instance, seed: u64) -> (Vec<Transaction>, u64) {
         let begin = |thread: usize| {
             let (mut session, seed, shared) = (session(), random.next_u64(), &shared);
             if thread % 2 == 1 {
-                // Statements of one key go without a plan where they can.
+                // Statements by key run without a plan if possible.
                 session.run("DBCC TRACEON (30002)").expect("a trace flag");
             }
             scope.spawn(move || play(shared, session, thread, seed))

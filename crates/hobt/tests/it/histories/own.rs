@@ -1,26 +1,26 @@
-//! What a transaction has done to rows so far, and so what it has to see of itself.
+//! The changes of a transaction to rows so far, which it must see itself.
 
 use std::collections::BTreeMap;
 
 use super::history::{Kind, Row, RowName, Step, Token, Transaction};
 
-/// What a transaction has made of a row.
+/// The changes of a transaction to a row.
 #[derive(Clone, Default, Debug)]
 pub(super) struct OwnRow {
-    /// Its tokens, which are the last ones of the row's log.
+    /// Its tokens, which are the last ones in the row's log.
     pub(super) tokens: Vec<Token>,
     pub(super) is_gone: bool,
-    /// It has inserted the row: the log has no others' tokens.
+    /// Whether it has inserted the row: then the log has no other tokens.
     pub(super) is_new: bool,
 }
 
-/// What a transaction has made of all rows.
+/// The changes of a transaction to all rows.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Own {
     pub(super) rows: BTreeMap<RowName, OwnRow>,
-    /// Rows that are gone and that others had made, with their logs.
+    /// Rows of other transactions that it has deleted, with their logs.
     pub(super) removed: BTreeMap<RowName, Vec<Token>>,
-    /// By how much it has changed the sum of the balances of each table.
+    /// For each table, the change to the sum of the balances.
     pub(super) added: BTreeMap<usize, i64>,
 }
 
@@ -78,8 +78,8 @@ impl Own {
     }
 }
 
-/// Goes through a transaction's steps: each is shown with what the transaction had done before it. What it has done in
-/// all.
+/// Visits a transaction's steps, each with what the transaction had done before it. Returns everything that it has
+/// done.
 pub(super) fn walk(transaction: &Transaction, mut show: impl FnMut(usize, &Step, &Own)) -> Own {
     let (mut own, mut saved) = (Own::default(), Own::default());
     for (at, step) in transaction.steps.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A session of a round: runs its script's statements and writes down what came of them.
+//! A session of a round: runs the statements of its script and records their results.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -10,7 +10,7 @@ use super::script::{Moves, Operation, Part, Plan, Reach, plan};
 use super::tables::RoundTable;
 use crate::client::{self, answer};
 
-/// What the sessions of a round have in common.
+/// The data shared by the sessions of a round.
 pub(super) struct Shared<'r> {
     pub(super) tables: &'r [RoundTable],
     pub(super) has_versions: bool,
@@ -25,24 +25,24 @@ impl Shared<'_> {
     }
 }
 
-/// Errors that end a transaction: deadlock, update conflict, a definition that changed behind the snapshot.
+/// Errors that end a transaction: deadlock, update conflict, a definition that changed after the snapshot.
 const ENDING: [i32; 3] = [1205, 3960, 3961];
 const OLD_ROW: &str = "deleted.id, deleted.k, deleted.p, deleted.bal, deleted.log";
 
-/// A session at work.
+/// A running session.
 pub(super) struct Player<'r> {
     shared: &'r Shared<'r>,
     session: Session,
     thread: usize,
     under_way: Transaction,
-    /// What it has taken out of each table and not put back yet.
+    /// The money that it has taken out of each table and not put back yet.
     owed: Vec<i64>,
-    /// A row was deleted and could not be put back.
+    /// Whether a row was deleted and could not be put back.
     is_torn: bool,
     has_ended: bool,
 }
 
-/// Runs the script that `seed` makes; what came of it.
+/// Runs the script generated from `seed`. Returns the transactions.
 pub(super) fn play(shared: &Shared<'_>, session: Session, thread: usize, seed: u64) -> Vec<Transaction> {
     let mut random = SplitMix64::new(seed);
     let mut player = Player {
@@ -66,7 +66,7 @@ fn empty(name: (usize, usize), level: Level) -> Transaction {
     Transaction { name, level, steps: Vec::new(), ends_from: 0, ended: 0, is_committed: false }
 }
 
-/// A row of the result sets of this module. A `MERGE` gives NULLs of a row that was not there.
+/// Parses a row of this module's result sets. A `MERGE` returns NULLs for a row that did not exist.
 pub(super) fn row_of(cells: &[Option<String>]) -> Row {
     let number = |cell: &Option<String>| cell.as_ref().map_or(0, |text| text.parse::<i64>().expect("a number"));
     let narrow = |cell: &Option<String>| i32::try_from(number(cell)).expect("an int");
@@ -76,7 +76,7 @@ pub(super) fn row_of(cells: &[Option<String>]) -> Row {
         key: narrow(&cells[1]),
         part: narrow(&cells[2]),
         balance: number(&cells[3]),
-        // A statement that fails writes what is no number.
+        // A failing statement writes a token that is not a number.
         log: tokens.map(|token| token.parse().unwrap_or(Token::MAX)).collect(),
     }
 }
@@ -95,7 +95,7 @@ fn hint(reach: &Reach) -> String {
     reach.hint.map_or_else(String::new, |index| format!(" WITH (INDEX({index}))"))
 }
 
-/// The assignments of an update beside the token's; `is_one`: to one row.
+/// The assignments of an update besides the token's. `is_one`: the update is of one row.
 fn assignments(moves: Moves, is_one: bool) -> String {
     let mut text = String::new();
     match moves.key {
@@ -169,7 +169,7 @@ impl Player<'_> {
         }
     }
 
-    /// Runs a statement; the rows that it gave, or nothing if it failed.
+    /// Runs a statement. Returns its rows, or `None` if it failed.
     fn step(&mut self, table: usize, kind: Kind, token: Option<Token>, sql: String) -> Option<Vec<Row>> {
         let begin = self.shared.now();
         let (rows, failed) = answer(&mut self.session, &sql);
@@ -179,7 +179,7 @@ impl Player<'_> {
             assert!(EXPECTED.contains(&error.number), "{sql}: {error}\nin {}", self.under_way);
         }
         let error = failed.map(|error| error.number);
-        // Rows that came before an error do not count as read.
+        // Rows sent before an error do not count as read.
         let seen = if error.is_none() { rows.iter().map(|cells| row_of(cells)).collect() } else { Vec::new() };
         self.has_ended |= error.is_some_and(|number| ENDING.contains(&number));
         let moves = [", k = ", ", p = "].iter().any(|assignment| sql.contains(assignment));
@@ -276,7 +276,7 @@ impl Player<'_> {
         self.step(at, Kind::Read(covers), None, sql);
     }
 
-    /// Appends a token to rows, with `more` assignments that add so much to the balance of each.
+    /// Appends a token to rows, with the assignments `more`, which add `amount` to the balance of each.
     fn update(&mut self, at: usize, reach: &Reach, (more, amount): (&str, i64)) -> Option<Vec<Row>> {
         let (token, name, hint) = (self.token(), &self.shared.tables[at].name, hint(reach));
         let condition = condition(&reach.covers);
@@ -284,7 +284,7 @@ impl Player<'_> {
         self.step(at, Kind::Update(reach.covers.clone(), amount), Some(token), sql)
     }
 
-    /// Gives a staying row money, or takes it; whether that was done.
+    /// Adds money to a permanent row, or takes it. Returns whether that was done.
     fn pay(&mut self, at: usize, id: i32, amount: i64) -> bool {
         if self.has_ended {
             return false;

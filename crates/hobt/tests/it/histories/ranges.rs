@@ -1,11 +1,11 @@
-//! Which rows a range of keys, or a part, has to show.
+//! The rows that a range of keys, or a part, must contain.
 //!
-//! A row's key and part change, so what a range shows follows from the versions that it may have met: a row is asked
-//! for where all of these lie in the range. What a version was like is known from whoever saw it, since a change tells
-//! what its rows were ([`Images`]).
+//! A row's key and part change, so the result for a range follows from the versions that the statement may have met: a
+//! row must be found if all of these are in the range. The contents of a version are known from any statement that saw
+//! it, because a change returns its rows ([`Images`]).
 //!
-//! A statement of one moment has to show such a row, whatever happens to it. One that locks row by row need not find a
-//! row that goes past it in an index, so there none is asked for that may have moved while it looked.
+//! A statement that reads one moment must return such a row in any case. A statement that locks row by row may miss a
+//! row that moves past it in an index, so rows that may have moved during the statement are not required.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,20 +15,21 @@ use super::history::{Covers, Kind, Level, Row, RowName, Step, Token, Transaction
 use super::own::Own;
 use super::versions::Versions;
 
-/// What each version of a row was like, by the last change in it.
+/// The contents of each version of a row, by its last change.
 pub(super) struct Images<'h> {
     rows: BTreeMap<(RowName, Token), &'h Row>,
 }
 
 impl<'h> Images<'h> {
-    /// Of all that was seen, and what is there in the end. A version that two have seen otherwise is added to `wrong`.
+    /// Collects everything that was seen and the final rows. A version that was seen with different contents is added
+    /// to `wrong`.
     pub(super) fn new(transactions: &'h [Transaction], last: &'h [Vec<Row>], wrong: &mut Wrong) -> Images<'h> {
         let mut images = Images { rows: BTreeMap::new() };
         for (table, rows) in last.iter().enumerate() {
             rows.iter().for_each(|row| images.add((table, row), Vec::new(), wrong));
         }
         for (at, transaction) in transactions.iter().enumerate() {
-            // What is not committed may be half there.
+            // Uncommitted rows may be incomplete.
             let is_clean = |step: &&Step| transaction.level != Level::ReadUncommitted || !step.is_read();
             for step in transaction.steps.iter().filter(|step| step.has_rows() && step.kind != Kind::Total) {
                 if is_clean(&step) {
@@ -52,13 +53,13 @@ impl<'h> Images<'h> {
         }
     }
 
-    /// Whether a version is known to fulfil a condition.
+    /// Whether a version is known to satisfy a condition.
     fn is_in(&self, name: RowName, last: Token, covers: &Covers) -> bool {
         self.rows.get(&(name, last)).is_some_and(|row| covers.has(row))
     }
 }
 
-/// A statement of a transaction that looks at a range.
+/// A statement of a transaction that reads a range.
 pub(super) struct Look<'c, 'h> {
     pub(super) versions: &'c Versions<'h>,
     pub(super) images: &'c Images<'h>,
@@ -72,15 +73,15 @@ impl Look<'_, '_> {
         &self.versions.transactions[self.transaction]
     }
 
-    /// Whether a row has to be seen. `known`: the others' part of its log as the transaction has read it, which it has
-    /// to read again; `None` where it does not.
+    /// Whether a row must be seen. `known`: the other transactions' part of its log, as the transaction has read it, if
+    /// it must read the same again.
     pub(super) fn must_show(&self, own: &Own, known: Option<&[Token]>, name: RowName) -> bool {
         if self.this().level == Level::ReadUncommitted {
             return false;
         }
         let is_in = |last: Option<&Token>| last.is_some_and(|last| self.images.is_in(name, *last, self.covers));
         if let Some(mine) = own.rows.get(&name) {
-            // Nobody else may change it now.
+            // No other transaction can change it now.
             return !mine.is_gone && is_in(mine.tokens.last());
         }
         if let Some(log) = known {
@@ -90,14 +91,14 @@ impl Look<'_, '_> {
         lives.copied().any(|life| self.is_in_all_the_while(life)) && (self.is_of_one_moment() || !self.may_move(name))
     }
 
-    /// Whether all that it sees is of one moment: a change of the latest rows locks them one by one, under versions,
-    /// too.
+    /// Whether all that the statement sees is of one moment. A change locks the latest rows one by one, even under
+    /// versions.
     fn is_of_one_moment(&self) -> bool {
         let level = self.this().level;
         level.reads_one_moment() && (self.step.is_read() || level != Level::ReadCommittedVersions)
     }
 
-    /// Whether a row is there all the while, and all of its versions that may be met lie in the range.
+    /// Whether a row exists throughout, and all of its versions that may be met are in the range.
     fn is_in_all_the_while(&self, life: usize) -> bool {
         let versions = self.versions;
         let (from, to) = (self.this().sees_from(self.step), self.step.end);
@@ -107,7 +108,7 @@ impl Look<'_, '_> {
         let of = &versions.lives[life];
         (0..of.order.len()).all(|at| {
             let (writer, next) = (versions.writer(of.order[at]), versions.next_writer(life, at));
-            // Others never see what its own writer has changed again, or has taken away.
+            // Other transactions never see a version that its own writer has changed again or deleted.
             let is_passing = writer.is_some() && writer == next;
             let is_late = writer.is_some_and(|writer| versions.transactions[writer].ends_from > to);
             let is_over = next.is_some_and(|next| versions.transactions[next].ended < from);
@@ -115,8 +116,8 @@ impl Look<'_, '_> {
         })
     }
 
-    /// Whether a row may have been elsewhere in an index while the statement looked: moved by a transaction that was
-    /// under way, whether or not that committed.
+    /// Whether a row may have moved in an index during the statement, by a transaction that was running, whether or not
+    /// it committed.
     fn may_move(&self, name: RowName) -> bool {
         let all = self.versions.transactions.iter().enumerate();
         let mut others = all.filter(|(at, other)| *at != self.transaction && other.ended > self.step.begin);

@@ -1,56 +1,56 @@
-//! What a session does, from its random numbers alone: which transactions, with which operations on which rows.
+//! The script of a session, from its random numbers alone: its transactions, operations and rows.
 
 use hobt_base::SplitMix64;
 
 use super::history::{Covers, Level};
 use super::tables::{COMING, KEYS, PARTS, RoundTable, STAYING};
 
-/// What is done to one table. Operations of several statements are told apart when they are run.
+/// An operation on one table. If it needs several statements, they are determined when it is run.
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
     Read(Reach),
     /// The sum of all balances, without the rows.
     Total,
-    /// Appends a token to the rows, and gives them other keys, parts, lengths.
+    /// Appends a token to the rows, and changes their keys, parts and lengths.
     Append(Reach, Moves),
-    /// Moves money from one staying row to another: in one statement or in two.
+    /// Moves money from one permanent row to another: in one statement or in two.
     Transfer {
         from: i32,
         to: i32,
         amount: i64,
         at_once: bool,
     },
-    /// Deletes a staying row and puts it back.
+    /// Deletes a permanent row and inserts it again.
     Remake(i32, Moves),
-    /// A row comes, and a staying one pays for it.
+    /// Inserts a row, and takes its money from a permanent one.
     Come {
         id: i32,
         payer: i32,
         key: i32,
     },
-    /// A row goes, and a staying one gets what it had.
+    /// Deletes a row, and adds its money to a permanent one.
     Go {
         id: i32,
         payee: i32,
     },
     Merge(i32, Moves),
-    /// A statement that fails when it has changed some rows.
+    /// A statement that fails after it has changed some rows.
     Fail(i32),
-    /// An insert of a row that is there, behind one that is not.
+    /// An insert of an existing row after a new one.
     FailInsert(i32),
 }
 
-/// Which rows, and how a statement comes to them.
+/// The rows of an operation, and how a statement reaches them.
 #[derive(Clone, Debug)]
 pub(super) struct Reach {
     pub(super) covers: Covers,
     /// The index that a hint names.
     pub(super) hint: Option<&'static str>,
-    /// Where some ids are read: by a join with a list of them, or the first ones in order.
+    /// For some ids, whether they are read by a join with a list of them, or as the first rows in order.
     pub(super) is_odd: bool,
 }
 
-/// What an update changes beside the token.
+/// The changes of an update besides the token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moves {
     pub(super) key: Option<i32>,
@@ -58,18 +58,18 @@ pub(super) struct Moves {
     pub(super) pad: Option<i32>,
 }
 
-/// An operation on a table, or several that may be taken back together.
+/// An operation on a table, or several that may be rolled back together.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
     Plain(usize, Operation),
     Savepoint { operations: Vec<(usize, Operation)>, is_taken_back: bool },
 }
 
-/// A transaction as it is to be.
+/// The plan of a transaction.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) level: Level,
-    /// Its only statement commits by itself.
+    /// Whether its only statement commits by itself.
     pub(super) is_alone: bool,
     pub(super) lock_timeout_ms: i32,
     pub(super) parts: Vec<Part>,
@@ -79,7 +79,7 @@ pub(super) struct Plan {
 /// Random choices for a transaction.
 struct Dice<'r> {
     random: &'r mut SplitMix64,
-    /// Rows that it comes back to.
+    /// Rows that it uses repeatedly.
     favourites: [i32; 2],
 }
 
@@ -94,7 +94,7 @@ impl Dice<'_> {
         i32::try_from(self.below(usize::try_from(end).expect("positive"))).expect("below the end")
     }
 
-    /// Whether something of that many in a hundred is so.
+    /// True with a probability of `percent` in a hundred.
     fn is_one_of(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -115,7 +115,7 @@ impl Dice<'_> {
         Moves {
             key: self.is_one_of(45).then(|| self.number(KEYS)),
             part: self.is_one_of(25).then(|| self.number(PARTS)),
-            // Some rows are so long that pages are full of two.
+            // Some rows are so long that two fill a page.
             pad: self
                 .is_one_of(45)
                 .then(|| if self.is_one_of(20) { 2_000 + self.number(900) } else { self.number(400) }),
@@ -173,7 +173,7 @@ impl Dice<'_> {
     }
 }
 
-/// The next transaction of a session; `has_versions`: what `READ_COMMITTED_SNAPSHOT` is set to.
+/// The next transaction of a session. `has_versions` is the setting of `READ_COMMITTED_SNAPSHOT`.
 pub(super) fn plan(random: &mut SplitMix64, tables: &[RoundTable], has_versions: bool) -> Plan {
     let mut dice = Dice { random, favourites: [*STAYING.start(); 2] };
     dice.favourites = [dice.any_staying(), dice.any_staying()];

@@ -1,29 +1,29 @@
-//! The tables of a round: one logical table in every form that reaches its rows otherwise.
+//! The tables of a round: one logical table in every form with a different access path to its rows.
 //!
-//! `id` names a row for good, `k` is a key that moves, `p` a partition, `bal` money that is only moved about, `log` the
-//! list of what has changed the row, `pad` makes it longer and shorter.
+//! `id` identifies a row permanently, `k` is a key that changes, `p` a partition, `bal` money that is only transferred,
+//! `log` the list of the row's changes, `pad` changes its length.
 
-/// Rows with these ids are there whenever nothing is under way.
+/// Rows with these ids exist whenever no operation is running.
 pub(super) const STAYING: std::ops::RangeInclusive<i32> = 1..=6;
-/// Rows with these ids come and go.
+/// Rows with these ids are inserted and deleted.
 pub(super) const COMING: std::ops::RangeInclusive<i32> = 7..=9;
-/// Keys of rows lie below.
+/// Keys of rows are below this.
 pub(super) const KEYS: i32 = 60;
 /// Parts of a partitioned table.
 pub(super) const PARTS: i32 = 3;
-/// What each staying row begins with.
+/// The initial balance of each permanent row.
 pub(super) const BALANCE: i64 = 100;
 
 /// A form of the table.
 pub(super) struct Form {
     pub(super) name: &'static str,
-    /// What follows the columns.
+    /// The text after the columns.
     rest: &'static str,
-    /// Statements that make its indexes; `{t}` is the table.
+    /// Statements that create its indexes. `{t}` is the table.
     indexes: &'static [&'static str],
     /// Indexes that a hint may name.
     pub(super) hints: &'static [&'static str],
-    /// The unique index of ids, without which an id could come twice.
+    /// The unique index on ids. Without it, an id could occur twice.
     pub(super) of_ids: Option<&'static str>,
 }
 
@@ -93,7 +93,7 @@ impl RoundTable {
         RoundTable { name: format!("r{round}_{}", form.name), form }
     }
 
-    /// The batches that make it, with the rows that stay.
+    /// The batches that create it with its permanent rows.
     pub(super) fn setup(&self) -> Vec<String> {
         let (name, rest) = (&self.name, self.form.rest);
         let columns = "id int NOT NULL, k int NOT NULL, p int NOT NULL, bal bigint NOT NULL, log varchar(4000) NOT NULL, \
@@ -107,7 +107,7 @@ impl RoundTable {
     }
 }
 
-/// What makes a database ready for the tables.
+/// The batches that prepare a database for the tables.
 pub(super) const OF_DATABASE: &[&str] = &[
     "CREATE PARTITION FUNCTION pf (int) AS RANGE RIGHT FOR VALUES (1, 2)",
     "CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])",

@@ -1,16 +1,16 @@
-//! The versions of each row, in their order, by what stands in the end and by what deletes saw.
+//! The versions of each row in order, derived from the final rows and from what deletes returned.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::history::{Moment, Row, RowName, Token, Transaction};
 use super::own::{Own, walk};
 
-/// A row from its insert to its delete: a row of an `id` that comes again is another one.
+/// A row from its insert to its delete. If an `id` is inserted again, that is another life.
 pub(super) struct Life {
     pub(super) name: RowName,
     /// All tokens that it ever had.
     pub(super) order: Vec<Token>,
-    /// The transaction that took it away.
+    /// The transaction that deleted it.
     pub(super) removed_by: Option<usize>,
 }
 
@@ -18,7 +18,7 @@ pub(super) struct Life {
 pub(super) struct Versions<'h> {
     pub(super) transactions: &'h [Transaction],
     pub(super) lives: Vec<Life>,
-    /// What each transaction has done in the end, whether it committed or not.
+    /// The final changes of each transaction, whether it committed or not.
     pub(super) done: Vec<Own>,
     by_first: HashMap<(RowName, Token), usize>,
     by_name: BTreeMap<RowName, Vec<usize>>,
@@ -27,7 +27,8 @@ pub(super) struct Versions<'h> {
 }
 
 impl<'h> Versions<'h> {
-    /// Of transactions, and the rows of each table in the end. What cannot be is added to `wrong`.
+    /// Builds the versions from the transactions and the final rows of each table. Impossible results are added to
+    /// `wrong`.
     pub(super) fn new(
         transactions: &'h [Transaction],
         last: &[Vec<Row>],
@@ -65,12 +66,12 @@ impl<'h> Versions<'h> {
         versions
     }
 
-    /// The writer of a token, unless that is a row's first version.
+    /// The writer of a token. `None` for a row's first version.
     pub(super) fn writer(&self, token: Token) -> Option<usize> {
         self.writers.get(&token).map(|(transaction, _)| *transaction)
     }
 
-    /// The life that a log is of.
+    /// The life that a log belongs to.
     pub(super) fn life(&self, name: RowName, log: &[Token]) -> Option<usize> {
         self.by_first.get(&(name, *log.first()?)).copied()
     }
@@ -80,7 +81,7 @@ impl<'h> Versions<'h> {
         self.by_name.get(&name).map_or(&[], Vec::as_slice)
     }
 
-    /// The transaction that inserted a row, unless it was there from the beginning.
+    /// The transaction that inserted a row. `None` if the row existed from the beginning.
     pub(super) fn inserter(&self, life: usize) -> Option<usize> {
         self.lives[life].order.first().and_then(|first| self.writer(*first))
     }
@@ -91,20 +92,21 @@ impl<'h> Versions<'h> {
         first.map_or(0, |(transaction, step)| self.transactions[*transaction].steps[*step].end)
     }
 
-    /// Whether a row is there for every reader between two moments.
+    /// Whether a row exists for every reader between two moments.
     pub(super) fn is_there(&self, life: usize, from: Moment, to: Moment) -> bool {
         let came = self.inserter(life).is_none_or(|inserter| self.transactions[inserter].ended < from);
         let stays = self.lives[life].removed_by.is_none_or(|remover| self.transactions[remover].ends_from > to);
         came && stays
     }
 
-    /// The transaction that made the version behind another one, or took the row away.
+    /// The transaction that wrote the next version, or deleted the row.
     pub(super) fn next_writer(&self, life: usize, at: usize) -> Option<usize> {
         let Life { order, removed_by, .. } = &self.lives[life];
         order.get(at + 1).map_or(*removed_by, |next| self.writer(*next))
     }
 
-    /// All that stands was written by committed transactions, the tokens of each in one piece.
+    /// Checks that everything in the rows was written by committed transactions, with the tokens of each transaction
+    /// together.
     fn check_orders(&self, wrong: &mut Vec<(String, Vec<usize>)>) {
         for life in &self.lives {
             let (name, order) = (life.name, &life.order);
@@ -135,7 +137,7 @@ impl<'h> Versions<'h> {
         }
     }
 
-    /// Whatever a committed transaction has written is in some row.
+    /// Checks that everything written by committed transactions is in some row.
     fn check_lost(&self, wrong: &mut Vec<(String, Vec<usize>)>) {
         let committed = self.done.iter().enumerate().filter(|(at, _)| self.transactions[*at].is_committed);
         for (at, own) in committed {

@@ -1,4 +1,4 @@
-//! Sessions on threads of their own, that run one batch after the other and are waited for until they are done or
+//! Sessions on threads of their own, which run one batch after the other. The driver waits until each is done or
 //! blocked.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,13 +9,13 @@ use std::time::Duration;
 use hobt::{Event, Flow, Instance, Session};
 use hobt_base::SessionId;
 
-/// How long a look at a session's state lasts; how many there are is of no matter.
+/// The interval of checks of a session's state. Their number does not matter.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// An instance for the scenarios of a file.
 pub(super) struct World {
     instance: Instance,
-    /// What each session runs first.
+    /// The batch that each session runs first.
     begins_with: &'static str,
     _folder: tempfile::TempDir,
 }
@@ -27,7 +27,7 @@ impl World {
         World { instance, begins_with, _folder: folder }
     }
 
-    /// Makes a database with these options, and what `once` makes in it.
+    /// Creates a database with these options, and runs `once` in it.
     pub(super) fn make_database(&self, database: &str, options: &[String], once: &str) {
         let mut session = self.instance.session().expect("a session");
         session.run(&format!("CREATE DATABASE {database}")).expect("a database");
@@ -38,14 +38,14 @@ impl World {
         once.lines().for_each(|batch| session.run(batch).expect("what a database begins with"));
     }
 
-    /// Runs batches in a database, a line each.
+    /// Runs batches in a database, one per line.
     pub(super) fn run(&self, database: &str, batches: &str) {
         let mut session = self.instance.session().expect("a session");
         session.run(&format!("USE {database}")).expect("the database");
         batches.lines().for_each(|batch| session.run(batch).unwrap_or_else(|error| panic!("{batch}: {error}")));
     }
 
-    /// Begins a scenario in a database, whose sessions come in when they are first named.
+    /// Begins a scenario in a database. A session is opened when it is first named.
     pub(super) fn begin(&self, database: &str, setup: &str, each: &str) -> Play<'_> {
         self.run(database, setup);
         let (database, each) = (database.to_owned(), format!("{}; {each}", self.begins_with));
@@ -70,7 +70,7 @@ impl Actor {
         let (says, done) = channel();
         let thread = std::thread::spawn(move || {
             while let Ok(batch) = to_run.recv() {
-                // Nobody listens any more when a test fails.
+                // There is no receiver any more if a test has failed.
                 let _gone = says.send(outcome(&mut session, &batch));
             }
         });
@@ -78,7 +78,7 @@ impl Actor {
     }
 }
 
-/// What becomes of a batch: its first error, the rows of its last result set, or nothing to say.
+/// The result of a batch: its first error, the rows of its last result set, or `ok`.
 fn outcome(session: &mut Session, batch: &str) -> String {
     let (mut rows, mut columns, mut failed) = (None::<Vec<String>>, Vec::new(), None);
     session.execute(batch, &mut |event: Event| {
@@ -95,7 +95,7 @@ fn outcome(session: &mut Session, batch: &str) -> String {
                 }
             }
             Event::Error(error) => {
-                // Shown where the test fails.
+                // Shown if the test fails.
                 println!("{batch}: {error}");
                 failed.get_or_insert(error.number);
             }
@@ -114,7 +114,7 @@ fn outcome(session: &mut Session, batch: &str) -> String {
     }
 }
 
-/// A scenario under way.
+/// A running scenario.
 pub(super) struct Play<'w> {
     instance: &'w Instance,
     database: String,
@@ -123,7 +123,7 @@ pub(super) struct Play<'w> {
 }
 
 impl Play<'_> {
-    /// Runs a batch of a session. What became of it, and of batches that were blocked until then.
+    /// Runs a batch of a session. Returns its result, and the results of batches that were blocked until then.
     pub(super) fn step(&mut self, number: u32, batch: &str) -> Vec<String> {
         if !self.actors.contains_key(&number) {
             let mut session = self.instance.session().expect("a session");
@@ -143,7 +143,7 @@ impl Play<'_> {
         found
     }
 
-    /// Waits until every session is done or blocked; what became of those that are done.
+    /// Waits until every session is done or blocked. Returns the results of those that are done.
     fn settle(&mut self) -> BTreeMap<u32, String> {
         let mut ended = BTreeMap::new();
         loop {
@@ -155,7 +155,7 @@ impl Play<'_> {
                     Ok(outcome) => {
                         actor.is_running = false;
                         ended.insert(*number, outcome);
-                        // Whom it has let go on was counted among the blocked.
+                        // Sessions released by this one may still be counted as blocked.
                         is_settled = false;
                     }
                     Err(RecvTimeoutError::Timeout) => is_settled &= blocked.contains(&actor.id),
@@ -168,7 +168,7 @@ impl Play<'_> {
         }
     }
 
-    /// Ends the sessions, which rolls back what they have open; those that were blocked.
+    /// Ends the sessions, which rolls back their open transactions. Returns those that were blocked.
     pub(super) fn end(mut self) -> Vec<u32> {
         let blocked: Vec<u32> =
             self.actors.iter().filter(|(_, actor)| actor.is_running).map(|(number, _)| *number).collect();

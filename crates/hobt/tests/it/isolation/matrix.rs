@@ -1,18 +1,18 @@
-//! Scenarios that are played for every form of a table under every level: what they have in common is said once, and
-//! what differs says where.
+//! Scenarios that run for every form of a table at every level. Common results are written once, and different results
+//! name their variants.
 
 use std::collections::BTreeMap;
 
 use super::driver::World;
 use super::{Level, Scenario, Spec, Step, difference};
 
-/// A level and a form, by their names.
+/// A level and a form, by name.
 type Variant<'s> = (&'s str, &'s str);
 
-/// What each step of a scenario comes to, or which sessions are blocked at its end.
+/// The results of each step of a scenario, or the sessions that are blocked at its end.
 type Played = Result<Vec<Vec<String>>, Vec<u32>>;
 
-/// Plays the scenarios of a file; see [`super::play_file`]. Each level has a database and a thread of its own.
+/// Runs the scenarios of a file; see [`super::play_file`]. Each level has a database and a thread of its own.
 pub(super) fn play_file(world: &World, name: &str, spec: &Spec, text: &mut String, failures: &mut Vec<String>) {
     let played: Vec<Vec<Vec<Played>>> = std::thread::scope(|scope| {
         let threads: Vec<_> =
@@ -51,7 +51,7 @@ pub(super) fn play_file(world: &World, name: &str, spec: &Spec, text: &mut Strin
     }
 }
 
-/// All scenarios under a level, each with all forms.
+/// Runs all scenarios at a level, each with all forms.
 fn play_level(world: &World, spec: &Spec, level: &Level) -> Vec<Vec<Played>> {
     let mut options = spec.options.clone();
     options.push(format!("READ_COMMITTED_SNAPSHOT {}", level.versions));
@@ -68,7 +68,7 @@ fn play_level(world: &World, spec: &Spec, level: &Level) -> Vec<Vec<Played>> {
     spec.scenarios.iter().map(|(_, scenario)| of_scenario(scenario)).collect()
 }
 
-/// What a step says of a variant.
+/// The expected lines of a step for a variant.
 fn expected(step: &Step, (level, form): Variant<'_>) -> Vec<String> {
     let of_variant = |line: &String| match line.strip_prefix('[').and_then(|line| line.split_once("] ")) {
         None => Some(line.clone()),
@@ -83,10 +83,10 @@ fn expected(step: &Step, (level, form): Variant<'_>) -> Vec<String> {
     step.expected.iter().filter_map(of_variant).collect()
 }
 
-/// By the place of each level its name and the forms.
+/// For the index of each level, its name and the forms.
 type FormsOfLevels<'s> = BTreeMap<usize, (&'s str, Vec<&'s str>)>;
 
-/// What variants have found, each outcome once with those that have it.
+/// The results of all variants: each distinct result once, with its variants.
 fn grouped(found: &[(Variant<'_>, &[String])], forms: &[&str]) -> Vec<String> {
     let mut groups: Vec<(&[String], FormsOfLevels<'_>)> = Vec::new();
     let mut levels: Vec<&str> = Vec::new();

@@ -1,34 +1,34 @@
-//! Statements of several sessions in a given order, and what becomes of each: `tests/isolation/*.spec`.
+//! Statements of several sessions in a given order, and their results: `tests/isolation/*.spec`.
 //!
 //! ```text
-//! database d SET READ_COMMITTED_SNAPSHOT OFF      what `ALTER DATABASE d SET` is given; a file has one database
+//! database d SET READ_COMMITTED_SNAPSHOT OFF      the options for `ALTER DATABASE d SET`; a file has one database
 //! setup CREATE TABLE …                            run before each scenario, in a database of its own
-//! each SET TRANSACTION ISOLATION LEVEL …          run by every session when it comes in
+//! each SET TRANSACTION ISOLATION LEVEL …          run by every session when it is opened
 //!
 //! scenario NAME
 //! 1: BEGIN TRANSACTION; …                         a batch of session 1
-//! => ok                                           what became of it
+//! => ok                                           its result
 //! 2: UPDATE …
 //! => blocked                                      it waits for a lock
 //! 1: COMMIT
 //! => ok
-//! 2=> (1, 11) (2, 20)                             what became of the batch of session 2, which the one above let go on
+//! 2=> (1, 11) (2, 20)                             the result of the batch of session 2, which is no longer blocked
 //! ```
 //!
-//! A batch is `ok`, `blocked`, the rows of its last result set in order, or `error` with the number of its first. That
-//! somebody is blocked is seen in the lock manager's list of waits, and nothing is waited for by time.
-//! With `HOBT_REWRITE=1` the files get what was found.
+//! The result of a batch is `ok`, `blocked`, the rows of its last result set in order, or `error` with the number of
+//! its first error. Whether a session is blocked is read from the lock manager's list of waits, so no result depends on
+//! timing. With `HOBT_REWRITE=1` the actual results are written to the files.
 //!
-//! A file may play each scenario for every form of a table under every level:
+//! A file may run each scenario for every form of a table at every level:
 //!
 //! ```text
-//! once CREATE PARTITION FUNCTION …                run when a database is made
-//! form heap CREATE TABLE test (…)                 what makes the table `test`; a form has as many lines as it needs
-//! level rr ON REPEATABLE READ                     a level, and what READ_COMMITTED_SNAPSHOT is
+//! once CREATE PARTITION FUNCTION …                run when a database is created
+//! form heap CREATE TABLE test (…)                 creates the table `test`; a form has as many lines as it needs
+//! level rr ON REPEATABLE READ                     a level, and the setting of READ_COMMITTED_SNAPSHOT
 //!
 //! 2: SELECT * FROM test
-//! [rcv si] => (1, 10)                             under these levels, for all forms
-//! [rr ser/heap] => blocked                        and under this one for that form
+//! [rcv si] => (1, 10)                             at these levels, for all forms
+//! [rr ser/heap] => blocked                        at this level for that form
 //! ```
 
 mod driver;
@@ -38,7 +38,7 @@ use std::path::PathBuf;
 
 use driver::World;
 
-/// A scenario: its name, the line that it begins in, its steps with what is expected of them.
+/// A scenario: its name, its line number, and its steps with the expected results.
 struct Scenario {
     name: String,
     steps: Vec<Step>,
@@ -47,32 +47,32 @@ struct Scenario {
 struct Step {
     session: u32,
     batch: String,
-    /// Lines, as they stand: they may say for which levels and forms they are.
+    /// Unparsed lines. They may name the levels and forms that they apply to.
     expected: Vec<String>,
 }
 
 /// A file of scenarios.
 #[derive(Default)]
 struct Spec {
-    /// The lines before the first scenario, as they stand.
+    /// Unparsed lines before the first scenario.
     head: Vec<String>,
     options: Vec<String>,
     setup: String,
     each: String,
-    /// What a database begins with that all plays of a file use one after the other.
+    /// Statements run once in a database that all scenarios of a file use one after the other.
     once: String,
-    /// Forms of the table, by their names; none where the file is about one.
+    /// The forms of the table, by name. Empty if the file uses only one.
     forms: Vec<(String, String)>,
     levels: Vec<Level>,
     scenarios: Vec<(Vec<String>, Scenario)>,
 }
 
-/// A level under which the scenarios of a file are played.
+/// A level at which the scenarios of a file are run.
 struct Level {
     name: String,
-    /// What `READ_COMMITTED_SNAPSHOT` is.
+    /// The setting of `READ_COMMITTED_SNAPSHOT`.
     versions: String,
-    /// What `SET TRANSACTION ISOLATION LEVEL` is given.
+    /// The name in `SET TRANSACTION ISOLATION LEVEL`.
     isolation: String,
 }
 
@@ -136,13 +136,13 @@ fn every_scenario_ends_as_it_says() {
     play_all("");
 }
 
-/// Statements that name one row of a key are learned at their first run, and take no plan.
+/// Statements that name one row by key are learned on their first run, and use no plan.
 #[test]
 fn every_scenario_ends_so_on_the_direct_path() {
     play_all("DBCC TRACEON (30002)");
 }
 
-/// Plays all scenarios, with sessions that run `begins_with` first.
+/// Runs all scenarios, with sessions that run `begins_with` first.
 fn play_all(begins_with: &'static str) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/isolation");
     let rewrite = begins_with.is_empty() && std::env::var_os("HOBT_REWRITE").is_some();
@@ -159,7 +159,7 @@ fn play_all(begins_with: &'static str) {
     for path in files {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let spec = Spec::read(&std::fs::read_to_string(&path).expect("a file"));
-        // Which way a statement of one key goes is of no matter to how forms and levels differ.
+        // The path of a statement by key is independent of the differences between forms and levels.
         if !spec.forms.is_empty() && !begins_with.is_empty() {
             continue;
         }
@@ -176,7 +176,7 @@ fn play_all(begins_with: &'static str) {
     assert!(failures.is_empty() || rewrite, "{}", failures.join("\n"));
 }
 
-/// Plays the scenarios of a file, and adds what it found to `text`, and what it did not expect to `failures`.
+/// Runs the scenarios of a file. Adds the results to `text`, and unexpected results to `failures`.
 fn play_file(world: &World, name: &str, spec: &Spec, text: &mut String, failures: &mut Vec<String>) {
     for (place, (comments, scenario)) in spec.scenarios.iter().enumerate() {
         comments.iter().for_each(|line| text.push_str(&format!("{line}\n")));

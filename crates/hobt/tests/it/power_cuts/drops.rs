@@ -1,4 +1,4 @@
-//! Checkpoints beside databases and tables that are dropped, beside loads; and a power failure in between.
+//! Checkpoints during drops of databases and tables and during loads, with a power failure in between.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ const LIVES: u64 = 6;
 /// Rows of a load: a few runs of extents.
 const ROWS: u64 = 4_000;
 
-/// How many rows something may have after the power failure; `None` stands for its not being there.
+/// The possible numbers of rows of each object after the power failure. `None` if it may not exist.
 type Truth = BTreeMap<String, Vec<Option<u64>>>;
 
-/// What a thread does until the power fails, and what it knows then.
+/// The work of a thread until the power fails, and its knowledge then.
 struct Worker<'w> {
     world: &'w World,
     stop: &'w AtomicBool,
@@ -26,7 +26,7 @@ struct Worker<'w> {
 }
 
 impl Worker<'_> {
-    /// Runs a batch that makes `name` what `becomes` says; whether it was acknowledged.
+    /// Runs a batch that changes `name` to `becomes`. Returns whether it was acknowledged.
     fn step(&mut self, session: &mut Session, batch: &str, name: &str, becomes: Option<u64>) -> bool {
         let known = self.truth.entry(name.to_owned()).or_insert_with(|| vec![None]);
         known.push(becomes);
@@ -111,7 +111,7 @@ impl Worker<'_> {
 
 type Part = fn(&mut Worker<'_>);
 
-/// How many rows something has: a database's table, or a table.
+/// The number of rows of a database's table, or of a table.
 fn rows_of(session: &mut Session, name: &str) -> Option<u64> {
     let count = |session: &mut Session, table: &str| client::number(session, &format!("SELECT COUNT(*) FROM {table}"));
     let is_there = |session: &mut Session, what: &str| client::number(session, &format!("SELECT COUNT({what})")) > 0;
@@ -168,7 +168,7 @@ fn what_is_dropped_and_loaded_beside_checkpoints_is_there_as_acknowledged() {
             assert!(known.contains(&found), "{story}: {name} has {found:?} rows, {known:?} are expected");
             *known = vec![found];
         }
-        // Files of dropped databases do not come back, and others are all there.
+        // Files of dropped databases must not reappear, and all others must exist.
         let others = client::ok(&mut session, "SELECT name FROM sys.databases WHERE name LIKE 'x%'");
         assert!(others.iter().all(|row| truth.get(&row[0]).is_some_and(|known| known[0].is_some())), "{story}");
     }

@@ -1,8 +1,8 @@
-//! Long work of one session beside that of others, on a disk in memory whose power fails while it goes on: savepoints
-//! by the thousand (`savepoints`), a rollback over several checkpoints (`rollbacks`), databases and tables that go
-//! while others are loaded (`drops`), recovery that is cut off itself (`recoveries`).
+//! Long work of one session, concurrent with others, on a disk in memory whose power fails during it: thousands of
+//! savepoints (`savepoints`), a rollback over several checkpoints (`rollbacks`), databases and tables dropped while
+//! others are loaded (`drops`), recovery that is itself interrupted (`recoveries`).
 //!
-//! `crashes` kills processes and cuts traces of random work; here what is under way at the cut is chosen.
+//! `crashes` kills processes and cuts traces of random work. Here, the work at the moment of the cut is chosen.
 
 mod drops;
 mod recoveries;
@@ -47,7 +47,7 @@ impl World {
         self.session_in("d")
     }
 
-    /// Opens the instance; a pool that is much smaller than what the tests change has pages written all the time.
+    /// Opens the instance. The pool is much smaller than the changes of the tests, so pages are written all the time.
     fn start(&mut self) -> Result<(), SqlError> {
         let settings = InstanceSettings {
             memory_bytes: Some(128 << 20),
@@ -59,7 +59,7 @@ impl World {
         Ok(())
     }
 
-    /// Lets the power fail, if it has not already, and go of everything in memory.
+    /// Makes the power fail, unless it already has, and drops everything in memory.
     fn lose_power(&mut self, seed: u64) {
         if !self.disk.is_off() {
             self.disk.lose_power(seed);
@@ -68,7 +68,7 @@ impl World {
         self.disk.power_on();
     }
 
-    /// Starts behind a power failure, and finds every database usable and whole.
+    /// Starts after a power failure, and checks that every database is usable and intact.
     fn start_again(&mut self, story: &str) {
         self.start().unwrap_or_else(|error| panic!("{story}: {error}"));
         let mut session = self.session_in("master");

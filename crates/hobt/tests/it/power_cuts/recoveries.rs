@@ -1,14 +1,14 @@
-//! Recovery that is cut off, time after time, while it undoes a large transaction.
+//! Recovery that is interrupted repeatedly while it undoes a large transaction.
 
 use hobt_base::SplitMix64;
 
 use super::World;
 use crate::client;
 
-/// Rows of the table, all of which the open transaction changes.
+/// Rows of the table, all changed by the open transaction.
 const ROWS: i64 = 3_000;
 const CUTS: u64 = 10;
-/// Operations of the disk behind which recovery is cut off: it goes a little further, or less far.
+/// The greatest number of disk operations after which recovery is interrupted, so that it gets more or less far.
 const REACH: u64 = 30;
 
 #[test]
@@ -26,7 +26,7 @@ fn a_recovery_that_is_cut_off_ten_times_undoes_a_large_transaction_whole() {
              INSERT t SELECT value + {ROWS}, -1, 'new' FROM GENERATE_SERIES(1, {ROWS})"
         ),
     );
-    // What follows is committed behind it, and makes the log of the open transaction durable.
+    // A later commit makes the log of the open transaction durable.
     client::ok(&mut world.session(), "CREATE TABLE told (n int NOT NULL); INSERT told VALUES (1)");
     world.disk.lose_power(random.next_u64());
     drop(session);
@@ -38,7 +38,7 @@ fn a_recovery_that_is_cut_off_ten_times_undoes_a_large_transaction_whole() {
             let mut session = world.instance().session().expect("a session");
             client::answer(&mut session, "USE d").1
         });
-        // Only the cut may stop it: a recovery that fails by itself is what is looked for.
+        // Only the power cut may stop it. The test looks for a recovery that fails by itself.
         assert!(failed.is_none() || world.disk.is_off(), "{failed:?}");
         cut += u64::from(world.disk.is_off());
         world.lose_power(random.next_u64());

@@ -1,4 +1,4 @@
-//! A rollback that begins during one checkpoint and is under way until the third, and a power failure somewhere in it.
+//! A rollback that begins during one checkpoint and lasts until the third, with a power failure somewhere in it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use hobt_base::SplitMix64;
 use super::World;
 use crate::client;
 
-/// Rows at first; twice as many when the rollback was too short for three checkpoints.
+/// The initial number of rows. It is doubled if the rollback was too short for three checkpoints.
 const ROWS: i64 = 1_200;
 const ROWS_MAX: i64 = 38_400;
 
@@ -17,7 +17,7 @@ const CUTS: u64 = 4;
 const SUMS: &str =
     "SELECT CONCAT(COUNT(*), ' ', SUM(CAST(id AS bigint)), ' ', SUM(v), ' ', SUM(LEN(s)), ' ', MAX(s)) FROM ";
 
-/// Fills the tables and changes them in a transaction, which is left open; what they held before it.
+/// Fills the tables and changes them in a transaction, which is left open. Returns their contents before it.
 fn change(world: &World, session: &mut hobt::Session, rows: i64) -> Vec<Vec<Vec<String>>> {
     for (table, key) in [("tree", " PRIMARY KEY"), ("heap", "")] {
         client::ok(
@@ -45,8 +45,8 @@ fn change(world: &World, session: &mut hobt::Session, rows: i64) -> Vec<Vec<Vec<
     before.to_vec()
 }
 
-/// Checkpoints, one after the other, until they are stopped or one fails; the error of that. A page of its own is
-/// changed before each, so that no checkpoint has nothing to do.
+/// Runs checkpoints one after the other, until they are stopped or one fails. Returns that error. A separate page is
+/// changed before each, so that every checkpoint has work to do.
 fn checkpoints(world: &World, (begun, ended): (&AtomicU64, &AtomicU64), stop: &AtomicBool) -> Option<SqlError> {
     let (mut checkpointer, mut touch) = (world.session(), world.session());
     while !stop.load(Ordering::SeqCst) {
@@ -63,14 +63,14 @@ fn checkpoints(world: &World, (begun, ended): (&AtomicU64, &AtomicU64), stop: &A
     None
 }
 
-/// Rolls back beside checkpoints, one after the other, while the disk's power fails at operation `cut` behind the
-/// beginning, if that is given. Gives at how many checkpoints the rollback was under way, and how many operations there
-/// were. Nothing fails while there is power.
+/// Rolls back during checkpoints, one after the other. If `cut` is given, the disk's power fails at that operation
+/// after the beginning. Returns how many checkpoints ran during the rollback, and the number of operations. Nothing may
+/// fail while there is power.
 fn roll_back(world: &World, mut session: hobt::Session, cut: Option<(u64, u64)>) -> (u64, u64) {
     let (begun, ended, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let (checkpoint_failed, undone, counts) = std::thread::scope(|scope| {
         let checkpointer = scope.spawn(|| checkpoints(world, (&begun, &ended), &stop));
-        // Into the middle of a checkpoint, as far as that can be seen.
+        // Begin in the middle of a checkpoint, as far as that can be observed.
         while begun.load(Ordering::SeqCst) == ended.load(Ordering::SeqCst) && !checkpointer.is_finished() {
             std::hint::spin_loop();
         }
@@ -81,7 +81,7 @@ fn roll_back(world: &World, mut session: hobt::Session, cut: Option<(u64, u64)>)
         let undone = client::answer(&mut session, "ROLLBACK").1;
         let under_way = begun.load(Ordering::SeqCst) - first + 1;
         let changes = world.disk.changes() - changes;
-        // What is asserted comes behind the scope, which would wait for the checkpoints.
+        // Assertions come after the scope, which would otherwise wait for the checkpoints.
         stop.store(true, Ordering::SeqCst);
         (checkpointer.join().expect("no panic"), undone, (under_way, changes))
     });
@@ -96,7 +96,7 @@ fn a_rollback_over_three_checkpoints_leaves_nothing_of_its_transaction() {
     let mut world = World::new();
     client::ok(&mut world.session(), "CREATE TABLE touched (n int NOT NULL); INSERT touched VALUES (0)");
     let mut rows = ROWS;
-    // How long a rollback has to be is found out without a cut.
+    // The necessary length of a rollback is determined without a power cut.
     let operations = loop {
         let mut session = world.session();
         let before = change(&world, &mut session, rows);

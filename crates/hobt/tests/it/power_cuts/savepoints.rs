@@ -1,7 +1,7 @@
-//! A transaction of 10,000 savepoints, one within the other, beside readers of every isolation level.
+//! A transaction with 10,000 nested savepoints, concurrent with readers of every isolation level.
 //!
-//! What is not committed is negative, so that a reader who sees it is found out by the least value. A committed state
-//! is known by four sums; a reader must have read one that was committed at some time while it read.
+//! Uncommitted values are negative, so a reader that sees one is detected by the minimum. A committed state is
+//! identified by four sums. A reader must have read a state that was committed at some time during the read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -13,22 +13,22 @@ use hobt_base::SplitMix64;
 use super::World;
 use crate::client;
 
-/// Savepoints that are there at once.
+/// The number of savepoints that exist at once.
 const DEPTH: usize = 10_000;
-/// Savepoints between two moments at which the transaction may go back.
+/// The number of savepoints between two moments at which the transaction may roll back.
 const STEPS: i64 = 500;
-/// Rows that change, of each table.
+/// The number of changing rows of each table.
 const ROWS: i64 = 200;
 /// A row that never changes, and its value.
 const STILL: (i64, i64) = (9_000_005, 77);
-/// What a reader reads beside each `STEPS`.
+/// The number of reads by a reader during each `STEPS` savepoints.
 const READS: u64 = 1;
-/// Bytes that may be held for a savepoint and the change behind it.
+/// The allowed bytes of memory per savepoint and the change after it.
 const SAVEPOINT_BYTES_MAX: u64 = 4_000;
 
 const SUMS: &str = "SELECT CONCAT(COUNT_BIG(*), ' ', COALESCE(SUM(CAST(v AS bigint)), 0), ' ', \
                     COALESCE(SUM(CAST(id AS bigint) * v), 0), ' ', COALESCE(MIN(v), 0)) FROM ";
-/// The ways to read the tables, of which the first two are the heap's.
+/// The access paths to the tables. The first two are for the heap.
 const PATHS: [&str; 4] = ["h", "h WITH (INDEX (h_v))", "c", "c WITH (INDEX (c_v))"];
 const LEVELS: [(&str, &str); 5] = [
     ("READ COMMITTED", ", READCOMMITTEDLOCK"),
@@ -49,8 +49,8 @@ fn setup() -> String {
     )
 }
 
-/// The change behind savepoint `@i`: of rows of the tree, a row that comes into the heap, seldom one that changes or
-/// goes there, which takes a plan each time.
+/// The change after savepoint `@i`: of rows of the tree, or a row inserted into the heap. Rarely a row of the heap is
+/// changed or deleted, which takes a plan each time.
 fn steps(from: i64, to: i64) -> String {
     format!(
         "SET NOCOUNT ON; DECLARE @i int = {from}, @row int, @name varchar(32); \
@@ -67,14 +67,14 @@ fn steps(from: i64, to: i64) -> String {
     )
 }
 
-/// What a change put out of the way: the table, the row's id, and its value if it was there.
+/// The state of a row before a change: the table, the row's id, and its value if it existed.
 type PutAway = (usize, i64, Option<i64>);
 
 /// The rows of both tables, the heap's first.
 #[derive(Clone, Default)]
 struct Model {
     tables: [BTreeMap<i64, i64>; 2],
-    /// Of each savepoint that is there its number, and what its change put out of the way.
+    /// For each existing savepoint, its number and the row state that its change replaced.
     savepoints: Vec<(i64, Option<PutAway>)>,
 }
 
@@ -102,7 +102,7 @@ impl Model {
         self.savepoints.push((i, Some((table, id, before))));
     }
 
-    /// Goes back to the savepoint at a place, which stays; its name.
+    /// Rolls back to the savepoint at an index, which is kept. Returns its name.
     fn back_to(&mut self, place: usize) -> String {
         while self.savepoints.len() > place {
             let (number, change) = self.savepoints.pop().expect("more than that");
@@ -129,7 +129,7 @@ impl Model {
         self.tables.iter_mut().flat_map(BTreeMap::values_mut).for_each(|value| *value = value.abs());
     }
 
-    /// What each of [`PATHS`] finds.
+    /// The expected result of each of [`PATHS`].
     fn sums(&self) -> [String; 4] {
         let [heap, tree] = self.tables.each_ref().map(|rows| {
             let products: i64 = rows.iter().map(|(id, value)| id * value).sum();
@@ -140,17 +140,17 @@ impl Model {
     }
 }
 
-/// What readers know of the writer.
+/// The readers' knowledge of the writer.
 #[derive(Default)]
 struct Shared {
-    /// The committed states; the last one is only about to be committed while `phase` is odd.
+    /// The committed states. While `phase` is odd, the last one is still being committed.
     states: Mutex<Vec<[String; 4]>>,
-    /// Twice the number of commits, and one more while one is under way.
+    /// Twice the number of commits, plus one while a commit is running.
     phase: AtomicUsize,
-    /// How many [`STEPS`] were begun, and whether there will be more.
+    /// The number of [`STEPS`] begun, and whether there are no more.
     begun: Mutex<(u64, bool)>,
     wakes: Condvar,
-    /// What each level has read.
+    /// The number of reads of each level.
     granted: [AtomicU64; LEVELS.len()],
 }
 
@@ -161,7 +161,7 @@ impl Shared {
         self.wakes.notify_all();
     }
 
-    /// Waits for steps behind `seen`; `None` behind the last.
+    /// Waits for steps after `seen`. `None` after the last.
     fn wait(&self, seen: u64) -> Option<u64> {
         let mut begun = self.begun.lock().expect("no panic");
         while begun.0 == seen && !begun.1 {
@@ -170,7 +170,7 @@ impl Shared {
         (!begun.1).then_some(begun.0)
     }
 
-    /// Whether what was read was committed at some time since `phase`.
+    /// Whether a result was committed at some time since `phase`.
     fn is_committed(&self, phase: usize, path: usize, found: &str) -> bool {
         let until = self.phase.load(Ordering::SeqCst).div_ceil(2);
         self.states.lock().expect("no panic")[phase / 2..=until].iter().any(|state| state[path] == found)
@@ -202,7 +202,7 @@ fn read(shared: &Shared, mut session: Session, level: usize) {
     }
 }
 
-/// The only value of a query that may wait too long for a lock.
+/// The only value of a query. `None` if it waits too long for a lock.
 fn value(session: &mut Session, query: &str) -> Option<String> {
     match client::rows(session, query) {
         Ok(rows) => Some(rows[0][0].clone()),
@@ -233,14 +233,14 @@ fn read_all(shared: &Shared, session: &mut Session, level: usize, path: usize) -
     let phase = shared.phase.load(Ordering::SeqCst);
     let Some(found) = value(session, &query) else { return false };
     assert!(!found.contains('-'), "{:?} sees what was not committed: {query}: {found}", LEVELS[level]);
-    // Rows that are locked one after the other may be some of one state, some of the next.
+    // Rows that are locked one after the other may belong to different states.
     if level == 1 || LEVELS[level].0 == "SERIALIZABLE" {
         assert!(shared.is_committed(phase, path, &found), "{:?}: {query}: {found}", LEVELS[level]);
     }
     true
 }
 
-/// All that a transaction of a snapshot reads is of one moment.
+/// All reads of a transaction under a snapshot must be of one moment.
 fn read_one_moment(shared: &Shared, session: &mut Session) -> bool {
     let phase = shared.phase.load(Ordering::SeqCst);
     client::ok(session, "BEGIN TRANSACTION");
@@ -254,14 +254,14 @@ fn read_one_moment(shared: &Shared, session: &mut Session) -> bool {
     true
 }
 
-/// The transactions beside which others read.
+/// The writing transactions, concurrent with the readers.
 struct Writer<'w> {
     world: &'w World,
     shared: &'w Shared,
     session: Session,
     model: Model,
     random: SplitMix64,
-    /// The next savepoint's number.
+    /// The number of the next savepoint.
     next: i64,
     used_max: u64,
 }
@@ -279,7 +279,7 @@ impl Writer<'_> {
         self.used_max = self.used_max.max(self.used());
     }
 
-    /// Goes back to a savepoint, and finds the tables as they were there.
+    /// Rolls back to a savepoint, and checks that the tables are as they were then.
     fn back_to(&mut self, place: usize) {
         let name = self.model.back_to(place);
         client::ok(&mut self.session, &format!("ROLLBACK TRANSACTION {name}"));
@@ -292,7 +292,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Saves until so many savepoints are there, now and then back to an inner one.
+    /// Creates savepoints up to a depth, sometimes rolling back to an inner one.
     fn deepen(&mut self, depth: usize) {
         client::ok(&mut self.session, "IF @@TRANCOUNT = 0 BEGIN TRANSACTION");
         while self.model.savepoints.len() < depth {
@@ -315,7 +315,7 @@ impl Writer<'_> {
         self.assert_own("the commit");
     }
 
-    /// A commit, a rollback of all, and a transaction that is left open.
+    /// A commit, a full rollback, and a transaction that is left open.
     fn live(&mut self) {
         let before = self.used();
         self.deepen(DEPTH);
@@ -368,7 +368,7 @@ fn ten_thousand_savepoints_are_seen_by_nobody_and_end_as_they_should() {
     println!("{} savepoints, reads of each level: {granted:?}", writer.next);
     assert!(granted.iter().all(|count| *count > 0), "{granted:?}");
     let Writer { session, mut model, .. } = writer;
-    // What others commit makes the log of the open transaction durable.
+    // Commits of other transactions make the log of the open transaction durable.
     client::ok(&mut world.session(), "CREATE TABLE told (n int NOT NULL)");
     world.disk.lose_power(1);
     drop(session);

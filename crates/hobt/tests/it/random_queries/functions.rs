@@ -1,9 +1,9 @@
-//! Every scalar function, operator, conversion and aggregate with every type in each place: none ends in an internal
-//! error or a panic, and what comes of a column comes of a constant and of a variable.
+//! Every scalar function, operator, conversion and aggregate with every type in each position: none ends in an internal
+//! error or a panic, and a column, a constant and a variable give the same result.
 //!
-//! One *probe* is a call with its arguments, one of which varies: it is read from a column, written as a constant and
-//! held by a variable, in one statement. `HOBT_FUNCTION_PROBES` says how many probes are drawn by `HOBT_SEED`, twenty
-//! of each call that is drawn; 0 is all of them. What functions compute is the matter of `tests/slt`.
+//! One *probe* is a call with arguments, one of which varies: in one statement, it is read from a column, written as a
+//! constant, and held by a variable. `HOBT_FUNCTION_PROBES` sets the number of probes, drawn by `HOBT_SEED` with twenty
+//! per drawn call; 0 means all of them. The results of functions are tested in `tests/slt`.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use super::world::below;
 use crate::client::{instance_with, ok, setting, used};
 use crate::random_queries::outcome::{Outcome, run};
 
-/// A type, and what its column holds in the rows 1 and 2: something usual, and something at its edge. Row 0 holds NULL.
+/// A type, and its column's values in rows 1 and 2: a usual one and an edge value. Row 0 holds NULL.
 struct Tried {
     of: &'static str,
     values: [&'static str; 2],
@@ -56,10 +56,10 @@ const TYPES: [Tried; 26] = [
     tried("uniqueidentifier", "'6F9619FF-8B86-D011-B42D-00C04FC964FF'", "'00000000-0000-0000-0000-000000000000'"),
 ];
 
-/// The types that are tried first where the arguments that do not vary are looked for.
+/// The types that are tried first for the arguments that do not vary.
 const USUAL: [usize; 4] = [0, 1, 2, 3];
 
-/// What an argument holds: one of [`TYPES`], and NULL or one of its values.
+/// The value of an argument: one of [`TYPES`], with NULL or one of its values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Argument {
     of: usize,
@@ -75,12 +75,12 @@ impl Argument {
     }
 }
 
-/// A call with places for its arguments.
+/// A call with placeholders for its arguments.
 #[derive(Clone, Debug)]
 struct Template {
     text: String,
     places: usize,
-    /// An aggregate or a window has no constant for an argument that says something.
+    /// Whether it is an aggregate or window function. These have no constant form of an argument.
     of_rows: bool,
 }
 
@@ -93,11 +93,11 @@ fn filled(text: &str, arguments: &[String]) -> String {
     arguments.iter().fold(text.to_owned(), |text, argument| text.replacen("{}", argument, 1))
 }
 
-/// All that is called.
+/// All calls.
 fn templates() -> Vec<Template> {
     let mut all = Vec::new();
     for def in hobt_functions::function::all().filter(|def| def.volatility == Volatility::Immutable) {
-        // Two more arguments than a list needs say what any further one would.
+        // Two arguments more than the minimum are enough for a list.
         let least = def.min_args.max(1);
         for count in least..=def.max_args.min(least + 2) {
             let places = vec!["{}"; count].join(", ");
@@ -115,7 +115,7 @@ fn templates() -> Vec<Template> {
     all
 }
 
-/// Operators and what the binder has of its own.
+/// Operators, and calls implemented in the binder.
 const FORMS: [&str; 46] = [
     "{} + {}",
     "{} - {}",
@@ -165,7 +165,7 @@ const FORMS: [&str; 46] = [
     "IDENT_CURRENT({})",
 ];
 
-/// What is computed of rows.
+/// Aggregate and window functions.
 const OF_ROWS: [&str; 29] = [
     "COUNT({})",
     "COUNT_BIG(DISTINCT {})",
@@ -198,7 +198,7 @@ const OF_ROWS: [&str; 29] = [
     "PERCENT_RANK() OVER (ORDER BY {})",
 ];
 
-/// A call whose argument at `varied` is read from a column, written down and held by a variable.
+/// A call whose argument at `varied` is read from a column, written as a constant, and held by a variable.
 #[derive(Clone, Debug)]
 struct Probe<'t> {
     template: &'t Template,
@@ -222,7 +222,7 @@ impl Probe<'_> {
         format!("DECLARE @x {} = {}; ", TYPES[self.varying().of].of, self.varying().constant())
     }
 
-    /// The three calls by themselves: of the column, of the constant, of the variable.
+    /// The three calls separately: with the column, the constant, and the variable.
     fn calls(&self) -> [String; 3] {
         let argument = self.varying();
         [self.call(&format!("c{}", argument.of)), self.call(&argument.constant()), self.call("@x")]
@@ -239,7 +239,7 @@ impl Probe<'_> {
     }
 }
 
-/// The table of all types, as a script.
+/// The table with a column of each type, as a script.
 fn table() -> String {
     let columns: Vec<String> = TYPES.iter().enumerate().map(|(at, tried)| format!("c{at} {} NULL", tried.of)).collect();
     let mut script = format!("CREATE TABLE v (id int NOT NULL, {});", columns.join(", "));
@@ -250,7 +250,7 @@ fn table() -> String {
     script
 }
 
-/// Arguments that a call takes, so that one of them can vary.
+/// Arguments that a call accepts, so that one of them can vary.
 fn accepted(session: &mut Session, template: &Template) -> Option<Vec<Argument>> {
     let usual = |of: usize| Argument { of: USUAL[of], value: 1 };
     let count = USUAL.len().pow(u32::try_from(template.places).expect("few").min(4));
@@ -269,7 +269,8 @@ fn accepted(session: &mut Session, template: &Template) -> Option<Vec<Argument>>
     })
 }
 
-/// All probes of a template: with two arguments each type meets each; with more, the others are what it takes.
+/// All probes of a template. With two arguments, all pairs of types are tested. With more, the other arguments are
+/// accepted ones.
 fn probes<'t>(session: &mut Session, template: &'t Template, all: &mut Vec<Probe<'t>>) {
     let each = || (0..TYPES.len()).flat_map(|of| (0..3).map(move |value| Argument { of, value }));
     if template.of_rows {
@@ -299,7 +300,7 @@ fn probes<'t>(session: &mut Session, template: &'t Template, all: &mut Vec<Probe
     }
 }
 
-/// What is wrong with a call, if anything: in a word that is alike for alike faults, and in full.
+/// The fault of a call, if any: a short name, equal for similar faults, and the full text.
 fn fault(session: &mut Session, probe: &Probe<'_>) -> Option<(String, String)> {
     let name = probe.template.text.split(['(', '{']).next().unwrap_or_default().to_owned();
     if probe.template.of_rows {
@@ -318,7 +319,7 @@ fn fault(session: &mut Session, probe: &Probe<'_>) -> Option<(String, String)> {
                 .then(|| (format!("{name}: differs"), format!("{together}\n-- column, constant, variable: {row:?}")))
         }
         Outcome::Failed(_) => {
-            // Whether one of them fails must not hang on where its argument comes from.
+            // Whether one of them fails must not depend on the source of its argument.
             let said = probe.alone().map(|batch| run(session, &batch).in_short());
             let alike = said.iter().all(|one| *one == said[0]);
             (!alike).then(|| (format!("{name}: fails"), format!("{together}\n-- column, constant, variable: {said:?}")))
@@ -326,13 +327,13 @@ fn fault(session: &mut Session, probe: &Probe<'_>) -> Option<(String, String)> {
     }
 }
 
-/// Runs the probes of templates that `next` gives out: all, or `some` of each.
+/// Runs the probes of the templates that `next` selects: all, or `some` of each.
 fn run_templates(instance: &Instance, templates: &[Template], next: &AtomicUsize, some: Option<usize>, found: &Found) {
     let session = &mut used(instance);
     while let Some(template) = templates.get(next.fetch_add(1, Ordering::Relaxed)) {
         let mut all = Vec::new();
         probes(session, template, &mut all);
-        // The seed is in the order of the templates; here the template itself is one.
+        // The seed has determined the order of the templates. Here the template itself is the seed.
         let seed =
             template.text.bytes().fold(templates.len() as u64, |seed, byte| seed * 31 % 1_000_003 + u64::from(byte));
         shuffle(&mut SplitMix64::new(seed), &mut all);
@@ -354,7 +355,7 @@ fn shuffle<T>(random: &mut SplitMix64, all: &mut [T]) {
     }
 }
 
-/// How many probes were run, and the faults by their kinds: how many, and the first.
+/// The number of probes run, and the faults by kind: their number, and the first one.
 #[derive(Default)]
 struct Found {
     probes: AtomicUsize,

@@ -23,7 +23,7 @@ pub(super) struct Generator<'w> {
     pub(super) random: SplitMix64,
     world: &'w World,
     aliases: usize,
-    /// Whether the large table may still be read: once in a query, so that products stay small.
+    /// Whether the large table may still be read. It is used once per query, so that products stay small.
     may_be_large: bool,
 }
 
@@ -79,7 +79,7 @@ impl<'w> Generator<'w> {
         (From::Derived { query: Box::new(query), alias }, seen)
     }
 
-    /// What a query of one to three sources reads.
+    /// The FROM clause of a query with one to three sources.
     pub(super) fn from(&mut self, outer: &[Seen], depth: usize) -> (From, Vec<Seen>) {
         let (mut from, mut seen) = self.source(depth);
         let more = [0, 0, 1, 1, 1, 2][self.below(6)];
@@ -97,7 +97,7 @@ impl<'w> Generator<'w> {
                 self.one_of(&[Join::Inner, Join::Inner, Join::Left, Join::Left, Join::Right, Join::Full, Join::Cross]);
             let on = (kind != Join::Cross).then(|| self.on(&seen, &of_right, depth, kind));
             seen.extend(of_right);
-            // The new side is written first, at times.
+            // Sometimes the new side is written first.
             from = match self.chance(80) {
                 true => From::join(kind, from, right, on),
                 false => From::join(kind, right, from, on),
@@ -106,7 +106,7 @@ impl<'w> Generator<'w> {
         (from, seen)
     }
 
-    /// The condition of a join: most often an equation, and more.
+    /// The condition of a join: mostly an equation, and sometimes more.
     pub(super) fn on(&mut self, left: &[Seen], right: &[Seen], depth: usize, kind: Join) -> Cond {
         let both: Vec<Seen> = left.iter().chain(right).cloned().collect();
         let mut conds = Vec::new();
@@ -129,7 +129,7 @@ impl<'w> Generator<'w> {
             });
         }
         if conds.is_empty() || self.chance(50) {
-            // Subqueries in ON of an outer join are refused by many a form; they are tried where they can be had.
+            // Subqueries in ON of an outer join are not supported in many forms, so they are only used where they are.
             let depth = if kind == Join::Inner { depth.min(1) } else { 0 };
             let cond = self.cond(&both, depth);
             conds.push(cond);
@@ -140,13 +140,13 @@ impl<'w> Generator<'w> {
         if conds.len() == 1 { conds.remove(0) } else { Cond::And(conds) }
     }
 
-    /// A query without groups. `outer` are columns of queries around it.
+    /// A query without groups. `outer` are columns of enclosing queries.
     pub(super) fn select(&mut self, outer: &[Seen], depth: usize) -> Select {
         let (from, seen) = self.from(outer, depth);
         self.select_of(from, &seen, outer, depth)
     }
 
-    /// A query without groups of what `from` gives.
+    /// A query without groups over `from`.
     pub(super) fn select_of(&mut self, from: From, seen: &[Seen], outer: &[Seen], depth: usize) -> Select {
         let visible: Vec<Seen> = seen.iter().chain(outer).cloned().collect();
         let mut items: Vec<Expr> = Vec::new();
@@ -161,13 +161,13 @@ impl<'w> Generator<'w> {
         Select::plain(items, from, filter)
     }
 
-    /// A query with groups or aggregates: its groups come first in the select list.
+    /// A query with groups or aggregates. Its groups come first in the select list.
     pub(super) fn grouped(&mut self, outer: &[Seen], depth: usize) -> Select {
         let (from, seen) = self.from(outer, depth);
         self.grouped_of(from, &seen, outer, depth)
     }
 
-    /// A query with groups of what `from` gives.
+    /// A query with groups over `from`.
     pub(super) fn grouped_of(&mut self, from: From, seen: &[Seen], outer: &[Seen], depth: usize) -> Select {
         let visible: Vec<Seen> = seen.iter().chain(outer).cloned().collect();
         let filter = (self.chance(50) || !outer.is_empty()).then(|| self.cond(&visible, depth));
@@ -210,7 +210,7 @@ impl<'w> Generator<'w> {
         }
     }
 
-    /// An aggregate that gives the same in whatever order rows come.
+    /// An aggregate whose result does not depend on the order of rows.
     pub(super) fn aggregate(&mut self, seen: &[Seen]) -> Expr {
         let column = seen[self.below(seen.len())].clone();
         let of = column.of;
@@ -230,7 +230,7 @@ impl<'w> Generator<'w> {
         }
     }
 
-    /// An expression of any family of which there is a column.
+    /// An expression of any family that has a column.
     pub(super) fn any_expr(&mut self, seen: &[Seen], depth: usize) -> Expr {
         let family = seen[self.below(seen.len())].of.family();
         self.expr(family, seen, depth)
@@ -241,13 +241,13 @@ impl<'w> Generator<'w> {
         self.one_of(&all)
     }
 
-    /// A literal that has the family's values, or NULL with a type.
+    /// A literal with a value of the family, or NULL with a type.
     pub(super) fn constant(&mut self, family: Family) -> Expr {
         let of = self.type_of(family);
         if self.chance(8) {
             return Expr::Null(Some(of));
         }
-        // A literal as it stands has a type of its own.
+        // A literal without a cast has a type of its own.
         let (of, is_cast) = match of {
             Type::SmallInt | Type::TinyInt if self.chance(70) => (Type::Int, false),
             Type::Int | Type::Decimal | Type::Float | Type::VarChar | Type::NVarChar | Type::VarBinary => (of, false),
@@ -305,10 +305,10 @@ impl<'w> Generator<'w> {
         Expr::Case { whens, other }
     }
 
-    /// A number that arithmetic takes.
+    /// A number that can be used in arithmetic.
     fn operand(&mut self, seen: &[Seen], depth: usize) -> Expr {
         let expr = self.expr(Family::Number, seen, depth);
-        // Neither bits nor what their CASE gives are added.
+        // Bits, and CASE expressions that return them, cannot be added.
         if expr.of().is_whole() && expr.of() != Type::TinyInt && !matches!(expr, Expr::Case { .. }) {
             return expr;
         }
@@ -351,7 +351,7 @@ impl<'w> Generator<'w> {
         }
     }
 
-    /// A scalar subquery: an aggregate, so that it has one row.
+    /// A scalar subquery: an aggregate, so that it returns one row.
     fn single(&mut self, family: Family, outer: &[Seen]) -> Select {
         let (from, seen) = self.table();
         let visible: Vec<Seen> = seen.iter().chain(outer).cloned().collect();
@@ -368,7 +368,7 @@ impl<'w> Generator<'w> {
         Select::plain(vec![item], from, Some(self.cond(&visible, 0)))
     }
 
-    /// A subquery of one column, and a value to compare with it.
+    /// A subquery with one column, and a value to compare with it.
     fn member(&mut self, seen: &[Seen], depth: usize) -> (Expr, Select) {
         let (from, of_query) = self.from(seen, depth.saturating_sub(1));
         let column = of_query[self.below(of_query.len())].clone();
@@ -381,7 +381,7 @@ impl<'w> Generator<'w> {
         (self.expr(column.of.family(), seen, 1), Select::plain(vec![item], from, filter))
     }
 
-    /// A condition on what is or is not among a subquery's rows.
+    /// A condition on a value being or not being among a subquery's rows.
     pub(super) fn membership(&mut self, seen: &[Seen], depth: usize) -> Cond {
         let (value, query) = self.member(seen, depth);
         let query = Box::new(query);
@@ -391,7 +391,7 @@ impl<'w> Generator<'w> {
         Cond::Quantified { op: self.one_of(&COMPARISONS), all: self.chance(50), value, query }
     }
 
-    /// A condition; with `depth` subqueries may stand in it.
+    /// A condition. With `depth` it may contain subqueries.
     pub(super) fn cond(&mut self, seen: &[Seen], depth: usize) -> Cond {
         match self.below(if depth > 0 { 17 } else { 14 }) {
             0 | 1 => Cond::And(vec![self.cond_simple(seen), self.cond_less(seen, depth)]),

@@ -1,11 +1,11 @@
-//! Random queries, checked by relations that need no other engine: what is said in two ways has one answer.
+//! Random queries, checked by relations that need no other engine: two formulations of the same query have one result.
 //!
-//! A seed gives a query, a relation ([`relations`]) and, with its neighbours, the tables ([`world`]); nothing else
-//! decides what is run. `HOBT_SEED` is the first seed, and seeds are taken until `HOBT_QUERIES` queries were sent (each
-//! seed sends two to five). A failure names its seed, is cut smaller ([`shrink`]) and printed as a script for `hobt
-//! sql`; `HOBT_QUERIES=1` runs that seed alone. See docs/design/0035-random-queries.md.
+//! A seed determines a query, a relation ([`relations`]) and, with its neighbours, the tables ([`world`]), and so
+//! everything that is run. `HOBT_SEED` is the first seed. Seeds are used until `HOBT_QUERIES` queries were sent (each
+//! seed sends two to five). A failure prints its seed, is reduced ([`shrink`]) and printed as a script for `hobt sql`;
+//! `HOBT_QUERIES=1` runs that seed alone. See docs/design/0035-random-queries.md.
 //!
-//! What a query may fail at is in [`Verdict`]. What functions make of each type is checked in [`functions`].
+//! [`Verdict`] describes the errors that a query may end with. [`functions`] checks functions with each type.
 
 mod functions;
 mod generate;
@@ -28,44 +28,45 @@ use self::tree::Shape;
 use self::world::{SEEDS_OF_A_WORLD, World};
 use crate::client::{instance_with, ok, setting, used};
 
-/// Failures after which no more are looked for.
+/// After this many failures, the search stops.
 const FAILURES: usize = 12;
 
-/// Queries from which on every relation must have held.
+/// From this many queries on, every relation must have held.
 const JUDGED: u64 = 1000;
 
-/// Batches that cutting a failure smaller may take.
+/// The greatest number of batches used to reduce a failure.
 const STEPS: usize = 1500;
 
-/// What comes of a case.
+/// The result of a case.
 enum Verdict {
     Holds,
-    /// It says nothing: its relation does not hold for the query, or one of the batches ended in an error that rows
-    /// cause (whether they are looked at is left open), or in one of what hobt refuses. The error's number, or 0.
+    /// The case is not conclusive: its relation does not apply to the query, or a batch ended in an error that depends
+    /// on the rows (it is unspecified whether they are evaluated) or in an unsupported feature. Contains the error's
+    /// number, or 0.
     Says(i32),
     Fails(Failure),
 }
 
-/// How a case fails: in a word that is alike for alike failures, and in full.
+/// The failure of a case: a short name, equal for similar failures, and the full text.
 #[derive(Debug)]
 struct Failure {
     kind: String,
     text: String,
 }
 
-/// Errors that hang on which rows are looked at: overflows, divisions, conversions, floats that are no numbers (3623);
-/// and what is refused: 40517, and hints that no plan can follow (8622).
+/// Errors that depend on which rows are evaluated: overflows, divisions, conversions, floats that are not numbers
+/// (3623). Also unsupported features (40517), and hints that no plan can satisfy (8622).
 const ALLOWED: [i32; 14] = [8134, 8115, 220, 232, 241, 242, 244, 245, 248, 517, 8114, 3623, 40517, 8622];
-/// Text of two collations.
+/// Texts of two collations meet.
 const COLLATION_CONFLICT: i32 = 468;
 
-/// Whether a case of a world may end in an error. Constants have the database's collation, so text of two collations
-/// meets only where columns have one of their own.
+/// Whether a case in a world may end in an error. Constants have the database's collation, so texts of two collations
+/// meet only if columns have a collation of their own.
 fn is_allowed(number: i32, world: &World) -> bool {
     ALLOWED.contains(&number) || (number == COLLATION_CONFLICT && !world.has_default_collation())
 }
 
-/// All rows of some batches, or why there are none.
+/// All rows of some batches, or the reason why there are none.
 fn rows_of(session: &mut Session, batches: &[String], world: &World) -> Result<Vec<Row>, Verdict> {
     let mut all = Vec::new();
     for batch in batches {
@@ -85,7 +86,7 @@ fn rows_of(session: &mut Session, batches: &[String], world: &World) -> Result<V
     Ok(all)
 }
 
-/// Runs both sides.
+/// Runs both sides, and compares them.
 fn judge(session: &mut Session, sides: &Sides, world: &World) -> Verdict {
     let found = rows_of(session, &sides.left, world);
     let found = found.and_then(|left| Ok((left, rows_of(session, &sides.right, world)?)));
@@ -118,7 +119,7 @@ fn tables_of(sides: &Sides, world: &World) -> BTreeSet<(usize, Shape)> {
     world.all().into_iter().filter(named).collect()
 }
 
-/// A session in a new instance with a world's tables.
+/// A session in a new instance that contains a world's tables.
 struct Bench {
     session: Session,
     _instance: Instance,
@@ -143,7 +144,7 @@ impl Bench {
         bench
     }
 
-    /// How a case fails with tables of its own.
+    /// The failure of a case with tables created for it.
     fn fails_with(&mut self, case: &Case, world: &World) -> Option<Failure> {
         let sides = case.sides(world)?;
         let tables = tables_of(&sides, world);
@@ -160,7 +161,7 @@ impl Bench {
     }
 }
 
-/// Cuts a failing case and its tables smaller while they fail alike.
+/// Reduces a failing case and its tables while the failure stays similar.
 fn shrunk(bench: &mut Bench, case: &Case, world: &World, kind: &str) -> (Case, World) {
     let (mut case, mut world) = (case.clone(), world.clone());
     let mut steps = 0;
@@ -168,7 +169,7 @@ fn shrunk(bench: &mut Bench, case: &Case, world: &World, kind: &str) -> (Case, W
         steps += 1;
         matches!(verdict, Verdict::Fails(failure) if failure.kind == kind)
     };
-    // First the query, over the tables that are there.
+    // First reduce the query, with the existing tables.
     loop {
         let smaller = shrink::cases(&case);
         match smaller.into_iter().find(|smaller| alike(judge_case(&mut bench.session, smaller, &world))) {
@@ -176,7 +177,7 @@ fn shrunk(bench: &mut Bench, case: &Case, world: &World, kind: &str) -> (Case, W
             None => break,
         }
     }
-    // Then the rows, with tables made for each try, and the query again.
+    // Then reduce the rows, creating tables for each attempt, and the query again.
     let mut bench = Bench::new();
     for _ in 0..STEPS {
         let Some(sides) = case.sides(&world) else { break };
@@ -193,7 +194,7 @@ fn shrunk(bench: &mut Bench, case: &Case, world: &World, kind: &str) -> (Case, W
     (case, world)
 }
 
-/// A script that shows a failure.
+/// A script that reproduces a failure.
 fn script(case: &Case, world: &World, failure: &Failure) -> String {
     let Some(sides) = case.sides(world) else { return String::new() };
     let tables = tables_of(&sides, world);
@@ -207,13 +208,13 @@ fn script(case: &Case, world: &World, failure: &Failure) -> String {
     lines.join("\nGO\n") + "\nGO"
 }
 
-/// What all threads of a run have found.
+/// The results of all threads of a run.
 #[derive(Default)]
 struct Found {
     failures: Vec<String>,
-    /// Cases that held, and those that said nothing, by relation.
+    /// The numbers of cases that held and that were not conclusive, by relation.
     held: BTreeMap<Relation, (u64, u64)>,
-    /// How often errors made a case say nothing.
+    /// The number of cases that each error made inconclusive.
     errors: BTreeMap<i32, u64>,
 }
 
@@ -277,7 +278,7 @@ fn what_is_said_in_two_ways_has_one_answer() {
     assert!(found.failures.is_empty(), "{} failures:\n{}", found.failures.len(), found.failures.join("\n\n"));
     let held: u64 = found.held.values().map(|(held, _)| held).sum();
     let idle: u64 = found.held.values().map(|(_, idle)| idle).sum();
-    // Fewer queries may by chance have none of a relation that says anything.
+    // With fewer queries, a relation may by chance have no conclusive case.
     if wanted >= JUDGED {
         assert!(held > idle * 4, "{idle} cases say nothing, and {held} hold");
         let has_held = |relation: &Relation| found.held.get(relation).is_some_and(|(held, _)| *held > 0);

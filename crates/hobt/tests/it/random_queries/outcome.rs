@@ -1,4 +1,4 @@
-//! What a batch ends in: rows, an error that a user can cause, or an internal error or a panic.
+//! The outcome of a batch: rows, an error that a user can cause, or an internal error or a panic.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,18 +10,18 @@ use crate::client::{answer, panic_text};
 /// A row, as texts; `None` is NULL.
 pub(crate) type Row = Vec<Option<String>>;
 
-/// What a batch ended in.
+/// The outcome of a batch.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Rows(Vec<Row>),
     /// An error that SQL Server has too.
     Failed(SqlError),
-    /// An error that nothing in a script may cause, or a panic: its text.
+    /// An error that no script may cause, or a panic: its text.
     Broken(String),
 }
 
 impl Outcome {
-    /// The rows, or the number of the error, or that it is broken.
+    /// The rows, or the number of the error, or a note that it is broken.
     pub(crate) fn in_short(&self) -> String {
         match self {
             Outcome::Rows(rows) => format!("{rows:?}"),
@@ -31,7 +31,7 @@ impl Outcome {
     }
 }
 
-/// Runs a batch. One that panics leaves the session as it is, which tests that go on with it put up with.
+/// Runs a batch. A panic leaves the session as it is, and tests continue to use it.
 pub(crate) fn run(session: &mut Session, batch: &str) -> Outcome {
     match catch_unwind(AssertUnwindSafe(|| answer(session, batch))) {
         Ok((rows, None)) => Outcome::Rows(rows),

@@ -1,8 +1,8 @@
-//! What must be alike whatever rows there are: pairs of batches that say the same in two ways.
+//! Relations that hold for any rows: pairs of batches that mean the same in two formulations.
 //!
-//! Partitions of a query by a condition, its negation and its being unknown are those of Rigger and Su ("Finding bugs
-//! in database systems via query partitioning", OOPSLA 2020); a count beside a condition that no rule sees is theirs
-//! too ("Detecting optimization bugs … via non-optimizing reference engine construction", ESEC/FSE 2020).
+//! Partitioning a query by a condition, its negation and its being unknown is from Rigger and Su ("Finding bugs in
+//! database systems via query partitioning", OOPSLA 2020). Comparing a count with a condition that no rule recognises
+//! is also theirs ("Detecting optimization bugs … via non-optimizing reference engine construction", ESEC/FSE 2020).
 
 use hobt_base::SplitMix64;
 
@@ -11,44 +11,44 @@ use super::rewrite::{self, Columns, JoinsInCase, Reshaped, Swapped, Turned};
 use super::tree::{Cond, Expr, From, Join, Printer, Select, Type};
 use super::world::{World, below};
 
-/// What is held against what.
+/// What is compared.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Relation {
-    /// `Q` is `Q WHERE p`, `Q WHERE NOT p` and `Q WHERE p` is unknown.
+    /// `Q` equals the union of `Q WHERE p`, `Q WHERE NOT p` and `Q WHERE p` is unknown.
     PartsOfRows,
-    /// So are aggregates, added up.
+    /// As [`Relation::PartsOfRows`], for aggregates, which are summed up.
     PartsOfGroups,
-    /// So is `HAVING`.
+    /// As [`Relation::PartsOfRows`], for `HAVING`.
     PartsOfHaving,
-    /// A product is a join on `p`, on `NOT p` and on `p` unknown.
+    /// A cross product equals the joins on `p`, on `NOT p` and on `p` unknown.
     PartsOfProduct,
-    /// `COUNT(*) … WHERE p` is the sum of `CASE WHEN p THEN 1`.
+    /// `COUNT(*) … WHERE p` equals the sum of `CASE WHEN p THEN 1`.
     Counted,
-    /// `p` is `CASE WHEN p THEN 1 END = 1`, in WHERE and ON.
+    /// `p` equals `CASE WHEN p THEN 1 END = 1`, in WHERE and ON.
     InCase,
-    /// An outer join is an inner join and what has no partner.
+    /// An outer join equals the inner join and the rows without a partner.
     OuterAndUnmatched,
-    /// `LEFT` is `RIGHT` with the sides exchanged.
+    /// `LEFT` equals `RIGHT` with the sides exchanged.
     SidesExchanged,
-    /// Operands exchanged, `BETWEEN` and `IN` written out.
+    /// Operands are exchanged, and `BETWEEN` and `IN` written out.
     OperandsExchanged,
-    /// Constants are variables are parameters.
+    /// Constants, variables and parameters are equivalent.
     Variables,
-    /// Heaps are indexes are partitions.
+    /// Heaps, indexes and partitions are equivalent.
     Shapes,
-    /// One worker is two.
+    /// One worker and two are equivalent.
     Workers,
     /// Hints change nothing.
     Hints,
-    /// Derived tables, common table expressions and tables that a query fills are the query.
+    /// A query is equivalent to its derived table, its common table expression, and a table filled by it.
     Wrapped,
     /// `EXCEPT`, `INTERSECT` and `UNION` of two queries.
     Sets,
-    /// `TOP` and `OFFSET` cut one order in two.
+    /// `TOP` and `OFFSET` split one order in two.
     Cut,
-    /// `APPLY` is a join.
+    /// `APPLY` is equivalent to a join.
     Applied,
-    /// `IN`, `ANY`, `ALL` are `EXISTS`.
+    /// `IN`, `ANY` and `ALL` are equivalent to `EXISTS`.
     Members,
 }
 
@@ -75,7 +75,7 @@ impl Relation {
     ];
 }
 
-/// A query and what else a relation needs; everything else follows from `seed`.
+/// A query, and the other data for a relation. Everything else follows from `seed`.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Case {
     pub(super) relation: Relation,
@@ -84,7 +84,7 @@ pub(super) struct Case {
     pub(super) condition: Cond,
 }
 
-/// Batches whose rows together are those of the other side's, in any order or in theirs.
+/// Two lists of batches with the same rows in total, in any order or in the given one.
 pub(super) struct Sides {
     pub(super) left: Vec<String>,
     pub(super) right: Vec<String>,
@@ -99,7 +99,7 @@ fn text(query: &Select) -> String {
     Printer::default().select(query)
 }
 
-/// The three parts of what a condition can be.
+/// The three parts for a condition: true, false, unknown.
 fn parts(condition: &Cond) -> [Cond; 3] {
     [condition.clone(), condition.clone().not(), condition.clone().unknown()]
 }
@@ -140,14 +140,14 @@ impl Case {
         Case { relation, seed, query, condition }
     }
 
-    /// What is held against what; `None` where the relation does not hold for this query.
+    /// The two sides to compare. `None` if the relation does not apply to this query.
     pub(super) fn sides(&self, world: &World) -> Option<Sides> {
         let mut random = SplitMix64::new(self.seed ^ 0x51DE5);
         let query = &self.query;
         let same = |other: &Select| sides([text(query)], [text(other)]);
         match self.relation {
             Relation::PartsOfRows => self.parts_of_rows(),
-            // Elsewhere one form of text is that of more than one group.
+            // With other collations, one form of text may stand for more than one group.
             Relation::PartsOfGroups if !world.has_default_collation() => None,
             Relation::PartsOfGroups => self.parts_of_groups(),
             Relation::PartsOfHaving => {
@@ -192,7 +192,7 @@ impl Case {
         if self.seed.is_multiple_of(2) { sides([whole], each) } else { sides([whole], [each.join("\n  UNION ALL ")]) }
     }
 
-    /// Counts and sums of the parts are added up, the least of the least is the least.
+    /// Counts and sums of the parts are added up. The minimum is the minimum of the minimums.
     fn parts_of_groups(&self) -> Option<Sides> {
         let whole = Select { having: None, ..self.query.clone() };
         let groups = whole.group.len();
@@ -241,10 +241,11 @@ impl Case {
         sides([text(&counted)], [format!("SELECT ISNULL(SUM(q.c0), 0) FROM ({told}) AS q")])
     }
 
-    /// Both sides are tables: what has no partner is asked for by `NOT EXISTS`, with NULL for the other side's columns.
+    /// Both sides must be tables: rows without a partner are selected by `NOT EXISTS`, with NULL for the other side's
+    /// columns.
     fn outer_and_unmatched(&self, world: &World) -> Option<Sides> {
         let From::Join { kind, left, right, .. } = &self.query.from else { return None };
-        // A NULL has not the column's collation.
+        // A NULL does not have the column's collation.
         if !world.has_default_collation() {
             return None;
         }
@@ -323,7 +324,7 @@ impl Case {
         }
     }
 
-    /// The first items are a key of the rows, so that all are in one order.
+    /// The first items are a key of the rows, so the order is total.
     fn cut(&self, random: &mut SplitMix64) -> Option<Sides> {
         let names: Vec<usize> = (0..self.query.items.len()).collect();
         let first = below(random, names.len());
@@ -340,7 +341,7 @@ impl Case {
         Some(Sides { left: vec![whole], right: vec![top, rest], is_ordered: true })
     }
 
-    /// The right side, a table, in an `APPLY` with the join's condition.
+    /// The right side, a table, becomes an `APPLY` with the join's condition.
     fn applied(&self) -> Option<Sides> {
         let From::Join { kind, left, right, .. } = &self.query.from else { return None };
         let From::Table { table, shape, alias } = **right else { return None };
@@ -433,7 +434,7 @@ fn distinct(generator: &mut Generator<'_>, relation: Relation, mut query: Select
     query
 }
 
-/// Relations that take rows apart by more than WHERE count them.
+/// Relations that partition rows not only by WHERE depend on the number of duplicates.
 fn may_distinct(relation: Relation) -> bool {
     !matches!(relation, Relation::PartsOfProduct | Relation::OuterAndUnmatched)
 }
@@ -445,7 +446,7 @@ fn on(query: &Select) -> Cond {
     }
 }
 
-/// A join of two tables, or of a join and a table where only the right side must be one.
+/// A join of two tables, or of a join and a table if only the right side must be a table.
 fn join(generator: &mut Generator<'_>, relation: Relation) -> (Select, Vec<Seen>) {
     let (left, mut seen) = match relation {
         Relation::OuterAndUnmatched => generator.table(),
@@ -463,7 +464,7 @@ fn join(generator: &mut Generator<'_>, relation: Relation) -> (Select, Vec<Seen>
     (query, seen)
 }
 
-/// A query over tables whose first items are a key of its rows.
+/// A query over tables. Its first items are a key of its rows.
 fn plain(generator: &mut Generator<'_>) -> (Select, Vec<Seen>) {
     let (mut from, mut seen) = generator.table();
     let mut keys = vec![seen[0].clone()];

@@ -1,8 +1,8 @@
-//! Trees made into others: a rewriter says what becomes of each part, from the innermost outwards.
+//! Transformations of trees: a rewriter transforms each part, from the innermost outwards.
 
 use super::tree::{Cond, Expr, From, Select};
 
-/// What becomes of expressions, conditions and sources whose parts have been rewritten already.
+/// Transforms expressions, conditions and sources whose parts have already been rewritten.
 pub(super) trait Rewriter {
     fn expr(&mut self, expr: Expr) -> Expr {
         expr
@@ -89,7 +89,7 @@ pub(super) fn cond(by: &mut dyn Rewriter, condition: &Cond) -> Cond {
     by.cond(rewritten)
 }
 
-/// Operands exchanged, and conditions written in other words that mean the same.
+/// Exchanges operands, and replaces conditions with equivalent ones.
 pub(super) struct Turned;
 
 fn turned_operator(op: &'static str) -> &'static str {
@@ -140,7 +140,7 @@ impl Rewriter for Turned {
     }
 }
 
-/// The sides of joins exchanged: `LEFT` becomes `RIGHT`.
+/// Exchanges the sides of joins: `LEFT` becomes `RIGHT`.
 pub(super) struct Swapped;
 
 impl Rewriter for Swapped {
@@ -160,7 +160,7 @@ impl Rewriter for Swapped {
     }
 }
 
-/// Conditions of joins inside a `CASE`, where no equation is seen.
+/// Puts conditions of joins inside a `CASE`, where no equation is recognised.
 pub(super) struct JoinsInCase;
 
 impl Rewriter for JoinsInCase {
@@ -174,7 +174,7 @@ impl Rewriter for JoinsInCase {
     }
 }
 
-/// All columns of an alias made into something else.
+/// Replaces all columns of an alias.
 pub(super) struct Columns<F> {
     pub(super) alias: usize,
     pub(super) to: F,
@@ -189,7 +189,7 @@ impl<F: Fn(&str, super::tree::Type) -> Expr> Rewriter for Columns<F> {
     }
 }
 
-/// Tables read from another of their shapes.
+/// Reads tables from another of their shapes.
 pub(super) struct Reshaped<'r>(pub(super) &'r mut hobt_base::SplitMix64);
 
 impl Rewriter for Reshaped<'_> {

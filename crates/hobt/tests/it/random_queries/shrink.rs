@@ -1,11 +1,11 @@
-//! Failures cut smaller: each step leaves something out or puts a part in the place of the whole, and is kept if it
-//! fails as before.
+//! Reduction of failures: each step omits something or replaces the whole by a part. It is kept if the failure stays
+//! the same.
 
 use super::relations::Case;
 use super::tree::{Cond, Expr, From, Join, Select, Shape};
 use super::world::World;
 
-/// Each part of a list left out once, down to `least`.
+/// The lists with one part omitted, with at least `least` parts.
 fn without_one<T: Clone>(all: &[T], least: usize) -> Vec<Vec<T>> {
     if all.len() <= least {
         return Vec::new();
@@ -14,7 +14,7 @@ fn without_one<T: Clone>(all: &[T], least: usize) -> Vec<Vec<T>> {
     (0..all.len()).map(|at| without(at).collect()).collect()
 }
 
-/// A list with one part made smaller.
+/// The lists with one part reduced.
 fn with_one_smaller<T: Clone>(all: &[T], smaller: impl Fn(&T) -> Vec<T>) -> Vec<Vec<T>> {
     let mut lists = Vec::new();
     for (at, one) in all.iter().enumerate() {
@@ -163,7 +163,7 @@ fn selects(query: &Select) -> Vec<Select> {
         all.push(with(&|query| query.distinct = false));
     }
     all.extend(froms(&query.from).into_iter().map(|from| with(&|query| query.from = from.clone())));
-    // Items from behind: those before keep their names.
+    // Items are omitted from the end, so the others keep their names.
     all.extend(without_one(&query.items, 1).into_iter().rev().map(|items| with(&|query| query.items = items.clone())));
     all.extend(without_one(&query.group, 0).into_iter().map(|group| with(&|query| query.group = group.clone())));
     let filters = query.filter.iter().flat_map(conds);
@@ -182,7 +182,7 @@ pub(super) fn cases(case: &Case) -> Vec<Case> {
     queries.chain(conditions).collect()
 }
 
-/// Worlds with fewer rows and columns: halves and quarters of a table's rows first, then single ones.
+/// Worlds with fewer rows and columns: first halves and quarters of a table's rows are removed, then single ones.
 pub(super) fn worlds(world: &World, tables: &[usize]) -> Vec<World> {
     let mut all = Vec::new();
     for at in tables {

@@ -1,7 +1,7 @@
-//! Queries as trees: small enough to be made at random and cut smaller, printed as T-SQL.
+//! Queries as trees, simple enough to be generated at random and reduced, and printed as T-SQL.
 //!
-//! Calls and operators are templates with `{}` for their arguments. Constants are printed as such or as variables: the
-//! printer gathers the variables' declarations.
+//! Calls and operators are templates with `{}` for their arguments. Constants are printed as such or as variables. The
+//! printer collects the variables' declarations.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ pub(super) enum Type {
     Guid,
 }
 
-/// Types whose values are compared with each other.
+/// A group of types whose values can be compared with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Family {
     Number,
@@ -98,15 +98,15 @@ pub(super) enum Expr {
         name: String,
         of: Type,
     },
-    /// A constant, printed as it is or cast to its type.
+    /// A constant, printed as is or with a cast to its type.
     Constant {
         text: String,
         of: Type,
         is_cast: bool,
     },
-    /// NULL, of a type or without one.
+    /// NULL, with or without a type.
     Null(Option<Type>),
-    /// A call or an operator, `{}` for each argument; aggregates too.
+    /// A call or an operator, with `{}` for each argument. Also used for aggregates.
     Form {
         template: &'static str,
         arguments: Vec<Expr>,
@@ -136,8 +136,8 @@ impl Expr {
         Expr::Form { template, arguments, of }
     }
 
-    /// The value in a form in which equal values look alike: text that differs by case and blanks at its end is equal,
-    /// and so are bytes that differ by zeros at their end.
+    /// The value in a canonical form: text that differs only in case and trailing blanks is equal, and so are bytes
+    /// that differ only in trailing zeros.
     pub(super) fn in_one_form(self) -> Expr {
         let of = self.of();
         match of.family() {
@@ -201,7 +201,7 @@ impl Cond {
     }
 }
 
-/// How a table's rows are stored: each table is there in all of them.
+/// The storage of a table's rows. Each table exists in all shapes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Shape {
     Heap,
@@ -244,7 +244,7 @@ impl Join {
     }
 }
 
-/// What a query reads. Aliases are numbers that no other source of the whole query has.
+/// The source of a query. Each alias is a number that is unique in the whole query.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum From {
     Table { table: usize, shape: Shape, alias: usize },
@@ -274,18 +274,18 @@ impl Select {
         Select { distinct: false, items, from, filter, group: Vec::new(), having: None }
     }
 
-    /// Only those rows of which `condition` holds too.
+    /// Adds `condition` to the filter.
     pub(super) fn only(&self, condition: Cond) -> Select {
         Select { filter: Some(condition.and(self.filter.clone())), ..self.clone() }
     }
 }
 
-/// Prints trees, and gathers what variables they need.
+/// Prints trees, and collects the variables that they need.
 #[derive(Default)]
 pub(super) struct Printer {
     /// Whether constants are printed as variables.
     pub(super) with_variables: bool,
-    /// Each variable's type and value, in the order of their numbers.
+    /// The type and value of each variable, ordered by number.
     pub(super) variables: Vec<(String, String)>,
 }
 
@@ -412,7 +412,7 @@ impl Printer {
     }
 }
 
-/// The type that a literal has, so that a variable of it means the same.
+/// The type of a literal, so that a variable of that type means the same.
 fn type_of_literal(text: &str, of: Type) -> String {
     let length = text.trim_start_matches('N').len().saturating_sub(2).max(1);
     let bytes = text.trim_start_matches("0x").len().div_ceil(2).max(1);

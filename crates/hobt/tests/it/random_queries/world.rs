@@ -1,5 +1,5 @@
-//! The tables that queries are made for: a few small ones and a larger one, each stored in four ways, with values that
-//! meet across types, NULLs and duplicates.
+//! The tables that queries are generated for: a few small ones and a larger one, each stored in four ways, with values
+//! that match across types, NULLs and duplicates.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use hobt_base::SplitMix64;
 use super::tree::{Shape, Type};
 use crate::client::pick;
 
-/// A column; its values are written as literals.
+/// A column. Its values are written as literals.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
     pub(super) name: String,
@@ -16,25 +16,26 @@ pub(super) struct Column {
     pub(super) is_nullable: bool,
 }
 
-/// A table: the first column, `id`, has different numbers.
+/// A table. Its first column, `id`, is unique.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     /// Literals, one for each column.
     pub(super) rows: Vec<Vec<String>>,
-    /// What makes each shape out of an empty table, in the order of [`Shape::ALL`]. `{t}` is the table's name.
+    /// The statements that create each shape from an empty table, in the order of [`Shape::ALL`]. `{t}` is the table's
+    /// name.
     indexes: [Vec<String>; 4],
 }
 
-/// All tables of some seeds.
+/// All tables of a group of seeds.
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) tables: Vec<Table>,
-    /// `COLLATE …` of text, or nothing.
+    /// `COLLATE …` for text, or empty.
     collation: &'static str,
 }
 
-/// Seeds that share their tables, since making these costs as much as some queries.
+/// The number of seeds that share their tables, because creating these costs as much as some queries.
 pub(super) const SEEDS_OF_A_WORLD: u64 = 50;
 
 pub(super) fn chance(random: &mut SplitMix64, of_hundred: u64) -> bool {
@@ -45,7 +46,7 @@ pub(super) fn below(random: &mut SplitMix64, bound: usize) -> usize {
     usize::try_from(random.below(bound as u64)).expect("below a usize")
 }
 
-/// A literal of a type, from a few, so that values meet.
+/// A literal of a type, from a small set, so that values match.
 pub(super) fn literal(random: &mut SplitMix64, of: Type) -> String {
     let some: &[&str] = match of {
         Type::Bit => &["0", "1"],
@@ -93,7 +94,7 @@ impl Table {
         Table { columns, rows, indexes }
     }
 
-    /// The statements that make a shape of the table with number `table`, and fill it.
+    /// The statements that create and fill a shape of the table with number `table`.
     fn script(&self, table: usize, shape: Shape, collation: &str) -> Vec<String> {
         let name = format!("t{table}{}", shape.suffix());
         let column = |column: &Column| {
@@ -112,7 +113,7 @@ impl Table {
         script
     }
 
-    /// Whether the columns of an index are still there, where tables are cut smaller.
+    /// Whether the columns of an index still exist, when tables are reduced.
     fn knows_columns_of(&self, index: &str) -> bool {
         let words = index.split(|letter: char| !letter.is_ascii_alphanumeric());
         let is_column = |word: &&str| word.len() == 2 && word.starts_with('v') && word.ends_with(char::is_numeric);
@@ -130,7 +131,7 @@ impl Table {
     }
 }
 
-/// Some different columns of a table, as a list with orders.
+/// Some distinct columns of a table, as a list with sort orders.
 fn some_columns(random: &mut SplitMix64, columns: &[Column], most: usize) -> Vec<String> {
     let mut names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let count = 1 + below(random, most);
@@ -193,7 +194,7 @@ fn partitioned(random: &mut SplitMix64, columns: &[Column]) -> Vec<String> {
 }
 
 impl World {
-    /// The tables of the world that a seed lies in.
+    /// The tables of the world that a seed belongs to.
     pub(super) fn of(seed: u64) -> World {
         let mut random = SplitMix64::new(0x7AB1E5 ^ (seed / SEEDS_OF_A_WORLD));
         let small = |random: &mut SplitMix64| match random.below(10) {
@@ -210,13 +211,13 @@ impl World {
         World { tables, collation }
     }
 
-    /// What stands before all tables: partitions of whole numbers.
+    /// The statements before all tables: partitions of integers.
     pub(super) const BEFORE: [&'static str; 2] = [
         "CREATE PARTITION FUNCTION pf (int) AS RANGE LEFT FOR VALUES (0, 2, 5)",
         "CREATE PARTITION SCHEME ps AS PARTITION pf ALL TO ([PRIMARY])",
     ];
 
-    /// The statements that make these tables.
+    /// The statements that create these tables.
     pub(super) fn script(&self, wanted: &BTreeSet<(usize, Shape)>) -> Vec<String> {
         wanted.iter().flat_map(|(table, shape)| self.tables[*table].script(*table, *shape, self.collation)).collect()
     }
@@ -226,12 +227,12 @@ impl World {
         (0..self.tables.len()).flat_map(|table| Shape::ALL.map(|shape| (table, shape))).collect()
     }
 
-    /// Whether text compares as constants do.
+    /// Whether text columns have the collation of constants.
     pub(super) fn has_default_collation(&self) -> bool {
         self.collation.is_empty()
     }
 
-    /// Whether a table is so large that it is not to be multiplied with others.
+    /// Whether a table is too large to be multiplied with others.
     pub(super) fn is_large(&self, table: usize) -> bool {
         self.tables[table].rows.len() > 100
     }

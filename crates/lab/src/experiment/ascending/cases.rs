@@ -1,4 +1,4 @@
-//! The cases: whose statistics, which day, and what is done before and behind.
+//! The cases: which statistics, which day, and what is run before and after.
 
 use serde_json::json;
 
@@ -13,12 +13,12 @@ use crate::report::Case;
 /// Warm runs of a case in a round.
 const RUNS: usize = 3;
 
-/// What is asked.
+/// A case's query and its environment.
 pub(super) struct Asked {
     pub(super) years: Years,
     database: &'static str,
     day: u64,
-    /// Batches that make its statistics, and that make them what they were.
+    /// Batches that create its statistics, and batches that restore the previous state.
     begin: Vec<String>,
     end: Vec<String>,
 }
@@ -28,11 +28,11 @@ pub(super) const FRESH: &str = "fresh";
 pub(super) const STALE: &str = "stale_2008";
 pub(super) const OWN_CASE: &str = "self_maintained";
 
-/// All cases, with what is timed. The database of old statistics is the session's, and the streams are those of its
+/// All cases, with what is timed. The session's database is the one with old statistics. The streams are those of its
 /// tables.
 ///
 /// # Errors
-/// The statistics cannot be read.
+/// If the statistics cannot be read.
 pub(super) fn all(lab: &mut Laboratory, rows: u64) -> Result<Vec<(Asked, Case)>> {
     let implant = stream_of(lab, "implant")?;
     let mut cases = Vec::new();
@@ -62,15 +62,15 @@ pub(super) fn all(lab: &mut Laboratory, rows: u64) -> Result<Vec<(Asked, Case)>>
 }
 
 impl Asked {
-    /// Asks in its database, and adds what came of it to the case. The answer is the query's only row.
+    /// Runs the query in its database, and adds the result to the case. The answer is the query's only row.
     ///
     /// # Errors
-    /// A statement failed, or the engine shows no plan.
+    /// If a statement failed, or the engine shows no plan.
     pub(super) fn run(&self, lab: &mut Laboratory, case: &mut Case) -> Result<Vec<Option<String>>> {
         lab.run(&format!("USE [{}]", self.database))?;
         let begun = self.begin.iter().try_for_each(|batch| lab.run(batch).map(|_| ()));
         let ran = begun.and_then(|()| self.measure(lab, case));
-        // The next case finds what this one has found, also where this one has failed.
+        // Restores the state that this case has found for the next one, even if this one has failed.
         let ended = self.end.iter().try_for_each(|batch| lab.run(batch).map(|_| ()));
         let answer = ran?;
         ended?;
@@ -94,7 +94,7 @@ impl Asked {
         Ok(answer)
     }
 
-    /// Puts into the case what the engine says of its plan.
+    /// Adds the engine's description of the plan to the case.
     fn note_plan(&self, case: &mut Case, plan: &ShownPlan, actual: u64) -> Result<()> {
         let fact = self.years.fact();
         let wrong = |what: &str| LabError::Wrong(format!("the plan of {} {what}", case.name));
@@ -125,7 +125,7 @@ fn plan_of(lab: &mut Laboratory, statement: &str) -> Result<ShownPlan> {
     Ok(ShownPlan::of(&xml))
 }
 
-/// Rows of a table that the session's last statement has looked at.
+/// Rows of a table that the session's last statement has read.
 fn rows_read(lab: &mut Laboratory, table: &str) -> Result<u64> {
     let answer = lab.run(&format!(
         "SELECT SUM(actual_read_row_count) FROM sys.dm_exec_query_profiles \

@@ -1,5 +1,5 @@
-//! `ascending`: what a star query costs on the day that was loaded last night, by what the statistics know of it; and
-//! what it costs to load a day whose statistics are kept.
+//! `ascending`: the cost of a star query on the day that was loaded last night, depending on what the statistics know
+//! about it, and the cost of loading a day with maintained statistics.
 
 mod cases;
 mod shown;
@@ -21,21 +21,21 @@ pub(super) struct AscendingExperiment;
 
 /// Rows of a day in the text.
 const WANTED_ROWS: u64 = 524_790;
-/// Rows of a day below which starting and planning a query weigh more than its joins.
+/// Below this many rows per day, starting and planning a query take longer than its joins.
 const ROWS_MIN: u64 = 100_000;
-/// Seconds of a load below which its end weighs more than its rows.
+/// Below this many seconds, the end of a load takes longer than its rows.
 const LOAD_S_MIN: f64 = 0.1;
-/// Bytes of a row of the fact table on its page, about.
+/// Approximate bytes of a row of the fact table on its page.
 const ROW_BYTES: u64 = 120;
-/// Days on disk for each that a query reads: two tables in each of two databases.
+/// Days on disk for each day that a query reads: two tables in each of two databases.
 const DAYS_ON_DISK: u64 = 4 * (DAYS + 2);
-/// Pairs of loads in a round.
+/// Pairs of loads per round.
 const LOADS: usize = 4;
 const LOAD_OWN: &str = "load_maintained";
 const LOAD_OLD: &str = "load_unmaintained";
 
-/// How far an estimate of kept statistics, and the query's time, may be off; how much slower the old plan is to be, so
-/// that the experiment can fail; and what keeping statistics may cost.
+/// How far an estimate from maintained statistics, and the query's time, may be off; how much slower the old plan must
+/// be, so that the experiment can fail; and the allowed cost of maintaining statistics.
 const ESTIMATE_OFF: f64 = 1.1;
 const OWN_OVER_FRESH: f64 = 1.1;
 const STALE_OVER_FRESH: f64 = 5.0;
@@ -119,7 +119,7 @@ impl AscendingExperiment {
     }
 }
 
-/// Loads a day with statistics that are kept, and without, in one order or the other, and takes it away again.
+/// Loads a day with and without maintained statistics, in one order or the other, and removes it again.
 fn load_pair(lab: &mut Laboratory, [own, old]: &mut [Case; 2], old_first: bool) -> Result<()> {
     let mut one = |database: &str, case: &mut Case| -> Result<()> {
         lab.run(&format!("USE [{database}]"))?;
@@ -150,7 +150,7 @@ fn plan(case: &Case) -> Option<&str> {
     case.figures.get("plan")?.as_str()
 }
 
-/// How many times as long one case takes as another, round by round.
+/// The ratio of one case's times to another's, for each round.
 fn ratios(cases: &[Case], (name, other): (&str, &str), series: &str) -> Vec<f64> {
     let values = |name| case_of(cases, name).map_or(&[][..], |case| case.values(series));
     values(name).iter().zip(values(other)).map(|(one, other)| one / other.max(1e-9)).collect()

@@ -1,14 +1,14 @@
-//! What the engine says of a plan that has run: read from its showplan.
+//! The engine's description of a plan that has run, read from its showplan.
 
 /// An operator of a plan that has run.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Operator {
-    /// SQL Server's name of it.
+    /// SQL Server's name for it.
     pub(super) physical: String,
     logical: String,
-    /// Rows that were expected, as often as it was thought to begin.
+    /// The rows estimated, summed over all estimated executions.
     pub(super) estimated_rows: f64,
-    /// How an adaptive join joined.
+    /// The method that an adaptive join used.
     joined_by: Option<String>,
     /// The table that it reads, without brackets.
     table: Option<String>,
@@ -21,14 +21,14 @@ pub(super) struct ShownPlan {
 }
 
 impl ShownPlan {
-    /// Of a document in Microsoft's showplan schema.
+    /// Parses a document in Microsoft's showplan schema.
     pub(super) fn of(xml: &str) -> ShownPlan {
-        // What stands between one operator's tag and the next one's is the first one's own: its inputs begin with tags.
+        // The text between one operator's tag and the next belongs to the first one: its inputs begin with tags.
         let operators = xml.split("<RelOp ").skip(1).filter_map(operator);
         ShownPlan { operators: operators.collect() }
     }
 
-    /// How the plan joins: `hash join`, `nested loops`, `merge join`; `None` if it does not.
+    /// The join method of the plan: `hash join`, `nested loops`, `merge join`. `None` if it has no join.
     pub(super) fn join(&self) -> Option<&'static str> {
         let join = self.operators.iter().find(|operator| operator.logical.ends_with("Join"))?;
         Some(match join.joined_by.as_deref().unwrap_or(&join.physical) {
@@ -45,7 +45,7 @@ impl ShownPlan {
     }
 }
 
-/// From behind the name of an operator's tag to the next operator's.
+/// Parses the text after the name of an operator's tag, up to the next operator's.
 fn operator(text: &str) -> Option<Operator> {
     let (tag, own) = text.split_once('>')?;
     let of_tag = |name| attribute(tag, name);
@@ -62,7 +62,7 @@ fn operator(text: &str) -> Option<Operator> {
     })
 }
 
-/// The value of an attribute, as it stands in a tag.
+/// The value of an attribute, as written in a tag.
 fn attribute<'t>(tag: &'t str, name: &str) -> Option<&'t str> {
     let mut rest = tag;
     loop {

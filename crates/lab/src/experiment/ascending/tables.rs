@@ -1,31 +1,31 @@
-//! The tables of the experiment: a fact table of ten days and one more, partitioned by day, twice, in a database whose
-//! statistics are as old as their last update, and in one whose statistics are kept.
+//! The tables of the experiment: a fact table of ten days and one more, partitioned by day. There are two of them in
+//! each of two databases: one with statistics as of their last update, one with maintained statistics.
 
 use crate::error::{LabError, Result};
 use crate::laboratory::Laboratory;
 
-/// The database of old statistics.
+/// The database with old statistics.
 pub(super) const OLD: &str = "hobt_lab_ascending_old";
-/// The database of kept ones.
+/// The database with maintained statistics.
 pub(super) const OWN: &str = "hobt_lab_ascending_own";
 
-/// Days that were there when statistics were updated.
+/// The number of days present when statistics were updated.
 pub(super) const DAYS: u64 = 10;
 /// Customers of the dimension, as in the text.
 pub(super) const CUSTOMERS: u64 = 100_000;
-/// The first day, the one that was loaded last night, and one that is not loaded yet.
+/// The first day, the day loaded last night, and a day that is not loaded yet.
 pub(super) const FIRST_DAY: u64 = 20_010_101;
 pub(super) const NEW_DAY: u64 = FIRST_DAY + DAYS;
 pub(super) const FREE_DAY: u64 = NEW_DAY + 1;
-/// The partition of the day that is not loaded: the first one ends where the first day begins.
+/// The partition of the day that is not loaded. The first partition ends where the first day begins.
 pub(super) const FREE_PARTITION: u64 = FREE_DAY - FIRST_DAY + 2;
 
-/// How the partition function and the data go together.
+/// How the partition function fits the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Years {
     /// Each day has a partition.
     Agree,
-    /// The function ends a year before the data begin: all rows are in the last partition.
+    /// The function ends a year before the data begin, so all rows are in the last partition.
     AsPrinted,
 }
 
@@ -40,7 +40,7 @@ impl Years {
         }
     }
 
-    /// A case of these years.
+    /// The name of a case with these years.
     pub(super) fn case(self, name: &str) -> String {
         match self {
             Years::Agree => name.to_owned(),
@@ -70,7 +70,7 @@ impl Years {
     }
 }
 
-/// The star query of a day: what customers of a shoe size have bought.
+/// The star query of a day: the purchases of customers by shoe size.
 pub(super) fn query(years: Years, day: u64) -> String {
     format!(
         "SELECT c.shoe_size, SUM(f.measure) FROM dbo.{} f JOIN dbo.customer c ON f.customer_sk = c.customer_sk \
@@ -79,7 +79,7 @@ pub(super) fn query(years: Years, day: u64) -> String {
     )
 }
 
-/// The night's load of a day. All days have the same rows, so that all answers are the same.
+/// The nightly load of a day. All days have the same rows, so that all answers are the same.
 pub(super) fn load(years: Years, day: u64) -> String {
     format!(
         "INSERT INTO dbo.{} (date_sk, customer_sk, measure) SELECT {day}, customer_sk, measure FROM dbo.one_day",
@@ -87,11 +87,11 @@ pub(super) fn load(years: Years, day: u64) -> String {
     )
 }
 
-/// Makes a database with both fact tables and `rows` rows a day. `options` are set before there is a table;
-/// `before_night` is run for each fact table when ten days are there and the new one is not.
+/// Creates a database with both fact tables and `rows` rows per day. `options` are set before any table exists.
+/// `before_night` is run for each fact table when ten days are loaded and the new one is not.
 ///
 /// # Errors
-/// A statement failed, or a table has not the rows that it should have.
+/// If a statement failed, or a table does not have the expected rows.
 pub(super) fn build(
     lab: &mut Laboratory,
     (database, rows): (&str, u64),
@@ -103,7 +103,7 @@ pub(super) fn build(
     for option in options {
         lab.run(option)?;
     }
-    // 48,271 and 7,919 are primes: customers come in no order and about equally often, as random ones do.
+    // 48,271 and 7,919 are primes: customers appear unordered and about equally often, like random ones.
     lab.run(&format!(
         "SELECT ISNULL(CAST(value * 48271 % {CUSTOMERS} AS int), 0) AS customer_sk, \
          CAST(value * 7919 % 1000000 AS money) / 1000 AS measure INTO dbo.one_day \
@@ -141,11 +141,11 @@ pub(super) fn build(
     Ok(())
 }
 
-/// Makes the table whose histogram is to be put into the fact tables: two values of no day in each year from 1950 on,
-/// and a row count that nobody has counted. Its pages are not all read, so that the count is believed.
+/// Creates the table whose histogram is put into the fact tables: two values per year from 1950 on that are not days,
+/// and a row count that is set, not counted. Its pages are not all read, so the set count is used.
 ///
 /// # Errors
-/// A statement failed.
+/// If a statement failed.
 pub(super) fn build_implant(lab: &mut Laboratory) -> Result<()> {
     for batch in [
         "CREATE TABLE dbo.implant (date_sk int NOT NULL, payload char(1000) NOT NULL DEFAULT 'X')",
@@ -160,10 +160,10 @@ pub(super) fn build_implant(lab: &mut Laboratory) -> Result<()> {
     Ok(())
 }
 
-/// What the statistics of a table's clustered index are as a stream, a constant of T-SQL.
+/// The statistics of a table's clustered index as a stream, written as a T-SQL constant.
 ///
 /// # Errors
-/// The statement failed or gave nothing.
+/// If the statement failed or returned nothing.
 pub(super) fn stream_of(lab: &mut Laboratory, table: &str) -> Result<String> {
     let answer = lab.run(&format!("DBCC SHOW_STATISTICS ('dbo.{table}', 'by_day') WITH STATS_STREAM"))?;
     let rows = answer.rows();
@@ -172,10 +172,10 @@ pub(super) fn stream_of(lab: &mut Laboratory, table: &str) -> Result<String> {
     Ok(format!("0x{}", stream.trim_start_matches("0x")))
 }
 
-/// Pages of a table, as the catalog counts them.
+/// Pages of a table, according to the catalog.
 ///
 /// # Errors
-/// The statement failed or gave nothing.
+/// If the statement failed or returned nothing.
 pub(super) fn pages_of(lab: &mut Laboratory, table: &str) -> Result<u64> {
     let answer = lab.run(&format!(
         "SELECT SUM(in_row_data_page_count) FROM sys.dm_db_partition_stats \

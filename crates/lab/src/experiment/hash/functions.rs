@@ -1,6 +1,6 @@
-//! The functions that are compared, as T-SQL over a key.
+//! The compared functions, as T-SQL expressions over a key.
 
-/// What a key is.
+/// The type of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum KeyType {
     Int,
@@ -10,13 +10,14 @@ pub(super) enum KeyType {
 /// A function of a key.
 pub(super) struct Function {
     pub(super) name: &'static str,
-    /// The expression over a key of a type; `None` where it has none.
+    /// The expression over a key of a type. `None` if there is none.
     hash: fn(&str, KeyType) -> Option<String>,
-    /// The same as an `int` that is to lie anywhere in its range; `None` for what is no hash, or another's equal.
+    /// That expression as an `int` with any value of its range. `None` if the function is not a hash, or equals another
+    /// one.
     spread: Option<fn(String) -> String>,
-    /// Whether it claims to spread any keys evenly.
+    /// Whether it claims to spread all keys evenly.
     pub(super) claims: bool,
-    /// What the text says of it.
+    /// The text's result for it.
     pub(super) text: Option<&'static str>,
 }
 
@@ -37,19 +38,19 @@ impl Function {
         Function { text: Some(text), ..self }
     }
 
-    /// The expression that is timed, and whose remainder chooses a partition.
+    /// The expression that is timed. Its remainder chooses a partition.
     pub(super) fn timed(&self, key: &str, of: KeyType) -> Option<String> {
         (self.hash)(key, of)
     }
 
-    /// The `int` whose spread is looked at.
+    /// The `int` whose spread is measured.
     pub(super) fn spread(&self, key: &str, of: KeyType) -> Option<String> {
         let spread = self.spread?;
         Some(spread((self.hash)(key, of)?))
     }
 }
 
-/// The text's cast, of what is not text yet.
+/// The text's cast, for keys that are not text.
 fn national(key: &str, of: KeyType) -> String {
     match of {
         KeyType::Int => format!("CAST({key} AS nvarchar(10))"),
@@ -57,12 +58,12 @@ fn national(key: &str, of: KeyType) -> String {
     }
 }
 
-/// Only where the cast makes a difference.
+/// A function of the cast key. `None` if the cast makes no difference.
 fn of_cast(key: &str, of: KeyType, function: &str) -> Option<String> {
     (of == KeyType::Int).then(|| format!("{function}({})", national(key, of)))
 }
 
-/// As the text has it: the remainder by the greatest `int` of the hash's last four bytes.
+/// As in the text: the remainder of the hash's last four bytes by the greatest `int`.
 fn hash_bytes(algorithm: &str, key: &str, of: KeyType) -> Option<String> {
     Some(format!("HASHBYTES('{algorithm}', {}) % 2147483647", national(key, of)))
 }
@@ -71,23 +72,23 @@ fn call(function: &str, key: &str) -> Option<String> {
     Some(format!("{function}({key})"))
 }
 
-/// The remainder that the text "games the test" with: evenly over all ranges, one value in each.
+/// The remainder with which the text "games the test": even over all ranges, with one value in each.
 fn modulo(key: &str, of: KeyType) -> Option<String> {
     (of == KeyType::Int).then(|| format!("{key} % 65536"))
 }
 
-/// 16 bits: each value is a range of its own.
+/// Maps 16 bits to `int`, so that each value is a range of its own.
 fn high_half(hash: String) -> String {
     format!("({hash} - 32768) * 65536")
 }
 
-/// Of 64 bits the low 32.
+/// The low 32 of 64 bits.
 fn low_half(hash: String) -> String {
     format!("CAST(CAST({hash} AS binary(8)) AS int)")
 }
 
-/// All functions: what costs nothing first, then in the text's order, then hobt's own. CRC-16 and CRC-32C claim
-/// nothing: a CRC is linear, and regular keys that its polynomial does not suit fall unevenly.
+/// All functions: first those without cost, then the text's in its order, then hobt's own. CRC-16 and CRC-32C claim
+/// nothing: a CRC is linear, and regular keys that do not suit its polynomial are spread unevenly.
 pub(super) static FUNCTIONS: [Function; 22] = [
     Function::new("no_hash", |key, _| call("hobt_no_hash", key)).spread_by(None).text("nearly what a CRC costs"),
     Function::new("no_hash_of_cast", |key, of| of_cast(key, of, "hobt_no_hash"))

@@ -19,7 +19,7 @@ fn figure(cases: &[Case], name: &str, key: &str) -> Option<f64> {
 }
 
 fn shown(value: Option<f64>) -> String {
-    // Below zero where the scan took longer than a function that costs nothing.
+    // Negative if the scan took longer than a function that costs nothing.
     value.map_or_else(
         || NONE.to_owned(),
         |value| format!("{}{}", if value < 0.0 { "-" } else { "" }, amount(value.abs())),
@@ -80,7 +80,7 @@ pub(super) fn ranges(cases: &[Case], random: f64) -> Grid {
     grid
 }
 
-/// How full the fullest partition is over an even share, by key and number of partitions.
+/// The ratio of the fullest partition to an even share, by key and number of partitions.
 pub(super) fn partitions(cases: &[Case]) -> Grid {
     let mut headers = vec!["function".to_owned()];
     for (key, _) in KEYS {
@@ -104,7 +104,7 @@ pub(super) fn partitions(cases: &[Case]) -> Grid {
     grid
 }
 
-/// The text's quadrant: fast is a tenth of MD5 or less, good is even on all keys.
+/// The text's quadrant: fast is a tenth of MD5 or less, good is even for all keys.
 pub(super) fn quadrant(timed: &[Case], spread: &[Case]) -> Grid {
     let mut grid = Grid::new("The quadrant: speed over ints, spread over all keys", &["function", "place", "because"]);
     grid.prose = vec![1, 2];
@@ -128,7 +128,7 @@ pub(super) fn quadrant(timed: &[Case], spread: &[Case]) -> Grid {
     grid
 }
 
-/// What `sys.partitions` has after the procedure.
+/// The contents of `sys.partitions` after the procedure.
 pub(super) fn distributed(tables: &[(&str, u64, Vec<f64>)]) -> Grid {
     let headers = ["keys", "partitions", "rows, fewest", "rows, middle", "rows, most", "most over even"];
     let mut grid = Grid::new("sp_hobt_hash_distribute with hobt_xxhash3, by sys.partitions", &headers);

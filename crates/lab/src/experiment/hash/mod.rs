@@ -1,4 +1,4 @@
-//! `hash`: how fast hash functions are and how evenly they spread keys, as the second text asks.
+//! `hash`: how fast hash functions are, and how evenly they spread keys, as in the second text.
 //!
 //! - Speed: `SELECT MAX(h) FROM (SELECT f(key) AS h FROM …) OPTION (MAXDOP 1)`, over ints and over strings, warm, the
 //!   scan subtracted; and a loop over the crate of xxHash3, which the function is compared with.
@@ -21,11 +21,11 @@ use crate::report::{Case, Grid, Mark, Report, SHORT_S, too_few_rows, too_short};
 
 pub(super) struct HashExperiment;
 
-/// The text's rows of timed keys.
+/// Rows of timed keys in the text.
 const WANTED_ROWS: u64 = 10_000_000;
-/// The text's rows of spread keys.
+/// Rows of spread keys in the text.
 const SPREAD_ROWS: u64 = 1_000_000;
-/// Bytes of a row of the larger table, roughly.
+/// Approximate bytes of a row of the larger table.
 const ROW_BYTES: u64 = 32;
 
 impl Experiment for HashExperiment {
@@ -113,7 +113,7 @@ fn spread_all(lab: &mut Laboratory, rows: u64) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// What the procedure makes of the keys, by `sys.partitions`.
+/// The partitions into which the procedure puts the keys, from `sys.partitions`.
 fn distributed(lab: &mut Laboratory) -> Result<Grid> {
     let mut rows = Vec::new();
     for partitions in spread::PARTITIONS {
@@ -126,7 +126,7 @@ fn distributed(lab: &mut Laboratory) -> Result<Grid> {
     Ok(grids::distributed(&rows))
 }
 
-/// What is aimed at of speed; none where not all of it was timed.
+/// The target for speed. `None` if not everything that it needs was timed.
 fn ratio_mark(cases: &[Case], settings: &mut Map<String, serde_json::Value>) -> Option<Mark> {
     let ratios = speed::ratios(cases)?;
     let value = median(&ratios.beyond_no_hash)?;

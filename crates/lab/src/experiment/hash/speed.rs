@@ -1,4 +1,5 @@
-//! Nanoseconds a value: the text's query around each function, the scan subtracted, and a plain loop over the crate.
+//! Nanoseconds per value: the text's query around each function, with the scan subtracted, and a plain loop over the
+//! crate.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -15,9 +16,9 @@ use crate::laboratory::Laboratory;
 use crate::measure::measure_warm;
 use crate::report::Case;
 
-/// A case whose repetitions took so long is not repeated.
+/// A case whose first run takes this long is not repeated.
 const LONG: Duration = Duration::from_secs(10);
-/// The series of nanoseconds a value.
+/// The series of nanoseconds per value.
 pub(super) const NS: &str = "ns_per_value";
 
 /// What is timed.
@@ -31,9 +32,9 @@ pub(super) struct Timing {
 enum Kind {
     /// The text's query.
     Query(KeyType),
-    /// A loop over the crate that keeps the greatest hash, which is what the query does.
+    /// A loop over the crate that keeps the greatest hash, as the query does.
     LoopMax,
-    /// One that keeps all hashes of a batch.
+    /// A loop that keeps all hashes of a batch.
     LoopFill,
 }
 
@@ -48,10 +49,10 @@ impl Timing {
     }
 }
 
-/// All cases; of those that `wanted` names, if it names some, and of what they are compared with.
+/// All cases, or those named in `wanted` and the ones that they are compared with.
 ///
 /// # Errors
-/// A name that no case has.
+/// If no case has one of the names.
 pub(super) fn timings(rows: u64, wanted: &[String]) -> Result<Vec<Timing>> {
     let mut all = Vec::new();
     for (of, table, column, scan) in
@@ -98,10 +99,10 @@ pub(super) fn has_strings(timings: &[Timing]) -> bool {
     timings.iter().any(|timing| timing.kind == Kind::Query(KeyType::Text))
 }
 
-/// Measures all in turn, each time in the other order.
+/// Measures all cases in turn, reversing the order each time.
 ///
 /// # Errors
-/// A statement failed, or gave another answer than before or than the loop.
+/// If a statement failed, or gave another answer than before or than the loop.
 pub(super) fn measure(lab: &mut Laboratory, timings: &mut [Timing], repeat: usize) -> Result<()> {
     let keys = lab.run("SELECT SK FROM dbo.CustKey")?.batches;
     for repetition in 0..repeat {
@@ -160,7 +161,7 @@ fn loop_max(keys: &[RecordBatch]) -> Option<i64> {
     greatest
 }
 
-/// The greatest hash of each batch's first: nothing more is done with the hashes, but that they are there.
+/// The greatest of the first hashes of all batches. The hashes are computed and not used otherwise.
 fn loop_fill(keys: &[RecordBatch]) -> Option<i64> {
     let mut hashes: Vec<i64> = Vec::new();
     let mut greatest = None;
@@ -172,7 +173,7 @@ fn loop_fill(keys: &[RecordBatch]) -> Option<i64> {
     greatest
 }
 
-/// From each query's time the median of the scan's, which is the same for all.
+/// Subtracts the median time of the scan from each query's time.
 fn subtract_scans(timings: &mut [Timing]) {
     for (of, scan) in [(KeyType::Int, "int_scan"), (KeyType::Text, "string_scan")] {
         let scan = timings.iter().find(|timing| timing.case.name == scan);
@@ -186,7 +187,7 @@ fn subtract_scans(timings: &mut [Timing]) {
     }
 }
 
-/// The loop over the crate and the function must have met the same hashes.
+/// Checks that the loop over the crate and the function computed the same hashes.
 fn check_loop(timings: &[Timing]) -> Result<()> {
     let answer = |name: &str| timings.iter().find(|timing| timing.case.name == name).map(|timing| &timing.answer);
     match (answer("int_xxhash3"), answer("loop_xxhash3")) {
@@ -197,13 +198,14 @@ fn check_loop(timings: &[Timing]) -> Result<()> {
     }
 }
 
-/// xxHash3 of a column of ints over the loop: beyond the do-nothing function, and beyond the scan.
+/// The time of xxHash3 on a column of ints over that of the loop: with the do-nothing function subtracted, and with the
+/// scan subtracted.
 pub(super) struct Ratios {
     pub(super) beyond_no_hash: Vec<f64>,
     pub(super) beyond_scan: f64,
 }
 
-/// `None` where not all that it takes was timed.
+/// `None` if not everything that it needs was timed.
 pub(super) fn ratios(cases: &[Case]) -> Option<Ratios> {
     let ns = |name: &str| cases.iter().find(|case| case.name == name).map(|case| case.values(NS));
     let (hash, nothing, plain) = (ns("int_xxhash3")?, ns("int_no_hash")?, ns("loop_xxhash3")?);

@@ -9,19 +9,19 @@ use crate::error::{LabError, Result};
 use crate::laboratory::Laboratory;
 use crate::report::Case;
 
-/// Ranges of `int`, each of as many values.
+/// Ranges of `int`, each with the same number of values.
 pub(super) const RANGES: u64 = 65_536;
-/// Chi-square that random values stay below in 999 of 1,000 tries: three standard deviations above its 65,535 degrees
-/// of freedom.
+/// The value that chi-square of random values does not exceed in 999 of 1,000 tries: three standard deviations above
+/// its 65,535 degrees of freedom.
 pub(super) const EVEN: f64 = 66_621.0;
-/// The numbers of partitions that are tried.
+/// The tested numbers of partitions.
 pub(super) const PARTITIONS: [u64; 2] = [24, 96];
 
 /// The keys: columns of the table of keys.
 pub(super) const KEYS: [(&str, KeyType); 4] =
     [("sequential", KeyType::Int), ("strided", KeyType::Int), ("yyyymmdd", KeyType::Int), ("string", KeyType::Text)];
 
-/// What makes and fills the table of keys.
+/// The statements that create and fill the table of keys.
 pub(super) fn keys_table(rows: u64) -> [String; 2] {
     let columns = "sequential int NOT NULL, strided int NOT NULL, yyyymmdd int NOT NULL, string nvarchar(20) NOT NULL";
     let day = "DATEADD(DAY, value, CAST('1900-01-01' AS date))";
@@ -40,7 +40,7 @@ pub(super) fn name_of(number: &str) -> String {
     format!("CONCAT(N'Customer#', RIGHT(CONCAT(N'00000000', {number}), 9))")
 }
 
-/// The functions that are spread, each on the keys that it takes.
+/// The tested functions, each with the keys that it accepts.
 pub(super) fn pairs() -> impl Iterator<Item = (&'static Function, &'static str, KeyType)> {
     FUNCTIONS.iter().flat_map(|function| {
         KEYS.iter().filter(|&&(key, of)| function.spread(key, of).is_some()).map(move |&(key, of)| (function, key, of))
@@ -52,15 +52,15 @@ pub(super) fn case_name(function: &str, key: &str) -> String {
     format!("spread_{function}_{key}")
 }
 
-/// Spreads one column of the keys.
+/// Measures the spread of one column of the keys.
 ///
 /// # Errors
-/// A statement failed.
+/// If a statement failed.
 pub(super) fn spread(lab: &mut Laboratory, function: &Function, (key, of): (&str, KeyType), rows: u64) -> Result<Case> {
     let name = case_name(function.name, key);
     let expressions = function.spread(key, of).zip(function.timed(key, of));
     let (hash, plain) = expressions.ok_or_else(|| LabError::Wrong(format!("{name} has no expression")))?;
-    // An int moved up by 2³¹, so that a division cuts ranges.
+    // The int shifted by 2³¹, so that a division gives the range.
     let range = format!("(CAST({hash} AS bigint) + CAST(2147483648 AS bigint)) / {RANGES}");
     let counted = |group: &str| {
         format!(
@@ -104,7 +104,8 @@ fn figures(answer: &Answer) -> Result<[f64; 5]> {
 
 /// Chi-square of counts over all ranges, empty ones too, from the sum of their squares.
 fn chi_square(squares: f64, rows: u64) -> f64 {
-    // The sum of (n - e)² / e over all ranges, where the n add up to the rows and e is rows over ranges.
+    // The sum of (n - e)² / e over all ranges, where the n add up to the number of rows, and e is rows divided by
+    // ranges.
     let expected = rows as f64 / RANGES as f64;
     squares / expected - rows as f64
 }
@@ -119,10 +120,10 @@ pub(super) fn of_random(rows: u64) -> f64 {
     chi_square(counts.iter().map(|count| (count * count) as f64).sum(), rows)
 }
 
-/// Rows of the partitions that `sp_hobt_hash_distribute` puts the keys into, by `sys.partitions`.
+/// The rows in each partition into which `sp_hobt_hash_distribute` puts the keys, from `sys.partitions`.
 ///
 /// # Errors
-/// A statement failed.
+/// If a statement failed.
 pub(super) fn distributed(lab: &mut Laboratory, key: &str, partitions: u64) -> Result<Vec<f64>> {
     let table = format!("HashKeys_{key}_{partitions}");
     let scheme = format!("hash_{partitions}_{table}");

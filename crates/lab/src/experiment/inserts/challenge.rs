@@ -1,35 +1,35 @@
-//! The cases: which key, how many connections, how often they commit, and what differs from the plain clustered primary
-//! key.
+//! The cases: which key, how many connections, how often they commit, and how they differ from the plain clustered
+//! primary key.
 
 use super::key::{Key, REVERSING};
 
-/// Rows of a transaction, in the cases that have some.
+/// Rows per transaction, in the cases with transactions.
 pub(super) const TRANSACTION_ROWS: u64 = 1_000;
-/// How many connections insert at once.
+/// The numbers of concurrent connections.
 const CONNECTIONS: [usize; 3] = [2, 8, 64];
-/// The keys that a lone connection inserts, too, which takes long where every row waits for the device.
+/// The keys that are also inserted by a single connection, which is slow if every row waits for the device.
 const TRADITIONAL: [&str; 2] = ["newid", "identity"];
-/// Data files of the filegroups that have several.
+/// The numbers of data files in the filegroups with several files.
 pub(super) const FILES: [u32; 2] = [8, 48];
 
-/// What a case has that the plain one has not.
+/// The difference of a case from the plain one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Variant {
-    /// Nothing: a clustered primary key with the options that it has by itself, in one file, its columns named.
+    /// None: a clustered primary key with default options, in one file, with named columns.
     Plain,
-    /// A heap, to which keys do not matter.
+    /// A heap, for which keys do not matter.
     Heap,
-    /// Locks on rows, pages, or both are not allowed.
+    /// Row locks, page locks, or both are disallowed.
     Locks { rows: bool, pages: bool },
     /// `OPTIMIZE_FOR_SEQUENTIAL_KEY`.
     Sequential,
-    /// A filegroup of so many files.
+    /// A filegroup with this many files.
     Files(u32),
-    /// `DEFAULT VALUES` in the place of named columns.
+    /// `DEFAULT VALUES` instead of named columns.
     Defaults,
-    /// The loop as the text prints it: 999 rows in a transaction and one outside.
+    /// The loop as printed in the text: 999 rows in a transaction and one outside.
     Printed,
-    /// With a clock on how long the page is held for each row.
+    /// Measures how long the page is held for each row.
     Hold,
 }
 
@@ -98,7 +98,7 @@ impl Challenge<'_> {
         )
     }
 
-    /// The loop of connection `server`, of `rows` rows.
+    /// The loop of connection `server` with `rows` rows.
     pub(super) fn statement(&self, server: usize, rows: u64) -> String {
         let table = self.table();
         let insert = match (self.variant, &self.key.value) {
@@ -109,7 +109,7 @@ impl Challenge<'_> {
             }
         };
         let before = self.key.before;
-        // The counter of the text begins at 0 and counts behind the insert.
+        // The text's counter begins at 0 and is incremented after the insert.
         let body = match (self.variant, self.in_transactions) {
             (Variant::Printed, _) => format!(
                 "IF (@i - 1) % {TRANSACTION_ROWS} = 0 BEGIN TRAN; {before} {insert}; \
@@ -122,7 +122,7 @@ impl Challenge<'_> {
                  IF @i % {TRANSACTION_ROWS} = 0 OR @i = {rows} COMMIT"
             ),
         };
-        // The loop as printed leaves a transaction open where its rows are not whole thousands.
+        // The loop as printed leaves a transaction open if its rows are not a multiple of a thousand.
         let end = if self.variant == Variant::Printed { " WHILE @@TRANCOUNT > 0 COMMIT" } else { "" };
         format!(
             "SET NOCOUNT ON; DECLARE @i bigint = 0, @v bigint, @server bigint = {server}, {REVERSING}; \
@@ -130,7 +130,7 @@ impl Challenge<'_> {
         )
     }
 
-    /// Commits of a connection that inserts so many rows.
+    /// The number of commits of a connection that inserts `rows` rows.
     pub(super) fn commits(&self, rows: u64) -> u64 {
         let (whole, rest) = (rows / TRANSACTION_ROWS, rows % TRANSACTION_ROWS);
         match (self.variant, self.in_transactions) {
@@ -141,7 +141,7 @@ impl Challenge<'_> {
     }
 }
 
-/// The cases that are repeated: every key, as a clustered primary key.
+/// The repeated cases: every key, as a clustered primary key.
 pub(super) fn plain(keys: &[Key]) -> Vec<Challenge<'_>> {
     let alone = keys.iter().filter(|key| TRADITIONAL.contains(&key.name)).map(|key| (key, 1));
     let keys = alone.chain(keys.iter().flat_map(|key| CONNECTIONS.map(|connections| (key, connections))));
@@ -151,7 +151,7 @@ pub(super) fn plain(keys: &[Key]) -> Vec<Challenge<'_>> {
     .collect()
 }
 
-/// The cases that are run once: what else the text turned, on the keys that it matters to. With `all`, on all keys and
+/// The cases that run once: the other changes in the text, for the keys where they matter. With `all`, for all keys and
 /// numbers of connections.
 pub(super) fn variants(keys: &[Key], all: bool) -> Vec<Challenge<'_>> {
     const OF_THE_TABLE: [&str; 3] = ["newid", "identity", "newsequentialid"];
@@ -207,7 +207,7 @@ mod tests {
         let case = |variant, in_transactions| Challenge { key: &keys[0], connections: 1, in_transactions, variant };
         assert_eq!(case(Variant::Plain, false).commits(2_500), 2_500);
         assert_eq!(case(Variant::Plain, true).commits(2_500), 3);
-        // 999 rows and one, twice, and what is left.
+        // 999 rows and one, twice, and the rest.
         assert_eq!(case(Variant::Printed, true).commits(2_500), 5);
     }
 }

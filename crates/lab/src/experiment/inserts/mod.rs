@@ -1,10 +1,10 @@
-//! `inserts`: the INSERT challenge. Many connections insert single rows in a loop; what is a row's key, and does it
-//! matter?
+//! `inserts`: the INSERT challenge. Many connections insert single rows in a loop. Which key does a row have, and does
+//! it matter?
 //!
 //! Each connection runs its loop inside the server, in transactions of a thousand rows or with a commit for every row,
-//! into a table with a clustered primary key. Beside them stands what the device gives at best to a lone writer:
-//! durable writes of 4 KiB, one after the other. What else the texts turned (locks, files, defaults, the loop as it
-//! was printed, the heap) is run once in each run; `--sweep` crosses it with every key and number of connections.
+//! into a table with a clustered primary key. For comparison, the best rate of the device for a single writer is
+//! measured: durable writes of 4 KiB, one after the other. The other changes in the text (locks, files, defaults, the
+//! loop as printed, the heap) run once per run; `--sweep` combines them with every key and number of connections.
 
 mod challenge;
 mod key;
@@ -29,15 +29,15 @@ use crate::report::{Case, Grid, Mark, Report, too_few_rows};
 
 pub(super) struct InsertsExperiment;
 
-/// Rows of a case if nobody says how many.
+/// Rows per case, if not specified.
 const WANTED_ROWS: u64 = 64_000;
-/// Bytes of a row on its page, about; pages that random keys split are half empty.
+/// Approximate bytes of a row on its page. Pages split by random keys are half empty.
 const ROW_BYTES: u64 = 320;
-/// A case that has taken so many seconds is not repeated: a lone connection waits for the device, row by row.
+/// A case that takes this many seconds is not repeated: a single connection waits for the device at each row.
 const LONG_S: f64 = 10.0;
-/// The case that is repeated all the same, because each of its runs is compared with durable writes beside it.
+/// The case that is repeated nevertheless, because each of its runs is compared with durable writes.
 const OF_PAIRS: &str = "newid_1_auto";
-/// Durable writes of the loop that stands beside.
+/// The number of durable writes in the loop for comparison.
 const DURABLE_WRITES: u32 = 500;
 const DURABLE_BYTES: usize = 4096;
 
@@ -106,7 +106,7 @@ impl Experiment for InsertsExperiment {
     }
 }
 
-/// Those cases of both lists that have one of the names; all if there are none.
+/// The cases of both lists with one of the names. All if there are no names.
 fn wanted<'k>(
     mut plain: Vec<Challenge<'k>>,
     mut variants: Vec<Challenge<'k>>,
@@ -124,7 +124,7 @@ fn wanted<'k>(
     Ok((plain, variants))
 }
 
-/// A filegroup of so many files, unless it is there.
+/// Creates a filegroup with this many files, unless it exists.
 fn ensure_filegroup(lab: &mut Laboratory, files: u32) -> Result<()> {
     let name = format!("INSERTS_{files}");
     if lab.run(&format!("SELECT COUNT(*) FROM sys.filegroups WHERE name = '{name}'"))?.count() != Some(0) {
@@ -184,7 +184,7 @@ fn run_challenge(lab: &mut Laboratory, challenge: &Challenge<'_>, rows: u64, cas
     Ok(())
 }
 
-/// What was done to the only partition of a table.
+/// The operations on the only partition of a table.
 fn operations(lab: &Laboratory, table: &str) -> Result<Operations> {
     let database = lab.database()?;
     let snapshot = database.snapshot();
@@ -195,7 +195,7 @@ fn operations(lab: &Laboratory, table: &str) -> Result<Operations> {
     Ok(hobt.map_err(|error| LabError::sql(format!("looking at {table}"), error))?.operations())
 }
 
-/// Durable writes of 4 KiB into a file that is there already, one after the other.
+/// Durable writes of 4 KiB per second into an existing file, one after the other.
 fn durable_writes_per_s(lab: &Laboratory) -> Result<f64> {
     let path = lab.folder().join("durable_writes.tmp");
     let disk = lab.instance().disk();
@@ -217,7 +217,7 @@ fn durable_writes_per_s(lab: &Laboratory) -> Result<f64> {
 
 fn marks(cases: &[Case], durable: &[f64], rows: u64) -> Vec<Mark> {
     let case = |name: &str| cases.iter().find(|case| case.name == name);
-    // A few seconds of inserts say something.
+    // A few seconds of inserts are significant.
     let too_small = too_few_rows(rows, 20_000);
     let mut marks = Vec::new();
     if let Some(one) = case(OF_PAIRS) {

@@ -1,7 +1,7 @@
-//! The locks of the text's query, in the order in which it takes them.
+//! The locks of the text's query, in the order in which it acquires them.
 //!
-//! The query wants five rows. Beside it five sessions have each changed one of the rows, and end one after the other,
-//! as the query comes to their row: so it stands still five times, and what it holds can be looked at.
+//! The query selects five rows. Five other sessions have each changed one of these rows, and end one after the other as
+//! the query reaches their row. So the query stops five times, and the locks that it holds can be read.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use crate::error::{LabError, Result};
 use crate::laboratory::Laboratory;
 use crate::report::Grid;
 
-/// The rows that the query wants: three of one partition, two of the other.
+/// The rows that the query selects: three of one partition, two of the other.
 pub(super) const WANTED: [u32; 5] = [10, 20, 30, 1_010, 1_020];
-/// How long the query may take to come to its next row.
+/// The longest time to wait until the query reaches its next row.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// A lock, and before which of the query's rows it was first seen.
+/// A lock, and the query's row before which it was first seen.
 struct Seen {
     step: usize,
     lock: LockRow,
@@ -33,11 +33,11 @@ pub(super) const QUERIES: [(&str, &str); 2] = [
     ("UPDATE", "UPDATE dbo.{table} SET changed = changed + 1 WHERE id IN ({ids}) OPTION (MAXDOP 1)"),
 ];
 
-/// Runs one of the queries, step by step, and takes back what it changed. The table has partitions, and all of the
+/// Runs one of the queries, step by step, and rolls back its changes. The table has partitions, and contains all of the
 /// wanted rows.
 ///
 /// # Errors
-/// A statement failed, or the query did not go on.
+/// If a statement failed, or the query did not continue.
 pub(super) fn take(lab: &mut Laboratory, table: &str, (name, query): (&str, &str)) -> Result<(Grid, Value)> {
     let mut holders: HashMap<SessionId, Connection> = HashMap::new();
     for id in WANTED {
@@ -60,7 +60,7 @@ pub(super) fn take(lab: &mut Laboratory, table: &str, (name, query): (&str, &str
             drop(holders.remove(&holder));
             step += 1;
         }
-        // Whatever went wrong, the query is not kept waiting.
+        // After any failure, nothing keeps the query waiting.
         holders.clear();
         let rows = running.join().expect("a session does not panic")?;
         note(lab, session, step.min(WANTED.len()), &mut seen);
@@ -78,7 +78,7 @@ fn session_of(connection: &mut Connection) -> Result<SessionId> {
     number.map(SessionId).ok_or_else(|| LabError::Wrong("@@SPID gave no number".to_owned()))
 }
 
-/// The holder for whom the session waits; `None` once it has ended.
+/// The holder that the session waits for. `None` once the query has ended.
 fn next_holder<T>(
     lab: &Laboratory,
     session: SessionId,
@@ -97,11 +97,11 @@ fn next_holder<T>(
     None
 }
 
-/// Notes the locks of a session that were not there before, and how those that were now stand.
+/// Records the session's new locks, and the current state of the known ones.
 fn note(lab: &Laboratory, session: SessionId, step: usize, seen: &mut Vec<Seen>) {
     let mut locks = lab.instance().locks().rows();
     locks.retain(|lock| lock.session == session);
-    // Within a step from the database down, as the lock manager is asked.
+    // Within a step, sorted from the database down, as they are requested from the lock manager.
     locks.sort_by_key(|lock| lock.resource);
     for lock in locks {
         match seen.iter_mut().find(|it| it.lock.resource == lock.resource) {
@@ -112,7 +112,7 @@ fn note(lab: &Laboratory, session: SessionId, step: usize, seen: &mut Vec<Seen>)
     }
 }
 
-/// How deep a resource lies: the database at the top, rows at the bottom.
+/// The level of a resource: the database at the top, rows at the bottom.
 fn depth(kind: &str) -> usize {
     match kind {
         "DATABASE" => 0,
@@ -131,7 +131,7 @@ fn draw(name: &str, seen: &[Seen]) -> Grid {
     grid.prose = vec![1];
     for Seen { step, lock } in seen {
         let kind = lock.resource.type_name();
-        // Leading spaces do not survive in every output.
+        // Some outputs remove leading spaces.
         let branch = if depth(kind) == 0 { String::new() } else { format!("{}└ ", "· ".repeat(depth(kind) - 1)) };
         let entity = match lock.resource.associated_entity() {
             0 => "-".to_owned(),

@@ -1,7 +1,8 @@
-//! `locks`: which locks a query takes, what each granularity costs, and when many small locks become a large one.
+//! `locks`: which locks a query acquires, the cost of each granularity, and when many small locks escalate to a large
+//! one.
 //!
-//! The granularities are measured on the lock manager alone, which every statement asks: a transaction locks all rows
-//! of a table one by one, or its pages, or its partitions, or the table, and lets go of everything.
+//! The granularities are measured on the lock manager alone, which every statement uses: a transaction locks all rows
+//! of a table one by one, or its pages, its partitions or the table, and releases everything.
 
 mod graph;
 mod switch;
@@ -23,20 +24,20 @@ use crate::report::{Case, Grid, Report};
 
 pub(super) struct LocksExperiment;
 
-/// Rows that are locked in a case, if nobody says how many.
+/// Rows locked per case, if not specified.
 const WANTED_ROWS: u64 = 100_000;
 /// Escalation begins at 5,000 locks of a HOBT, and the table has two.
 const ROWS_MIN: u64 = 12_000;
-/// Bytes of a row on its page, about; so a page has 80.
+/// Approximate bytes of a row on its page, so that a page has 80 rows.
 const ROW_BYTES: u64 = 100;
 const ROWS_OF_A_PAGE: u64 = 80;
 const PARTITIONS: u64 = 2;
-/// Rows of the first partition, whose ids go so far.
+/// Rows of the first partition, which is also its greatest id.
 const FIRST_PARTITION_ROWS: u64 = 1_000;
 const TABLE: &str = "LocksOfTwo";
 const DATABASE: &str = "hobt_lab_locks";
 
-/// What is locked to be safe from others.
+/// The unit of locking.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Granularity {
     Row,
@@ -52,7 +53,7 @@ const GRANULARITIES: [(&str, Granularity); 4] = [
     ("granularity_table", Granularity::Table),
 ];
 
-/// What `LOCK_ESCALATION` can be.
+/// The values of `LOCK_ESCALATION`.
 const ESCALATIONS: [&str; 3] = ["TABLE", "AUTO", "DISABLE"];
 
 impl Experiment for LocksExperiment {
@@ -73,7 +74,7 @@ impl Experiment for LocksExperiment {
         lab.progress().step(&format!("building {TABLE}, {} rows", thousands(rows)));
         let built = build(lab, rows);
         let ran = built.and_then(|()| self.measure(lab, rows, repeat));
-        // Nobody else is to find a database without row versions.
+        // Do not leave behind a database without row versions.
         let left = lab.run(&format!("USE [{home}]; DROP DATABASE IF EXISTS [{DATABASE}]"));
         let report = ran?;
         left?;
@@ -142,7 +143,7 @@ impl LocksExperiment {
     }
 }
 
-/// A database of its own, whose readers lock, and the table of two partitions in it: ids up to 1,000, and above.
+/// Creates a database whose readers lock, and in it the table with two partitions: ids up to 1,000, and above.
 fn build(lab: &mut Laboratory, rows: u64) -> Result<()> {
     lab.run(&format!("DROP DATABASE IF EXISTS [{DATABASE}]; CREATE DATABASE [{DATABASE}]"))?;
     for statement in [
@@ -175,7 +176,7 @@ fn create(table: &str) -> String {
     )
 }
 
-/// Locks all rows at one granularity in a lock manager of its own, and lets go of them.
+/// Locks all rows at one granularity in a lock manager of its own, and releases them.
 fn lock_all(granularity: Granularity, rows: u64, instructions: Option<&InstructionCounter>, case: &mut Case) {
     let manager = LockManager::default();
     let owner = LockOwner::new(SessionId(51), LockOwnerKind::Transaction(1), Stamp(1));
@@ -227,7 +228,7 @@ fn lock_all(granularity: Granularity, rows: u64, instructions: Option<&Instructi
     }
 }
 
-/// Changes all rows in a transaction, and looks what it has locked then.
+/// Changes all rows in a transaction, and reads its locks then.
 fn escalate(lab: &mut Laboratory, how: &str, rows: u64, case: &mut Case) -> Result<()> {
     lab.run(&format!("ALTER TABLE dbo.{TABLE} SET (LOCK_ESCALATION = {how})"))?;
     let before = Counters::now(lab)?;

@@ -1,4 +1,5 @@
-//! `SWITCH` beside readers: it wants the whole table for itself for a moment, and every reader of it is in the way.
+//! `SWITCH` with concurrent readers: it needs the whole table exclusively for a moment, and every reader of the table
+//! conflicts with it.
 
 use serde_json::json;
 
@@ -8,20 +9,20 @@ use crate::experiment::together::Counters;
 use crate::laboratory::Laboratory;
 use crate::report::Case;
 
-/// Readers beside the session that switches.
+/// Readers in addition to the session that switches.
 const READERS: usize = 2;
-/// Counts of each reader.
+/// Number of counts per reader.
 const COUNTS: u32 = 20;
-/// How often the partition goes out and comes back.
+/// How often the partition is switched out and back.
 const ROUNDS: u32 = 5;
-/// A table of the same partitions, empty.
+/// An empty table with the same partitions.
 pub(super) const STAGING: &str = "LocksStaging";
 
 /// Switches the first partition out and back while readers count the table, whose first partition has `first` of its
-/// `rows` rows: each count has all of the partition or nothing of it.
+/// `rows` rows. Each count must include all of the partition or nothing of it.
 ///
 /// # Errors
-/// A statement failed, a count was another.
+/// If a statement failed, or a count was different.
 pub(super) fn beside_readers(lab: &mut Laboratory, table: &str, rows: u64, first: u64, case: &mut Case) -> Result<()> {
     let read = format!(
         "SET NOCOUNT ON; DECLARE @i int = 0, @n bigint; WHILE @i < {COUNTS} BEGIN SET @i += 1; \

@@ -1,6 +1,6 @@
-//! `star`: what a fact table costs that is joined to a dimension, by how much of the dimension is wanted; with what the
-//! join tells the scan of the fact table, and without. And whether it matters in which order a star is written
-//! (`orders`).
+//! `star`: the cost of joining a fact table to a dimension, depending on how much of the dimension is selected, with
+//! and without the filter that the join passes to the scan of the fact table. Also whether the order in which a star
+//! query is written matters (`orders`).
 
 mod orders;
 
@@ -15,18 +15,18 @@ use crate::report::{Case, Condition, Grid, Mark, Report, SHORT_S};
 
 pub(super) struct StarExperiment;
 
-/// Rows of the fact table on a machine that can hold them.
+/// Rows of the fact table on a machine with enough room.
 const WANTED_ROWS: u64 = 20_000_000;
-/// Bytes of a row of the fact table on its page, near enough to choose a size.
+/// Approximate bytes of a row of the fact table on its page, for choosing a size.
 const ROW_BYTES: u64 = 100;
 /// Rows of the dimension.
 const MEMBERS: u64 = 100_000;
-/// Grades of the dimension, as many members of each.
+/// Grades of the dimension, each with the same number of members.
 const GRADES: u64 = 10_000;
 const FACTS: &str = "StarFact";
 const DIMENSION: &str = "StarDimension";
 
-/// Parts of the dimension that are wanted: the name, and how many grades that is.
+/// The selected parts of the dimension: the name, and its number of grades.
 const PARTS: [(&str, u64); 8] = [
     ("0_01_percent", 1),
     ("0_1_percent", 10),
@@ -37,16 +37,16 @@ const PARTS: [(&str, u64); 8] = [
     ("50_percent", 5000),
     ("100_percent", GRADES),
 ];
-/// The part that the mark is for, what a filter is to gain there, and what it may cost where it leaves nothing out.
+/// The part that the mark is for, the required gain of a filter there, and the part where a filter excludes nothing.
 const MARKED: &str = "1_percent";
 const GAIN: f64 = 3.0;
 const ALL: &str = "100_percent";
 const COST: f64 = 1.05;
 
-/// With it, joins tell scans nothing.
+/// With this hint, joins pass no filters to scans.
 const NO_FILTER: &str = " OPTION (USE HINT('HOBT_DISABLE_JOIN_FILTER'))";
 
-/// The sum of what the facts say of a part of the dimension.
+/// The sum over the facts of a part of the dimension.
 fn query(grades: u64, has_filter: bool) -> String {
     let hint = if has_filter { "" } else { NO_FILTER };
     format!(
@@ -59,20 +59,20 @@ fn case_name(part: &str, has_filter: bool) -> String {
     format!("{}_{part}", if has_filter { "filter" } else { "no_filter" })
 }
 
-/// A case, warm. Its pages are not all looked at, and the disk is not what is asked about.
+/// A warm case. Not all of its pages are read, and the disk is not in question.
 fn plan_of(name: String, statement: String, rows: u64) -> Plan {
     Plan { table: None, cold: false, ..Plan::new(name, FACTS, statement, rows) }
 }
 
-/// Both queries for each part, beside each other.
+/// Both queries for each part, in pairs.
 fn plans(rows: u64) -> Vec<Plan> {
     let plan = |part: &str, grades, has_filter| plan_of(case_name(part, has_filter), query(grades, has_filter), rows);
     PARTS.iter().flat_map(|(part, grades)| [true, false].map(|has_filter| plan(part, *grades, has_filter))).collect()
 }
 
-/// Makes both tables. Two steps. A member's facts are all over the table.
+/// Creates both tables. Two steps. A member's facts are spread over the table.
 fn ensure(lab: &mut Laboratory, rows: u64) -> Result<()> {
-    // 7,919 and 48,271 are primes, so that the grades, and the members, come in no order, and equally often.
+    // 7,919 and 48,271 are primes, so that grades and members appear unordered and equally often.
     let dimension = format!(
         "SELECT value AS Id, CAST(value * 7919 % {GRADES} AS int) AS Grade, \
          CAST(CONCAT('Member ', value) AS varchar(40)) AS Name INTO dbo.{DIMENSION} \
@@ -135,13 +135,13 @@ fn case_of<'c>(cases: &'c [Case], part: &str, has_filter: bool) -> Option<&'c Ca
     cases.iter().find(|case| case.name == name)
 }
 
-/// How many times longer a part takes without a filter than with one, of runs of one round.
+/// The ratio of a part's times without a filter to those with one, for each round.
 fn gains(cases: &[Case], part: &str) -> Vec<f64> {
     let values = |has_filter| case_of(cases, part, has_filter).map_or(&[][..], |case| case.values("warm_s"));
     values(false).iter().zip(values(true)).map(|(without, with)| without / with.max(1e-9)).collect()
 }
 
-/// Why a case's runs are too small to judge anything by, if they are.
+/// Why a case's runs are too small to be judged, if they are.
 fn too_small(cases: &[Case], name: &str) -> Option<String> {
     cases.iter().find(|case| case.name == name)?.too_small(Condition::Warm)
 }

@@ -1,5 +1,5 @@
-//! The same star in random orders: four dimensions and the fact table, written in any order. A database that goes by
-//! what it knows, and not by what was written, takes about as long for all of them.
+//! The star query with its sources in random orders: four dimensions and the fact table. A database that plans by
+//! statistics, and not by the written order, takes about the same time for all of them.
 
 use hobt_base::SplitMix64;
 
@@ -10,17 +10,17 @@ use crate::figures::median;
 use crate::laboratory::Laboratory;
 use crate::report::{Case, Grid, Mark};
 
-/// How many orders there are; the first is that of the fact table in front.
+/// The number of orders. In the first, the fact table comes first.
 const ORDERS: usize = 10;
 const SEED: u64 = 20_261_123;
-/// How many times longer than the fastest order the slowest may take.
+/// The greatest allowed ratio of the slowest order's time to the fastest one's.
 const SPREAD: f64 = 2.0;
 
-/// A dimension beside the one of members. Its keys are from 0 on.
+/// A dimension in addition to that of members. Its keys start at 0.
 struct Dimension {
     name: &'static str,
     rows: u64,
-    /// Its column that conditions are on, made of the key `value`.
+    /// The column used in conditions, computed from the key `value`.
     column: &'static str,
 }
 
@@ -30,7 +30,7 @@ const DIMENSIONS: [Dimension; 3] = [
     Dimension { name: "StarAmount", rows: 100_000, column: "CAST(value * 7919 % 100 AS int) AS Band" },
 ];
 
-/// The sources of the query with the conditions that each brings, the fact table first.
+/// The sources of the query with their conditions, the fact table first.
 const SOURCES: [(&str, &str); 5] = [
     (FACTS, ""),
     (DIMENSION, "d0.Id = f.Member AND d0.Grade < 2500"),
@@ -42,7 +42,7 @@ const SOURCES: [(&str, &str); 5] = [
 /// Steps of [`ensure`].
 pub(super) const STEPS: u64 = DIMENSIONS.len() as u64;
 
-/// Makes the dimensions.
+/// Creates the dimensions.
 pub(super) fn ensure(lab: &mut Laboratory) -> Result<()> {
     for Dimension { name, rows, column, .. } in DIMENSIONS {
         let build = format!("SELECT value AS Id, {column} INTO dbo.{name} FROM GENERATE_SERIES(0, {})", rows - 1);
@@ -51,7 +51,7 @@ pub(super) fn ensure(lab: &mut Laboratory) -> Result<()> {
     Ok(())
 }
 
-/// The places of the sources in each order. No order comes twice.
+/// The indexes of the sources in each order. No order occurs twice.
 fn orders() -> Vec<[usize; SOURCES.len()]> {
     let mut random = SplitMix64::new(SEED);
     let written = std::array::from_fn(|place| place);
@@ -68,7 +68,7 @@ fn orders() -> Vec<[usize; SOURCES.len()]> {
     orders
 }
 
-/// The query with its sources in an order.
+/// The query with its sources in this order.
 fn query(order: &[usize; SOURCES.len()], has_filter: bool) -> String {
     let alias = |place: usize| if place == 0 { "f".to_owned() } else { format!("d{}", place - 1) };
     let from: Vec<String> = order.iter().map(|&place| format!("dbo.{} {}", SOURCES[place].0, alias(place))).collect();
@@ -94,7 +94,7 @@ pub(super) fn plans(rows: u64) -> Vec<Plan> {
         .collect()
 }
 
-/// All orders must give one answer. One step.
+/// Checks that all orders give the same answer. One step.
 pub(super) fn check(lab: &mut Laboratory) -> Result<()> {
     lab.progress().step("whether all orders give one answer");
     let mut first = None;
@@ -121,7 +121,7 @@ fn times(cases: &[Case], has_filter: bool) -> Vec<f64> {
     (0..ORDERS).filter_map(of).collect()
 }
 
-/// The slowest order over the fastest.
+/// The ratio of the slowest order to the fastest.
 fn spread(cases: &[Case], has_filter: bool) -> Option<f64> {
     let times = times(cases, has_filter);
     let (fastest, slowest) = (times.iter().copied().reduce(f64::min)?, times.iter().copied().reduce(f64::max)?);

@@ -1,4 +1,4 @@
-//! How well the rows of joins are estimated: what the plan of a statement that has run says of each of them.
+//! How well the rows of joins are estimated, read from the plan of a statement that has run.
 
 use hobt_query::plan_tree::{Detail, PlanNode, error_of};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ pub(super) struct JoinRows {
     kind: String,
     estimated: f64,
     actual: u64,
-    /// How many times as many rows there were as was thought, or as few; fewer than one row count as one.
+    /// The ratio between actual and estimated rows, at least 1. Fewer than one row counts as one.
     pub(super) q_error: f64,
 }
 

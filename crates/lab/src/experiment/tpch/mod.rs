@@ -1,9 +1,9 @@
-//! `tpch`: the 22 queries of TPC-H with the join order that hobt chooses and with the one that is written, and how well
-//! the rows of their joins are estimated.
+//! `tpch`: the 22 queries of TPC-H, with the join order that hobt chooses and with the written one, and how well the
+//! rows of their joins are estimated.
 //!
-//! `OPTION (FORCE ORDER)` takes hobt's rule for join orders away and leaves all else: DataFusion joins the sources in
-//! the order in which they are written, past those that no equation joins yet, and keeps the side of fewer bytes by the
-//! same statistics. That is what is meant by DataFusion's own order.
+//! `OPTION (FORCE ORDER)` turns off hobt's rule for join orders and nothing else. DataFusion then joins the sources in
+//! the written order, skipping those that no equation joins yet, and chooses the side with fewer bytes to keep by the
+//! same statistics. This is what "DataFusion's own order" means here.
 
 mod joins;
 
@@ -22,21 +22,21 @@ use joins::{JoinRows, joins_of};
 
 pub(super) struct TpchExperiment;
 
-/// Bytes of all tables at scale factor 1, roughly.
+/// Approximate bytes of all tables at scale factor 1.
 const SCALE_BYTES: f64 = 1.4e9;
-/// The scale factor on a machine that can hold it.
+/// The scale factor on a machine with enough room.
 const WANTED_SCALE: f64 = 1.0;
 
 const WRITTEN: &str = "_force_order";
 const FORCE_ORDER: &str = "\nOPTION (FORCE ORDER)";
-/// With it, joins below others show all of their rows, not those alone that the joins above want.
+/// With this hint, joins below others return all of their rows, not only those that the joins above need.
 const NO_FILTERS: &str = "\nOPTION (USE HINT('HOBT_DISABLE_JOIN_FILTER'))";
 
-/// A query, and what its plans are.
+/// A query and its plans.
 struct Query {
     name: String,
     text: String,
-    /// Whether its plan is the same in the written order.
+    /// Whether its plan in the written order is the same.
     is_same: bool,
     joins: Vec<JoinRows>,
 }
@@ -80,7 +80,7 @@ impl Experiment for TpchExperiment {
     }
 }
 
-/// The scale factor that the user said, or one that the pool and the free disk hold.
+/// The scale factor given by the user, or one that the pool and the free disk can hold.
 fn scale_for(lab: &Laboratory) -> Result<f64> {
     if let Some(scale) = lab.options().scale {
         return Ok(scale);
@@ -91,7 +91,7 @@ fn scale_for(lab: &Laboratory) -> Result<f64> {
     Ok(((fitting * 100.0).floor() / 100.0).max(0.01))
 }
 
-/// The queries that are asked for, by name and text; all without a name.
+/// The requested queries, by name and text. All if no name is given.
 fn wanted_queries(scale: f64, names: &[String]) -> Result<Vec<(String, String)>> {
     let mut all: Vec<(String, String)> = tpch_queries(scale).collect();
     if let Some(unknown) = names.iter().find(|wanted| all.iter().all(|(name, _)| name != *wanted)) {
@@ -103,8 +103,8 @@ fn wanted_queries(scale: f64, names: &[String]) -> Result<Vec<(String, String)>>
     Ok(all)
 }
 
-/// Runs each query before anything is timed: the statistics that it wants are made, both orders must give the same
-/// rows, and its plans are kept. One step each.
+/// Runs each query before timing: its statistics are created, both orders are checked to give the same rows, and its
+/// plans are kept. One step each.
 fn explored(lab: &mut Laboratory, wanted: Vec<(String, String)>) -> Result<Vec<Query>> {
     lab.connection().collect_plans(true);
     let queries = wanted.into_iter().map(|(name, text)| explore(lab, name, text)).collect();
@@ -124,7 +124,7 @@ fn explore(lab: &mut Laboratory, name: String, text: String) -> Result<Query> {
         Ok((root, rows))
     };
     let (chosen, rows) = planned(&format!("{text}{NO_FILTERS}"))?;
-    // Both plans without filters, so that they differ by their joins alone.
+    // Both plans without filters, so that they differ only in their joins.
     let written = format!("{text}{}", NO_FILTERS.replace("(USE", "(FORCE ORDER, USE"));
     let (written, written_rows) = planned(&written)?;
     if rows != written_rows {
@@ -134,12 +134,12 @@ fn explore(lab: &mut Laboratory, name: String, text: String) -> Result<Query> {
     Ok(Query { joins: joins_of(&chosen), name, text, is_same })
 }
 
-/// Both forms of each query, beside each other.
+/// Both forms of each query, in pairs.
 fn plans(queries: &[Query]) -> Vec<Plan> {
     let plan = |name: String, statement: String| Plan {
         table: None,
         cold: false,
-        // What is looked at most is line items, whose number the scans tell.
+        // The largest table is lineitem, whose number of rows comes from the scans.
         ..Plan::new(name, "lineitem", statement, 0)
     };
     let both = queries.iter().flat_map(|query| {
@@ -149,7 +149,7 @@ fn plans(queries: &[Query]) -> Vec<Plan> {
     both.map(|(name, statement)| plan(name, statement)).collect()
 }
 
-/// Puts into each query's case what is known of its joins.
+/// Adds the data on its joins to each query's case.
 fn note_joins(queries: &[Query], cases: &mut [Case]) {
     for query in queries {
         let Some(case) = cases.iter_mut().find(|case| case.name == query.name) else { continue };
@@ -163,7 +163,7 @@ fn case_of<'c>(cases: &'c [Case], name: &str) -> Option<&'c Case> {
     cases.iter().find(|case| case.name == name)
 }
 
-/// The time in hobt's order over that in the written one, of runs of one round.
+/// The ratio of the time in hobt's order to that in the written one, for each round.
 fn ratios(query: &Query, cases: &[Case]) -> Vec<f64> {
     let values = |name: &str| case_of(cases, name).map_or(&[][..], |case| case.values("warm_s"));
     let (chosen, written) = (values(&query.name), values(&format!("{}{WRITTEN}", query.name)));
@@ -214,8 +214,7 @@ fn notes(queries: &[Query], cases: &[Case], errors: &[f64]) -> Vec<String> {
     notes
 }
 
-/// The query that is slower by most in hobt's order than in the other, of those that have two plans: the one of which
-/// that is surest.
+/// The query with the most certain slowdown in hobt's order, of those with two different plans.
 fn mark(queries: &[Query], cases: &[Case]) -> Option<Mark> {
     let judged = queries.iter().filter(|query| !query.is_same).filter_map(|query| {
         let ratios = ratios(query, cases);
@@ -255,7 +254,8 @@ mod tests {
     #[test]
     fn the_mark_is_of_the_query_that_is_surely_slower_and_has_two_plans() {
         let queries = [query("q01", false), query("q02", false), query("q03", true)];
-        // Of the first half of the pairs are much slower, of the second all are a little, the third has one plan.
+        // Half of the first query's pairs are much slower, all of the second's are a little slower, the third has one
+        // plan.
         let times = [("q01", vec![1.0, 9.0, 0.9, 9.0, 9.0, 0.9]), ("q02", vec![1.2; 6]), ("q03", vec![50.0; 6])];
         let cases: Vec<Case> = times
             .iter()

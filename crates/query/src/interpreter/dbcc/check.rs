@@ -1,13 +1,13 @@
 //! `DBCC CHECKDB`, `CHECKTABLE` and `CHECKALLOC`: whether pages, extents and counts agree.
 //!
-//! Every table that is checked is locked with `S`, so that no writer of it is under way; the tables are locked in the
-//! order of their ids and let go of at the end. What is not locked (the catalog's own tables, tables that others are
-//! making) may change meanwhile: a finding there counts only if it is found again, or if the log stood still all the
-//! while. Extents that nothing owns are those of open transactions as long as there are any, and are not reported then.
+//! Every checked table is locked with `S`, so no writer is active in it. Tables are locked in the order of their ids
+//! and unlocked at the end. Unlocked objects (the catalog's own tables, tables that other transactions are creating)
+//! may change during the check. A finding in them counts only if it is found again, or if the log did not grow
+//! meanwhile. Extents without an owner may belong to open transactions, so they are not reported while there are any.
 //!
-//! Pages are read through the buffer pool: what is damaged on disk alone is found once the page is no longer in memory.
+//! Pages are read through the buffer pool, so damage on disk only is found once the page is no longer in memory.
 //!
-//! Leaves to others: how it is found out (`hobt_engine::DatabaseCheck`), repairs, of which there are none.
+//! The checks themselves are in `hobt_engine::DatabaseCheck`. There are no repairs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ use super::super::run::Interpreter;
 use super::super::system_functions::parse_name;
 use super::no_such_table;
 
-/// How often a finding in what is not locked must be found again.
+/// How often an unlocked object is checked: a finding must occur every time.
 const PASSES: usize = 4;
-/// How long others get between two passes.
+/// The pause between two passes, in which other transactions can proceed.
 const BETWEEN_PASSES: Duration = Duration::from_millis(100);
 
-/// The name of the command that looks at so much.
+/// The name of the command with this scope.
 fn command_of(scope: Scope) -> &'static str {
     match scope {
         Scope::Database => "CHECKDB",
@@ -43,8 +43,8 @@ fn command_of(scope: Scope) -> &'static str {
     }
 }
 
-/// What stands behind the name: an index, or `NOINDEX`, changes nothing. Who asks for a repair must not take a check
-/// for one.
+/// Checks the argument after the name. An index or `NOINDEX` has no effect. A repair is rejected, so that a check is
+/// not mistaken for one.
 fn check_second(argument: Option<&Value>, command: &str, position: Position) -> Result<(), SqlError> {
     let Some(Value::Text(word)) = argument else { return Ok(()) };
     let word = word.to_uppercase();
@@ -59,8 +59,8 @@ fn check_second(argument: Option<&Value>, command: &str, position: Position) -> 
 }
 
 impl Interpreter<'_> {
-    /// `CHECKDB` and `CHECKALLOC`, of the current database or the one that the argument names; gives how many
-    /// problems there are.
+    /// `CHECKDB` and `CHECKALLOC` of the current database, or of the one in the argument. Returns the number of
+    /// problems.
     pub(super) fn check_database(
         &mut self,
         arguments: &[Value],
@@ -101,7 +101,7 @@ impl Interpreter<'_> {
         Ok(database.seen_by(self.state.viewer()))
     }
 
-    /// Locks every table of users, and those that have come by the time the last lock is granted.
+    /// Locks every user table, including those created before the last lock is granted.
     fn lock_all(&self, context: &StatementContext, database: &DatabaseUse) -> Result<Vec<HeldLock>, Failure> {
         let mut held: BTreeMap<ObjectId, HeldLock> = BTreeMap::new();
         loop {
@@ -116,7 +116,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Checks a database whose tables are locked, and says what came of it.
+    /// Checks a database whose tables are locked, and reports the result.
     fn check_locked(
         &mut self,
         database: &DatabaseUse,
@@ -204,7 +204,7 @@ impl Interpreter<'_> {
                 if lock.as_ref().is_some_and(|(id, _)| *id == found.id) {
                     break Arc::clone(found);
                 }
-                // What was locked before has another's name by now.
+                // The name now means another table than the one locked before.
                 let id = found.id;
                 lock = Some((id, this.lock(context, &database, id, LockMode::Shared)?));
             };
@@ -222,7 +222,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Looks at a table once.
+    /// Checks a table once.
     fn look_at_table(
         &self,
         database: &DatabaseUse,
@@ -234,7 +234,7 @@ impl Interpreter<'_> {
         Ok((check.take_found(), summary))
     }
 
-    /// Looks at the whole database once.
+    /// Checks the whole database once.
     fn pass(&self, database: &DatabaseUse, scope: Scope) -> Result<Pass, Failure> {
         let before = at_rest(database);
         let check = DatabaseCheck::begin(database, database.snapshot(), scope, Arc::clone(&self.cancelled));
@@ -294,30 +294,30 @@ impl Interpreter<'_> {
     }
 }
 
-/// What one look at a database has brought.
+/// The result of one pass over a database.
 struct Pass {
     found: Vec<Found>,
-    /// By object id; without a summary where a heap could not be opened.
+    /// By object id. Without a summary if a heap could not be opened.
     tables: Vec<(Arc<Table>, Option<Summary>)>,
-    /// Nothing changed meanwhile and no transaction is open: what was found is so.
+    /// Whether nothing changed during the pass and no transaction is open, so that the findings are certain.
     is_certain: bool,
 }
 
-/// The tables that are committed and those that the session's own transaction sees, by id: what that one has dropped is
-/// there until it commits.
+/// The committed tables and those visible to the session's own transaction, by id. A table that this transaction has
+/// dropped exists until it commits.
 pub(super) fn tables(database: &DatabaseUse) -> BTreeMap<ObjectId, Arc<Table>> {
     let (committed, seen) = (database.database().snapshot(), database.snapshot());
     committed.tables.iter().chain(&seen.tables).map(|(id, table)| (*id, Arc::clone(table))).collect()
 }
 
-/// The pages of a table, as far as its heaps and trees can be opened: the steps of its check.
+/// The pages of those of a table's heaps and trees that can be opened: the steps of its check.
 fn pages_of(database: &DatabaseUse, table: &Table) -> u64 {
     let partitions = table.indexes.iter().flat_map(|index| &index.partitions);
     let stores = partitions.filter_map(|partition| database.store_to_read(partition.hobt).ok());
     stores.map(|store| store.hobt().used_pages()).sum()
 }
 
-/// The end of the log, if no transaction is open; `None` also for a database without a log.
+/// The end of the log if no transaction is open. `None` also for a database without a log.
 fn at_rest(database: &DatabaseUse) -> Option<Lsn> {
     let log = database.storage().log()?;
     let end = log.log().end();

@@ -1,4 +1,4 @@
-//! `DBCC CHECKIDENT`: what an identity column gives next, told and set.
+//! `DBCC CHECKIDENT`: reports and sets the next value of an identity column.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use super::super::run::Interpreter;
 use super::super::system_functions::parse_name;
 use super::no_such_table;
 
-/// What becomes of the current identity value.
+/// What to do with the current identity value.
 #[derive(Clone, Copy)]
 enum Action {
     /// `NORESEED`.
     Tell,
-    /// Without a value: it comes up to the column's.
+    /// Without a value: it is raised to the column's greatest value.
     Correct,
     /// `RESEED, n`.
     Set(i128),
@@ -121,8 +121,8 @@ impl Interpreter<'_> {
         Some((Place { database, schema, name }, table))
     }
 
-    /// Sets where an identity column goes on, nobody else using the table until the transaction has ended. Gives where
-    /// it was.
+    /// Sets the position of an identity column. No other session uses the table until the transaction ends. Returns the
+    /// previous position.
     fn reseed_locked(
         &mut self,
         context: &StatementContext,
@@ -139,7 +139,7 @@ impl Interpreter<'_> {
         }
         let key = (database.id(), table.id);
         let identities = Arc::clone(&self.environment.executor.identities);
-        // Who truncated it meanwhile has taken away what was known.
+        // If the table was truncated in the meantime, the position is no longer known.
         let before = identities.get(key);
         let increment = i128::from(identity.increment);
         let had_value = before.is_some_and(|state| state.last.is_some());
@@ -164,8 +164,8 @@ impl Interpreter<'_> {
 }
 
 impl Interpreter<'_> {
-    /// The identity column of a table that was emptied starts again at its seed; nobody inserts before the table's lock
-    /// is gone.
+    /// Makes the identity column of a truncated table start again at its seed. No other session inserts until the
+    /// table's lock is released.
     pub(in super::super) fn start_identity_anew(
         &self,
         context: &StatementContext,

@@ -1,6 +1,6 @@
-//! `DBCC CLONEDATABASE (source, target)`: what it is asked, and what it says.
+//! `DBCC CLONEDATABASE (source, target)`: its options and messages.
 //!
-//! Left to others: what a clone has (crate `engine`).
+//! The crate `engine` creates the clone.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::super::failure::Failure;
 use super::super::run::Interpreter;
 use super::check::Scope;
 
-/// What `WITH` may say.
+/// The options allowed in `WITH`.
 const KNOWN: [&str; 6] =
     ["NO_STATISTICS", "NO_QUERYSTORE", "VERIFY_CLONEDB", "SERVICEBROKER", "BACKUP_CLONEDB", "NO_INFOMSGS"];
 
@@ -79,10 +79,11 @@ impl Interpreter<'_> {
     }
 }
 
-/// Reads `WITH`.
+/// Parses `WITH`.
 ///
 /// # Errors
-/// 155 an option that is none, 1052 two that exclude each other, "not supported" what there is nothing of here.
+/// 155 for an unknown option; 1052 for two that exclude each other; "not supported" for features that do not exist
+/// here.
 fn clone_options(options: &[OptionItem]) -> Result<CloneOptions, SqlError> {
     if let Some(other) = options.iter().find(|option| !KNOWN.contains(&option.name.as_str())) {
         let text = format!("'{}' is not a recognized DBCC CLONEDATABASE option.", other.name);

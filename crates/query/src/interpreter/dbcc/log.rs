@@ -1,4 +1,4 @@
-//! `DBCC SQLPERF (LOGSPACE)` and `DBCC LOGINFO`: how large the logs are, and what is in them.
+//! `DBCC SQLPERF (LOGSPACE)` and `DBCC LOGINFO`: the sizes and contents of the logs.
 
 use hobt_base::{Position, SqlError, number};
 use hobt_engine::{EngineError, LogDescription};
@@ -19,7 +19,7 @@ impl Interpreter<'_> {
         let instance = &self.environment.instance;
         let mut rows = Vec::new();
         for description in instance.databases() {
-            // One that cannot be opened has no log that can be looked at.
+            // A database that cannot be opened has no readable log.
             let Ok(database) = instance.database_by_id(description.id) else { continue };
             let log = LogDescription::of(database.storage());
             let (bytes, used) = log.map_or((0, 0.0), |log| (log.file_bytes, log.used_percent()));
@@ -30,7 +30,7 @@ impl Interpreter<'_> {
         self.send_values(&columns, rows).map(|_| ())
     }
 
-    /// `LOGINFO [(database)]`: a row for each segment, which SQL Server calls a virtual log file.
+    /// `LOGINFO [(database)]`: one row per segment, which SQL Server calls a virtual log file.
     pub(super) fn log_information(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
         let instance = &self.environment.instance;
         let database = match arguments.first() {

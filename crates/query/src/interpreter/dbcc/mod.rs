@@ -1,4 +1,4 @@
-//! `DBCC`: trace flags, statistics, the cache, the log, pages and whether they agree.
+//! `DBCC`: trace flags, statistics, the cache, the log, pages, and consistency checks.
 
 mod check;
 mod check_identity;
@@ -47,7 +47,7 @@ impl Interpreter<'_> {
             "DROPCLEANBUFFERS" => {
                 self.environment.instance.pool().drop_clean_buffers(None);
             }
-            // Plans live for one execution; what is kept of them is there to be looked at.
+            // Plans are made for each execution. The store only keeps them for display.
             "FREEPROCCACHE" => {
                 let handle = arguments
                     .first()
@@ -234,7 +234,7 @@ impl Interpreter<'_> {
         self.send_values(&[("Set Option", NAME), ("Value", NAME)], rows).map(|_| ())
     }
 
-    /// Sends a result set of values; gives its rows.
+    /// Sends a result set of values. Returns the number of rows.
     pub(super) fn send_values(&mut self, columns: &[(&str, SqlType)], rows: Vec<Vec<Value>>) -> Result<u64, Failure> {
         let result_columns: Vec<ResultColumn> = columns
             .iter()
@@ -284,7 +284,7 @@ fn no_such_table(name: &str) -> SqlError {
     SqlError::new(number::CHECK_NO_SUCH_TABLE, text).with_state(45)
 }
 
-/// Trace flags, and whether `-1` (for everybody) is among them.
+/// Trace flags, and whether `-1` (for all sessions) is among them.
 fn split_flags(arguments: &[Value]) -> Result<(Vec<i32>, bool), SqlError> {
     let mut flags = Vec::new();
     let mut global = false;

@@ -12,7 +12,7 @@ use super::super::event::Message;
 use super::super::failure::Failure;
 use super::super::run::Interpreter;
 
-/// Bytes of one line of a dump.
+/// Bytes per line of a dump.
 const LINE_BYTES: usize = 20;
 
 impl Interpreter<'_> {
@@ -71,7 +71,7 @@ fn read_page(database: &DatabaseUse, page: PageId) -> Result<PageBytes, SqlError
     Ok(*guard)
 }
 
-/// The table to which a HOBT belongs.
+/// The table that a HOBT belongs to.
 fn table_of(database: &DatabaseUse, header: &PageHeader) -> Option<std::sync::Arc<Table>> {
     let snapshot = database.snapshot();
     let owns = |table: &Table| {
@@ -134,7 +134,7 @@ fn row_lines(database: &DatabaseUse, header: &PageHeader, bytes: &PageBytes) -> 
     Ok(lines)
 }
 
-/// The text of a value as it lies in a page.
+/// The text of a value as it is stored in a page.
 fn value_text(bytes: &[u8], sql_type: SqlType) -> Result<String, SqlError> {
     let integer = || {
         let negative = bytes.last().is_some_and(|byte| byte & 0x80 != 0) && bytes.len() > 1;

@@ -1,4 +1,4 @@
-//! `DBCC SHOW_STATISTICS`: what a statistics object says, as four result sets or those that are asked for.
+//! `DBCC SHOW_STATISTICS`: the contents of a statistics object, as four result sets or the requested ones.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use super::super::failure::Failure;
 use super::super::run::Interpreter;
 use super::NAME;
 
-/// The parts of the answer, in the order in which they are sent.
+/// The result sets, in the order in which they are sent.
 const PARTS: [&str; 4] = ["STAT_HEADER", "DENSITY_VECTOR", "HISTOGRAM", "STATS_STREAM"];
 
-/// A statistics object, and what it says now.
+/// A statistics object, and its current contents.
 struct Shown {
     database: DatabaseUse,
     table: Arc<Table>,
@@ -27,10 +27,10 @@ struct Shown {
 }
 
 impl Interpreter<'_> {
-    /// `DBCC SHOW_STATISTICS (table, statistics) [WITH …]`; a column's name finds the statistics that begin with it.
+    /// `DBCC SHOW_STATISTICS (table, statistics) [WITH …]`. A column's name finds statistics whose first column it is.
     ///
     /// # Errors
-    /// 155, 2501, 2767, 2583 another number of arguments.
+    /// 155, 2501, 2767; 2583 for a wrong number of arguments.
     pub(super) fn show_statistics(
         &mut self,
         arguments: &[Value],
@@ -53,7 +53,7 @@ impl Interpreter<'_> {
         let of_column = || {
             let column = table.column_named(target).map(|place| table.columns[place].id);
             let begins = |each: &&Arc<Statistics>| column.is_some() && each.columns.first().copied() == column;
-            // Those of some rows are looked at by name; without others they are better than none.
+            // Unfiltered statistics are preferred. Filtered ones are used only if there are no others.
             known.iter().filter(begins).min_by_key(|each| each.filter.is_some())
         };
         let Some(statistics) = named.or_else(of_column).cloned() else {
@@ -87,7 +87,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// When statistics were updated, as SQL Server prints it.
+    /// The time of the last update, as SQL Server prints it.
     fn updated(&self, statistics: &Statistics) -> Result<Value, SqlError> {
         let Some(updated) = statistics.updated else { return Ok(Value::Null) };
         let exact = TypedValue { sql_type: SqlType::DateTime2 { scale: 7 }, value: Value::Int(updated) };
@@ -96,7 +96,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// When statistics were updated, as `nvarchar`.
+/// The type of the update time: `nvarchar`.
 const UPDATED: SqlType = SqlType::NVarChar(MaxLength::Limited(20));
 
 const HEADER: [(&str, SqlType); 11] = [
@@ -141,7 +141,7 @@ impl Shown {
     fn header(&self, updated: Value) -> Vec<Value> {
         let (statistics, summary) = (&self.statistics, &self.summary);
         if statistics.updated.is_none() && summary.rows <= 0.0 {
-            // Nothing is known yet: a row of the name alone, as SQL Server shows it.
+            // Statistics without contents: one row with only the name, as in SQL Server.
             let mut row = vec![Value::Null; HEADER.len()];
             row[0] = Value::Text(statistics.name.clone());
             return row;
@@ -156,7 +156,7 @@ impl Shown {
             Value::Int(i64::try_from(steps.len()).unwrap_or(i64::MAX)),
             real(if inner > 0.0 { 1.0 / inner } else { 0.0 }),
             real(summary.average_bytes(statistics.columns.len())),
-            // Whether `LIKE` with a beginning is read off the histogram.
+            // Whether `LIKE` with a prefix is estimated from the histogram.
             Value::Text(if self.types[0].is_text() { "YES" } else { "NO" }.to_owned()),
             statistics.filter.clone().map_or(Value::Null, Value::Text),
             match statistics.filter {

@@ -1,9 +1,9 @@
-//! `DBCC SHRINKFILE (file, EMPTYFILE)`: moves what is in a data file to the other files of its filegroup.
+//! `DBCC SHRINKFILE (file, EMPTYFILE)`: moves the contents of a data file to the other files of its filegroup.
 //!
-//! Rows are known by their pages, in versions, locks and indexes, so pages are not moved one by one: from the start on
-//! no extents are given out of the file, and each heap or index that has any there is built anew, one statement each,
-//! as `ALTER INDEX … REBUILD` does it. Others wait for a table only while it is being built. The file gives no extents
-//! until the next start of the instance, so that it is still empty when it is removed.
+//! Versions, locks and indexes identify rows by their pages, so pages are not moved individually. Instead, no more
+//! extents are allocated in the file, and each heap or index with extents in it is rebuilt in a statement of its own,
+//! like `ALTER INDEX … REBUILD`. Other sessions wait for a table only while it is rebuilt. No extents are allocated in
+//! the file until the next start of the instance, so it is still empty when it is removed.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use hobt_types::{SqlType, Value};
 use super::super::failure::Failure;
 use super::super::run::Interpreter;
 
-/// A partition of an index (`None` for an index that has none), by its place.
+/// A partition of an index, by its position. `None` for an index without partitions.
 type Part = Option<usize>;
 
 impl Interpreter<'_> {
@@ -37,8 +37,8 @@ impl Interpreter<'_> {
         }
         let storage_error = |error| Failure::from(SqlError::from(database.storage_error(error)).at(position));
         database.begin_change().map_err(|error: EngineError| error.to_sql_error().at(position))?;
-        // Before it is set aside too: who needs room in a filegroup that has no other file is not to be refused for
-        // nothing.
+        // Checked before the file is set aside too, so that allocations in a filegroup without another file do not fail
+        // needlessly.
         expect_other_file(&database, &file).map_err(|error| error.at(position))?;
         let was_aside = database.storage().set_aside(file.id, true).map_err(storage_error)?;
         let emptied = self.empty_file(&database, &file, position);
@@ -61,7 +61,7 @@ impl Interpreter<'_> {
         self.send_values(&columns, vec![values.map(Value::Int).to_vec()]).map(|_| ())
     }
 
-    /// Builds everything anew that has extents in a file that gives none any more.
+    /// Rebuilds everything that has extents in a file that is set aside.
     fn empty_file(&mut self, database: &DatabaseUse, file: &DatabaseFile, position: Position) -> Result<(), Failure> {
         let storage = Arc::clone(database.storage());
         let is_empty = || storage.file(file.id).is_ok_and(|file| file.is_empty());
@@ -86,7 +86,7 @@ impl Interpreter<'_> {
         Err(not_emptied(file, why).at(position).into())
     }
 
-    /// Builds the indexes of a table anew that have extents in a file.
+    /// Rebuilds the indexes of a table that have extents in a file.
     fn move_out_of(
         &mut self,
         database: &DatabaseUse,
@@ -102,7 +102,7 @@ impl Interpreter<'_> {
                 Some(name) if place > 0 => IndexSelector::Named(name.clone()),
                 _ => IndexSelector::Base,
             };
-            // Those of a heap follow it: what is there now is not what the list was made of.
+            // A rebuilt heap also rebuilds its indexes, so the definition is read again.
             let now = database.snapshot();
             let Some(now) = now.tables.get(&table.id) else { return Ok(()) };
             let Some(now) = now.indexes.iter().find(|now| now.id == index.id) else { continue };
@@ -114,7 +114,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// Which partitions of an index have extents in a file.
+/// The partitions of an index that have extents in a file.
 fn parts_in(database: &DatabaseUse, index: &Index, file: FileId) -> Result<Vec<Part>, SqlError> {
     let mut parts = Vec::new();
     for (at, partition) in index.partitions.iter().enumerate() {
@@ -126,7 +126,7 @@ fn parts_in(database: &DatabaseUse, index: &Index, file: FileId) -> Result<Vec<P
     Ok(parts)
 }
 
-/// The data file that an argument names, or whose id it is.
+/// The data file with this name or id.
 fn data_file(database: &DatabaseUse, argument: &Value) -> Result<DatabaseFile, SqlError> {
     let snapshot = database.snapshot();
     let found = snapshot.files.iter().find(|file| match argument {
@@ -159,7 +159,7 @@ fn not_emptied(file: &DatabaseFile, why: &str) -> SqlError {
     SqlError::new(number::FILE_NOT_EMPTIED, text)
 }
 
-/// An error where a file that is not empty is the only one of its filegroup that takes anything.
+/// Fails if a file that is not empty is the only file of its filegroup in which extents are allocated.
 fn expect_other_file(database: &DatabaseUse, file: &DatabaseFile) -> Result<(), SqlError> {
     let files = database.storage().files();
     let takes_all = |other: &Arc<hobt_access::DataFile>| other.filegroup() == file.filegroup && !other.is_set_aside();

@@ -1,5 +1,5 @@
-//! `DBCC UPDATEUSAGE`: tables show again what they have, where `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT` or a
-//! clone said otherwise. Counts of hobt's own are never wrong.
+//! `DBCC UPDATEUSAGE`: makes tables show their real counts again, after `UPDATE STATISTICS … WITH ROWCOUNT, PAGECOUNT`
+//! or a clone has set others. The counts that hobt itself maintains are never wrong.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use super::check::tables;
 use super::no_such_table;
 
 impl Interpreter<'_> {
-    /// `DBCC UPDATEUSAGE (database [, table [, index]]) [WITH COUNT_ROWS]`: pages, and with the option rows.
+    /// `DBCC UPDATEUSAGE (database [, table [, index]]) [WITH COUNT_ROWS]`: resets page counts, and row counts with the
+    /// option.
     ///
     /// # Errors
     /// 155, 911, 2501, 2560, 2573, 2583; those of a change of the catalog.
@@ -56,7 +57,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// The index that a name or a number is of.
+/// The index with this name or number.
 fn index_of(tables: &[Arc<Table>], index: &Value, position: Position) -> Result<IndexId, SqlError> {
     let found = tables.first().and_then(|table| match index {
         Value::Text(name) => table.index_named(name),

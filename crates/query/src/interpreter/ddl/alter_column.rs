@@ -1,6 +1,6 @@
 //! `ALTER TABLE … ADD`, `DROP` and `ALTER COLUMN`, and `sp_rename`.
 //!
-//! Where the layout of rows changes, a query over the old storage fills the new one, through all indexes.
+//! If the layout of rows changes, a query over the old storage fills the new one, including all indexes.
 
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ impl Interpreter<'_> {
         self.rewrite_with(altering, name.position, begin, &[], (is_retyped || is_collated).then_some(name))
     }
 
-    /// Refuses to change a column that an expression of its table reads.
+    /// Rejects a change of a column that an expression of its table reads.
     ///
     /// # Errors
     /// 5074.
@@ -155,8 +155,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// One change of the definition, its rows brought into the new storage if there is one. New columns that `filled`
-    /// names have their DEFAULT in the rows that are there; statistics go with the column `freed`.
+    /// Makes one change of the definition. If there is new storage, the rows are copied into it. In existing rows, the
+    /// new columns named in `filled` receive their DEFAULT. Statistics on the column `freed` are dropped.
     fn rewrite_with(
         &mut self,
         altering: &mut Altering<'_>,
@@ -193,7 +193,7 @@ impl Interpreter<'_> {
         let mut rules = binder.bind_row_rules(new).map_err(Failure::of_binding)?;
         drop(binder);
         drop(names);
-        // The rows were let in before.
+        // The existing rows satisfied the checks before.
         rules.checks.clear();
         let target = store_of(database.clone(), Arc::clone(new))?.written_by("UPDATE").ruled_by(rules);
         self.insert_query(run, BindOptions::default(), &|_| Ok(query.clone()), &target, true)?;
@@ -270,7 +270,7 @@ impl Interpreter<'_> {
         let snapshot = place.database.snapshot();
         let schema = snapshot.schema_id(&place.schema).ok_or_else(missing)?;
         if snapshot.table(schema, &place.name).is_none_or(|table| table.is_system) {
-            // A constraint goes by its own name, whatever its table.
+            // A constraint is found by its own name, independent of its table.
             let has_it = |table: &&Arc<Table>| {
                 table.schema == schema
                     && (table.constraints.heads().any(|head| name_equals(&head.name, &place.name))

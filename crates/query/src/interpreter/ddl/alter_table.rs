@@ -1,6 +1,6 @@
-//! `ALTER TABLE`: constraints that come and go, are switched off and on.
+//! `ALTER TABLE`: adds, drops, disables and enables constraints.
 //!
-//! One statement does all that it says or nothing of it. Left to others: columns (`alter_column`), indexes (`index`).
+//! One statement applies all of its changes or none. Columns are handled by `alter_column`, indexes by `index`.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::execute::StatementRun;
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
-/// An `ALTER TABLE` under way.
+/// An `ALTER TABLE` in progress.
 pub(super) struct Altering<'a> {
     pub(super) run: &'a Arc<StatementRun>,
     pub(super) place: &'a Place,
@@ -248,7 +248,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// The table as the statement has made it so far.
+    /// The table with the changes that the statement has made so far.
     pub(super) fn table_of(&self, altering: &Altering<'_>) -> Result<Arc<Table>, Failure> {
         let Place { database, schema, name } = altering.place;
         let snapshot = database.database().snapshot_of(&altering.run.context);
@@ -256,8 +256,7 @@ impl Interpreter<'_> {
         Ok(Arc::clone(table.ok_or_else(|| SqlError::internal("a table that is gone although it was there"))?))
     }
 
-    /// One change of the definition, with what it needs built, and rows held against constraints that are new and
-    /// trusted.
+    /// Makes one change of the definition, builds what it needs, and checks the rows against new trusted constraints.
     fn alter_with(
         &mut self,
         altering: &mut Altering<'_>,
@@ -274,7 +273,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Refuses a change if rows are there that its new checks do not let in.
+    /// Rejects a change if existing rows violate its new checks.
     ///
     /// # Errors
     /// 547.
@@ -317,7 +316,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// The same for foreign keys.
+    /// Rejects a change if existing rows violate its new foreign keys.
     ///
     /// # Errors
     /// 547.

@@ -1,4 +1,4 @@
-//! Constraints and computed columns: checked when they are defined.
+//! Constraints and computed columns: checks at definition time.
 
 use hobt_base::{SqlError, number};
 use hobt_catalog::ReferentialRule;
@@ -13,7 +13,7 @@ use super::Place;
 use super::index::Begin;
 use crate::binder::{BindOptions, Binder, RuleColumn, SourceColumn};
 
-/// What a `CREATE TABLE` defines.
+/// The parts of a `CREATE TABLE`.
 pub(super) struct TableParts {
     pub(super) columns: Vec<ColumnDefinition>,
     pub(super) indexes: Vec<IndexDefinition>,
@@ -22,7 +22,7 @@ pub(super) struct TableParts {
 }
 
 impl Interpreter<'_> {
-    /// Binds something of a definition in a statement that reads nothing.
+    /// Binds a part of a definition in a statement that reads nothing.
     pub(super) fn checked<T>(&self, bind: impl FnOnce(&Binder<'_>) -> Result<T, SqlError>) -> Result<T, Failure> {
         let run = self.new_run(None)?;
         let names = self.names(&run);
@@ -33,15 +33,15 @@ impl Interpreter<'_> {
         Ok(bound)
     }
 
-    /// Refuses a DEFAULT that cannot be.
+    /// Rejects an invalid DEFAULT.
     ///
     /// # Errors
-    /// 128, 206, 257, 302, 1046 and those of its names.
+    /// 128, 206, 257, 302, 1046, and those of its names.
     pub(super) fn check_default(&self, value: &Expression, sql_type: SqlType) -> Result<(), Failure> {
         self.checked(|binder| binder.check_default(value, sql_type))
     }
 
-    /// Gives computed columns the types of their expressions. `columns` are those of `written`, in order.
+    /// Sets the types of computed columns from their expressions. `columns` are those of `written`, in order.
     ///
     /// # Errors
     /// 1759, 4936 and those of the expressions.
@@ -67,7 +67,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// The `CHECK` constraints of a table's definition.
+    /// The `CHECK` constraints in a table's definition.
     pub(super) fn checks(
         &self,
         definition: &ast::TableDefinition,
@@ -87,7 +87,7 @@ impl Interpreter<'_> {
         Ok(checks)
     }
 
-    /// A `CHECK` constraint; `None` for a constraint of another kind.
+    /// A `CHECK` constraint. `None` for a constraint of another kind.
     pub(super) fn check_definition(
         &self,
         constraint: &Constraint,
@@ -109,10 +109,10 @@ impl Interpreter<'_> {
         }))
     }
 
-    /// A `FOREIGN KEY` constraint; `None` for a constraint of another kind.
+    /// A `FOREIGN KEY` constraint. `None` for a constraint of another kind.
     ///
     /// # Errors
-    /// 1763 for a table of another database.
+    /// 1763 for a table in another database.
     pub(super) fn foreign_key_definition(
         &self,
         constraint: &Constraint,
@@ -154,7 +154,7 @@ impl Interpreter<'_> {
         }))
     }
 
-    /// The foreign keys of a table's definition.
+    /// The foreign keys in a table's definition.
     pub(super) fn foreign_keys(&self, definition: &ast::TableDefinition) -> Result<Vec<ForeignKeyDefinition>, Failure> {
         let mut keys = Vec::new();
         for column in &definition.columns {
@@ -168,7 +168,7 @@ impl Interpreter<'_> {
         Ok(keys)
     }
 
-    /// The checks and foreign keys of a table that the same statement has made.
+    /// Adds the checks and foreign keys of a table that the same statement has created.
     pub(super) fn add_first_constraints(
         &mut self,
         context: &StatementContext,
@@ -200,7 +200,7 @@ pub(super) fn not_deterministic(column: &str, table: &str) -> SqlError {
     SqlError::new(number::NOT_DETERMINISTIC, text)
 }
 
-/// A computed column, its type not known yet.
+/// A computed column whose type is not known yet.
 pub(super) fn computed_column(
     column: &ast::ColumnDefinition,
     value: &Expression,
@@ -213,7 +213,7 @@ pub(super) fn computed_column(
     }
 }
 
-/// A column of a definition as expressions read it.
+/// A column of a definition, as expressions read it.
 pub(super) fn rule_column(column: &ColumnDefinition, is_stored: bool) -> Result<RuleColumn, SqlError> {
     let computed = column.computed.as_ref().map(|computed| hobt_tsql::parse_expression(&computed.definition));
     Ok(RuleColumn {
@@ -228,7 +228,7 @@ pub(super) fn rule_column(column: &ColumnDefinition, is_stored: bool) -> Result<
     })
 }
 
-/// Columns while the types of the computed ones are being found: none of them is replaced by its expression.
+/// Columns while the types of the computed ones are being determined: none is replaced by its expression.
 fn before_computing(columns: &[ColumnDefinition]) -> Result<Vec<RuleColumn>, SqlError> {
     columns.iter().map(|column| rule_column(column, true)).collect()
 }
@@ -239,12 +239,12 @@ pub(super) fn with_computed(columns: &[ColumnDefinition]) -> Result<Vec<RuleColu
     columns.iter().map(|column| rule_column(column, is_stored(column))).collect()
 }
 
-/// The text of a condition as the catalog keeps and shows it.
+/// The text of a condition as the catalog stores and shows it.
 pub(super) fn condition_definition(condition: &Condition) -> String {
     format!("({condition})")
 }
 
-/// The text of a DEFAULT as the catalog keeps and shows it: in parentheses, numbers in two pairs of them.
+/// The text of a DEFAULT as the catalog stores and shows it: in parentheses, numbers in two pairs of them.
 pub(super) fn default_definition(value: &Expression) -> String {
     let number = match value {
         Expression::Unary { operand, .. } => operand,

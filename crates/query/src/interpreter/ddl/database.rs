@@ -1,6 +1,6 @@
 //! `CREATE`, `ALTER` and `DROP DATABASE`.
 //!
-//! These are statements of their own: they take no context and cannot be rolled back.
+//! These statements stand alone: they have no statement context and cannot be rolled back.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// `CREATE DATABASE … FOR ATTACH`: of the files only where they lie is heeded.
+    /// `CREATE DATABASE … FOR ATTACH`. Only the paths of the listed files are used.
     fn attach_database(&mut self, create: &CreateDatabase, attach: Attach) -> Result<Outcome, Failure> {
         let files = create.filegroups.iter().flat_map(|filegroup| &filegroup.files).chain(&create.log);
         let paths: Vec<PathBuf> = files.filter_map(|file| file.file_name.as_ref().map(PathBuf::from)).collect();
@@ -130,7 +130,7 @@ impl Interpreter<'_> {
                 removed.map_err(|error| error.to_sql_error().at(name.position))?;
                 self.say_removed("filegroup", name)?;
             }
-            // No statement is in the way of an option that later statements heed, so nobody is put out for it.
+            // These options affect only later statements, so the termination clause has no effect: no session is ended.
             AlterDatabaseAction::Set { options, termination: _ } => {
                 self.set_options(&database, options)?;
             }
@@ -147,7 +147,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// An option for the isolation of transactions, and what it is set to.
+/// An option for transaction isolation, and its new value.
 fn isolation_option(option: &OptionItem) -> Option<(IsolationOption, bool)> {
     let known = [IsolationOption::AllowSnapshot, IsolationOption::ReadCommittedSnapshot];
     let known = known.into_iter().find(|known| known.name() == option.name)?;
@@ -159,7 +159,7 @@ fn isolation_option(option: &OptionItem) -> Option<(IsolationOption, bool)> {
 }
 
 impl Interpreter<'_> {
-    /// `ALTER DATABASE … SET`: all options are looked at before the first is changed.
+    /// `ALTER DATABASE … SET`: all options are checked before the first is changed.
     fn set_options(&mut self, database: &DatabaseUse, options: &[OptionItem]) -> Result<(), Failure> {
         let changes = options.iter().map(changed_option).collect::<Result<Vec<_>, SqlError>>()?;
         let changes: Vec<_> = changes.into_iter().flatten().collect();
@@ -184,7 +184,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// What an option of `ALTER DATABASE … SET` changes.
+/// The change made by an option of `ALTER DATABASE … SET`.
 enum OptionChange {
     Recovery(RecoveryModel),
     Durability(DelayedDurability),
@@ -192,7 +192,7 @@ enum OptionChange {
     Statistics(fn(&mut StatisticsOptions, bool), bool),
 }
 
-/// Whether an action sets a database online, or offline.
+/// Whether an action sets a database online or offline. `None` for any other action.
 fn sets_online(action: &AlterDatabaseAction) -> Option<bool> {
     let AlterDatabaseAction::Set { options, .. } = action else { return None };
     match options.as_slice() {
@@ -207,7 +207,7 @@ impl OptionChange {
         match self {
             OptionChange::Recovery(model) => {
                 options.recovery_model = *model;
-                // What is not kept now is missing from every later log backup.
+                // Log that is not kept now is missing from every later log backup.
                 options.has_log_chain &= *model != RecoveryModel::Simple;
             }
             OptionChange::Durability(delayed) => options.delayed_durability = *delayed,
@@ -217,7 +217,7 @@ impl OptionChange {
     }
 }
 
-/// What an option for statistics sets.
+/// The setter of a statistics option.
 fn statistics_option(name: &str) -> Option<fn(&mut StatisticsOptions, bool)> {
     Some(match name {
         "AUTO_CREATE_STATISTICS" => |options, on| {
@@ -231,7 +231,7 @@ fn statistics_option(name: &str) -> Option<fn(&mut StatisticsOptions, bool)> {
     })
 }
 
-/// `AUTO_CREATE_STATISTICS ON (INCREMENTAL = ON | OFF)`; `None` for any other list.
+/// `AUTO_CREATE_STATISTICS ON (INCREMENTAL = ON | OFF)`. `None` for any other list.
 fn incremental_creation(items: &[OptionItem]) -> Option<OptionChange> {
     let [item] = items else { return None };
     let is_on = match item.value {
@@ -246,13 +246,13 @@ fn incremental_creation(items: &[OptionItem]) -> Option<OptionChange> {
     (item.name == "INCREMENTAL").then_some(OptionChange::Statistics(set, is_on))
 }
 
-/// The change that an option asks for; `None` for one that asks for what is so anyway.
+/// The change that an option asks for. `None` if it asks for the permanent behaviour.
 fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError> {
     let word = match &option.value {
         OptionValue::Word(word) => word.value.to_ascii_uppercase(),
         _ => String::new(),
     };
-    // A word behind the name, without an equals sign, is part of the name.
+    // A word after the name, without an equals sign, is part of the name.
     let (name, word) = match option.name.split_once(' ') {
         Some((name, rest)) => (name, rest),
         None => (option.name.as_str(), word.as_str()),
@@ -277,10 +277,10 @@ fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError>
     change.map(Some).ok_or_else(syntax)
 }
 
-/// Options of `ALTER DATABASE … SET` that ask for what is so anyway are accepted, others refused.
+/// Accepts options of `ALTER DATABASE … SET` that ask for the permanent behaviour, and rejects all others.
 fn check_option(option: &OptionItem) -> Result<(), SqlError> {
     let off = matches!(option.value, OptionValue::Off);
-    // A word behind the name, without an equals sign, is part of the name.
+    // A word after the name, without an equals sign, is part of the name.
     let holds = match option.name.as_str() {
         "PAGE_VERIFY CHECKSUM" | "MULTI_USER" => true,
         "AUTO_CLOSE"
@@ -320,7 +320,7 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
     Err(error.at(option.span.position))
 }
 
-/// The options of `ALTER DATABASE … SET` by their first words, as SQL Server has them.
+/// The first words of the options of `ALTER DATABASE … SET` in SQL Server.
 const OPTIONS: &[&str] = &[
     "ACCELERATED_DATABASE_RECOVERY",
     "ALLOW_SNAPSHOT_ISOLATION",
@@ -419,7 +419,7 @@ fn check_collation(name: &Identifier) -> Result<(), SqlError> {
     }
 }
 
-/// A file's definition in pages; sizes are rounded up.
+/// A file's definition, in pages. Sizes are rounded up.
 fn file(definition: &ast::FileDefinition) -> Result<FileDefinition, SqlError> {
     let position = definition.span.position;
     let growth = match definition.growth {

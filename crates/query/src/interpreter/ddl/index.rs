@@ -1,7 +1,7 @@
-//! `CREATE`, `ALTER` and `DROP INDEX`, and what of `ALTER TABLE` makes, builds or drops indexes.
+//! `CREATE`, `ALTER` and `DROP INDEX`, and the parts of `ALTER TABLE` that create, build or drop indexes.
 //!
-//! The engine makes the new definition and empty storage; here the rows are sorted into it; then the engine puts it in
-//! the place of the old one. All of it is one statement.
+//! The engine creates the new definition and empty storage. This module sorts the rows into it. Then the engine
+//! replaces the old definition. All of this is one statement.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::execute::{IndexBuild, StatementRun, WriteTarget};
 use crate::source::HeapTable;
 use crate::wrap::sql_error_of;
 
-/// What the engine is asked for when a table's definition changes.
+/// The engine call that begins a change of a table's definition.
 pub(super) type Begin<'b> =
     dyn Fn(&StatementContext, (&str, &str), &mut LockTable<'_>) -> Result<TableChange, EngineError> + 'b;
 
@@ -58,7 +58,7 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// Changes a table's definition: what `begin` makes of it is filled and takes its place.
+    /// Changes a table's definition: fills the storage that `begin` creates, and puts the new definition in force.
     pub(super) fn change_definition(
         &mut self,
         place: &Place,
@@ -69,7 +69,7 @@ impl Interpreter<'_> {
         self.change_then(place, position, max_dop, begin, |_, _| Ok(()))
     }
 
-    /// The same for an index, of whose statistics the options may say something.
+    /// Like [`Interpreter::change_definition`], for an index: also applies the options for its statistics.
     fn change_index(
         &mut self,
         place: &Place,
@@ -85,7 +85,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Changes a table's definition and does `then` in the same statement.
+    /// Changes a table's definition and runs `then` in the same statement.
     fn change_then(
         &mut self,
         place: &Place,
@@ -106,8 +106,8 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// The same as a part of the statement `run`: `fill` fills what is new, and sees that rows are as the definition
-    /// wants them.
+    /// Like [`Interpreter::change_definition`], as a part of the run `run`. `fill` fills the new storage and makes sure
+    /// that the rows conform to the definition. Returns the warnings.
     pub(super) fn change_within(
         &mut self,
         run: &Arc<StatementRun>,
@@ -127,7 +127,7 @@ impl Interpreter<'_> {
         Ok(warnings)
     }
 
-    /// Fills what is new of a table.
+    /// Builds the new storage of a table.
     pub(super) fn build(
         &mut self,
         run: &Arc<StatementRun>,
@@ -137,14 +137,14 @@ impl Interpreter<'_> {
         let (old, new) = (changed.old(), changed.new_table());
         let target = target_of(database.clone(), Arc::clone(old))?;
         run.set_internal(true);
-        // Each row is read, and put where it belongs.
+        // Each row is read, and sorted if the target is a tree.
         let rows = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false).row_count();
         let is_tree = |at: &usize| new.indexes[*at].kind != IndexKind::Heap;
         let steps = changed.to_build().iter().map(|(at, _)| if is_tree(at) { 2 * rows } else { rows }).sum();
         self.state.progress.set(0, steps);
         run.count_scanned(&self.state.progress);
         for (at, partitions) in changed.to_build() {
-            // What stands above the base is built from the base that it will point to.
+            // Other indexes are built from the new heap or clustered index, which their entries refer to.
             let source = if at == 0 { old } else { new };
             if new.indexes[at].kind == IndexKind::Heap {
                 self.build_heap(run, database, &with_partitions(source, new, &partitions), new)?;
@@ -308,7 +308,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Builds indexes anew.
+    /// Rebuilds indexes.
     pub(super) fn rebuild(
         &mut self,
         place: &Place,
@@ -332,8 +332,8 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Builds the heap or clustered index of a table, or one partition of it (from 0), or another index, anew and
-    /// otherwise as it is: where there is room.
+    /// Rebuilds the heap or clustered index of a table, one partition of it (from 0), or another index, in free space.
+    /// The definition stays the same.
     pub(in super::super) fn move_index(
         &mut self,
         database: &DatabaseUse,
@@ -348,7 +348,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// The place of the partition that a statement names; `None` for all.
+    /// The index (from 0) of the partition that a statement names. `None` for all partitions.
     pub(super) fn partition_selected(
         &mut self,
         partition: Option<&PartitionSelector>,
@@ -386,14 +386,13 @@ impl Interpreter<'_> {
                     }
                 }
                 "DROP_EXISTING" => drops_existing = is_on,
-                // Without effect on what is built; `change_index` heeds those of statistics.
+                // Without effect on the build. `change_index` applies the options for statistics.
                 "SORT_IN_TEMPDB"
                 | "STATISTICS_NORECOMPUTE"
                 | "STATISTICS_INCREMENTAL"
                 | "MAXDOP"
                 | "LOB_COMPACTION" => {}
-                // Others wait while an index is built, whatever the statement says: it is refused rather than not
-                // heeded.
+                // Other sessions always wait while an index is built, so ON is rejected rather than ignored.
                 "ONLINE" | "RESUMABLE" if !is_on => {}
                 "DATA_COMPRESSION" | "XML_COMPRESSION"
                     if !is_on || matches!(&item.value, OptionValue::Word(word) if word.is("NONE")) => {}
@@ -411,7 +410,7 @@ impl Interpreter<'_> {
         Ok((options, drops_existing))
     }
 
-    /// The index of a `PRIMARY KEY` or `UNIQUE` constraint; `of_column` is the column that it stands on.
+    /// The index of a `PRIMARY KEY` or `UNIQUE` constraint. `of_column` is the column that it is written on.
     pub(super) fn key_definition(
         &mut self,
         constraint: &Constraint,
@@ -437,7 +436,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// What the engine makes of an index in the definition of a table.
+    /// The engine's definition of an index in the definition of a table.
     pub(super) fn index_definition(
         &mut self,
         index: &TableIndex,
@@ -467,7 +466,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// Refuses kinds of indexes that are not there.
+/// Rejects kinds of indexes that are not supported.
 fn check_kind(columnstore: bool, is_filtered: bool, position: Position) -> Result<(), SqlError> {
     if columnstore {
         return Err(SqlError::not_supported("CREATE COLUMNSTORE INDEX").at(position));
@@ -478,7 +477,7 @@ fn check_kind(columnstore: bool, is_filtered: bool, position: Position) -> Resul
     Ok(())
 }
 
-/// The table with those of its partitions alone whose rows go into `partitions` of its new heap.
+/// The table with only those partitions whose rows go into `partitions` of the new heap.
 fn with_partitions(source: &Arc<Table>, table: &Table, partitions: &[usize]) -> Arc<Table> {
     let (old, new) = (source.base_index(), table.base_index());
     if partitions.len() == new.partitions.len() || old.data_space != new.data_space {
@@ -489,7 +488,7 @@ fn with_partitions(source: &Arc<Table>, table: &Table, partitions: &[usize]) -> 
     Arc::new(part)
 }
 
-/// The name of the table whose rows are sorted into an index.
+/// The name of the source table in the query that fills an index.
 const SOURCE: &str = "index_source";
 
 fn key_of(columns: &[IndexColumn]) -> Vec<(String, bool)> {
@@ -519,13 +518,13 @@ fn fill_factor(item: &OptionItem) -> Result<u8, SqlError> {
     }
 }
 
-/// By which column of the table an index is partitioned, and how.
+/// The table column that an index is partitioned by, and the partition function.
 fn partitioning_of(database: &DatabaseUse, index: &Index) -> Option<(usize, Arc<PartitionFunction>)> {
     let snapshot = database.snapshot();
     snapshot.partitioning_of(&index.data_space).map(|(column, function)| (column, Arc::clone(function)))
 }
 
-/// A plan of some of a table's columns as a query.
+/// A query of a plan that returns some of a table's columns.
 pub(super) fn bound_query(plan: LogicalPlan, table: &Table, columns: &[usize]) -> BoundQuery {
     let columns = columns.iter().map(|&place| {
         let column = &table.columns[place];

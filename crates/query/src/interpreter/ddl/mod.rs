@@ -1,7 +1,7 @@
-//! Definitions: from the syntax tree to the engine's calls.
+//! Definitions: translates the syntax tree to calls of the engine.
 //!
-//! Every definition is a statement with a context; the engine undoes what fails. Left to others: what definitions
-//! are (crate `catalog`), how they are stored (crate `engine`).
+//! Every definition runs in a statement context, and the engine undoes it if it fails. The crate `catalog` defines what
+//! definitions are, the crate `engine` how they are stored.
 
 mod alter_column;
 mod alter_table;
@@ -35,7 +35,7 @@ use super::run::{Interpreter, Outcome};
 use super::state::SessionState;
 use crate::execute::lock_error;
 
-/// A name with its parts found: the database in use, the schema's name, the object's.
+/// A resolved name: the database, the schema's name and the object's name.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) database: DatabaseUse,
@@ -44,8 +44,8 @@ pub(super) struct Place {
 }
 
 impl Interpreter<'_> {
-    /// Runs `body`, which changes `database`, in a statement context, of the open transaction if there is one: what it
-    /// did is kept if it succeeds and undone whole if not.
+    /// Runs `body`, which changes `database`, in a statement context of the open transaction, if there is one. If it
+    /// succeeds, its changes are kept. If it fails, all of them are undone.
     pub(super) fn in_context<R>(
         &mut self,
         database: &DatabaseUse,
@@ -58,7 +58,7 @@ impl Interpreter<'_> {
         self.end_context(database, &context, body)
     }
 
-    /// The same beside the open transaction: for what no rollback takes back.
+    /// Like [`Interpreter::in_context`], but outside the open transaction: for changes that a rollback does not undo.
     fn in_context_apart<R>(
         &mut self,
         database: &DatabaseUse,
@@ -81,7 +81,7 @@ impl Interpreter<'_> {
         result
     }
 
-    /// Locks an object for a statement until the lock is dropped. Waits as long as `SET LOCK_TIMEOUT` says.
+    /// Locks an object for a statement until the lock is dropped. Waits up to `SET LOCK_TIMEOUT`.
     pub(super) fn lock(
         &self,
         context: &StatementContext,
@@ -92,7 +92,7 @@ impl Interpreter<'_> {
         self.lock_for(context.lock_owner(), database, object, mode, self.state.options.lock_timeout)
     }
 
-    /// The same for any owner, waiting no longer than `timeout`.
+    /// Like [`Interpreter::lock`], for any owner, and waits no longer than `timeout`.
     pub(super) fn lock_for(
         &self,
         owner: &Arc<LockOwner>,
@@ -106,7 +106,7 @@ impl Interpreter<'_> {
         lock_resource(self.environment, self.state, &self.cancelled, owner, resource, mode, patience)
     }
 
-    /// Where a name of up to three parts points: temporary tables lie in `tempdb`, names without a schema in `dbo`.
+    /// Resolves a name of up to three parts: temporary tables are in `tempdb`, names without a schema in `dbo`.
     ///
     /// # Errors
     /// 911 for an unknown database, 7202 for a name with a server.
@@ -114,13 +114,13 @@ impl Interpreter<'_> {
         place_of(self.environment, &self.database(), self.state, name)
     }
 
-    /// A database by its name.
+    /// The database with this name.
     pub(super) fn database_named(&self, name: &Identifier) -> Result<DatabaseUse, SqlError> {
         Ok(database_of(self.environment, name)?.seen_by(self.state.viewer()))
     }
 
-    /// Runs a call of the engine that changes, drops or empties a table or another object: once it knows which one that
-    /// is, it asks for a lock against everybody, which the context holds behind the change.
+    /// Runs an engine call that changes, drops or empties a table or another object. When the call has resolved the
+    /// name, it requests a `SchemaModification` lock, which the context holds until after the change.
     fn locking_definition<R>(
         &self,
         context: &StatementContext,
@@ -129,7 +129,7 @@ impl Interpreter<'_> {
     ) -> Result<R, EngineError> {
         let mut held = None;
         let changed = change(&mut |object| {
-            // The name means another one by now.
+            // If called again, the name means another object by now.
             held = None;
             let taken = self.lock(context, database, object, LockMode::SchemaModification);
             held = Some(taken.map_err(|failure| failure.error)?);
@@ -139,7 +139,7 @@ impl Interpreter<'_> {
         Ok(changed)
     }
 
-    /// The same of several tables: they are locked one beside the other.
+    /// Like [`Interpreter::locking_definition`], for several tables: all locks are held together.
     fn locking_definitions<R>(
         &self,
         context: &StatementContext,
@@ -194,7 +194,7 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// Sends what the engine warns of: errors of severity 10 by nature.
+    /// Sends the engine's warnings: errors with severity 10.
     pub(super) fn warn(&mut self, warnings: Vec<SqlError>) -> Result<(), Failure> {
         for warning in warnings {
             let line = warning.position.unwrap_or_default().line;
@@ -211,7 +211,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// Locks something for its owner until the lock is dropped. Waits as long as `patience` says.
+/// Locks a resource for its owner until the lock is dropped. Waits as long as `patience` allows.
 pub(super) fn lock_resource(
     environment: &Environment,
     state: &SessionState,
@@ -226,7 +226,7 @@ pub(super) fn lock_resource(
     Ok(taken.map_err(|error| lock_error(state.id, error))?)
 }
 
-/// See [`Interpreter::place`]; names without a database lie in `current`.
+/// See [`Interpreter::place`]. Names without a database are resolved in `current`.
 pub(super) fn place_of(
     environment: &Environment,
     current: &DatabaseUse,
@@ -252,7 +252,7 @@ pub(super) fn place_of(
     Ok(Place { database, schema, name: name.name.value.clone() })
 }
 
-/// The name in `tempdb` of the temporary table that a session calls `written`; a global one has its own.
+/// The name in `tempdb` of the temporary table that a session calls `written`. A global one keeps its own name.
 pub(super) fn stored_name(temporary_tables: &HashMap<String, String>, written: &str) -> String {
     let lower = written.to_lowercase();
     temporary_tables.get(&lower).cloned().unwrap_or(lower)
@@ -262,7 +262,7 @@ fn database_of(environment: &Environment, name: &Identifier) -> Result<DatabaseU
     environment.instance.database(&name.value).map_err(|error| error.to_sql_error().at(name.position))
 }
 
-/// The failure at its object's name.
+/// The failure, with the position of its object's name.
 fn at(mut failure: Failure, name: &ObjectName) -> Failure {
     if !failure.reported && failure.error.number != number::CANCELED {
         failure.error = failure.error.at(name.position());

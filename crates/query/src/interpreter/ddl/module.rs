@@ -1,4 +1,4 @@
-//! Views, functions and procedures: their text is what is stored, once it has been looked at.
+//! Views, functions and procedures: their text is checked and then stored.
 
 use hobt_base::{SqlError, number};
 use hobt_catalog::{ModuleKind, name_equals};
@@ -59,10 +59,10 @@ impl Interpreter<'_> {
         self.create_module(&create.name, ModuleKind::Procedure, create.mode, statement)
     }
 
-    /// The types of a procedure's parameters and variables.
+    /// Checks the types of a procedure's parameters and variables.
     ///
     /// # Errors
-    /// 2715 for one that is not there; 134 for a variable that a parameter has the name of.
+    /// 2715 for an unknown type; 134 for a variable with the name of a parameter.
     fn check_types(&self, create: &CreateProcedure, steps: &Program<'_>) -> Result<(), SqlError> {
         self.check_parameters(&create.parameters)?;
         for Declaration { name, kind } in steps.declarations() {
@@ -85,10 +85,10 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// The types of a module's parameters.
+    /// Checks the types of a module's parameters.
     ///
     /// # Errors
-    /// 2715 for one that is not there.
+    /// 2715 for an unknown type.
     fn check_parameters(&self, parameters: &[Parameter]) -> Result<(), SqlError> {
         parameters.iter().try_for_each(|parameter| self.data_type(&parameter.data_type).map(|_| ()))
     }
@@ -160,7 +160,8 @@ fn is_parameter(parameters: &[Parameter], name: &str) -> bool {
     parameters.iter().any(|known| name_equals(&known.name.value, name))
 }
 
-/// A module is made, changed and dropped in the current database, whose names its text is checked with.
+/// Checks that a module's name has no database: modules are created, changed and dropped in the current database,
+/// against whose names their text is checked.
 ///
 /// # Errors
 /// 166 for a name with a database.
@@ -173,10 +174,10 @@ fn check_prefix(name: &ObjectName, statement: &str) -> Result<(), SqlError> {
     Err(SqlError { severity: 15, ..SqlError::new(number::DATABASE_PREFIX, text) }.at(database.position))
 }
 
-/// What a procedure is refused for before its names mean anything.
+/// Checks a procedure's body before its names are resolved.
 ///
 /// # Errors
-/// 154 for `USE`: a procedure runs in the database where it lives. Those of jumps and declarations.
+/// 154 for `USE`: a procedure runs in the database that contains it. Those of jumps and declarations.
 fn check_body(statements: &[Statement]) -> Result<Program<'_>, SqlError> {
     let program = Program::compile(statements)?;
     let is_use = |step: &Step<'_>| matches!(step, Step::Run(Statement { kind: StatementKind::Use { .. }, .. }));

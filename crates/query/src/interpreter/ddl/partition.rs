@@ -1,4 +1,4 @@
-//! Partition functions and schemes, and partitions of tables that change hands.
+//! Partition functions and schemes, and switching of partitions between tables.
 
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::Table;
@@ -13,7 +13,7 @@ use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
 
-/// Where the first number stands that is of no partition of a table.
+/// The position of the first number that is not a partition of the table.
 pub(super) fn wrong_range(table: &Table, partitions: &[PartitionRange], ranges: &[(i64, i64)]) -> Option<Position> {
     let is_wrong = |number: i64| partitions_in(table, &[(number, number)]).is_err();
     partitions.iter().zip(ranges).find_map(|(written, (first, last))| {
@@ -174,7 +174,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// The ranges behind `PARTITIONS`: their first partitions, from 1, and their last.
+    /// The ranges after `PARTITIONS`: their first and last partitions, from 1.
     pub(super) fn partition_ranges(&mut self, partitions: &[PartitionRange]) -> Result<Vec<(i64, i64)>, Failure> {
         let mut ranges = Vec::with_capacity(partitions.len());
         for range in partitions {
@@ -227,7 +227,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// 7705: the value at `index` (from 0) does not convert.
+/// 7705: the value at `index` (from 0) cannot be converted.
 fn boundary_type(index: usize, from: &str, to: &str) -> SqlError {
     let text = format!(
         "Could not implicitly convert range values type specified at ordinal {} to partition function parameter type \

@@ -1,8 +1,8 @@
-//! `ALTER INDEX … REORGANIZE`: an index's leaves are filled up and put in order where they are.
+//! `ALTER INDEX … REORGANIZE`: an index's leaves are compacted and put in order in place.
 //!
-//! Nobody is kept out but those who lock the whole table. What is done stays done, whether or not the statement is
-//! cancelled, fails or belongs to a transaction that is rolled back: rows are where they were, by their keys. Long
-//! values stay where they are, `LOB_COMPACTION` or not.
+//! Only sessions that lock the whole table conflict with this. Completed work is kept even if the statement is
+//! cancelled, fails, or belongs to a transaction that is rolled back, because by their keys the rows are where they
+//! were. Long values are not moved, with or without `LOB_COMPACTION`.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// The table, of which nobody changes the definition or loads rows until the statement has ended.
+    /// Locks the table so that until the statement ends no other session changes its definition or bulk-loads rows.
     fn lock_to_reorganize(
         &mut self,
         run: &Arc<StatementRun>,

@@ -1,9 +1,9 @@
-//! The second error of a definition: behind what went wrong SQL Server tells what could therefore not be done.
+//! The second error of a definition: after the cause, SQL Server reports what could not be done because of it.
 
 use hobt_base::{SqlError, number};
 use hobt_tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, CreateTable, Identifier, StatementKind};
 
-/// What a statement could not do because of `error`; `None` if `error` says it.
+/// The second error, about what the statement could not do because of `error`. `None` if `error` already says it.
 pub(in super::super) fn what_could_not_be_done(statement: &StatementKind, error: &SqlError) -> Option<SqlError> {
     match statement {
         StatementKind::CreateTable(create) => of_create_table(create, error),
@@ -24,7 +24,7 @@ fn is_of_file(error: &SqlError) -> bool {
 }
 
 fn of_create_table(create: &CreateTable, error: &SqlError) -> Option<SqlError> {
-    // The name that is taken may be the table's own.
+    // The name already in use may be the table's own.
     let is_of_table =
         error.number == number::OBJECT_EXISTS && error.message.contains(&format!("'{}'", create.name.name.value));
     (is_of_constraint(error) && !is_of_table).then(constraint_not_created)
@@ -59,7 +59,7 @@ fn of_alter_table(alter: &AlterTable, error: &SqlError) -> Option<SqlError> {
     }
 }
 
-/// Whether an error refuses a constraint or an index of a table's definition.
+/// Whether an error rejects a constraint or an index of a table's definition.
 fn is_of_constraint(error: &SqlError) -> bool {
     matches!(
         error.number,

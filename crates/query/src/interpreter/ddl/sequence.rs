@@ -8,7 +8,7 @@ use hobt_types::{SqlType, Value};
 use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 
-/// What was written of a sequence, its numbers computed.
+/// The options written for a sequence, with their numbers evaluated.
 #[derive(Default)]
 struct Options {
     sql_type: Option<SqlType>,
@@ -137,7 +137,7 @@ impl Interpreter<'_> {
                 database.drop_sequence(context, &place.schema, &place.name, lock)
             });
             dropped.map_err(SqlError::from)?;
-            // The statement that fails behind this is undone.
+            // If the statement fails after this, the drop is undone.
             let snapshot = database.snapshot_of(context);
             let schema = snapshot.schema_id(&place.schema);
             for table in snapshot.tables.values() {
@@ -158,7 +158,7 @@ fn is_referenced(name: &str, by: &str) -> SqlError {
     SqlError::new(number::SCHEMA_IN_USE, text)
 }
 
-/// Whether a DEFAULT takes values of a sequence of this name.
+/// Whether a DEFAULT takes values from a sequence of this name.
 fn names_sequence(default: &str, name: &str) -> bool {
     let Ok(parsed) = hobt_tsql::parse_expression(default) else { return false };
     names_sequence_in(&parsed, name)

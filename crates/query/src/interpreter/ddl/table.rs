@@ -19,17 +19,17 @@ use super::constraint::{TableParts, computed_column, default_definition};
 /// Makes the names of temporary tables unique in `tempdb`.
 static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(1);
 
-/// To which length the name that the user gave is padded.
+/// The length to which the name given by the user is padded.
 const PADDED_NAME_CHARS: usize = 116;
 
-/// A name in `tempdb` for a temporary table: padded and numbered as SQL Server does it.
+/// A name in `tempdb` for a temporary table: padded and numbered as in SQL Server.
 fn temporary_name(name: &str) -> String {
     let number = NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed);
     let kept: String = name.chars().take(100).collect();
     format!("{kept:_<PADDED_NAME_CHARS$}{number:012X}")
 }
 
-/// A table's name as its user wrote it: without what makes a temporary one's unique.
+/// A table's name as the user wrote it: without the suffix that makes a temporary table's name unique.
 pub(crate) fn written_table_name(name: &str) -> &str {
     let is_local = name.starts_with('#') && !name.starts_with("##");
     match name.char_indices().nth(PADDED_NAME_CHARS) {
@@ -53,7 +53,7 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// Makes a table in a statement of its own.
+    /// Creates a table in a statement of its own.
     fn new_table(
         &mut self,
         name: &ObjectName,
@@ -62,7 +62,7 @@ impl Interpreter<'_> {
     ) -> Result<Place, Failure> {
         let (place, remember) = self.new_table_place(name)?;
         let TableParts { columns, indexes, checks, foreign_keys } = parts;
-        // SQL Server holds temporary tables against none.
+        // SQL Server ignores foreign keys on temporary tables.
         let foreign_keys = if name.name.value.starts_with('#') { Vec::new() } else { foreign_keys };
         let definition =
             TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space, indexes };
@@ -82,7 +82,7 @@ impl Interpreter<'_> {
         Ok(place)
     }
 
-    /// Where a new table goes; for a temporary one also the name that the session must remember it by.
+    /// Where to create a new table. For a temporary table, also the name under which the session must record it.
     pub(in super::super) fn new_table_place(&self, name: &ObjectName) -> Result<(Place, Option<String>), SqlError> {
         let mut place = self.place(name)?;
         let written = &name.name.value;
@@ -94,7 +94,7 @@ impl Interpreter<'_> {
             return Ok((place, None));
         }
         let lower = written.to_lowercase();
-        // A procedure may have a table of its own where its caller has one of the same name.
+        // A procedure may create a table with the name of one of its caller's tables.
         if self.state.temporary_tables.contains_key(&lower) && !self.is_of_caller(&lower) {
             let text = format!("There is already an object named '{written}' in the database.");
             return Err(SqlError::new(number::OBJECT_EXISTS, text).at(name.position()));
@@ -103,7 +103,7 @@ impl Interpreter<'_> {
         Ok((place, Some(lower)))
     }
 
-    /// Makes the table of a table variable; gives its name in `tempdb`.
+    /// Creates the table of a table variable. Returns its name in `tempdb`.
     pub(in super::super) fn create_table_variable(
         &mut self,
         definition: &ast::TableDefinition,
@@ -126,17 +126,17 @@ impl Interpreter<'_> {
         Ok(name)
     }
 
-    /// Whether the temporary table that a name (in lower case) means now is one that the caller sees.
+    /// Whether the temporary table that a name (in lower case) currently means is visible to the caller.
     fn is_of_caller(&self, lower: &str) -> bool {
         let of_caller = self.frame().temporary_of_caller.as_ref().and_then(|tables| tables.get(lower));
         of_caller.is_some() && of_caller == self.state.temporary_tables.get(lower)
     }
 
-    /// Drops what goes with the topmost frame: the tables of its table variables, and the temporary tables that were
-    /// made in it, unless it is a session's own batch.
+    /// Drops the tables that end with the topmost frame: those of its table variables, and, unless it is a session's
+    /// own batch, the temporary tables created in it.
     pub(in super::super) fn drop_tables_of_frame(&mut self) -> Result<(), SqlError> {
         let of_variables = std::mem::take(&mut self.frame_mut().tables).into_values();
-        // A table that a rollback may change stays until that is decided.
+        // A table that a rollback may still change is kept until the transaction ends.
         let is_changed =
             |name: &String| self.state.transaction.as_ref().is_some_and(|open| open.has_changed_in_tempdb(name));
         let (mut names, variables): (Vec<String>, Vec<String>) = of_variables.partition(is_changed);
@@ -156,8 +156,8 @@ impl Interpreter<'_> {
         dropped.map_err(|failure| failure.error)
     }
 
-    /// Drops those of the named tables of `tempdb` that are there. In a transaction a rollback brings them back, and
-    /// then nobody is left who knows them: they go again.
+    /// Drops those of the named `tempdb` tables that exist. If the transaction is rolled back, they reappear although
+    /// no name refers to them, so they are dropped again.
     pub(in super::super) fn drop_tables_of_calls(&mut self, names: &[String]) -> Result<(), SqlError> {
         if names.is_empty() {
             return Ok(());
@@ -202,7 +202,8 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// A temporary table is gone, for callers too if it was theirs; the name then means what it means to the caller.
+    /// Removes the name of a dropped temporary table, also for callers if it was theirs. The name then has its meaning
+    /// in the caller.
     fn forget_temporary_table(&mut self, lower: &str) {
         let Some(gone) = self.state.temporary_tables.remove(lower) else { return };
         let mut depth = self.frames.len() - 1;
@@ -242,7 +243,7 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// The columns of a `CREATE TABLE` or table variable, its keys and its checks.
+    /// The columns, keys and checks of a `CREATE TABLE` or table variable.
     pub(super) fn columns(&mut self, definition: &ast::TableDefinition, table: &str) -> Result<TableParts, Failure> {
         let mut columns = Vec::with_capacity(definition.columns.len());
         let mut indexes = Vec::new();
@@ -265,7 +266,7 @@ impl Interpreter<'_> {
         for index in &definition.indexes {
             indexes.push(self.index_definition(index, None)?);
         }
-        // The columns of a primary key are NOT NULL, whether that is written or not.
+        // The columns of a primary key are always NOT NULL.
         let primary = indexes.iter().find(|index| index.constraint == Some(KeyKind::Primary));
         for (name, _) in primary.iter().flat_map(|index| &index.columns) {
             let is_key = |column: &&ast::ColumnDefinition| column.name.is(name);
@@ -285,7 +286,7 @@ impl Interpreter<'_> {
         let position = column.name.position;
         let sql_type = match &column.kind {
             ColumnKind::Typed(data_type) => self.data_type(data_type)?,
-            // Its type is that of its expression, which is bound when all columns are known.
+            // Its type is that of its expression, which is bound once all columns are known.
             ColumnKind::Computed { value, persisted } => return Ok(computed_column(column, value, *persisted)),
         };
         if column.sparse {
@@ -313,7 +314,7 @@ impl Interpreter<'_> {
                     let name = constraint.name.as_ref().map(|name| name.value.clone());
                     default = Some(DefaultDefinition { name, definition: default_definition(value) });
                 }
-                // The table's: see `columns`.
+                // Handled for the whole table: see `columns`.
                 ConstraintKind::Key { .. } | ConstraintKind::Check { .. } | ConstraintKind::ForeignKey { .. } => {}
             }
         }
@@ -341,7 +342,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Whether a column of a type takes NULL where that is not written. A type made of another one says it itself:
+    /// Whether a column accepts NULL if nothing is written. A type derived from another one decides this itself:
     /// `sysname` does not.
     pub(super) fn is_nullable_by_default(&self, data_type: &ast::DataType) -> bool {
         let name = &data_type.name.name;
@@ -398,7 +399,7 @@ pub(super) fn default_of_identity(column: &str, table: &str) -> SqlError {
     SqlError::new(1754, text)
 }
 
-/// Where a table's `ON` puts its rows.
+/// The data space named by a table's `ON`.
 pub(in super::super) fn data_space(storage: Option<&Storage>) -> DataSpaceDefinition {
     match storage {
         None => DataSpaceDefinition::Default,

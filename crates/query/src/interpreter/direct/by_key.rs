@@ -1,8 +1,8 @@
-//! `UPDATE` and `DELETE` of the row with a key of the clustered index, without a plan.
+//! `UPDATE` and `DELETE` of one row by the key of the clustered index, without a plan.
 //!
-//! The row is locked by its key before it is looked at, so what is seen of it is what the last transaction has left,
-//! and nobody changes it before this one has ended: what the way through a query comes to by looking, locking and
-//! looking again.
+//! The row is locked by its key before it is read. So the last committed version is read, and no other transaction can
+//! change the row until this one ends. The path through a query reaches the same result by reading, locking and reading
+//! again.
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -29,19 +29,19 @@ use crate::binder::{BindOptions, Binder, BoundExpr, BoundRow, RowUse};
 use crate::execute::{DirectValue, WriteTarget, lock_error};
 use crate::formula::{self, Formula, Given};
 
-/// A change of one row that is known well enough to be run without being bound.
+/// A change of one row that can run without binding.
 pub(in super::super) struct DirectChange {
     store: WriteTarget,
     snapshot: Arc<DatabaseSnapshot>,
     current: DatabaseId,
     row: SoughtRow,
-    /// What the columns that change become; `None` for a `DELETE`.
+    /// The new values of the columns that change. `None` for a `DELETE`.
     values: Option<Vec<(usize, Formula)>>,
     locks: RowLockSettings,
     locked: RefCell<Option<Locked>>,
 }
 
-/// The columns of the unique key by which a row of `table` is found in one tree; `None` where it is not found so.
+/// The columns of the unique key by which a row of `table` is found in a single tree. `None` if there is no such key.
 pub(super) fn key_columns(table: &Table) -> Option<Vec<usize>> {
     let base = table.base_index();
     let has_tree = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1;
@@ -49,16 +49,16 @@ pub(super) fn key_columns(table: &Table) -> Option<Vec<usize>> {
     is_usable.then(|| base.key.iter().map(|part| part.column).collect())
 }
 
-/// Which row a statement is about.
+/// Identifies the row that a statement is about.
 pub(super) struct SoughtRow {
-    /// The values of the key's columns, with their places in the table.
+    /// The values of the key's columns, with their positions in the table.
     key: Vec<(usize, Formula)>,
-    /// What else must be true of it.
+    /// The rest of the condition, which the row must also satisfy.
     rest: Option<Formula>,
 }
 
 impl SoughtRow {
-    /// `None` where a part of it is no formula; `key` are the columns of the key.
+    /// Compiles the condition. `None` if a part of it is not a formula. `key` are the columns of the key.
     pub(super) fn compile(
         key: &[usize],
         bound: &BoundRow,
@@ -73,7 +73,7 @@ impl SoughtRow {
         Some(SoughtRow { key, rest })
     }
 
-    /// Whether a row with the key is the one.
+    /// Whether a row with the key satisfies the rest of the condition.
     pub(super) fn is(&self, given: &GivenRow<'_>) -> Result<bool, SqlError> {
         self.rest.as_ref().map_or(Ok(true), |rest| Ok(rest.evaluate(given)? == Value::Int(1)))
     }
@@ -105,14 +105,14 @@ impl Given for GivenRow<'_> {
     }
 }
 
-/// The parts of a statement that can be run so.
+/// The parts of a statement that can run this way.
 struct Parts<'s> {
     target: &'s ChangeTarget,
     condition: &'s Condition,
     assignments: Option<&'s [Assignment]>,
 }
 
-/// `None` where the statement has more to it.
+/// `None` if the statement has other parts.
 fn parts_of(change: Change<'_>) -> Option<Parts<'_>> {
     let (with, top, output, from, options) = match change {
         Change::Update(update) => (&update.with, &update.top, &update.output, &update.from, &update.options),
@@ -134,8 +134,8 @@ fn parts_of(change: Change<'_>) -> Option<Parts<'_>> {
 }
 
 impl Interpreter<'_> {
-    /// What a change needs to run without being bound; `None` where its condition does not name the row of one key, or
-    /// where its table has rules or is referred to.
+    /// Collects what a change needs to run without binding. `None` if its condition does not name the row of one key,
+    /// or if its table has rules or is referred to by a foreign key.
     pub(super) fn learn_change(&self, change: Change<'_>) -> Option<DirectChange> {
         let Parts { target, condition, assignments } = parts_of(change)?;
         let TargetName::Object(name) = &target.name else { return None };
@@ -177,10 +177,10 @@ impl Interpreter<'_> {
         Some(DirectChange { store, snapshot, current, row, values, locks, locked: RefCell::default() })
     }
 
-    /// Runs it; `None` if what it knows does not hold any more, and nothing was done.
+    /// Runs the change. `None` if the learned data is outdated; then nothing was done.
     ///
     /// # Errors
-    /// As the statement that is bound.
+    /// As for the bound statement.
     pub(super) fn run_direct_change(&mut self, change: &DirectChange) -> Result<Option<u64>, Failure> {
         let isolation = self.state.options.isolation;
         if !matches!(isolation, IsolationLevel::ReadCommitted | IsolationLevel::ReadUncommitted)
@@ -229,7 +229,7 @@ impl Interpreter<'_> {
         Ok(u64::from(changed))
     }
 
-    /// The key that a statement looks for; `None` if no row can have it.
+    /// The key that a statement looks for. `None` if no row can have it.
     pub(super) fn sought_key(
         &self,
         tree: &BTree,
@@ -245,7 +245,7 @@ impl Interpreter<'_> {
             }
             values[*place] = value;
         }
-        // A value that the column cannot have is no row's.
+        // If the column cannot hold a value, no row has it.
         let Ok(sought) = row_image(types.iter().copied(), &values) else { return Ok(None) };
         Ok(tree.key_of(&sought).ok())
     }
@@ -257,7 +257,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Changes the row if the rest of the condition is true of it.
+    /// Changes the row if it satisfies the rest of the condition.
     fn change_found(
         &self,
         context: &StatementContext,
@@ -285,7 +285,7 @@ impl Interpreter<'_> {
         let updates = [RowUpdate { at, partition: 0, row }];
         let updated = change.store.writer().update(context, &updates, &mut || context.is_cancelled());
         updated.map_err(|error| change.store.write_error(error))?;
-        // One that was cancelled on its way has left off half-way.
+        // A cancelled change stopped half-way.
         if context.is_cancelled() {
             return Err(SqlError::cancelled().into());
         }

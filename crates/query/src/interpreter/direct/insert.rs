@@ -1,8 +1,8 @@
-//! `INSERT … VALUES` without a plan: formulas give the values, the table's writer takes the row.
+//! `INSERT … VALUES` without a plan: formulas compute the values, and the table's writer stores the row.
 //!
-//! What the second run of a statement finds out about its table and its values is kept for as long as nobody changes a
-//! definition in the database: then the next run is interpreted, and the one behind it finds out anew. Constants are
-//! checked and brought into the form in which pages hold them once.
+//! The second run of a statement learns about its table and its values. This stays valid until a definition in the
+//! database changes. The next run is then interpreted, and the run after it learns again. Constants are checked and
+//! converted to their stored format once.
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
@@ -24,31 +24,31 @@ use crate::binder::{BindOptions, Binder};
 use crate::execute::{DirectValue, WriteTarget};
 use crate::formula::{self, Formula};
 
-/// An `INSERT` that is known well enough to be run without being bound.
+/// An `INSERT` that can run without binding.
 pub(in super::super) struct DirectInsert {
     target: Target,
     store: WriteTarget,
-    /// The session's database then.
+    /// The session's current database when it was learned.
     current: DatabaseId,
     rows: Vec<Vec<Source>>,
     locks: RowLockSettings,
     locked: RefCell<Option<Locked>>,
 }
 
-/// The transaction that has a table locked for a statement, and how it locks rows.
+/// The transaction that holds the table's lock for a statement, and its row locks.
 pub(super) type Locked = (Stamp, Arc<RowLocks>);
 
-/// Where a column's value comes from.
+/// The source of a column's value.
 enum Source {
-    /// Always the same; the bytes as pages hold them.
+    /// A constant, as stored bytes.
     Stored(Option<Vec<u8>>),
     Formula(Formula),
     Identity,
 }
 
 impl Interpreter<'_> {
-    /// What an `INSERT` needs to run without being bound; `None` where it has something that only the way through the
-    /// binder knows: a query, `OUTPUT`, `TOP`, constraints, computed columns, hints that change how it locks.
+    /// Collects what an `INSERT` needs to run without binding. `None` if it has anything that only the binder handles:
+    /// a query, `OUTPUT`, `TOP`, constraints, computed columns, or hints that change its locks.
     pub(super) fn learn_insert(&self, insert: &Insert) -> Option<DirectInsert> {
         let empty;
         let given: &[Vec<Expression>] = match &insert.source {
@@ -88,7 +88,7 @@ impl Interpreter<'_> {
         Some(DirectInsert { target, store, current, rows, locks, locked: RefCell::default() })
     }
 
-    /// Where the values of a row come from; `given` are those of the listed columns.
+    /// The sources of a row's values. `given` are those of the listed columns.
     fn sources(
         &self,
         binder: &Binder<'_>,
@@ -120,7 +120,7 @@ impl Interpreter<'_> {
         }
         let settled = sources.into_iter().zip(columns).map(|(source, column)| match source? {
             Source::Formula(formula) => Some(match formula.constant() {
-                // One that the column does not take is refused when it runs.
+                // A value that does not fit the column is rejected at run time.
                 Some(value) => Source::Stored(store.stored_bytes(column, &value).ok()?),
                 None => Source::Formula(formula),
             }),
@@ -129,10 +129,10 @@ impl Interpreter<'_> {
         settled.collect()
     }
 
-    /// Runs it; `None` if what it knows does not hold any more, and nothing was done.
+    /// Runs the insert. `None` if the learned data is outdated; then nothing was done.
     ///
     /// # Errors
-    /// As the statement that is bound.
+    /// As for the bound statement.
     pub(super) fn run_direct_insert(&mut self, insert: &DirectInsert) -> Result<Option<u64>, Failure> {
         let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot;
         if is_snapshot
@@ -147,7 +147,7 @@ impl Interpreter<'_> {
 
     fn lock_and_insert(&mut self, context: &StatementContext, insert: &DirectInsert) -> Result<Option<u64>, Failure> {
         self.lock_directly(context, &insert.store, &insert.locks, &insert.locked)?;
-        // Behind the lock nobody else changes the table's definition.
+        // While the lock is held, no other transaction changes the table's definition.
         if !is_in(&self.database().snapshot(), &insert.target.table) {
             return Ok(None);
         }
@@ -163,7 +163,7 @@ impl Interpreter<'_> {
                     Source::Identity => DirectValue::Stored(None),
                 });
             }
-            // A row whose values cannot be had takes no number.
+            // A row whose values fail to evaluate takes no identity value.
             if let Some(place) = row.iter().position(|source| matches!(source, Source::Identity)) {
                 let Some(value) = self.next_known_identity(insert, place)? else { return Ok(None) };
                 values[place] = DirectValue::Value(value);
@@ -174,8 +174,8 @@ impl Interpreter<'_> {
         Ok(Some(insert.rows.len() as u64))
     }
 
-    /// The next value of the identity column at a place; `None` if nobody has asked the table yet which that is, or
-    /// it is to be noted before it is given out.
+    /// The next value of the identity column at a position. `None` if the table's next value is not in memory yet, or
+    /// if the catalog must first be moved ahead of it.
     fn next_known_identity(&mut self, insert: &DirectInsert, place: usize) -> Result<Option<Value>, Failure> {
         let (table, column) = (&insert.target.table, &insert.target.table.columns[place]);
         let increment = column.identity.map_or(1, |identity| identity.increment);
@@ -188,7 +188,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// Whether a table is there and as it was.
+/// Whether a table exists and is unchanged.
 pub(super) fn is_in(snapshot: &DatabaseSnapshot, table: &Arc<Table>) -> bool {
     snapshot.tables.get(&table.id).is_some_and(|now| Arc::ptr_eq(now, table))
 }

@@ -1,9 +1,10 @@
-//! What running a step has taught of it, so that a loop does not bind the same text again and again.
+//! Direct execution of statements: what earlier runs of a step have taught, so that a loop does not bind the same text
+//! again and again.
 //!
-//! The first run of an assignment or condition compiles a [`Formula`], if it can; the others evaluate it. Statements
-//! that change rows are interpreted at their first run and learned at their second: one that runs once costs what it
-//! did, and says as much of itself. What holds it lives as long as the batch's or procedure's steps run, in one frame,
-//! whose variables keep their places and types.
+//! The first run of an assignment or condition compiles a [`Formula`], if possible. Later runs evaluate it. Statements
+//! that change rows are interpreted in their first run and learned in their second, so a statement that runs once has
+//! its usual cost and its usual diagnostics. The learned data lives as long as the steps of the batch or procedure run,
+//! in one frame, whose variables keep their positions and types.
 
 mod by_key;
 mod insert;
@@ -43,50 +44,51 @@ use by_key::DirectChange;
 use insert::{DirectInsert, Locked};
 use read::DirectRead;
 
-/// Trace flag 30001: nothing is learned, and each statement is bound whenever it runs.
+/// Trace flag 30001: nothing is learned, and each statement is bound on every run.
 const LEARN_NOTHING: i32 = 30_001;
-/// Trace flag 30002: statements are learned when they run for the first time.
+/// Trace flag 30002: statements are learned on their first run.
 const LEARN_AT_ONCE: i32 = 30_002;
 
-/// A statement of which so often something else was found than was known is learned no more.
+/// After this many misses of its learned data, a statement is not learned again.
 const MISSES: u8 = 8;
 
-/// So many statements are noted with the session at once.
+/// Costs are reported to the session after this many direct statements.
 const NOTED_TOGETHER: u64 = 1000;
 
-/// What is known of a step from its earlier runs.
+/// What earlier runs have taught about a step.
 #[derive(Default)]
 pub(super) enum Learned {
-    /// It has not run.
+    /// The step has not run.
     #[default]
     Nothing,
-    /// It is bound whenever it runs.
+    /// The step is bound on every run.
     Interpreted,
-    /// It has run once, and may be worth a closer look.
+    /// The step has run once and may be learned.
     Ran,
     /// The truth of a condition, or the value of an assignment.
     Formula(Formula),
-    /// A statement that runs without being bound.
+    /// A statement that runs without binding.
     Statement {
-        /// Its place in [`Statements`].
+        /// Its position in [`Statements`].
         place: usize,
-        /// How often what was known of it did not hold.
+        /// How often its learned data was outdated.
         misses: u8,
     },
 }
 
-/// The statements of a batch that run without being bound. They name databases and tables, so they are forgotten before
-/// a statement that might have to wait for whoever uses one.
+/// The statements of a batch that run without binding. They hold references to databases and tables, so they are
+/// dropped before a statement that may have to wait until a database or table is not in use.
 #[derive(Default)]
 pub(super) struct Statements {
     learned: Vec<Option<Direct>>,
-    /// Where their executions are counted, if that is anywhere.
+    /// The store entries that count their executions, if there are any.
     counted: Vec<Option<Arc<PlanEntry>>>,
-    /// Since when they run one after the other: the time, this thread's processor time, and how many.
+    /// The start of an uninterrupted series of direct statements: the time, this thread's processor time, and the
+    /// number of statements since.
     since: Option<(Instant, Duration, u64)>,
 }
 
-/// A statement that is known.
+/// A learned statement.
 enum Direct {
     Insert(Box<DirectInsert>),
     Change(Box<DirectChange>, DoneKind),
@@ -102,24 +104,24 @@ pub(super) enum Wanted<'s> {
 }
 
 impl Statements {
-    /// How many there are.
+    /// The number of statements.
     pub(super) fn len(&self) -> usize {
         self.learned.len()
     }
 
-    /// Forgets those behind the first `len`, whose steps run no more.
+    /// Drops all but the first `len`, whose steps run no more.
     pub(super) fn truncate(&mut self, len: usize) {
         self.learned.truncate(len);
         self.counted.truncate(len);
     }
 
-    /// Forgets what is known of all.
+    /// Drops the learned data of all statements.
     pub(super) fn forget(&mut self) {
         self.learned.iter_mut().for_each(|learned| *learned = None);
     }
 }
 
-/// A session's values for formulas; the time is that of the first formula that asks.
+/// A session's values for formulas. The time is fixed when the first formula asks for it.
 pub(super) struct GivenValues<'a> {
     environment: &'a Environment,
     state: &'a SessionState,
@@ -142,12 +144,12 @@ impl Given for GivenValues<'_> {
 }
 
 impl Interpreter<'_> {
-    /// What formulas are evaluated over; they have one time.
+    /// The values that formulas are evaluated with. They share one time.
     pub(super) fn given_at<'a>(&'a self, now: &'a OnceCell<FunctionContext>) -> GivenValues<'a> {
         GivenValues { environment: self.environment, state: self.state, frame: self.frame(), now }
     }
 
-    /// Runs a statement without binding it, if it is known well enough.
+    /// Runs a statement without binding it, if it has been learned.
     pub(super) fn run_learned(
         &mut self,
         wanted: Wanted<'_>,
@@ -189,7 +191,7 @@ impl Interpreter<'_> {
             Direct::Read(read) => self.run_direct_read(read),
         };
         if let Ok(None) = done {
-            // What it knew has changed: it is learned anew, if that does not happen all the time.
+            // The learned data is outdated: the statement is learned again, unless this happens too often.
             if let Learned::Statement { misses, .. } = learned {
                 *misses += 1;
             }
@@ -216,8 +218,8 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Whether the session is as it was when a statement was learned: in the same database, waiting as long for locks,
-    /// and wanting no more to be told than then.
+    /// Whether the session is as it was when the statement was learned: in the same database, with the same lock
+    /// timeout, and with no `SET STATISTICS` option on.
     fn may_run_directly(&self, current: DatabaseId, as_patient: Patience) -> bool {
         let options = &self.state.options;
         let figures = [StatisticsKind::Io, StatisticsKind::Time, StatisticsKind::Profile, StatisticsKind::Xml];
@@ -226,7 +228,7 @@ impl Interpreter<'_> {
             && !figures.iter().any(|kind| options.statistics(*kind))
     }
 
-    /// Locks the table as the statement does, once for a transaction, and says how its rows are locked.
+    /// Locks the table as the statement does, once per transaction, and returns the row locks.
     fn lock_directly(
         &self,
         context: &StatementContext,
@@ -241,7 +243,7 @@ impl Interpreter<'_> {
             Some(rows) => rows,
             None => {
                 let manager = self.environment.instance.locks();
-                // Its end lets go of the table's lock, too.
+                // The end of the transaction also releases the table's lock.
                 let rows = RowLocks::new(settings.clone(), manager, transaction);
                 let (owner, is_cancelled) = (transaction.lock_owner(), || context.is_cancelled());
                 let granted = manager.lock(owner, table, LockMode::IntentExclusive, settings.patience, &is_cancelled);
@@ -255,7 +257,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Counts a statement that is about to run without being bound.
+    /// Counts a statement that is about to run without binding.
     fn count_direct(&mut self) {
         let begin = || (schedule::now(), processor::thread_cpu_time(), 0);
         let since = self.statements.since.get_or_insert_with(begin);
@@ -265,7 +267,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Notes with the session what the statements cost that ran without being bound, and what lay between them.
+    /// Reports to the session the cost of the statements that ran without binding, and of the time between them.
     pub(super) fn note_direct_cost(&mut self) {
         let Some((started, cpu, _)) = self.statements.since.take() else { return };
         let cost = StatementStatistics {
@@ -281,8 +283,8 @@ impl Interpreter<'_> {
         self.state.trace_flags.contains(&LEARN_NOTHING)
     }
 
-    /// The formula of what `bind` binds; `None` if it is to be bound whenever it is evaluated. An error is left to
-    /// that.
+    /// Compiles a formula from what `bind` binds. `None` if it must be bound on every evaluation; binding then also
+    /// reports the error, if there is one.
     pub(super) fn formula_of(&self, bind: impl FnOnce(&Binder<'_>) -> Result<BoundExpr, SqlError>) -> Option<Formula> {
         if self.learns_nothing() {
             return None;
@@ -341,7 +343,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// Whether a row can be written into a table knowing nothing but its values.
+/// Whether a row can be written into a table with only its values known.
 fn is_plain(table: &Table) -> bool {
     !has_rules(table) && !table.indexes.iter().any(|index| index.options.ignores_duplicates)
 }

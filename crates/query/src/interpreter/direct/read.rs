@@ -1,7 +1,8 @@
-//! `SELECT` of the row with a key of the clustered index, without a plan: into variables, or as a result set of one
+//! `SELECT` of one row by the key of the clustered index, without a plan: into variables, or as a result set of one
 //! row.
 //!
-//! Under `READ COMMITTED` with versions alone, which locks no row: the row is shown as the statement sees it.
+//! Used only under `READ COMMITTED` with row versions, where no row is locked: the row is read as the statement's
+//! snapshot sees it.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use crate::execute::lock_error;
 use crate::formula::{self, Formula};
 use crate::source::access_error;
 
-/// A `SELECT` of one row that is known well enough to be run without being bound.
+/// A `SELECT` of one row that can run without binding.
 pub(in super::super) struct DirectRead {
     table: Arc<Table>,
     tree: Arc<BTree>,
@@ -42,16 +43,16 @@ pub(in super::super) struct DirectRead {
     goes_to: GoesTo,
 }
 
-/// Where the values go.
+/// The destination of the values.
 enum GoesTo {
-    /// Into the variables of these places.
+    /// The variables at these positions.
     Variables(Vec<usize>),
-    /// To the client.
+    /// The client.
     Client(Vec<ResultColumn>, SchemaRef),
 }
 
 impl Interpreter<'_> {
-    /// What a `SELECT` needs to run without being bound; `None` where it is more than some values of the row of one
+    /// Collects what a `SELECT` needs to run without binding. `None` if it is more than some values of the row of one
     /// key.
     pub(super) fn learn_read(&self, select: &SelectStatement) -> Option<DirectRead> {
         let query = &select.query;
@@ -95,14 +96,14 @@ impl Interpreter<'_> {
             SelectItem::Assign { .. } => {
                 let places = bound.read.iter().map(|(variable, _)| place_of(&variable.as_ref()?.value));
                 let places = places.collect::<Option<Vec<_>>>()?;
-                // What is assigned to is read as the assignments before have left it.
+                // A variable that an earlier assignment sets must be read as it is after that assignment.
                 if values.iter().any(|value| places.iter().any(|place| value.reads(*place))) {
                     return None;
                 }
                 GoesTo::Variables(places)
             }
             _ => {
-                // What the client is told of the columns is what it is told of the query.
+                // The client receives the same column descriptions as from the query.
                 let known = Binder::new(&names, BindOptions::default()).bind_query(query).ok()?;
                 let columns = shown_columns(&known);
                 let same = columns.iter().map(|column| column.sql_type).eq(values.iter().map(Formula::sql_type));
@@ -114,7 +115,7 @@ impl Interpreter<'_> {
                 GoesTo::Client(columns, schema)
             }
         };
-        // A list that mixes the two is refused.
+        // A list that mixes assignments and results is rejected.
         let assigns = matches!(goes_to, GoesTo::Variables(_));
         if bound.read.iter().any(|(variable, _)| variable.is_some() != assigns) {
             return None;
@@ -126,10 +127,10 @@ impl Interpreter<'_> {
         Some(DirectRead { table, tree, current, patience, row, values, goes_to })
     }
 
-    /// Runs it; `None` if what it knows does not hold any more, and nothing was done.
+    /// Runs the read. `None` if the learned data is outdated; then nothing was done.
     ///
     /// # Errors
-    /// As the statement that is bound.
+    /// As for the bound statement.
     pub(super) fn run_direct_read(&mut self, read: &DirectRead) -> Result<Option<Outcome>, Failure> {
         let database = self.database();
         let reading = Reading::of(&[], false, self.state.options.isolation, (&database, &read.table), false);
@@ -163,7 +164,7 @@ impl Interpreter<'_> {
         }
     }
 
-    /// The values of the row, `Some(None)` where there is none.
+    /// The values of the row. `Some(None)` if there is no such row.
     fn read_row(
         &mut self,
         context: &StatementContext,

@@ -1,4 +1,4 @@
-//! `INSERT … EXEC`: the result sets of a call go into a table.
+//! `INSERT … EXEC`: inserts the result sets of a call into a table.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use super::Write;
 use super::target::column_count;
 use crate::execute::StatementRun;
 
-/// Result sets that go into a table in place of the client: `INSERT … EXEC`.
+/// Collects result sets for a table instead of sending them to the client: `INSERT … EXEC`.
 #[derive(Debug, Default)]
 pub(in super::super) struct Capture {
-    /// How many columns each result set must have.
+    /// The required number of columns of each result set.
     width: usize,
     rows: Vec<Vec<TypedValue>>,
     batches: Vec<RecordBatch>,
 }
 
 impl Capture {
-    /// Takes a batch of the result set that is being sent.
+    /// Adds a batch of the current result set.
     pub(in super::super) fn push(&mut self, batch: RecordBatch) {
         self.batches.push(batch);
     }
@@ -33,7 +33,7 @@ impl Capture {
     /// Ends the result set.
     ///
     /// # Errors
-    /// 213 for another number of columns, which ends more than the call: the batch.
+    /// 213 for a wrong number of columns; this ends the batch, not only the call.
     pub(in super::super) fn end(&mut self, columns: Vec<ResultColumn>) -> Result<(), Failure> {
         if columns.len() != self.width {
             return Err(Failure { dooms: true, ..Failure::of_batch(column_count()) });

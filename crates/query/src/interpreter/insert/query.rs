@@ -1,5 +1,5 @@
-//! `INSERT … SELECT`. A query that does not list all columns is wrapped into one that does, so the executor always sees
-//! whole rows.
+//! `INSERT … SELECT`. A query that does not list all columns is wrapped into one that does, so the executor always
+//! receives complete rows.
 
 use std::sync::Arc;
 
@@ -73,12 +73,12 @@ impl Interpreter<'_> {
         Ok(rows)
     }
 
-    /// Lets identity values go on behind those that the table has, if the query gave them.
+    /// Makes the identity continue after the table's greatest value, if the query supplied identity values.
     fn reseed_by_table(&mut self, run: &Arc<StatementRun>, target: &Target) -> Result<(), Failure> {
         self.reseed(run, target, |this, column| this.last_identity(&target.place, column))
     }
 
-    /// Runs a bound query into the target, and puts out what went in.
+    /// Runs a bound query into the target, and returns the inserted rows through `OUTPUT`.
     fn insert_bound(
         &mut self,
         run: &Arc<StatementRun>,
@@ -96,8 +96,8 @@ impl Interpreter<'_> {
         Ok(rows)
     }
 
-    /// Without a list of columns, a query of another width is 213; with one the binder says 120 or 121. Gives the
-    /// tables that the query reads.
+    /// Checks the query's number of columns. Without a column list, a mismatch is 213; with one, the binder raises 120
+    /// or 121. Returns the tables that the query reads.
     pub(super) fn check_width(
         &self,
         run: &Arc<StatementRun>,
@@ -121,15 +121,15 @@ impl Interpreter<'_> {
     }
 }
 
-/// The query with all columns of the table around one with the listed ones; in place of identity values, the rows'
-/// numbers.
+/// Wraps a query with the listed columns into one with all columns of the table. In place of identity values it returns
+/// row numbers.
 fn wrap(target: &Target, mut query: Query, numbers_identity: bool) -> Result<Query, SqlError> {
     let span = query.span;
     let with = std::mem::take(&mut query.with);
     let has_limit = matches!(&query.body, QueryBody::Select(select) if select.top.is_some()) || query.offset.is_some();
     if !has_limit && !query.order_by.is_empty() {
         match numbers_identity {
-            // Within another query that is an order only where it says which rows there are.
+            // In a subquery, ORDER BY is only kept together with OFFSET.
             true => query.offset = Some(all_rows(span)),
             false => query.order_by.clear(),
         }
@@ -187,7 +187,7 @@ fn row_number(span: Span) -> Expression {
     }
 }
 
-/// `(SELECT NULL)`: an order that asks for none.
+/// `(SELECT NULL)`: requests no order.
 fn no_order(span: Span) -> Expression {
     let select = Select {
         distinct: false,

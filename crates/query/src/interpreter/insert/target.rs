@@ -1,4 +1,4 @@
-//! The table that an `INSERT` writes to, and its columns that the statement fills.
+//! The target table of an `INSERT`, and the columns that the statement fills.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::super::run::Interpreter;
 use crate::binder::{self, TargetColumn, cannot_be_modified};
 use crate::execute::WriteTarget;
 
-/// What an `INSERT` writes to.
+/// The target of an `INSERT`.
 pub(in super::super) struct Target {
     pub(in super::super) place: Place,
     pub(in super::super) table: Arc<Table>,
-    /// The listed columns' places in the table, in the order of the list.
+    /// The positions of the listed columns in the table, in the order of the list.
     listed: Vec<usize>,
-    /// The listed columns as the binder wants them.
+    /// The listed columns, for the binder.
     columns: binder::InsertTarget,
     /// Whether the statement lists its columns.
     pub(super) is_explicit: bool,
@@ -31,7 +31,7 @@ pub(in super::super) struct Target {
 }
 
 impl Target {
-    /// A table as such, of which no column is listed.
+    /// A table as a target without listed columns.
     pub(in super::super) fn of_table(database: DatabaseUse, table: Arc<Table>) -> Target {
         let schema = database.snapshot().schema_by_id(table.schema).map_or("dbo", |schema| &schema.name).to_owned();
         let place = Place { database, schema, name: table.name.clone() };
@@ -45,7 +45,7 @@ impl Target {
         &self.columns
     }
 
-    /// The places of the columns that the statement fills, in the order of its list.
+    /// The positions of the columns that the statement fills, in the order of its list.
     pub(in super::super) fn listed(&self) -> &[usize] {
         &self.listed
     }
@@ -55,7 +55,7 @@ impl Target {
         self.is_variable
     }
 
-    /// The identity column, if the statement gives its values.
+    /// The identity column, if the statement supplies its values.
     pub(in super::super) fn explicit_identity(&self) -> Option<(usize, &TableColumn)> {
         let place = self.listed.iter().copied().find(|&place| self.table.columns[place].identity.is_some())?;
         Some((place, &self.table.columns[place]))
@@ -66,7 +66,7 @@ impl Target {
         (self.place.database.clone(), Arc::clone(&self.table))
     }
 
-    /// The heaps behind it.
+    /// The heaps of the table.
     pub(in super::super) fn store(&self) -> Result<WriteTarget, SqlError> {
         let store = store_of(self.place.database.clone(), Arc::clone(&self.table))?;
         Ok(match self.is_variable {
@@ -75,7 +75,7 @@ impl Target {
         })
     }
 
-    /// The error of values for another number of columns where the statement lists none.
+    /// The error for a wrong number of values if the statement lists no columns.
     pub(super) fn wrong_width(&self, width: usize) -> SqlError {
         let columns = &self.table.columns;
         if width == columns.len() && columns.iter().any(|column| column.identity.is_some()) {
@@ -94,7 +94,8 @@ impl Interpreter<'_> {
     /// The table that an `INSERT` names, and the columns that it lists.
     ///
     /// # Errors
-    /// 208 no such table, 259 one of the system's, 207, 264, 271, 544 a column that cannot be given, 1087.
+    /// 208 for an unknown table; 259 for a system table; 207, 264, 271; 544 for an identity column that must not be
+    /// listed; 1087.
     pub(in super::super) fn insert_target(&self, insert: &Insert) -> Result<Target, Failure> {
         let place = match &insert.target.name {
             TargetName::Object(name) => self.place(name).map_err(|error| match error.number {
@@ -158,7 +159,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// The places of the listed columns.
+/// The positions of the listed columns.
 fn listed_columns(table: &Table, names: &[Identifier], inserts_identity: bool) -> Result<Vec<usize>, SqlError> {
     let mut places = Vec::with_capacity(names.len());
     for name in names {

@@ -1,4 +1,4 @@
-//! Rows of values: `INSERT … VALUES`, and whole rows made of what a statement gives for some columns.
+//! Rows of values: `INSERT … VALUES`, and complete rows built from the values of some columns.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Interpreter<'_> {
         self.insert_whole(run, insert, write, whole)
     }
 
-    /// Writes whole rows, as many as a `TOP` lets through, and puts them out.
+    /// Writes complete rows, as many as `TOP` allows, and returns them through `OUTPUT`.
     pub(super) fn insert_whole(
         &mut self,
         run: &Arc<StatementRun>,
@@ -82,8 +82,7 @@ impl Interpreter<'_> {
         Ok(count)
     }
 
-    /// The values of a row in the listed columns' types; the places of those that only a query can evaluate are told
-    /// apart.
+    /// The values of a row in the listed columns' types, and the positions of those that only a query can evaluate.
     fn listed_values(
         &self,
         run: &Arc<StatementRun>,
@@ -122,7 +121,7 @@ impl Interpreter<'_> {
         self.whole_row(run, target, values)
     }
 
-    /// A row of the table: the given values in its listed columns, if there are any, elsewhere what the columns say.
+    /// A row of the table: the given values in the listed columns, if any, and the columns' defaults elsewhere.
     pub(in super::super) fn whole_row(
         &mut self,
         run: &Arc<StatementRun>,
@@ -159,7 +158,7 @@ impl Interpreter<'_> {
         Ok(binder.evaluate(&binder.assign(bound, column.sql_type)?)?)
     }
 
-    /// A value in a column's type, as an insert stores it: text that is too long is left so, and refused later.
+    /// A value in a column's type, as an insert stores it. Text that is too long is kept, and rejected later.
     pub(super) fn stored_value(
         &self,
         run: &Arc<StatementRun>,
@@ -176,7 +175,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// A column's `DEFAULT` as an expression; NULL without.
+/// A column's `DEFAULT` as an expression. NULL if it has none.
 pub(in super::super) fn default_of(binder: &Binder<'_>, column: &TableColumn) -> Result<BoundExpr, SqlError> {
     match &column.default {
         Some(default) => binder.bind_default(&hobt_tsql::parse_expression(&default.definition)?),

@@ -1,15 +1,15 @@
-//! The memory of operators: where it comes from, where they spill, and what a statement is let in with.
+//! Memory of operators: its source, the admission of statements to it, and the place to spill.
 //!
 //! ```text
 //!   plan ── what its operators will keep, by the estimates ──► OperatorMemory: waits under RESOURCE_SEMAPHORE
 //!                                                                   └─ a grant ─► StatementPool ─► operators
 //! ```
-//! Sorts, hash tables and windows reserve what they keep from their statement's [`StatementPool`], which draws on the
-//! instance's budget; what is refused there is spilled, or ends the statement with error 701. The grant is certain.
-//! More than the grant is lent as long as nobody else was promised it, so that an estimate that was too low costs a
-//! spill only where others want the memory (docs/design/0033).
+//! Sorts, hash tables and windows reserve memory from their statement's [`StatementPool`], which draws on the
+//! instance's budget. If a reservation is refused, the operator spills, or the statement ends with error 701. The grant
+//! is guaranteed. Memory beyond the grant is lent as long as it is not granted to another statement, so a low estimate
+//! costs a spill only if other statements need the memory (docs/design/0033).
 //!
-//! Leaves to others: what a plan wants (`execute/explain/memory.rs`), the files (`spill`).
+//! A plan's memory needs are computed in `execute/explain/memory.rs`, the files are in `spill`.
 
 mod operator_memory;
 mod pool;
@@ -31,13 +31,13 @@ pub(crate) use pool::pool_of;
 pub use semaphore::{ResourceSemaphore, SemaphoreShown};
 pub(super) use sizes::Sizes;
 
-/// Under which name of the instance's memory operators hold theirs.
+/// The name of the operators' memory in the instance's memory statistics.
 const CLERK: &str = "Operators";
 
-/// What all operators of an instance run with: its memory, and a clean folder to spill into, on the instance's disk.
+/// The runtime of all operators of an instance: its memory, and an empty folder to spill into, on the instance's disk.
 ///
 /// # Errors
-/// 5123: the folder cannot be made, or nothing can be made in it.
+/// 5123 if the folder, or a file in it, cannot be created.
 pub(super) fn operators_runtime(
     instance: &Instance,
     memory: &Arc<OperatorMemory>,

@@ -1,4 +1,4 @@
-//! What the operators of all statements may hold together, and who is let in with how much of it.
+//! The memory of the operators of all statements, and the admission of statements to it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,25 +15,25 @@ use super::pool::StatementPool;
 use super::sizes::Sizes;
 use crate::execute::{MemoryFigures, PendingReasons};
 
-/// How often a waiting statement looks whether it was cancelled.
+/// How often a waiting statement checks for cancellation.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
-/// How long a statement is the first in the line before it is let in with the least that it asks for, whatever is left:
-/// who has the memory may wait for a lock that the waiting statement's transaction holds.
+/// How long a statement waits at the head of the line before it is admitted with the least that it needs, even beyond
+/// the limit: the holders of the memory may be waiting for a lock of the waiting statement's transaction.
 const FORCED_AFTER: Duration = Duration::from_secs(30);
-/// The part of an instance's memory that is left to what nobody reserves.
+/// The part (1/n) of an instance's memory that is left for unreserved use.
 const UNCOUNTED: u64 = 16;
-/// A statement that asks for no more than this part of the operators' memory does not stand in the line: there is
-/// nearly always room for it in what is not lent, while the first in the line may ask for more than will be free for
-/// long.
+/// A statement that needs at most this part (1/n) of the operators' memory does not wait in line. There is nearly
+/// always room for it in the memory that is not lent, while the head of the line may need more than will be free for a
+/// long time.
 const SMALL: u64 = 16;
-/// The part of the operators' memory that is lent to nobody, so that who comes next finds something.
+/// The part (1/n) of the operators' memory that is never lent, so that the next statement finds some.
 const KEPT_BACK: u64 = 8;
 
 /// The memory of all operators of an instance.
 pub(in crate::interpreter) struct OperatorMemory {
     pub(super) budget: Arc<MemoryBudget>,
     total: u64,
-    /// Of each statement its grant, or what it holds where that is more.
+    /// The sum over all statements of the grant, or of the memory held if that is more.
     pub(super) claimed: AtomicU64,
     line: Mutex<Line>,
     came_back: Condvar,
@@ -43,26 +43,26 @@ pub(in crate::interpreter) struct OperatorMemory {
 #[derive(Debug, Default)]
 struct Line {
     inside: usize,
-    /// What was promised to those inside, in bytes.
+    /// The sum of the grants of the admitted statements, in bytes.
     granted: u64,
-    /// How many got the least that they ask for, although there was not that much.
+    /// How many statements were admitted with their least, although that exceeded the limit.
     forced: u64,
     last_ticket: u64,
     waiting: VecDeque<u64>,
 }
 
-/// What a statement asks to be let in with, in bytes.
+/// The memory that a statement requests for admission, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::interpreter) struct MemoryRequest {
-    /// Less is of no use.
+    /// The least that it can use.
     pub(in crate::interpreter) least: u64,
-    /// More would not be used, by the estimates.
+    /// The most that it is estimated to use.
     pub(in crate::interpreter) ideal: u64,
-    /// More is not lent either.
+    /// The most that it may hold, including lent memory.
     pub(in crate::interpreter) most: u64,
 }
 
-/// A statement's memory, promised to others again when this is dropped.
+/// A statement's grant. Dropping it makes the memory available to other statements.
 #[derive(Debug)]
 pub(in crate::interpreter) struct MemoryGrant {
     memory: Arc<OperatorMemory>,
@@ -70,7 +70,7 @@ pub(in crate::interpreter) struct MemoryGrant {
     granted: u64,
 }
 
-/// The statement was cancelled while it waited.
+/// The error if the statement was cancelled while it waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::interpreter) struct Cancelled;
 
@@ -82,7 +82,7 @@ impl fmt::Debug for OperatorMemory {
 }
 
 impl OperatorMemory {
-    /// What the budget has left now is for operators, but for a part.
+    /// Takes what the budget has left now, except for a part, as the operators' memory.
     pub(in crate::interpreter) fn new(budget: &Arc<MemoryBudget>) -> Arc<OperatorMemory> {
         let left = budget.limit().saturating_sub(budget.used());
         let total = left - left / UNCOUNTED;
@@ -91,27 +91,27 @@ impl OperatorMemory {
         Arc::new(OperatorMemory { budget: Arc::clone(budget), total, claimed, line, came_back, forced_after })
     }
 
-    /// All of it, in bytes.
+    /// The total, in bytes.
     pub(in crate::interpreter) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Up to how much may be claimed by who was promised less.
+    /// The limit of all claims when memory is lent beyond a grant.
     pub(super) fn lent_max(&self) -> u64 {
         self.total - self.total / KEPT_BACK
     }
 
-    /// What would be lent now.
+    /// The memory that can be lent now.
     pub(super) fn free(&self) -> u64 {
         self.lent_max().saturating_sub(self.claimed.load(Ordering::Relaxed))
     }
 
-    /// The sizes for a statement of so many workers that is planned now.
+    /// The sizes for a statement with this many workers that is planned now.
     pub(in crate::interpreter) fn sizes(&self, parts: usize) -> Sizes {
         Sizes::new(self.free().max(self.total / KEPT_BACK), parts)
     }
 
-    /// Claims so much more, as long as no more than `most` is claimed then.
+    /// Claims `bytes`, if the sum of all claims then does not exceed `most`.
     pub(super) fn claim(&self, bytes: u64, most: u64) -> bool {
         let claimed = self.claimed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |claimed| {
             claimed.checked_add(bytes).filter(|&after| after <= most)
@@ -119,26 +119,26 @@ impl OperatorMemory {
         claimed.is_ok()
     }
 
-    /// Claims what is in use already.
+    /// Claims memory that is already in use.
     pub(super) fn claim_anyway(&self, bytes: u64) {
         self.claimed.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Lets others have so much. Who waits for it looks again within [`CANCEL_CHECK`] at the latest.
+    /// Releases a claim. Waiting statements notice it within [`CANCEL_CHECK`].
     pub(super) fn unclaim(&self, bytes: u64) {
         self.claimed.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// The pool of statements whose operators keep nothing to speak of: nothing is promised to them.
+    /// A pool for statements whose operators keep little memory: they receive no grant.
     pub(in crate::interpreter) fn pool_of_all(self: &Arc<OperatorMemory>) -> Arc<dyn MemoryPool> {
         Arc::new(StatementPool::new(self, 0, u64::MAX, Arc::default()))
     }
 
-    /// Lets a statement in, in the order in which they came, with what it wants as far as that leaves as much for the
-    /// next. Blocks, and says so in `pending`.
+    /// Admits a statement, in order of arrival. Its grant is limited so that as much is left for the next statement.
+    /// Blocks, and shows that in `pending`.
     ///
     /// # Errors
-    /// `is_cancelled` became true.
+    /// If `is_cancelled` became true.
     pub(in crate::interpreter) fn enter(
         self: &Arc<OperatorMemory>,
         wanted: MemoryRequest,
@@ -163,7 +163,7 @@ impl OperatorMemory {
                 || first_since.is_some_and(|since: Instant| schedule::now().duration_since(since) >= self.forced_after);
             let granted = match (is_first, is_small) {
                 (true, _) => self.granted(least, ideal, is_forced),
-                // Its least alone, so that those in the line lose little by it.
+                // Only its least, so that the statements in line lose little.
                 (false, true) => self.granted(least, least, false),
                 (false, false) => None,
             };
@@ -172,7 +172,7 @@ impl OperatorMemory {
                 line.inside += 1;
                 line.granted += granted;
                 line.forced += u64::from(beyond);
-                // There may be room for the next one too.
+                // There may be room for the next statement too.
                 self.came_back.notify_all();
                 figures.gets(granted);
                 let pool = Arc::new(StatementPool::new(self, granted, wanted.most.max(granted), Arc::clone(figures)));
@@ -188,15 +188,15 @@ impl OperatorMemory {
         }
     }
 
-    /// How many statements are in, how many wait, what was promised to those that are in, and how many had to be let in
-    /// with more than there was.
+    /// The number of admitted statements, of waiting statements, the sum of the grants, and the number of statements
+    /// admitted beyond the limit.
     pub(super) fn counts(&self) -> (u64, u64, u64, u64) {
         let line = self.line.lock();
         (line.inside as u64, line.waiting.len() as u64, line.granted, line.forced)
     }
 
-    /// Claims between `least` and `ideal`, no more than half of what there is beyond the least; `None` if there is not
-    /// that. Who `is_forced` gets in. Whether that is more than there is stands beside it.
+    /// Claims between `least` and `ideal`, and no more than half of what is free unless `least` is more. `None` if that
+    /// is not available, except that `is_forced` claims `least` anyway. The flag says whether the limit was exceeded.
     fn granted(&self, least: u64, ideal: u64, is_forced: bool) -> Option<(u64, bool)> {
         let left = self.total.saturating_sub(self.claimed.load(Ordering::Relaxed));
         let granted = ideal.clamp(least, least.max(left / 2));
@@ -211,7 +211,7 @@ impl OperatorMemory {
     }
 }
 
-/// A statement that waits for its memory, as others see it.
+/// Marks a statement as waiting for memory, visible to other sessions.
 struct Waiting<'p>(&'p PendingReasons);
 
 impl<'p> Waiting<'p> {
@@ -261,7 +261,7 @@ mod tests {
         Ok((grant, figures))
     }
 
-    /// 801 bytes for operators.
+    /// A memory of 801 bytes for operators.
     fn memory() -> Arc<OperatorMemory> {
         OperatorMemory::new(&MemoryBudget::new(854))
     }

@@ -14,61 +14,61 @@ use super::operator_memory::OperatorMemory;
 use crate::execute::MemoryFigures;
 use crate::wrap::REFUSED;
 
-/// A statement's operators share what it was granted, and what is lent beyond.
+/// The memory pool of one statement's operators: its grant, and memory lent beyond it.
 ///
-/// Those that can spill share a third evenly. A sort that spills merges what it holds first, and for that it takes up
-/// to twice as much again without being able to spill: were all in the hands of those that can, none could begin to. A
-/// merge of what was spilled reads as many files at once as it gets memory for, so the merges share another half: what
-/// is over is for whoever reads the sorted rows.
+/// Operators that can spill share a third evenly. A sort that spills first merges what it holds, and for that needs up
+/// to twice as much again, which cannot be spilled: if the spillable operators held all memory, no spill could begin. A
+/// merge of spilled runs reads as many files at once as it gets memory for, so the merges share another half. The rest
+/// is for the consumers of the sorted rows.
 pub(super) struct StatementPool {
     memory: Arc<OperatorMemory>,
     account: MemoryAccount,
     figures: Arc<MemoryFigures>,
-    /// What it may hold in any case, in bytes.
+    /// The most that it may hold at all, in bytes.
     most: u64,
     state: Mutex<State>,
 }
 
-/// In bytes.
+/// All sizes are in bytes.
 #[derive(Debug, Default)]
 struct State {
     granted: u64,
     held: u64,
-    /// Those who can spill, and the merges, in number.
+    /// The numbers of operators that can spill, and of merges.
     spillers: u64,
     merges: u64,
-    /// What exchanges say that they hold.
+    /// The memory that exchanges report to hold.
     exchanges: u64,
-    /// What joins gave back of the build sides that they read, for the hash tables that are made of them.
+    /// The memory that joins have released after reading build sides, for the hash tables built from them.
     build_sides: u64,
 }
 
-/// What the pool makes of a consumer, by the name that DataFusion gives it.
+/// The kind of a consumer, derived from the name that DataFusion gives it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Hands rows from one worker to another.
+    /// Passes rows from one worker to another.
     ///
-    /// It is refused nothing: what it cannot reserve it would spill, and two workers that spill for one reader wait for
-    /// each other for ever (apache/datafusion issue 24883, mended behind 55.2). What it holds is a few batches for each
-    /// worker. A batch of texts counts with all that the buffers hold which it has in common with others, so that the
-    /// sum is not what is in memory: it counts up to a part of the statement's memory, and no more, or the operators
-    /// that can spill would get nothing.
+    /// It is never refused: what it cannot reserve it would spill, and two workers that spill for one reader wait for
+    /// each other forever (apache/datafusion issue 24883, fixed after 55.2). It holds a few batches per worker. A batch
+    /// of texts counts with all the buffers that it shares with other batches, so the sum exceeds the real memory.
+    /// Therefore it counts only up to a part of the operators' memory, or the operators that can spill would get
+    /// nothing.
     Exchange,
     /// Merges the parts of a sort.
     Merge,
-    /// Reads a build side, to see whether it fits (`execute/spill_join`).
+    /// Reads a build side, to check whether it fits (`execute/spill_join`).
     BuildSide,
-    /// Reads a side that goes to files if it does not fit (`execute/range_join`).
+    /// Reads a side that is written to files if it does not fit (`execute/range_join`).
     Side,
-    /// Makes a hash table of rows that were found to fit.
+    /// Builds a hash table from rows that were found to fit.
     HashTable,
-    /// Any other that can spill.
+    /// Any other consumer that can spill.
     Spiller,
-    /// Any other that cannot.
+    /// Any other consumer that cannot spill.
     Keeper,
 }
 
-/// The part of a statement's memory up to which exchanges count.
+/// Exchanges count up to this part (1/n) of the operators' memory.
 const EXCHANGES: u64 = 16;
 
 impl Kind {
@@ -87,7 +87,7 @@ impl Kind {
 }
 
 impl StatementPool {
-    /// That of a statement that was granted so much of `memory`, and may hold `most` at the most, in bytes.
+    /// The pool of a statement with a grant of `granted` from `memory`, which may hold at most `most`, in bytes.
     pub(super) fn new(
         memory: &Arc<OperatorMemory>,
         granted: u64,
@@ -99,7 +99,7 @@ impl StatementPool {
         StatementPool { memory: Arc::clone(memory), account, figures, most, state }
     }
 
-    /// Gives the grant back; what is held still goes as its holders do.
+    /// Returns the grant. Memory still held is returned when its holders release it.
     pub(super) fn give_up(&self) {
         let mut state = self.state.lock();
         self.memory.unclaim(state.granted.saturating_sub(state.held));
@@ -107,12 +107,12 @@ impl StatementPool {
         self.figures.gives_back();
     }
 
-    /// All that the statement may hold now.
+    /// The most that the statement may hold now.
     fn limit(&self, state: &State) -> u64 {
         (state.granted.max(state.held) + self.memory.free()).min(self.most)
     }
 
-    /// Holds so much more; beyond the grant as long as no more than `most` is claimed by all.
+    /// Reserves `bytes`. Beyond the grant this requires that the sum of all claims does not exceed `most`.
     fn take(&self, state: &mut State, bytes: u64, most: u64) -> PlanResult<()> {
         let after = state.held.saturating_add(bytes);
         let beyond = after.saturating_sub(state.granted.max(state.held));
@@ -129,7 +129,7 @@ impl StatementPool {
         Ok(())
     }
 
-    /// Holds what is in use already, or was found to be there.
+    /// Reserves memory that is already in use, or was found to be available.
     fn take_anyway(&self, state: &mut State, bytes: u64) {
         let beyond = (state.held + bytes).saturating_sub(state.granted.max(state.held));
         self.memory.claim_anyway(beyond);
@@ -146,7 +146,7 @@ impl StatementPool {
         self.figures.holds(state.held);
     }
 
-    /// Exchanges hold `exchanges` from now on. It counts up to a part of what there is for operators.
+    /// Sets the exchanges' memory to `exchanges`. It counts only up to a part of the operators' memory.
     fn exchange(&self, state: &mut State, exchanges: u64) {
         let counted = |bytes: u64| bytes.min(self.memory.total() / EXCHANGES);
         let (before, after) = (counted(state.exchanges), counted(exchanges));
@@ -163,7 +163,7 @@ fn refused(text: String) -> DataFusionError {
     DataFusionError::ResourcesExhausted(format!("{REFUSED}{text}"))
 }
 
-/// The pool of a statement that may have all of so many bytes.
+/// The pool of a statement that may use all of `bytes`.
 #[cfg(test)]
 pub(crate) fn pool_of(bytes: u64) -> Arc<dyn MemoryPool> {
     OperatorMemory::new(&MemoryBudget::new(bytes)).pool_of_all()
@@ -267,7 +267,7 @@ impl MemoryPool for StatementPool {
         usize::try_from(self.state.lock().held).unwrap_or(usize::MAX)
     }
 
-    /// What those that can spill share.
+    /// The memory shared by operators that can spill.
     fn memory_limit(&self) -> MemoryLimit {
         MemoryLimit::Finite(usize::try_from(self.limit(&self.state.lock()) / 3).unwrap_or(usize::MAX))
     }
@@ -291,7 +291,7 @@ mod tests {
         MemoryConsumer::new(name).with_can_spill(spills)
     }
 
-    /// The budget, its operators' memory of 801 bytes, and the pool of a statement that was granted so much of it.
+    /// The budget, its operators' memory of 801 bytes, and the pool of a statement with a grant of `granted`.
     fn pool(granted: u64) -> (Arc<MemoryBudget>, Arc<OperatorMemory>, Arc<dyn MemoryPool>) {
         let budget = MemoryBudget::new(854);
         let memory = OperatorMemory::new(&budget);

@@ -1,31 +1,31 @@
-//! What the operators of all statements have together, and who waits for it, as
-//! `sys.dm_exec_query_resource_semaphores` shows it.
+//! The state of the operators' memory and of the statements waiting for it, as `sys.dm_exec_query_resource_semaphores`
+//! shows it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::operator_memory::OperatorMemory;
 
-/// The memory of all operators of an instance, for who wants to see how it stands.
+/// The memory of all operators of an instance, for display.
 #[derive(Clone, Debug)]
 pub struct ResourceSemaphore(Arc<OperatorMemory>);
 
-/// How it stands at one moment. In bytes.
+/// Its state at one moment. Sizes are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SemaphoreShown {
-    /// All that there is for operators.
+    /// All memory of the operators.
     pub total: u64,
-    /// What nobody was promised or lent.
+    /// Memory neither granted nor lent.
     pub available: u64,
-    /// What was promised to the statements that are in.
+    /// The sum of the grants of the admitted statements.
     pub granted: u64,
-    /// What operators hold, what they were lent beyond their grants among it.
+    /// Memory held by operators, including memory lent beyond their grants.
     pub used: u64,
-    /// How many statements are in, and how many wait.
+    /// The number of admitted statements. `waiters` is the number of waiting ones.
     pub grantees: u64,
     /// See `grantees`.
     pub waiters: u64,
-    /// How many have got the least they asked for, although there was not that much.
+    /// How many statements were admitted with their least, although that exceeded the limit.
     pub forced: u64,
 }
 
@@ -34,7 +34,7 @@ impl ResourceSemaphore {
         ResourceSemaphore(Arc::clone(memory))
     }
 
-    /// How it stands now.
+    /// The current state.
     pub fn shown(&self) -> SemaphoreShown {
         let memory = &self.0;
         let (grantees, waiters, granted, forced) = memory.counts();

@@ -1,32 +1,32 @@
-//! How large the pieces are that operators work in, by the memory that a statement finds when it is planned.
+//! Sizes of the operators' units of work, derived from the memory available when a statement is planned.
 
 use crate::execute::MemoryWish;
 
-/// The sizes of one statement's pieces.
+/// The sizes for one statement.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::interpreter) struct Sizes {
-    /// What its operators that can spill have together, in bytes.
+    /// The memory shared by its operators that can spill, in bytes.
     third: u64,
-    /// Workers, and so parts of each operator.
+    /// The number of workers, and so of parts of each operator.
     parts: u64,
 }
 
 impl Sizes {
-    /// Those of a statement of so many workers that has `bytes` in all.
+    /// The sizes for a statement with `parts` workers and `bytes` in total.
     pub(super) fn new(bytes: u64, parts: usize) -> Sizes {
         Sizes { third: bytes / 3, parts: parts.max(1) as u64 }
     }
 
-    /// What each part of a sort keeps for merging what it spilled, in bytes: an eighth of its share.
+    /// The memory that each part of a sort keeps for merging its spilled runs, in bytes: an eighth of its share.
     pub(in crate::interpreter) fn merge_bytes(self) -> usize {
         const LEAST: u64 = 256 << 10;
         const MOST: u64 = 10 << 20;
         (self.third / (8 * self.parts)).clamp(LEAST, MOST) as usize
     }
 
-    /// Rows of a batch between operators, `most` where memory is no matter; `width` is the bytes of a row. A merge
-    /// keeps a batch of each of its inputs, and a batch of merged texts keeps all the inputs that they come from, so
-    /// that little memory wants short batches.
+    /// Rows per batch between operators; `most` if memory does not limit it. `width` is the bytes of a row. A merge
+    /// keeps a batch of each input, and a batch of merged texts keeps all the inputs that its rows come from. So little
+    /// memory requires short batches.
     pub(in crate::interpreter) fn batch_rows(self, width: usize, most: usize) -> usize {
         const LEAST: usize = 16;
         const BATCHES: u64 = 32;
@@ -34,19 +34,19 @@ impl Sizes {
         usize::try_from(rows).unwrap_or(usize::MAX).clamp(LEAST.min(most), most)
     }
 
-    /// How many rows of `width` bytes each part of a sort may keep in memory. Each may keep the batch alive that it
-    /// came in, so that they take a multiple of their own bytes.
+    /// The number of rows of `width` bytes that each part of a sort may keep in memory. Each row may keep its whole
+    /// input batch alive, so it takes a multiple of its own bytes.
     pub(in crate::interpreter) fn top_rows(self, width: usize) -> usize {
         const KEPT_FOR_ROW: u64 = 20;
         let rows = self.third / self.parts / KEPT_FOR_ROW.saturating_mul(width.max(1) as u64);
         usize::try_from(rows).unwrap_or(usize::MAX)
     }
 
-    /// The least with which a plan's operators get on, in bytes: each part of each holds a few batches, and of a sort
-    /// what it merges with. `width` is what a row of the tables is thought to have. A third of it is for rows, and a
-    /// sort counts a batch twice. One of texts may be three times as large as its rows, since its buffers have room,
-    /// and holds those of several where rows change hands. A batch of more rows than are expected is none; estimates
-    /// may be wrong, so that some more are thought to come.
+    /// The least memory that a plan's operators need, in bytes: each part of each operator holds a few batches, and
+    /// each part of a sort its merge memory. `width` is the estimated width of the tables' rows. A third of the memory
+    /// is for rows, and a sort counts a batch twice. A batch of texts may be three times as large as its rows, because
+    /// its buffers have spare room, and after an exchange it holds the buffers of several batches. A batch has no more
+    /// rows than are expected, but some extra rows are assumed, because estimates may be wrong.
     pub(in crate::interpreter) fn least_bytes(self, wish: &MemoryWish, batch_rows: usize, width: usize) -> u64 {
         const BATCHES: u64 = 12;
         const ROOM: u64 = 3;
@@ -57,7 +57,7 @@ impl Sizes {
         let sources = if wish.has_exchange { self.parts.min(SOURCES) } else { 1 };
         let rows = (batch_rows as u64).min(wish.rows.saturating_mul(4).saturating_add(UNEXPECTED_ROWS));
         let batch = rows.saturating_mul(fixed.saturating_add(texts.saturating_mul(ROOM * sources)));
-        // Merges have half of the statement's memory.
+        // Merges share half of the statement's memory.
         let merges = 2 * wish.sorts as u64 * self.merge_bytes() as u64;
         let batches = (wish.operators as u64).saturating_mul(BATCHES.saturating_mul(batch));
         self.parts.saturating_mul(merges.saturating_add(batches))

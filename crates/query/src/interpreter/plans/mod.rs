@@ -1,12 +1,12 @@
-//! Plans that are shown: those of statements that ran, and those of statements that do not run.
+//! Plans that are shown: of statements that ran, and of statements that are planned without running.
 //!
 //! ```text
 //!   a statement runs ─► prepare ─► PlanOfStatement ─► in_run's end ─┬─► STATISTICS PROFILE, XML; Event::Statistics
 //!                                                                   └─► PlanStore: sys.dm_exec_query_stats
 //!   SHOWPLAN_… is on ─► show ─► planned: bound and planned as if it ran, and no further
 //! ```
-//! Of a statement one plan is kept: the first that is made in its own run. What evaluates a `TOP` or looks after
-//! foreign keys has plans of its own, which are not shown.
+//! One plan is kept per statement: the first one that its own run makes. Evaluating a `TOP` and checking foreign keys
+//! use plans of their own, which are not shown.
 
 mod planned;
 mod result;
@@ -33,57 +33,57 @@ pub(super) use show::{check_alone, is_showplan_alone};
 pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
 pub(super) use store::{PlanEntry, StatementKey};
 
-/// A statement that takes as long has its plan looked into the first time.
+/// A statement that runs at least this long has its plan recorded on its first execution.
 const LOOKED_INTO: Duration = Duration::from_millis(1);
 
-/// What the interpreter keeps of plans.
+/// The interpreter's state for plans.
 #[derive(Default)]
 pub(super) struct Plans {
-    /// How many runs are under way, one within the other.
+    /// Number of nested runs under way.
     depth: usize,
-    /// The plan of the statement that runs.
+    /// The plan of the running statement.
     current: PlanOfStatement,
-    /// Where the statements go that are shown in place of being run; `None` if statements run.
+    /// Receives the statements that are shown instead of being run. `None` if statements run.
     showing: Option<Vec<ShownStatement>>,
-    /// Whether each statement's plan goes with its cost.
+    /// Whether each statement's cost includes its plan.
     collects: bool,
-    /// The hash of the text that runs, once somebody has asked for it.
+    /// The hash of the running text, once it has been computed.
     hash: Cell<Option<u64>>,
 }
 
 impl Plans {
-    /// Another text runs: gives what is known of the one that ran.
+    /// Called when another text begins to run. Returns the hash of the outer text.
     pub(super) fn take_hash(&mut self) -> Option<u64> {
         self.hash.take()
     }
 
-    /// The text runs again of which this is known.
+    /// Called when the outer text continues. Restores its hash.
     pub(super) fn put_hash(&mut self, hash: Option<u64>) {
         self.hash.set(hash);
     }
 }
 
-/// What is kept of the plan of one statement.
+/// The plan of one statement, and data about it.
 #[derive(Default)]
 pub(super) struct PlanOfStatement {
-    /// The statement; `None` for one whose plan nobody wants.
+    /// The statement. `None` if its plan is not needed.
     statement: Option<(Span, &'static str)>,
-    /// The rest of it, where there is one: most statements of a loop run without a plan.
+    /// The rest of the data, if there is any: most statements in a loop run without a plan.
     kept: Option<Box<Kept>>,
 }
 
 #[derive(Default)]
 struct Kept {
-    /// The plan, and whose run it is of.
+    /// The plan, and the run it belongs to.
     plan: Option<(Arc<StatementRun>, Arc<dyn ExecutionPlan>)>,
-    /// What the statement changes.
+    /// The change that the statement makes.
     change: Option<ChangeShown>,
-    /// Where its cost is noted, once that is known.
+    /// The store entry that its cost is added to, once it is known.
     entry: Option<Arc<PlanEntry>>,
-    /// The plan as it is shown, when the run is over.
+    /// The plan as it is shown, once the run is over.
     shown: Option<ShownStatement>,
     spilled_bytes: u64,
-    /// What its operators asked for, were granted and held, of each plan that it ran.
+    /// For each plan that it ran: the memory that its operators asked for, were granted and held.
     memory: Vec<Arc<MemoryFigures>>,
 }
 
@@ -100,8 +100,7 @@ impl PlanOfStatement {
         self.kept.as_ref()?.change.as_ref()
     }
 
-    /// Tells the operators that have counted which numbers they have in the plan: who looks at the counters afterwards
-    /// has no plan any more.
+    /// Passes each operator its number in the plan, so that the counters can be read when the plan is gone.
     fn tell_numbers(&self) {
         let Some((run, plan)) = self.plan().filter(|(run, _)| run.has_profiles()) else { return };
         let mut root = outline(plan, run.degree());
@@ -112,18 +111,19 @@ impl PlanOfStatement {
     }
 }
 
-/// What a statement changes.
+/// Describes the change that a statement makes.
 pub(super) struct ChangeShown {
     pub(super) database: DatabaseUse,
     pub(super) table: Arc<Table>,
     /// The columns that an `UPDATE` changes.
     pub(super) columns: Option<Vec<usize>>,
-    /// How many rows of values there are; 0 where a query gives them.
+    /// Number of rows in a `VALUES` list. 0 if a query gives the rows.
     pub(super) rows: u64,
 }
 
 impl Interpreter<'_> {
-    /// A statement is about to run; gives what is kept of the one around it. `None` if there is nothing to keep.
+    /// Called before a statement runs. Returns the plan data of the enclosing statement, or `None` if nothing is to be
+    /// kept.
     pub(super) fn begin_plan(&mut self, statement: &Statement) -> Option<PlanOfStatement> {
         let has_plan = matches!(
             statement.kind,
@@ -133,7 +133,7 @@ impl Interpreter<'_> {
                 | StatementKind::Delete(_)
                 | StatementKind::Merge(_)
         );
-        // What runs within an INSERT … EXEC is not its plan.
+        // A statement run by INSERT … EXEC does not belong to the INSERT's plan.
         if !has_plan && self.plans.current.statement.is_none() {
             return None;
         }
@@ -141,10 +141,11 @@ impl Interpreter<'_> {
         Some(std::mem::replace(&mut self.plans.current, PlanOfStatement { statement: of, kept: None }))
     }
 
-    /// It has run, and what is kept of it goes to whom it concerns.
+    /// Called after a statement has run. Records its cost in the store, sends its plan to the client if `STATISTICS
+    /// PROFILE` or `XML` is on, and adds the plan to `cost` if plans are collected.
     ///
     /// # Errors
-    /// The client wants no more.
+    /// If the client accepts no more.
     pub(super) fn end_plan(
         &mut self,
         outer: Option<PlanOfStatement>,
@@ -177,20 +178,20 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// Gives up what is kept of a statement that failed.
+    /// Drops the plan data of a statement that failed.
     pub(super) fn leave_plan(&mut self, outer: Option<PlanOfStatement>) {
         if let Some(outer) = outer {
             self.plans.current = outer;
         }
     }
 
-    /// Whether somebody wants to see what statements did.
+    /// Whether plans of statements that ran are requested.
     fn shows_runs(&self) -> bool {
         let options = &self.state.options;
         self.plans.collects || options.statistics(StatisticsKind::Profile) || options.statistics(StatisticsKind::Xml)
     }
 
-    /// A run begins, within others or not.
+    /// Called when a run begins, nested or not.
     pub(super) fn run_begins(&mut self, run: &StatementRun) {
         self.plans.depth += 1;
         if self.plans.depth == 1 && self.plans.current.statement.is_some() && self.shows_runs() {
@@ -198,8 +199,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// It has ended, after so long, and with so much processor time of its own thread behind the making of its plan,
-    /// which holds tables and memory and does not outlive it.
+    /// Called when a run ends. `elapsed` is its duration. `own_cpu` is the processor time of its own thread, without
+    /// planning. Drops the plan, which holds tables and memory.
     pub(super) fn run_ends(
         &mut self,
         run: &Arc<StatementRun>,
@@ -229,7 +230,7 @@ impl Interpreter<'_> {
         self.plans.current.kept().change = None;
     }
 
-    /// Keeps a plan that is about to run, if it is the statement's.
+    /// Keeps a plan that is about to run, if it is the plan of the statement itself.
     pub(super) fn keep_plan(&mut self, run: &Arc<StatementRun>, plan: &Arc<dyn ExecutionPlan>) {
         let current = &mut self.plans.current;
         let has_values = current.change().is_some_and(|change| change.rows > 0);
@@ -244,7 +245,7 @@ impl Interpreter<'_> {
         current.kept().plan = Some((Arc::clone(run), Arc::clone(plan)));
     }
 
-    /// Notes what memory the statement was let in with.
+    /// Records the memory that the statement was admitted with.
     pub(super) fn note_memory(&mut self, figures: Arc<MemoryFigures>) {
         self.plans.current.kept().memory.push(figures);
     }
@@ -254,13 +255,13 @@ impl Interpreter<'_> {
         self.plans.current.plan().is_some()
     }
 
-    /// The statement's plan is made anew.
+    /// Drops the statement's plan because it is planned again.
     pub(super) fn forget_plan(&mut self) {
         self.plans.current.tell_numbers();
         self.plans.current.kept.iter_mut().for_each(|kept| kept.plan = None);
     }
 
-    /// Notes what the statement changes, if nobody has.
+    /// Records the change that the statement makes, unless it is already recorded.
     pub(super) fn note_change(&mut self, change: impl FnOnce() -> ChangeShown) {
         let current = &mut self.plans.current;
         if self.plans.depth == 1 && current.statement.is_some() && current.change().is_none() {
@@ -272,7 +273,8 @@ impl Interpreter<'_> {
         }
     }
 
-    /// Looks where the statement's cost is noted. Its plan is looked into where it took a while, or comes again.
+    /// Finds the store entry for the statement's cost. Records its plan there if the run took at least [`LOOKED_INTO`],
+    /// or if the statement has run before.
     fn note_entry(&mut self, run: &StatementRun, plan: Option<&Arc<dyn ExecutionPlan>>, elapsed: Duration) {
         let Some((span, _)) = self.plans.current.statement else { return };
         let store = Arc::clone(&self.environment.plans);
@@ -287,7 +289,7 @@ impl Interpreter<'_> {
         self.plans.current.kept().entry = entry;
     }
 
-    /// Where the cost of the statement that runs is noted, if it has run before.
+    /// The store entry of the running statement, if it has run before.
     pub(super) fn known_entry(&self) -> Option<Arc<PlanEntry>> {
         let (span, _) = self.plans.current.statement?;
         self.environment.plans.latest(&self.statement_key(span, 0))
@@ -298,15 +300,15 @@ impl Interpreter<'_> {
         StatementKey::new(self.hash_of_text(), span, (self.state.database.id(), self.state.procedure, options), shape)
     }
 
-    /// The hash of the text that runs. A batch of many statements is hashed once.
+    /// The hash of the running text. It is cached, so a batch of many statements is hashed once.
     fn hash_of_text(&self) -> u64 {
         let hash = self.plans.hash.get().unwrap_or_else(|| store::text_hash(&self.text));
         self.plans.hash.set(Some(hash));
         hash
     }
 
-    /// The tree of the statement's plan; of rows of values where there is none. `ran` is the processor time of the own
-    /// thread of a statement that has run.
+    /// The tree of the statement's plan, or of its rows of values if it has no plan. `ran` is the processor time of the
+    /// statement's own thread if it has run.
     fn tree(&self, plan: Option<&Arc<dyn ExecutionPlan>>, ran: Option<Duration>, run: &StatementRun) -> PlanNode {
         let (current, has_run, degree) = (&self.plans.current, ran.is_some(), run.degree());
         let mut node = match plan {
@@ -325,7 +327,7 @@ impl Interpreter<'_> {
         node
     }
 
-    /// The text constants of the statement that runs.
+    /// The text constants of the running statement.
     fn statement_texts(&self) -> Texts {
         let span = self.plans.current.statement.map_or_else(Span::default, |(span, _)| span);
         Texts::new(hobt_tsql::text_constants(self.text_of(span)))
@@ -352,13 +354,14 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Has each statement's plan go with its cost, from now on.
+    /// Sets whether each statement's cost includes its plan from now on.
     pub(super) fn collect_plans(&mut self, collects: bool) {
         self.plans.collects = collects;
     }
 }
 
-/// What an operator did that changes a table: what workers wrote, and the statement's own thread, which took `rows`.
+/// The figures of the operator that changes a table: the rows written by each worker, or `rows` for the statement's own
+/// thread.
 fn changed(run: &StatementRun, rows: u64, own_cpu: Duration) -> Actual {
     let written = run.written();
     let is_parallel = written.len() > 1;
@@ -373,12 +376,12 @@ fn changed(run: &StatementRun, rows: u64, own_cpu: Duration) -> Actual {
     if workers.is_empty() {
         workers.push(WorkerActual { rows, executions: 1, ..WorkerActual::default() });
     }
-    // It publishes what workers wrote, and commits.
+    // The statement's own thread publishes what the workers wrote, and commits.
     workers[0].cpu += own_cpu;
     Actual { workers, ..Actual::default() }
 }
 
-/// The operator of rows that a statement has written down.
+/// The operator for rows of values written in the statement.
 fn constant_rows(rows: u64, has_run: bool) -> PlanNode {
     let mut node = PlanNode::new("Constant Scan", "Constant Scan", Detail::ConstantScan { rows });
     node.estimate.rows = rows as f64;

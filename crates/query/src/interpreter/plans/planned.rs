@@ -1,4 +1,4 @@
-//! Plans of statements that do not run: bound, locked and planned as if they did, and no further.
+//! Plans of statements that do not run: bound, locked and planned as if they ran, but not executed.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::binder::{BindOptions, Binder, BoundChange, BoundMerge, BoundQuery, Qu
 use crate::execute::{Texts, changes, explain, fills_new, gathered, insert_plan};
 use crate::plan_tree::{PlanNode, StatisticsRead, TableName};
 
-/// A plan, and the workers that it may have.
+/// A plan, and the number of workers that it may use.
 pub(super) struct Planned {
     pub(super) root: PlanNode,
     pub(super) degree: usize,
@@ -24,7 +24,7 @@ pub(super) struct Planned {
 }
 
 impl Planned {
-    /// A plan of rows that are written down.
+    /// The plan of a `VALUES` list.
     fn constant(rows: u64) -> Planned {
         Planned { root: constant_rows(rows, false), degree: 1, statistics: Vec::new() }
     }
@@ -34,7 +34,7 @@ impl Planned {
 type Bind<'b> = &'b dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>;
 
 impl Interpreter<'_> {
-    /// The plan of what `bind` binds, under these hints.
+    /// Plans the query that `bind` binds, under these hints.
     fn planned(&mut self, hints: &[QueryHint], text: &str, bind: Bind<'_>) -> Result<Planned, Failure> {
         let hints = QueryHints::read(hints).map_err(Failure::of_binding)?;
         self.planned_by(&hints, bind_options(&hints), text, bind, &|plan| Ok(gathered(plan)))
@@ -56,7 +56,7 @@ impl Interpreter<'_> {
             let root = explain(&plan, &texts, false, degree);
             Ok(Planned { root, degree, statistics: run.statistics_read() })
         });
-        // What it cost to plan is nobody's cost of running.
+        // The cost of planning is not a cost of running.
         self.cost = None;
         planned
     }
@@ -75,7 +75,7 @@ impl Interpreter<'_> {
         Ok(planned)
     }
 
-    /// The plan of a condition; `None` if it needs no query.
+    /// The plan of a condition. `None` if it needs no query.
     pub(super) fn planned_condition(
         &mut self,
         condition: &Condition,
@@ -94,7 +94,7 @@ impl Interpreter<'_> {
         self.planned(&[], text, &bind).map(Some)
     }
 
-    /// The plan of an expression outside a query; `None` if it needs no query.
+    /// The plan of an expression outside a query. `None` if it needs no query.
     pub(super) fn planned_value(&mut self, value: &Expression, text: &str) -> Result<Option<Planned>, Failure> {
         let needs_query = {
             let names = self.names_alone();

@@ -13,7 +13,7 @@ use super::super::system_views::batch_of_values;
 use crate::plan_tree::{PlanRow, ShownStatement, plan_rows, to_xml};
 use hobt_tsql::ast::SwitchOption;
 
-/// The name of the column that has a plan as XML, which clients know it by.
+/// The name of the XML plan column, by which clients recognise it.
 const XML_COLUMN: &str = "Microsoft SQL Server 2005 XML Showplan";
 
 const LONG: SqlType = SqlType::NVarChar(MaxLength::Max);
@@ -41,13 +41,13 @@ const COLUMNS: [(&str, SqlType); 18] = [
     ("EstimateExecutions", SqlType::Real),
 ];
 
-/// A result set that is whole.
+/// A complete result set.
 pub(super) struct ResultSet {
     columns: Vec<(&'static str, SqlType)>,
     rows: Vec<Vec<Value>>,
 }
 
-/// The result sets of `SHOWPLAN_TEXT`: of each statement its text, then its operators.
+/// The result sets of `SHOWPLAN_TEXT`: for each statement, its text and then its operators.
 pub(super) fn text(statements: &[ShownStatement]) -> Vec<ResultSet> {
     let mut sets: Vec<ResultSet> = Vec::new();
     let mut was_operator = None;
@@ -102,7 +102,7 @@ fn values(row: PlanRow) -> Vec<Value> {
         real(row.rows),
         real(row.io),
         real(row.cpu),
-        // A row has less bytes than an int can say.
+        // A row has fewer bytes than an int can hold.
         row.row_bytes.map_or(Value::Null, |bytes| Value::Int(bytes.round().min(f64::from(i32::MAX)) as i64)),
         real(row.subtree),
         text(row.output),
@@ -114,10 +114,10 @@ fn values(row: PlanRow) -> Vec<Value> {
 }
 
 impl Interpreter<'_> {
-    /// Sends a result set about plans: to the client, whoever takes the statement's own rows.
+    /// Sends a result set about plans to the client, even if the statement's own rows go elsewhere.
     ///
     /// # Errors
-    /// The client wants no more.
+    /// If the client accepts no more.
     pub(super) fn send_result(&mut self, set: &ResultSet) -> Result<(), Failure> {
         let column = |(name, sql_type): &(&str, SqlType)| ResultColumn {
             name: (*name).to_owned(),

@@ -1,9 +1,8 @@
-//! `SET SHOWPLAN_TEXT | ALL | XML`: statements are shown in place of being run.
+//! `SET SHOWPLAN_TEXT | ALL | XML`: statements are shown instead of being run.
 //!
-//! Each statement is bound and planned in its turn. What a plan depends on takes effect all the same: variables are
-//! declared and get their values as far as no table is read for them, since plans are made with the values that
-//! variables have; and `USE` counts up to the batch's end. Both branches of an `IF` are shown, and the body of a loop
-//! once.
+//! Each statement is bound and planned in turn. Statements that later plans depend on still take effect. Variables are
+//! declared, and are assigned if no table must be read for the value, because plans depend on variable values. `USE`
+//! takes effect until the end of the batch. Both branches of an `IF` are shown. The body of a loop is shown once.
 //!
 //! Source: Microsoft's pages on the three options.
 
@@ -27,7 +26,7 @@ use super::planned::Planned;
 use super::{result, store};
 use crate::plan_tree::{Body, Detail, PlanNode, ShownStatement};
 
-/// The options that have statements shown.
+/// The options that show statements.
 const SHOWPLANS: [SwitchOption; 3] = [SwitchOption::ShowplanXml, SwitchOption::ShowplanAll, SwitchOption::ShowplanText];
 
 fn is_showplan(statement: &Statement) -> bool {
@@ -35,12 +34,12 @@ fn is_showplan(statement: &Statement) -> bool {
         if options.iter().any(|option| SHOWPLANS.contains(option)))
 }
 
-/// Whether a program is nothing but `SET SHOWPLAN_…`.
+/// Whether a program consists of one `SET SHOWPLAN_…` only.
 pub(in super::super) fn is_showplan_alone(program: &Program<'_>) -> bool {
     matches!(program.steps.as_slice(), [one] if matches!(one.step, Step::Run(statement) if is_showplan(statement)))
 }
 
-/// `SET SHOWPLAN_…` stands alone in its batch, and in no procedure.
+/// Checks that `SET SHOWPLAN_…` stands alone in its batch, and not in a procedure.
 ///
 /// # Errors
 /// 1067.
@@ -59,12 +58,13 @@ pub(in super::super) fn check_alone(program: &Program<'_>, is_procedure: bool) -
 }
 
 impl Interpreter<'_> {
-    /// Whether statements are shown in place of being run.
+    /// Whether statements are shown instead of being run.
     pub(in super::super) fn shows_plans(&self) -> bool {
         self.plans.showing.is_some() || SHOWPLANS.iter().any(|option| self.state.options.switch(*option))
     }
 
-    /// Shows the statements of a batch; those of a text within it go to who shows that.
+    /// Shows the statements of a batch. If the batch is nested in one that is being shown, its statements are added to
+    /// the outer result.
     pub(in super::super) fn show_batch(&mut self, statements: &[Statement]) -> Result<Exit, Failure> {
         if self.plans.showing.is_some() {
             self.show_all(statements)?;
@@ -104,7 +104,7 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// What `body` shows, apart from what has been shown.
+    /// Runs `body` and returns the statements that it shows, separate from those shown before.
     fn shown_by(
         &mut self,
         body: impl FnOnce(&mut Self) -> Result<(), Failure>,
@@ -212,7 +212,7 @@ impl Interpreter<'_> {
         body: &Statement,
         otherwise: &[ShownStatement],
     ) -> Result<(), Failure> {
-        // The statement up to its body is its condition.
+        // The statement's text up to its body is its condition.
         let Span { position, start, .. } = statement.span;
         let end = body.span.start.max(start);
         let text = self.text_of(Span { position, start, end }).trim_end().to_owned();
@@ -245,7 +245,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// A statement with its plan. Of one that computes a row from nothing no plan is shown.
+/// A statement with its plan. No plan is shown for a statement that computes one row without reading anything.
 fn with_plan(text: String, kind: &str, planned: Planned, compile: (Duration, Duration)) -> ShownStatement {
     let Planned { mut root, degree, statistics } = planned;
     root.finish();

@@ -1,15 +1,13 @@
-//! Plans that statements had, and what they cost since: what `sys.dm_exec_query_stats` and its like show.
+//! Store of the plans and costs of statements that ran: the source of `sys.dm_exec_query_stats` and related views.
 //!
-//! No statement runs by what is kept here: a plan is made for each execution. An entry is a statement in its text,
-//! under the database and options it ran in, with one shape of plan; another shape is another entry. Texts are told
-//! apart by a hash of 64 bits.
+//! Execution does not use this store: every execution is planned anew. An entry is one statement in its text, under the
+//! database and options that it ran in, with one shape of plan. Another shape makes another entry. Texts are identified
+//! by a 64-bit hash.
 //!
-//! Of a statement that is run once and is quick, only figures are kept: its plan is looked into when it comes again,
-//! or when it takes a millisecond. So a client that sends a text of its own for each row pays for a hash of it, and no
-//! more.
-//!
-//! The store takes its memory from the instance's budget and at most a part of it. Who comes when it is full takes the
-//! place of those who have not run for the longest time; where the budget has nothing left, nothing is kept.
+//! For a quick statement that runs once, only figures are kept. Its plan is recorded when it runs again, or when it
+//! takes at least a millisecond. So a client that sends a different text for each row pays only for hashing it.
+//! The store's memory comes from the instance's budget, up to a part of it. When the store is full, a new entry
+//! replaces the least recently used ones. When the budget is exhausted, nothing is kept.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,29 +23,29 @@ use super::super::event::StatementStatistics;
 use crate::execute::{MemoryFigures, MemoryShown};
 use crate::plan_tree::{Fnv, ShownStatement};
 
-/// The most that is kept, and the most of the budget.
+/// The upper limit of the store in bytes, and its part of the budget.
 const BYTES_MAX: u64 = 32 << 20;
 const BUDGET_PART: u64 = 32;
-/// Texts and plans above this are not kept.
+/// Larger texts and plans are not kept.
 const ENTRY_BYTES_MAX: u64 = 1 << 20;
-/// What an entry takes beside its text and plan.
+/// The size of an entry without its text and plan.
 const ENTRY_BYTES: u64 = 1 << 10;
 
-/// The plans of an instance.
+/// The plan store of an instance.
 #[derive(Debug)]
 pub struct PlanStore {
     entries: Mutex<Entries>,
     account: MemoryAccount,
     bytes_max: u64,
-    /// Counts what happens, so that it is known what was used last.
+    /// A logical clock that orders uses, for eviction.
     clock: AtomicU64,
 }
 
 #[derive(Default, Debug)]
 struct Entries {
-    /// By the statement, each with its plans.
+    /// For each statement, its plans.
     plans: HashMap<StatementId, Vec<Arc<PlanEntry>>>,
-    /// The texts of batches, by their handles.
+    /// The texts of batches by handle.
     texts: HashMap<u64, Arc<str>>,
 }
 
@@ -56,23 +54,23 @@ impl Entries {
         self.plans.get(&key.statement())?.iter().find(|entry| entry.key == *key)
     }
 
-    /// Forgets the texts of which no plan is left.
+    /// Removes the texts that no plan refers to.
     fn forget_texts(&mut self) {
         let left: HashSet<u64> = self.plans.keys().map(|(text, ..)| *text).collect();
         self.texts.retain(|text, _| left.contains(text));
     }
 }
 
-/// Which statement of which text, and where it ran.
+/// Identifies a statement: its text, its position in it, and the database and options that it ran under.
 type StatementId = (u64, u32, DatabaseId, i64);
 
-/// Which statement with which plan.
+/// Identifies a statement and its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(in super::super) struct StatementKey {
     text: u64,
     start: u32,
     database: DatabaseId,
-    /// The procedure that it is in; 0 for a batch.
+    /// The procedure that contains it. 0 for a batch.
     procedure: i32,
     options: i64,
     shape: u64,
@@ -114,18 +112,18 @@ fn handle_of(hash: u64) -> Vec<u8> {
     [2_u64.to_be_bytes(), hash.to_be_bytes()].concat()
 }
 
-/// What one execution cost.
+/// The cost of one execution.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Measure {
     /// Processor time, in µs.
     pub worker_time: u64,
     /// Elapsed time, in µs.
     pub elapsed_time: u64,
-    /// Pages looked at.
+    /// Pages accessed.
     pub logical_reads: u64,
     /// Pages read from disk.
     pub physical_reads: u64,
-    /// Pages that were clean and were changed, or were written for the first time.
+    /// Pages that became dirty, or were written for the first time.
     pub logical_writes: u64,
     /// Rows sent or changed.
     pub rows: u64,
@@ -133,11 +131,11 @@ pub struct Measure {
     pub dop: u64,
     /// Pages that operators wrote to disk because memory was short.
     pub spills: u64,
-    /// Memory that it was let in with, in KB.
+    /// Memory that it was admitted with, in KB.
     pub grant_kb: u64,
-    /// The most of it that its operators held, in KB.
+    /// The most memory that its operators held at one time, in KB.
     pub used_grant_kb: u64,
-    /// What they were thought to keep, in KB.
+    /// The memory that its operators were estimated to need, in KB.
     pub ideal_grant_kb: u64,
 }
 
@@ -157,7 +155,7 @@ impl Measure {
         }
     }
 
-    /// The same with what its operators were granted, and what they put on disk.
+    /// Adds the memory that its operators were granted, and what they spilled to disk.
     pub(super) fn with_memory(self, figures: &[Arc<MemoryFigures>], spilled_bytes: u64) -> Measure {
         let shown: Vec<MemoryShown> = figures.iter().map(|figures| figures.shown()).collect();
         let kilobytes = |of: fn(&MemoryShown) -> u64| shown.iter().map(|one| of(one).div_ceil(1024)).sum();
@@ -170,7 +168,7 @@ impl Measure {
         }
     }
 
-    /// Each figure of both by `with`.
+    /// Combines each figure of both with `with`.
     fn joined(self, other: Measure, with: fn(u64, u64) -> u64) -> Measure {
         Measure {
             worker_time: with(self.worker_time, other.worker_time),
@@ -188,20 +186,20 @@ impl Measure {
     }
 }
 
-/// What the executions of a statement with one plan cost.
+/// The cost of all executions of a statement with one plan.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QueryStats {
-    /// How many there were of which the cost is known.
+    /// Executions whose cost was measured.
     pub measured: u64,
-    /// How many there were that ran without a plan: in a loop, from the second time on.
+    /// Executions without a plan: in a loop, from the second one on.
     pub direct: u64,
-    /// All of them.
+    /// The sum over the measured executions.
     pub total: Measure,
-    /// The last.
+    /// The last execution.
     pub last: Measure,
-    /// The least.
+    /// The minimum of each figure.
     pub min: Measure,
-    /// The most.
+    /// The maximum of each figure.
     pub max: Measure,
     /// When the last one ended, 100 ns since 1970-01-01 UTC.
     pub last_time: i64,
@@ -211,9 +209,9 @@ pub struct QueryStats {
 #[derive(Debug)]
 pub(in super::super) struct PlanEntry {
     key: StatementKey,
-    /// Where it stands in its text, in bytes.
+    /// Its position in its text, in bytes.
     span: (u32, u32),
-    /// The statement with its plan, once somebody has looked into that.
+    /// The statement with its plan, once that is recorded.
     statement: OnceLock<ShownStatement>,
     query_hash: u64,
     /// When its plan was first made, 100 ns since 1970-01-01 UTC.
@@ -224,32 +222,32 @@ pub(in super::super) struct PlanEntry {
     last_used: AtomicU64,
 }
 
-/// An entry as views show it.
+/// An entry, as views show it.
 #[derive(Clone, Debug)]
 pub struct CachedPlan {
     /// `sql_handle`.
     pub sql_handle: Vec<u8>,
-    /// `plan_handle`: of all statements of one text under the same database and options.
+    /// `plan_handle`: shared by all statements of one text under the same database and options.
     pub plan_handle: Vec<u8>,
     /// `query_hash`.
     pub query_hash: u64,
-    /// `query_plan_hash`; 0 where no plan is kept.
+    /// `query_plan_hash`. 0 if no plan is kept.
     pub plan_hash: u64,
-    /// The text that it stands in.
+    /// The text that contains the statement.
     pub text: Arc<str>,
-    /// Where it begins and ends there, in bytes of UTF-8.
+    /// Its start and end in the text, in bytes of UTF-8.
     pub span: (u32, u32),
     /// The database.
     pub database: DatabaseId,
-    /// The procedure that it is in; 0 for a batch.
+    /// The procedure that contains it. 0 for a batch.
     pub procedure: i32,
     /// When its plan was first made, 100 ns since 1970-01-01 UTC.
     pub created: i64,
-    /// Memory that it takes.
+    /// Memory that it takes, in bytes.
     pub bytes: u64,
-    /// What it cost.
+    /// Its cost.
     pub stats: QueryStats,
-    /// The statement with its plan; `None` if it ran once and was quick.
+    /// The statement with its plan. `None` if it ran once and was quick.
     pub statement: Option<ShownStatement>,
 }
 
@@ -266,12 +264,13 @@ impl PlanEntry {
         stats.last_time = time_of_day();
     }
 
-    /// Whether its plan has been looked into.
+    /// Whether its plan is recorded.
     pub(super) fn has_plan(&self) -> bool {
         self.statement.get().is_some()
     }
 
-    /// Adds an execution that had no plan. No more than a counter: such a statement may run a million times a second.
+    /// Adds an execution that had no plan. This only increments a counter, because such a statement may run a million
+    /// times a second.
     pub(in super::super) fn count_direct(&self) {
         self.direct.fetch_add(1, Ordering::Relaxed);
     }
@@ -290,19 +289,20 @@ impl PlanStore {
         Arc::clone(entry)
     }
 
-    /// A statement with its plan, if it is known.
+    /// Finds a statement with this plan.
     pub(super) fn find(&self, key: &StatementKey) -> Option<Arc<PlanEntry>> {
         self.entries.lock().find(key).map(|entry| self.touch(entry))
     }
 
-    /// A statement with the plan that it had last.
+    /// Finds a statement with its most recently used plan.
     pub(super) fn latest(&self, key: &StatementKey) -> Option<Arc<PlanEntry>> {
         let entries = self.entries.lock();
         let plans = entries.plans.get(&key.statement())?;
         plans.iter().max_by_key(|entry| entry.last_used.load(Ordering::Relaxed)).map(Arc::clone)
     }
 
-    /// Keeps a statement, without its plan so far, if nobody has kept it meanwhile; `None` if there is no room for it.
+    /// Adds a statement, without its plan for now. If it was added in the meantime, returns that entry. `None` if there
+    /// is no room.
     pub(super) fn insert(&self, key: StatementKey, text: &Arc<str>, span: Span) -> Option<Arc<PlanEntry>> {
         let bytes = ENTRY_BYTES + text.len() as u64;
         if bytes > ENTRY_BYTES_MAX.min(self.bytes_max) {
@@ -330,11 +330,11 @@ impl PlanStore {
         Some(entry)
     }
 
-    /// Keeps a statement's plan with it, if there is room.
+    /// Records the plan of an entry, if there is room.
     pub(super) fn fill(&self, entry: &PlanEntry, statement: ShownStatement) {
         let bytes = statement.bytes();
         let mut entries = self.entries.lock();
-        // Who has been forgotten meanwhile has given back what it took.
+        // An entry evicted in the meantime has already released its memory.
         let is_there = |entries: &Entries| {
             let plans = entries.plans.get(&entry.key.statement());
             plans.is_some_and(|plans| plans.iter().any(|known| std::ptr::eq(&**known, entry)))
@@ -349,7 +349,7 @@ impl PlanStore {
         entry.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes memory, for which others may have to go.
+    /// Reserves memory. Evicts other entries if necessary.
     fn make_room(&self, entries: &mut Entries, bytes: u64) -> Option<()> {
         if bytes > self.bytes_max {
             return None;
@@ -360,7 +360,7 @@ impl PlanStore {
         self.account.grow(bytes).ok()
     }
 
-    /// Makes room: those go that were used longest ago, until an eighth of the store is free and `bytes` beside.
+    /// Evicts the least recently used entries until an eighth of the store is free in addition to `bytes`.
     fn evict(&self, entries: &mut Entries, bytes: u64) {
         let wanted = (self.bytes_max - self.bytes_max / 8).saturating_sub(bytes);
         let mut by_use: Vec<(u64, StatementKey)> = entries
@@ -388,7 +388,7 @@ impl PlanStore {
         entries.forget_texts();
     }
 
-    /// Forgets all plans: `DBCC FREEPROCCACHE`. With a handle those of one text.
+    /// Removes all plans, or those of one text if a handle is given: `DBCC FREEPROCCACHE`.
     pub fn clear(&self, plan_handle: Option<&[u8]>) {
         let mut entries = self.entries.lock();
         let plans = &mut entries.plans;
@@ -408,7 +408,7 @@ impl PlanStore {
         entries.forget_texts();
     }
 
-    /// All plans, in the order of their texts and places.
+    /// All plans, ordered by plan handle and position in the text.
     pub fn all(&self) -> Vec<CachedPlan> {
         let entries = self.entries.lock();
         let mut all: Vec<CachedPlan> = Vec::new();

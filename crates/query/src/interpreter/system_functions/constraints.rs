@@ -1,9 +1,9 @@
-//! Constraints as objects: what `OBJECT_ID`, `OBJECT_NAME` and `OBJECTPROPERTY` know of them.
+//! Constraints as objects, for `OBJECT_ID`, `OBJECT_NAME` and `OBJECTPROPERTY`.
 
 use hobt_base::ObjectId;
 use hobt_catalog::{ConstraintHead, DatabaseSnapshot, Table};
 
-/// What kind of constraint it is.
+/// The kind of a constraint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConstraintKind {
     PrimaryKey,
@@ -14,7 +14,7 @@ pub(super) enum ConstraintKind {
 }
 
 impl ConstraintKind {
-    /// As `sys.objects` has it in `type`.
+    /// The value of `type` in `sys.objects`.
     pub(super) fn type_code(self) -> &'static str {
         match self {
             ConstraintKind::PrimaryKey => "PK",
@@ -32,7 +32,7 @@ pub(super) struct KnownConstraint<'a> {
     pub(super) id: ObjectId,
     pub(super) name: &'a str,
     pub(super) kind: ConstraintKind,
-    /// Of a CHECK or FOREIGN KEY.
+    /// The head of a CHECK or FOREIGN KEY.
     head: Option<&'a ConstraintHead>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn of_database(snapshot: &DatabaseSnapshot) -> impl Iterator<Item = K
 }
 
 impl KnownConstraint<'_> {
-    /// A property of it, by its name in lower case; `None` if constraints have none of that name.
+    /// The property with this name in lower case. `None` if constraints have no such property.
     pub(super) fn property(&self, name: &str) -> Option<i64> {
         let is = |condition: bool| Some(i64::from(condition));
         let clustered = || self.table.base_index().constraint.is_some_and(|base| base.id == self.id);

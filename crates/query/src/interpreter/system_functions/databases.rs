@@ -1,4 +1,4 @@
-//! Functions of databases, and of their files and filegroups.
+//! Functions about databases, files and filegroups.
 
 use hobt_base::EXTENT_PAGES;
 use hobt_catalog::name_equals;
@@ -98,7 +98,7 @@ fn database_property(world: &World, arguments: &[Value]) -> Option<String> {
     })
 }
 
-/// The files of a database, those of its log too: ids and logical names.
+/// The ids and logical names of a database's files, including its log files.
 fn file_names(database: &DatabaseUse) -> Vec<(u16, String)> {
     let log = LogDescription::of(database.storage()).map_or_else(Vec::new, |log| log.files);
     let data = database.snapshot();

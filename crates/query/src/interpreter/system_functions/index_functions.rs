@@ -1,4 +1,4 @@
-//! Functions of indexes.
+//! Functions about indexes.
 
 use hobt_base::ObjectId;
 use hobt_catalog::{Statistics, StatisticsOrigin, Table};
@@ -37,7 +37,7 @@ pub(super) fn property(world: &World, arguments: &[Value]) -> Option<i64> {
     }
 }
 
-/// What statistics that are no index's have of an index's properties.
+/// Index properties of statistics that do not belong to an index.
 fn statistics_property(statistics: &Statistics, property: &str) -> Option<i64> {
     match property {
         "indexid" => Some(i64::from(statistics.id)),
@@ -59,7 +59,7 @@ fn statistics_property(statistics: &Statistics, property: &str) -> Option<i64> {
     }
 }
 
-/// The column of the key of an index at an ordinal, which two arguments give, and the table.
+/// The table column at an ordinal of an index key, and whether it is descending.
 fn key_part(table: &Table, index: Option<i32>, ordinal: Option<i32>) -> Option<(usize, bool)> {
     let (index, ordinal) = (index?, usize::try_from(ordinal?).ok()?);
     let index = table.indexes.iter().find(|known| known.id.0 == index)?;

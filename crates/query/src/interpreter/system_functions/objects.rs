@@ -1,4 +1,4 @@
-//! Functions of tables and other objects, of their columns, schemas and types.
+//! Functions about tables and other objects, their columns, schemas and types.
 
 use hobt_base::{DatabaseId, ObjectId};
 use hobt_catalog::{DatabaseSnapshot, IdentityColumn, ModuleKind, Table, name_equals};
@@ -24,7 +24,7 @@ pub(super) fn find(name: &str) -> Option<Function> {
             text(module.map(|module| module.definition.clone()))
         }),
         "OBJECTPROPERTY" => ((2, 2), SqlType::Int, |world, a| int(object_property(world, a))),
-        // Of several types in SQL Server (`sql_variant`): text stands for all of them.
+        // In SQL Server the result is a `sql_variant`. Here all results are text.
         "OBJECTPROPERTYEX" => ((2, 2), NAME, |world, a| {
             text(match text_of(a, 1).eq_ignore_ascii_case("BaseType") {
                 true => base_type(world, a).map(|letters| format!("{letters:<2}")),
@@ -68,7 +68,7 @@ fn decimal(answer: Option<i128>) -> Value {
     answer.map_or(Value::Null, Value::Decimal)
 }
 
-/// What functions say of a column, stored or not.
+/// A column, stored or not, as functions describe it.
 struct KnownColumn {
     id: i32,
     name: String,
@@ -102,7 +102,7 @@ fn columns(table: &Table) -> impl Iterator<Item = KnownColumn> {
     stored.chain(others)
 }
 
-/// The columns of a system view or of a system function's table; none where there is none.
+/// The columns of a system view or of a system table function. Empty if there is none with this id.
 fn columns_of_view(world: &World, id: ObjectId) -> Vec<KnownColumn> {
     let views = &world.environment.views;
     let view = views.view_name(id).and_then(|(schema, name)| views.view(schema, name));
@@ -119,7 +119,7 @@ fn columns_of_view(world: &World, id: ObjectId) -> Vec<KnownColumn> {
     known.collect()
 }
 
-/// The first column of a table or system view that `is_it`.
+/// The first column of a table or system view that satisfies `is_it`.
 fn column_of(world: &World, id: ObjectId, is_it: impl Fn(&KnownColumn) -> bool) -> Option<KnownColumn> {
     let snapshot = world.database.snapshot();
     match snapshot.tables.get(&id) {
@@ -258,14 +258,14 @@ fn object_property(world: &World, arguments: &[Value]) -> Option<i64> {
     }
 }
 
-/// What kind of object a system view is, or the function that makes its rows.
+/// The object type of a system view, or of the system function that returns its rows.
 fn type_of_view(world: &World, id: ObjectId) -> Option<&'static str> {
     let views = &world.environment.views;
     let (schema, name) = views.view_name(id)?;
     Some(if views.view(schema, name)?.parameters.is_empty() { "V" } else { "IF" })
 }
 
-/// The letters of an object's type, as `sys.objects` has them.
+/// The letters of an object's type, as in `sys.objects`.
 fn base_type(world: &World, arguments: &[Value]) -> Option<&'static str> {
     let id = ObjectId(int_of(arguments, 0)?);
     let snapshot = world.database.snapshot();
@@ -277,15 +277,15 @@ fn base_type(world: &World, arguments: &[Value]) -> Option<&'static str> {
     found.or_else(constraint).or_else(|| type_of_view(world, id))
 }
 
-/// The last identity value that was given out since the instance started, or set; of a table without rows the seed.
-/// NULL where rows would have to be read for it.
+/// The last identity value generated or set, as far as it is known without reading rows. The seed for a table without
+/// rows. `None` if rows would have to be read.
 fn last_identity(world: &World, name: &str) -> Option<i128> {
     let (database, schema, name) = split_name(world, name)?;
     let snapshot = database.snapshot();
     let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name))?;
     let identity = table.columns.iter().find_map(|column| column.identity)?;
     if let Some(state) = world.environment.executor.identities.get((database.id(), table.id)) {
-        // Before the first value it is that one.
+        // Before the first value, the result is that value.
         return Some(state.last.unwrap_or(state.next));
     }
     if let Some(position) = database.database().identity_position(table.id).ok()? {
@@ -320,7 +320,7 @@ fn column_property(world: &World, arguments: &[Value]) -> Option<i64> {
     }
 }
 
-/// A part of a name in a text, counted from the right: 1 is the object, 4 the server.
+/// A part of a multi-part name, counted from the right: 1 is the object, 4 the server.
 fn name_part(arguments: &[Value]) -> Option<String> {
     let name = parse_name(&text_of(arguments, 0))?;
     let part = match int_of(arguments, 1)? {

@@ -1,4 +1,4 @@
-//! Summaries as bytes and back; and bytes that are none.
+//! Summaries encoded and decoded, and bytes that are not summaries.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn encoded(summary: &Summary) -> Vec<u8> {
     bytes
 }
 
-/// Bytes with a checksum that is right, so that what comes behind it is reached.
+/// Bytes with a right checksum, so that the checks after it are reached.
 fn sealed(mut content: Vec<u8>) -> Vec<u8> {
     content.truncate(content.len() - 4);
     let checksum = crc32c(&content);
@@ -90,7 +90,7 @@ fn every_changed_byte_is_noticed() {
     }
 }
 
-/// Damage whose checksum is right, as a user could write it: an error, or a summary that can be worked with.
+/// Damage with a right checksum, as a user could write it, gives an error or a usable summary.
 #[test]
 fn damage_never_panics() {
     let valid: Vec<Vec<u8>> = summaries().iter().map(encoded).collect();
@@ -99,7 +99,7 @@ fn damage_never_panics() {
     for _ in 0..6_000 {
         let mut bytes = valid[random.below(valid.len() as u64) as usize].clone();
         for _ in 0..=random.below(4) {
-            // Beginnings are where lengths and forms are.
+            // Lengths and forms are at the beginning.
             let bound = if random.below(2) == 0 { bytes.len() } else { bytes.len().min(200) };
             let at = random.below(bound as u64) as usize;
             bytes[at] = [0, 1, 0xFF, random.next_u64() as u8][random.below(4) as usize];

@@ -1,4 +1,4 @@
-//! Sketches against the number of hashes that were put in.
+//! Sketches against the number of hashes added.
 
 use hobt_base::SplitMix64;
 
@@ -12,7 +12,7 @@ fn sketch(seed: u64, count: u64) -> DistinctSketch {
     sketch
 }
 
-/// Stored sketches go on being added to: the hash must never be another.
+/// Stored sketches are extended later, so the hash must never change.
 #[test]
 fn the_hash_is_xxh3() {
     assert_eq!(hash_key(b""), 0x2D06_8005_38D3_94C2);
@@ -51,7 +51,7 @@ fn estimates_are_within_two_percent() {
     }
 }
 
-/// The registers by their definition: all ranks that were seen, of which the highest and the two below are kept.
+/// The registers by definition: of all ranks seen, the highest and the two below are kept.
 #[test]
 fn registers_keep_the_highest_rank_and_which_of_the_two_below_were_seen() {
     let mut random = SplitMix64::new(5);
@@ -59,7 +59,7 @@ fn registers_keep_the_highest_rank_and_which_of_the_two_below_were_seen() {
         let ranks: Vec<u8> = (0..random.below(9)).map(|_| 1 + random.below(u64::from(RANK_MAX)) as u8 % 9).collect();
         let register = ranks.iter().fold(0, |register, rank| both(register, rank << SEEN_BITS));
         let highest = ranks.iter().copied().max().unwrap_or(0);
-        // Rank 0 counts as seen where there is a rank above it.
+        // Rank 0 counts as seen if there is a rank above it.
         let was_seen = |below: u8| {
             u8::from(highest == below && below > 0 || highest > below && ranks.contains(&(highest - below)))
         };

@@ -1,13 +1,13 @@
-//! The columns that statistics are of, and how a histogram knows their values.
+//! The columns of statistics, and their values' form in a histogram.
 
 use std::sync::Arc;
 
 use crate::{KeyColumn, KeyError, SqlType};
 
-/// Bytes of a value that a histogram's key and step hold.
+/// The most bytes of a value that a histogram's key and step hold.
 pub const HISTOGRAM_VALUE_BYTES_MAX: usize = 400;
 
-/// The columns of a statistics object: their keys may be NULL and ascend, whatever an index says.
+/// The columns of a statistics object. Their keys are nullable and ascending, whatever an index declares.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GatherColumns(Arc<[KeyColumn]>);
 
@@ -17,7 +17,7 @@ impl GatherColumns {
         GatherColumns(columns.iter().map(|column| ascending(*column)).collect())
     }
 
-    /// The columns as keys are made of them.
+    /// The columns in the form of which keys are made.
     pub fn columns(&self) -> &[KeyColumn] {
         &self.0
     }
@@ -36,11 +36,11 @@ fn ascending(column: KeyColumn) -> KeyColumn {
     KeyColumn::new(column.sql_type(), column.collation(), true, false).unwrap_or(column)
 }
 
-/// Bytes of a value as SQL Server's `DATALENGTH` counts them: pages hold text as UTF-8, there it is UTF-16 or a code
-/// page with a byte for each character.
+/// Bytes of a value as SQL Server's `DATALENGTH` counts them: pages hold text as UTF-8, but `DATALENGTH` counts UTF-16
+/// or a code page with one byte a character.
 pub(in super::super) fn value_length(sql_type: SqlType, value: &[u8]) -> usize {
     let characters = |first: fn(u8) -> bool| value.iter().filter(|byte| first(**byte)).count();
-    // Not the bytes within a character; and those of four bytes are two units.
+    // Without continuation bytes. Characters of four bytes are two UTF-16 units.
     let all = || characters(|byte| byte & 0xC0 != 0x80);
     match sql_type {
         SqlType::NChar(_) | SqlType::NVarChar(_) => 2 * (all() + characters(|byte| byte >= 0xF0)),
@@ -50,7 +50,7 @@ pub(in super::super) fn value_length(sql_type: SqlType, value: &[u8]) -> usize {
     }
 }
 
-/// The part of a value that a histogram knows: its first 400 bytes, of text without half a character at the end.
+/// The part of a value that a histogram holds: its first 400 bytes. Text is not cut within a character.
 pub fn histogram_value<'a>(column: &KeyColumn, value: &'a [u8]) -> &'a [u8] {
     if value.len() <= HISTOGRAM_VALUE_BYTES_MAX {
         return value;
@@ -64,11 +64,11 @@ pub fn histogram_value<'a>(column: &KeyColumn, value: &'a [u8]) -> &'a [u8] {
     &value[..end]
 }
 
-/// Appends the key by which a histogram knows a value: that of [`histogram_value`]. What is asked of a histogram has
-/// its key from here.
+/// Appends the key of a value in a histogram: that of [`histogram_value`]. Keys for lookups in a histogram must come
+/// from here.
 ///
 /// # Errors
-/// It is no value of the column.
+/// It is not a value of the column.
 pub fn histogram_key(column: &KeyColumn, value: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), KeyError> {
     ascending(*column).encode(value.map(|value| histogram_value(column, value)), out)
 }

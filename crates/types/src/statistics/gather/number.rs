@@ -1,8 +1,8 @@
-//! The short way for a single column of numbers: what most statistics are of, and most rows of a load pay for.
+//! The fast path for a single column of numbers. Most statistics are of one, and most rows of a load use it.
 //!
-//! Its key is the byte that says "not NULL" and the number's bytes, turned and with the sign flipped, as
-//! [`KeyColumn::encode`] makes it; so the number alone tells the row from the one before and finds its place in the
-//! order, and the key needs no buffer.
+//! Its key is the byte for "not NULL" and the number's bytes in reverse order with the sign flipped, as
+//! [`KeyColumn::encode`] makes it. So the number alone decides whether the row equals the one before and where it is in
+//! the order, and the key needs no buffer.
 
 use super::{Gatherer, stretch_number, value_length};
 use crate::key::Form;
@@ -18,7 +18,7 @@ pub(super) struct NumberColumn {
     width: usize,
     /// Bytes of a value as SQL Server counts them.
     length: u64,
-    /// The row before: `None` is NULL.
+    /// The value of the row before; `None` is NULL.
     last: Option<u64>,
     is_last_known: bool,
 }
@@ -52,7 +52,7 @@ impl NumberColumn {
     #[inline]
     fn key(&self, turned: Option<u64>) -> ([u8; KEY_ROOM], usize) {
         let Some(turned) = turned else { return ([0; KEY_ROOM], 1) };
-        // Shifted together, not byte beside bytes: hashing would wait for two stores to become one load.
+        // Shifted together, not stored as a byte and bytes: hashing would wait for two stores before one load.
         let key = u128::from(turned.swap_bytes()) << 8 | 0x01;
         (key.to_le_bytes(), 1 + self.width)
     }
@@ -67,7 +67,7 @@ impl Gatherer {
         Ok(())
     }
 
-    /// The same of many rows, but for values that are none of the column.
+    /// Adds many numbers. Values that are not valid for the column are left out.
     pub(super) fn add_numbers<'v>(&mut self, mut column: NumberColumn, values: impl Iterator<Item = Option<&'v [u8]>>) {
         for value in values {
             if let Ok(turned) = value.map(|value| column.turned(value)).transpose() {

@@ -1,4 +1,4 @@
-//! The row before, to which the next one is compared, so that what is alike is not done again.
+//! The row before, to which the next one is compared, so that work for equal columns is not repeated.
 
 use super::columns::value_length;
 use crate::{KeyColumn, KeyError};
@@ -8,9 +8,9 @@ use crate::{KeyColumn, KeyError};
 pub(super) struct LastRow {
     pub(super) is_known: bool,
     pub(super) columns: Vec<LastColumn>,
-    /// The columns' values, one behind the other.
+    /// The columns' values, concatenated.
     pub(super) values: Vec<u8>,
-    /// Their keys likewise.
+    /// Their keys, concatenated.
     pub(super) key: Vec<u8>,
     /// The hash of each prefix of the key.
     pub(super) hashes: Vec<u64>,
@@ -26,7 +26,7 @@ pub(super) struct LastColumn {
 }
 
 impl LastRow {
-    /// How many of the first columns have the values that they had in the row before.
+    /// How many of the first columns have the values of the row before.
     pub(super) fn equal_columns(&self, values: &[Option<&[u8]>]) -> usize {
         if !self.is_known {
             return 0;
@@ -45,7 +45,7 @@ impl LastRow {
         self.columns.len()
     }
 
-    /// Takes a row's values in, from column `from` on.
+    /// Stores a row's values, from column `from` on.
     pub(super) fn take(
         &mut self,
         columns: &[KeyColumn],

@@ -1,38 +1,39 @@
-//! Rows that stand for all: every one while they are few, then one of two, of four, of eight, and so on.
+//! A sample of rows: every row while there are few, then one of two, of four, of eight, and so on.
 //!
 //! ```text
 //! rows    ├──── block ────┤├──── block ────┤      a block is 2^level rows, and one of it is taken, at random, so
 //! taken          ▲                      ▲         that neither order nor period of the rows deceives the sample
 //! ```
-//! When there is no more room, half of what was taken goes and the level rises. The chances come from a generator that
-//! always starts alike: the same rows give the same sample. Equal rows one behind the other are one entry.
+//! When there is no more room, half of the rows taken are dropped and the level increases. The random numbers come from
+//! a generator with a fixed seed, so equal input gives an equal sample. Consecutive equal rows are one entry.
 
 use hobt_base::{SplitMix64, compare_bytes};
 
 use crate::statistics::histogram::number_at;
 
-/// Bytes of keys and values that are held.
+/// The most bytes of keys and values that are held.
 const BYTES_MAX: usize = 16 << 20;
-/// Entries whose hashes are looked at one by one when different keys are counted; of more, a part of the hashes counts.
+/// The most entries whose hashes are all read when different keys are counted. Of more entries, only a part of the
+/// hashes is counted.
 const COUNTED_MAX: usize = 1 << 13;
-/// In an entry's length of the value: NULL.
+/// As an entry's value length: the value is NULL.
 const NULL: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     level: u32,
-    /// Rows that pass before one is taken.
+    /// Rows to skip before the next one is taken.
     skip: u64,
-    /// Rows of the block behind the one that is taken next.
+    /// The rest of the block after the row that is taken next.
     rest: u64,
     random: SplitMix64,
     entries: Vec<Entry>,
-    /// Each entry's hashes of all prefixes.
+    /// The hashes of each entry's prefixes.
     hashes: Vec<u64>,
     columns: usize,
     entries_max: usize,
     bytes: Vec<u8>,
-    /// Whether the last entry is the row that was seen last.
+    /// Whether the last entry is the row that was added last.
     is_last_current: bool,
 }
 
@@ -51,7 +52,7 @@ pub(super) struct Row<'a> {
     pub(super) rows: f64,
 }
 
-/// What is known of the different keys among the rows taken.
+/// Counts of the different keys among the rows taken.
 pub(super) struct Counts {
     pub(super) rows: f64,
     pub(super) distinct: f64,
@@ -79,13 +80,13 @@ impl Sample {
         self.level == 0
     }
 
-    /// The next row is not the one before.
+    /// Called when the next row differs from the one before.
     #[inline]
     pub(super) fn row_changes(&mut self) {
         self.is_last_current = false;
     }
 
-    /// Whether the next row is taken; asked once for each.
+    /// Whether the next row is to be taken. Called once for each row.
     #[inline]
     pub(super) fn wants_row(&mut self) -> bool {
         if self.skip > 0 {
@@ -102,12 +103,12 @@ impl Sample {
         true
     }
 
-    /// Bytes that it holds, about.
+    /// Bytes of memory that it holds, approximately.
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() + self.hashes.capacity() * size_of::<u64>()
     }
 
-    /// Takes a row.
+    /// Adds a row to the sample.
     pub(super) fn add(&mut self, key: &[u8], value: Option<&[u8]>, hashes: &[u64]) {
         if self.is_last_current
             && let Some(last) = self.entries.last_mut()
@@ -126,7 +127,7 @@ impl Sample {
     }
 
     pub(super) fn merge(&mut self, mut other: Sample) {
-        // Otherwise the first rows of all whom this one takes in would have the same chance.
+        // Otherwise the random choices of all merged samples would begin alike.
         other.random = SplitMix64::new(self.random.next_u64());
         while self.level < other.level {
             self.thin();
@@ -149,7 +150,7 @@ impl Sample {
         }
     }
 
-    /// Leaves half of the rows.
+    /// Keeps half of the rows.
     fn thin(&mut self) {
         self.level += 1;
         let mut coins = 0;
@@ -180,7 +181,7 @@ impl Sample {
         self.is_last_current = false;
     }
 
-    /// The values that are not NULL, in the order of their keys, equal ones in one row.
+    /// The values that are not NULL, in the order of their keys. Equal ones are one row.
     pub(super) fn sorted_values(&self) -> Vec<Row<'_>> {
         let key = |entry: &Entry| &self.bytes[entry.at as usize..(entry.at + entry.key_len) as usize];
         let mut order: Vec<(u64, u32)> = (0..)
@@ -210,8 +211,8 @@ impl Sample {
         rows
     }
 
-    /// The different keys of a prefix (0: the first column) among the rows taken. Of many entries, only keys count
-    /// whose hash is in a part of all hashes, and stand for the others.
+    /// The different keys of a prefix (0: the first column) among the rows taken. If there are many entries, only keys
+    /// whose hash is in a part of all hashes are counted, and the counts are scaled up.
     pub(super) fn counts(&self, prefix: usize) -> Counts {
         let mut part = 0;
         while self.entries.len() >> part > COUNTED_MAX {

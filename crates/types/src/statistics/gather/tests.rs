@@ -1,4 +1,4 @@
-//! What a gatherer says of rows, against the rows.
+//! Summaries of a gatherer against the rows.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn int_key(number: i32) -> Vec<u8> {
     key
 }
 
-/// Gathers ints as they come; their counts beside it.
+/// Gathers ints in order. Returns their counts as well.
 fn ints(numbers: impl Iterator<Item = i32>) -> (Summary, BTreeMap<i32, u64>) {
     let mut gatherer = gatherer(&[SqlType::Int]);
     let mut truth = BTreeMap::new();
@@ -33,7 +33,7 @@ fn ints(numbers: impl Iterator<Item = i32>) -> (Summary, BTreeMap<i32, u64>) {
     (gatherer.finish(), truth)
 }
 
-/// What holds of every summary of ints; `tolerance` is the share of all rows by which a range may be wrong.
+/// Checks what holds for every summary of ints. `tolerance` is the allowed error of a range, as a share of all rows.
 fn check(summary: &Summary, truth: &BTreeMap<i32, u64>, tolerance: f64) {
     let rows = truth.values().sum::<u64>() as f64;
     assert_eq!((summary.rows, summary.sampled_rows), (rows, rows));
@@ -59,7 +59,7 @@ fn uniform(seed: u64, count: usize, bound: u64) -> impl Iterator<Item = i32> {
     (0..count).map(move |_| random.below(bound) as i32 - (bound / 2) as i32)
 }
 
-/// Numbers from 1 on, of which number k comes with a chance of about 1 / k, spread over the key's range.
+/// Numbers from 1 on, with number k about as frequent as 1 / k, spread over the key's range.
 fn zipf(seed: u64, count: usize, bound: u64) -> impl Iterator<Item = i32> {
     let mut random = SplitMix64::new(seed);
     (0..count).map(move |_| {
@@ -120,14 +120,14 @@ fn frequent_values_of_a_skewed_column_are_known() {
 fn ascending_keys_and_periods_do_not_deceive_the_sample() {
     let (summary, truth) = ints(0..400_000);
     check(&summary, &truth, 0.005);
-    // One day after the other, a thousand rows each: every day within a tenth.
+    // One day after the other, a thousand rows each: every day is within a tenth.
     let (summary, truth) = ints((0..400_000).map(|row| row / 1000));
     check(&summary, &truth, 0.005);
     for day in truth.keys() {
         let estimate = summary.histogram.rows_equal(&int_key(*day)).expect("inside");
         assert!((900.0..1100.0).contains(&estimate), "{estimate} on day {day}");
     }
-    // A period that is a power of two, as the sample's blocks are.
+    // A period that is a power of two, like the sample's blocks.
     let (summary, truth) = ints((0..600_000).map(|row| row % 64));
     check(&summary, &truth, 0.01);
     assert_eq!(summary.histogram.steps().len(), 64);
@@ -160,7 +160,7 @@ fn nulls_are_counted_and_are_one_value() {
 fn long_strings_count_by_their_beginning_in_the_histogram_alone() {
     let types = [SqlType::VarChar(MaxLength::Limited(8000))];
     let mut gatherer = gatherer(&types);
-    // An umlaut lies across the cut.
+    // The cut is within an umlaut.
     let beginning = format!("{}ü", "x".repeat(399));
     for row in 0..2_000 {
         let text = format!("{beginning}{row:0>width$}", width = 8000 - beginning.len());
@@ -184,7 +184,7 @@ fn each_prefix_has_its_distinct_count_and_length() {
         let (number, text) = ((row % 10) as i32, format!("name {:02}", row % 70));
         let values = [Some(&number.to_le_bytes()[..]), Some(text.as_bytes()), Some(&row.to_le_bytes()[..])];
         gatherer.add(&values).expect("a row");
-        // The same row again, and the first columns again.
+        // An equal row again, and then one with only the first columns equal.
         gatherer.add(&values).expect("a row");
         gatherer.add(&[values[0], values[1], None]).expect("a row");
     }
@@ -211,7 +211,7 @@ fn what_is_no_value_is_refused_and_not_counted() {
     assert_eq!((rows.histogram.rows(), rows.distinct(2)), (3.0, 1.0));
 }
 
-/// The short way of number columns and the general one see the same.
+/// The fast path of number columns and the general one give equal results.
 #[test]
 fn one_column_of_numbers_is_seen_as_the_first_of_two() {
     let types = [
@@ -254,7 +254,7 @@ fn gatherers_merge_into_what_one_would_have_seen() {
         left.merge(right);
         assert_eq!(left.rows(), (left_count + right_count) as u64);
         check(&left.summary(), &truth, 0.012);
-        // Rows may come after a summary and after a merge.
+        // Rows may be added after a summary and after a merge.
         left.add(&[Some(&i32::MAX.to_le_bytes())]).expect("an int");
         *truth.entry(i32::MAX).or_default() += 1;
         check(&left.finish(), &truth, 0.012);

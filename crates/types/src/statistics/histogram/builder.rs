@@ -1,31 +1,31 @@
-//! Makes a histogram of values that come in ascending order, however many they are.
+//! Builds a histogram from any number of values in ascending order.
 //!
-//! Every value is a step of its own until there are [`HELD_MAX`]; then the cheapest give their step up and count to the
-//! range of the next one, until half are left, and at the end until [`STEPS_MAX`] are. A step costs
+//! Every value is a step of its own until there are [`HELD_MAX`]. Then the cheapest steps are merged into the range of
+//! the next one, until half are left, and at the end until [`STEPS_MAX`] are. The cost of removing a step is
 //!
 //! ```text
-//! (rows of the range that would come about)²                  ranges get equally many rows: what estimates between
-//!                                                             two keys need
+//! (rows of the resulting range)²                          ranges get equally many rows: what estimates between
+//!                                                         two keys need
 //! + VARIANCE_WEIGHT · (growth of Σ (rows of a value − rows of the range's average value)²)
-//!                                                             frequent values stay alone: what estimates of one key need
+//!                                                         frequent values stay alone: what estimates of one key need
 //! ```
-//! The second is the sum that V-optimal histograms make least (Poosala, Ioannidis, Haas, Shekita: "Improved histograms
-//! for selectivity estimation of range predicates", 1996), here by the greedy way from below. The first and the last
-//! value always keep their steps, so the least and the greatest are known.
+//! The second term is the sum that V-optimal histograms minimise (Poosala, Ioannidis, Haas, Shekita: "Improved
+//! histograms for selectivity estimation of range predicates", 1996), here greedily from the bottom up. The first and
+//! the last value always keep their steps, so the least and the greatest are known.
 
 use super::{Histogram, STEPS_MAX, Step};
 
-/// How many steps are held before the cheapest go.
+/// How many steps are held before the cheapest are merged.
 const HELD_MAX: usize = 4 * STEPS_MAX;
-/// What a value's distance from its range's average counts against the range's size.
+/// The weight of the values' deviation from their range's average, relative to the range's size.
 const VARIANCE_WEIGHT: f64 = 16.0;
 
-/// Builds a [`Histogram`]; see the module. Its memory does not grow with what it is given.
+/// Builds a [`Histogram`]; see the module. Its memory is bounded.
 #[derive(Clone, Debug, Default)]
 pub struct HistogramBuilder {
     nulls: Option<(Vec<u8>, f64)>,
     held: Vec<Held>,
-    /// Keys and values of the steps held, and of some that no longer are.
+    /// Keys and values of the steps held, and of some that have been merged.
     bytes: Vec<u8>,
     costs: Vec<f64>,
 }
@@ -39,7 +39,7 @@ struct Held {
     range: Range,
 }
 
-/// The values before a step: how many, their rows, and the squares of each one's rows.
+/// The values before a step: their number, their rows, and the sum of the squares of each one's rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Range {
     pub(super) rows: f64,
@@ -48,7 +48,7 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// A range whose values are not known one by one.
+    /// A range whose values are not known individually.
     pub(super) fn even(rows: f64, distinct: f64) -> Range {
         Range { rows, distinct, squares: rows * rows / distinct.max(1.0) }
     }
@@ -72,7 +72,7 @@ impl Range {
 }
 
 impl Held {
-    /// The range of the next step if this one gives itself up.
+    /// The range of the next step if this one is merged into it.
     fn absorbed(&self, next: &Held) -> Range {
         self.range.with(Range::of_value(self.equal_rows)).with(next.range)
     }
@@ -85,12 +85,12 @@ impl Held {
 }
 
 impl HistogramBuilder {
-    /// Nothing yet.
+    /// An empty builder.
     pub fn new() -> HistogramBuilder {
         HistogramBuilder::default()
     }
 
-    /// Adds rows of a value; `None` is NULL. Keys come in ascending order; equal ones add up.
+    /// Adds rows of a value; `None` is NULL. Keys must ascend. Rows of equal keys are added.
     ///
     /// # Panics
     /// In debug builds, when a key is below the one before it.
@@ -98,7 +98,7 @@ impl HistogramBuilder {
         self.push_range(Range::default(), key, value, rows);
     }
 
-    /// Adds a range of values, none of them known, and the value behind it.
+    /// Adds a range of unknown values, and the value after it.
     pub(super) fn push_range(&mut self, range: Range, key: &[u8], value: Option<&[u8]>, rows: f64) {
         let Some(value) = value else {
             match &mut self.nulls {
@@ -148,12 +148,12 @@ impl HistogramBuilder {
         Histogram::of(nulls.into_iter().chain(values).collect())
     }
 
-    /// Lets the cheapest steps go until at most `count` are left.
+    /// Merges the cheapest steps until at most `count` are left.
     fn reduce(&mut self, count: usize) {
         while self.held.len() > count {
             let surplus = self.held.len() - count;
             self.costs.clear();
-            // Neither the first nor the last has a cost: they stay.
+            // Only the inner steps have a cost: the first and the last stay.
             self.costs.extend(self.held[1..].windows(2).map(|pair| pair[0].cost(&pair[1])));
             let (_, limit, _) = self.costs.select_nth_unstable_by(surplus - 1, f64::total_cmp);
             let limit = *limit;
@@ -162,8 +162,8 @@ impl HistogramBuilder {
         self.compact();
     }
 
-    /// One sweep: steps that cost at most `limit` go, `surplus` at most. The cheapest one always goes, or what made it
-    /// dearer in this sweep has gone.
+    /// One sweep, which merges at most `surplus` steps that cost at most `limit`. It merges at least one: the cheapest,
+    /// or a neighbour whose merge in this sweep has raised the cheapest one's cost.
     fn merge_up_to(&mut self, limit: f64, mut surplus: usize) {
         let mut kept = 1;
         for at in 1..self.held.len() {
@@ -179,7 +179,7 @@ impl HistogramBuilder {
         self.held.truncate(kept);
     }
 
-    /// Drops the bytes of steps that are gone.
+    /// Drops the bytes of steps that have been merged.
     fn compact(&mut self) {
         let mut end = 0;
         for held in &mut self.held {

@@ -1,46 +1,47 @@
-//! Makes one histogram of many.
+//! Merges many histograms into one.
 //!
-//! First the steps of the whole are chosen: all steps are sorted, those with few rows beside their neighbours' are left
-//! out, and a builder takes what remains. Then each histogram is walked once beside the chosen steps, and what it knows
-//! goes where it belongs:
+//! First the steps of the whole are chosen: all steps are sorted, those with few rows compared with their neighbours
+//! are left out, and a builder takes the rest. Then each histogram is walked once together with the chosen steps, and
+//! its rows are distributed:
 //!
 //! ```text
 //! one histogram     ──┬─────────────range────────────┬──    its range is divided where the chosen steps lie in it;
 //! chosen steps      ────────┬────────┬──────────────────┬─  a chosen step inside takes the rows of one value; its own
 //! gets                 part │ part   │ part + the step      step, where that was not chosen, counts to the range
 //! ```
-//! Parts of an ascending key (one partition a day) overlap nowhere: their steps stay as they are while there is room.
+//! Parts of an ascending key (one partition a day) do not overlap: their steps are unchanged while there is room.
 //!
-//! How many different values a range has cannot be known where histograms overlap: between that of the one with most
-//! and the sum. The geometric mean of both is taken, whose factor of error is never above √(sum / most), the least that
-//! can be promised. Histograms that follow each other inside a range add up. Sketches know better:
-//! [`Histogram::with_distinct`].
+//! If histograms overlap, the number of different values of a range cannot be known: it is between that of the
+//! histogram with the most and the sum. The geometric mean of both is taken. Its factor of error is at most √(sum /
+//! most), which is the best possible bound. Counts of histograms that follow each other inside a range are added.
+//! Sketches give better counts: [`Histogram::with_distinct`].
 
 use super::builder::Range;
 use super::{Histogram, HistogramBuilder, STEPS_MAX, Step, number_at, position};
 
-/// So many steps go to the builder as they are; of more, so many parts of the rows are formed first.
+/// Up to this many steps go to the builder unchanged. If there are more, they are first combined into this many parts
+/// of the rows.
 const CANDIDATES_MAX: usize = 8 * STEPS_MAX;
-/// Parts of the rows that are formed before sorting, where there are many histograms: finer than the whole can be.
+/// The number of parts of the rows formed before sorting if there are many histograms: finer than the result can be.
 const SORTED_MAX: usize = 4 * CANDIDATES_MAX;
-/// Where steps are left out, those stay that have such a share of their histogram's rows: 1 / so many.
+/// When steps are left out, those with at least this fraction of their histogram's rows stay: 1 / `FREQUENT`.
 const FREQUENT: f64 = 800.0;
 
-/// Multiples of it, without their whole parts, are spread evenly however many they are.
+/// The fractional parts of its multiples are spread evenly, however many there are.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
-/// One histogram of the rows of all of these.
+/// Merges histograms of disjoint rows into one.
 pub fn merged(histograms: &[&Histogram]) -> Histogram {
     merged_of(histograms.iter().map(|part| (*part, part.rows())))
 }
 
-/// The same of histograms whose rows are known.
+/// Like [`merged`], with the rows of each histogram given.
 pub(in super::super) fn merged_of<'h>(histograms: impl Iterator<Item = (&'h Histogram, f64)>) -> Histogram {
     let mut parts: Vec<(&Histogram, f64)> = histograms.filter(|(part, _)| !part.is_empty()).collect();
     if let [(part, _)] = parts[..] {
         return part.clone();
     }
-    // In the order of their beginnings, so that a range's parts come in order, too.
+    // In the order of their beginnings, so that a range's parts are in order as well.
     parts.sort_by_key(|(part, _)| part.values().first().map(|step| step.key.as_slice()));
     let (parts, rows): (Vec<&Histogram>, Vec<f64>) = parts.into_iter().unzip();
     let mut outline = Outline::new(&parts, &rows);
@@ -53,25 +54,25 @@ pub(in super::super) fn merged_of<'h>(histograms: impl Iterator<Item = (&'h Hist
     Histogram::of(nulls.into_iter().chain(targets.into_iter().map(Target::finish)).collect())
 }
 
-/// A step without its key: the steps of many histograms are walked more than once, and this is a third of what they
-/// take and lies together.
+/// A step without its key. The steps of many histograms are walked more than once; without keys they take a third of
+/// the memory and are contiguous.
 #[derive(Clone, Copy)]
 struct Flat {
-    /// Where it lies: the eight bytes behind what all keys begin with. Keys in one place differ behind that, or not.
+    /// Its position: the eight bytes after the common prefix of all keys. Keys at one position may differ after that.
     place: u64,
     range_rows: f64,
     distinct_range_rows: f64,
     equal_rows: f64,
 }
 
-/// The steps of all histograms, NULLs' apart.
+/// The steps of all histograms, except NULLs'.
 struct Outline {
     steps: Vec<Flat>,
     ends: Vec<usize>,
     common: usize,
-    /// Whether keys in one place are equal: they are short and of one length.
+    /// Whether keys at one position are equal, because they are short and of one length.
     is_exact: bool,
-    /// Which of them the whole may have.
+    /// The steps that the result may have.
     candidates: Vec<Candidate>,
 }
 
@@ -91,7 +92,7 @@ impl Outline {
             is_exact: length <= common + 8,
             candidates: Vec::with_capacity(count.min(2 * SORTED_MAX)),
         };
-        // Of few steps all are candidates; of many, those that end so many rows.
+        // If there are few steps, all are candidates. If there are many, one for each `heavy` rows.
         let heavy = if count <= SORTED_MAX { 0.0 } else { rows.iter().sum::<f64>() / SORTED_MAX as f64 };
         for ((number, part), rows) in (0..).zip(parts).zip(rows) {
             outline.add(number, part, (heavy, rows / FREQUENT), length);
@@ -99,12 +100,13 @@ impl Outline {
         outline
     }
 
-    /// Adds a histogram's steps, and as candidates those that end `heavy` rows or are themselves of `frequent` rows.
+    /// Adds a histogram's steps. Candidates are one step for each `heavy` rows, and steps with `frequent` rows
+    /// themselves.
     fn add(&mut self, number: u32, part: &Histogram, (heavy, frequent): (f64, f64), length: usize) {
         let start = self.steps.len();
         let is_exact = part.values().iter().all(|step| step.key.len() == length);
         self.is_exact &= is_exact;
-        // A loop of its own: processors wait for several places in memory at once if little stands between them.
+        // A loop of its own: processors overlap several memory accesses if there is little code between them.
         self.steps.extend(part.values().iter().zip(part.places(self.common)).map(|(step, place)| Flat {
             place,
             range_rows: step.range_rows,
@@ -112,7 +114,7 @@ impl Outline {
             equal_rows: step.equal_rows,
         }));
         let mut range = Range::default();
-        // Histograms that are alike have different candidates, so that together they have them all.
+        // Equal histograms get different candidates, so that together they have all.
         let mut due = heavy * (f64::from(number) * GOLDEN).fract();
         let mut reached = 0.0;
         for (at, step) in (0..).zip(&self.steps[start..]) {
@@ -146,23 +148,23 @@ impl Outline {
     }
 }
 
-/// A step of the whole, while it is filled.
+/// A step of the result, while rows are added to it.
 struct Target {
     place: u64,
     step: Step,
-    /// Different values of the range, of groups of histograms that are complete.
+    /// Different values of the range, from complete groups of histograms.
     distinct: f64,
-    /// Of the group that is being filled, histograms that overlap: the sum, the most of one, and the greatest place.
+    /// Of the current group of overlapping histograms: the sum, the most of one, and the greatest position.
     sum: f64,
     most: f64,
     group_end: u64,
 }
 
 impl Target {
-    /// Takes a histogram's rows and values inside the range; they lie from one place to another.
+    /// Adds a histogram's rows and values inside the range, which extend from one position to another.
     fn add_range(&mut self, rows: f64, distinct: f64, from: u64, to: u64) {
         self.step.range_rows += rows;
-        // Places may be too coarse to tell: what begins and ends in the group's last place overlaps it.
+        // Positions may be too coarse to decide: a part that begins and ends at the group's last position overlaps it.
         if from > self.group_end || (from == self.group_end && from < to) {
             self.close_group();
         }
@@ -183,7 +185,7 @@ impl Target {
     }
 }
 
-/// A step of one histogram, as small as sorting many wants it; its rows are only weights here.
+/// A step of one histogram, kept small because many are sorted. Its rows are only weights here.
 #[derive(Clone, Copy)]
 struct Candidate {
     place: u64,
@@ -200,24 +202,24 @@ impl Candidate {
     }
 }
 
-/// The steps of the whole, still without rows.
+/// The steps of the result, without rows.
 fn chosen(parts: &[&Histogram], outline: &mut Outline) -> Vec<Target> {
     let (is_exact, order) = (outline.is_exact, &mut outline.candidates);
     let key = |candidate: &Candidate| candidate.step(parts).key.as_slice();
     if is_exact {
         order.sort_unstable_by_key(|candidate| (candidate.place, candidate.part));
     } else {
-        // One sorted run behind the other: what a stable sort is good at.
+        // A stable sort is fast here, because the input consists of sorted runs.
         order.sort_by(|left, right| left.place.cmp(&right.place).then_with(|| key(left).cmp(key(right))));
     }
     let is_same =
         |left: &Candidate, right: &Candidate| left.place == right.place && (is_exact || key(left) == key(right));
     let rows: f64 = order.iter().map(|step| f64::from(step.range_rows) + f64::from(step.equal_rows)).sum();
-    // What a step weighs that is taken, however many there are.
+    // The least weight of a step that is taken, if there are many.
     let heavy = if order.len() <= CANDIDATES_MAX { 0.0 } else { rows / CANDIDATES_MAX as f64 };
     let mut builder = HistogramBuilder::new();
     if parts.iter().any(|part| part.steps.first().is_some_and(|step| step.value.is_none())) {
-        // Takes the place of NULL's step.
+        // Reserves a step for NULL.
         builder.push(&[], None, 0.0);
     }
     let mut range = Range::default();
@@ -249,7 +251,7 @@ fn chosen(parts: &[&Histogram], outline: &mut Outline) -> Vec<Target> {
     builder.finish().steps.into_iter().filter(|step| step.value.is_some()).map(empty).collect()
 }
 
-/// One histogram, walked beside the targets.
+/// One histogram that is walked together with the targets.
 struct Walked<'h> {
     steps: &'h [Flat],
     keys: &'h [Step],
@@ -266,10 +268,11 @@ impl Walked<'_> {
         target.place == self.steps[at].place && (self.is_exact || target.step.key == self.keys[at].key)
     }
 
-    /// Where in the range before a step a target lies.
+    /// The position of a target in the range before a step, as a share.
     fn share_below(&self, target: &Target, at: usize) -> f64 {
         let Some(before) = at.checked_sub(1) else { return 1.0 };
-        // Places that are far enough from each other say it; keys that differ late are looked at more closely.
+        // If the positions are far enough apart, they give the share. Otherwise the keys differ late, and are compared
+        // themselves.
         let (low, high) = (self.steps[before].place, self.steps[at].place);
         if high - low >= 1 << 20 || (self.is_exact && high > low) {
             return (target.place - low) as f64 / (high - low) as f64;
@@ -278,24 +281,24 @@ impl Walked<'_> {
     }
 }
 
-/// A number from 0 to another. None of them is NaN, about which the library's functions have to ask.
+/// Limits a number to 0..=`most`. None is NaN, which the library's functions have to check.
 fn within(number: f64, most: f64) -> f64 {
     let number = if number < most { number } else { most };
     if number > 0.0 { number } else { 0.0 }
 }
 
-/// Distributes one histogram's rows among the targets, of which the first is not above its first key, nor the last
-/// below its last.
+/// Distributes one histogram's rows among the targets. The first target is not above the histogram's first key, and the
+/// last is not below its last key.
 fn spread(walked: &Walked<'_>, targets: &mut [Target]) {
     let (Some(first), Some(last)) = (walked.steps.first(), walked.steps.last()) else { return };
-    // The target at or above the step that is looked at; targets before it are done.
+    // The target at or above the current step. Targets before it are done.
     let mut at = targets.partition_point(|target| walked.is_below(target, 0));
-    // What goes to the range of `targets[at]`.
+    // What will be added to the range of `targets[at]`.
     let mut pending = Pending { rows: 0.0, distinct: 0.0, from: first.place };
     for (index, step) in walked.steps.iter().enumerate() {
         let mut left = (step.range_rows, step.distinct_range_rows);
         if walked.is_below(&targets[at], index) {
-            // As `Step::average` and `Step::values_below`: the range's values are evenly spaced.
+            // As in `Step::average` and `Step::values_below`, the range's values are evenly spaced.
             let average = step.range_rows / step.distinct_range_rows.max(1.0);
             let mut reached = 0.0;
             while walked.is_below(&targets[at], index) {
@@ -328,7 +331,7 @@ fn spread(walked: &Walked<'_>, targets: &mut [Target]) {
     }
 }
 
-/// Rows of one histogram on their way to a target's range.
+/// Rows of one histogram to be added to a target's range.
 struct Pending {
     rows: f64,
     distinct: f64,

@@ -1,25 +1,26 @@
-//! How the values of two columns meet: what an equation between them finds.
+//! How the values of two columns overlap: the result of an equality between them.
 //!
 //! ```text
 //!   left    1 ──── 10 ─────────── 50
 //!   right              20 ─── 30 ──────── 90
 //!   walked  1 ─ 10 ─ 20 ─ 30 ─ 50 ─ 90       within each part the side with fewer values has its like on the other
 //! ```
-//! A value that is a step of both is met by its rows exactly, so that frequent values count for what they are.
+//! For a value that is a step of both, the rows of both steps are used exactly, so that frequent values have their full
+//! weight.
 
 use super::{Histogram, Step, position};
 
-/// About how many parts the keys are divided into.
+/// The approximate number of parts into which the keys are divided.
 const PARTS_MAX: usize = 32;
 
-/// What an equation between two columns finds, in rows.
+/// The result of an equality between two columns, in rows.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Overlap {
     /// Pairs of rows that are equal.
     pub pairs: f64,
     /// Rows of the left side that have a partner.
     pub left: f64,
-    /// Rows of the right side that have one.
+    /// Rows of the right side that have a partner.
     pub right: f64,
 }
 
@@ -35,10 +36,10 @@ impl Overlap {
     }
 }
 
-/// A histogram with its sums up to each step.
+/// A histogram with its cumulative sums.
 struct Sums<'h> {
     steps: &'h [Step],
-    /// Rows and different values below each step and what lies in front of it.
+    /// Rows and different values below each step, without the range before it.
     before: Vec<(f64, f64)>,
 }
 
@@ -62,7 +63,7 @@ impl<'h> Sums<'h> {
         self.steps.get(at).filter(|step| step.key == key)
     }
 
-    /// Rows and different values below a key, and at it if it is `inclusive`.
+    /// Rows and different values below a key, and at it if `inclusive`.
     fn below(&self, key: &[u8], inclusive: bool) -> (f64, f64) {
         let at = self.steps.partition_point(|step| step.key.as_slice() < key);
         let (rows, values) = self.before[at];
@@ -79,7 +80,7 @@ impl<'h> Sums<'h> {
         (rows + step.range_rows * reached / step.distinct_range_rows, values + reached)
     }
 
-    /// Rows and different values above one key and below another, or at it.
+    /// Rows and different values above one key and below another, or at the other if `inclusive`.
     fn between(&self, low: Option<&[u8]>, high: &[u8], inclusive: bool) -> (f64, f64) {
         let (rows, values) = self.below(high, inclusive);
         let (rows_low, values_low) = low.map_or((0.0, 0.0), |low| self.below(low, true));
@@ -87,14 +88,14 @@ impl<'h> Sums<'h> {
     }
 }
 
-/// What an equation between two columns finds. Their keys must be made alike; NULLs find nothing.
+/// The result of an equality between two columns. Their keys must have one encoding. NULLs match nothing.
 pub fn overlap(left: &Histogram, right: &Histogram) -> Overlap {
     let (left, right) = (Sums::of(left), Sums::of(right));
     let mut keys: Vec<&[u8]> = left.steps.iter().chain(right.steps).map(|step| step.key.as_slice()).collect();
     keys.sort_unstable();
     keys.dedup();
-    // Inside a step places are guessed, and a guess that is off on one side finds less. So parts are of several steps;
-    // the ends of either side are ends of a part.
+    // Positions inside a step are guesses, and a wrong guess on one side finds fewer matches. So parts consist of
+    // several steps, and the ends of either side are ends of a part.
     let stride = keys.len().div_ceil(PARTS_MAX).max(1);
     let ends = [left.steps, right.steps].map(|steps| [steps.first(), steps.last()]);
     let is_end = |key: &[u8]| ends.iter().flatten().flatten().any(|step| step.key == key);
@@ -116,8 +117,8 @@ pub fn overlap(left: &Histogram, right: &Histogram) -> Overlap {
     found
 }
 
-/// Pairs of rows of two columns of which the left value is below the right one, or with `inclusive` equal to it. Their
-/// keys must be made alike.
+/// Pairs of rows of two columns with the left value below the right one, or with `inclusive` equal to it. Their keys
+/// must have one encoding.
 pub fn pairs_below(left: &Histogram, right: &Histogram, inclusive: bool) -> f64 {
     let (left, right) = (Sums::of(left), Sums::of(right));
     let (mut pairs, mut before) = (0.0, 0.0);
@@ -183,7 +184,7 @@ mod tests {
         let later = histogram((100..2100).map(|key| (key, 1.0)));
         let width = pairs_below(&even(), &later, false)
             - pairs_below(&even(), &histogram((0..2000).map(|key| (key, 1.0))), false);
-        // Of 2,000 ranges of 100 values each value is in 100, but for those at the ends.
+        // In the 2,000 ranges of 100 values, each value is in 100 ranges, except those at the ends.
         assert!((width / (6000.0 * 100.0) - 1.0).abs() < 0.1, "{width}");
         assert_eq!(pairs_below(&even(), &histogram(std::iter::once((0, 1.0))), false), 0.0);
         assert_eq!(pairs_below(&even(), &histogram(std::iter::once((0, 1.0))), true), 3.0);

@@ -1,4 +1,4 @@
-//! Histograms that are written by hand, and the estimates that they must give.
+//! Hand-written histograms, and the estimates that they must give.
 
 use super::*;
 
@@ -120,7 +120,7 @@ fn better_known_distinct_counts_are_shared_among_the_ranges() {
         |histogram: Histogram, wanted: f64| assert!((histogram.distinct() - wanted).abs() < 1e-6, "{histogram:?}");
     near(sample().with_distinct(18.0), 18.0);
     near(sample().with_distinct(32.0), 32.0);
-    // The first range has 14 rows, so that no more values fit into it.
+    // The first range has 14 rows, so it cannot have more values.
     near(sample().with_distinct(130.0), 130.0);
     near(sample().with_distinct(1e9), 138.0);
     near(sample().with_distinct(0.0), 6.0);

@@ -1,4 +1,4 @@
-//! Summaries that are merged and scaled, against the whole.
+//! Merged and scaled summaries against the whole.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ fn partitions_merge_into_the_table() {
     near(whole.histogram.distinct(), 100_000.0, 0.02);
     near(whole.histogram.rows(), 100_000.0, 1e-6);
     assert_eq!(whole.average_bytes(2), 16.0);
-    // The same values in every partition are not counted twice.
+    // Values that occur in every partition are counted once.
     let parts: Vec<Summary> = (0..100).map(|_| gathered((0..1000).map(|row| (row, row / 2)))).collect();
     let whole = Summary::merged(&parts.iter().collect::<Vec<_>>());
     near(whole.distinct(1), 1000.0, 0.02);
@@ -55,7 +55,7 @@ fn nothing_merges_into_nothing() {
 fn a_sample_tells_of_the_whole() {
     let mut random = SplitMix64::new(9);
     let (rows, sampled) = (1_000_000, 20_000);
-    // How many different values a column of the whole has, and how wrong the estimate may be.
+    // The number of different values in a column of the whole, and the allowed error of the estimate.
     for (domain, tolerance) in [(1, 0.0), (10, 0.0), (500, 0.01), (5_000, 0.06), (20_000, 0.1)] {
         let sample = gathered((0..sampled).map(|_| (random.below(domain) as i64, 0)));
         let whole = sample.scaled_to(rows as f64);
@@ -64,7 +64,7 @@ fn a_sample_tells_of_the_whole() {
         near(whole.distinct(1), domain as f64, tolerance + 0.02);
         assert_eq!(whole.average_bytes(2), 16.0);
     }
-    // A key: every value of the sample was seen once, so every row has its own.
+    // A key column: every value of the sample was seen once, so every row has its own.
     let mut taken = 0;
     let sample = gathered((0..sampled).map(|_| {
         taken += 1 + random.below(99) as i64;

@@ -1,4 +1,5 @@
-//! Statistics objects that are in the way of a change of a column: those of the user refuse it, the others go with it.
+//! Statistics objects that conflict with a change of a column: user-created ones reject the change, the others are
+//! dropped with the column.
 
 use std::sync::Arc;
 
@@ -11,17 +12,18 @@ use super::super::super::failure::Failure;
 use super::super::super::run::Interpreter;
 use super::super::alter_table::Altering;
 
-/// Whether a change of a column drops a statistics object rather than being refused.
+/// Whether a change of a column drops a statistics object instead of being rejected.
 fn goes_along(statistics: &Statistics) -> bool {
     statistics.origin == StatisticsOrigin::Automatic || statistics.auto_drop
 }
 
 impl Interpreter<'_> {
-    /// Drops the statistics that go with a column without being asked for: the table is locked, and its column about to
-    /// go or to change.
+    /// Drops the statistics that are dropped automatically with a column. The table is locked, and its column is about
+    /// to be dropped or changed.
     ///
     /// # Errors
-    /// 5074 one was made by a user, of the column or with a filter that reads it; as of any change of a definition.
+    /// 5074 if user-created statistics contain the column or have a filter that reads it; those of any change of a
+    /// definition.
     pub(in super::super) fn free_of_statistics(
         &mut self,
         altering: &Altering<'_>,
@@ -56,10 +58,10 @@ impl Interpreter<'_> {
         self.checked(|binder| binder.condition_reads(table, filter, column))
     }
 
-    /// Whether the filter of a statistics object of a table reads a column.
+    /// Whether the filter of any of a table's statistics objects reads a column.
     ///
     /// # Errors
-    /// Those of the filters, which were bound when they were defined.
+    /// Those of binding the filters, which were bound when they were defined.
     pub(in super::super) fn is_read_by_filters(
         &self,
         table: &Table,

@@ -1,4 +1,4 @@
-//! Which filters a statistics object may have: those that an estimate can compare with a query's conditions.
+//! The filters that a statistics object may have: those that an estimate can compare with a query's conditions.
 
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::Table;
@@ -6,11 +6,12 @@ use hobt_tsql::ast::{Condition, CreateStatistics};
 
 use crate::cardinality::filter_parts;
 
-/// Refuses a `WHERE` that is none of a statistics object.
+/// Rejects a `WHERE` that is not valid for a statistics object.
 ///
 /// # Errors
-/// 102, 156 for words that it cannot have; 207 a column that is not the table's, 10609 one that is computed; 10620 a
-/// comparison with NULL; 10735 for anything but comparisons of columns with constants; 112, 1046.
+/// 102, 156 for words that it cannot contain; 207 for a column that the table does not have; 10609 for a computed
+/// column; 10620 for a comparison with NULL; 10735 for anything other than comparisons of columns with constants; 112,
+/// 1046.
 pub(super) fn check_filter(create: &CreateStatistics, condition: &Condition, table: &Table) -> Result<(), SqlError> {
     let (name, of_table) = (&create.name.value, &create.table);
     let refused = |position: Position| {

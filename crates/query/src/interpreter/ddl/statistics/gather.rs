@@ -1,6 +1,6 @@
-//! What rows are like, gathered by a query: `SELECT partition, columns, COUNT_BIG(*) … GROUP BY … ORDER BY …`, whose
-//! groups come in the order of the statistics' keys. So counts are exact, memory is that of any query, and so are the
-//! spills.
+//! Gathers data statistics with a query: `SELECT partition, columns, COUNT_BIG(*) … GROUP BY … ORDER BY …`. Its groups
+//! arrive in the order of the statistics' keys. So counts are exact, and the query uses memory and spills like any
+//! other query.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -23,8 +23,8 @@ use super::statistics_types;
 use crate::binder::{BindOptions, Binder};
 use crate::execute::StatementRun;
 
-/// Pages of a table that is read whole whatever part is asked for, 8 MB, as in SQL Server; and as many are read of any
-/// other. A sample takes whole pages, and of few it may take none.
+/// The minimum number of sampled pages, 8 MB, as in SQL Server. Smaller tables are always read whole. A sample consists
+/// of whole pages, and from few pages it may contain none.
 const SAMPLED_PAGES_MIN: u64 = 1024;
 
 /// A name in brackets.
@@ -32,19 +32,19 @@ pub(super) fn quoted(name: &str) -> String {
     format!("[{}]", name.replace(']', "]]"))
 }
 
-/// What is to be read for a statistics object.
+/// What to read for a statistics object.
 pub(super) struct Gathering<'a> {
     pub(super) place: &'a Place,
     pub(super) table: &'a Table,
     pub(super) statistics: &'a Statistics,
-    /// The part of the table that is read; `None` is all of it.
+    /// The part of the table to read. `None` for all of it.
     pub(super) sample: Option<&'a Sample>,
-    /// The partitions to read (from 0); `None` for all.
+    /// The partitions to read (from 0). `None` for all.
     pub(super) partitions: Option<&'a [usize]>,
 }
 
-/// How the partitions of a table are told apart: `[database].$PARTITION.[function]([column])`. The session may be in
-/// another database.
+/// The expression for a row's partition number: `[database].$PARTITION.[function]([column])`. The database is named
+/// because the session may be in another one.
 fn partition_number(place: &Place, snapshot: &DatabaseSnapshot, table: &Table) -> Option<String> {
     let (column, function) = snapshot.partitioning_of(&table.base_index().data_space)?;
     let [database, function, column] = [place.database.name(), &function.name, &table.columns[column].name].map(quoted);
@@ -52,7 +52,7 @@ fn partition_number(place: &Place, snapshot: &DatabaseSnapshot, table: &Table) -
 }
 
 impl Gathering<'_> {
-    /// Which part of the table is read, from 0 to 1; `None` is all of it.
+    /// The part of the table to read, from 0 to 1. `None` for all of it.
     fn share(&self) -> Option<f64> {
         let (mut pages, mut rows) = (0, 0);
         for partition in &self.table.base_index().partitions {
@@ -68,7 +68,7 @@ impl Gathering<'_> {
         self.statistics.columns_in(self.table).unwrap_or_default()
     }
 
-    /// The query over this part of the table, from 0 to 1.
+    /// The text of the query over this part of the table, from 0 to 1.
     fn text(&self, snapshot: &DatabaseSnapshot, share: Option<f64>) -> String {
         let table = self.table;
         let expression = |place: &usize| {
@@ -117,7 +117,7 @@ fn parsed(text: &str) -> Result<Query, SqlError> {
     }
 }
 
-/// Groups of rows, as the query gives them, put together by partition.
+/// The groups of rows that the query returns, collected by partition.
 struct Groups {
     types: Vec<SqlType>,
     columns: GatherColumns,
@@ -148,7 +148,7 @@ impl Groups {
 }
 
 impl Interpreter<'_> {
-    /// Reads a table for a statistics object; gives a part for each partition that has rows.
+    /// Reads a table for a statistics object. Returns one part for each partition that has rows.
     pub(super) fn gather(
         &mut self,
         run: &Arc<StatementRun>,
@@ -163,7 +163,7 @@ impl Interpreter<'_> {
         let columns = statistics_columns(table, &places);
         let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
         let mut groups = Groups { types, columns, by_partition: HashMap::new() };
-        // A query whose own conditions would have these statistics updated, of other partitions too.
+        // Otherwise the conditions of this query could trigger an update of these statistics, for other partitions too.
         let before = std::mem::replace(&mut self.is_gathering, true);
         let mut run_query = |this: &mut Self| -> Result<(), Failure> {
             let prepared =
@@ -189,7 +189,7 @@ impl Interpreter<'_> {
         Ok(parts)
     }
 
-    /// What a sample of this share says of the partition that it was taken from.
+    /// Scales a sample of this share up to the partition that it was taken from.
     fn whole_of(
         &self,
         gathering: &Gathering<'_>,
@@ -204,12 +204,13 @@ impl Interpreter<'_> {
         let rows_of = |hobt| database.store_to_read(hobt).map(|store| store.hobt().row_count() as f64);
         let rows = rows_of(hobt).map_err(SqlError::from)?;
         if gathering.statistics.filter.is_some() {
-            // How many rows the filter leaves nobody has counted: as many more as the sample is smaller than the table.
+            // The number of rows that satisfy the filter is unknown: it is estimated from the sample's share of the
+            // table.
             let left = share.map_or(gathered.rows, |share| gathered.rows / share);
             return Ok(gathered.scaled_to(left.min(rows)));
         }
         let whole = gathered.scaled_to(rows);
-        // What `ROWCOUNT` says the table has is believed as far as nobody has looked at all of it.
+        // A row count set by `ROWCOUNT` is used unless the whole table was to be read.
         let Some(said) = database.said_rows(gathering.table) else { return Ok(whole) };
         let mut all = 0.0;
         for partition in &gathering.table.base_index().partitions {

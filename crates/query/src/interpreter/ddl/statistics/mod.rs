@@ -1,7 +1,7 @@
 //! `CREATE`, `UPDATE` and `DROP STATISTICS`.
 //!
-//! What rows are like is gathered by a query (`gather`) of the statement; what is written behind `WITH` stands in
-//! `options`. Left to others: what changes of rows leave behind since (crate `engine`), who uses it (`cardinality`).
+//! A query of the statement gathers the data statistics (`gather`). `options` handles the `WITH` clause. Effects of
+//! later row changes are handled by the crate `engine`, the use of statistics by `cardinality`.
 
 mod columns;
 mod filter;
@@ -34,7 +34,7 @@ use super::partition::wrong_range;
 use crate::binder::QueryHints;
 use crate::execute::StatementRun;
 
-/// Tables of no more rows than this are read whole where no sample is asked for.
+/// Tables with at most this many rows are read completely if no sample is requested.
 const WHOLE_ROWS_MAX: f64 = 1_000_000.0;
 
 /// A day in units of 100 ns.
@@ -54,11 +54,11 @@ impl Interpreter<'_> {
         Ok((place, table))
     }
 
-    /// The same table, of which nobody changes the definition until the transaction has ended: what is in the way of
-    /// its statistics' rows, and whose numbers they share, stays as it is.
+    /// Locks the table and returns its current definition, which stays the same until the transaction ends: the
+    /// statistics depend on its columns, and share their numbers with its indexes.
     ///
     /// # Errors
-    /// 1088 it is gone, 1222, 1205; 2801 it was made anew again and again.
+    /// 1088 if it no longer exists; 1222, 1205; 2801 if it was recreated repeatedly.
     fn hold_table(&self, context: &StatementContext, place: &Place, table: Arc<Table>) -> Result<Arc<Table>, Failure> {
         const ATTEMPTS: usize = 20;
         let mut wanted = table;
@@ -128,7 +128,7 @@ impl Interpreter<'_> {
         Ok(Outcome::QUIET)
     }
 
-    /// Gathers what a statistics object says.
+    /// Gathers the contents of a statistics object.
     fn update_one(
         &mut self,
         run: &Arc<StatementRun>,
@@ -154,7 +154,7 @@ impl Interpreter<'_> {
         database.forget_noted(&run.context, statistics, &begun);
         let gathering =
             Gathering { place, table, statistics, sample: sample.as_ref(), partitions: partitions.as_deref() };
-        // Of no part of a table nothing is known, also of one that is small enough to be read whole.
+        // A sample of nothing gives no parts, even for a table that is small enough to be read completely.
         let is_nothing = matches!(&sample, Some(Sample::Percent(0.0)));
         let mut parts = if is_nothing { Vec::new() } else { self.gather(run, &gathering)? };
         if partitions.is_some() {
@@ -175,7 +175,8 @@ impl Interpreter<'_> {
         self.set(run, place, table, updated, position)
     }
 
-    /// Gathers what a statistics object says, which is made first where it is to be, in a transaction of its own.
+    /// Gathers the contents of a statistics object in a transaction of its own. Creates the object first if `new` is
+    /// given.
     pub(in super::super) fn update_unasked(
         &mut self,
         place: &Place,
@@ -196,7 +197,7 @@ impl Interpreter<'_> {
             let statistics = created.as_deref().unwrap_or(statistics);
             this.update_one(&run, place, table, statistics, &options, Position::default())
         });
-        // So that what statements are charged with adds up to what the files have read.
+        // Charges the reads to the table, so that the sum over statements equals what was read from the files.
         let (_, pages) = TableReads::total(&TableReads::of(&run));
         let first = &table.base_index().partitions[0];
         if let Ok(store) = place.database.database().store_to_read(first.hobt) {
@@ -218,10 +219,10 @@ impl Interpreter<'_> {
         Ok(())
     }
 
-    /// `RESAMPLE ON PARTITIONS (…)`: the partitions (from 0).
+    /// `RESAMPLE ON PARTITIONS (…)`: the indexes (from 0) of the partitions.
     ///
     /// # Errors
-    /// 7722 there is no such partition, 9111 the statistics are not incremental.
+    /// 7722 if there is no such partition; 9111 if the statistics are not incremental.
     fn partitions_to_update(
         &mut self,
         table: &Table,
@@ -263,13 +264,13 @@ impl Interpreter<'_> {
         let types = statistics_types(table, statistics);
         let of_both = stream.types.iter().zip(&types).zip(1..);
         let wrong = of_both.clone().find(|((brought, own), _)| brought != own);
-        // What tells an index's entries apart may be another column in another table.
+        // The columns that make an index's entries unique may differ between tables.
         let known = wrong.map_or(types.len(), |(_, place)| place - 1);
         if let Some(((brought, own), place)) = wrong.filter(|_| known < statistics.own_column_count(table)) {
             let why = format!("its column {place} is {brought}, that of the statistics {own}");
             return Err(corrupt(why).into());
         }
-        // Clocks differ; but what came from years ahead would be the newest of all for as long.
+        // Clocks differ by a little. But statistics from years ahead would count as the newest for that long.
         if !(0..=time_of_day().saturating_add(DAY)).contains(&stream.updated) {
             return Err(corrupt("the time when it was made is none, or is to come".to_owned()).into());
         }
@@ -288,7 +289,8 @@ impl Interpreter<'_> {
         self.set(run, place, table, updated, position)
     }
 
-    /// What `sp_autostats` sets, by a table's object id, `ON` or `OFF`, and the name of one of its statistics or NULL.
+    /// Handles `sp_autostats`. The arguments are a table's object id, `ON` or `OFF`, and the name of one of its
+    /// statistics or NULL.
     pub(in super::super) fn set_automatic_statistics(&mut self, arguments: &[Value]) -> Result<(), Failure> {
         let database = self.database();
         let [Value::Int(id), Value::Text(flag), name] = arguments else {
@@ -315,7 +317,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// `DROP STATISTICS table.name`: the name's schema is the table.
+    /// `DROP STATISTICS table.name`: the schema part of the name is the table.
     pub(super) fn drop_statistics(&mut self, name: &ObjectName) -> Result<(), Failure> {
         let Some(table) = &name.schema else {
             let text = format!(
@@ -344,10 +346,11 @@ impl Interpreter<'_> {
     }
 }
 
-/// What is to be made.
+/// The definition of the statistics object to create.
 ///
 /// # Errors
-/// 1911 a column that the table does not have, 40517 one that no row has, 9108; those of a filter ([`check_filter`]).
+/// 1911 for a column that the table does not have; 40517 for a column without stored values; 9108; those of a filter
+/// ([`check_filter`]).
 fn definition_of(
     create: &CreateStatistics,
     table: &Table,
@@ -368,7 +371,7 @@ fn definition_of(
         })?;
         columns.push(found);
     }
-    // The query that gathers binds it: which values it may be compared with is seen there.
+    // The gathering query binds it. That also checks which values it may be compared with.
     let filter = create.condition.as_ref().map(super::constraint::condition_definition);
     let is_incremental = options.incremental.unwrap_or(false);
     if is_incremental {
@@ -386,7 +389,7 @@ fn definition_of(
     })
 }
 
-/// The types as which the columns of a statistics object are gathered.
+/// The types in which the columns of a statistics object are gathered.
 pub(in super::super) fn statistics_types(table: &Table, statistics: &Statistics) -> Vec<SqlType> {
     let places = statistics.columns_in(table).unwrap_or_default();
     places.iter().map(|place| statistics_type(table.columns[*place].sql_type)).collect()
@@ -396,7 +399,7 @@ fn hints(options: &Options) -> QueryHints {
     QueryHints { maxdop: options.max_dop.filter(|dop| *dop > 0), ..QueryHints::default() }
 }
 
-/// `ROWCOUNT` is of the table, `PAGECOUNT` of the indexes that are named, or of the heap or clustered index.
+/// The counts to set: `ROWCOUNT` for the table, `PAGECOUNT` for the named indexes, or for the heap or clustered index.
 fn said_counts(wanted: &[Arc<Statistics>], targets: &[Identifier], options: &Options) -> SaidCounts {
     let named = wanted.iter().filter(|each| !targets.is_empty() && each.origin == StatisticsOrigin::Index);
     SaidCounts {
@@ -414,7 +417,7 @@ fn persisted(options: &Options) -> Option<i32> {
     })
 }
 
-/// Rows of a table now, or as many as `ROWCOUNT` says.
+/// The table's current number of rows, or the number set by `ROWCOUNT`.
 fn table_rows(place: &Place, table: &Table) -> Result<f64, SqlError> {
     let database = place.database.database();
     if let Some(rows) = database.said_rows(table) {
@@ -424,10 +427,11 @@ fn table_rows(place: &Place, table: &Table) -> Result<f64, SqlError> {
     Ok(database.row_count(hobts).map_err(SqlError::from)? as f64)
 }
 
-/// How much of the table is read; `None` for all of it.
+/// The part of the table to read. `None` for all of it.
 fn sample_of(statistics: &Statistics, options: &Options, rows: f64) -> Option<Sample> {
     let by_size = || {
-        // As many pages as hold about this many rows: the error of a share falls with the root of the sample.
+        // The pages that hold about this many rows: the error of the estimated share falls with the square root of the
+        // sample.
         let wanted = (WHOLE_ROWS_MAX * (rows / WHOLE_ROWS_MAX).sqrt()).max(1.0);
         (rows > WHOLE_ROWS_MAX).then(|| Sample::Percent((wanted / rows * 100.0).clamp(0.01, 100.0)))
     };

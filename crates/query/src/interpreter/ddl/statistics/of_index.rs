@@ -1,4 +1,4 @@
-//! `STATISTICS_INCREMENTAL` and `STATISTICS_NORECOMPUTE` among the options of an index.
+//! The index options `STATISTICS_INCREMENTAL` and `STATISTICS_NORECOMPUTE`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::super::super::run::Interpreter;
 use super::super::Place;
 use crate::execute::StatementRun;
 
-/// What the options of an index say of its statistics.
+/// The options of an index that concern its statistics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct IndexStatistics {
     incremental: Option<bool>,
@@ -20,7 +20,7 @@ pub(in super::super) struct IndexStatistics {
 }
 
 impl IndexStatistics {
-    /// What a list of options says; `None` if it says nothing of statistics.
+    /// Reads a list of options. `None` if none concerns statistics.
     pub(in super::super) fn of(options: &[OptionItem]) -> Option<IndexStatistics> {
         let is_on = |name: &str| OptionItem::find(options, name).map(|item| !matches!(item.value, OptionValue::Off));
         let said = IndexStatistics {
@@ -31,8 +31,7 @@ impl IndexStatistics {
     }
 }
 
-/// Refuses incremental statistics where there is no partition to update: of a table that is not partitioned, and by a
-/// filter, as SQL Server does.
+/// Rejects incremental statistics if the table is not partitioned, or if there is a filter, as SQL Server does.
 ///
 /// # Errors
 /// 9108.
@@ -47,16 +46,16 @@ fn cannot_be_incremental() -> SqlError {
     SqlError::new(number::CANNOT_BE_INCREMENTAL, "This type of statistics is not supported to be incremental.")
 }
 
-/// Whether a table's rows lie by a partition scheme.
+/// Whether a table's rows are stored by a partition scheme.
 pub(in super::super::super) fn is_partitioned(table: &Table) -> bool {
     matches!(table.base_index().data_space, DataSpace::Scheme { .. })
 }
 
 impl Interpreter<'_> {
-    /// Sets it for the statistics of indexes that a statement has made or changed.
+    /// Sets these options for the statistics of indexes that a statement has created or changed.
     ///
     /// # Errors
-    /// 9108 the index is not partitioned as the table is; a device's error.
+    /// 9108 if the index is not partitioned as the table is; a device's error.
     pub(in super::super) fn set_index_statistics(
         &mut self,
         run: &Arc<StatementRun>,

@@ -1,10 +1,10 @@
-//! What is written behind `WITH` of `CREATE STATISTICS` and `UPDATE STATISTICS`.
+//! The `WITH` options of `CREATE STATISTICS` and `UPDATE STATISTICS`.
 
 use hobt_base::{SqlError, number};
 use hobt_engine::SAID_MAX;
 use hobt_tsql::ast::{Literal, OptionItem, OptionValue};
 
-/// How much of a table is read.
+/// The size of a sample.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Sample {
     /// `SAMPLE n PERCENT`, more than 0 and less than 100.
@@ -14,7 +14,7 @@ pub(super) enum Sample {
 }
 
 impl Sample {
-    /// Which part it is of a table of so many rows, from 0 to 1.
+    /// The sample's share of a table with this many rows, from 0 to 1.
     pub(super) fn share_of(&self, rows: f64) -> f64 {
         let share = match self {
             Sample::Percent(percent) => percent / 100.0,
@@ -24,24 +24,24 @@ impl Sample {
     }
 }
 
-/// How rows are to be read.
+/// How much of the rows to read.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) enum Reading {
-    /// As much as the table's size asks for.
+    /// Depends on the table's size.
     #[default]
     Default,
     /// `FULLSCAN`.
     Whole,
     /// `SAMPLE`.
     Sample(Sample),
-    /// `RESAMPLE`: as the last time.
+    /// `RESAMPLE`: as in the last update.
     Again,
 }
 
 /// Which statistics of a table are updated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Kinds {
-    /// `ALL`, or nothing said.
+    /// `ALL`, or unspecified.
     #[default]
     All,
     /// `COLUMNS`.
@@ -50,10 +50,10 @@ pub(super) enum Kinds {
     Indexes,
 }
 
-/// The statement that has the options.
+/// The statement that the options belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verb {
-    /// `CREATE STATISTICS`, which takes fewer of them.
+    /// `CREATE STATISTICS`, which accepts fewer options.
     Create,
     /// `UPDATE STATISTICS`.
     Update,
@@ -67,14 +67,14 @@ impl Verb {
         }
     }
 
-    /// Whether the statement takes an option of this name, if there is one.
+    /// Whether the statement accepts an option of this name, if there is one.
     fn takes(self, option: &str) -> bool {
         let of_update = ["RESAMPLE", "ALL", "COLUMNS", "INDEX", "ROWCOUNT", "PAGECOUNT"];
         self == Verb::Update || !of_update.contains(&option)
     }
 }
 
-/// The options, understood.
+/// The parsed options.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Options {
     pub(super) reading: Reading,
@@ -86,13 +86,13 @@ pub(super) struct Options {
     /// `AUTO_DROP`.
     pub(super) auto_drop: Option<bool>,
     pub(super) max_dop: Option<u32>,
-    /// `ROWCOUNT`: what the optimiser is to take for the table's number of rows.
+    /// `ROWCOUNT`: the number of rows that the optimiser assumes for the table.
     pub(super) row_count: Option<u64>,
-    /// `PAGECOUNT`: the same of its pages.
+    /// `PAGECOUNT`: the number of pages that the optimiser assumes.
     pub(super) page_count: Option<u64>,
     /// `STATS_STREAM`.
     pub(super) stream: Option<Vec<u8>>,
-    /// `ON PARTITIONS` behind `RESAMPLE`: ranges from 1 with their last.
+    /// `ON PARTITIONS` after `RESAMPLE`: ranges from 1, including their last.
     pub(super) partitions: Vec<hobt_tsql::ast::PartitionRange>,
 }
 
@@ -113,9 +113,9 @@ fn whole_number(item: &OptionItem) -> Result<u64, SqlError> {
     }
 }
 
-/// A number of rows or pages that a table is said to have.
+/// A number of rows or pages that is set for a table.
 fn said_count(item: &OptionItem) -> Result<u64, SqlError> {
-    // An integer that has no type of its own is a decimal.
+    // An integer too large for the integer types is parsed as a decimal.
     let is_great = match &item.value {
         OptionValue::Literal(Literal::Integer(number)) => u64::try_from(*number).is_ok_and(|number| number > SAID_MAX),
         OptionValue::Literal(Literal::Decimal(digits)) => digits.bytes().all(|byte| byte.is_ascii_digit()),
@@ -151,7 +151,7 @@ fn sample(item: &OptionItem) -> Result<Reading, SqlError> {
             }
             Ok(if percent == 100.0 { Reading::Whole } else { Reading::Sample(Sample::Percent(percent)) })
         }
-        // As many as of 0 percent, which are none.
+        // Like 0 percent: no rows.
         ("ROWS", Literal::Integer(0)) => Ok(Reading::Sample(Sample::Percent(0.0))),
         ("ROWS", Literal::Integer(rows)) => {
             let rows = u64::try_from(*rows).map_err(|_| wrong_value(item))?;
@@ -162,10 +162,10 @@ fn sample(item: &OptionItem) -> Result<Reading, SqlError> {
 }
 
 impl Options {
-    /// What a list of options says.
+    /// Parses a list of options.
     ///
     /// # Errors
-    /// 102, 155, 156, 1052 two of them contradict each other.
+    /// 102, 155, 156; 1052 if two of them contradict each other.
     pub(super) fn of(verb: Verb, items: &[OptionItem]) -> Result<Options, SqlError> {
         let mut options = Options::default();
         for item in items {
@@ -210,12 +210,12 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether counts are given.
+    /// Whether counts are set.
     pub(super) fn sets_counts(&self) -> bool {
         self.row_count.is_some() || self.page_count.is_some()
     }
 
-    /// Whether nothing is read, because counts are given and nothing is said of rows.
+    /// Whether nothing is read, because only counts are set and no sampling option is given.
     pub(super) fn sets_counts_alone(&self) -> bool {
         self.sets_counts() && self.stream.is_none() && self.reading == Reading::Default
     }

@@ -1,4 +1,4 @@
-//! Histograms of values whose rows are known, against these.
+//! Histograms of values with known rows, against these rows.
 
 use hobt_base::SplitMix64;
 

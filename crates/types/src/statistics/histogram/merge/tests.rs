@@ -23,7 +23,7 @@ fn of(values: &BTreeMap<u64, u64>, nulls: u64) -> Histogram {
     builder.finish()
 }
 
-/// Merges parts and gives their sum beside it.
+/// Merges parts. Returns their sum as well.
 fn merge(parts: &[BTreeMap<u64, u64>]) -> (Histogram, BTreeMap<u64, u64>) {
     let histograms: Vec<Histogram> = parts.iter().map(|part| of(part, 5)).collect();
     let mut truth = BTreeMap::new();
@@ -40,7 +40,7 @@ fn merge(parts: &[BTreeMap<u64, u64>]) -> (Histogram, BTreeMap<u64, u64>) {
     (histogram, truth)
 }
 
-/// How wrong ranges are at worst, as a share of all rows.
+/// The largest error of ranges, as a share of all rows.
 fn worst(histogram: &Histogram, truth: &BTreeMap<u64, u64>) -> f64 {
     let rows = truth.values().sum::<u64>() as f64;
     let (mut below, mut worst) = (0, 0.0_f64);
@@ -102,7 +102,7 @@ fn partitions_that_overlap_add_up() {
             .map(|_| {
                 let mut part = BTreeMap::new();
                 (0..3_000).for_each(|_| *part.entry(random.below(domain)).or_default() += 1);
-                // Frequent everywhere, and frequent here alone.
+                // A value that is frequent everywhere, and one that is frequent only here.
                 part.insert(domain / 2, 400);
                 part.insert(random.below(domain), 300);
                 part
@@ -128,7 +128,7 @@ fn partitions_that_overlap_add_up() {
     }
 }
 
-/// Keys of different lengths that begin alike for longer than a place can tell.
+/// Keys of different lengths whose common prefix is longer than a position can distinguish.
 #[test]
 fn keys_that_differ_late_are_kept_apart() {
     let text =
