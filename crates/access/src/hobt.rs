@@ -31,6 +31,7 @@ use hobt_txn::{COMMIT_RECORD, IoCounts, LogChain, StatementContext, TransactionL
 
 use crate::change::{COUNT_RECORD_BYTES, Changed, Identity, Logged};
 use crate::log_record::Undo;
+use crate::read_ahead::add_reads;
 use crate::storage::Allocated;
 use crate::{AccessError, Storage};
 
@@ -53,6 +54,8 @@ pub struct Hobt {
     /// Whether the count has changed since it was last saved. Changed while `counting` is held.
     unsaved_count: UnsavedCount,
     state: Latch<State>,
+    /// How often pages of its runs have gone out of use. Changed while `state` is held exclusively.
+    given_up: AtomicU64,
     operations: OperationCounters,
     range_lockers: Arc<RangeLockers>,
     /// Pages read from disk to open it and to plan statements, until a statement is charged with them.
@@ -128,6 +131,7 @@ impl Hobt {
             unsaved_count: UnsavedCount::of(storage, &identity),
             identity,
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
+            given_up: AtomicU64::new(0),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
             uncharged_reads: AtomicU64::new(0),
@@ -250,6 +254,7 @@ impl Hobt {
             unsaved_count: UnsavedCount::of(storage, &identity),
             identity,
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
+            given_up: AtomicU64::new(0),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
             uncharged_reads: reads.physical,
@@ -342,12 +347,53 @@ impl Hobt {
         self.state.read().runs.iter().map(|run| u64::from(run.page_count)).sum()
     }
 
-    /// Whether a page is in one of its runs.
-    pub(crate) fn owns(&self, page: PageId) -> bool {
-        let lies_in = |run: &Run| {
-            run.first.file == page.file && (run.first.number..run.first.number + run.page_count).contains(&page.number)
-        };
-        self.state.read().runs.iter().any(lies_in)
+    /// Whether a page is one of its formatted pages for rows. `None` if not; otherwise how often pages have gone out of
+    /// use so far. Two equal answers mean that the page was in use all the time between them.
+    ///
+    /// Blocks on the state's latch, under which other threads wait for page latches: the caller holds none.
+    pub(crate) fn in_use(&self, page: PageId) -> Option<u64> {
+        let state = self.state.read();
+        let has = |run: &Run| run.first.file == page.file && run.row_pages().contains(&page.number);
+        state.runs.iter().any(has).then(|| self.given_up.load(Ordering::Relaxed))
+    }
+
+    /// Counts that pages go out of use. The caller holds the state exclusively.
+    fn note_given_up(&self) {
+        self.given_up.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Shows a page that was a page of rows when its address was read: in a copy of the runs, in a RID. `None` if it is
+    /// none now. An undo gives back the pages that its transaction has added. Then such a page is free, another HOBT's,
+    /// or this one's again with other rows, or not formatted yet.
+    ///
+    /// # Errors
+    /// The page cannot be read, is in use and damaged, or what `show` returned.
+    pub(crate) fn with_row_page<R>(
+        &self,
+        id: PageId,
+        counts: Option<&IoCounts>,
+        show: impl FnOnce(&RowPage<'_>) -> Result<R, AccessError>,
+    ) -> Result<Option<R>, AccessError> {
+        let file = self.storage.file(id.file)?;
+        let mut since = None;
+        loop {
+            let reads = ReadCounts::default();
+            let options = ReadOptions { counts: Some(&reads), ..ReadOptions::default() };
+            let guard = file.pool_file().read_with(id.number, options);
+            counts.iter().for_each(|counts| add_reads(counts, &reads));
+            let guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let damage = match RowPage::open(&guard, self.row_layout()) {
+                Ok(page) if page.hobt() == self.id() => return show(&page).map(Some),
+                Ok(_) => PageDamage::Structure { rule: "a page of another HOBT" },
+                Err(damage) => damage,
+            };
+            drop(guard);
+            match self.in_use(id) {
+                None => return Ok(None),
+                now if now == since => return Err(self.damaged(id, damage)),
+                now => since = now,
+            }
+        }
     }
 
     /// The runs at this moment, in order: what a scan works on.

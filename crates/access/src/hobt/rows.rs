@@ -183,44 +183,41 @@ impl Hobt {
     /// # Errors
     /// The page is damaged or cannot be read, or has no such row.
     pub fn row(&self, page: PageId, slot: SlotId) -> Result<RowImage, AccessError> {
-        let file = self.storage.file(page.file)?;
-        let guard = file.pool_file().read(page.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        let read = || {
-            let view = RowPage::open(&guard, &self.identity.rows)?;
-            if view.hobt() != self.identity.id || usize::from(slot.0) >= view.row_count() {
-                return Err(PageDamage::Structure { rule: "a row that is not where it was found" });
+        let missing = || self.damaged(page, PageDamage::Structure { rule: "a row that is not where it was found" });
+        let row = self.with_row_page(page, None, |view| {
+            if usize::from(slot.0) >= view.row_count() {
+                return Err(missing());
             }
-            view.row_image(usize::from(slot.0))
-        };
-        read().map_err(|damage| self.damaged(page, damage))
+            view.row_image(usize::from(slot.0)).map_err(|damage| self.damaged(page, damage))
+        })?;
+        row.ok_or_else(missing)
     }
 
-    /// The slots of a page's rows that are not deleted.
+    /// The slots of a page's rows that are not deleted; none if the page has gone out of use.
     ///
     /// # Errors
     /// The page is damaged or cannot be read.
     pub fn live_slots(&self, page: PageId) -> Result<Vec<SlotId>, AccessError> {
-        let file = self.storage.file(page.file)?;
-        let guard = file.pool_file().read(page.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        let view = RowPage::open(&guard, &self.identity.rows).map_err(|damage| self.damaged(page, damage))?;
-        let live = (0..view.row_count()).filter(|&slot| !view.is_deleted(slot));
-        Ok(live.map(|slot| SlotId(u16::try_from(slot).expect("a slot of the page"))).collect())
+        let slots = self.with_row_page(page, None, |view| {
+            let live = (0..view.row_count()).filter(|&slot| !view.is_deleted(slot));
+            Ok(live.map(|slot| SlotId(u16::try_from(slot).expect("a slot of the page"))).collect())
+        })?;
+        Ok(slots.unwrap_or_default())
     }
 
-    /// The current row; `None` if it is deleted or the slot does not exist.
+    /// The current row; `None` if it is deleted, the slot does not exist or the page has gone out of use.
     ///
     /// # Errors
     /// The page is damaged or cannot be read.
     pub fn live_row(&self, page: PageId, slot: SlotId) -> Result<Option<RowImage>, AccessError> {
-        let file = self.storage.file(page.file)?;
-        let guard = file.pool_file().read(page.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        let read = || {
-            let view = RowPage::open(&guard, &self.identity.rows)?;
+        let row = self.with_row_page(page, None, |view| {
             let place = usize::from(slot.0);
-            let is_there = view.hobt() == self.identity.id && place < view.row_count() && !view.is_deleted(place);
-            if is_there { view.row_image(place).map(Some) } else { Ok(None) }
-        };
-        read().map_err(|damage| self.damaged(page, damage))
+            if place >= view.row_count() || view.is_deleted(place) {
+                return Ok(None);
+            }
+            view.row_image(place).map(Some).map_err(|damage| self.damaged(page, damage))
+        })?;
+        Ok(row.flatten())
     }
 
     /// Deletes a row. Undone with the statement.

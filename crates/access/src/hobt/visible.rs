@@ -1,14 +1,12 @@
 //! What a statement sees of a heap's pages: [18](../../../../docs/design/0018-row-versions.md).
 
 use hobt_base::{HobtId, PageId, SlotId};
-use hobt_buffer::{ReadCounts, ReadOptions};
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
 use hobt_sync::planted::{self, Bug};
 use hobt_txn::{Before, HeapPage, IoCounts, Snapshot, StatementContext};
 
 use super::Hobt;
 use crate::AccessError;
-use crate::read_ahead::add_reads;
 use crate::visible::{PagePiece, VisiblePage};
 
 impl Hobt {
@@ -99,7 +97,7 @@ impl Hobt {
     /// `reads_uncommitted`, it sees the current row.
     ///
     /// # Errors
-    /// The page is damaged, cannot be read or is not a row page of this heap.
+    /// The page is damaged or cannot be read.
     pub fn row_visible<R>(
         &self,
         (id, slot): (PageId, SlotId),
@@ -108,30 +106,22 @@ impl Hobt {
         show: impl FnOnce(PageId, &RowPage<'_>, SlotId) -> R,
     ) -> Result<Option<R>, AccessError> {
         let view = context.view().filter(|_| !reads_uncommitted);
-        let file = self.storage.file(id.file)?;
-        let reads = ReadCounts::default();
-        let options = ReadOptions { counts: Some(&reads), ..ReadOptions::default() };
-        let guard = file.pool_file().read_with(id.number, options);
-        add_reads(counts, &reads);
-        let guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
-        let damaged = |damage| self.damaged(id, damage);
-        let page = RowPage::open(&guard, self.row_layout()).map_err(damaged)?;
-        if page.hobt() != self.id() {
-            return Err(damaged(PageDamage::Structure { rule: "a page of another HOBT" }));
-        }
         let live = |page: &RowPage<'_>| usize::from(slot.0) < page.row_count() && !page.is_deleted(slot.0.into());
-        let Some(view) = view.filter(|view| PageHeader::newest_writer_of(&guard) >= view.horizon()) else {
-            return Ok(live(&page).then(|| show(id, &page, slot)));
-        };
-        if PageHeader::is_bulk(&guard) {
-            let is_seen = view.sees(PageHeader::newest_writer_of(&guard)) && live(&page);
-            return Ok(is_seen.then(|| show(id, &page, slot)));
-        }
-        let Some(before) = self.storage.versions().change(self.at(id), slot, &view) else {
-            return Ok(live(&page).then(|| show(id, &page, slot)));
-        };
-        let piece = self.take_back(id, &page, vec![(slot, before)])?;
-        let page = RowPage::open(&piece.page, self.row_layout()).map_err(damaged)?;
-        Ok(live(&page).then(|| show(id, &page, slot)))
+        let shown = self.with_row_page(id, Some(counts), |page| {
+            let writer = PageHeader::newest_writer_of(page.bytes());
+            let Some(view) = view.filter(|view| writer >= view.horizon()) else {
+                return Ok(live(page).then(|| show(id, page, slot)));
+            };
+            if PageHeader::is_bulk(page.bytes()) {
+                return Ok((view.sees(writer) && live(page)).then(|| show(id, page, slot)));
+            }
+            let Some(before) = self.storage.versions().change(self.at(id), slot, &view) else {
+                return Ok(live(page).then(|| show(id, page, slot)));
+            };
+            let piece = self.take_back(id, page, vec![(slot, before)])?;
+            let page = RowPage::open(&piece.page, self.row_layout()).map_err(|damage| self.damaged(id, damage))?;
+            Ok(live(&page).then(|| show(id, &page, slot)))
+        })?;
+        Ok(shown.flatten())
     }
 }

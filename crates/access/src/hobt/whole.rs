@@ -210,6 +210,7 @@ impl Hobt {
             };
             let entries = Entries { from: 0, runs: &[emptied], count: 1, next: None };
             let written = self.put_entries(&mut page, id, entries, Logged::structure());
+            self.note_given_up();
             let old = std::mem::replace(&mut *state, empty);
             context.on_undo(move || hobt.storage.undo(|| hobt.undo_truncate(chain.as_ref(), lsn, undo, old)));
             written
@@ -246,6 +247,7 @@ impl Hobt {
         }
         self.restore_list_page(chain, lsn, list_page, rows)?;
         self.storage.end_freeing(structure, &gone)?;
+        self.note_given_up();
         *state = old;
         Ok(())
     }

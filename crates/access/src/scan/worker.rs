@@ -624,7 +624,11 @@ impl Worker {
     }
 
     /// A page of the pool, read first if necessary.
-    fn read_through_pool<'a>(&mut self, file: &'a DataFile, number: u32) -> Result<SharedGuard<'a>, AccessError> {
+    pub(super) fn read_through_pool<'a>(
+        &mut self,
+        file: &'a DataFile,
+        number: u32,
+    ) -> Result<SharedGuard<'a>, AccessError> {
         let counts = ReadCounts::default();
         let options = ReadOptions { counts: Some(&counts), ..ONCE };
         let guard =

@@ -15,8 +15,8 @@ use hobt_access::scan::{
 use hobt_access::{AccessError, Hobt, RowStore};
 use hobt_base::{PAGE_SIZE, PageId, SlotId, SplitMix64};
 use hobt_disk::{DeviceModel, DiskKind, Fault, FaultKind, Operation, SimulatedConfig, open_disk};
-use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
-use hobt_txn::IoCounts;
+use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, Run, apply};
+use hobt_txn::{IoCounts, StatementContext};
 
 use crate::world::{
     Collect, FileSize, Row, World, block_on, file_of, image, loaded, random_row, rows_in, run_worker, scan, sorted,
@@ -395,6 +395,48 @@ fn a_scan_that_is_left_within_a_range_gives_its_memory_back() {
         drop(worker);
         assert_eq!(context.memory().held(), 0);
         world.make_cold();
+    }
+}
+
+/// A heap in which a transaction has put rows on pages of a new run, with the last of these rows.
+fn with_new_run(world: &World) -> (Arc<Hobt>, Arc<StatementContext>, (PageId, SlotId)) {
+    let hobt = world.create(&table());
+    let context = world.context();
+    let mut random = SplitMix64::new(11);
+    loop {
+        let row = image(&random_row(&mut random, hobt.row_layout(), 200));
+        let place = hobt.insert(&context, &row).expect("room");
+        let runs = hobt.runs();
+        if runs.len() == 2 && runs[1].used == 3 {
+            return (hobt, context, place);
+        }
+    }
+}
+
+#[test]
+fn pages_that_an_undo_gave_back_have_no_rows_and_are_no_damage() {
+    for share in [0, 75] {
+        let world = World::new(256, &[file_of(8 * 200)]);
+        let (hobt, context, (page, slot)) = with_new_run(&world);
+        let stores = [RowStore::Heap(Arc::clone(&hobt))];
+        let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
+        let before = Scan::new(&stores, 1, settings, world.context(), Arc::default()).expect("room");
+        let run = hobt.runs()[1];
+        context.roll_back().expect("undone");
+        // The heap has the extent again, but uses only the first of its pages.
+        let (context, mut random) = (world.context(), SplitMix64::new(12));
+        while hobt.runs().len() < 2 || hobt.runs()[1].used == 0 {
+            hobt.insert(&context, &image(&random_row(&mut random, hobt.row_layout(), 200))).expect("room");
+        }
+        assert_eq!(hobt.runs(), [hobt.runs()[0], Run { used: 1, ..run }]);
+        let mut seen = Collect { scan: Some(Arc::clone(&before)), ..Collect::default() };
+        run_worker(&before, &mut seen).expect("no damage");
+        assert_eq!(sorted(seen.rows), sorted(rows_in(&hobt)), "the pages before the freed ones are shown");
+        assert_eq!(hobt.live_row(page, slot).expect("no damage"), None);
+        assert_eq!(hobt.live_slots(page).expect("no damage"), []);
+        let context = world.context();
+        let shown = hobt.row_visible((page, slot), (&context, true), &IoCounts::default(), |_, _, _| ());
+        assert_eq!(shown.expect("no damage"), None);
     }
 }
 
