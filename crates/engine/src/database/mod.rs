@@ -306,7 +306,7 @@ impl Database {
     }
 
     /// Refuses a database whose pages are inconsistent: none of it may be saved as clean.
-    fn check_whole(&self) -> Result<()> {
+    pub(crate) fn check_whole(&self) -> Result<()> {
         match self.storage.broken() {
             None => Ok(()),
             Some(reason) => Err(EngineError::Unavailable {

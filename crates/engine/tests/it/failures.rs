@@ -208,6 +208,23 @@ fn a_database_whose_undo_failed_is_suspect_until_it_is_recovered() {
 }
 
 #[test]
+fn a_statement_whose_database_became_suspect_meanwhile_does_not_succeed() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = create(&instance, "shop");
+    let made = run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+    // One that waits for a lock of the writer sees the writer's rows once that has ended, whichever way.
+    let reader = begin(&instance);
+    let writer = begin(&instance);
+    insert(&database, &writer, &made, 0, (0..10).map(row)).expect("inserted");
+    disk.inject(Fault { forever: true, ..Fault::once(Operation::Write, 0, FaultKind::Error(EIO)) });
+    let failed = instance.end_statement(&writer, true, &[&database]).expect_err("the log cannot be written");
+    assert_eq!(failed.to_sql_error().number, number::DATABASE_SUSPECT);
+    let ended = instance.end_statement(&reader, true, &[&database]).expect_err("what it has seen may never have been");
+    assert_eq!(ended.to_sql_error().number, number::DATABASE_SUSPECT);
+}
+
+#[test]
 fn an_instance_with_running_statements_is_neither_closed_nor_saved_as_whole() {
     let disk = simulated();
     let instance = open(&disk);

@@ -405,7 +405,7 @@ impl StatementRun {
     /// Its transaction ends with it unless it spans several statements.
     ///
     /// # Errors
-    /// 926: the end failed, and the databases that the statement named are SUSPECT now.
+    /// 926: the end failed, or a database that the statement named became SUSPECT before.
     pub fn end(&self, succeeded: bool) -> Result<(), SqlError> {
         let databases = std::mem::take(&mut *self.databases.lock());
         let named: Vec<&Database> = databases.iter().map(|database| &**database.database()).collect();
