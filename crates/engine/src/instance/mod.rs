@@ -233,8 +233,8 @@ impl Instance {
     /// 926: the statement could not be ended, or one of the databases became SUSPECT while it ran. It is rolled back
     /// then, and what it has read may never have been committed.
     pub fn end_statement(&self, ctx: &StatementContext, succeeded: bool, databases: &[&Database]) -> Result<()> {
-        // A database becomes SUSPECT before the locks of the transaction that could not end are released. So a statement
-        // that has read what this transaction changed finds out here.
+        // A database becomes SUSPECT before the locks of the transaction that could not end are released. So a
+        // statement that has read what this transaction changed finds out here.
         let whole = if succeeded { databases.iter().try_for_each(|database| database.check_whole()) } else { Ok(()) };
         let ended = if succeeded && whole.is_ok() { ctx.commit() } else { ctx.roll_back() };
         let ended = suspect_if_failed(ended, databases);
