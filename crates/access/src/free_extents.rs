@@ -157,8 +157,8 @@ impl FreeExtents {
         limit
     }
 
-    /// Allocates up to `wanted` extents in one piece, of the longest power of two that is free; `None` if no extent is
-    /// free.
+    /// Allocates up to `wanted` extents in one piece: the first piece that has at least the largest power of two, up to
+    /// `wanted`, that is free in one piece. `None` if no extent is free.
     pub(crate) fn take(&mut self, wanted: u32) -> Option<(u32, u32)> {
         let end = self.extents();
         let largest = (wanted.max(1).ilog2() as usize).min(CLASSES - 1);

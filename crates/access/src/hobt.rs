@@ -139,7 +139,8 @@ impl Hobt {
         hobt.create_list_page(first, &[run], Logged::structure())?;
         let chain = storage.chain_of(context);
         let lsn = storage.note(&hobt.identity, chain.as_ref(), &Undo::Uncreate { hobt: hobt.identity.id })?;
-        // The undo runs backwards: other references to the heap are closed before its extents are free.
+        // The undo runs backwards: the heap is marked as dropped, for all that refer to it, before its extents are
+        // free.
         let undone = Arc::clone(&hobt);
         context.on_undo(move || undone.storage.undo(|| undone.uncreate(chain.as_ref(), lsn)));
         Ok(hobt)

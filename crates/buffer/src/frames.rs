@@ -162,7 +162,7 @@ impl OwnedFrame {
     }
 }
 
-/// Frames that a device is writing.
+/// Frames into which a device writes: those of a read from disk.
 ///
 /// Dropping it waits until its queue has nothing in flight, and the pool loses the frames. Call
 /// [`PinnedFrames::take_back`] or [`PinnedFrames::drain`] instead.

@@ -298,9 +298,9 @@ impl Log {
         if !self.ring.has_room(place, copied) {
             self.ring_waits.fetch_add(1, Ordering::Relaxed);
             let _wait = Wait::begin_working(WaitType::LogBuffer);
-            // The records before this one are published, or will be by threads that wait here too and come first. A
-            // flush that advances `copied` makes the records before `wanted` durable. It is nearly a full ring, so
-            // unless it is cut short it costs no more than was reserved.
+            // The records before this one are published, or will be by threads that wait here too and come first. The
+            // thread that advances `copied` makes the records before it durable. They are nearly a full ring, so unless
+            // the flush is cut short it costs no more than was reserved.
             let before = Lsn(place.start - 1);
             while !self.ring.has_room(place, copied) {
                 // The space is taken. If no record is put there, nothing after it can be written.

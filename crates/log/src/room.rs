@@ -213,9 +213,9 @@ pub(crate) enum Paid {
 }
 
 impl Log {
-    /// Reserves room so that records of `bytes` more can be appended, and flushed together with others, whatever other
-    /// threads do meanwhile: those that are about to be appended, and those that would undo them. Grows the log if
-    /// necessary.
+    /// Reserves room so that `bytes` more of records can be appended, and flushed together with others, whatever other
+    /// threads do meanwhile. `bytes` counts the records that are about to be appended, and those that would undo them.
+    /// Grows the log if necessary.
     ///
     /// # Errors
     /// [`LogError::Full`], or the log has failed.

@@ -47,7 +47,7 @@ pub(crate) struct Segments {
     free: VecDeque<usize>,
     /// Free segments that must not be used, because their file is being removed.
     aside: VecDeque<usize>,
-    /// The number of the last segment that was used.
+    /// The number of the segment that was begun last.
     pub(crate) last_sequence: u64,
 }
 

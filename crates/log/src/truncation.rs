@@ -73,8 +73,8 @@ impl Log {
         );
     }
 
-    /// Everything before `until` is in a backup of the log, or not needed by one. Durable when it returns. After an
-    /// earlier crash more than that is kept.
+    /// Everything before `until` is in a backup of the log, or not needed by one. Durable when it returns. After a
+    /// crash before it returns, more than that is kept.
     ///
     /// # Errors
     /// The header of the first file cannot be written.

@@ -62,7 +62,8 @@ pub struct FileHeader {
     /// How often the database changed from clean to modified. Equal in all of its files, so that a file from another
     /// time is noticed.
     pub generation: u64,
-    /// Where the log ended when the file was marked clean. Later log records are not applied to the file.
+    /// Where the log ended when the file was marked clean: the file has no change of a later record. If the log of a
+    /// clean database ends elsewhere, the log and the files are not of the same time.
     pub log_end: Lsn,
     /// The logical name.
     pub name: String,

@@ -456,7 +456,7 @@ impl TransactionLog {
     }
 
     /// Continues a transaction that a crash left open, whose last record is at `last`. Its undo appends about `bytes`,
-    /// which are reserved as far as there is room, so that later flushes do not use that room.
+    /// which are reserved as far as there is room, so that flushes that can be delayed do not use that room.
     pub fn resume(self: &Arc<TransactionLog>, id: u64, first: Lsn, last: Lsn, bytes: u64) -> Arc<LogChain> {
         let chain = self.begin_as(id, None, None);
         self.log.reserve_up_to(&chain.figures.reservation, bytes);

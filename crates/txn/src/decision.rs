@@ -99,7 +99,8 @@ impl TransactionLog {
 
     /// Takes over the decisions that its log had when it was opened.
     pub fn recover_decisions(&self, recovered: Vec<RecoveredDecision>) {
-        // If this database was open before, its participants' settlements so far may be older than its decisions.
+        // If this database was open before in this instance, its participants' settlements so far may be older than its
+        // decisions.
         let is_first = self.settlements.count(&self.guid) == 0;
         let participant = |guid| {
             let settlements = if is_first { 0 } else { self.settlements.count(&guid) };

@@ -110,8 +110,8 @@ impl RowLocks {
         })
     }
 
-    /// Like [`RowLocks::lock`], without waiting. Returns `false`, with nothing locked, if another session's lock
-    /// conflicts.
+    /// Like [`RowLocks::lock`], without waiting. Returns `false`, with nothing locked, if a lock or a waiting request
+    /// of another session conflicts.
     pub fn try_lock(&self, hobt: HobtId, row: RowId, mode: LockMode, taken: &mut Vec<LockResource>) -> bool {
         let before = taken.len();
         let locked = self.each::<()>(hobt, row, mode, &mut |resource, mode| {

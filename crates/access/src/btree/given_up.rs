@@ -2,12 +2,13 @@
 //!
 //! A row that gets shorter leaves room. If another transaction has taken that room by the time of the undo, the leaf is
 //! split, for which the log must have room whatever happens. As long as the room is not taken, nothing is reserved:
-//! what a leaf held before fits into it again. So before a transaction takes room in a leaf, or moves its rows together
-//! with others, it *settles* the leaf: it reserves room in the log for the transactions that gave up room there, and is
-//! refused if there is none.
+//! what a leaf held before fits into it again. So before a transaction takes room in a leaf, or puts its rows together
+//! with those of another leaf, it *settles* the leaf: it reserves room in the log for the transactions that gave up
+//! room there, and is refused if there is none.
 //!
-//! The notes of a leaf are read and changed only while the leaf is held exclusively. Recovery does not need them: it
-//! undoes before any other transaction takes room.
+//! The notes of a leaf are read and changed only while the leaf is held exclusively, except that the notes of ended
+//! transactions may be removed at any time. Recovery does not need them: it undoes before any other transaction takes
+//! room.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,8 +23,8 @@ use hobt_txn::LogChain;
 /// the leaf and of the leaf, and a run for the new pages, with a page of the run list. Each of these may log images of
 /// four pages.
 const UNDO_SPLIT_BYTES_FIRST: usize = 20 * PAGE_SIZE;
-/// As [`UNDO_SPLIT_BYTES_FIRST`], for the first shortened row of a further leaf: of the pages above it, and of a run,
-/// it needs only a share.
+/// Bytes of log that the undo of a transaction's first shortened row in each leaf may need, beside
+/// [`UNDO_SPLIT_BYTES_FIRST`]: of the pages above the leaf, and of a run, it needs only a share.
 const UNDO_SPLIT_BYTES: usize = 8 * PAGE_SIZE;
 /// As [`UNDO_SPLIT_BYTES`], for further shortened rows of a leaf, for each byte by which they get shorter. A split
 /// leaves at least a quarter of a page free, which is filled again before the next split.
@@ -63,7 +64,7 @@ impl Leaves {
 #[derive(Default)]
 pub(super) struct GivenUpRoom {
     leaves: Mutex<Leaves>,
-    /// The number of leaves with notes, so that other leaves cost nothing.
+    /// The number of leaves with notes. While it is 0, no lock is taken to look for notes.
     count: AtomicUsize,
 }
 

@@ -126,7 +126,7 @@ pub struct BTree {
     /// Held by the thread that puts the tree's pages in order.
     reorganizing: Mutex<()>,
     /// Held exclusively while pages get other addresses or rows move to the left, and shared by a thread that relies on
-    /// their addresses. Acquired before latches.
+    /// where pages and rows are. Acquired before latches.
     moves: RwLock<()>,
 }
 

@@ -64,7 +64,8 @@ impl Hobt {
                 let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
                 let slot = SlotId(header.row_count);
                 let Some(locked) = self.lock_new_row(context, id, slot) else {
-                    // A transaction that has not ended yet has inserted a row in this slot and has undone that.
+                    // The RID is still locked for a row that was inserted here and undone, by a transaction that has
+                    // not ended.
                     drop(page);
                     hold.end();
                     self.add_page(&mut state, context, self.capacity_for(variable_bytes, bytes)?)?;
@@ -252,8 +253,8 @@ impl Hobt {
         })
     }
 
-    /// Replaces a row. If a replacement in place might not be undoable, the old row is deleted and the new one
-    /// inserted. Returns the new row's RID. Undone with the statement.
+    /// Replaces a row. If the new row does not fit in place, or a replacement in place might not be undoable, the old
+    /// row is deleted and the new one inserted. Returns the new row's RID. Undone with the statement.
     ///
     /// # Errors
     /// As [`Hobt::insert`] and [`Hobt::delete`].

@@ -25,8 +25,8 @@ impl Hobt {
         self.put_entries(&mut page, id, Entries { from: 0, runs, count: runs.len(), next: None }, logged)
     }
 
-    /// Writes entries of a run-list page, then the page's number of entries and the next page. With an error nothing is
-    /// valid: entries behind the count are ignored. `logged` is for the change of the count.
+    /// Writes entries of a run-list page, then the page's number of entries and the next page. With an error no new
+    /// entry is valid: entries behind the count are ignored. `logged` is for the change of the count.
     pub(super) fn write_entries(
         &self,
         id: PageId,

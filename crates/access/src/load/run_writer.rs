@@ -1,6 +1,6 @@
 //! Writes pages from private memory into a loader's own runs: pages of rows, or of pieces of large values.
 //!
-//! If the database is set to ([`Storage::set_logs_loads`](crate::Storage::set_logs_loads)), each page is logged too.
+//! If the database logs loads ([`Storage::set_logs_loads`](crate::Storage::set_logs_loads)), each page is logged too.
 //!
 //! Pages are written [`WRITE_PAGES`] at a time through the disk's queue, with a few writes in flight. Runs grow. Each
 //! allocated run is freed when the statement is undone.
@@ -103,8 +103,8 @@ impl RunWriter {
         Ok((Run { first: run.first, page_count, used: 0, skip: 0, contents: self.contents }, run.lsn))
     }
 
-    /// Calls `fill` with the address of the next page, its position in the log and its bytes. `fill` writes the whole
-    /// page, checksum included.
+    /// Calls `fill` with the address of the next page, the log position to stamp it with, which is that of its run's
+    /// allocation, and its bytes. `fill` writes the whole page, checksum included.
     pub(crate) fn write(&mut self, fill: impl FnOnce(PageId, Lsn, &mut PageBytes)) -> Result<(), AccessError> {
         let id = self.next_page()?;
         if self.buffer.is_none() {

@@ -92,7 +92,7 @@ pub struct KeyPlace<'k> {
 }
 
 impl<'k> KeyPlace<'k> {
-    /// Appends its bytes. Their order is the order of the keys.
+    /// Appends its bytes. They sort by partition, then by key.
     pub fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.partition.to_be_bytes());
         out.extend_from_slice(self.key);

@@ -1,5 +1,5 @@
-//! Which tables were changed recently, and by which transaction: a snapshot of rows is not valid for an earlier
-//! definition.
+//! Which tables' definitions were changed recently, and by which transaction: a snapshot of rows that was made before
+//! the change cannot be used with the table.
 
 use std::collections::HashMap;
 

@@ -90,7 +90,7 @@ impl Database {
         definition: &ForeignKeyDefinition,
         lock: &mut LockTable<'_>,
     ) -> Result<TableChange> {
-        // The referenced table is not dropped or renamed until this statement has ended.
+        // The referenced table is not dropped or renamed until this change has been committed or undone.
         let (schema, name) = (&definition.referenced.0, &definition.referenced.1);
         if let Some(schema) = self.snapshot_of(ctx).schema_id(schema) {
             let _claimed = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Shared)])?;

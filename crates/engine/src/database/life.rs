@@ -33,7 +33,7 @@ const FIRST_OBJECT_ID: i32 = 245_575_913;
 const OBJECT_ID_STEP: i64 = 16_000_057;
 const FIRST_HOBT_ID: u64 = 72_057_594_037_927_936 + (1 << 16);
 
-/// The object id after `id`: never one below 100, which are the system's.
+/// The object id after `id`: never one below 1000. Those below 100 are the system's.
 pub(super) fn following_object_id(id: i32) -> i32 {
     let next = (i64::from(id) + OBJECT_ID_STEP) % i64::from(i32::MAX);
     i32::try_from(next.max(1000)).expect("below the modulus")

@@ -239,7 +239,7 @@ impl Database {
         if self.storage.broken().is_some() { DatabaseState::Suspect } else { DatabaseState::Online }
     }
 
-    /// Its optionsin force now.
+    /// Its options that are in force now.
     pub fn options(&self) -> DatabaseOptions {
         *self.options.lock()
     }

@@ -33,7 +33,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// What is known of a database.
 pub(super) enum EntryState {
-    /// Its files are complete, clean and open, with locks.
+    /// Its files are complete and open, with locks. They may be unclean and need recovery.
     Closed(Vec<DataFile>),
     /// In use.
     Open(Arc<Database>),

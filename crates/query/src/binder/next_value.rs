@@ -275,8 +275,8 @@ impl Binder<'_> {
         Ok(shown)
     }
 
-    /// The error number if no sequence may be named here. For a default, the statement decides, not the clause around
-    /// it.
+    /// The error number if no sequence may be named here. A default is not refused for the clause around it, except
+    /// with 11741; the statement decides.
     fn refusal(&self) -> Option<i32> {
         let in_default = self.progress.in_default.get() != InDefault::No;
         let scopes = self.progress.sequences.borrow();

@@ -314,8 +314,8 @@ impl LockRowsStream {
         self.passed_on(&concat_batches(&self.input_schema, &shown)?)
     }
 
-    /// Adds the rows that have been inserted by now. Returns whether one of them moved elsewhere meanwhile, so that it
-    /// must be looked for again.
+    /// Adds the rows that have been inserted by now. Returns whether one of them may have moved elsewhere meanwhile, so
+    /// that it must be looked for again.
     fn look_who_came(&mut self, shown: &mut Vec<RecordBatch>) -> Result<bool> {
         let mut has_lost_one = false;
         for at in self.rows.inserted_since().map_err(external)? {

@@ -40,7 +40,7 @@ pub(super) struct RowLocker {
 pub(super) enum Locked {
     /// It is unchanged.
     AsSeen,
-    /// Another transaction has locked it, or it has been output before.
+    /// Another transaction has locked it, or it was returned as changed before.
     LeftOut,
     /// It is gone. `waited`: a transaction that had locked it was waited for, and may have moved it meanwhile.
     Gone { waited: bool },

@@ -386,7 +386,7 @@ impl StatementRun {
         }
     }
 
-    /// Keeps locks until the transaction has ended, or was rolled back because it was not ended.
+    /// Keeps locks until the transaction has ended. If it is dropped without an end, until it was rolled back for that.
     pub fn hold_locks(&self, locks: Vec<HeldLock>) {
         self.context.hold(locks);
     }

@@ -53,7 +53,8 @@ impl SharedTransaction {
         self.name.as_deref()
     }
 
-    /// Whether it may have changed a database. May be `false` while the transaction ends.
+    /// Whether it may have changed a database. May be `false` while the transaction ends or is rolled back to a
+    /// savepoint.
     pub(super) fn has_used(&self, database: &Database) -> bool {
         let databases = self.databases.try_lock();
         databases.is_some_and(|databases| databases.iter().any(|used| used.id() == database.id()))
@@ -475,7 +476,7 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Dooms the open transaction: only `ROLLBACK` is possible.
+    /// Dooms the open transaction: only `ROLLBACK` can end it.
     pub(super) fn doom_transaction(&mut self) {
         if let Some(open) = &mut self.state.transaction {
             open.is_doomed = true;

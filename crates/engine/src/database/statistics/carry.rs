@@ -154,8 +154,8 @@ impl Database {
     }
 }
 
-/// The HOBTs of the heap or clustered index that are gone, each with the one that its rows moved to; `None` if its rows
-/// are spread over several.
+/// The HOBTs of the heap or clustered index that are gone, each with the one that its rows moved to; `None` if the
+/// partitioning has changed, so that its rows may be in any.
 fn moved_partitions(old: &Table, new: &Table) -> HashMap<HobtId, Option<HobtId>> {
     let (before, after) = (old.base_index(), new.base_index());
     let is_alike = before.data_space == after.data_space && before.partitions.len() == after.partitions.len();

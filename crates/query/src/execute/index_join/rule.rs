@@ -318,7 +318,8 @@ pub(super) fn outer_of(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> 
     }
 }
 
-/// The exact number of rows of a plan, except for concurrent changes, if it is known.
+/// The rows of a plan that shows all rows of a table, by the table's count ([`HeapTable::expected_rows`]) and not by an
+/// estimate of conditions; `None` for other plans. Concurrent changes may change it.
 fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         let is_all = scan.partitions().len() == scan.table().table().base_index().partitions.len();

@@ -106,7 +106,7 @@ struct Writer {
     gathered_rows: usize,
     gathered_bytes: usize,
     rows: usize,
-    /// The most rows of a batch: the reader has memory for no more.
+    /// About the rows of a batch: the reader has no memory for many more.
     rows_max: usize,
 }
 

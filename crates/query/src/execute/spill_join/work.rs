@@ -62,7 +62,8 @@ pub(super) enum Made {
     Split(Arc<Vec<Pair>>),
 }
 
-/// The rows of both sides whose keys have one hash value, and how often they were split.
+/// The rows of both sides that the hashes of their keys put into one file, and how often they were split, or
+/// [`LEVELS_MAX`] if another split would not help.
 pub(super) struct Pair {
     build: Part,
     probe: Part,
@@ -85,8 +86,8 @@ impl Work {
         };
         let left = side(join.left(), join.on().iter().map(|(left, _)| Arc::clone(left)).collect());
         let right = side(join.right(), join.on().iter().map(|(_, right)| Arc::clone(right)).collect());
-        // The limit is a third of the free memory, shared by all operators that can spill. Builds get twice that,
-        // shared by the builds of one join.
+        // The limit is a third of what the statement may hold, shared by all operators that can spill. Builds get twice
+        // that, shared by the builds of one join.
         let builds = match join.partition_mode() {
             PartitionMode::CollectLeft => 1,
             _ => plan.output_partitioning().partition_count().max(1),
@@ -245,8 +246,8 @@ impl Work {
         self.begun(&ProjectionExec::try_new(columns, merge)?, 0)
     }
 
-    /// Begins a partition of an operator whose rows are the output's, and adopts its counters. The operator must not be
-    /// shared, since it has counters of its own.
+    /// Begins a partition of an operator whose rows are the output's, and adopts the counters of that partition, which
+    /// are the operator's own: nothing else counts in them.
     fn begun(&self, operator: &dyn ExecutionPlan, partition: usize) -> Result<SendableRecordBatchStream> {
         let rows = operator.execute(partition, Arc::clone(&self.context))?;
         self.counted.take_up(operator, partition, self.partition);

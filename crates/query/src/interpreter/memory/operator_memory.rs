@@ -26,7 +26,8 @@ const UNCOUNTED: u64 = 16;
 /// always room for it in the memory that is not lent, while the head of the line may need more than will be free for a
 /// long time.
 const SMALL: u64 = 16;
-/// The part (1/n) of the operators' memory that is never lent, so that the next statement finds some.
+/// The part (1/n) of the operators' memory that is not lent to operators that can spill or for build sides, so that the
+/// next statement finds some.
 const KEPT_BACK: u64 = 8;
 
 /// The memory of all operators of an instance.
@@ -96,7 +97,7 @@ impl OperatorMemory {
         self.total
     }
 
-    /// The limit of all claims when memory is lent beyond a grant.
+    /// The limit of all claims when memory beyond a grant is lent to an operator that can spill or for a build side.
     pub(super) fn lent_max(&self) -> u64 {
         self.total - self.total / KEPT_BACK
     }
