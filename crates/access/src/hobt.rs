@@ -16,14 +16,15 @@ mod tree_pages;
 mod visible;
 mod whole;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, Lsn, PageId};
 use hobt_buffer::{ExclusiveGuard, ReadCounts, ReadOptions};
 use hobt_page::{
     PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowLayout, RowPage, Run, RunContents, RunListPage,
 };
+use hobt_sync::planted::{self, Bug};
 use hobt_sync::schedule::RwLock;
 use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
 use hobt_txn::locks::RangeLockers;
@@ -73,6 +74,8 @@ struct State {
     next_value_extents: u32,
     /// Its extents are free, or about to be: its pages must not be used any more.
     dropped: bool,
+    /// The runs' indexes in the order of their pages. Made when it is asked for, and again after a run has come or gone.
+    order: OnceLock<Vec<usize>>,
 }
 
 impl State {
@@ -122,6 +125,7 @@ impl Hobt {
             next_extents,
             next_value_extents: next_extents,
             dropped: false,
+            order: OnceLock::new(),
         };
         let identity = identity(first);
         let hobt = Arc::new(Hobt {
@@ -150,6 +154,7 @@ impl Hobt {
     /// that they are to be freed.
     fn uncreate(&self, chain: Option<&Arc<LogChain>>, lsn: Lsn) -> Result<(), AccessError> {
         let mut state = self.state.write();
+        self.note_given_up();
         state.dropped = true;
         let gone = state.runs[1..].to_vec();
         let structure = self.storage.begin_freeing(&gone)?;
@@ -247,7 +252,14 @@ impl Hobt {
             return Err(storage.damaged(run_list, PageDamage::Structure { rule }));
         }
         let next_extents = storage.settings().run_extents_first;
-        let state = State { list, runs, next_extents, next_value_extents: next_extents, dropped: false };
+        let state = State {
+            list,
+            runs,
+            next_extents,
+            next_value_extents: next_extents,
+            dropped: false,
+            order: OnceLock::new(),
+        };
         Ok(Arc::new(Hobt {
             storage: Arc::clone(storage),
             row_count: AtomicU64::new(row_count),
@@ -348,24 +360,55 @@ impl Hobt {
         self.state.read().runs.iter().map(|run| u64::from(run.page_count)).sum()
     }
 
-    /// Whether a page is one of its formatted pages for rows. `None` if not; otherwise how often pages have gone out of
-    /// use so far. Two equal answers mean that the page was in use all the time between them.
-    ///
-    /// Blocks on the state's latch, under which other threads wait for page latches: the caller holds none.
-    pub(crate) fn in_use(&self, page: PageId) -> Option<u64> {
-        let state = self.state.read();
-        let has = |run: &Run| run.first.file == page.file && run.row_pages().contains(&page.number);
-        state.runs.iter().any(has).then(|| self.given_up.load(Ordering::Relaxed))
+    /// How often pages have gone out of use since the HOBT was opened. If that is what [`Hobt::in_use`] answered for
+    /// some pages, they have been in use since, and a copy of them made before this call is theirs.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.given_up.load(Ordering::SeqCst)
     }
 
-    /// Counts that pages go out of use. The caller holds the state exclusively.
+    /// Counts that pages go out of use, before they are. The caller holds the state exclusively.
     fn note_given_up(&self) {
-        self.given_up.fetch_add(1, Ordering::Relaxed);
+        if planted::has(Bug::PagesGivenUpUncounted) {
+            return;
+        }
+        self.given_up.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether all of some pages of a file are formatted pages for its rows: [`Hobt::given_up`] at this moment, or
+    /// `None`.
+    ///
+    /// Blocks on the state's latch, under which other threads wait for page latches and loads: the caller holds none.
+    pub(crate) fn in_use(&self, first: PageId, count: u32) -> Option<u64> {
+        let state = self.state.read();
+        if state.dropped {
+            return None;
+        }
+        let order = state.order.get_or_init(|| {
+            let mut order: Vec<usize> = (0..state.runs.len()).collect();
+            order.sort_unstable_by_key(|&index| (state.runs[index].first.file, state.runs[index].first.number));
+            order
+        });
+        debug_assert_eq!(order.len(), state.runs.len(), "the order of the runs that are there");
+        let end = first.number.checked_add(count)?;
+        let mut number = first.number;
+        while number < end {
+            let place = order.partition_point(|&index| {
+                let run = &state.runs[index];
+                (run.first.file, run.first.number) <= (first.file, number)
+            });
+            let run = &state.runs[order[place.checked_sub(1)?]];
+            let pages = run.row_pages();
+            if run.first.file != first.file || !pages.contains(&number) {
+                return None;
+            }
+            number = pages.end;
+        }
+        Some(self.given_up())
     }
 
     /// Shows a page that was a page of rows when its address was read: in a copy of the runs, in a RID. `None` if it is
-    /// none now. An undo gives back the pages that its transaction has added. Then such a page is free, another HOBT's,
-    /// or this one's again with other rows, or not formatted yet.
+    /// none now. An undo gives back the pages that its transaction has added. Then such a page is free, with older
+    /// rows of this HOBT perhaps, another HOBT's, or this one's again.
     ///
     /// # Errors
     /// The page cannot be read, is in use and damaged, or what `show` returned.
@@ -375,31 +418,42 @@ impl Hobt {
         counts: Option<&IoCounts>,
         show: impl FnOnce(&RowPage<'_>) -> Result<R, AccessError>,
     ) -> Result<Option<R>, AccessError> {
-        let file = self.storage.file(id.file)?;
-        let mut since = None;
         loop {
+            // Without a latch as long as no page has ever gone out of use.
+            let since = match self.given_up() {
+                0 => 0,
+                _ => match self.in_use(id, 1) {
+                    Some(since) => since,
+                    None => return Ok(None),
+                },
+            };
+            let file = self.storage.file(id.file)?;
             let reads = ReadCounts::default();
             let options = ReadOptions { counts: Some(&reads), ..ReadOptions::default() };
             let guard = file.pool_file().read_with(id.number, options);
             counts.iter().for_each(|counts| add_reads(counts, &reads));
-            let guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
-            let damage = match RowPage::open(&guard, self.row_layout()) {
-                Ok(page) if page.hobt() == self.id() => return show(&page).map(Some),
-                Ok(_) => PageDamage::Structure { rule: "a page of another HOBT" },
-                Err(damage) => damage,
-            };
-            drop(guard);
-            match self.in_use(id) {
-                None => return Ok(None),
-                now if now == since => return Err(self.damaged(id, damage)),
-                now => since = now,
+            // Asked while the page is held: it stays in use at least until it is released.
+            if self.given_up() != since {
+                continue;
             }
+            let guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
+            let page = RowPage::open(&guard, self.row_layout()).map_err(|damage| self.damaged(id, damage))?;
+            if page.hobt() != self.id() {
+                return Err(self.damaged(id, PageDamage::Structure { rule: "a page of another HOBT" }));
+            }
+            return show(&page).map(Some);
         }
     }
 
     /// The runs at this moment, in order: what a scan works on.
     pub fn runs(&self) -> Vec<Run> {
         self.state.read().runs.clone()
+    }
+
+    /// [`Hobt::runs`], with [`Hobt::given_up`] at that moment.
+    pub(crate) fn runs_in_use(&self) -> (Vec<Run>, u64) {
+        let state = self.state.read();
+        (state.runs.clone(), self.given_up())
     }
 
     /// Applies a change and logs it; `None` if the page has no room.
@@ -436,16 +490,9 @@ impl Hobt {
         visit: &mut dyn FnMut(PageId, &RowPage<'_>) -> Result<(), AccessError>,
     ) -> Result<(), AccessError> {
         for run in self.runs() {
-            let file = self.storage.file(run.first.file)?;
-            let name = file.name();
             for number in run.row_pages() {
                 let id = PageId::new(run.first.file, number);
-                let page = file.pool_file().read(number).map_err(|error| AccessError::of_pool(error, name))?;
-                let view = RowPage::open(&page, &self.identity.rows).map_err(|damage| self.damaged(id, damage))?;
-                if view.hobt() != self.identity.id {
-                    return Err(self.damaged(id, PageDamage::Structure { rule: "a page of another HOBT" }));
-                }
-                visit(id, &view)?;
+                self.with_row_page(id, None, |page| visit(id, page))?;
             }
         }
         Ok(())
@@ -510,7 +557,9 @@ impl Hobt {
     /// The last action on a heap before its extents are freed: a checkpoint in progress has finished with it, and later
     /// ones leave its pages alone.
     fn leave(&self) -> Result<(), UndoError> {
-        self.state.write().dropped = true;
+        let mut state = self.state.write();
+        self.note_given_up();
+        state.dropped = true;
         Ok(())
     }
 }

@@ -55,6 +55,8 @@ pub enum Bug {
     VersionsOfAnyHeap,
     /// The versions of a tree are not set aside when it is truncated.
     VersionsNotSetAside,
+    /// A heap does not count that pages go out of use: scans and RIDs take what is there for its rows.
+    PagesGivenUpUncounted,
     /// A snapshot ignores which transactions are running.
     SnapshotWithoutRunning,
     /// A transaction keeps the row at a key as of before its last change, not before its first.
@@ -95,7 +97,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 38] = [
+    pub const ALL: [Bug; 39] = [
         Bug::CommitNotDurable,
         Bug::PagesBeforeLog,
         Bug::EndNotDurableAtCheckpoint,
@@ -116,6 +118,7 @@ impl Bug {
         Bug::VersionsForgottenEarly,
         Bug::VersionsOfAnyHeap,
         Bug::VersionsNotSetAside,
+        Bug::PagesGivenUpUncounted,
         Bug::SnapshotWithoutRunning,
         Bug::KeyVersionOfLastChange,
         Bug::DeleteWithoutVersion,

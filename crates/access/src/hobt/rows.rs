@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
-use hobt_page::{PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowPage, Run, RunContents};
+use hobt_page::{
+    PageBytes, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowPage, Run, RunContents,
+};
 use hobt_sync::holds::Hold;
 use hobt_sync::schedule::RwLockReadGuard;
 use hobt_txn::locks::{LockMode, LockResource};
@@ -221,6 +223,15 @@ impl Hobt {
         Ok(row.flatten())
     }
 
+    /// The header of a page whose rows are about to be changed. Refuses another HOBT's page.
+    fn own_header(&self, id: PageId, page: &PageBytes) -> Result<PageHeader, AccessError> {
+        let header = PageHeader::read(page).map_err(|damage| self.damaged(id, damage))?;
+        if header.hobt != self.identity.id {
+            return Err(self.damaged(id, PageDamage::Structure { rule: "a page of another HOBT" }));
+        }
+        Ok(header)
+    }
+
     /// Deletes a row. Undone with the statement.
     ///
     /// # Errors
@@ -232,7 +243,7 @@ impl Hobt {
             let file = self.storage.file(page.file)?;
             let guard = file.pool_file().write(page.number);
             let mut guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
-            let header = PageHeader::read(&guard).map_err(|damage| self.damaged(page, damage))?;
+            let header = self.own_header(page, &guard)?;
             self.put_loaded_versions(context, page, &header);
             let undo = Undo::RestoreRow { slot };
             let change = PageChange::SetDeleted { slot, deleted: true, writer: newest_writer(&header, context) };
@@ -293,7 +304,7 @@ impl Hobt {
         let chain = self.storage.chain_of(context);
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
-        let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
+        let header = self.own_header(id, &page)?;
         let view = RowPage::open(&page, rows).map_err(|damage| self.damaged(id, damage))?;
         let old = view.row_image(usize::from(slot.0)).map_err(|damage| self.damaged(id, damage))?;
         if variable_bytes < old.variable_bytes(rows) {

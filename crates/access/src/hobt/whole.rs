@@ -3,8 +3,8 @@
 //! Each is announced in the log by a note before it begins. Undoing a note twice has no further effect.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use hobt_base::{EXTENT_PAGES, Lsn};
 use hobt_page::{PageBytes, PageChange, RUNS_PER_PAGE, Run, RunListPage};
@@ -207,6 +207,7 @@ impl Hobt {
                 next_extents: first_extents,
                 next_value_extents: first_extents,
                 dropped: false,
+                order: OnceLock::new(),
             };
             let entries = Entries { from: 0, runs: &[emptied], count: 1, next: None };
             let written = self.put_entries(&mut page, id, entries, Logged::structure());

@@ -35,6 +35,8 @@ pub struct PageRange {
     pub count: u32,
     /// The index of the first page in the scan's list of a tree's leaves; unused in a heap.
     pub leaf: usize,
+    /// How often pages of the HOBT had gone out of use when these were known to be in use.
+    pub since: u64,
 }
 
 impl PageRange {
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     fn run(partition: usize, file: usize, first: u32, count: u32) -> PageRange {
-        PageRange { partition, file, first, count, leaf: 1000 * first as usize }
+        PageRange { partition, file, first, count, leaf: 1000 * first as usize, since: 0 }
     }
 
     #[test]

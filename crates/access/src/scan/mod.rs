@@ -99,6 +99,8 @@ pub struct ScanPartition {
     pub store: RowStore,
     /// A heap's runs when the scan started.
     pub runs: Vec<Run>,
+    /// How often pages had gone out of use then.
+    since: u64,
     /// A tree's leaves.
     leaves: Option<LeafList>,
 }
@@ -110,11 +112,17 @@ impl ScanPartition {
         counts: &IoCounts,
         reads_ahead: bool,
     ) -> Result<ScanPartition, AccessError> {
-        let (runs, leaves) = match store {
-            RowStore::Heap(hobt) => (hobt.runs(), None),
-            RowStore::Tree(tree) => (Vec::new(), Some(LeafList::read(tree, context, counts, reads_ahead)?)),
+        let (runs, since, leaves) = match store {
+            RowStore::Heap(hobt) => {
+                let (runs, since) = hobt.runs_in_use();
+                (runs, since, None)
+            }
+            RowStore::Tree(tree) => {
+                let since = tree.hobt().given_up();
+                (Vec::new(), since, Some(LeafList::read(tree, context, counts, reads_ahead)?))
+            }
         };
-        Ok(ScanPartition { store: store.clone(), runs, leaves })
+        Ok(ScanPartition { store: store.clone(), runs, since, leaves })
     }
 
     /// Its pages with rows, contiguous pages as one range. `place_of` returns a file's index in the scan.
@@ -126,7 +134,8 @@ impl ScanPartition {
         let Some(leaves) = &self.leaves else {
             let of_run = |run: &Run| {
                 let (file, pages) = (place_of(run.first.file)?, run.row_pages());
-                Ok(PageRange { partition, file, first: pages.start, count: pages.end - pages.start, leaf: 0 })
+                let (first, count) = (pages.start, pages.end - pages.start);
+                Ok(PageRange { partition, file, first, count, leaf: 0, since: self.since })
             };
             return self.runs.iter().map(of_run).collect();
         };
@@ -135,7 +144,10 @@ impl ScanPartition {
             let (page, file) = (leaves.page(leaf), place_of(leaves.page(leaf).file)?);
             match ranges.last_mut() {
                 Some(last) if last.file == file && last.first + last.count == page.number => last.count += 1,
-                _ => ranges.push(PageRange { partition, file, first: page.number, count: 1, leaf }),
+                _ => {
+                    let (first, since) = (page.number, self.since);
+                    ranges.push(PageRange { partition, file, first, count: 1, leaf, since });
+                }
             }
         }
         Ok(ranges)
@@ -307,6 +319,12 @@ impl Scan {
     fn is_split(&self, range: &PageRange, number: u32) -> bool {
         let leaves = &self.partitions[range.partition].leaves;
         leaves.as_ref().is_some_and(|leaves| leaves.is_split(range.leaf_of(number)))
+    }
+
+    /// Whether pages of the range's HOBT have gone out of use since those of the range were known to be in use. The
+    /// caller has read them before, or holds them.
+    fn may_be_given_up(&self, range: &PageRange) -> bool {
+        self.partitions[range.partition].store.hobt().given_up() != range.since
     }
 
     /// The table's columns.

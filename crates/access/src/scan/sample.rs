@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     fn pages(count: u32) -> Vec<PageRange> {
-        vec![PageRange { partition: 0, file: 0, first: 9, count, leaf: 0 }]
+        vec![PageRange { partition: 0, file: 0, first: 9, count, leaf: 0, since: 0 }]
     }
 
     fn count(pages: &[PageRange]) -> u32 {

@@ -25,8 +25,8 @@ pub(super) enum Shown {
     All,
     /// Nothing was shown: some of its rows have moved to other pages since the scan began.
     IsSplit,
-    /// Nothing was shown: the bytes are no page of rows of the table.
-    IsOther(PageDamage),
+    /// Nothing was shown: the page may have gone out of use since the scan's list was made.
+    MayBeGivenUp,
 }
 
 impl Worker {
@@ -46,11 +46,16 @@ impl Worker {
         let id = PageId::new(scan.files[range.file].id(), number);
         let partition = &scan.partitions[range.partition];
         let hobt = partition.store.hobt();
-        let page = match RowPage::open(bytes, &scan.rows) {
-            Ok(page) if page.hobt() == hobt.id() => page,
-            Ok(_) => return Ok(Shown::IsOther(PageDamage::Structure { rule: "a page of another HOBT" })),
-            Err(damage) => return Ok(Shown::IsOther(damage)),
-        };
+        let opened = RowPage::open(bytes, &scan.rows).and_then(|page| {
+            let is_own = page.hobt() == hobt.id();
+            if is_own { Ok(page) } else { Err(PageDamage::Structure { rule: "a page of another HOBT" }) }
+        });
+        // A sound leaf that was not split is the one of the list: what takes pages from a tree marks them as split.
+        let is_leaf = partition.leaves.is_some() && opened.is_ok();
+        if !is_leaf && scan.may_be_given_up(range) {
+            return Ok(Shown::MayBeGivenUp);
+        }
+        let page = opened.map_err(|damage| scan.damaged(range, number, damage))?;
         let seen = match (partition.store.tree(), &partition.leaves) {
             (Some(tree), Some(leaves)) => {
                 tree.visible_leaf(id, &page, leaves.bounds(range.leaf_of(number)), scan.view.as_deref())?
@@ -92,34 +97,31 @@ impl Worker {
         match shown {
             Shown::All => Ok(()),
             Shown::IsSplit => self.show_by_keys(range, number, None, work),
-            Shown::IsOther(_) => self.show_anew(range, number, work),
+            Shown::MayBeGivenUp => self.show_anew(range, number, work),
         }
     }
 
-    /// Shows a page of the scan's list that was no page of rows of the table when it was read. An undo gives back the
-    /// pages that its transaction has added, and they may become pages of the table again. If the page was in use all
-    /// the time, it is damaged.
-    fn show_anew(&mut self, range: &PageRange, number: u32, work: &mut Work<'_>) -> Result<(), AccessError> {
+    /// Shows a page of the scan's list if it is in use now. An undo gives back the pages that its transaction has added:
+    /// such a page is free, with older rows of the table perhaps, another HOBT's, or the table's again.
+    pub(super) fn show_anew(&mut self, range: &PageRange, number: u32, work: &mut Work<'_>) -> Result<(), AccessError> {
         // The worker's own loads first: from here on it waits for pages and latches.
         self.settle()?;
         let scan = Arc::clone(&self.scan);
         let file = Arc::clone(&scan.files[range.file]);
         let hobt = scan.partitions[range.partition].store.hobt();
-        let id = PageId::new(file.id(), number);
-        let mut in_use = hobt.in_use(id);
-        while let Some(since) = in_use {
-            let guard = self.read_through_pool(&file, number)?;
-            let shown = self.show(range, number, &guard, work, None)?;
+        while let Some(since) = hobt.in_use(PageId::new(file.id(), number), 1) {
+            let range = PageRange { since, ..*range };
+            let guard = match self.read_through_pool(&file, number) {
+                Ok(guard) => guard,
+                Err(_) if scan.may_be_given_up(&range) => continue,
+                Err(error) => return Err(error),
+            };
+            let shown = self.show(&range, number, &guard, work, None)?;
             drop(guard);
             match shown {
                 Shown::All => return Ok(()),
-                Shown::IsSplit => return self.show_by_keys(range, number, None, work),
-                Shown::IsOther(damage) => {
-                    in_use = hobt.in_use(id);
-                    if in_use == Some(since) {
-                        return Err(scan.damaged(range, number, damage));
-                    }
-                }
+                Shown::IsSplit => return self.show_by_keys(&range, number, None, work),
+                Shown::MayBeGivenUp => {}
             }
         }
         Ok(())

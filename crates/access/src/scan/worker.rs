@@ -335,9 +335,23 @@ impl Worker {
         }
         let source = std::mem::replace(&mut pending.source, Source::Elsewhere);
         let Source::Load { load, completions } = source else { unreachable!("matched above") };
-        let file = &self.scan.files[pending.range.file];
-        load.finish(completions).map_err(|error| AccessError::of_pool(error, file.name()))?;
+        self.finish_load(&pending.range, load, completions)?;
         Ok(self.has_come(pending))
+    }
+
+    /// Publishes the pages of a load. A page that has gone out of use may be read while another HOBT's load writes it,
+    /// and have any content. Then no page is published, and each is read by itself.
+    fn finish_load(
+        &self,
+        range: &PageRange,
+        load: PendingLoad,
+        completions: Vec<Completion>,
+    ) -> Result<(), AccessError> {
+        let file = &self.scan.files[range.file];
+        match load.finish(completions) {
+            Err(BufferError::Damaged { .. }) if self.scan.may_be_given_up(range) => Ok(()),
+            finished => finished.map(drop).map_err(|error| AccessError::of_pool(error, file.name())),
+        }
     }
 
     /// Reads the first range of the window past the pool, although other scans are reading its pages.
@@ -390,7 +404,24 @@ impl Worker {
         Ok(())
     }
 
+    /// Says of a range that is about to be read since when its pages are known to be in use. After a rollback has given
+    /// pages back, reads that were begun before it are repeated page by page, those that begin now are not.
+    fn known_in_use(&mut self, range: PageRange) -> Result<PageRange, AccessError> {
+        let scan = Arc::clone(&self.scan);
+        let partition = &scan.partitions[range.partition];
+        if partition.leaves.is_some() || !scan.may_be_given_up(&range) {
+            return Ok(range);
+        }
+        // The worker's own loads first: it waits for a latch under which other threads wait for pages.
+        self.settle()?;
+        let first = PageId::new(scan.files[range.file].id(), range.first);
+        // Otherwise each page is asked for by itself.
+        let since = partition.store.hobt().in_use(first, range.count).unwrap_or(range.since);
+        Ok(PageRange { since, ..range })
+    }
+
     fn start(&mut self, range: PageRange) -> Result<Pending, AccessError> {
+        let range = self.known_in_use(range)?;
         self.next_tag += 1;
         let tag = self.next_tag;
         let file = Arc::clone(&self.scan.files[range.file]);
@@ -447,11 +478,10 @@ impl Worker {
 
     fn process(&mut self, pending: Pending, work: &mut Work<'_>) -> Result<(), AccessError> {
         let range = pending.range;
-        let file = Arc::clone(&self.scan.files[range.file]);
         let private = match pending.source {
             Source::Resident | Source::Elsewhere => None,
             Source::Load { load, completions } => {
-                load.finish(completions).map_err(|error| AccessError::of_pool(error, file.name()))?;
+                self.finish_load(&range, load, completions)?;
                 None
             }
             Source::Private { snapshot, completion } => {
@@ -554,7 +584,8 @@ impl Worker {
                 (Optimistic::Ok, Work::Count(counts))
                     if counts.is_row_page(words, columns, hobt)
                         && Stamp(words[NEWEST_WRITER_WORD]) < horizon
-                        && !self.scan.is_split(range, number) =>
+                        && !self.scan.is_split(range, number)
+                        && !self.scan.may_be_given_up(range) =>
                 {
                     let before = counts.rows();
                     counts.add_words(words);
@@ -584,7 +615,11 @@ impl Worker {
             }
             TryRead::Busy | TryRead::NotResident => {
                 self.settle()?;
-                self.read_through_pool(file, number)?
+                match self.read_through_pool(file, number) {
+                    Ok(guard) => guard,
+                    Err(_) if self.scan.may_be_given_up(range) => return self.show_anew(range, number, work),
+                    Err(error) => return Err(error),
+                }
             }
         };
         let shown = self.show(range, number, &guard, work, None)?;
@@ -617,7 +652,11 @@ impl Worker {
             return self.finish_page(shown, range, number, work);
         }
         self.settle()?;
-        let guard = self.read_through_pool(file, number)?;
+        let guard = match self.read_through_pool(file, number) {
+            Ok(guard) => guard,
+            Err(_) if self.scan.may_be_given_up(range) => return self.show_anew(range, number, work),
+            Err(error) => return Err(error),
+        };
         let shown = self.show(range, number, &guard, work, None)?;
         drop(guard);
         self.finish_page(shown, range, number, work)
@@ -646,12 +685,13 @@ impl Worker {
             drop(wait);
             self.arrive(completion);
         }
-        for pending in &mut self.pending {
+        for place in 0..self.pending.len() {
+            let pending = &mut self.pending[place];
             if matches!(pending.source, Source::Load { .. }) {
                 let source = std::mem::replace(&mut pending.source, Source::Resident);
                 let Source::Load { load, completions } = source else { unreachable!("matched above") };
-                let file = &self.scan.files[pending.range.file];
-                load.finish(completions).map_err(|error| AccessError::of_pool(error, file.name()))?;
+                let range = pending.range;
+                self.finish_load(&range, load, completions)?;
             }
         }
         Ok(())

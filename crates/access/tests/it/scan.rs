@@ -398,29 +398,55 @@ fn a_scan_that_is_left_within_a_range_gives_its_memory_back() {
     }
 }
 
-/// A heap in which a transaction has put rows on pages of a new run, with the last of these rows.
-fn with_new_run(world: &World) -> (Arc<Hobt>, Arc<StatementContext>, (PageId, SlotId)) {
-    let hobt = world.create(&table());
-    let context = world.context();
-    let mut random = SplitMix64::new(11);
+/// Puts rows into a heap until it uses three pages of a second run. Returns the last row's position.
+fn fill_three_pages(hobt: &Arc<Hobt>, context: &Arc<StatementContext>, seed: u64) -> (PageId, SlotId) {
+    let mut random = SplitMix64::new(seed);
     loop {
         let row = image(&random_row(&mut random, hobt.row_layout(), 200));
-        let place = hobt.insert(&context, &row).expect("room");
+        let place = hobt.insert(context, &row).expect("room");
         let runs = hobt.runs();
         if runs.len() == 2 && runs[1].used == 3 {
-            return (hobt, context, place);
+            return place;
         }
     }
 }
 
+/// What the disk has of pages that a rollback gives back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OnDisk {
+    Nothing,
+    /// Rows that the same heap had there before it was truncated.
+    Truncated,
+    /// The rows that are rolled back.
+    RolledBack,
+}
+
 #[test]
 fn pages_that_an_undo_gave_back_have_no_rows_and_are_no_damage() {
-    for share in [0, 75] {
+    for (share, on_disk) in [0, 75]
+        .into_iter()
+        .flat_map(|share| [OnDisk::Nothing, OnDisk::Truncated, OnDisk::RolledBack].map(|on_disk| (share, on_disk)))
+    {
         let world = World::new(256, &[file_of(8 * 200)]);
-        let (hobt, context, (page, slot)) = with_new_run(&world);
+        let hobt = world.create(&table());
+        if on_disk == OnDisk::Truncated {
+            let context = world.context();
+            fill_three_pages(&hobt, &context, 10);
+            context.commit().expect("committed");
+            world.make_cold();
+            let context = world.context();
+            hobt.truncate(&context).expect("truncated");
+            context.commit().expect("committed");
+        }
+        let context = world.context();
+        let (page, slot) = fill_three_pages(&hobt, &context, 11);
+        if on_disk == OnDisk::RolledBack {
+            world.make_cold();
+        }
         let stores = [RowStore::Heap(Arc::clone(&hobt))];
         let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
-        let before = Scan::new(&stores, 1, settings, world.context(), Arc::default()).expect("room");
+        let scan_now = || Scan::new(&stores, 1, settings, world.context(), Arc::default()).expect("room");
+        let (before, counted) = (scan_now(), scan_now());
         let run = hobt.runs()[1];
         context.roll_back().expect("undone");
         // The heap has the extent again, but uses only the first of its pages.
@@ -431,7 +457,14 @@ fn pages_that_an_undo_gave_back_have_no_rows_and_are_no_damage() {
         assert_eq!(hobt.runs(), [hobt.runs()[0], Run { used: 1, ..run }]);
         let mut seen = Collect { scan: Some(Arc::clone(&before)), ..Collect::default() };
         run_worker(&before, &mut seen).expect("no damage");
-        assert_eq!(sorted(seen.rows), sorted(rows_in(&hobt)), "the pages before the freed ones are shown");
+        let expected = sorted(rows_in(&hobt));
+        assert_eq!(sorted(seen.rows), expected, "{on_disk:?}, {share}");
+        let mut counts = Counts::new(Vec::new());
+        let mut worker = ScanWorker::new(counted);
+        while let Some(range) = block_on(poll_fn(|task| worker.poll_counts(task, &mut counts))) {
+            range.expect("no damage");
+        }
+        assert_eq!(counts.rows(), expected.len() as u64, "{on_disk:?}, {share}");
         assert_eq!(hobt.live_row(page, slot).expect("no damage"), None);
         assert_eq!(hobt.live_slots(page).expect("no damage"), []);
         let context = world.context();

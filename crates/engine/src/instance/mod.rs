@@ -245,12 +245,14 @@ impl Instance {
     /// Ends a transaction of several statements, as [`Instance::end_statement`] ends a single one.
     ///
     /// # Errors
-    /// 926: the transaction could not be ended.
+    /// 926: the transaction could not be ended, or one of the databases has become SUSPECT. It is rolled back then.
     pub fn end_transaction(&self, transaction: &Transaction, commits: bool, databases: &[&Database]) -> Result<()> {
-        let ended = if commits { transaction.commit() } else { transaction.roll_back() };
+        // A statement of it may have failed and could not be undone there: its changes are not to be kept.
+        let whole = if commits { databases.iter().try_for_each(|database| database.check_whole()) } else { Ok(()) };
+        let ended = if commits && whole.is_ok() { transaction.commit() } else { transaction.roll_back() };
         let ended = suspect_if_failed(ended, databases);
         transaction.let_go();
-        ended
+        whole.and(ended)
     }
 
     /// Undoes what a transaction did since a savepoint.

@@ -225,6 +225,32 @@ fn a_statement_whose_database_became_suspect_meanwhile_does_not_succeed() {
 }
 
 #[test]
+fn a_transaction_whose_database_became_suspect_meanwhile_is_not_committed() {
+    let disk = simulated();
+    let instance = open(&disk);
+    let database = create(&instance, "shop");
+    let made = run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+    let transaction = instance.begin_transaction(SessionId(51)).expect("open");
+    let statement = || instance.statement_of(&transaction, SessionId(51), 1, Arc::default());
+    let first = statement();
+    insert(&database, &first, &made, 0, (0..10).map(row)).expect("inserted");
+    instance.end_statement(&first, true, &[&database]).expect("ended");
+    let second = statement();
+    insert(&database, &second, &made, 0, (10..20).map(row)).expect("inserted");
+    database.mark_suspect("another statement could not be undone");
+    // It fails, and nothing of it can be undone now.
+    instance.end_statement(&second, true, &[&database]).expect_err("suspect");
+    drop((first, second));
+    let ended = instance.end_transaction(&transaction, true, &[&database]).expect_err("what failed is not kept");
+    assert_eq!(ended.to_sql_error().number, number::DATABASE_SUSPECT);
+    drop((transaction, made, database));
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    let database = instance.database("shop").expect("recovered");
+    assert!(rows(&database, &table(&database, "t")).expect("rows").is_empty());
+}
+
+#[test]
 fn an_instance_with_running_statements_is_neither_closed_nor_saved_as_whole() {
     let disk = simulated();
     let instance = open(&disk);

@@ -44,7 +44,7 @@ use hobt_types::Value;
 
 use super::inputs::{about_as_many_rows, with_inputs};
 use super::places::{Places, place_array};
-use super::row_locker::{Locked, RowLocker};
+use super::row_locker::{Locked, RowLocker, Unlocked};
 use super::statement::StatementRun;
 use crate::access_path::AccessPath;
 use crate::source::{HeapTable, RowReading};
@@ -325,8 +325,8 @@ impl LockRowsStream {
             if self.rows.has_met(&at) {
                 continue;
             }
-            let values = self.rows.values(&at).map_err(external)?;
-            if let Some(values) = &values
+            let seen = self.rows.unlocked(&at).map_err(external)?;
+            if let Unlocked::Row(values) = &seen
                 && self.is_unwanted(values, &at)?
             {
                 continue;
@@ -341,7 +341,7 @@ impl LockRowsStream {
                     // The key that led to the row may lead to another row by now.
                     has_lost_one |= !is_shown;
                 }
-                Locked::Gone { waited } => has_lost_one |= waited || values.is_some(),
+                Locked::Gone { waited } => has_lost_one |= waited || !matches!(seen, Unlocked::Gone),
                 Locked::AsSeen | Locked::LeftOut => {}
             }
             self.rows.done(is_shown, &taken);

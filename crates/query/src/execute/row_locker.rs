@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use hobt_access::{BTree, KeyOfRange, KeyRange, KeysOfRange};
-use hobt_base::SqlError;
+use hobt_base::{SqlError, number};
 use hobt_catalog::Table;
 use hobt_engine::RowAt;
 use hobt_txn::RowLocks;
@@ -46,6 +46,16 @@ pub(super) enum Locked {
     Gone { waited: bool },
     /// Its current values and position.
     Changed(Vec<Value>, RowAt),
+}
+
+/// What is at a row's position before it is locked.
+pub(super) enum Unlocked {
+    /// A row, which may be gone or changed once it is locked.
+    Row(Vec<Value>),
+    /// No row.
+    Gone,
+    /// Unknown: it could not be read.
+    Unknown,
 }
 
 impl RowLocker {
@@ -184,6 +194,16 @@ impl RowLocker {
         }
     }
 
+    /// What is at a row's position before it is locked. The transaction that inserted the row may roll back while the
+    /// row is read, and its pages go out of use: damage counts only under the lock.
+    pub(super) fn unlocked(&self, at: &RowAt) -> Result<Unlocked, SqlError> {
+        match self.values(at) {
+            Ok(values) => Ok(values.map_or(Unlocked::Gone, Unlocked::Row)),
+            Err(error) if error.number == number::PAGE_DAMAGED => Ok(Unlocked::Unknown),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The current values of a row; `None` if it is gone.
     pub(super) fn values(&self, at: &RowAt) -> Result<Option<Vec<Value>>, SqlError> {
         self.rows.values(at)
@@ -214,7 +234,7 @@ impl RowLocker {
         let came = came.filter(|came| came.instead_of.as_ref().is_none_or(is_missing));
         let mut rows: Vec<RowAt> = came.map(|came| came.at).collect();
         for row in &self.gone {
-            if self.values(row)?.is_some() {
+            if !matches!(self.unlocked(row)?, Unlocked::Gone) {
                 rows.push(row.clone());
             }
         }
