@@ -21,6 +21,8 @@ pub enum AccessError {
         /// What is wrong with it.
         damage: PageDamage,
     },
+    /// A value that was read uncommitted has gone meanwhile: error 601. The statement fails.
+    DataMoved,
     /// No file of the filegroup has room and none can grow: error 1105. The statement is undone.
     FilegroupFull {
         /// The filegroup.
@@ -67,6 +69,7 @@ impl fmt::Display for AccessError {
             AccessError::Damaged { file, page, damage } => {
                 write!(f, "page {page} of file '{file}' at byte {} is damaged: {damage}", page.byte_offset())
             }
+            AccessError::DataMoved => f.write_str("an uncommitted value has gone while it was read"),
             AccessError::FilegroupFull { filegroup, reason } => {
                 write!(f, "filegroup {filegroup} is full: {reason}")
             }

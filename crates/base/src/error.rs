@@ -111,6 +111,7 @@ pub fn severity_of(number: i32) -> u8 {
     match number {
         _ if LEVEL_15.contains(&number) => 15,
         n::DROP_DOES_NOT_EXIST => 11,
+        n::DATA_MOVED => 12,
         n::DATABASE_SUSPECT => 14,
         n::FILEGROUP_FULL | n::OUT_OF_MEMORY | n::LOG_FULL | n::VERSION_STORE_FULL => 17,
         n::LOG_NOT_AVAILABLE => 21,

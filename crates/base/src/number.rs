@@ -141,6 +141,8 @@ pub const INVALID_LENGTH_OF: i32 = 536;
 pub const INVALID_LENGTH_PARAMETER: i32 = 537;
 /// %s statement cannot be used inside a user transaction.
 pub const NOT_IN_USER_TRANSACTION: i32 = 574;
+/// Could not continue scan with NOLOCK due to data movement.
+pub const DATA_MOVED: i32 = 601;
 /// The filegroup "%s" has no files assigned to it.
 pub const FILEGROUP_WITHOUT_FILES: i32 = 622;
 /// Cannot issue SAVE TRANSACTION when there is no active transaction.

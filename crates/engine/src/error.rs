@@ -165,6 +165,11 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
                 "Cannot create a row of size {bytes} which is greater than the allowable maximum row size of 8060."
             ),
         ),
+        AccessError::DataMoved => SqlError::new(
+            number::DATA_MOVED,
+            "Could not continue scan with NOLOCK due to data movement. The transaction that wrote a value rolled back \
+             while the value was read: run the query again, or read committed rows.",
+        ),
         AccessError::Cancelled => SqlError::cancelled(),
         AccessError::Closed(what) => {
             SqlError::new(number::DATABASE_INACCESSIBLE, format!("Database '{database}' cannot be used: {what}."))

@@ -111,7 +111,8 @@ pub struct SeekValues<'a> {
 
 impl LargeValues for SeekValues<'_> {
     fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
-        let reader = ValueReader { context: &self.seek.context, counts: &self.seek.counts };
+        let (context, counts) = (&*self.seek.context, &*self.seek.counts);
+        let reader = ValueReader { context, counts, reads_uncommitted: self.seek.view.is_none() };
         self.seek.tree.hobt.large_value(pointer, Some(reader))
     }
 

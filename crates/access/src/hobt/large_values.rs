@@ -32,7 +32,8 @@ pub trait LargeValues {
     /// All bytes of a value. Blocks on reads.
     ///
     /// # Errors
-    /// Its chain is damaged or cannot be read, or the statement was cancelled.
+    /// Its chain is damaged or cannot be read, it was not committed and has gone ([`AccessError::DataMoved`]), or the
+    /// statement was cancelled.
     fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError>;
 
     /// The error for a row page that contradicts itself.
@@ -56,6 +57,8 @@ pub struct ValueReader<'a> {
     pub context: &'a StatementContext,
     /// Where the reads are counted.
     pub counts: &'a IoCounts,
+    /// Whether the row that the value belongs to may be one that was never committed.
+    pub reads_uncommitted: bool,
 }
 
 impl Hobt {
@@ -86,7 +89,15 @@ impl Hobt {
             reader.counts.lob_logical_reads.fetch_add(counts.logical.load(Ordering::Relaxed), Ordering::Relaxed);
             reader.counts.lob_physical_reads.fetch_add(physical, Ordering::Relaxed);
         }
-        walked
+        match walked {
+            // A rollback gives the pages of its values back, and another value or HOBT may have them.
+            Err(AccessError::Damaged { .. })
+                if self.given_up() > 0 && reader.is_some_and(|reader| reader.reads_uncommitted) =>
+            {
+                Err(AccessError::DataMoved)
+            }
+            walked => walked,
+        }
     }
 
     /// Reads a whole value and shows its pages, in order. Blocks on reads.

@@ -235,7 +235,8 @@ pub struct ScanValues<'a> {
 
 impl LargeValues for ScanValues<'_> {
     fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
-        let reader = ValueReader { context: &self.scan.context, counts: &self.scan.counts };
+        let (context, counts) = (&*self.scan.context, &*self.scan.counts);
+        let reader = ValueReader { context, counts, reads_uncommitted: self.scan.view.is_none() };
         self.scan.partitions[self.partition].store.hobt().large_value(pointer, Some(reader))
     }
 

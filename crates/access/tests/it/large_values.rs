@@ -7,12 +7,13 @@ use hobt_access::scan::{
     AggregateValue, Aggregator, ColumnKind, ColumnVector, PageVisitor, Scan, ScanAggregate, ScanExpression,
     ScanSettings, VectorData,
 };
-use hobt_access::{AccessError, Hobt, LargeValues, RowStore, StorageSettings};
+use hobt_access::{AccessError, Hobt, LargeValues, RowStore, StorageSettings, ValueReader};
 use hobt_base::{FileId, HobtId, PageId, SlotId, SplitMix64};
 use hobt_disk::{Fault, FaultKind, Operation};
 use hobt_page::{
     LargeValuePage, PIECE_BYTES_MAX, PageChange, PageHeader, RowPage, RunContents, StoredValue, ValuePointer, apply,
 };
+use hobt_txn::IoCounts;
 use hobt_types::Collation;
 
 use crate::world::{
@@ -41,6 +42,27 @@ fn mixed_row(random: &mut SplitMix64) -> Row {
         row[column] = Some(bytes(random, length));
     }
     row
+}
+
+#[test]
+fn a_value_that_was_rolled_back_while_it_is_read_uncommitted_has_moved() {
+    let world = World::new(256, &[file_of(8 * 200)]);
+    let hobt = world.create(&table());
+    let mut random = SplitMix64::new(3);
+    let mut row = random_row(&mut random, &table(), 60);
+    row[3] = Some(bytes(&mut random, 20_000));
+    let writer = world.context();
+    let (page, slot) = hobt.insert(&writer, &image(&row)).expect("room");
+    let stored = hobt.row(page, slot).expect("it is there");
+    let StoredValue::Pointer(pointer) = stored.stored(3) else { panic!("a value on pages of its own") };
+    let (context, counts) = (world.context(), IoCounts::default());
+    let reader = |reads_uncommitted| Some(ValueReader { context: &context, counts: &counts, reads_uncommitted });
+    assert_eq!(hobt.large_value(&pointer, reader(true)).expect("it is there"), row[3].clone().expect("a value"));
+    writer.roll_back().expect("undone");
+    let moved = hobt.large_value(&pointer, reader(true)).expect_err("its pages are free");
+    assert!(matches!(moved, AccessError::DataMoved), "{moved}");
+    let damaged = hobt.large_value(&pointer, reader(false)).expect_err("a committed value does not go");
+    assert!(matches!(damaged, AccessError::Damaged { .. }), "{damaged}");
 }
 
 #[test]

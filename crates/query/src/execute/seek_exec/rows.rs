@@ -145,7 +145,7 @@ impl RowBuilder {
         let run = Arc::clone(&self.run);
         let counts = Arc::clone(&self.counts);
         let reading = (&*run.context, self.reads_uncommitted);
-        let values = BaseValues { hobt: heap, run: &run, counts: &counts };
+        let values = BaseValues { hobt: heap, run: &run, counts: &counts, reads_uncommitted: self.reads_uncommitted };
         let shown = heap.row_visible((page, slot), reading, &counts, |id, page, slot| {
             self.take_row(id, page, usize::from(slot.0), &values)
         })?;
@@ -161,7 +161,8 @@ impl RowBuilder {
         let run = Arc::clone(&self.run);
         let counts = Arc::clone(&self.counts);
         let reading = (&*run.context, self.reads_uncommitted);
-        let values = BaseValues { hobt: tree.hobt(), run: &run, counts: &counts };
+        let values =
+            BaseValues { hobt: tree.hobt(), run: &run, counts: &counts, reads_uncommitted: self.reads_uncommitted };
         let shown = tree.find_visible(key, reading, &counts, |id, page, slot| {
             let slot = usize::from(slot.0);
             self.take_row(id, page, slot, &values)?;
@@ -205,11 +206,13 @@ struct BaseValues<'a> {
     hobt: &'a Arc<Hobt>,
     run: &'a StatementRun,
     counts: &'a IoCounts,
+    reads_uncommitted: bool,
 }
 
 impl LargeValues for BaseValues<'_> {
     fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
-        let reader = ValueReader { context: &self.run.context, counts: self.counts };
+        let (context, reads_uncommitted) = (&*self.run.context, self.reads_uncommitted);
+        let reader = ValueReader { context, counts: self.counts, reads_uncommitted };
         self.hobt.large_value(pointer, Some(reader))
     }
 
