@@ -16,10 +16,12 @@ mod tree_pages;
 mod visible;
 mod whole;
 
+use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use hobt_base::{EXTENT_PAGES, FilegroupId, HobtId, Lsn, PageId};
+use arc_swap::ArcSwapOption;
+use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PageId};
 use hobt_buffer::{ExclusiveGuard, ReadCounts, ReadOptions};
 use hobt_page::{
     PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowLayout, RowPage, Run, RunContents, RunListPage,
@@ -57,6 +59,8 @@ pub struct Hobt {
     state: Latch<State>,
     /// How often pages of its runs have gone out of use. Changed while `state` is held exclusively.
     given_up: AtomicU64,
+    /// Pages in use, as far as they were asked for.
+    in_use: ArcSwapOption<InUse>,
     operations: OperationCounters,
     range_lockers: Arc<RangeLockers>,
     /// Pages read from disk to open it and to plan statements, until a statement is charged with them.
@@ -74,8 +78,24 @@ struct State {
     next_value_extents: u32,
     /// Its extents are free, or about to be: its pages must not be used any more.
     dropped: bool,
-    /// The runs' indexes in the order of their pages. Made when it is asked for, and again after a run has come or gone.
-    order: OnceLock<Vec<usize>>,
+}
+
+/// Pages for rows that were in use at one moment. As long as none goes out of use, they still are.
+#[derive(Debug)]
+struct InUse {
+    /// [`Hobt::given_up`] at that moment.
+    given_up: u64,
+    /// The used pages of each run, in the order of the pages.
+    pages: Vec<(FileId, Range<u32>)>,
+}
+
+impl InUse {
+    fn has(&self, first: PageId, count: u32) -> bool {
+        let behind = self.pages.partition_point(|(file, pages)| (*file, pages.start) <= (first.file, first.number));
+        let run = behind.checked_sub(1).map(|at| &self.pages[at]);
+        let end = first.number.checked_add(count);
+        run.is_some_and(|(file, pages)| *file == first.file && end.is_some_and(|end| end <= pages.end))
+    }
 }
 
 impl State {
@@ -125,7 +145,6 @@ impl Hobt {
             next_extents,
             next_value_extents: next_extents,
             dropped: false,
-            order: OnceLock::new(),
         };
         let identity = identity(first);
         let hobt = Arc::new(Hobt {
@@ -136,6 +155,7 @@ impl Hobt {
             identity,
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             given_up: AtomicU64::new(0),
+            in_use: ArcSwapOption::empty(),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
             uncharged_reads: AtomicU64::new(0),
@@ -252,14 +272,7 @@ impl Hobt {
             return Err(storage.damaged(run_list, PageDamage::Structure { rule }));
         }
         let next_extents = storage.settings().run_extents_first;
-        let state = State {
-            list,
-            runs,
-            next_extents,
-            next_value_extents: next_extents,
-            dropped: false,
-            order: OnceLock::new(),
-        };
+        let state = State { list, runs, next_extents, next_value_extents: next_extents, dropped: false };
         Ok(Arc::new(Hobt {
             storage: Arc::clone(storage),
             row_count: AtomicU64::new(row_count),
@@ -268,6 +281,7 @@ impl Hobt {
             identity,
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
             given_up: AtomicU64::new(0),
+            in_use: ArcSwapOption::empty(),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
             uncharged_reads: reads.physical,
@@ -360,9 +374,9 @@ impl Hobt {
         self.state.read().runs.iter().map(|run| u64::from(run.page_count)).sum()
     }
 
-    /// How often pages have gone out of use since the HOBT was opened. If that is what [`Hobt::in_use`] answered for
-    /// some pages, they have been in use since, and a copy of them made before this call is theirs.
-    pub(crate) fn given_up(&self) -> u64 {
+    /// How often pages have gone out of use since the HOBT was opened. What was read of pages that were in use is theirs
+    /// if this is still what it was then.
+    pub fn given_up(&self) -> u64 {
         self.given_up.load(Ordering::SeqCst)
     }
 
@@ -377,33 +391,36 @@ impl Hobt {
     /// Whether all of some pages of a file are formatted pages for its rows: [`Hobt::given_up`] at this moment, or
     /// `None`.
     ///
-    /// Blocks on the state's latch, under which other threads wait for page latches and loads: the caller holds none.
+    /// May block on the state's latch, under which other threads wait for page latches and loads: the caller holds none.
     pub(crate) fn in_use(&self, first: PageId, count: u32) -> Option<u64> {
-        let state = self.state.read();
+        self.known_in_use(first, count).or_else(|| self.in_use_by_state(&self.state.read(), first, count))
+    }
+
+    /// [`Hobt::in_use`] of pages that have been in use for a while. Does not block. `None`: not known.
+    pub(crate) fn known_in_use(&self, first: PageId, count: u32) -> Option<u64> {
+        let known = self.in_use.load();
+        let known = known.as_ref().filter(|known| known.given_up == self.given_up())?;
+        known.has(first, count).then_some(known.given_up)
+    }
+
+    fn in_use_by_state(&self, state: &State, first: PageId, count: u32) -> Option<u64> {
+        let given_up = self.given_up();
         if state.dropped {
             return None;
         }
-        let order = state.order.get_or_init(|| {
-            let mut order: Vec<usize> = (0..state.runs.len()).collect();
-            order.sort_unstable_by_key(|&index| (state.runs[index].first.file, state.runs[index].first.number));
-            order
-        });
-        debug_assert_eq!(order.len(), state.runs.len(), "the order of the runs that are there");
-        let end = first.number.checked_add(count)?;
-        let mut number = first.number;
-        while number < end {
-            let place = order.partition_point(|&index| {
-                let run = &state.runs[index];
-                (run.first.file, run.first.number) <= (first.file, number)
-            });
-            let run = &state.runs[order[place.checked_sub(1)?]];
-            let pages = run.row_pages();
-            if run.first.file != first.file || !pages.contains(&number) {
-                return None;
-            }
-            number = pages.end;
+        // The list is made once for each time that pages go out of use, and when it lacks an eighth of the runs.
+        let is_known = |known: &InUse| known.given_up == given_up && state.runs.len() <= known.pages.len() / 8 * 9 + 8;
+        if !self.in_use.load().as_ref().is_some_and(|known| is_known(known)) {
+            let mut pages: Vec<_> = state.runs.iter().map(|run| (run.first.file, run.row_pages())).collect();
+            pages.sort_unstable_by_key(|(file, pages)| (*file, pages.start));
+            self.in_use.store(Some(Arc::new(InUse { given_up, pages })));
         }
-        Some(self.given_up())
+        let has = |run: &Run| {
+            let pages = run.row_pages();
+            let end = first.number.checked_add(count);
+            run.first.file == first.file && pages.contains(&first.number) && end.is_some_and(|end| end <= pages.end)
+        };
+        state.runs.iter().rev().any(has).then_some(given_up)
     }
 
     /// Shows a page that was a page of rows when its address was read: in a copy of the runs, in a RID. `None` if it is

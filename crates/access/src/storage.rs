@@ -309,6 +309,7 @@ impl Storage {
     /// be reset. The first reason stays.
     pub fn mark_broken(&self, reason: &str) {
         self.broken.get_or_init(|| reason.to_owned());
+        self.log().iter().for_each(|log| log.leave_ends_to_recovery());
         // Changes that the log does not have must not be written to disk: recovery starts from what is there.
         self.files.read().iter().for_each(|file| file.pool_file.freeze());
     }

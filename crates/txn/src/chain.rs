@@ -115,6 +115,8 @@ pub struct TransactionLog {
     on_delayed: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// The flush reserved for commits that have returned before it: one for all of them.
     late: Reservation,
+    /// Whether transactions that end are left to recovery.
+    leaves_ends: AtomicBool,
 }
 
 /// A transaction that has not ended.
@@ -173,6 +175,12 @@ impl fmt::Debug for TransactionLog {
 }
 
 impl TransactionLog {
+    /// Appends no end record from now on: the pages cannot be trusted, so nothing says any more that a transaction is
+    /// undone. Recovery undoes those that have neither committed nor ended.
+    pub fn leave_ends_to_recovery(&self) {
+        self.leaves_ends.store(true, Ordering::Release);
+    }
+
     /// A log without transactions that belongs to no database: it takes no part in a transaction over several
     /// databases.
     pub fn new(log: Arc<Log>) -> Arc<TransactionLog> {
@@ -206,6 +214,7 @@ impl TransactionLog {
             begun: AtomicU64::new(0),
             next_structure,
             late: Reservation::default(),
+            leaves_ends: AtomicBool::new(false),
         })
     }
 
@@ -668,11 +677,15 @@ impl LogChain {
         }
     }
 
-    /// Appends the transaction's end record, if it has written anything, and releases its reservation.
+    /// Appends the transaction's end record, if it has written anything, and releases its reservation. Appends nothing
+    /// if recovery is to do what is left ([`TransactionLog::leave_ends_to_recovery`]).
     ///
     /// # Errors
     /// The log has failed.
     pub fn end(&self) -> Result<(), LogError> {
+        if self.owner.leaves_ends.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let ended = if self.is_empty() { Ok(()) } else { self.append(END_RECORD, &[]).map(drop) };
         self.leave();
         ended

@@ -36,6 +36,8 @@ pub struct TreeSeek {
     has_begun: bool,
     context: Arc<StatementContext>,
     view: Option<Arc<Snapshot>>,
+    /// How often pages of the tree had gone out of use when the seek began.
+    since: u64,
     counts: Arc<IoCounts>,
     reads_ahead: bool,
     ahead: Option<ReadAhead>,
@@ -112,7 +114,8 @@ pub struct SeekValues<'a> {
 impl LargeValues for SeekValues<'_> {
     fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
         let (context, counts) = (&*self.seek.context, &*self.seek.counts);
-        let reader = ValueReader { context, counts, reads_uncommitted: self.seek.view.is_none() };
+        let uncommitted_since = self.seek.view.is_none().then_some(self.seek.since);
+        let reader = ValueReader { context, counts, uncommitted_since };
         self.seek.tree.hobt.large_value(pointer, Some(reader))
     }
 
@@ -132,6 +135,7 @@ impl TreeSeek {
         counts: Arc<IoCounts>,
     ) -> TreeSeek {
         let view = context.view().filter(|_| !settings.reads_uncommitted);
+        let since = tree.hobt.given_up();
         tree.hobt.charge_reads(&counts);
         TreeSeek {
             tree,
@@ -141,6 +145,7 @@ impl TreeSeek {
             has_begun: false,
             context,
             view,
+            since,
             counts,
             reads_ahead: settings.read_ahead,
             ahead: None,

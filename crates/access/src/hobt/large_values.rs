@@ -57,8 +57,8 @@ pub struct ValueReader<'a> {
     pub context: &'a StatementContext,
     /// Where the reads are counted.
     pub counts: &'a IoCounts,
-    /// Whether the row that the value belongs to may be one that was never committed.
-    pub reads_uncommitted: bool,
+    /// If the row that the value belongs to may be one that is never committed: [`Hobt::given_up`] before it was read.
+    pub uncommitted_since: Option<u64>,
 }
 
 impl Hobt {
@@ -92,7 +92,7 @@ impl Hobt {
         match walked {
             // A rollback gives the pages of its values back, and another value or HOBT may have them.
             Err(AccessError::Damaged { .. })
-                if self.given_up() > 0 && reader.is_some_and(|reader| reader.reads_uncommitted) =>
+                if reader.and_then(|reader| reader.uncommitted_since).is_some_and(|since| since != self.given_up()) =>
             {
                 Err(AccessError::DataMoved)
             }

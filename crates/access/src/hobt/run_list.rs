@@ -83,7 +83,6 @@ impl Hobt {
         let (page, place) = (state.list[index / RUNS_PER_PAGE], index % RUNS_PER_PAGE);
         self.write_entries(page, Entries { from: place, runs: &[run], count: place + 1, next: None }, logged)?;
         state.runs.push(run);
-        state.order.take();
         Ok(())
     }
 
@@ -103,7 +102,6 @@ impl Hobt {
         self.write_entries(last, link, logged)?;
         state.list.push(first);
         state.runs.extend([own, run]);
-        state.order.take();
         Ok(())
     }
 
@@ -116,7 +114,6 @@ impl Hobt {
         self.write_entries(state.list[pages - 1], end, logged)?;
         self.note_given_up();
         state.runs.truncate(count);
-        state.order.take();
         state.list.truncate(pages);
         Ok(())
     }

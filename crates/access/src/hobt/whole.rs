@@ -3,8 +3,8 @@
 //! Each is announced in the log by a note before it begins. Undoing a note twice has no further effect.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 
 use hobt_base::{EXTENT_PAGES, Lsn};
 use hobt_page::{PageBytes, PageChange, RUNS_PER_PAGE, Run, RunListPage};
@@ -207,7 +207,6 @@ impl Hobt {
                 next_extents: first_extents,
                 next_value_extents: first_extents,
                 dropped: false,
-                order: OnceLock::new(),
             };
             let entries = Entries { from: 0, runs: &[emptied], count: 1, next: None };
             let written = self.put_entries(&mut page, id, entries, Logged::structure());
@@ -239,6 +238,7 @@ impl Hobt {
     ) -> Result<(), AccessError> {
         let Undo::Untruncate { rows, list_page, .. } = undo else { unreachable!("made by truncate") };
         let mut state = self.state.write();
+        self.note_given_up();
         // Runs that were added since, if their own undo has left them. They are freed only when no list names them any
         // more, and the log says before that they are to be freed.
         let gone = state.runs[1..].to_vec();
@@ -248,7 +248,6 @@ impl Hobt {
         }
         self.restore_list_page(chain, lsn, list_page, rows)?;
         self.storage.end_freeing(structure, &gone)?;
-        self.note_given_up();
         *state = old;
         Ok(())
     }

@@ -236,8 +236,10 @@ pub struct ScanValues<'a> {
 impl LargeValues for ScanValues<'_> {
     fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
         let (context, counts) = (&*self.scan.context, &*self.scan.counts);
-        let reader = ValueReader { context, counts, reads_uncommitted: self.scan.view.is_none() };
-        self.scan.partitions[self.partition].store.hobt().large_value(pointer, Some(reader))
+        let partition = &self.scan.partitions[self.partition];
+        let uncommitted_since = self.scan.view.is_none().then_some(partition.since);
+        let reader = ValueReader { context, counts, uncommitted_since };
+        partition.store.hobt().large_value(pointer, Some(reader))
     }
 
     fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {

@@ -109,7 +109,10 @@ impl Worker {
         let scan = Arc::clone(&self.scan);
         let file = Arc::clone(&scan.files[range.file]);
         let hobt = scan.partitions[range.partition].store.hobt();
-        while let Some(since) = hobt.in_use(PageId::new(file.id(), number), 1) {
+        // A leaf that was split, or given back with its tree, is shown by key wherever its rows are now.
+        while !scan.is_split(range, number)
+            && let Some(since) = hobt.in_use(PageId::new(file.id(), number), 1)
+        {
             let range = PageRange { since, ..*range };
             let guard = match self.read_through_pool(&file, number) {
                 Ok(guard) => guard,
@@ -120,11 +123,10 @@ impl Worker {
             drop(guard);
             match shown {
                 Shown::All => return Ok(()),
-                Shown::IsSplit => return self.show_by_keys(&range, number, None, work),
-                Shown::MayBeGivenUp => {}
+                Shown::IsSplit | Shown::MayBeGivenUp => {}
             }
         }
-        Ok(())
+        if scan.is_split(range, number) { self.show_by_keys(range, number, None, work) } else { Ok(()) }
     }
 
     /// How many pages of a range have been shown whole when the visitor had enough at `number`.

@@ -339,8 +339,7 @@ impl Worker {
         Ok(self.has_come(pending))
     }
 
-    /// Publishes the pages of a load. A page that has gone out of use may be read while another HOBT's load writes it,
-    /// and have any content. Then no page is published, and each is read by itself.
+    /// Publishes the pages of a load. Damaged ones stay absent, and each is read again by itself.
     fn finish_load(
         &self,
         range: &PageRange,
@@ -348,10 +347,7 @@ impl Worker {
         completions: Vec<Completion>,
     ) -> Result<(), AccessError> {
         let file = &self.scan.files[range.file];
-        match load.finish(completions) {
-            Err(BufferError::Damaged { .. }) if self.scan.may_be_given_up(range) => Ok(()),
-            finished => finished.map(drop).map_err(|error| AccessError::of_pool(error, file.name())),
-        }
+        load.finish(completions).map(drop).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
     /// Reads the first range of the window past the pool, although other scans are reading its pages.
@@ -412,12 +408,17 @@ impl Worker {
         if partition.leaves.is_some() || !scan.may_be_given_up(&range) {
             return Ok(range);
         }
-        // The worker's own loads first: it waits for a latch under which other threads wait for pages.
-        self.settle()?;
-        let first = PageId::new(scan.files[range.file].id(), range.first);
-        // Otherwise each page is asked for by itself.
-        let since = partition.store.hobt().in_use(first, range.count).unwrap_or(range.since);
-        Ok(PageRange { since, ..range })
+        let (hobt, first) = (partition.store.hobt(), PageId::new(scan.files[range.file].id(), range.first));
+        let since = match hobt.known_in_use(first, range.count) {
+            Some(since) => Some(since),
+            None => {
+                // The worker's own loads first: it waits for a latch under which other threads wait for pages.
+                self.settle()?;
+                hobt.in_use(first, range.count)
+            }
+        };
+        // If some are not in use, each page is asked for by itself.
+        Ok(PageRange { since: since.unwrap_or(range.since), ..range })
     }
 
     fn start(&mut self, range: PageRange) -> Result<Pending, AccessError> {

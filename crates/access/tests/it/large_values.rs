@@ -56,12 +56,13 @@ fn a_value_that_was_rolled_back_while_it_is_read_uncommitted_has_moved() {
     let stored = hobt.row(page, slot).expect("it is there");
     let StoredValue::Pointer(pointer) = stored.stored(3) else { panic!("a value on pages of its own") };
     let (context, counts) = (world.context(), IoCounts::default());
-    let reader = |reads_uncommitted| Some(ValueReader { context: &context, counts: &counts, reads_uncommitted });
-    assert_eq!(hobt.large_value(&pointer, reader(true)).expect("it is there"), row[3].clone().expect("a value"));
+    let reader = |uncommitted_since| Some(ValueReader { context: &context, counts: &counts, uncommitted_since });
+    let since = Some(hobt.given_up());
+    assert_eq!(hobt.large_value(&pointer, reader(since)).expect("it is there"), row[3].clone().expect("a value"));
     writer.roll_back().expect("undone");
-    let moved = hobt.large_value(&pointer, reader(true)).expect_err("its pages are free");
+    let moved = hobt.large_value(&pointer, reader(since)).expect_err("its pages are free");
     assert!(matches!(moved, AccessError::DataMoved), "{moved}");
-    let damaged = hobt.large_value(&pointer, reader(false)).expect_err("a committed value does not go");
+    let damaged = hobt.large_value(&pointer, reader(None)).expect_err("a committed value does not go");
     assert!(matches!(damaged, AccessError::Damaged { .. }), "{damaged}");
 }
 

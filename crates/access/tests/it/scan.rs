@@ -19,8 +19,8 @@ use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, Run, apply};
 use hobt_txn::{IoCounts, StatementContext};
 
 use crate::world::{
-    Collect, FileSize, Row, World, block_on, file_of, image, loaded, random_row, rows_in, run_worker, scan, sorted,
-    table,
+    Collect, FileSize, Row, World, block_on, file_of, image, loaded, random_row, rows_in, rows_of, run_worker, scan,
+    sorted, table,
 };
 
 const FILES: [FileSize; 2] = [FileSize { pages: 64, growth_pages: 512, max_pages: 0 }; 2];
@@ -446,8 +446,20 @@ fn pages_that_an_undo_gave_back_have_no_rows_and_are_no_damage() {
         let stores = [RowStore::Heap(Arc::clone(&hobt))];
         let settings = ScanSettings { pool_share_percent: share, ..small_reads() };
         let scan_now = || Scan::new(&stores, 1, settings, world.context(), Arc::default()).expect("room");
-        let (before, counted) = (scan_now(), scan_now());
+        let (before, counted, begun) = (scan_now(), scan_now(), scan_now());
         let run = hobt.runs()[1];
+        let mut given_back = Vec::new();
+        let of_run = &mut |id: PageId, page: &RowPage<'_>| {
+            if run.row_pages().contains(&id.number) {
+                given_back.extend(rows_of(page, &*hobt));
+            }
+            Ok(())
+        };
+        hobt.for_each_page(of_run).expect("sound");
+        // It has shown a page, and read others.
+        let mut begun_worker = ScanWorker::new(Arc::clone(&begun));
+        let mut sipping = Sipping(Collect { scan: Some(Arc::clone(&begun)), ..Collect::default() }, 1);
+        block_on(poll_fn(|task| begun_worker.poll_range(task, &mut sipping))).expect("a range").expect("no faults");
         context.roll_back().expect("undone");
         // The heap has the extent again, but uses only the first of its pages.
         let (context, mut random) = (world.context(), SplitMix64::new(12));
@@ -459,6 +471,11 @@ fn pages_that_an_undo_gave_back_have_no_rows_and_are_no_damage() {
         run_worker(&before, &mut seen).expect("no damage");
         let expected = sorted(rows_in(&hobt));
         assert_eq!(sorted(seen.rows), expected, "{on_disk:?}, {share}");
+        let mut rest = Collect { scan: Some(begun), ..Collect::default() };
+        while let Some(range) = block_on(poll_fn(|task| begun_worker.poll_range(task, &mut rest))) {
+            range.expect("no damage");
+        }
+        assert!(rest.pages > 0 && rest.rows.iter().all(|row| !given_back.contains(row)), "{on_disk:?}, {share}");
         let mut counts = Counts::new(Vec::new());
         let mut worker = ScanWorker::new(counted);
         while let Some(range) = block_on(poll_fn(|task| worker.poll_counts(task, &mut counts))) {

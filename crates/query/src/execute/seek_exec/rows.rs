@@ -145,7 +145,8 @@ impl RowBuilder {
         let run = Arc::clone(&self.run);
         let counts = Arc::clone(&self.counts);
         let reading = (&*run.context, self.reads_uncommitted);
-        let values = BaseValues { hobt: heap, run: &run, counts: &counts, reads_uncommitted: self.reads_uncommitted };
+        let uncommitted_since = self.reads_uncommitted.then(|| heap.given_up());
+        let values = BaseValues { hobt: heap, run: &run, counts: &counts, uncommitted_since };
         let shown = heap.row_visible((page, slot), reading, &counts, |id, page, slot| {
             self.take_row(id, page, usize::from(slot.0), &values)
         })?;
@@ -161,8 +162,8 @@ impl RowBuilder {
         let run = Arc::clone(&self.run);
         let counts = Arc::clone(&self.counts);
         let reading = (&*run.context, self.reads_uncommitted);
-        let values =
-            BaseValues { hobt: tree.hobt(), run: &run, counts: &counts, reads_uncommitted: self.reads_uncommitted };
+        let uncommitted_since = self.reads_uncommitted.then(|| tree.hobt().given_up());
+        let values = BaseValues { hobt: tree.hobt(), run: &run, counts: &counts, uncommitted_since };
         let shown = tree.find_visible(key, reading, &counts, |id, page, slot| {
             let slot = usize::from(slot.0);
             self.take_row(id, page, slot, &values)?;
@@ -206,13 +207,13 @@ struct BaseValues<'a> {
     hobt: &'a Arc<Hobt>,
     run: &'a StatementRun,
     counts: &'a IoCounts,
-    reads_uncommitted: bool,
+    uncommitted_since: Option<u64>,
 }
 
 impl LargeValues for BaseValues<'_> {
     fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
-        let (context, reads_uncommitted) = (&*self.run.context, self.reads_uncommitted);
-        let reader = ValueReader { context, counts: self.counts, reads_uncommitted };
+        let (context, uncommitted_since) = (&*self.run.context, self.uncommitted_since);
+        let reader = ValueReader { context, counts: self.counts, uncommitted_since };
         self.hobt.large_value(pointer, Some(reader))
     }
 
