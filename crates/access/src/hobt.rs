@@ -374,8 +374,8 @@ impl Hobt {
         self.state.read().runs.iter().map(|run| u64::from(run.page_count)).sum()
     }
 
-    /// How often pages have gone out of use since the HOBT was opened. What was read of pages that were in use is theirs
-    /// if this is still what it was then.
+    /// How often pages have gone out of use since the HOBT was opened. What was read of pages that were in use is
+    /// theirs if this is still what it was then.
     pub fn given_up(&self) -> u64 {
         self.given_up.load(Ordering::SeqCst)
     }
@@ -391,7 +391,8 @@ impl Hobt {
     /// Whether all of some pages of a file are formatted pages for its rows: [`Hobt::given_up`] at this moment, or
     /// `None`.
     ///
-    /// May block on the state's latch, under which other threads wait for page latches and loads: the caller holds none.
+    /// May block on the state's latch, under which other threads wait for page latches and loads: the caller holds
+    /// none.
     pub(crate) fn in_use(&self, first: PageId, count: u32) -> Option<u64> {
         self.known_in_use(first, count).or_else(|| self.in_use_by_state(&self.state.read(), first, count))
     }

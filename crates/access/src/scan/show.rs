@@ -101,8 +101,8 @@ impl Worker {
         }
     }
 
-    /// Shows a page of the scan's list if it is in use now. An undo gives back the pages that its transaction has added:
-    /// such a page is free, with older rows of the table perhaps, another HOBT's, or the table's again.
+    /// Shows a page of the scan's list if it is in use now. An undo gives back the pages that its transaction has
+    /// added: such a page is free, with older rows of the table perhaps, another HOBT's, or the table's again.
     pub(super) fn show_anew(&mut self, range: &PageRange, number: u32, work: &mut Work<'_>) -> Result<(), AccessError> {
         // The worker's own loads first: from here on it waits for pages and latches.
         self.settle()?;
