@@ -58,7 +58,7 @@ pub struct Hobt {
     unsaved_count: UnsavedCount,
     state: Latch<State>,
     /// How often pages of its runs have gone out of use. Changed while `state` is held exclusively.
-    given_up: AtomicU64,
+    retired: AtomicU64,
     /// Pages in use, as far as they were asked for.
     in_use: ArcSwapOption<InUse>,
     operations: OperationCounters,
@@ -83,8 +83,8 @@ struct State {
 /// Pages for rows that were in use at one moment. As long as none goes out of use, they still are.
 #[derive(Debug)]
 struct InUse {
-    /// [`Hobt::given_up`] at that moment.
-    given_up: u64,
+    /// [`Hobt::retired`] at that moment.
+    retired: u64,
     /// The used pages of each run, in the order of the pages.
     pages: Vec<(FileId, Range<u32>)>,
 }
@@ -93,9 +93,14 @@ impl InUse {
     fn has(&self, first: PageId, count: u32) -> bool {
         let behind = self.pages.partition_point(|(file, pages)| (*file, pages.start) <= (first.file, first.number));
         let run = behind.checked_sub(1).map(|at| &self.pages[at]);
-        let end = first.number.checked_add(count);
-        run.is_some_and(|(file, pages)| *file == first.file && end.is_some_and(|end| end <= pages.end))
+        run.is_some_and(|(file, pages)| covers(*file, pages, first, count))
     }
+}
+
+/// Whether `count` pages from `first` on are among the pages of a file.
+fn covers(file: FileId, pages: &Range<u32>, first: PageId, count: u32) -> bool {
+    let end = first.number.checked_add(count);
+    file == first.file && pages.contains(&first.number) && end.is_some_and(|end| end <= pages.end)
 }
 
 impl State {
@@ -154,7 +159,7 @@ impl Hobt {
             unsaved_count: UnsavedCount::of(storage, &identity),
             identity,
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
-            given_up: AtomicU64::new(0),
+            retired: AtomicU64::new(0),
             in_use: ArcSwapOption::empty(),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
@@ -174,7 +179,7 @@ impl Hobt {
     /// that they are to be freed.
     fn uncreate(&self, chain: Option<&Arc<LogChain>>, lsn: Lsn) -> Result<(), AccessError> {
         let mut state = self.state.write();
-        self.note_given_up();
+        self.note_retired();
         state.dropped = true;
         let gone = state.runs[1..].to_vec();
         let structure = self.storage.begin_freeing(&gone)?;
@@ -280,7 +285,7 @@ impl Hobt {
             unsaved_count: UnsavedCount::of(storage, &identity),
             identity,
             state: Latch::new(LatchClass::HobtVirtualRoot, state),
-            given_up: AtomicU64::new(0),
+            retired: AtomicU64::new(0),
             in_use: ArcSwapOption::empty(),
             operations: OperationCounters::default(),
             range_lockers: Arc::default(),
@@ -376,19 +381,19 @@ impl Hobt {
 
     /// How often pages have gone out of use since the HOBT was opened. What was read of pages that were in use is
     /// theirs if this is still what it was then.
-    pub fn given_up(&self) -> u64 {
-        self.given_up.load(Ordering::SeqCst)
+    pub fn retired(&self) -> u64 {
+        self.retired.load(Ordering::SeqCst)
     }
 
     /// Counts that pages go out of use, before they are. The caller holds the state exclusively.
-    fn note_given_up(&self) {
-        if planted::has(Bug::PagesGivenUpUncounted) {
+    fn note_retired(&self) {
+        if planted::has(Bug::RetiredPagesUncounted) {
             return;
         }
-        self.given_up.fetch_add(1, Ordering::SeqCst);
+        self.retired.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether all of some pages of a file are formatted pages for its rows: [`Hobt::given_up`] at this moment, or
+    /// Whether all of some pages of a file are formatted pages for its rows: [`Hobt::retired`] at this moment, or
     /// `None`.
     ///
     /// May block on the state's latch, under which other threads wait for page latches and loads: the caller holds
@@ -400,28 +405,24 @@ impl Hobt {
     /// [`Hobt::in_use`] of pages that have been in use for a while. Does not block. `None`: not known.
     pub(crate) fn known_in_use(&self, first: PageId, count: u32) -> Option<u64> {
         let known = self.in_use.load();
-        let known = known.as_ref().filter(|known| known.given_up == self.given_up())?;
-        known.has(first, count).then_some(known.given_up)
+        let known = known.as_ref().filter(|known| known.retired == self.retired())?;
+        known.has(first, count).then_some(known.retired)
     }
 
     fn in_use_by_state(&self, state: &State, first: PageId, count: u32) -> Option<u64> {
-        let given_up = self.given_up();
+        let retired = self.retired();
         if state.dropped {
             return None;
         }
         // The list is made once for each time that pages go out of use, and when it lacks an eighth of the runs.
-        let is_known = |known: &InUse| known.given_up == given_up && state.runs.len() <= known.pages.len() / 8 * 9 + 8;
+        let is_known = |known: &InUse| known.retired == retired && state.runs.len() <= known.pages.len() / 8 * 9 + 8;
         if !self.in_use.load().as_ref().is_some_and(|known| is_known(known)) {
             let mut pages: Vec<_> = state.runs.iter().map(|run| (run.first.file, run.row_pages())).collect();
             pages.sort_unstable_by_key(|(file, pages)| (*file, pages.start));
-            self.in_use.store(Some(Arc::new(InUse { given_up, pages })));
+            self.in_use.store(Some(Arc::new(InUse { retired, pages })));
         }
-        let has = |run: &Run| {
-            let pages = run.row_pages();
-            let end = first.number.checked_add(count);
-            run.first.file == first.file && pages.contains(&first.number) && end.is_some_and(|end| end <= pages.end)
-        };
-        state.runs.iter().rev().any(has).then_some(given_up)
+        let has = |run: &Run| covers(run.first.file, &run.row_pages(), first, count);
+        state.runs.iter().rev().any(has).then_some(retired)
     }
 
     /// Shows a page that was a page of rows when its address was read: in a copy of the runs, in a RID. `None` if it is
@@ -438,7 +439,7 @@ impl Hobt {
     ) -> Result<Option<R>, AccessError> {
         loop {
             // Without a latch as long as no page has ever gone out of use.
-            let since = match self.given_up() {
+            let since = match self.retired() {
                 0 => 0,
                 _ => match self.in_use(id, 1) {
                     Some(since) => since,
@@ -451,7 +452,7 @@ impl Hobt {
             let guard = file.pool_file().read_with(id.number, options);
             counts.iter().for_each(|counts| add_reads(counts, &reads));
             // Asked while the page is held: it stays in use at least until it is released.
-            if self.given_up() != since {
+            if self.retired() != since {
                 continue;
             }
             let guard = guard.map_err(|error| AccessError::of_pool(error, file.name()))?;
@@ -468,10 +469,10 @@ impl Hobt {
         self.state.read().runs.clone()
     }
 
-    /// [`Hobt::runs`], with [`Hobt::given_up`] at that moment.
+    /// [`Hobt::runs`], with [`Hobt::retired`] at that moment.
     pub(crate) fn runs_in_use(&self) -> (Vec<Run>, u64) {
         let state = self.state.read();
-        (state.runs.clone(), self.given_up())
+        (state.runs.clone(), self.retired())
     }
 
     /// Applies a change and logs it; `None` if the page has no room.
@@ -576,7 +577,7 @@ impl Hobt {
     /// ones leave its pages alone.
     fn leave(&self) -> Result<(), UndoError> {
         let mut state = self.state.write();
-        self.note_given_up();
+        self.note_retired();
         state.dropped = true;
         Ok(())
     }

@@ -56,7 +56,7 @@ pub enum Bug {
     /// The versions of a tree are not set aside when it is truncated.
     VersionsNotSetAside,
     /// A heap does not count that pages go out of use: scans and RIDs take what is there for its rows.
-    PagesGivenUpUncounted,
+    RetiredPagesUncounted,
     /// A snapshot ignores which transactions are running.
     SnapshotWithoutRunning,
     /// A transaction keeps the row at a key as of before its last change, not before its first.
@@ -118,7 +118,7 @@ impl Bug {
         Bug::VersionsForgottenEarly,
         Bug::VersionsOfAnyHeap,
         Bug::VersionsNotSetAside,
-        Bug::PagesGivenUpUncounted,
+        Bug::RetiredPagesUncounted,
         Bug::SnapshotWithoutRunning,
         Bug::KeyVersionOfLastChange,
         Bug::DeleteWithoutVersion,

@@ -135,7 +135,7 @@ impl TreeSeek {
         counts: Arc<IoCounts>,
     ) -> TreeSeek {
         let view = context.view().filter(|_| !settings.reads_uncommitted);
-        let since = tree.hobt.given_up();
+        let since = tree.hobt.retired();
         tree.hobt.charge_reads(&counts);
         TreeSeek {
             tree,

@@ -57,7 +57,7 @@ pub struct ValueReader<'a> {
     pub context: &'a StatementContext,
     /// Where the reads are counted.
     pub counts: &'a IoCounts,
-    /// If the row that the value belongs to may be one that is never committed: [`Hobt::given_up`] before it was read.
+    /// If the row that the value belongs to may be one that is never committed: [`Hobt::retired`] before it was read.
     pub uncommitted_since: Option<u64>,
 }
 
@@ -92,7 +92,7 @@ impl Hobt {
         match walked {
             // A rollback gives the pages of its values back, and another value or HOBT may have them.
             Err(AccessError::Damaged { .. })
-                if reader.and_then(|reader| reader.uncommitted_since).is_some_and(|since| since != self.given_up()) =>
+                if reader.and_then(|reader| reader.uncommitted_since).is_some_and(|since| since != self.retired()) =>
             {
                 Err(AccessError::DataMoved)
             }

@@ -65,7 +65,7 @@ impl Hobt {
         let (offset, bytes) = RunListPage::entry_bytes(index % RUNS_PER_PAGE, &run);
         self.change(&mut page, id, &PageChange::Write { offset, bytes }, Logged::structure())?;
         if run.used < state.runs[index].used || run.skip > state.runs[index].skip {
-            self.note_given_up();
+            self.note_retired();
         }
         state.runs[index] = run;
         Ok(())
@@ -112,7 +112,7 @@ impl Hobt {
         let in_page = count - (pages - 1) * RUNS_PER_PAGE;
         let end = Entries { from: in_page, runs: &[], count: in_page, next: None };
         self.write_entries(state.list[pages - 1], end, logged)?;
-        self.note_given_up();
+        self.note_retired();
         state.runs.truncate(count);
         state.list.truncate(pages);
         Ok(())

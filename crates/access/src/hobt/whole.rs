@@ -210,7 +210,7 @@ impl Hobt {
             };
             let entries = Entries { from: 0, runs: &[emptied], count: 1, next: None };
             let written = self.put_entries(&mut page, id, entries, Logged::structure());
-            self.note_given_up();
+            self.note_retired();
             let old = std::mem::replace(&mut *state, empty);
             context.on_undo(move || hobt.storage.undo(|| hobt.undo_truncate(chain.as_ref(), lsn, undo, old)));
             written
@@ -238,7 +238,7 @@ impl Hobt {
     ) -> Result<(), AccessError> {
         let Undo::Untruncate { rows, list_page, .. } = undo else { unreachable!("made by truncate") };
         let mut state = self.state.write();
-        self.note_given_up();
+        self.note_retired();
         // Runs that were added since, if their own undo has left them. They are freed only when no list names them any
         // more, and the log says before that they are to be freed.
         let gone = state.runs[1..].to_vec();

@@ -118,7 +118,7 @@ impl ScanPartition {
                 (runs, since, None)
             }
             RowStore::Tree(tree) => {
-                let since = tree.hobt().given_up();
+                let since = tree.hobt().retired();
                 (Vec::new(), since, Some(LeafList::read(tree, context, counts, reads_ahead)?))
             }
         };
@@ -326,8 +326,8 @@ impl Scan {
 
     /// Whether pages of the range's HOBT have gone out of use since those of the range were known to be in use. The
     /// caller has read them before, or holds them.
-    fn may_be_given_up(&self, range: &PageRange) -> bool {
-        self.partitions[range.partition].store.hobt().given_up() != range.since
+    fn may_be_retired(&self, range: &PageRange) -> bool {
+        self.partitions[range.partition].store.hobt().retired() != range.since
     }
 
     /// The table's columns.

@@ -26,7 +26,7 @@ pub(super) enum Shown {
     /// Nothing was shown: some of its rows have moved to other pages since the scan began.
     IsSplit,
     /// Nothing was shown: the page may have gone out of use since the scan's list was made.
-    MayBeGivenUp,
+    MayBeRetired,
 }
 
 impl Worker {
@@ -52,8 +52,8 @@ impl Worker {
         });
         // A sound leaf that was not split is the one of the list: what takes pages from a tree marks them as split.
         let is_leaf = partition.leaves.is_some() && opened.is_ok();
-        if !is_leaf && scan.may_be_given_up(range) {
-            return Ok(Shown::MayBeGivenUp);
+        if !is_leaf && scan.may_be_retired(range) {
+            return Ok(Shown::MayBeRetired);
         }
         let page = opened.map_err(|damage| scan.damaged(range, number, damage))?;
         let seen = match (partition.store.tree(), &partition.leaves) {
@@ -97,7 +97,7 @@ impl Worker {
         match shown {
             Shown::All => Ok(()),
             Shown::IsSplit => self.show_by_keys(range, number, None, work),
-            Shown::MayBeGivenUp => self.show_anew(range, number, work),
+            Shown::MayBeRetired => self.show_anew(range, number, work),
         }
     }
 
@@ -116,14 +116,14 @@ impl Worker {
             let range = PageRange { since, ..*range };
             let guard = match self.read_through_pool(&file, number) {
                 Ok(guard) => guard,
-                Err(_) if scan.may_be_given_up(&range) => continue,
+                Err(_) if scan.may_be_retired(&range) => continue,
                 Err(error) => return Err(error),
             };
             let shown = self.show(&range, number, &guard, work, None)?;
             drop(guard);
             match shown {
                 Shown::All => return Ok(()),
-                Shown::IsSplit | Shown::MayBeGivenUp => {}
+                Shown::IsSplit | Shown::MayBeRetired => {}
             }
         }
         if scan.is_split(range, number) { self.show_by_keys(range, number, None, work) } else { Ok(()) }

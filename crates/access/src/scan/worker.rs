@@ -405,7 +405,7 @@ impl Worker {
     fn known_in_use(&mut self, range: PageRange) -> Result<PageRange, AccessError> {
         let scan = Arc::clone(&self.scan);
         let partition = &scan.partitions[range.partition];
-        if partition.leaves.is_some() || !scan.may_be_given_up(&range) {
+        if partition.leaves.is_some() || !scan.may_be_retired(&range) {
             return Ok(range);
         }
         let (hobt, first) = (partition.store.hobt(), PageId::new(scan.files[range.file].id(), range.first));
@@ -586,7 +586,7 @@ impl Worker {
                     if counts.is_row_page(words, columns, hobt)
                         && Stamp(words[NEWEST_WRITER_WORD]) < horizon
                         && !self.scan.is_split(range, number)
-                        && !self.scan.may_be_given_up(range) =>
+                        && !self.scan.may_be_retired(range) =>
                 {
                     let before = counts.rows();
                     counts.add_words(words);
@@ -614,14 +614,26 @@ impl Worker {
             TryRead::Busy if !pool_file.state_snapshot(number, 1).all_resident() => {
                 return self.page_past_pool(file, range, number, work);
             }
-            TryRead::Busy | TryRead::NotResident => {
-                self.settle()?;
-                match self.read_through_pool(file, number) {
-                    Ok(guard) => guard,
-                    Err(_) if self.scan.may_be_given_up(range) => return self.show_anew(range, number, work),
-                    Err(error) => return Err(error),
-                }
-            }
+            TryRead::Busy | TryRead::NotResident => return self.show_through_pool(file, range, number, work),
+        };
+        let shown = self.show(range, number, &guard, work, None)?;
+        drop(guard);
+        self.finish_page(shown, range, number, work)
+    }
+
+    /// Shows one page that is read into the pool first.
+    fn show_through_pool(
+        &mut self,
+        file: &DataFile,
+        range: &PageRange,
+        number: u32,
+        work: &mut Work<'_>,
+    ) -> Result<(), AccessError> {
+        self.settle()?;
+        let guard = match self.read_through_pool(file, number) {
+            Ok(guard) => guard,
+            Err(_) if self.scan.may_be_retired(range) => return self.show_anew(range, number, work),
+            Err(error) => return Err(error),
         };
         let shown = self.show(range, number, &guard, work, None)?;
         drop(guard);
@@ -652,15 +664,7 @@ impl Worker {
             let shown = self.show(range, number, &pages[0], work, None)?;
             return self.finish_page(shown, range, number, work);
         }
-        self.settle()?;
-        let guard = match self.read_through_pool(file, number) {
-            Ok(guard) => guard,
-            Err(_) if self.scan.may_be_given_up(range) => return self.show_anew(range, number, work),
-            Err(error) => return Err(error),
-        };
-        let shown = self.show(range, number, &guard, work, None)?;
-        drop(guard);
-        self.finish_page(shown, range, number, work)
+        self.show_through_pool(file, range, number, work)
     }
 
     /// A page of the pool, read first if necessary.

@@ -57,7 +57,7 @@ fn a_value_that_was_rolled_back_while_it_is_read_uncommitted_has_moved() {
     let StoredValue::Pointer(pointer) = stored.stored(3) else { panic!("a value on pages of its own") };
     let (context, counts) = (world.context(), IoCounts::default());
     let reader = |uncommitted_since| Some(ValueReader { context: &context, counts: &counts, uncommitted_since });
-    let since = Some(hobt.given_up());
+    let since = Some(hobt.retired());
     assert_eq!(hobt.large_value(&pointer, reader(since)).expect("it is there"), row[3].clone().expect("a value"));
     writer.roll_back().expect("undone");
     let moved = hobt.large_value(&pointer, reader(since)).expect_err("its pages are free");

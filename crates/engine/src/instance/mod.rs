@@ -233,13 +233,9 @@ impl Instance {
     /// 926: the statement could not be ended, or one of the databases became SUSPECT while it ran. It is rolled back
     /// then, and what it has read may never have been committed.
     pub fn end_statement(&self, ctx: &StatementContext, succeeded: bool, databases: &[&Database]) -> Result<()> {
-        // A database becomes SUSPECT before the locks of the transaction that could not end are released. So a
-        // statement that has read what this transaction changed finds out here.
-        let whole = if succeeded { databases.iter().try_for_each(|database| database.check_whole()) } else { Ok(()) };
-        let ended = if succeeded && whole.is_ok() { ctx.commit() } else { ctx.roll_back() };
-        let ended = suspect_if_failed(ended, databases);
+        let ended = end_in(databases, succeeded, |keeps| if keeps { ctx.commit() } else { ctx.roll_back() });
         ctx.let_go();
-        whole.and(ended)
+        ended
     }
 
     /// Ends a transaction of several statements, as [`Instance::end_statement`] ends a single one.
@@ -247,12 +243,10 @@ impl Instance {
     /// # Errors
     /// 926: the transaction could not be ended, or one of the databases has become SUSPECT. It is rolled back then.
     pub fn end_transaction(&self, transaction: &Transaction, commits: bool, databases: &[&Database]) -> Result<()> {
-        // A statement of it may have failed and could not be undone there: its changes are not to be kept.
-        let whole = if commits { databases.iter().try_for_each(|database| database.check_whole()) } else { Ok(()) };
-        let ended = if commits && whole.is_ok() { transaction.commit() } else { transaction.roll_back() };
-        let ended = suspect_if_failed(ended, databases);
+        let end = |keeps| if keeps { transaction.commit() } else { transaction.roll_back() };
+        let ended = end_in(databases, commits, end);
         transaction.let_go();
-        whole.and(ended)
+        ended
     }
 
     /// Undoes what a transaction did since a savepoint.
@@ -376,6 +370,20 @@ fn does_not_exist(name: &str) -> EngineError {
         number::DATABASE_DOES_NOT_EXIST,
         format!("Database '{name}' does not exist. Make sure that the name is entered correctly."),
     )
+}
+
+/// Ends a statement or transaction by `end`, whose argument says whether its changes are kept. They are not if one of
+/// the databases is SUSPECT: what it has read there may never have been committed, and a statement of it that failed
+/// could not be undone. A database becomes SUSPECT before the locks of what could not end in it are released, so that
+/// whatever has waited for them finds out here.
+fn end_in(
+    databases: &[&Database],
+    keeps: bool,
+    end: impl FnOnce(bool) -> std::result::Result<(), UndoError>,
+) -> Result<()> {
+    let whole = if keeps { databases.iter().try_for_each(|database| database.check_whole()) } else { Ok(()) };
+    let ended = suspect_if_failed(end(keeps && whole.is_ok()), databases);
+    whole.and(ended)
 }
 
 /// Makes the databases suspect in which the end of a transaction failed.

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hobt_base::{SessionId, number};
+use hobt_catalog::Table;
 use hobt_disk::{Disk, Fault, FaultKind, Operation, SimulatedConfig, SimulatedDisk};
 use hobt_engine::{
-    DataSpaceDefinition, DatabaseDefinition, DatabaseState, EngineError, FilegroupDefinition, Instance, TableDefinition,
+    DataSpaceDefinition, DatabaseDefinition, DatabaseState, DatabaseUse, EngineError, FilegroupDefinition, Instance,
+    TableDefinition,
 };
 
 use crate::fixture::{
@@ -207,12 +209,18 @@ fn a_database_whose_undo_failed_is_suspect_until_it_is_recovered() {
     table(&instance.database("shop").expect("recovered"), "t");
 }
 
+/// An instance with a database and an empty table in it.
+fn with_table(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse, Arc<Table>) {
+    let instance = open(disk);
+    let database = create(&instance, "shop");
+    let made = run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+    (instance, database, made)
+}
+
 #[test]
 fn a_statement_whose_database_became_suspect_meanwhile_does_not_succeed() {
     let disk = simulated();
-    let instance = open(&disk);
-    let database = create(&instance, "shop");
-    let made = run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+    let (instance, database, made) = with_table(&disk);
     // One that waits for a lock of the writer sees the writer's rows once that has ended, whichever way.
     let reader = begin(&instance);
     let writer = begin(&instance);
@@ -227,9 +235,7 @@ fn a_statement_whose_database_became_suspect_meanwhile_does_not_succeed() {
 #[test]
 fn a_transaction_whose_database_became_suspect_meanwhile_is_not_committed() {
     let disk = simulated();
-    let instance = open(&disk);
-    let database = create(&instance, "shop");
-    let made = run(&instance, |ctx| database.create_table(ctx, &table_named("t"))).expect("made");
+    let (instance, database, made) = with_table(&disk);
     let transaction = instance.begin_transaction(SessionId(51)).expect("open");
     let statement = || instance.statement_of(&transaction, SessionId(51), 1, Arc::default());
     let first = statement();

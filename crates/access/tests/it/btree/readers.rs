@@ -355,7 +355,7 @@ fn ghosts_make_room_before_a_leaf_is_split() {
         assert!(reader.as_ref().is_none_or(|reader| reader.view().is_some()));
         for round in 0..60 {
             let context = statement(&world, &all);
-            // The same number of rows, between the rows that stay.
+            // A hundred rows, each between two rows that stay.
             for key in 0..100 {
                 tree.insert(&context, &image(&row(1000 * key + 1 + round))).expect("a new key");
             }

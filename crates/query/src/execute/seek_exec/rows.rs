@@ -145,7 +145,7 @@ impl RowBuilder {
         let run = Arc::clone(&self.run);
         let counts = Arc::clone(&self.counts);
         let reading = (&*run.context, self.reads_uncommitted);
-        let uncommitted_since = self.reads_uncommitted.then(|| heap.given_up());
+        let uncommitted_since = self.reads_uncommitted.then(|| heap.retired());
         let values = BaseValues { hobt: heap, run: &run, counts: &counts, uncommitted_since };
         let shown = heap.row_visible((page, slot), reading, &counts, |id, page, slot| {
             self.take_row(id, page, usize::from(slot.0), &values)
@@ -162,7 +162,7 @@ impl RowBuilder {
         let run = Arc::clone(&self.run);
         let counts = Arc::clone(&self.counts);
         let reading = (&*run.context, self.reads_uncommitted);
-        let uncommitted_since = self.reads_uncommitted.then(|| tree.hobt().given_up());
+        let uncommitted_since = self.reads_uncommitted.then(|| tree.hobt().retired());
         let values = BaseValues { hobt: tree.hobt(), run: &run, counts: &counts, uncommitted_since };
         let shown = tree.find_visible(key, reading, &counts, |id, page, slot| {
             let slot = usize::from(slot.0);
