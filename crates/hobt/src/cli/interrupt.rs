@@ -3,7 +3,7 @@
 //! The running batch is cancelled, which undoes its statement. A terminal goes on after Ctrl-C, unless it is
 //! interrupted once more before the batch has ended; a script ends, and so does everything when the system asks for it.
 //! Whatever ends the program, the instance is closed first, so that no database has to be recovered, and the exit code
-//! says which signal it was. Only who insists a third time ends the program at once.
+//! says which signal it was. A third signal ends the program at once.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ use crate::instance::Instance;
 /// Signals during one piece of work that end the program at once.
 const AT_ONCE: u32 = 3;
 
-/// Who gives the batches.
+/// Where the batches come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
-    /// Somebody at a terminal, who wants to go on after a batch was cancelled.
+    /// A terminal, whose user wants to go on after a batch was cancelled.
     Terminal,
     /// An argument, a file, a pipe.
     Script,
@@ -49,7 +49,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Interrupts {
     state: Arc<Mutex<State>>,
-    /// The signals until somebody watches for them; none where the system does not let the program have them.
+    /// The signals until they are watched for; none if the system does not let the program have them.
     held: Arc<Mutex<Option<EndSignals>>>,
 }
 
@@ -59,8 +59,8 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Interrupts {
-    /// Takes the signals over; they wait until somebody watches for them. Where the system does not allow it, they end
-    /// the program as usual.
+    /// Takes the signals over; they wait until they are watched for. If the system does not allow it, they end the
+    /// program as usual.
     pub(super) fn hold() -> Interrupts {
         let held = EndSignals::hold();
         if let Err(error) = &held {

@@ -41,12 +41,12 @@ enum Command {
     Why(why::Arguments),
 }
 
-/// How the standard library begins what it says where nobody reads the output any more.
+/// The beginning of the standard library's panic text when the reader of the output has closed it.
 const OUTPUT_IS_GONE: &str = "failed printing to stdout";
 /// How shells see a program that a closed pipe has ended: 128 and the signal's number.
 const CLOSED_PIPE: u8 = 128 + 13;
 
-/// Whether a panic says that nobody reads the output any more, which is no fault.
+/// Whether a panic says that the reader of the output has closed it, which is no fault.
 fn is_output_gone(payload: &(dyn std::any::Any + Send)) -> bool {
     let text = payload.downcast_ref::<String>().map(String::as_str).or_else(|| payload.downcast_ref::<&str>().copied());
     text.is_some_and(|text| text.starts_with(OUTPUT_IS_GONE))

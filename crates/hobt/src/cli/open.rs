@@ -23,8 +23,7 @@ const OF_NEW_INSTANCE: [&str; 2] = ["master", "tempdb"];
 const MASTER_FILE: &str = "master.mdf";
 /// What it has while a first start makes the instance, or if that was cut short.
 const MAKING_FILE: &str = "hobt.making";
-/// What may lie in a folder that nobody has put anything into: what a first start that was cut short left, and what
-/// systems put there.
+/// Files that an unused folder may have: those of a first start that was cut short, and those of operating systems.
 const NOBODYS: [&str; 4] = ["hobt.lock", "tempdb.mdf", "lost+found", ".DS_Store"];
 
 /// Which instance, and how it starts.

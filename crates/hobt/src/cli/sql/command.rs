@@ -35,7 +35,7 @@ pub(super) enum WantedPlans {
     Page(PathBuf),
 }
 
-/// The commands, for whoever types another.
+/// The commands, as an unknown one is answered.
 const KNOWN: &str =
     ":r FILE, :setvar NAME VALUE, :on error exit|ignore, :plan on|off|FILE, :reset, :exit, :quit and GO";
 

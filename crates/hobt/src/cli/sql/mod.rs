@@ -172,7 +172,7 @@ impl Runner<'_> {
         Ok(Go::On)
     }
 
-    /// Says what is wrong with a line. Somebody at a terminal tries again; a script must not go on as if it had run.
+    /// Says what is wrong with a line. A user at a terminal tries again; a script must not go on as if it had run.
     fn complain(&mut self, text: &str) -> Go {
         eprintln!("{text}");
         if self.source == Source::Terminal {

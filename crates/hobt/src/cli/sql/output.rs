@@ -35,7 +35,7 @@ pub(super) struct Output {
     server: String,
     /// Whether counts and messages go among the rows; other formats keep them apart.
     is_table: bool,
-    /// Whether somebody looks on while it is written.
+    /// Whether it is written to a terminal, so that a user watches it.
     is_terminal: bool,
     /// Whether a result set has begun and not ended.
     in_rows: bool,
@@ -110,7 +110,7 @@ impl Output {
         self.failed
     }
 
-    /// Whether nobody reads the output any more.
+    /// Whether the reader of the output has closed it.
     pub(super) fn is_closed(&self) -> bool {
         self.error.is_some()
     }
@@ -139,7 +139,7 @@ impl Output {
             Some(error) => return Err(error),
             None => self.out.flush()?,
         }
-        // Whoever sits at a terminal looks at it batch by batch.
+        // A user at a terminal reads it batch by batch.
         match &self.plans.page {
             Some(path) if std::mem::take(&mut self.plans.is_behind) => {
                 let failed =

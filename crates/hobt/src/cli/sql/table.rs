@@ -123,7 +123,7 @@ fn shape_of(sql_type: SqlType, limits: Limits) -> Shape {
         (None, _) => (usize::MAX, limits.large),
     };
     let shape = match (limit, longest) {
-        // Nobody knows how wide it will be.
+        // Its width is not known yet.
         (0, usize::MAX) => Shape { width: 0, is_cut: false },
         (0, longest) => Shape { width: longest, is_cut: false },
         (limit, longest) => Shape { width: longest.min(limit), is_cut: longest > limit },

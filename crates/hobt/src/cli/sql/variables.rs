@@ -28,7 +28,7 @@ impl Variables {
     /// The text with every variable's value in its place, in strings and comments too.
     ///
     /// # Errors
-    /// A variable that nobody has set.
+    /// A variable that is not set.
     pub(super) fn replace(&self, text: &str) -> Result<String, String> {
         let mut replaced = String::with_capacity(text.len());
         let mut rest = text;
