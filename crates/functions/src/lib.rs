@@ -26,6 +26,7 @@ mod math;
 pub mod sort_keys;
 mod text;
 pub mod type_rules;
+mod values;
 pub mod watch;
 
 pub use carrier::{array_value, carrier, output_array, output_field, output_type, value_to_array};
@@ -38,6 +39,7 @@ pub use format::format_value;
 pub use function::{ArgType, Argument, Call, FunctionContext, FunctionDef, Volatility, lookup};
 pub use text::{split, split_ordinals};
 pub use type_rules::{BinaryOperator, common_type};
+pub use values::{batch_of_values, convert_value, value_text};
 
 /// The functions, by subject.
 static TABLES: [&[FunctionDef]; 5] =

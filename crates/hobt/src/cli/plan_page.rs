@@ -162,7 +162,7 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hobt_query::execute::MemoryShown;
+    use hobt_query::plan_tree::MemoryShown;
     use hobt_query::plan_tree::{Detail, WorkerActual};
 
     #[test]

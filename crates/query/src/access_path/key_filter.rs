@@ -12,8 +12,8 @@ use hobt_catalog::{Table, value_to_bytes};
 use hobt_functions::{array_value, carrier, value_to_array};
 use hobt_types::{PhysicalType, SqlType, Value};
 
+use super::number_of;
 use super::predicate::{ColumnPredicate, Comparand, Limit, Test};
-use crate::execute::number_of;
 use crate::source::HeapTable;
 
 /// The numbers that a condition leaves of a numeric column; `None` if it cannot be expressed so.

@@ -6,6 +6,7 @@
 
 mod joined_ends;
 mod key_filter;
+mod key_number;
 mod lookup;
 mod missing;
 mod predicate;
@@ -26,6 +27,7 @@ use crate::cardinality::TableKnowledge;
 use crate::source::HeapTable;
 pub(crate) use joined_ends::JoinedBound;
 pub(crate) use key_filter::{number_keys, wanted_keys, wanted_partitions};
+pub(crate) use key_number::{for_each_key, has_number, is_number, number_of};
 pub(crate) use lookup::{JoinedBy, JoinedColumn, KeyForm, Lookup};
 pub(crate) use missing::{Missing, missing_to};
 pub(crate) use predicate::{ColumnPredicate, Comparand, Limit, Test, is_wider_text};

@@ -11,9 +11,9 @@ use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, OrderItem};
 use hobt_types::{Collation, MaxLength, SqlType, Value};
 
 use super::bound::BoundExpr;
-use super::comparison::{has_key, key};
+use super::comparison::key;
 use super::{Binder, Clause, Site};
-use crate::wrap::{Kernel, Operation, OrderedStringAgg, SqlAggregate};
+use crate::wrap::{Kernel, Operation, OrderedStringAgg, SqlAggregate, has_sort_key};
 
 /// The aggregates, groupings and windows in the clauses of a `SELECT`.
 #[derive(Debug, Default)]
@@ -199,7 +199,7 @@ impl Binder<'_> {
         if super::subquery::has_subquery(&argument.expr) {
             return Err(at(misplaced(Clause::Aggregate)));
         }
-        let by_key = is_count && distinct && has_key(argument.sql_type);
+        let by_key = is_count && distinct && has_sort_key(argument.sql_type);
         let input = if by_key { SqlType::VarBinary(MaxLength::Max) } else { argument.sql_type };
         let (function, result) = wrapped(kind, input, argument.collation.collation).map_err(at)?;
         let collation = argument.collation;

@@ -8,7 +8,7 @@ use hobt_functions::value_to_array;
 use hobt_tsql::ast::SelectInto;
 use hobt_types::{Collation, SqlType, Value};
 
-use crate::cardinality::marked;
+use crate::cardinality::{Assumed, marked};
 use crate::wrap::sql_error_of;
 
 /// The precedence of an expression's collation.
@@ -74,15 +74,6 @@ pub enum Constant {
     Null,
     /// An integer: combined with a decimal, its precision is the number of its digits.
     Integer,
-}
-
-/// What estimates assume for a constant instead of its value.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Assumed {
-    /// Any value, with the average frequency of values.
-    Unknown,
-    /// Another value of its type.
-    Value(Value),
 }
 
 /// An expression with its type and all properties that T-SQL defines.

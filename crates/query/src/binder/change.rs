@@ -28,13 +28,12 @@ use super::change_output::{BoundOutput, OutputColumn, OutputTable};
 use super::change_values::{BoundValues, NewValues};
 use super::hash_join::{all_join_by_hash, no_equations};
 use super::insert::InsertTarget;
-use super::limit::RowLimit;
 use super::row_by_row::is_row_by_row;
 use super::scope::{Cte, Names, Scope, same_name};
 use super::stored::{Stored, StoredRows};
 use super::{Binder, Clause, Site, shared, with_cte};
-use crate::execute::UnseenUse;
 use crate::source::{HeapTable, place_type};
+use crate::source::{RowLimit, UnseenUse};
 use crate::wrap::sql_error_of;
 
 /// The rows of an `UPDATE` or `DELETE`.

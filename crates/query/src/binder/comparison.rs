@@ -6,9 +6,10 @@ use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::ComparisonOperator;
 use hobt_types::{Collation, SqlType, Value};
 
-use super::bound::{Assumed, BoundExpr, Constant};
+use super::bound::{BoundExpr, Constant};
 use super::convert::{narrow_integer, unify};
 use super::folding::{self, Operands};
+use crate::cardinality::Assumed;
 use crate::cardinality::marked;
 use crate::wrap::{Kernel, Operation};
 
@@ -61,11 +62,6 @@ fn key_of(bound: &BoundExpr, known: impl Fn(&Value) -> Option<ScalarValue>, oper
         Some(Assumed::Value(assumed)) => marked(value, known(assumed).as_ref()),
         Some(Assumed::Unknown) => marked(value, None),
     }
-}
-
-/// Whether values of the type can be equal without being identical, so that they compare by a key.
-pub(super) fn has_key(sql_type: SqlType) -> bool {
-    sql_type.is_text() || matches!(sql_type, SqlType::VarBinary(_))
 }
 
 /// The expression that sorts, groups and joins like `bound`: its key if the type has one, otherwise itself.

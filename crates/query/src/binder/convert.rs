@@ -8,7 +8,8 @@ use hobt_functions::type_rules::{as_decimal, check_explicit, check_implicit, com
 use hobt_functions::{array_value, carrier, cast_array, value_to_array};
 use hobt_types::{MaxLength, SqlType, Value};
 
-use super::bound::{Assumed, BoundExpr, Constant};
+use super::bound::{BoundExpr, Constant};
+use crate::cardinality::Assumed;
 use crate::wrap::{Kernel, Operation};
 
 /// An implicit conversion: in operators, comparisons, `CASE`, set operators.

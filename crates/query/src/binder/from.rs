@@ -5,6 +5,7 @@ use datafusion::common::{Column, JoinType, NullEquality, TableReference};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection, TableScan};
 use hobt_base::{Position, SqlError, number};
+use hobt_functions::convert_value;
 use hobt_tsql::ast::{
     Expression, Identifier, JoinHint, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSample, TableSource,
 };
@@ -15,13 +16,14 @@ use super::extent::{check_list, check_plan};
 use super::hash_join::joins_by_hash;
 use super::hints::join_way;
 use super::query::{Body, QueryUse};
-use super::resolver::{Resolved, ScanHints, ScanSample, SourceColumn};
+use super::resolver::{Resolved, ScanHints, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
-use super::{Binder, Clause, Site, convert_value, shared};
+use super::{Binder, Clause, Site, shared};
 use crate::access_path::no_plan_for_hints;
-use crate::execute::JoinWay;
 use crate::source::HeapTable;
+use crate::source::JoinWay;
+use crate::source::ScanSample;
 use crate::wrap::sql_error_of;
 
 impl Binder<'_> {

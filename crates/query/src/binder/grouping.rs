@@ -11,10 +11,10 @@ use hobt_types::Collation;
 
 use super::aggregate::{plain_call, wrapped};
 use super::bound::BoundExpr;
-use super::comparison::{has_key, key};
+use super::comparison::key;
 use super::scope::Scope;
 use super::{Binder, Clause, Site, shared};
-use crate::wrap::{Kernel, Operation, external, sql_error_of};
+use crate::wrap::{Kernel, Operation, external, has_sort_key, sql_error_of};
 
 /// The most grouping sets of one `GROUP BY`, as in SQL Server.
 const SETS_LIMIT: usize = 4096;
@@ -68,7 +68,7 @@ impl Binder<'_> {
         let mut outputs = Vec::with_capacity(keys.len() + groupings.len());
         for (place, bound) in keys.iter().enumerate() {
             let mut output = Expr::Column(key_columns[place].clone());
-            if has_key(bound.sql_type) {
+            if has_sort_key(bound.sql_type) {
                 // The group's value is the least of the values with equal keys.
                 let (least, _) = wrapped(AggregateKind::Min, bound.sql_type, Collation::Latin1GeneralBin2)?;
                 let column = Column::new_unqualified(self.fresh("text"));

@@ -5,7 +5,8 @@ use hobt_tsql::ast::{Expression, JoinHint, Position, QueryHint, UnaryOperator, V
 use hobt_types::{TypedValue, Value};
 
 use super::literal::bind_literal;
-use crate::execute::{Correlation, JoinWay};
+use crate::cardinality::Correlation;
+use crate::source::JoinWay;
 
 /// The name in `USE HINT` that disables join filters.
 const NO_JOIN_FILTERS: &str = "HOBT_DISABLE_JOIN_FILTER";

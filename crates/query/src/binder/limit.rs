@@ -17,10 +17,8 @@ use super::from::is_constant;
 use super::scope::{Names, Scope};
 use super::window::{ranking, window_plan};
 use super::{Binder, Clause, Site, shared};
+use crate::source::{PERCENT_PARTS, RowLimit};
 use crate::wrap::sql_error_of;
-
-/// Percentages are counted in millionths of a percent.
-const PERCENT_PARTS: f64 = 1_000_000.0;
 
 /// The kind of a row count.
 #[derive(Clone, Copy)]
@@ -28,28 +26,6 @@ enum Counts {
     Top,
     Skipped,
     Fetched,
-}
-
-/// The limit of a `TOP` that the consumer of the rows applies.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum RowLimit {
-    /// This many rows.
-    Rows(u64),
-    /// This percentage of the rows, rounded up.
-    Percent(f64),
-}
-
-impl RowLimit {
-    /// The limit for `total` rows.
-    pub fn of(self, total: u64) -> u64 {
-        match self {
-            RowLimit::Rows(rows) => rows.min(total),
-            RowLimit::Percent(percent) => {
-                let share = u128::from(total) * (percent * PERCENT_PARTS).round() as u128;
-                u64::try_from(share.div_ceil(100 * PERCENT_PARTS as u128)).unwrap_or(total)
-            }
-        }
-    }
 }
 
 /// A row count in DataFusion's form.

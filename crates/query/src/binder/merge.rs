@@ -31,20 +31,8 @@ use super::row_by_row::is_row_by_row;
 use super::scope::{Scope, ScopeColumn, invalid_column, same_name};
 use super::subquery::has_subquery;
 use super::{Binder, Clause, Site, shared};
-use crate::execute::UnseenUse;
-use crate::source::HeapTable;
+use crate::source::{ChangeKind, HeapTable, UnseenUse};
 use crate::wrap::sql_error_of;
-
-/// The action on a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ChangeKind {
-    /// It is inserted.
-    Insert,
-    /// It is updated.
-    Update,
-    /// It is deleted.
-    Delete,
-}
 
 /// The rows of a `MERGE`.
 #[derive(Clone, Debug)]

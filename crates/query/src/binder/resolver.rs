@@ -11,7 +11,8 @@ use hobt_functions::FunctionContext;
 use hobt_tsql::ast::{Identifier, ObjectName, TableHint, VariableName};
 use hobt_types::{Collation, SqlType, TypedValue};
 
-use super::bound::Assumed;
+use crate::cardinality::Assumed;
+use crate::source::ScanSample;
 use crate::wrap::{NextValues, RowFunction};
 
 /// The properties of one scan of a table in the text, other than its name.
@@ -24,17 +25,6 @@ pub struct ScanHints<'a> {
     pub places: bool,
     /// `TABLESAMPLE`.
     pub sample: Option<ScanSample>,
-}
-
-/// The part of a table that `TABLESAMPLE` selects.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ScanSample {
-    /// Percent of the pages, or as many pages as hold this many rows.
-    pub amount: f64,
-    /// Whether `amount` counts rows.
-    pub is_rows: bool,
-    /// `REPEATABLE`.
-    pub seed: Option<i64>,
 }
 
 /// A column of a table or function.

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{JoinType, LogicalPlan};
 
-use crate::execute::UnseenRows;
-use crate::source::HeapTable;
+use crate::source::{HeapTable, UnseenRows};
 
 /// Whether a plan returns each row of the target independently; the target is the source with this list of rows.
 /// `false` if this is not certain.

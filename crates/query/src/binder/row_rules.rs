@@ -20,8 +20,7 @@ use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
 use crate::binder::SourceColumn;
-use crate::execute::{CheckRule, ComputedRule, RowRules};
-use crate::source::HeapTable;
+use crate::source::{CheckRule, ComputedRule, HeapTable, RowRules};
 use crate::wrap::{Kernel, Operation, sql_error_of};
 
 /// A column of a table that is to be created or changed.

@@ -13,7 +13,7 @@ use super::aggregate::{Collector, is_constant_text};
 use super::arithmetic::{binary, operator_of};
 use super::assignment::{Assigned, AssignedVariable, RowValues, check_known, reads_assigned};
 use super::bound::{BoundExpr, Constant};
-use super::comparison::{has_key, key};
+use super::comparison::key;
 use super::condition::balanced;
 use super::convert::implicit;
 use super::hash_join::{all_join_by_hash, no_equations};
@@ -23,7 +23,7 @@ use super::scope::{Names, Scope, SourceName};
 use super::stored::Stored;
 use super::window::window_plan;
 use super::{Binder, Clause, Site, mixed_assignment, shared};
-use crate::wrap::sql_error_of;
+use crate::wrap::{has_sort_key, sql_error_of};
 
 /// The most items of a select list.
 const ITEMS_MAX: usize = 4096;
@@ -368,7 +368,7 @@ impl Binder<'_> {
         let mut late: Vec<Expr> = Vec::new();
         for (sort, descending) in order {
             let by = match sort {
-                SortBy::Output(place) if !has_key(columns[place].sql_type) => {
+                SortBy::Output(place) if !has_sort_key(columns[place].sql_type) => {
                     Expr::Column(columns[place].column.clone())
                 }
                 SortBy::Output(place) => {

@@ -19,8 +19,9 @@ use crate::cardinality::{JoinOrderRule, fold_assumed};
 use crate::execute::OrderedScanRule;
 use crate::execute::{
     AggregateScanRule, ExtremeSeekRule, FencedProjectionRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule,
-    JoinFilterRule, JoinWay, RangeJoinRule, SortAgainRule,
+    JoinFilterRule, RangeJoinRule, SortAgainRule,
 };
+use crate::source::JoinWay;
 use crate::wrap::sql_error_of;
 
 /// The configuration of an execution: `partitions` is the degree of parallelism, `batch_size` the number of rows in a

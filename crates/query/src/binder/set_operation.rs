@@ -12,7 +12,7 @@ use hobt_types::Collation;
 
 use super::aggregate::{plain_call, wrapped};
 use super::bound::BoundExpr;
-use super::comparison::{has_key, key};
+use super::comparison::key;
 use super::convert::unify;
 use super::extent::check_plan;
 use super::query::{Body, BodyColumn};
@@ -20,7 +20,7 @@ use super::scope::Names;
 use super::subquery::has_subquery;
 use super::values::constant_rows;
 use super::{Binder, shared};
-use crate::wrap::sql_error_of;
+use crate::wrap::{has_sort_key, sql_error_of};
 
 impl Binder<'_> {
     /// A chain of set operators, in as flat a plan as possible.
@@ -133,14 +133,14 @@ impl Binder<'_> {
 
     /// Rows without their duplicates. Of several values with equal keys, the least by its bytes is kept.
     pub(super) fn distinct(&self, plan: LogicalPlan, columns: &[BodyColumn]) -> Result<LogicalPlan, SqlError> {
-        if !columns.iter().any(|column| has_key(column.sql_type)) {
+        if !columns.iter().any(|column| has_sort_key(column.sql_type)) {
             return Ok(LogicalPlan::Distinct(Distinct::All(shared(plan))));
         }
         let (plan, keys) = self.with_keys(plan, columns)?;
         let mut calls = Vec::new();
         let mut outputs = Vec::with_capacity(columns.len());
         for column in columns {
-            if has_key(column.sql_type) {
+            if has_sort_key(column.sql_type) {
                 let (least, _) = wrapped(AggregateKind::Min, column.sql_type, Collation::Latin1GeneralBin2)?;
                 let name = self.fresh("text");
                 calls.push(plain_call(least, vec![Expr::Column(column.column.clone())]).alias(&name));
@@ -159,7 +159,7 @@ impl Binder<'_> {
         let mut exprs: Vec<Expr> = columns.iter().map(|column| Expr::Column(column.column.clone())).collect();
         let mut keys = Vec::with_capacity(columns.len());
         for column in columns {
-            if has_key(column.sql_type) {
+            if has_sort_key(column.sql_type) {
                 let name = self.fresh("key");
                 exprs.push(key(&column.bound(Position::default())).alias(&name));
                 keys.push(Column::new_unqualified(name));

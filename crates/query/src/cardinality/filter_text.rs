@@ -3,9 +3,11 @@
 
 use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::{ColumnName, ComparisonOperator, Condition, Expression, Literal, UnaryOperator};
-use hobt_types::{SqlType, Value};
+use hobt_types::{SqlType, TypedValue, Value};
 
-use crate::binder::{bind_literal, convert_value};
+use hobt_functions::convert_value;
+
+use super::literal::literal_value;
 
 /// One of the conditions.
 pub(crate) struct FilterPart<'c> {
@@ -113,8 +115,8 @@ pub(super) fn constant_of(expression: &Expression, sql_type: SqlType) -> Option<
 fn typed(expression: &Expression) -> Option<(Value, SqlType)> {
     match expression {
         Expression::Literal { value, span } => {
-            let bound = bind_literal(value, span.position).ok()?;
-            Some((bound.literal?, bound.sql_type))
+            let TypedValue { value, sql_type } = literal_value(value, span.position).ok()?;
+            Some((value, sql_type))
         }
         Expression::Unary { operator: UnaryOperator::Plus, operand, .. } => typed(operand),
         Expression::Unary { operator: UnaryOperator::Minus, operand, .. } => {

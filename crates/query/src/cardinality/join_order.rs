@@ -33,8 +33,8 @@ use super::meeting::Meeting;
 use super::references::{Reference, ends_of, references_between};
 use super::relation::{Equated, Joining, Relation, relation_of};
 use super::share::Knowledge;
-use crate::execute::JoinWay;
 use crate::source::HeapTable;
+use crate::source::JoinWay;
 
 /// The most sources for which all orders are compared.
 const EXHAUSTIVE_MAX: usize = 10;

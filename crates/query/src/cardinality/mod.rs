@@ -17,10 +17,12 @@ use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 
 mod assumed;
+mod assumptions;
 mod filter_text;
 mod filtered;
 mod group_sizes;
 mod join_order;
+mod literal;
 mod marks;
 mod meeting;
 mod references;
@@ -33,10 +35,12 @@ mod table;
 mod wanted;
 mod width;
 
-use crate::execute::Correlation;
 pub(crate) use assumed::{Mark, evaluated, fold_assumed, is_marked, mark_of, marked};
+pub(crate) use assumptions::Assumptions;
+pub(crate) use assumptions::{Assumed, Correlation};
 pub(crate) use filter_text::filter_parts;
 pub(crate) use join_order::JoinOrderRule;
+pub(crate) use literal::literal_value;
 pub(crate) use meeting::Meeting;
 pub(crate) use references::{references_between, sources_of};
 pub(crate) use relation::{ColumnRows, Equated, Joining, Relation, distinct_left};

@@ -16,7 +16,7 @@ use super::same_values::same_values;
 use super::share::{Knowledge, UNKNOWN_CONDITION, only_column, shares_by};
 use super::{LeafEstimate, WantedColumn, together, together_by};
 use crate::access_path::{ColumnPredicate, Comparand, Limit, Test, read_predicates, text_column};
-use crate::execute::Correlation;
+use crate::cardinality::Correlation;
 use crate::source::HeapTable;
 
 /// Trace flag: a value beyond the histogram of an ascending column is as frequent as its values are on average.

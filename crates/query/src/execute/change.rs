@@ -20,8 +20,7 @@ use hobt_types::Value;
 use super::insert::{WriteTarget, column};
 use super::places::Places;
 use super::statement::StatementRun;
-use super::unseen_rows::UnseenRows;
-use crate::binder::{ChangeKind, RowLimit};
+use crate::source::{ChangeKind, RowLimit, UnseenRows};
 
 /// About what one row's position takes in the set of those seen.
 const SEEN_BYTES: u64 = 32;

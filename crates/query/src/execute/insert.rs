@@ -23,10 +23,10 @@ use hobt_txn::{RowLocks, StatementContext};
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::row_lock::{lock_error, snapshot_conflict};
-use super::row_rules::{NewKeys, RowRules};
 use super::statement::StatementRun;
-use crate::interpreter::{batch_of_values, written_table_name};
 use crate::source::access_error;
+use crate::source::{CheckRule, NewKeys, RowRules, written_table_name};
+use hobt_functions::batch_of_values;
 
 pub(crate) use load::insert_plan;
 pub use load::{insert_batches, insert_held, insert_select};
@@ -153,7 +153,7 @@ impl WriteTarget {
             columns[place] = column::stored(self, &definitions[place], &array)?;
             changed.iter_mut().for_each(|changed| changed.push(place));
         }
-        rules.check(self, &columns, rows, changed.as_deref())?;
+        rules.check(&columns, rows, changed.as_deref(), |rule| violation(self, rule))?;
         rules.note_keys(&columns, changed.as_deref());
         Ok(columns)
     }
@@ -164,7 +164,7 @@ impl WriteTarget {
     /// 547.
     pub fn held_against_checks(&self, batch: &RecordBatch) -> Result<(), SqlError> {
         match &self.rules {
-            Some(rules) => rules.check(self, batch.columns(), batch.num_rows(), None),
+            Some(rules) => rules.check(batch.columns(), batch.num_rows(), None, |rule| violation(self, rule)),
             None => Ok(()),
         }
     }
@@ -448,4 +448,21 @@ fn insert_one_by_one(run: &StatementRun, target: &WriteTarget, batches: &[Record
         written += write_rows(run, target, &rows_of(target, &target.completed_batch(batch)?)?)?;
     }
     Ok(written)
+}
+
+/// 547.
+fn violation(target: &WriteTarget, rule: &CheckRule) -> SqlError {
+    let column = match rule.reads.as_slice() {
+        [column] => format!(", column '{}'", target.table().columns[*column].name),
+        _ => String::new(),
+    };
+    let text = format!(
+        "The {} statement conflicted with the CHECK constraint \"{}\". The conflict occurred in database \"{}\", table \
+         \"{}\"{column}.",
+        target.statement(),
+        rule.name,
+        target.database().name(),
+        target.name_in_database()
+    );
+    SqlError::new(number::CONSTRAINT_VIOLATION, text).with_state(0)
 }

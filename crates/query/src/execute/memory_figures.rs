@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hobt_engine::time_of_day;
 
+use crate::plan_tree::MemoryShown;
+
 /// The memory grant of a statement, in bytes. Can be read from any thread.
 #[derive(Debug, Default)]
 pub struct MemoryFigures {
@@ -20,25 +22,6 @@ struct Asked {
     least: u64,
     ideal: u64,
     at: i64,
-}
-
-/// A [`MemoryFigures`] at one moment, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct MemoryShown {
-    /// The least useful amount.
-    pub least: u64,
-    /// The estimated bytes that its operators keep.
-    pub ideal: u64,
-    /// The granted amount, which is guaranteed; 0 until `granted_at`.
-    pub granted: u64,
-    /// The time of the request, in 100 ns since 1970-01-01 UTC.
-    pub asked_at: i64,
-    /// The time of the grant; `None` for a statement that waits.
-    pub granted_at: Option<i64>,
-    /// The bytes that the operators hold now.
-    pub held: u64,
-    /// The most bytes that they have held.
-    pub held_most: u64,
 }
 
 impl MemoryFigures {

@@ -36,8 +36,8 @@ use super::seek_exec::SeekExec;
 use super::trace::{Leaf, trace};
 use super::unseen_rows::UnseenRowsExec;
 use crate::access_path::{AccessPath, JoinedColumn, KeyForm, SeekPath, is_one_value};
-use crate::binder::has_sort_key;
 use crate::wrap::external;
+use crate::wrap::has_sort_key;
 
 /// The most rows of a `TOP` that are looked up one by one in a table.
 const FOLLOWED_ROWS_MAX: usize = 1000;

@@ -1,7 +1,7 @@
 //! Counters of each worker of each operator that keeps them, for `sys.dm_exec_query_profiles`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hobt_access::scan::{ScanWorker, WorkerProgress, WorkerReads};
@@ -9,9 +9,22 @@ use hobt_base::{DatabaseId, IndexId, ObjectId};
 use hobt_sync::{nanoseconds, processor};
 use parking_lot::Mutex;
 
-use super::join_filter::FilterCounts;
 use crate::plan_tree::NodeMark;
 use crate::source::HeapTable;
+
+/// The rows and pages that a pushed filter has left out, all workers together.
+#[derive(Debug, Default)]
+pub(crate) struct FilterCounts {
+    /// What it compares.
+    pub(crate) name: String,
+    /// Whether a join made it.
+    pub(crate) is_of_join: bool,
+    /// The kind of its key set.
+    pub(crate) kind: OnceLock<&'static str>,
+    pub(crate) rows: AtomicU64,
+    pub(crate) pages: AtomicU64,
+    pub(crate) skipped_pages: AtomicU64,
+}
 
 /// One operator of a running or finished statement.
 #[derive(Debug)]

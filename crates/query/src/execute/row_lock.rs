@@ -8,7 +8,7 @@ use hobt_txn::locks::{LockError, LockMode, LockResource};
 use super::insert::WriteTarget;
 use super::places::Places;
 use super::statement::StatementRun;
-use super::unseen_rows::UnseenRows;
+use crate::source::UnseenRows;
 
 /// The rows that a statement has found to change.
 #[derive(Debug)]

@@ -103,7 +103,7 @@ pub fn run_query(
         });
         finish(vec![job], taken).map(|()| rows)
     });
-    run.add_report(&report);
+    run.add_workers(report.workers(), report.cpu_total(), report.time_total());
     result
 }
 

@@ -44,11 +44,11 @@ use super::profile::{OperatorProfile, WorkerClock};
 use super::statement::StatementRun;
 use super::turn::{self, Turn};
 use crate::access_path::{ColumnPredicate, SeekPath};
-use crate::binder::has_sort_key;
 use crate::cardinality::LeafEstimate;
 use crate::plan_tree::NodeMark;
 use crate::source::HeapTable;
 use crate::wrap::external;
+use crate::wrap::has_sort_key;
 pub(super) use row_seeks::RowSeeks;
 use rows::RowBuilder;
 

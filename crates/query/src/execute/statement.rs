@@ -16,13 +16,12 @@ use hobt_txn::locks::HeldLock;
 use hobt_txn::{IoCounts, Progress, StatementContext, Transaction};
 use parking_lot::Mutex;
 
-use super::assumptions::Assumptions;
-use super::explain::{Texts, changes, explain};
-use super::memory_figures::{MemoryFigures, MemoryShown};
+use super::memory_figures::MemoryFigures;
 use super::noted_statistics::NotedStatistics;
+use super::pending::PendingReasons;
 use super::profile::OperatorProfile;
-use super::workers::{PendingReasons, WorkerReport};
-use crate::plan_tree::{ShownStatement, StatisticsRead};
+use crate::cardinality::Assumptions;
+use crate::plan_tree::{MemoryShown, StatisticsRead};
 use crate::source::HeapTable;
 
 /// The number of values on which the estimates of one statement may evaluate expressions: enough for a hundred
@@ -31,14 +30,14 @@ const TRIED_VALUES_MAX: u64 = 1 << 19;
 
 /// The plan of a running statement.
 #[derive(Clone)]
-struct Running {
-    plan: Weak<dyn ExecutionPlan>,
+pub(crate) struct Running {
+    pub(crate) plan: Weak<dyn ExecutionPlan>,
     /// The batch's text, the statement's span in it, and SQL Server's name for its kind.
-    text: Arc<str>,
-    span: Span,
-    kind: &'static str,
+    pub(crate) text: Arc<str>,
+    pub(crate) span: Span,
+    pub(crate) kind: &'static str,
     /// The table that is changed, and the columns that an `UPDATE` changes.
-    change: Option<(DatabaseUse, Arc<Table>, Option<Vec<usize>>)>,
+    pub(crate) change: Option<(DatabaseUse, Arc<Table>, Option<Vec<usize>>)>,
 }
 
 /// The rows that a worker has written into a table.
@@ -205,23 +204,9 @@ impl StatementRun {
         }
     }
 
-    /// The running statement with its plan and the operators' counters so far; `None` if no plan runs. May be called
-    /// from any thread.
-    pub fn running_plan(&self) -> Option<ShownStatement> {
-        let running = self.running.lock().clone()?;
-        let plan = running.plan.upgrade()?;
-        let Span { start, end, .. } = running.span;
-        let text = running.text.get(start as usize..end as usize).unwrap_or_default();
-        let degree = self.degree();
-        let mut root = explain(&plan, &Texts::new(hobt_tsql::text_constants(text)), true, degree);
-        if let Some((database, table, columns)) = &running.change {
-            root = changes(running.kind, database, table, columns.as_deref(), root);
-            root.actual.clone_from(&root.children[0].actual);
-        }
-        root.finish();
-        let statistics = self.statistics_read();
-        let plain = ShownStatement::plain(text, running.kind);
-        Some(ShownStatement { root: Some(root), degree, statistics, ..plain })
+    /// The plan that runs, if any. May be called from any thread.
+    pub(crate) fn running(&self) -> Option<Running> {
+        self.running.lock().clone()
     }
 
     /// Sets which percentages of the operators' memory it may request; `None` to follow the estimates.
@@ -469,11 +454,11 @@ impl StatementRun {
         self.profiles.lock().clone()
     }
 
-    /// Adds the report of a plan's workers.
-    pub(crate) fn add_report(&self, report: &WorkerReport) {
-        self.worker_cpu_ns.fetch_add(nanoseconds(report.cpu_total()), Ordering::Relaxed);
-        self.worker_time_ns.fetch_add(nanoseconds(report.time_total()), Ordering::Relaxed);
-        self.workers.fetch_max(report.workers(), Ordering::Relaxed);
+    /// Adds the times of a plan's workers: their processor time, and their number × elapsed.
+    pub(crate) fn add_workers(&self, workers: usize, cpu: Duration, time: Duration) {
+        self.worker_cpu_ns.fetch_add(nanoseconds(cpu), Ordering::Relaxed);
+        self.worker_time_ns.fetch_add(nanoseconds(time), Ordering::Relaxed);
+        self.workers.fetch_max(workers, Ordering::Relaxed);
     }
 
     /// Adds the rows that a worker wrote into a table, and its processor time for that.
@@ -493,9 +478,7 @@ impl StatementRun {
     /// rows for statistics, or for `INSERT … EXEC`.
     pub(crate) fn add_inner(&self, inner: &StatementRun) {
         self.waits.absorb(&inner.waits);
-        self.worker_cpu_ns.fetch_add(nanoseconds(inner.worker_cpu()), Ordering::Relaxed);
-        self.worker_time_ns.fetch_add(nanoseconds(inner.worker_time()), Ordering::Relaxed);
-        self.workers.fetch_max(inner.workers(), Ordering::Relaxed);
+        self.add_workers(inner.workers(), inner.worker_cpu(), inner.worker_time());
     }
 
     /// Time of the workers of the statement's plans so far: their number × elapsed, of each.

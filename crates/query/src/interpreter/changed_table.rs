@@ -13,7 +13,8 @@ use super::failure::Failure;
 use super::foreign_key::{foreign_keys_of, places_of};
 use super::run::Interpreter;
 use crate::binder::{BindOptions, Binder};
-use crate::execute::{NewKeys, RowRules, StatementRun, WriteTarget, stored_columns};
+use crate::execute::{StatementRun, WriteTarget, stored_columns};
+use crate::source::{NewKeys, RowRules};
 use crate::source::{clustered_disabled, table_schema};
 
 impl Interpreter<'_> {

@@ -23,7 +23,8 @@ use super::failure::Failure;
 use super::run::Interpreter;
 use super::transaction::OpenTransaction;
 use crate::binder::QueryHints;
-use crate::execute::{Assumptions, OperatorProfile, OwnThread, OwnTime, StatementRun};
+use crate::cardinality::Assumptions;
+use crate::execute::{OperatorProfile, OwnThread, OwnTime, StatementRun};
 
 /// Trace flag 652: no read-ahead.
 const NO_READ_AHEAD: i32 = 652;

@@ -26,8 +26,9 @@ use super::plans::ChangeShown;
 use super::query::bind_options;
 use super::row_locks::{Others, Rounds};
 use super::run::{Interpreter, Outcome};
-use crate::binder::{self, ACTION_TYPE, BindOptions, Binder, BoundMerge, ChangeKind, OutputInput, QueryHints};
+use crate::binder::{self, ACTION_TYPE, BindOptions, Binder, BoundMerge, OutputInput, QueryHints};
 use crate::execute::{MergedRows, StatementRun, WriteTarget, delete_rows, insert_held, stored_columns, update_rows};
+use crate::source::ChangeKind;
 
 /// Rows with the same action, and their new values.
 struct Piece<'r> {

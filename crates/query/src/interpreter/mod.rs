@@ -59,10 +59,10 @@ mod view_table;
 mod watch;
 
 pub use configuration::{OPTIONS, ServerOption};
-pub(crate) use ddl::written_table_name;
 pub use environment::{Environment, SessionDirectory};
 pub use event::{DoneKind, Event, EventSink, Flow, Message, ResultColumn, StatementStatistics, TableReads, ThreadTime};
 pub use hobt_txn::Progress;
+pub(crate) use memory::MemoryWish;
 #[cfg(test)]
 pub(crate) use memory::pool_of;
 pub use memory::{ResourceSemaphore, SemaphoreShown};
@@ -72,5 +72,5 @@ pub use run::run_batch;
 pub use state::{SessionState, SetOptions, TraceFlags};
 pub use statistics_queue::{StatisticsQueue, StatisticsUpdate};
 pub use system_functions::{PRODUCT_VERSION, type_names};
-pub use system_views::{SystemView, SystemViews, ViewColumn, ViewContext, ViewRows, batch_of_values, value_text};
+pub use system_views::{SystemView, SystemViews, ViewColumn, ViewContext, ViewRows};
 pub use transaction::{SharedTransaction, end_session, roll_back_session};

@@ -31,7 +31,8 @@ use super::system_functions;
 use super::system_views::{SystemView, ViewContext};
 use super::view_table::ViewTable;
 use crate::access_path::AccessHint;
-use crate::binder::{Assumed, NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
+use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
+use crate::cardinality::Assumed;
 use crate::execute::StatementRun;
 use crate::source::{HeapTable, RowReading, clustered_disabled};
 use crate::wrap::NextValues;
@@ -296,7 +297,7 @@ impl NameResolver for Names<'_> {
             };
             values.push(match &argument.value {
                 Value::Null => Value::Null,
-                value => crate::binder::convert_value(value, argument.sql_type, *sql_type)?,
+                value => hobt_functions::convert_value(value, argument.sql_type, *sql_type)?,
             });
         }
         Ok(self.view(view, &place.database, values))

@@ -33,10 +33,11 @@ use crate::binder::{
     BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints, optimize, session_config, session_state,
 };
 use crate::execute::{
-    JoinWay, MemoryFigures, MemoryWish, Reader, StatementRun, WriteTarget, believes_few_rows, cancellable, gathered,
-    insert_plan, insert_select, is_one_stream, memory_wish, physical_plan, run_query, sort_large_tops, spilling,
+    MemoryFigures, Reader, StatementRun, WriteTarget, believes_few_rows, cancellable, gathered, insert_plan,
+    insert_select, is_one_stream, memory_wish, physical_plan, run_query, sort_large_tops, spilling,
 };
-use crate::source::{declared_width, scanned_width};
+use crate::interpreter::MemoryWish;
+use crate::source::{JoinWay, declared_width, scanned_width};
 use crate::wrap::sql_error_of;
 
 /// Rows per batch between operators.

@@ -17,7 +17,8 @@ use super::names::UsedTable;
 use super::reading::is_private;
 use super::run::Interpreter;
 use super::table_locks::mode_of;
-use crate::execute::{FoundRows, StatementRun, UnseenRows, UnseenUse, WriteTarget, snapshot_conflict};
+use crate::execute::{FoundRows, StatementRun, WriteTarget, snapshot_conflict};
+use crate::source::{UnseenRows, UnseenUse};
 
 /// After this many rounds of finding rows, a statement that changes them locks the table.
 const ROUNDS: usize = 5;

@@ -7,12 +7,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::memory::ResourceSemaphore;
-use arrow::array::{ArrayRef, new_empty_array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use arrow::record_batch::RecordBatch;
 use hobt_base::{ObjectId, SessionId, SqlError};
 use hobt_engine::DatabaseUse;
-use hobt_functions::{carrier, value_to_array};
+use hobt_functions::{batch_of_values, carrier};
 use hobt_types::{SqlType, Value};
 
 /// A column of a system view.
@@ -85,37 +84,4 @@ impl SystemView {
         let types: Vec<SqlType> = self.columns.iter().map(|column| column.sql_type).collect();
         batch_of_values(self.schema(), &types, &rows)
     }
-}
-
-/// Rows of values as a batch of carriers.
-///
-/// # Errors
-/// Internal error for a row of the wrong length, or for a value that is not of its column's type.
-pub fn batch_of_values(schema: SchemaRef, types: &[SqlType], rows: &[Vec<Value>]) -> Result<RecordBatch, SqlError> {
-    let internal = |error: arrow::error::ArrowError| SqlError::internal(error.to_string());
-    if rows.iter().any(|row| row.len() != types.len()) {
-        return Err(SqlError::internal("a row has another number of values than its table has columns"));
-    }
-    let column = |index: usize, sql_type: SqlType| -> Result<ArrayRef, SqlError> {
-        if rows.is_empty() {
-            return Ok(new_empty_array(&carrier(sql_type)));
-        }
-        let single: Vec<ArrayRef> =
-            rows.iter().map(|row| value_to_array(&row[index], sql_type)).collect::<Result<_, _>>()?;
-        let parts: Vec<&dyn arrow::array::Array> = single.iter().map(AsRef::as_ref).collect();
-        arrow::compute::concat(&parts).map_err(internal)
-    };
-    let columns =
-        types.iter().enumerate().map(|(index, &sql_type)| column(index, sql_type)).collect::<Result<_, _>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    RecordBatch::try_new_with_options(schema, columns, &options).map_err(internal)
-}
-
-/// A value's text, as clients print it.
-///
-/// # Errors
-/// Internal error for a value that is not of its type.
-pub fn value_text(value: &Value, sql_type: SqlType) -> Result<String, SqlError> {
-    let array = value_to_array(value, sql_type)?;
-    hobt_functions::format_value(array.as_ref(), 0, sql_type)
 }

@@ -8,7 +8,8 @@ use hobt_types::{SqlType, TypedValue, Value};
 
 use super::failure::Failure;
 use super::run::Interpreter;
-use crate::binder::{BindOptions, Binder, BoundExpr, TypePlace, convert_value, sql_type};
+use crate::binder::{BindOptions, Binder, BoundExpr, TypePlace, sql_type};
+use hobt_functions::convert_value;
 
 impl Interpreter<'_> {
     /// Evaluates an expression.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{PlanNode, TableName};
-use crate::execute::MemoryShown;
+use crate::plan_tree::MemoryShown;
 
 /// A statement as plans show it.
 #[derive(Clone, PartialEq, Debug)]

@@ -22,14 +22,14 @@ use hobt_functions::carrier;
 use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
+use super::join_way::JoinWay;
+use super::unseen_rows::{UnseenRows, UnseenUse};
 use crate::access_path::{
     AccessHint, AccessPath, ColumnPredicate, Wanted, choose, choose_to_lock, missing_to, partitions_read, predicates,
     read_predicates,
 };
-use crate::binder::ScanSample;
 use crate::cardinality::{LeafEstimate, Remembered, TableKnowledge, is_marked};
-use crate::execute::{JoinWay, LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun};
-use crate::execute::{UnseenRows, UnseenRowsExec, UnseenUse};
+use crate::execute::{LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun, UnseenRowsExec};
 use crate::wrap::external;
 
 /// A table of a database, to be read by one statement.
@@ -51,6 +51,17 @@ pub struct HeapTable {
     sample: Option<PageSample>,
     /// Figures of its columns that estimates have computed.
     remembered: Arc<Remembered>,
+}
+
+/// The part of a table that `TABLESAMPLE` selects.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ScanSample {
+    /// Percent of the pages, or as many pages as hold this many rows.
+    pub amount: f64,
+    /// Whether `amount` counts rows.
+    pub is_rows: bool,
+    /// `REPEATABLE`.
+    pub seed: Option<i64>,
 }
 
 /// How a scan locks the rows that it outputs.

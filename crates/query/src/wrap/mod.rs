@@ -9,6 +9,7 @@ mod next_value;
 mod ordered;
 mod scalar;
 mod single_value;
+mod sort_key;
 mod window;
 
 pub use aggregate::SqlAggregate;
@@ -18,3 +19,4 @@ pub use next_value::{NextValues, TakeValues};
 pub use ordered::OrderedStringAgg;
 pub use scalar::{Kernel, Operation, RowFunction};
 pub use single_value::SingleValue;
+pub use sort_key::{column_order, has_sort_key};

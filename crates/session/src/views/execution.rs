@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
 use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
-use hobt_query::execute::{OperatorProfile, StatementRun, WORKER_THREAD};
+use hobt_query::execute::{OperatorProfile, StatementRun, WORKER_THREAD, running_plan};
 use hobt_query::interpreter::{TableReads, ViewContext, sql_handle};
 use hobt_sync::processor;
 use hobt_tsql::ast::{IsolationLevel, SwitchOption};
@@ -383,7 +383,7 @@ fn operators_of(session: &Connected) -> (Vec<Arc<OperatorProfile>>, bool) {
     let running = session.request.as_ref().and_then(|request| request.run.upgrade());
     let counted = |run: Arc<StatementRun>| {
         // Reading the plan sets their numbers and estimates.
-        drop(run.running_plan());
+        drop(running_plan(&run));
         run.profiles()
     };
     let running = running.map(counted).filter(|operators| !operators.is_empty());

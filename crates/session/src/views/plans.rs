@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hobt_query::binder::valid_use_hints;
+use hobt_query::execute::running_plan;
 use hobt_query::interpreter::{CachedPlan, Measure, ViewContext};
 use hobt_query::plan_tree::{ShownStatement, to_xml};
 use hobt_types::Value;
@@ -160,7 +161,7 @@ fn running_plans(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
     let mut rows = Vec::new();
     for session in sources.registry.all() {
         let Some(request) = &session.request else { continue };
-        let Some(plan) = request.run.upgrade().and_then(|run| run.running_plan()) else { continue };
+        let Some(plan) = request.run.upgrade().and_then(|run| running_plan(&run)) else { continue };
         rows.push(row![session.id.0, 0, text_handle(&request.text), NULL, to_xml(&[plan])]);
     }
     Ok(rows)

@@ -121,7 +121,7 @@ pub(super) fn padded(text: &str, length: usize) -> Value {
 
 /// A value as text.
 pub(super) fn text_of(value: &Value, sql_type: SqlType) -> Value {
-    match hobt_query::interpreter::value_text(value, sql_type) {
+    match hobt_functions::value_text(value, sql_type) {
         Ok(text) => Value::Text(text),
         Err(_) => Value::Null,
     }

@@ -20,7 +20,7 @@ use crate::binder::{
     BindOptions, Binder, BoundQuery, InsertTarget, NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction,
     TargetColumn, TypePlace, optimize, session_config, session_state, sql_type,
 };
-use crate::execute::JoinWay;
+use crate::source::JoinWay;
 use crate::wrap::{NextValues, sql_error_of};
 
 /// Tables, views and functions by their lower-case names.

@@ -16,9 +16,9 @@ use hobt_types::{Collation, SqlType, Value};
 use super::super::cancel::CancelExpr;
 use super::{Mapper, column_at};
 use crate::access_path::Comparand;
-use crate::interpreter::value_text;
 use crate::plan_tree::{CompareOp, PlanColumn, PlanExpr};
 use crate::wrap::{Kernel, Operation};
+use hobt_functions::value_text;
 
 /// The text constants of a statement. Texts are compared by their sort keys, from which the text cannot be recovered.
 /// The text of a key is found by trying these constants.

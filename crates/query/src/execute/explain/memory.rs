@@ -12,6 +12,7 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use super::super::range_join::RangeJoinExec;
 use super::estimate::{Estimates, Expected};
 use crate::cardinality::RowWidth;
+use crate::interpreter::MemoryWish;
 
 /// About how many bytes a row takes in a hash table beside its own.
 const TABLE_BYTES: f64 = 40.0;
@@ -21,25 +22,6 @@ const SORT_COPIES: f64 = 2.0;
 const RANGE_COPIES: f64 = 3.0;
 /// Operators that can spill get a third of their statement's memory: the rest is for merging what was spilled.
 const OF_ALL: f64 = 3.0;
-
-/// The memory that a plan's row-keeping operators would use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct MemoryWish {
-    /// The number of such operators.
-    pub(crate) operators: usize,
-    /// How many of them are sorts.
-    pub(crate) sorts: usize,
-    /// The most rows that one of them is estimated to take or give.
-    pub(crate) rows: u64,
-    /// Bytes that suffice for all rows that they keep.
-    pub(crate) bytes: u64,
-    /// The bytes of a row's fixed-length columns, and of its texts, at the widest point of the plan. Sort keys of texts
-    /// count as columns.
-    pub(crate) row_bytes: (usize, usize),
-    /// Whether rows are exchanged between workers: a batch of texts then holds the buffers of all batches that its rows
-    /// come from.
-    pub(crate) has_exchange: bool,
-}
 
 /// The memory that the operators of `plan` would use.
 pub(crate) fn memory_wish(plan: &Arc<dyn ExecutionPlan>) -> MemoryWish {

@@ -13,6 +13,7 @@ mod estimate;
 mod expression;
 mod join;
 mod memory;
+mod running;
 mod serial;
 mod table;
 
@@ -56,7 +57,8 @@ use super::unseen_rows::UnseenRowsExec;
 use crate::plan_tree::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode, TableName};
 use estimate::Estimates;
 pub(crate) use expression::Texts;
-pub(crate) use memory::{MemoryWish, memory_wish};
+pub(crate) use memory::memory_wish;
+pub use running::running_plan;
 pub(crate) use table::fills_new;
 pub use table::{changed_object, changes};
 

@@ -18,7 +18,8 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
-use super::rule::{IndexJoinRule, JoinWay};
+use super::rule::IndexJoinRule;
+use crate::source::JoinWay;
 
 /// Replaces hash joins by nested loops if a hint forces loops and no index serves the join. It runs before the rows of
 /// a join's sides are repartitioned, because loops need another partitioning.

@@ -58,7 +58,7 @@ use parking_lot::Mutex;
 pub use forced::ForcedLoopRule;
 pub use merge::ForcedMergeRule;
 pub(super) use merge::of_nullable;
-pub use rule::{IndexJoinRule, JoinWay};
+pub use rule::IndexJoinRule;
 
 use super::inputs::{with_inputs, without_expressions};
 use super::lock_rows::LockRowsExec;

@@ -25,9 +25,10 @@ use super::super::scan_exec::ScanExec;
 use super::super::trace::{Leaf, is_exchange, trace};
 use super::partners::Shows;
 use super::row_loops::Replaced;
-use super::rule::{IndexJoinRule, JoinWay, is_order_of_use, outer_of, pages_of};
+use super::rule::{IndexJoinRule, is_order_of_use, outer_of, pages_of};
 use super::{Inner, Marks, RowLoopsExec};
 use crate::access_path::{JoinedBound, JoinedBy, Lookup};
+use crate::source::JoinWay;
 use crate::wrap::external;
 
 /// The cost of searching a row's position among sorted ones, in pages of a sequential scan.

@@ -39,25 +39,11 @@ use super::partners::Shows;
 use super::row_loops::Replaced;
 use super::{IndexJoinExec, Inner, InnerExec, Marks, RowLoopsExec};
 use crate::access_path::{JoinedBy, JoinedColumn, Lookup, no_seek};
-use crate::source::HeapTable;
+use crate::source::{HeapTable, JoinWay};
 use crate::wrap::external;
 
 /// The most rows of an outer side that are held for lookups, unless a hint forces them.
 const ROWS_MAX: usize = 1 << 16;
-
-/// How a hint wants sources joined.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum JoinWay {
-    /// No hint.
-    #[default]
-    Free,
-    /// `LOOP`: by lookups.
-    Loop,
-    /// `HASH`: without an index.
-    Hash,
-    /// `MERGE`: with both sides in the order of the joined columns.
-    Merge,
-}
 
 /// Makes joins look up their inner table.
 #[derive(Debug, Default)]

@@ -37,7 +37,7 @@ use super::super::trace::Leaf;
 use super::super::workers::WorkerPool;
 use super::unordered::UnorderedExec;
 use super::{WriteTarget, column, insert_one_by_one};
-use crate::binder::column_order;
+use crate::wrap::column_order;
 use crate::wrap::sql_error_of;
 
 /// A statement without `TABLOCK` puts at most this many rows into the heap's last page.
@@ -80,7 +80,7 @@ pub fn insert_select(
         });
         finish(jobs, taken)
     });
-    run.add_report(&report);
+    run.add_workers(report.workers(), report.cpu_total(), report.time_total());
     result?;
     publish(run, target, loaded)
 }

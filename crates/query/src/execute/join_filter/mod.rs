@@ -29,7 +29,7 @@ mod sieve;
 mod tap;
 mod trial;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::DataType;
@@ -40,7 +40,6 @@ use parking_lot::Mutex;
 
 use crate::access_path::JoinedColumn;
 use keys::Collected;
-pub(crate) use keys::number_of;
 pub use rule::JoinFilterRule;
 pub(super) use sieve::{Kept, SeekSieve, Sieve};
 pub(super) use tap::KeyTapExec;
@@ -145,18 +144,4 @@ impl LeafFilter {
     pub(super) fn name(&self) -> &str {
         &self.filter.name
     }
-}
-
-/// The rows and pages that a pushed filter has left out, all workers together.
-#[derive(Debug, Default)]
-pub(super) struct FilterCounts {
-    /// What it compares.
-    pub(super) name: String,
-    /// Whether a join made it.
-    pub(super) is_of_join: bool,
-    /// The kind of its key set.
-    pub(super) kind: OnceLock<&'static str>,
-    pub(super) rows: AtomicU64,
-    pub(super) pages: AtomicU64,
-    pub(super) skipped_pages: AtomicU64,
 }

@@ -12,9 +12,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 
 use super::JoinFilter;
-use super::keys::has_number;
 use super::push::{Pushed, Pusher, over};
 use super::tap::{KeyTapExec, Tapped};
+use crate::access_path::has_number;
 use crate::execute::index_join::IndexJoinExec;
 use crate::execute::trace::is_exchange;
 

@@ -18,10 +18,12 @@ use hobt_base::PageId;
 use hobt_functions::carrier;
 use hobt_page::RowPage;
 
-use super::keys::{for_each_key, is_number};
+use super::super::profile::FilterCounts;
 use super::trial::Trial;
-use super::{FilterCounts, LeafFilter, ReadyFilter};
-use crate::access_path::{ColumnPredicate, KeyForm, number_keys, wanted_keys, wanted_partitions};
+use super::{LeafFilter, ReadyFilter};
+use crate::access_path::{
+    ColumnPredicate, KeyForm, for_each_key, is_number, number_keys, wanted_keys, wanted_partitions,
+};
 use crate::execute::profile::OperatorProfile;
 use crate::execute::scan_exec::{array_of, column_vector};
 use crate::execute::trace::substituted;

@@ -19,7 +19,7 @@ use hobt_types::{MaxLength, SqlType, Value};
 use super::event::{DoneKind, Event, Message, ResultColumn};
 use super::failure::Failure;
 use super::run::{Interpreter, Outcome};
-use super::system_views::batch_of_values;
+use hobt_functions::{batch_of_values, value_text};
 
 const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(256));
 
@@ -81,7 +81,7 @@ impl Interpreter<'_> {
         let text = match oldest {
             None => "No active open transactions.".to_owned(),
             Some((session, transaction, begun)) => {
-                let begun = super::value_text(&Value::Int(begun), SqlType::DateTime2 { scale: 3 })?;
+                let begun = value_text(&Value::Int(begun), SqlType::DateTime2 { scale: 3 })?;
                 format!(
                     "Transaction information for database '{}'.\n\nOldest active transaction:\n    \
                      SPID (server process ID): {session}\n    UID (user ID) : -1\n    Name          : {}\n    \

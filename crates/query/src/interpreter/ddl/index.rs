@@ -25,9 +25,10 @@ use super::super::run::{Interpreter, Outcome};
 use super::Place;
 use super::statistics::of_index::IndexStatistics;
 use super::table::data_space;
-use crate::binder::{BindOptions, BoundQuery, QueryHints, ResultColumn, column_order};
+use crate::binder::{BindOptions, BoundQuery, QueryHints, ResultColumn};
 use crate::execute::{IndexBuild, StatementRun, WriteTarget};
 use crate::source::HeapTable;
+use crate::wrap::column_order;
 use crate::wrap::sql_error_of;
 
 /// The engine call that begins a change of a table's definition.

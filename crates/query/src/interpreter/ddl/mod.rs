@@ -28,7 +28,6 @@ use hobt_txn::StatementContext;
 use hobt_txn::locks::{HeldLock, LockMode, LockOwner, LockResource, Patience};
 
 pub(super) use self::second_error::what_could_not_be_done;
-pub(crate) use self::table::written_table_name;
 use super::environment::Environment;
 use super::failure::Failure;
 use super::run::{Interpreter, Outcome};

@@ -1,7 +1,5 @@
 //! `CREATE TABLE`, `DROP TABLE`, `TRUNCATE TABLE`, temporary tables and table variables.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use hobt_base::{SqlError, number};
 use hobt_catalog::IdentityColumn;
 use hobt_engine::{ColumnDefinition, DataSpaceDefinition, DatabaseUse, DefaultDefinition, KeyKind, TableDefinition};
@@ -15,28 +13,7 @@ use super::super::failure::Failure;
 use super::super::run::{Interpreter, Outcome};
 use super::Place;
 use super::constraint::{TableParts, computed_column, default_definition};
-
-/// Makes the names of temporary tables unique in `tempdb`.
-static NEXT_TEMPORARY: AtomicU64 = AtomicU64::new(1);
-
-/// The length to which the name given by the user is padded.
-const PADDED_NAME_CHARS: usize = 116;
-
-/// A name in `tempdb` for a temporary table: padded and numbered as in SQL Server.
-fn temporary_name(name: &str) -> String {
-    let number = NEXT_TEMPORARY.fetch_add(1, Ordering::Relaxed);
-    let kept: String = name.chars().take(100).collect();
-    format!("{kept:_<PADDED_NAME_CHARS$}{number:012X}")
-}
-
-/// A table's name as the user wrote it: without the suffix that makes a temporary table's name unique.
-pub(crate) fn written_table_name(name: &str) -> &str {
-    let is_local = name.starts_with('#') && !name.starts_with("##");
-    match name.char_indices().nth(PADDED_NAME_CHARS) {
-        Some((end, _)) if is_local => name[..end].trim_end_matches('_'),
-        _ => name,
-    }
-}
+use crate::source::temporary_name;
 
 impl Interpreter<'_> {
     pub(in super::super) fn create_table(&mut self, create: &CreateTable) -> Result<Outcome, Failure> {

@@ -11,10 +11,10 @@ use super::super::changed_table::{nullable_schema, stored_batch};
 use super::super::failure::Failure;
 use super::super::identity::{identity_of, integer_of_type};
 use super::super::run::Interpreter;
-use super::super::system_views::batch_of_values;
 use super::{Target, Write};
 use crate::binder::{BindOptions, Binder, BoundExpr};
 use crate::execute::{StatementRun, insert_rows};
+use hobt_functions::batch_of_values;
 
 impl Interpreter<'_> {
     pub(super) fn insert_values(

@@ -15,6 +15,7 @@ mod operator_memory;
 mod pool;
 mod semaphore;
 mod sizes;
+mod wish;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ pub(super) use operator_memory::{MemoryGrant, MemoryRequest, OperatorMemory};
 pub(crate) use pool::pool_of;
 pub use semaphore::{ResourceSemaphore, SemaphoreShown};
 pub(super) use sizes::Sizes;
+pub(crate) use wish::MemoryWish;
 
 /// The name of the operators' memory in the instance's memory statistics.
 const CLERK: &str = "Operators";

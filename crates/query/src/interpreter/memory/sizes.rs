@@ -1,6 +1,6 @@
 //! Sizes of the operators' units of work, derived from the memory available when a statement is planned.
 
-use crate::execute::MemoryWish;
+use super::MemoryWish;
 
 /// The sizes for one statement.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use hobt_types::{MaxLength, SqlType, Value};
 use super::super::event::{DoneKind, Event, ResultColumn};
 use super::super::failure::Failure;
 use super::super::run::Interpreter;
-use super::super::system_views::batch_of_values;
 use crate::plan_tree::{PlanRow, ShownStatement, plan_rows, to_xml};
+use hobt_functions::batch_of_values;
 use hobt_tsql::ast::SwitchOption;
 
 /// The name of the XML plan column, by which clients recognise it.

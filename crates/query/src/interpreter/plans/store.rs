@@ -20,7 +20,8 @@ use hobt_tsql::ast::Span;
 use hobt_txn::{MemoryAccount, MemoryBudget};
 
 use super::super::event::StatementStatistics;
-use crate::execute::{MemoryFigures, MemoryShown};
+use crate::execute::MemoryFigures;
+use crate::plan_tree::MemoryShown;
 use crate::plan_tree::{Fnv, ShownStatement};
 
 /// The upper limit of the store in bytes, and its part of the budget.

@@ -4,7 +4,7 @@ use hobt_base::ObjectId;
 use hobt_catalog::{Statistics, StatisticsOrigin, Table};
 use hobt_types::{SqlType, Value};
 
-use crate::binder::convert_value;
+use hobt_functions::convert_value;
 
 use super::{World, int_of, split_name, text_of};
 

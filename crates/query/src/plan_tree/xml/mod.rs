@@ -10,7 +10,7 @@ mod scalar;
 use std::time::Duration;
 
 use super::{Body, Figures, PlanNode, ShownStatement, StatisticsRead, bracketed};
-use crate::execute::MemoryShown;
+use crate::plan_tree::MemoryShown;
 use element::Element;
 
 /// The namespace of the schema.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
-use hobt_base::{SqlError, number};
+use hobt_base::SqlError;
 use parking_lot::Mutex;
 
-use super::insert::WriteTarget;
 use crate::wrap::sql_error_of;
 
 /// A computed column that is stored.
@@ -87,7 +86,7 @@ impl RowRules {
     }
 
     /// The values of the computed columns, by their positions.
-    pub(super) fn computed(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<(usize, ArrayRef)>, SqlError> {
+    pub(crate) fn computed(&self, columns: &[ArrayRef], rows: usize) -> Result<Vec<(usize, ArrayRef)>, SqlError> {
         if self.computed.is_empty() {
             return Ok(Vec::new());
         }
@@ -105,7 +104,7 @@ impl RowRules {
     }
 
     /// Notes the values of foreign keys; `changed` as for [`RowRules::check`].
-    pub(super) fn note_keys(&self, columns: &[ArrayRef], changed: Option<&[usize]>) {
+    pub(crate) fn note_keys(&self, columns: &[ArrayRef], changed: Option<&[usize]>) {
         if let Some(keys) = &self.new_keys {
             keys.note(columns, changed);
         }
@@ -114,13 +113,13 @@ impl RowRules {
     /// Rejects rows that violate a constraint; `changed` are the columns that change, `None` for new rows.
     ///
     /// # Errors
-    /// 547.
-    pub(super) fn check(
+    /// That of `violation` for the constraint; an error of the constraint's expression.
+    pub(crate) fn check(
         &self,
-        target: &WriteTarget,
         columns: &[ArrayRef],
         rows: usize,
         changed: Option<&[usize]>,
+        violation: impl Fn(&CheckRule) -> SqlError,
     ) -> Result<(), SqlError> {
         let concerns =
             |rule: &&CheckRule| changed.is_none_or(|changed| rule.reads.iter().any(|column| changed.contains(column)));
@@ -135,26 +134,9 @@ impl RowRules {
             let truth = truth.as_boolean_opt().ok_or_else(|| SqlError::internal("a check that is no condition"))?;
             // An unknown result passes.
             if truth.len() > truth.null_count() + truth.true_count() {
-                return Err(violation(target, rule));
+                return Err(violation(rule));
             }
         }
         Ok(())
     }
-}
-
-/// 547.
-fn violation(target: &WriteTarget, rule: &CheckRule) -> SqlError {
-    let column = match rule.reads.as_slice() {
-        [column] => format!(", column '{}'", target.table().columns[*column].name),
-        _ => String::new(),
-    };
-    let text = format!(
-        "The {} statement conflicted with the CHECK constraint \"{}\". The conflict occurred in database \"{}\", table \
-         \"{}\"{column}.",
-        target.statement(),
-        rule.name,
-        target.database().name(),
-        target.name_in_database()
-    );
-    SqlError::new(number::CONSTRAINT_VIOLATION, text).with_state(0)
 }

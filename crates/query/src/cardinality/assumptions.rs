@@ -3,9 +3,17 @@
 use std::collections::HashMap;
 
 use hobt_base::SqlError;
+use hobt_functions::convert_value;
 use hobt_types::{TypedValue, Value};
 
-use crate::binder::{Assumed, convert_value};
+/// What estimates assume for a constant instead of its value.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Assumed {
+    /// Any value, with the average frequency of values.
+    Unknown,
+    /// Another value of its type.
+    Value(Value),
+}
 
 /// How the selectivities of conditions on one table are combined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
