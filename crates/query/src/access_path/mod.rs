@@ -119,14 +119,14 @@ pub(crate) struct SeekPath {
 
 /// The predicates on single columns of `table` in `conditions`.
 pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Vec<ColumnPredicate> {
-    let schema = datafusion::catalog::TableProvider::schema(table);
+    let schema = table.schema();
     conditions.iter().flat_map(|condition| predicate::predicates(table.table(), &schema, condition)).collect()
 }
 
 /// The predicates on single columns of `table` in `conditions`, as estimates assume them, and the conditions without
 /// any.
 pub(crate) fn read_predicates<'c>(table: &HeapTable, conditions: &'c [Expr]) -> (Vec<ColumnPredicate>, Vec<&'c Expr>) {
-    let schema = datafusion::catalog::TableProvider::schema(table);
+    let schema = table.schema();
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for condition in conditions.iter().flat_map(conjuncts) {
         let found = predicate::assumed_predicates(table.table(), &schema, condition);
@@ -149,7 +149,7 @@ fn conjuncts(condition: &Expr) -> Vec<&Expr> {
 
 /// The column whose text an expression is, in its own type or a wider one.
 pub(crate) fn text_column(table: &HeapTable, expr: &Expr) -> Option<usize> {
-    predicate::text_column(table.table(), &datafusion::catalog::TableProvider::schema(table), expr)
+    predicate::text_column(table.table(), &table.schema(), expr)
 }
 
 /// The partitions of the heap or clustered index that a scan under these conditions reads.

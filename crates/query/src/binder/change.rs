@@ -15,7 +15,6 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use hobt_base::{Position, SqlError, number};
 use hobt_tsql::ast::{
@@ -42,8 +41,8 @@ pub struct BoundChange {
     /// One row for each row to change. Its first column is the position of that row, which is NULL if an outer join has
     /// no row.
     pub query: BoundQuery,
-    /// The table that is changed: a [`HeapTable`].
-    pub provider: Arc<dyn TableProvider>,
+    /// The table that is changed.
+    pub table: Arc<HeapTable>,
     /// Whether the query can return a row more than once.
     pub repeats: bool,
     /// How many different rows to change; `None` if the query itself has no more than that.
@@ -57,34 +56,17 @@ pub struct BoundChange {
 }
 
 impl BoundChange {
-    /// The table that is changed.
-    ///
-    /// # Errors
-    /// An internal error if it is not stored: binding refuses such a target.
-    pub fn table(&self) -> Result<&HeapTable, SqlError> {
-        stored_table(&self.provider)
-    }
-
     /// Sets how the scan treats rows of the target that other transactions are changing. Must be called before the
     /// query is planned.
-    ///
-    /// # Errors
-    /// As [`BoundChange::table`].
-    pub fn watch_unseen(&self) -> Result<(), SqlError> {
-        let Some(unseen) = self.table()?.unseen() else { return Ok(()) };
+    pub fn watch_unseen(&self) {
+        let Some(unseen) = self.table.unseen() else { return };
         // A percentage needs the count of all rows.
         let is_counted = matches!(self.limit, Some(RowLimit::Percent(_)));
         unseen.use_so(match !is_counted && is_row_by_row(&self.query.plan, unseen) {
             true => UnseenUse::Shown,
             false => UnseenUse::Noted,
         });
-        Ok(())
     }
-}
-
-/// The stored table of a provider.
-pub(super) fn stored_table(provider: &Arc<dyn TableProvider>) -> Result<&HeapTable, SqlError> {
-    provider.downcast_ref::<HeapTable>().ok_or_else(|| SqlError::internal("a row's place in what is no stored table"))
 }
 
 /// The columns that a query of changes must return.
@@ -160,7 +142,7 @@ impl Binder<'_> {
         let (values, next_values) =
             self.collecting_next_values(|| self.new_values(&update.assignments, &target, &mut parts))?;
         let mut before = vec![None; target.stored.columns.len()];
-        let is_referenced = stored_table(&target.stored.provider)?.is_referenced();
+        let is_referenced = target.stored.table.is_referenced();
         for (column, known) in target.stored.columns.iter().enumerate() {
             if is_referenced || !values.sets(column) {
                 before[column] = Some(parts.add(self, known.bound(target.position)));
@@ -188,7 +170,7 @@ impl Binder<'_> {
         let mut parts = Parts::default();
         parts.add(self, place_of(&target)?);
         let mut before = vec![None; target.stored.columns.len()];
-        if stored_table(&target.stored.provider)?.is_referenced() {
+        if target.stored.table.is_referenced() {
             for (before, known) in before.iter_mut().zip(&target.stored.columns) {
                 *before = Some(parts.add(self, known.bound(target.position)));
             }
@@ -231,7 +213,7 @@ impl Binder<'_> {
         output: Option<BoundOutput>,
     ) -> Result<BoundChange, SqlError> {
         let Target { stored, repeats, limit, .. } = target;
-        Ok(BoundChange { query, provider: stored.provider, repeats, limit, before, values, output })
+        Ok(BoundChange { query, table: stored.table, repeats, limit, before, values, output })
     }
 
     /// The query whose columns are `parts`.
@@ -319,7 +301,7 @@ pub(super) fn check_target_hints(hints: &[TableHint]) -> Result<(), SqlError> {
 /// # Errors
 /// If the target is not a stored table.
 pub(super) fn place_of(target: &Target<'_>) -> Result<BoundExpr, SqlError> {
-    let sql_type = place_type(stored_table(&target.stored.provider)?.table());
+    let sql_type = place_type(target.stored.table.table());
     Ok(BoundExpr::new(Expr::Column(target.stored.place.clone()), sql_type, true, target.position))
 }
 
@@ -329,7 +311,7 @@ pub(super) fn place_of(target: &Target<'_>) -> Result<BoundExpr, SqlError> {
 /// Errors 259, 4403, 4405, 4406.
 pub(super) fn rows_of(stored: &Stored, name: &str) -> Result<StoredRows, SqlError> {
     let (number, message) = match stored {
-        Stored::Rows(rows) if !stored_table(&rows.provider)?.table().is_system => return Ok((**rows).clone()),
+        Stored::Rows(rows) if !rows.table.table().is_system => return Ok((**rows).clone()),
         Stored::Rows(_) | Stored::System => {
             (number::SYSTEM_TABLE_UPDATE, "Ad hoc updates to system catalogs are not allowed.".to_owned())
         }

@@ -21,7 +21,7 @@ use hobt_types::{SqlType, TypedValue};
 use super::arithmetic::{binary, operator_of};
 use super::assignment::{Assigned, AssignedVariable, column_of, physical};
 use super::bound::BoundExpr;
-use super::change::{Parts, Target, derived_field, stored_table};
+use super::change::{Parts, Target, derived_field};
 use super::convert::implicit;
 use super::next_value::InDefault;
 use super::scope::{Names, invalid_column, same_name};
@@ -290,7 +290,7 @@ impl Binder<'_> {
             |known: &Option<String>| known.as_deref().is_some_and(|known| same_name(known, &name.name.value));
         let shown = source.columns.iter().position(|known| is_named(&known.name));
         let shown = shown.ok_or_else(|| at(invalid_column(&name.name.value)))?;
-        let table = stored_table(&target.stored.provider)?.table();
+        let table = target.stored.table.table();
         if target.stored.shown.get(shown).is_some_and(|place| match place {
             Some(place) => table.columns[*place].computed.is_some(),
             None => table.virtual_column_named(&name.name.value).is_some(),
@@ -299,7 +299,7 @@ impl Binder<'_> {
         }
         let called = source.name.as_deref().unwrap_or_default();
         let column = target.stored.shown.get(shown).copied().flatten().ok_or_else(|| at(derived_field(called)))?;
-        if stored_table(&target.stored.provider)?.table().columns[column].identity.is_some() {
+        if target.stored.table.table().columns[column].identity.is_some() {
             let text = format!("Cannot update identity column '{}'.", name.name.value);
             return Err(at(SqlError::new(8102, text)));
         }
@@ -342,7 +342,7 @@ impl Binder<'_> {
         column: usize,
         position: Position,
     ) -> Result<BoundExpr, SqlError> {
-        match &stored_table(&target.stored.provider)?.table().columns[column].default {
+        match &target.stored.table.table().columns[column].default {
             Some(default) => {
                 let default = hobt_tsql::parse_expression(&default.definition)?;
                 self.within_default(InDefault::Bound, || self.bind_scalar(&default))

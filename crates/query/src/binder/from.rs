@@ -1,8 +1,9 @@
 //! `FROM`: sources and joins.
 
+use std::sync::Arc;
+
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, JoinType, NullEquality, TableReference};
-use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection, TableScan};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::convert_value;
@@ -73,10 +74,10 @@ impl Binder<'_> {
                 let resolved = self.resolver.resolve_variable_table(name, &hints);
                 let resolved = resolved.map_err(|error| error.at(name.position))?;
                 let alias = alias.as_ref().map_or(name.value.as_str(), |alias| alias.name.value.as_str());
-                let Resolved::Table { provider, columns } = resolved else {
+                let Resolved::Table { source, columns } = resolved else {
                     return Err(SqlError::internal("a table variable that is no table"));
                 };
-                self.scan(provider, &columns, alias, None)
+                self.scan(source, &columns, alias, None)
             }
             TableSource::Joined { first, rest } => {
                 check_list(rest.len() + 1)?;
@@ -102,7 +103,7 @@ impl Binder<'_> {
         let sample = table.sample.as_ref().map(|sample| self.scan_sample(sample, table)).transpose()?;
         let hints = ScanHints { hints: &table.hints, places: names.places, sample };
         let resolved = self.resolver.resolve(&table.name, &hints).map_err(|error| error.at(position))?;
-        let is_table = matches!(&resolved, Resolved::Table { provider, .. } if provider.is::<HeapTable>());
+        let is_table = matches!(&resolved, Resolved::Table { source, .. } if source.is::<HeapTable>());
         check_sampled(table, is_table)?;
         let full = table.alias.is_none().then(|| table.name.clone());
         self.resolved(resolved, &table.name, (alias, full), names.places, position)
@@ -157,7 +158,7 @@ impl Binder<'_> {
         position: Position,
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         match resolved {
-            Resolved::Table { provider, columns } => self.scan(provider, &columns, &alias.value, full),
+            Resolved::Table { source, columns } => self.scan(source, &columns, &alias.value, full),
             Resolved::View { definition, database } => {
                 let body =
                     self.in_database(database.as_ref(), |binder| binder.view(&definition, &name.name.value, places))?;
@@ -175,20 +176,18 @@ impl Binder<'_> {
     /// A scan, with its columns under unique internal names.
     pub(super) fn scan(
         &self,
-        provider: std::sync::Arc<dyn datafusion::catalog::TableProvider>,
+        rows: Arc<dyn datafusion::logical_expr::TableSource>,
         columns: &[SourceColumn],
         alias: &str,
         full: Option<ObjectName>,
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         let table = TableReference::bare(self.fresh(alias));
-        let heap = std::sync::Arc::clone(&provider);
-        let schema = provider.schema();
+        let schema = rows.schema();
         let place = (schema.fields().len() == columns.len() + 1).then(|| schema.field(columns.len()).name().clone());
         if schema.fields().len() != columns.len() && place.is_none() {
             return Err(SqlError::internal(format!("the columns of {alias} do not match its rows")));
         }
-        let source = provider_as_source(std::sync::Arc::clone(&provider));
-        let plan = LogicalPlanBuilder::scan(table.clone(), source, None).map_err(sql_error_of)?;
+        let plan = LogicalPlanBuilder::scan(table.clone(), Arc::clone(&rows), None).map_err(sql_error_of)?;
         let mut exprs = Vec::with_capacity(columns.len() + 1);
         let mut scope = Vec::with_capacity(columns.len());
         for (source, field) in columns.iter().zip(schema.fields()) {
@@ -209,12 +208,14 @@ impl Binder<'_> {
             Some(place) => {
                 let internal = self.fresh("place");
                 exprs.push(Expr::Column(Column::new(Some(table), place)).alias(&internal));
-                Stored::of_table(provider, Column::new_unqualified(internal), &source.columns)
+                let stored =
+                    HeapTable::of(&rows).ok_or_else(|| SqlError::internal("a row's position in no stored table"))?;
+                Stored::of_table(stored, Column::new_unqualified(internal), &source.columns)
             }
         };
         let plan = plan.build().map_err(sql_error_of)?;
         let plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?);
-        let (plan, source) = match heap.downcast_ref::<HeapTable>() {
+        let (plan, source) = match rows.downcast_ref::<HeapTable>() {
             Some(table) => self.with_virtual_columns(plan, source, table)?,
             None => (plan, source),
         };
@@ -301,9 +302,9 @@ impl Binder<'_> {
         let shown = alias.map_or(name.name.value.as_str(), |alias| alias.name.value.as_str());
         let list = alias.map_or(&[][..], |alias| alias.columns.as_slice());
         match resolved {
-            Resolved::Table { provider, columns } => {
+            Resolved::Table { source, columns } => {
                 let full = alias.is_none().then(|| name.clone());
-                let (plan, mut scope) = self.scan(provider, &columns, shown, full)?;
+                let (plan, mut scope) = self.scan(source, &columns, shown, full)?;
                 for (column, name) in scope.tables[0].columns.iter_mut().zip(list) {
                     column.name = Some(name.value.clone());
                 }
@@ -399,10 +400,9 @@ fn joined_by(source: LogicalPlan, way: JoinWay, step: &JoinStep) -> Result<Logic
     let marked = source.transform_down(|node| {
         is_single &= node.inputs().len() < 2;
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
-        let provider = source_as_provider(&scan.source)?;
-        let Some(table) = provider.downcast_ref::<HeapTable>() else { return Ok(Transformed::no(node)) };
+        let Some(table) = scan.source.downcast_ref::<HeapTable>() else { return Ok(Transformed::no(node)) };
         is_table = true;
-        let source = provider_as_source(table.joined(way));
+        let source = table.joined(way);
         Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan.clone() })))
     });
     let marked = marked.data().map_err(sql_error_of)?;

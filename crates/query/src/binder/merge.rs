@@ -11,7 +11,6 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
 use datafusion::common::{Column, JoinType, ScalarValue};
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection};
@@ -20,9 +19,7 @@ use hobt_tsql::ast::{Expression, Identifier, Merge, MergeAction, MergeClause, Me
 use hobt_types::SqlType;
 
 use super::bound::{BoundExpr, BoundQuery};
-use super::change::{
-    Parts, Target, check_target_hints, names_for, place_of, rows_of, source_of, stored_table, written,
-};
+use super::change::{Parts, Target, check_target_hints, names_for, place_of, rows_of, source_of, written};
 use super::change_output::{BoundOutput, OutputTable};
 use super::change_values::{cannot_be_modified, set_twice};
 use super::from::join;
@@ -40,8 +37,8 @@ pub struct BoundMerge {
     /// One row for each row that an action takes. Its first column is the position of that row, its second the number
     /// of the action.
     pub query: BoundQuery,
-    /// The table that is changed: a [`HeapTable`].
-    pub provider: Arc<dyn TableProvider>,
+    /// The table that is changed.
+    pub table: Arc<HeapTable>,
     /// The kinds of the actions, by the number in the second column.
     pub actions: Vec<ChangeKind>,
     /// For each column of the table, the query's column with its new value; empty if rows are only deleted.
@@ -56,25 +53,13 @@ pub struct BoundMerge {
 }
 
 impl BoundMerge {
-    /// The table that is changed.
-    ///
-    /// # Errors
-    /// An internal error if it is not stored: binding refuses such a target.
-    pub fn table(&self) -> Result<&HeapTable, SqlError> {
-        stored_table(&self.provider)
-    }
-
     /// As [`BoundChange::watch_unseen`](super::BoundChange::watch_unseen).
-    ///
-    /// # Errors
-    /// As [`BoundMerge::table`].
-    pub fn watch_unseen(&self) -> Result<(), SqlError> {
-        let Some(unseen) = self.table()?.unseen() else { return Ok(()) };
+    pub fn watch_unseen(&self) {
+        let Some(unseen) = self.table.unseen() else { return };
         unseen.use_so(match self.is_told_of_matched && is_row_by_row(&self.query.plan, unseen) {
             true => UnseenUse::Shown,
             false => UnseenUse::Noted,
         });
-        Ok(())
     }
 }
 
@@ -120,7 +105,7 @@ impl Binder<'_> {
             }
         }
         let mut before = vec![None; target.stored.columns.len()];
-        if stored_table(&target.stored.provider)?.is_referenced() {
+        if target.stored.table.is_referenced() {
             for (before, known) in before.iter_mut().zip(&target.stored.columns) {
                 *before = Some(parts.add(self, known.bound(target.position)));
             }
@@ -129,8 +114,8 @@ impl Binder<'_> {
         let output = self.output_of(merge.output.as_ref(), &tables, &target, &mut before, &mut parts, into)?;
         let (query, _no_values) = self.changes(target.plan.clone(), parts, None)?;
         let is_told_of_matched = brings_idle || !has_idle;
-        let provider = target.stored.provider;
-        Ok(BoundMerge { query, provider, actions, after, before, output, is_told_of_matched })
+        let table = target.stored.table;
+        Ok(BoundMerge { query, table, actions, after, before, output, is_told_of_matched })
     }
 
     /// The join of target and source, only as outer as the clauses need it.
@@ -260,7 +245,7 @@ impl Binder<'_> {
         given: &[Expression],
         site: Site<'_>,
     ) -> Result<Vec<Expr>, SqlError> {
-        let table = stored_table(&target.stored.provider)?.table();
+        let table = target.stored.table.table();
         let mut listed = Vec::with_capacity(table.columns.len());
         for name in columns {
             let is_named = |known: &&hobt_catalog::TableColumn| same_name(&known.name, &name.value);

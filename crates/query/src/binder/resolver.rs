@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
+use datafusion::logical_expr::TableSource;
 use hobt_base::SqlError;
 use hobt_catalog::PartitionFunction;
 use hobt_engine::DatabaseUse;
@@ -32,7 +32,7 @@ pub struct ScanHints<'a> {
 pub struct SourceColumn {
     /// Its name.
     pub name: String,
-    /// Its type; the provider's column has this type's carrier.
+    /// Its type; the source's column has this type's carrier.
     pub sql_type: SqlType,
     /// Whether it can be NULL.
     pub nullable: bool,
@@ -41,13 +41,13 @@ pub struct SourceColumn {
 }
 
 /// The object that a name denotes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Resolved {
     /// An object that can be scanned.
     Table {
         /// Its rows; the schema's columns are `columns` in their carriers.
-        provider: Arc<dyn TableProvider>,
-        /// Its columns in the provider's order.
+        source: Arc<dyn TableSource>,
+        /// Its columns in the source's order.
         columns: Vec<SourceColumn>,
     },
     /// A view.

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{JoinType, LogicalPlan};
 
 use crate::source::{HeapTable, UnseenRows};
@@ -54,7 +53,6 @@ fn reads(plan: &LogicalPlan, target: &Arc<UnseenRows>) -> bool {
 
 fn is_target(plan: &LogicalPlan, target: &Arc<UnseenRows>) -> bool {
     let LogicalPlan::TableScan(scan) = plan else { return false };
-    let Ok(provider) = source_as_provider(&scan.source) else { return false };
-    let unseen = provider.downcast_ref::<HeapTable>().and_then(HeapTable::unseen);
+    let unseen = scan.source.downcast_ref::<HeapTable>().and_then(HeapTable::unseen);
     unseen.is_some_and(|unseen| Arc::ptr_eq(unseen, target))
 }

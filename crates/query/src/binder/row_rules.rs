@@ -252,14 +252,14 @@ impl Binder<'_> {
     /// 206, 257 and those of the defaults.
     pub fn bind_rewrite(
         &self,
-        provider: Arc<HeapTable>,
+        table: Arc<HeapTable>,
         new: &Table,
         fills: &dyn Fn(i32) -> bool,
     ) -> Result<BoundQuery, SqlError> {
-        let old = Arc::clone(provider.table());
+        let old = Arc::clone(table.table());
         let sources: Vec<SourceColumn> =
             rule_columns(&old)?.into_iter().filter(|column| column.is_stored).map(|column| column.column).collect();
-        let (plan, scope) = self.scan(provider, &sources, "rewritten_rows", None)?;
+        let (plan, scope) = self.scan(table, &sources, "rewritten_rows", None)?;
         let bind = || {
             let mut values = Vec::with_capacity(new.columns.len());
             for column in &new.columns {

@@ -17,6 +17,7 @@ use super::pushed_conditions::PushedConditionsRule;
 use super::row_of_nothing::RowOfNothingRule;
 use crate::cardinality::{JoinOrderRule, fold_assumed};
 use crate::execute::OrderedScanRule;
+use crate::execute::Planner;
 use crate::execute::{
     AggregateScanRule, ExtremeSeekRule, FencedProjectionRule, ForcedLoopRule, ForcedMergeRule, IndexJoinRule,
     JoinFilterRule, RangeJoinRule, SortAgainRule,
@@ -87,6 +88,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
         logical.insert(at, Arc::new(EquationsRule::default()));
     }
     SessionStateBuilder::new()
+        .with_query_planner(Arc::new(Planner))
         .with_optimizer_rules(logical)
         .with_config(config)
         .with_runtime_env(runtime)

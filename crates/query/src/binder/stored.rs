@@ -12,13 +12,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
 use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
 
 use super::Binder;
 use super::scope::{Scope, ScopeColumn};
 use super::select::Item;
+use crate::source::HeapTable;
 
 /// The rows behind a source.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub(super) enum Stored {
 #[derive(Clone)]
 pub(super) struct StoredRows {
     /// The table.
-    pub(super) provider: Arc<dyn TableProvider>,
+    pub(super) table: Arc<HeapTable>,
     /// The column with the position of a row.
     pub(super) place: Column,
     /// All columns of the table, in its order.
@@ -56,9 +56,9 @@ impl fmt::Debug for StoredRows {
 
 impl Stored {
     /// A table's own rows.
-    pub(super) fn of_table(provider: Arc<dyn TableProvider>, place: Column, columns: &[ScopeColumn]) -> Stored {
+    pub(super) fn of_table(table: Arc<HeapTable>, place: Column, columns: &[ScopeColumn]) -> Stored {
         let shown = (0..columns.len()).map(Some).collect();
-        Stored::Rows(Box::new(StoredRows { provider, place, columns: columns.to_vec(), shown }))
+        Stored::Rows(Box::new(StoredRows { table, place, columns: columns.to_vec(), shown }))
     }
 }
 
@@ -92,6 +92,6 @@ impl Binder<'_> {
             below.shown.get(at).copied().flatten()
         });
         let shown = shown.collect();
-        Stored::Rows(Box::new(StoredRows { provider: Arc::clone(&below.provider), place, columns, shown }))
+        Stored::Rows(Box::new(StoredRows { table: Arc::clone(&below.table), place, columns, shown }))
     }
 }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::common::{Column, NullHandling, UnnestOptions};
+use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Projection};
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::carrier;
@@ -126,9 +127,9 @@ impl Binder<'_> {
             (Some(start), Some(stop), Some(step)) => (start, stop, step),
             _ => (1, 0, 1),
         };
-        let provider = Arc::new(Series::new(start, stop, step, carrier(sql_type)));
+        let source = provider_as_source(Arc::new(Series::new(start, stop, step, carrier(sql_type))));
         let column = SourceColumn { name: "value".to_owned(), sql_type, nullable: false, collation: None };
-        let (plan, scope) = self.scan(provider, &[column], "generate_series", None)?;
+        let (plan, scope) = self.scan(source, &[column], "generate_series", None)?;
         let columns = scope.columns().map(|known| BodyColumn {
             name: known.name.clone(),
             column: known.column.clone(),

@@ -23,7 +23,6 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result};
-use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, Join, JoinConstraint, JoinType, LogicalPlan, Projection};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
@@ -585,9 +584,8 @@ fn collect(
 fn is_hinted(plan: &LogicalPlan) -> bool {
     let hinted = plan.exists(|node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(false) };
-        let provider = source_as_provider(&scan.source).ok();
-        let heap = provider.as_ref().and_then(|provider| provider.downcast_ref::<HeapTable>());
-        Ok(heap.is_some_and(|heap| heap.join_way() != JoinWay::Free))
+        let table = scan.source.downcast_ref::<HeapTable>();
+        Ok(table.is_some_and(|table| table.join_way() != JoinWay::Free))
     });
     hinted.unwrap_or(true)
 }

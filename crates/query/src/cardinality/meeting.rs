@@ -31,7 +31,7 @@ impl Meeting {
     }
 
     fn of(left: &WantedColumn, right: &WantedColumn) -> Option<Meeting> {
-        let heap = left.heap()?;
+        let heap = left.heap();
         let ((left, left_rows), (right, right_rows)) = histograms_of(left, right)?;
         let compute = || overlap(&left.histogram, &right.histogram);
         let found = heap.remembered().overlap(&left, &right, compute);
@@ -73,7 +73,7 @@ type Known = (Arc<Summary>, f64);
 /// What is known of two columns; `None` unless their keys are comparable and both histograms have whole values.
 fn histograms_of(left: &WantedColumn, right: &WantedColumn) -> Option<(Known, Known)> {
     let column = |end: &WantedColumn| {
-        let column = end.heap()?.table().columns.get(end.column)?;
+        let column = end.heap().table().columns.get(end.column)?;
         Some((statistics_type(column.sql_type), column.collation))
     };
     let ((left_type, left_collation), (right_type, right_collation)) = (column(left)?, column(right)?);
@@ -82,7 +82,7 @@ fn histograms_of(left: &WantedColumn, right: &WantedColumn) -> Option<(Known, Kn
         return None;
     }
     let known = |end: &WantedColumn| {
-        let summary = TableKnowledge::whole(end.heap()?).summary(end.column)?;
+        let summary = TableKnowledge::whole(end.heap()).summary(end.column)?;
         let rows = summary.rows - summary.histogram.nulls();
         let is_whole = !summary.histogram.steps().iter().any(is_cut);
         (rows > 0.0 && is_whole).then_some((summary, rows))

@@ -39,7 +39,7 @@ pub(super) fn ends_of(equations: &[(&Expr, &Expr)], left: &LogicalPlan, right: &
 
 /// For each equation, a number that identifies the two tables whose columns it compares; 0 if they are not known.
 pub(crate) fn sources_of(ends: &[Ends]) -> Vec<u64> {
-    let id = |end: &WantedColumn| end.heap().map_or(0, |heap| u64::from(heap.table().id.0.cast_unsigned()));
+    let id = |end: &WantedColumn| u64::from(end.heap().table().id.0.cast_unsigned());
     ends.iter().map(|ends| ends.as_ref().map_or(0, |(left, right)| id(left) << 32 | id(right))).collect()
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn references_between(ends: &[Ends]) -> Vec<Option<Reference>> {
             .map(|ends| ends.as_ref().map(|(one, other)| (&**one, &**other)))
             .map(|ends| ends.map(|(one, other)| if is_from_left { (one, other) } else { (other, one) }))
             .collect();
-        for (from, to) in ends.iter().flatten().filter_map(|(from, to)| Some((from.heap()?, to.heap()?))) {
+        for (from, to) in ends.iter().flatten().map(|(from, to)| (from.heap(), to.heap())) {
             if from.database().id() != to.database().id() {
                 continue;
             }
@@ -83,7 +83,7 @@ fn equations_of(
     (from, to): (&HeapTable, &HeapTable),
 ) -> Option<Vec<usize>> {
     let is_of = |end: &WantedColumn, heap: &HeapTable, id: i32| {
-        let of_table = end.heap().filter(|known| known.table().id == heap.table().id);
+        let of_table = Some(end.heap()).filter(|known| known.table().id == heap.table().id);
         of_table.is_some_and(|known| known.table().columns[end.column].id == id)
     };
     let place = |(own, referenced): (&i32, &i32)| {

@@ -187,7 +187,7 @@ impl Relation {
         let mut others = 1.0;
         for group in groups {
             let known = self.expression(group);
-            let Some(heap) = known.origin.as_ref().and_then(|origin| origin.heap()) else {
+            let Some(heap) = known.origin.as_ref().map(|origin| origin.heap()) else {
                 others *= known.distinct;
                 continue;
             };
@@ -581,21 +581,22 @@ fn of_join(join: &Join) -> Relation {
 }
 
 fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
-    let provider = source_as_provider(&scan.source).ok();
-    let Some(heap) = provider.as_ref().and_then(|provider| provider.downcast_ref::<HeapTable>()) else {
+    let Some(heap) = HeapTable::of(&scan.source) else {
+        let provider = source_as_provider(&scan.source).ok();
         let series = provider.as_ref().and_then(|provider| provider.downcast_ref::<Series>());
         return Relation::of_rows(series.map_or(UNKNOWN_ROWS, |series| series.rows() as f64), plan);
     };
-    let (predicates, unread) = read_predicates(heap, &scan.filters);
-    let partitions = partitions_read(heap, &predicates);
-    let knowledge = TableKnowledge::of(heap, &partitions);
+    let (predicates, unread) = read_predicates(&heap, &scan.filters);
+    let partitions = partitions_read(&heap, &predicates);
+    let knowledge = TableKnowledge::of(&heap, &partitions);
     let rows = knowledge.rows_of(&predicates, &unread);
-    let schema = datafusion::catalog::TableProvider::schema(heap);
+    let schema = heap.schema();
     let mut columns = HashMap::new();
-    for (column, provider) in plan.schema().columns().into_iter().zip(std::iter::repeat_with(|| provider.clone())) {
-        let (Ok(place), Some(provider)) = (schema.index_of(&column.name), provider) else { continue };
+    for column in plan.schema().columns() {
+        let Ok(place) = schema.index_of(&column.name) else { continue };
         let known = knowledge.left_of(place, rows, &predicates);
-        columns.insert(column, ColumnRows { origin: Some(Arc::new(WantedColumn::new(provider, place))), ..known });
+        let origin = Some(Arc::new(WantedColumn::new(Arc::clone(&heap), place)));
+        columns.insert(column, ColumnRows { origin, ..known });
     }
     Relation { rows, width: width_of(plan), columns }
 }

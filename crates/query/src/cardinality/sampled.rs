@@ -79,7 +79,7 @@ impl WantedColumn {
     /// The share of the column's rows for which a condition over one column, taken as this one, is true. With `tries`
     /// the condition is evaluated on values, otherwise it is read from the histogram as values and ranges.
     pub(super) fn share(&self, condition: &Expr, tries: bool) -> Option<ShareOfValues> {
-        let heap = self.heap()?;
+        let heap = self.heap();
         let knowledge = TableKnowledge::whole(heap);
         let name = heap.table().columns.get(self.column)?.name.as_str();
         let condition = renamed(condition, name)?;
@@ -91,14 +91,14 @@ impl WantedColumn {
 
     /// The number of rows in the groups of the column's values, if `rows` rows are left.
     pub(super) fn group_sizes(&self, rows: f64) -> Option<GroupSizes> {
-        let knowledge = TableKnowledge::whole(self.heap()?);
+        let knowledge = TableKnowledge::whole(self.heap());
         let summary = knowledge.summary(self.column).filter(|known| !known.histogram.steps().iter().any(is_cut))?;
         GroupSizes::of_values(&summary.histogram, (rows / knowledge.rows.max(1.0)).min(1.0))
     }
 
     /// What is known of the values of an expression over one column, taken as this one.
     pub(super) fn tried(&self, expr: &Expr) -> Option<ColumnRows> {
-        TableKnowledge::whole(self.heap()?).made_by(self.column, expr)
+        TableKnowledge::whole(self.heap()).made_by(self.column, expr)
     }
 }
 

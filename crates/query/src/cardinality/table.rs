@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
 use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
 use hobt_base::HobtId;
@@ -143,7 +142,7 @@ impl<'t> TableKnowledge<'t> {
         &self,
         predicates: &[ColumnPredicate],
         unread: &[&Expr],
-        (projection, provider): (&[usize], &Arc<dyn TableProvider>),
+        (projection, table): (&[usize], &Arc<HeapTable>),
     ) -> LeafEstimate {
         let rows = self.rows_of(predicates, unread);
         let left = |known: ColumnRows| distinct_left(known.distinct, self.rows.max(1.0), rows);
@@ -162,7 +161,7 @@ impl<'t> TableKnowledge<'t> {
             self.known(*place).map(left).into_iter().chain(asked).reduce(f64::min)
         };
         let column = |place: &usize| ColumnRows {
-            origin: Some(Arc::new(WantedColumn::new(Arc::clone(provider), *place))),
+            origin: Some(Arc::new(WantedColumn::new(Arc::clone(table), *place))),
             ..self.left_of(*place, rows, predicates)
         };
         let columns = projection.iter().map(column).collect();

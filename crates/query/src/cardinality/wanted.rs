@@ -4,10 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
 use datafusion::common::Column;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use super::share::only_column;
@@ -16,27 +14,27 @@ use crate::source::HeapTable;
 /// A column of a table that a plan reads.
 #[derive(Clone)]
 pub(crate) struct WantedColumn {
-    provider: Arc<dyn TableProvider>,
+    table: Arc<HeapTable>,
     /// Its index in the table.
     pub(crate) column: usize,
 }
 
 impl fmt::Debug for WantedColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.heap().map_or("", |heap| heap.table().name.as_str());
+        let name = &self.table.table().name;
         write!(f, "{name}, column {}", self.column)
     }
 }
 
 impl WantedColumn {
     /// The column with index `column` of a table.
-    pub(crate) fn new(provider: Arc<dyn TableProvider>, column: usize) -> WantedColumn {
-        WantedColumn { provider, column }
+    pub(crate) fn new(table: Arc<HeapTable>, column: usize) -> WantedColumn {
+        WantedColumn { table, column }
     }
 
     /// The table.
-    pub(crate) fn heap(&self) -> Option<&HeapTable> {
-        self.provider.downcast_ref::<HeapTable>()
+    pub(crate) fn heap(&self) -> &Arc<HeapTable> {
+        &self.table
     }
 }
 
@@ -64,7 +62,7 @@ pub(crate) fn wanted_columns(plan: &LogicalPlan) -> Vec<WantedColumn> {
 fn note<'e>(below: &LogicalPlan, exprs: impl Iterator<Item = &'e Expr>, found: &mut Vec<WantedColumn>) {
     for column in exprs.flat_map(Expr::column_refs) {
         let Some(wanted) = origin(below, column, only_column) else { continue };
-        let id = |wanted: &WantedColumn| wanted.heap().map(|heap| (heap.database().id(), heap.table().id));
+        let id = |wanted: &WantedColumn| (wanted.table.database().id(), wanted.table.table().id);
         let is_known = found.iter().any(|known| known.column == wanted.column && id(known) == id(&wanted));
         if !is_known {
             found.push(wanted);
@@ -80,11 +78,9 @@ pub(super) fn origin(
 ) -> Option<WantedColumn> {
     match plan {
         LogicalPlan::TableScan(scan) => {
-            let provider = source_as_provider(&scan.source).ok()?;
-            let heap = provider.downcast_ref::<HeapTable>()?;
-            let place = TableProvider::schema(heap).index_of(&column.name).ok()?;
-            (place < heap.table().columns.len())
-                .then(|| WantedColumn { provider: Arc::clone(&provider), column: place })
+            let table = HeapTable::of(&scan.source)?;
+            let column = table.schema().index_of(&column.name).ok()?;
+            (column < table.table().columns.len()).then_some(WantedColumn { table, column })
         }
         LogicalPlan::SubqueryAlias(alias) => {
             let at = plan.schema().maybe_index_of_column(column)?;

@@ -14,7 +14,7 @@
 //! If the result for one row depends on other rows (counts, or a condition on the first ten rows), an uncommitted row
 //! could displace another. Then such rows are not output but only noted, and all of them are waited for.
 //!
-//! The operator is part of a plan only while there are such rows; see [`HeapTable::scan`](crate::source::HeapTable).
+//! The operator is part of a plan only while there are such rows; see `table_scan`.
 
 use std::collections::HashSet;
 use std::fmt;

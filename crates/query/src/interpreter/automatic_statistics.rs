@@ -46,10 +46,10 @@ impl Interpreter<'_> {
         }
         let mut works: Vec<(DatabaseUse, Arc<Table>, Work)> = Vec::new();
         let all = wanted_columns(plan);
-        let largest = all.iter().filter_map(|wanted| wanted.heap()).map(|heap| heap.row_count()).max().unwrap_or(0);
+        let largest = all.iter().map(|wanted| wanted.heap().row_count()).max().unwrap_or(0);
         let rows_min = if largest >= LARGE_ROWS { 1 } else { ROWS_MIN };
         for wanted in all {
-            let Some(heap) = wanted.heap() else { continue };
+            let heap = wanted.heap();
             let (database, table) = (heap.database(), heap.table());
             match work_for(database, table, wanted.column, rows_min) {
                 Some(Work::UpdateBehind(statistics)) => self.environment.statistics.push(StatisticsUpdate {

@@ -130,8 +130,8 @@ impl Interpreter<'_> {
                 self.forget_plan();
             }
             let (bound, target, held, has_ended) = self.find_rows(run, options, change, columns)?;
-            rounds.are_locked = bound.table()?.locks_rows();
-            let others = Others { unseen: bound.table()?.unseen(), has_ended, idle: &[] };
+            rounds.are_locked = bound.table.locks_rows();
+            let others = Others { unseen: bound.table.unseen(), has_ended, idle: &[] };
             if self.lock_found_rows(run, &target, (held.batches(), &others), &mut rounds)? {
                 break (bound, target, held);
             }
@@ -187,7 +187,7 @@ impl Interpreter<'_> {
         let bound: RefCell<Option<BoundChange>> = RefCell::default();
         let prepared = self.prepare(run, options, &|binder| {
             let change = change.bind(binder, columns)?;
-            change.watch_unseen()?;
+            change.watch_unseen();
             let query = change.query.clone();
             *bound.borrow_mut() = Some(change);
             Ok(query)
@@ -203,7 +203,7 @@ impl Interpreter<'_> {
         });
         let mut rows = ChangedRows::new(run, &target, bound.repeats, bound.limit);
         let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(batch));
-        let has_ended = Self::query_ended(ended, bound.table()?.unseen())?;
+        let has_ended = Self::query_ended(ended, bound.table.unseen())?;
         Ok((bound, target, rows.finish(), has_ended))
     }
 
@@ -233,7 +233,7 @@ impl Interpreter<'_> {
 
 /// The table to change.
 fn target_of(bound: &BoundChange) -> Result<(DatabaseUse, Arc<Table>), SqlError> {
-    let table = bound.table()?;
+    let table = &bound.table;
     Ok((table.database().clone(), Arc::clone(table.table())))
 }
 

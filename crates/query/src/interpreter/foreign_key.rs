@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema};
-use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::TableSource;
 use hobt_base::{SqlError, number};
 use hobt_catalog::{ForeignKey, ReferentialRule, Table, TableColumn};
 use hobt_functions::{array_value, carrier};
@@ -32,7 +33,7 @@ use crate::wrap::sql_error_of;
 /// Keys changed by a statement, as a table.
 pub(super) struct ChangedKeys {
     pub(super) name: String,
-    provider: Arc<dyn TableProvider>,
+    source: Arc<dyn TableSource>,
     columns: Vec<SourceColumn>,
     /// The old keys' values, by column, as variables that only these queries can name. Empty if there are many keys.
     values: Vec<Vec<TypedValue>>,
@@ -65,7 +66,7 @@ impl ChangedKeys {
     }
 
     pub(super) fn resolved(&self) -> Resolved {
-        Resolved::Table { provider: Arc::clone(&self.provider), columns: self.columns.clone() }
+        Resolved::Table { source: Arc::clone(&self.source), columns: self.columns.clone() }
     }
 }
 
@@ -166,7 +167,7 @@ impl Interpreter<'_> {
         };
         let columns = table.columns.iter().enumerate().map(column).collect();
         let name = format!("hobt_changed_keys_{}", self.changed_keys.len());
-        self.changed_keys.push(ChangedKeys { name: name.clone(), provider: rows, columns, values: Vec::new() });
+        self.changed_keys.push(ChangedKeys { name: name.clone(), source: rows, columns, values: Vec::new() });
         let held = self.hold_added(run, target, key, &name, "TABLOCK, HOLDLOCK");
         self.changed_keys.pop();
         held
@@ -347,7 +348,12 @@ impl Interpreter<'_> {
         };
         let provider = MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(sql_error_of)?;
         let name = format!("hobt_changed_keys_{}", self.changed_keys.len());
-        self.changed_keys.push(ChangedKeys { name: name.clone(), provider: Arc::new(provider), columns, values });
+        self.changed_keys.push(ChangedKeys {
+            name: name.clone(),
+            source: provider_as_source(Arc::new(provider)),
+            columns,
+            values,
+        });
         Ok(name)
     }
 

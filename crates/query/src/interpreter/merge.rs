@@ -52,8 +52,8 @@ impl Interpreter<'_> {
                 this.forget_plan();
                 let (bound, store, rows, has_ended) = this.find_merged(&run, options, merge, columns)?;
                 let found = rows.pieces().map(|(_, rows)| rows);
-                rounds.are_locked = bound.table()?.locks_rows();
-                let others = Others { unseen: bound.table()?.unseen(), has_ended, idle: rows.idle() };
+                rounds.are_locked = bound.table.locks_rows();
+                let others = Others { unseen: bound.table.unseen(), has_ended, idle: rows.idle() };
                 if this.lock_found_rows(&run, &store, (found, &others), &mut rounds)? {
                     break (bound, store, rows);
                 }
@@ -94,7 +94,7 @@ impl Interpreter<'_> {
         let bound: RefCell<Option<BoundMerge>> = RefCell::default();
         let prepared = self.prepare(run, options, &|binder| {
             let merge = binder.bind_merge(merge, columns)?;
-            merge.watch_unseen()?;
+            merge.watch_unseen();
             let query = merge.query.clone();
             *bound.borrow_mut() = Some(merge);
             Ok(query)
@@ -107,7 +107,7 @@ impl Interpreter<'_> {
             columns: None,
             rows: 0,
         });
-        let unseen = bound.table()?.unseen();
+        let unseen = bound.table.unseen();
         let mut rows = MergedRows::new(run, &store, bound.actions.clone(), unseen);
         let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(&batch));
         let has_ended = Self::query_ended(ended, unseen)?;
@@ -130,7 +130,7 @@ impl Interpreter<'_> {
             let columns = into.as_ref().map(OutputTarget::columns);
             let bound = Binder::new(&names, options).bind_merge(merge, columns).map_err(Failure::of_binding)?;
             let mut used = names.into_used();
-            let table = bound.table()?;
+            let table = &bound.table;
             let (database, table) = (table.database().clone(), Arc::clone(table.table()));
             used.push(UsedTable::changed(database, table, &[]));
             used.extend(into.as_ref().map(OutputTarget::used));
@@ -177,7 +177,7 @@ impl Interpreter<'_> {
         rows: usize,
         columns: &mut [ArrayRef],
     ) -> Result<(), Failure> {
-        let table = bound.table()?;
+        let table = &bound.table;
         let mut identities = table.table().columns.iter().enumerate();
         let Some((place, column)) = identities.find(|(_, column)| column.identity.is_some()) else { return Ok(()) };
         let target = Target::of_table(table.database().clone(), Arc::clone(table.table()));
@@ -235,7 +235,7 @@ impl Piece<'_> {
 
 /// The heaps to change, under the name that messages use.
 fn merge_store(merge: &Merge, bound: &BoundMerge) -> Result<WriteTarget, SqlError> {
-    let table = bound.table()?;
+    let table = &bound.table;
     let store = store_of(table.database().clone(), Arc::clone(table.table()))?;
     Ok(match &merge.target.name {
         TargetName::Variable(name) => store.called(name.value.clone()),

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use datafusion::datasource::provider_as_source;
 use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, IndexKind, ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
@@ -182,22 +183,22 @@ impl Names<'_> {
         }
         let (database, table) = (database.clone(), Arc::clone(table));
         let access = access_hint(&table, hints.hints);
-        let provider = match reading.rows {
+        let read = match reading.rows {
             Rows::Locked(locked) => HeapTable::new_locked(database, table, run, hints.places, locked),
             Rows::OfStatement if hints.places => HeapTable::new(database, table, run, true, true).beside_unseen(),
             rows => HeapTable::new(database, table, run, hints.places, rows != Rows::Present),
         };
-        let provider = match &hints.sample {
-            Some(sample) => provider.sampled(sample).hinted(AccessHint::Scan),
-            None => provider.hinted(access),
+        let source = match &hints.sample {
+            Some(sample) => read.sampled(sample).hinted(AccessHint::Scan),
+            None => read.hinted(access),
         };
-        Ok(Resolved::Table { provider, columns })
+        Ok(Resolved::Table { source, columns })
     }
 
     fn view(&self, view: SystemView, database: &DatabaseUse, arguments: Vec<Value>) -> Resolved {
         let table = ViewTable::new(view, self.view_context(database), arguments);
         let columns = table.columns();
-        Resolved::Table { provider: Arc::new(table), columns }
+        Resolved::Table { source: provider_as_source(Arc::new(table)), columns }
     }
 
     /// Resolves a name. An unknown database counts as an unknown object.

@@ -1,40 +1,30 @@
 //! A table, a heap or a clustered index, as one statement reads it.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::DFSchema;
 use datafusion::common::Result;
-use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableType};
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableSource};
 use hobt_access::scan::{PageSample, ScanSettings};
-use hobt_access::{AccessError, BTree, KeyRange, RowStore};
+use hobt_access::{AccessError, RowStore};
 use hobt_base::{PAGE_SIZE, SqlError, number};
-use hobt_catalog::{IndexKind, PartitionCounts, Table};
+use hobt_catalog::{PartitionCounts, Table};
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::carrier;
 use hobt_txn::locks::LockMode;
 use hobt_types::{MaxLength, SqlType};
 
 use super::join_way::JoinWay;
-use super::unseen_rows::{UnseenRows, UnseenUse};
-use crate::access_path::{
-    AccessHint, AccessPath, ColumnPredicate, Wanted, choose, choose_to_lock, missing_to, partitions_read, predicates,
-    read_predicates,
-};
-use crate::cardinality::{LeafEstimate, Remembered, TableKnowledge, is_marked};
-use crate::execute::{LockRowsExec, LockRowsSettings, ScanExec, SeekExec, StatementRun, UnseenRowsExec};
-use crate::wrap::external;
+use super::unseen_rows::UnseenRows;
+use crate::access_path::AccessHint;
+use crate::cardinality::Remembered;
+use crate::execute::StatementRun;
 
 /// A table of a database, to be read by one statement.
+#[derive(Clone)]
 pub struct HeapTable {
-    this: Weak<HeapTable>,
     database: DatabaseUse,
     table: Arc<Table>,
     run: Arc<StatementRun>,
@@ -151,8 +141,7 @@ impl HeapTable {
             true => with_places(&table),
             false => table_schema(&table),
         };
-        Arc::new_cyclic(|this| HeapTable {
-            this: Weak::clone(this),
+        Arc::new(HeapTable {
             database,
             table,
             run,
@@ -172,7 +161,7 @@ impl HeapTable {
     /// [`HeapTable::unseen`] whether it does.
     #[must_use]
     pub fn beside_unseen(self: Arc<HeapTable>) -> Arc<HeapTable> {
-        self.changed(|table| HeapTable { unseen: Some(Arc::default()), ..table })
+        Arc::new(HeapTable { unseen: Some(Arc::default()), ..Arc::unwrap_or_clone(self) })
     }
 
     /// The rows that other transactions are changing; `None` if the statement does not need them.
@@ -192,29 +181,8 @@ impl HeapTable {
         self.hinted_both(self.hint, way)
     }
 
-    fn hinted_both(&self, hint: AccessHint, join_way: JoinWay) -> Arc<HeapTable> {
-        self.changed(|table| HeapTable { hint, join_way, ..table })
-    }
-
-    /// A copy with a change.
-    fn changed(&self, change: impl FnOnce(HeapTable) -> HeapTable) -> Arc<HeapTable> {
-        Arc::new_cyclic(|this| {
-            change(HeapTable {
-                this: Weak::clone(this),
-                database: self.database.clone(),
-                table: Arc::clone(&self.table),
-                run: Arc::clone(&self.run),
-                schema: Arc::clone(&self.schema),
-                has_places: self.has_places,
-                reads_versions: self.reads_versions,
-                hint: self.hint,
-                join_way: self.join_way,
-                row_reading: self.row_reading,
-                unseen: self.unseen.clone(),
-                sample: self.sample,
-                remembered: Arc::clone(&self.remembered),
-            })
-        })
+    pub(crate) fn hinted_both(&self, hint: AccessHint, join_way: JoinWay) -> Arc<HeapTable> {
+        Arc::new(HeapTable { hint, join_way, ..self.clone() })
     }
 
     /// Restricts the table to a part of its pages.
@@ -232,7 +200,7 @@ impl HeapTable {
         };
         let seed = sample.seed.unwrap_or_else(by_chance).cast_unsigned();
         let sample = Some(PageSample { millionths: (percent * 10_000.0).round() as u32, seed });
-        self.changed(|table| HeapTable { sample, ..table })
+        Arc::new(HeapTable { sample, ..Arc::unwrap_or_clone(self) })
     }
 
     /// The kind of join that a hint forces, with the sources before it.
@@ -248,6 +216,21 @@ impl HeapTable {
     /// Figures of its columns that estimates have computed.
     pub(crate) fn remembered(&self) -> &Remembered {
         &self.remembered
+    }
+
+    /// The table behind a source of rows; `None` for another kind of source.
+    pub(crate) fn of(source: &Arc<dyn TableSource>) -> Option<Arc<HeapTable>> {
+        Arc::downcast(Arc::clone(source) as Arc<dyn Any + Send + Sync>).ok()
+    }
+
+    /// Its columns in their carriers, with the position behind them if its rows have it.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// How its rows are locked, if they are.
+    pub(crate) fn row_reading(&self) -> Option<RowReading> {
+        self.row_reading
     }
 
     /// The statement that reads the table.
@@ -333,7 +316,7 @@ impl HeapTable {
     }
 
     /// The part of the pages that `TABLESAMPLE` leaves; 1 without it.
-    fn share_read(&self) -> f64 {
+    pub(crate) fn share_read(&self) -> f64 {
         self.sample.map_or(1.0, |sample| f64::from(sample.millionths) / 1e6)
     }
 
@@ -405,74 +388,18 @@ pub(crate) fn declared_width(sql_type: SqlType) -> usize {
 /// The sum of the row widths of all tables that an optimised plan scans: about the stored columns of its widest rows.
 pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
     let own = match plan {
-        LogicalPlan::TableScan(scan) => source_as_provider(&scan.source).ok().and_then(|provider| {
-            let heap = provider.downcast_ref::<HeapTable>()?;
-            Some(match &scan.projection {
-                Some(projection) => heap.row_width(projection),
-                None => heap.row_width(&(0..heap.table.columns.len()).collect::<Vec<_>>()),
-            })
+        LogicalPlan::TableScan(scan) => scan.source.downcast_ref::<HeapTable>().map(|heap| match &scan.projection {
+            Some(projection) => heap.row_width(projection),
+            None => heap.row_width(&(0..heap.table.columns.len()).collect::<Vec<_>>()),
         }),
         _ => None,
     };
     own.unwrap_or(0) + plan.inputs().into_iter().map(scanned_width).sum::<usize>()
 }
 
-/// Conditions on the rows of a table.
-struct Conditions<'c> {
-    conditions: &'c [Expr],
-    /// The parts that are conditions on single columns.
-    known: Arc<[ColumnPredicate]>,
-    /// The conditions that estimates assume instead, if they differ.
-    assumed: Option<Vec<ColumnPredicate>>,
-    /// Conditions that say nothing of single columns.
-    unread: Vec<&'c Expr>,
-}
-
-impl<'c> Conditions<'c> {
-    fn of(table: &HeapTable, conditions: &'c [Expr]) -> Conditions<'c> {
-        let (read, unread) = read_predicates(table, conditions);
-        let (known, assumed) = match conditions.iter().any(is_marked) {
-            true => (predicates(table, conditions), Some(read)),
-            false => (read, None),
-        };
-        Conditions { conditions, known: known.into(), assumed, unread }
-    }
-
-    fn assumed(&self) -> &[ColumnPredicate] {
-        self.assumed.as_deref().unwrap_or(&self.known)
-    }
-
-    /// The conditions by which an access path is chosen.
-    fn path(&self) -> Wanted<'_> {
-        Wanted { predicates: &self.known, assumed: self.assumed.as_deref() }
-    }
-}
-
-/// The estimate of the rows of some partitions that fulfil conditions, as far as statistics tell.
-fn expected(heap: &HeapTable, partitions: &[usize], wanted: &Conditions<'_>, projection: &[usize]) -> LeafEstimate {
-    let share = heap.share_read();
-    // `partitions` may follow from values that estimates must not know.
-    let read = wanted.assumed.as_ref().map(|assumed| partitions_read(heap, assumed));
-    let partitions = read.as_deref().unwrap_or(partitions);
-    let provider: Arc<dyn TableProvider> = heap.this.upgrade().expect("a provider in use is alive");
-    let knowledge = TableKnowledge::of(heap, partitions);
-    let whole = knowledge.leaf(wanted.assumed(), &wanted.unread, (projection, &provider));
-    LeafEstimate { rows: whole.rows * share, ..whole }
-}
-
-/// The error for the user for an error of a database's storage.
-pub(crate) fn access_error(database: &DatabaseUse, error: AccessError) -> SqlError {
-    database.storage_error(error).to_sql_error()
-}
-
-#[async_trait]
-impl TableProvider for HeapTable {
+impl TableSource for HeapTable {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
+        HeapTable::schema(self)
     }
 
     fn supports_filters_pushdown(&self, conditions: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
@@ -485,145 +412,9 @@ impl TableProvider for HeapTable {
         };
         Ok(vec![answer; conditions.len()])
     }
-
-    async fn scan(
-        &self,
-        session: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        conditions: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let projection = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let schema = Arc::new(self.schema.project(&projection)?);
-        if let Some(reading) = self.row_reading {
-            return self.scan_locked(session, (projection, schema), conditions, limit, reading);
-        }
-        let wanted = Conditions::of(self, conditions);
-        let path = choose(self, &projection, wanted.path()).map_err(external)?;
-        let plan = self.scan_by(path.clone(), (projection.clone(), schema), &wanted)?;
-        let plan = self.with_unseen(plan, path, projection)?;
-        // Conditions stay above, so the scan may leave rows out. Not below the operators for rows that other
-        // transactions are changing: such rows may come to fulfil the conditions.
-        Ok(match plan.downcast_ref::<ScanExec>() {
-            Some(scan) => Arc::new(scan.sifting()),
-            None => plan,
-        })
-    }
 }
 
-impl HeapTable {
-    /// Reads the columns `projection` of the rows that `path` leads to.
-    fn scan_by(
-        &self,
-        path: AccessPath,
-        (projection, schema): (Vec<usize>, SchemaRef),
-        wanted: &Conditions<'_>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let table = self.this.upgrade().expect("a provider in use is alive");
-        let known = Arc::clone(&wanted.known);
-        Ok(match path {
-            AccessPath::Scan { partitions } if partitions.is_empty() => Arc::new(EmptyExec::new(schema)),
-            AccessPath::Scan { partitions } => {
-                let missing = missing_to(self, &projection, wanted.conditions, &known).map_err(external)?;
-                let estimated = expected(self, &partitions, wanted, &projection);
-                let scan = ScanExec::new(table, Arc::clone(&self.run), projection, schema);
-                Arc::new(scan.of_partitions(partitions).missing(missing).knowing(known).estimating(estimated))
-            }
-            AccessPath::Seek(path) => {
-                let all: Vec<usize> = (0..self.table.base_index().partitions.len()).collect();
-                // The tree's count of the ranges is as current as the rows, but no finer than a page.
-                let mut estimated = expected(self, &all, wanted, &projection);
-                estimated.rows = estimated.rows.min(path.rows.max(path.page_rows()));
-                Arc::new(SeekExec::new(table, path, projection, schema).knowing(known).estimating(estimated))
-            }
-        })
-    }
-
-    /// The scan with the rows of its path that other transactions are changing, if there are any and they matter.
-    fn with_unseen(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        path: AccessPath,
-        projection: Vec<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(unseen) = self.unseen.as_ref().filter(|unseen| unseen.usage() != UnseenUse::None) else {
-            return Ok(plan);
-        };
-        if !self.has_unseen(&path).map_err(external)? {
-            return Ok(plan);
-        }
-        unseen.watch();
-        let table = self.this.upgrade().expect("a provider in use is alive");
-        Ok(Arc::new(UnseenRowsExec::new(plan, table, Arc::clone(unseen), path, projection)))
-    }
-
-    /// Whether rows to which `path` may lead have been changed by a transaction that the statement does not see. This
-    /// is the moment that counts: later changes come after the statement.
-    fn has_unseen(&self, path: &AccessPath) -> Result<bool, SqlError> {
-        let Some(view) = self.run.context.view_so_far().filter(|view| !view.is_of_present()) else { return Ok(false) };
-        if let AccessPath::Seek(path) = path
-            && self.table.indexes[path.index].kind == IndexKind::Clustered
-        {
-            let is_changed = |tree: &BTree| path.ranges.iter().any(|range| tree.has_unseen_keys(range, &view));
-            return Ok(path.trees.iter().any(|(_, tree)| is_changed(tree)));
-        }
-        let stores = self.stores()?;
-        let wanted: Vec<&RowStore> = match path {
-            AccessPath::Scan { partitions } => partitions.iter().map(|partition| &stores[*partition]).collect(),
-            // Index entries change only when their rows change.
-            AccessPath::Seek(_) => stores.iter().collect(),
-        };
-        Ok(wanted.into_iter().any(|store| match store {
-            RowStore::Heap(heap) => heap.has_unseen_rows(&view),
-            RowStore::Tree(tree) => tree.has_unseen_keys(&KeyRange::all(), &view),
-        }))
-    }
-
-    /// A scan that locks each row before it outputs it.
-    fn scan_locked(
-        &self,
-        session: &dyn Session,
-        (projection, schema): (Vec<usize>, SchemaRef),
-        conditions: &[Expr],
-        limit: Option<usize>,
-        reading: RowReading,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (database, definition) = (self.database.clone(), Arc::clone(&self.table));
-        let inner = HeapTable::new(database, definition, Arc::clone(&self.run), true, true);
-        let inner = inner.hinted_both(self.hint, self.join_way);
-        let place = self.table.columns.len();
-        let mut columns: Vec<usize> = projection.iter().copied().filter(|column| *column != place).collect();
-        // A row of a clustered index keeps its key; with another key it is another row.
-        let mut is_of_key = self.table.is_clustered();
-        for name in conditions.iter().flat_map(Expr::column_refs).map(|column| column.name.clone()) {
-            let column = inner.schema.index_of(&name)?;
-            if !columns.contains(&column) {
-                columns.push(column);
-            }
-            is_of_key &= self.table.base_index().key.iter().any(|part| part.column == column);
-        }
-        let place_in = columns.len();
-        let mut read = columns.clone();
-        read.push(place);
-        let position = |column: &usize| columns.iter().position(|known| known == column).unwrap_or(place_in);
-        let output = projection.iter().map(position).collect();
-        let read_schema = Arc::new(inner.schema.project(&read)?);
-        let described = DFSchema::try_from(read_schema.as_ref().clone())?;
-        let wanted = Conditions::of(&inner, conditions);
-        let path = match reading.range {
-            Some(_) => choose_to_lock(&inner, &read, wanted.path()).map_err(external)?,
-            None => choose(&inner, &read, wanted.path()).map_err(external)?,
-        };
-        if reading.range == Some(LockMode::RangeSharedShared) && path.is_whole() {
-            // The table lock prevents inserts anywhere in the table.
-            self.run.ask_for_whole(self.database.id(), self.table.id);
-        }
-        let input = inner.scan_by(path.clone(), (read, read_schema), &wanted)?;
-        let conditions = conjunction(conditions.iter().cloned());
-        let conditions = conditions.map(|expr| session.create_physical_expr(expr, &described)).transpose()?;
-        let settings =
-            LockRowsSettings { reading, path, columns, output, conditions, is_of_key, limit, order: None, schema };
-        let table = self.this.upgrade().expect("a provider in use is alive");
-        Ok(Arc::new(LockRowsExec::new(input, table, Arc::clone(&self.run), settings)))
-    }
+/// The error for the user for an error of a database's storage.
+pub(crate) fn access_error(database: &DatabaseUse, error: AccessError) -> SqlError {
+    database.storage_error(error).to_sql_error()
 }

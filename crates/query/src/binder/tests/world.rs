@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{Field, Schema};
 use datafusion::datasource::MemTable;
+use datafusion::datasource::provider_as_source;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use hobt_base::{SqlError, number};
@@ -93,8 +94,8 @@ impl World {
             .map(|batch| vec![batch])
             .collect::<Vec<_>>();
         let partitions = if batches.is_empty() { vec![vec![]] } else { batches };
-        let provider = Arc::new(MemTable::try_new(schema, partitions).unwrap());
-        self.objects.insert(name.to_lowercase(), Resolved::Table { provider, columns });
+        let source = provider_as_source(Arc::new(MemTable::try_new(schema, partitions).unwrap()));
+        self.objects.insert(name.to_lowercase(), Resolved::Table { source, columns });
     }
 
     /// Creates a table with rows: `world.table("t (a int, b varchar(9))", "(1, 'x'), (2, NULL)")`.

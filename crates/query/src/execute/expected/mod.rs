@@ -286,10 +286,9 @@ fn of_table(
     let knowledge = TableKnowledge::whole(table);
     let known = |place: &usize| {
         let known = knowledge.column(*place);
-        let provider = Arc::clone(table);
         ColumnRows {
             distinct: distinct_left(known.distinct, knowledge.rows.max(1.0), rows),
-            origin: Some(Arc::new(WantedColumn::new(provider, *place))),
+            origin: Some(Arc::new(WantedColumn::new(Arc::clone(table), *place))),
             ..known
         }
     };

@@ -50,9 +50,9 @@ impl Interpreter<'_> {
             column.collation = computed.collation;
             column.nullable = ast.nullable.unwrap_or(*persisted || computed.nullable);
         }
-        let provider =
+        let rows =
             HeapTable::new(altering.place.database.clone(), Arc::clone(&table), Arc::clone(altering.run), false, false);
-        let has_rows = provider.row_count() > 0;
+        let has_rows = rows.row_count() > 0;
         for (column, ast) in columns.iter().zip(written).filter(|_| has_rows) {
             if column.identity.is_some() {
                 let what = "a new IDENTITY column of a table that has rows";
@@ -184,12 +184,12 @@ impl Interpreter<'_> {
         }
         let names = self.names(run);
         let binder = Binder::new(&names, BindOptions::default());
-        let provider = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
+        let rows = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
         let fills = |id: i32| {
             let column = new.columns.iter().find(|column| column.id == id);
             column.is_some_and(|column| filled.iter().any(|name| name_equals(name, &column.name)))
         };
-        let query = binder.bind_rewrite(provider, new, &fills).map_err(Failure::of_binding)?;
+        let query = binder.bind_rewrite(rows, new, &fills).map_err(Failure::of_binding)?;
         let mut rules = binder.bind_row_rules(new).map_err(Failure::of_binding)?;
         drop(binder);
         drop(names);

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::{ForeignKey, Table, name_equals};
@@ -305,8 +304,8 @@ impl Interpreter<'_> {
         drop(names);
         rules.computed.clear();
         let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE").ruled_by(rules);
-        let provider = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
-        let plan = LogicalPlanBuilder::scan("checked_rows", provider_as_source(provider), None)
+        let rows = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
+        let plan = LogicalPlanBuilder::scan("checked_rows", rows, None)
             .and_then(LogicalPlanBuilder::build)
             .map_err(sql_error_of)?;
         let columns: Vec<usize> = (0..old.columns.len()).collect();

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use datafusion::common::Column;
-use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::{Index, IndexKind, IndexOptions, PartitionFunction, Table};
@@ -167,10 +166,9 @@ impl Interpreter<'_> {
     ) -> Result<(), Failure> {
         let heap = Table::clone(table).with_indexes(vec![table.base_index().clone()]);
         let target = store_of(database.clone(), Arc::new(heap))?.moving();
-        let provider = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), false, false);
-        let plan = LogicalPlanBuilder::scan(SOURCE, provider_as_source(provider), None)
-            .and_then(LogicalPlanBuilder::build)
-            .map_err(sql_error_of)?;
+        let rows = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), false, false);
+        let plan =
+            LogicalPlanBuilder::scan(SOURCE, rows, None).and_then(LogicalPlanBuilder::build).map_err(sql_error_of)?;
         let columns: Vec<usize> = (0..source.columns.len()).collect();
         let query = bound_query(plan, source, &columns);
         self.insert_query(run, BindOptions::default(), &|_| Ok(query.clone()), &target, true)?;
@@ -191,9 +189,9 @@ impl Interpreter<'_> {
         let index = &table.indexes[at];
         let function = partitioning_of(database, index);
         let mut build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
-        let provider = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
-        let place = provider.place_column().ok_or_else(|| SqlError::internal("a table without places"))?;
-        let schema = datafusion::catalog::TableProvider::schema(&*provider);
+        let rows = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
+        let place = rows.place_column().ok_or_else(|| SqlError::internal("a table without places"))?;
+        let schema = rows.schema();
         let column = |place: usize| Column::new(Some(SOURCE), schema.field(place).name());
         let order = index.key.iter().map(|part| {
             let definition = &source.columns[part.column];
@@ -201,7 +199,7 @@ impl Interpreter<'_> {
         });
         let by_place = SortExpr { expr: Expr::Column(column(place)), asc: true, nulls_first: true };
         let read: Vec<usize> = build.columns().iter().copied().chain([place]).collect();
-        let plan = LogicalPlanBuilder::scan(SOURCE, provider_as_source(Arc::clone(&provider) as _), None)
+        let plan = LogicalPlanBuilder::scan(SOURCE, Arc::clone(&rows) as _, None)
             .and_then(|plan| plan.sort(order.chain([by_place]).collect::<Vec<_>>()))
             .and_then(|plan| plan.project(read.iter().map(|&place| Expr::Column(column(place)))))
             .and_then(LogicalPlanBuilder::build)

@@ -148,7 +148,7 @@ impl Interpreter<'_> {
             Some(values) => ("UPDATE", Some(values.columns().collect::<Vec<_>>())),
             None => ("DELETE", None),
         };
-        let table = bound.table()?;
+        let table = &bound.table;
         planned.root = changes(kind, table.database(), table.table(), changed.as_deref(), planned.root);
         Ok(planned)
     }
@@ -170,7 +170,7 @@ impl Interpreter<'_> {
         };
         let mut planned = self.planned_by(&hints, options, text, &bind, &|plan| Ok(gathered(plan)))?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
-        let table = bound.table()?;
+        let table = &bound.table;
         let (database, table) = (table.database().clone(), Arc::clone(table.table()));
         planned.root = changes("MERGE", &database, &table, None, planned.root);
         Ok(planned)
