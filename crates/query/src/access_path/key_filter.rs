@@ -14,7 +14,7 @@ use hobt_types::{PhysicalType, SqlType, Value};
 
 use super::number_of;
 use super::predicate::{ColumnPredicate, Comparand, Limit, Test};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// The numbers that a condition leaves of a numeric column; `None` if it cannot be expressed so.
 pub(crate) fn number_keys(table: &Table, predicate: &ColumnPredicate) -> Option<KeySet> {
@@ -65,7 +65,7 @@ fn value_of(key: i64, sql_type: SqlType) -> Option<Value> {
 
 /// For each of a table's partitions, whether it may have rows with one of these numbers in the column. `None` if all
 /// may, or if it is not known.
-pub(crate) fn wanted_partitions(table: &HeapTable, column: usize, keys: &KeySet) -> Option<Vec<bool>> {
+pub(crate) fn wanted_partitions(table: &TableRead, column: usize, keys: &KeySet) -> Option<Vec<bool>> {
     let definition = table.table();
     let snapshot = table.database().snapshot();
     let base = definition.base_index();
@@ -86,7 +86,7 @@ pub(crate) fn wanted_partitions(table: &HeapTable, column: usize, keys: &KeySet)
 
 /// The range of a table's clustered index that contains the rows with one of these numbers in the column. `None` if no
 /// clustered index begins with the column.
-pub(crate) fn wanted_keys(table: &HeapTable, column: usize, keys: &KeySet) -> Option<KeyRange> {
+pub(crate) fn wanted_keys(table: &TableRead, column: usize, keys: &KeySet) -> Option<KeyRange> {
     let definition = table.table();
     let index = definition.base_index();
     let first = index.key.first().filter(|part| part.column == column && definition.is_clustered())?;

@@ -27,7 +27,7 @@ use hobt_types::{Collation, KeyColumn, SqlType, Value};
 use super::joined_ends::{JoinedBound, JoinedEnds};
 use super::predicate::{ColumnPredicate, Comparand, Test, is_wider_text};
 use super::{DESCENT_PAGES, Ends, LOOKUP_PAGES, SeekPath, covers, partitions_of, trees_of};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 use crate::wrap::Operation;
 
 /// The most values of a column that conditions may list, per range.
@@ -124,7 +124,7 @@ impl Lookup {
     /// # Errors
     /// If an index cannot be opened.
     pub(crate) fn choose(
-        table: &HeapTable,
+        table: &TableRead,
         projection: &[usize],
         predicates: &[ColumnPredicate],
         joined: JoinedBy<'_>,
@@ -148,7 +148,7 @@ impl Lookup {
     }
 
     fn of_index(
-        table: &HeapTable,
+        table: &TableRead,
         at: usize,
         index: &Index,
         projection: &[usize],
@@ -329,7 +329,7 @@ impl Lookup {
     ///
     /// # Errors
     /// If a page of the index is damaged or cannot be read.
-    pub(crate) fn path(&self, table: &HeapTable, mut prefixes: Vec<Vec<u8>>) -> Result<SeekPath, SqlError> {
+    pub(crate) fn path(&self, table: &TableRead, mut prefixes: Vec<Vec<u8>>) -> Result<SeekPath, SqlError> {
         prefixes.sort_unstable();
         prefixes.dedup();
         let ranges: Vec<KeyRange> = prefixes.iter().map(|prefix| self.range(prefix)).collect();

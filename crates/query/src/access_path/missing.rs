@@ -13,7 +13,7 @@ use hobt_engine::{MissingIndex, MissingIndexGroup};
 use hobt_types::{Collation, KeyColumn};
 
 use super::{AccessHint, ColumnPredicate, DESCENT_PAGES, Test};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// SQL Server's cost units: of a scan, of each page after the first, and of each row.
 const COST_SCAN: f64 = 0.003_283_2;
@@ -41,7 +41,7 @@ impl Missing {
 /// # Errors
 /// If its heap or a tree cannot be opened.
 pub(crate) fn missing_to(
-    table: &HeapTable,
+    table: &TableRead,
     projection: &[usize],
     conditions: &[Expr],
     predicates: &[ColumnPredicate],

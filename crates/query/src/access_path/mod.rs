@@ -24,7 +24,7 @@ use hobt_txn::locks::FIRST_ATTEMPT;
 use hobt_types::{KeyColumn, SqlType, Value};
 
 use crate::cardinality::TableKnowledge;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 pub(crate) use joined_ends::JoinedBound;
 pub(crate) use key_filter::{number_keys, wanted_keys, wanted_partitions};
 pub(crate) use key_number::{for_each_key, has_number, is_number, number_of};
@@ -118,14 +118,14 @@ pub(crate) struct SeekPath {
 }
 
 /// The predicates on single columns of `table` in `conditions`.
-pub(crate) fn predicates(table: &HeapTable, conditions: &[Expr]) -> Vec<ColumnPredicate> {
+pub(crate) fn predicates(table: &TableRead, conditions: &[Expr]) -> Vec<ColumnPredicate> {
     let schema = table.schema();
     conditions.iter().flat_map(|condition| predicate::predicates(table.table(), &schema, condition)).collect()
 }
 
 /// The predicates on single columns of `table` in `conditions`, as estimates assume them, and the conditions without
 /// any.
-pub(crate) fn read_predicates<'c>(table: &HeapTable, conditions: &'c [Expr]) -> (Vec<ColumnPredicate>, Vec<&'c Expr>) {
+pub(crate) fn read_predicates<'c>(table: &TableRead, conditions: &'c [Expr]) -> (Vec<ColumnPredicate>, Vec<&'c Expr>) {
     let schema = table.schema();
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for condition in conditions.iter().flat_map(conjuncts) {
@@ -148,12 +148,12 @@ fn conjuncts(condition: &Expr) -> Vec<&Expr> {
 }
 
 /// The column whose text an expression is, in its own type or a wider one.
-pub(crate) fn text_column(table: &HeapTable, expr: &Expr) -> Option<usize> {
+pub(crate) fn text_column(table: &TableRead, expr: &Expr) -> Option<usize> {
     predicate::text_column(table.table(), &table.schema(), expr)
 }
 
 /// The partitions of the heap or clustered index that a scan under these conditions reads.
-pub(crate) fn partitions_read(table: &HeapTable, predicates: &[ColumnPredicate]) -> Vec<usize> {
+pub(crate) fn partitions_read(table: &TableRead, predicates: &[ColumnPredicate]) -> Vec<usize> {
     let base = table.table().base_index();
     partitions_of(table.database(), base, predicates).unwrap_or_else(|_| (0..base.partitions.len()).collect())
 }
@@ -172,7 +172,7 @@ pub(crate) struct Wanted<'p> {
 ///
 /// # Errors
 /// If an index cannot be opened.
-pub(crate) fn choose(table: &HeapTable, projection: &[usize], wanted: Wanted<'_>) -> Result<AccessPath, SqlError> {
+pub(crate) fn choose(table: &TableRead, projection: &[usize], wanted: Wanted<'_>) -> Result<AccessPath, SqlError> {
     choose_with(table, projection, wanted, false)
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn choose(table: &HeapTable, projection: &[usize], wanted: Wanted<'_>
 /// # Errors
 /// As [`choose`].
 pub(crate) fn choose_to_lock(
-    table: &HeapTable,
+    table: &TableRead,
     projection: &[usize],
     wanted: Wanted<'_>,
 ) -> Result<AccessPath, SqlError> {
@@ -190,7 +190,7 @@ pub(crate) fn choose_to_lock(
 }
 
 fn choose_with(
-    table: &HeapTable,
+    table: &TableRead,
     projection: &[usize],
     wanted: Wanted<'_>,
     locks_ranges: bool,
@@ -231,7 +231,7 @@ pub(crate) fn no_plan_for_hints(way_out: &str) -> SqlError {
 }
 
 /// Error 8622 for a table with a FORCESEEK hint that no index can satisfy.
-pub(crate) fn no_seek(table: &HeapTable) -> SqlError {
+pub(crate) fn no_seek(table: &TableRead) -> SqlError {
     let definition = table.table();
     let sought = |index: &Index| {
         let column = &definition.columns[index.key.first()?.column];
@@ -284,7 +284,7 @@ fn may_have(function: &PartitionFunction, partition: usize, test: &Test) -> bool
 
 /// A seek in one index; `None` if there is no condition on its first column.
 fn seek(
-    table: &HeapTable,
+    table: &TableRead,
     at: usize,
     index: &Index,
     projection: &[usize],
@@ -318,7 +318,7 @@ fn seek(
 }
 
 /// The rows of ranges in trees, and the pages that reading them costs, estimated in the trees.
-fn within(table: &HeapTable, trees: &[(usize, Arc<BTree>)], ranges: &[KeyRange]) -> Result<(f64, f64), SqlError> {
+fn within(table: &TableRead, trees: &[(usize, Arc<BTree>)], ranges: &[KeyRange]) -> Result<(f64, f64), SqlError> {
     let (mut rows, mut pages) = (0.0, 0.0);
     for (_, tree) in trees {
         // As estimates for scans count them, with or without `PAGECOUNT`.
@@ -333,7 +333,7 @@ fn within(table: &HeapTable, trees: &[(usize, Arc<BTree>)], ranges: &[KeyRange])
 }
 
 /// The number of rows and pages that estimates assume for trees.
-fn counts_of(table: &HeapTable, trees: &[(usize, Arc<BTree>)]) -> (f64, f64) {
+fn counts_of(table: &TableRead, trees: &[(usize, Arc<BTree>)]) -> (f64, f64) {
     let counts = || trees.iter().map(|(_, tree)| table.expected(&RowStore::Tree(Arc::clone(tree))));
     let rows = counts().map(|counts| counts.rows as f64).sum();
     (rows, counts().map(|counts| counts.data_pages as f64).sum())
@@ -341,7 +341,7 @@ fn counts_of(table: &HeapTable, trees: &[(usize, Arc<BTree>)]) -> (f64, f64) {
 
 /// The rows and pages of ranges that estimates do not know, from statistics.
 fn thought_within(
-    table: &HeapTable,
+    table: &TableRead,
     trees: &[(usize, Arc<BTree>)],
     index: &Index,
     assumed: &[ColumnPredicate],
@@ -367,7 +367,7 @@ fn thought_within(
 /// # Errors
 /// If one cannot be opened.
 pub(crate) fn trees_of(
-    table: &HeapTable,
+    table: &TableRead,
     index: &Index,
     partitions: &[usize],
 ) -> Result<Vec<(usize, Arc<BTree>)>, SqlError> {
@@ -492,7 +492,7 @@ impl SeekPath {
     /// # Errors
     /// If a tree cannot be opened.
     pub(crate) fn whole(
-        table: &HeapTable,
+        table: &TableRead,
         at: usize,
         projection: &[usize],
         partitions: &[usize],

@@ -31,8 +31,8 @@ use super::row_by_row::is_row_by_row;
 use super::scope::{Cte, Names, Scope, same_name};
 use super::stored::{Stored, StoredRows};
 use super::{Binder, Clause, Site, shared, with_cte};
-use crate::source::{HeapTable, place_type};
 use crate::source::{RowLimit, UnseenUse};
+use crate::source::{TableRead, place_type};
 use crate::wrap::sql_error_of;
 
 /// The rows of an `UPDATE` or `DELETE`.
@@ -42,7 +42,7 @@ pub struct BoundChange {
     /// no row.
     pub query: BoundQuery,
     /// The table that is changed.
-    pub table: Arc<HeapTable>,
+    pub table: Arc<TableRead>,
     /// Whether the query can return a row more than once.
     pub repeats: bool,
     /// How many different rows to change; `None` if the query itself has no more than that.

@@ -22,9 +22,9 @@ use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
 use crate::access_path::no_plan_for_hints;
-use crate::source::HeapTable;
 use crate::source::JoinWay;
 use crate::source::ScanSample;
+use crate::source::TableRead;
 use crate::wrap::sql_error_of;
 
 impl Binder<'_> {
@@ -103,7 +103,7 @@ impl Binder<'_> {
         let sample = table.sample.as_ref().map(|sample| self.scan_sample(sample, table)).transpose()?;
         let hints = ScanHints { hints: &table.hints, places: names.places, sample };
         let resolved = self.resolver.resolve(&table.name, &hints).map_err(|error| error.at(position))?;
-        let is_table = matches!(&resolved, Resolved::Table { source, .. } if source.is::<HeapTable>());
+        let is_table = matches!(&resolved, Resolved::Table { source, .. } if source.is::<TableRead>());
         check_sampled(table, is_table)?;
         let full = table.alias.is_none().then(|| table.name.clone());
         self.resolved(resolved, &table.name, (alias, full), names.places, position)
@@ -209,13 +209,13 @@ impl Binder<'_> {
                 let internal = self.fresh("place");
                 exprs.push(Expr::Column(Column::new(Some(table), place)).alias(&internal));
                 let stored =
-                    HeapTable::of(&rows).ok_or_else(|| SqlError::internal("a row's position in no stored table"))?;
+                    TableRead::of(&rows).ok_or_else(|| SqlError::internal("a row's position in no stored table"))?;
                 Stored::of_table(stored, Column::new_unqualified(internal), &source.columns)
             }
         };
         let plan = plan.build().map_err(sql_error_of)?;
         let plan = LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?);
-        let (plan, source) = match rows.downcast_ref::<HeapTable>() {
+        let (plan, source) = match rows.downcast_ref::<TableRead>() {
             Some(table) => self.with_virtual_columns(plan, source, table)?,
             None => (plan, source),
         };
@@ -400,7 +400,7 @@ fn joined_by(source: LogicalPlan, way: JoinWay, step: &JoinStep) -> Result<Logic
     let marked = source.transform_down(|node| {
         is_single &= node.inputs().len() < 2;
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
-        let Some(table) = scan.source.downcast_ref::<HeapTable>() else { return Ok(Transformed::no(node)) };
+        let Some(table) = scan.source.downcast_ref::<TableRead>() else { return Ok(Transformed::no(node)) };
         is_table = true;
         let source = table.joined(way);
         Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source, ..scan.clone() })))

@@ -28,7 +28,7 @@ use super::row_by_row::is_row_by_row;
 use super::scope::{Scope, ScopeColumn, invalid_column, same_name};
 use super::subquery::has_subquery;
 use super::{Binder, Clause, Site, shared};
-use crate::source::{ChangeKind, HeapTable, UnseenUse};
+use crate::source::{ChangeKind, TableRead, UnseenUse};
 use crate::wrap::sql_error_of;
 
 /// The rows of a `MERGE`.
@@ -38,7 +38,7 @@ pub struct BoundMerge {
     /// of the action.
     pub query: BoundQuery,
     /// The table that is changed.
-    pub table: Arc<HeapTable>,
+    pub table: Arc<TableRead>,
     /// The kinds of the actions, by the number in the second column.
     pub actions: Vec<ChangeKind>,
     /// For each column of the table, the query's column with its new value; empty if rows are only deleted.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::{JoinType, LogicalPlan};
 
-use crate::source::{HeapTable, UnseenRows};
+use crate::source::{TableRead, UnseenRows};
 
 /// Whether a plan returns each row of the target independently; the target is the source with this list of rows.
 /// `false` if this is not certain.
@@ -53,6 +53,6 @@ fn reads(plan: &LogicalPlan, target: &Arc<UnseenRows>) -> bool {
 
 fn is_target(plan: &LogicalPlan, target: &Arc<UnseenRows>) -> bool {
     let LogicalPlan::TableScan(scan) = plan else { return false };
-    let unseen = scan.source.downcast_ref::<HeapTable>().and_then(HeapTable::unseen);
+    let unseen = scan.source.downcast_ref::<TableRead>().and_then(TableRead::unseen);
     unseen.is_some_and(|unseen| Arc::ptr_eq(unseen, target))
 }

@@ -20,7 +20,7 @@ use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
 use crate::binder::SourceColumn;
-use crate::source::{CheckRule, ComputedRule, HeapTable, RowRules};
+use crate::source::{CheckRule, ComputedRule, RowRules, TableRead};
 use crate::wrap::{Kernel, Operation, sql_error_of};
 
 /// A column of a table that is to be created or changed.
@@ -252,7 +252,7 @@ impl Binder<'_> {
     /// 206, 257 and those of the defaults.
     pub fn bind_rewrite(
         &self,
-        table: Arc<HeapTable>,
+        table: Arc<TableRead>,
         new: &Table,
         fills: &dyn Fn(i32) -> bool,
     ) -> Result<BoundQuery, SqlError> {
@@ -307,7 +307,7 @@ impl Binder<'_> {
         &self,
         plan: LogicalPlan,
         mut source: ScopeTable,
-        table: &HeapTable,
+        table: &TableRead,
     ) -> Result<(LogicalPlan, ScopeTable), SqlError> {
         let table = table.table();
         if table.virtual_columns.is_empty() {

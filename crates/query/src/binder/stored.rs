@@ -18,7 +18,7 @@ use datafusion::logical_expr::Expr;
 use super::Binder;
 use super::scope::{Scope, ScopeColumn};
 use super::select::Item;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// The rows behind a source.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub(super) enum Stored {
 #[derive(Clone)]
 pub(super) struct StoredRows {
     /// The table.
-    pub(super) table: Arc<HeapTable>,
+    pub(super) table: Arc<TableRead>,
     /// The column with the position of a row.
     pub(super) place: Column,
     /// All columns of the table, in its order.
@@ -56,7 +56,7 @@ impl fmt::Debug for StoredRows {
 
 impl Stored {
     /// A table's own rows.
-    pub(super) fn of_table(table: Arc<HeapTable>, place: Column, columns: &[ScopeColumn]) -> Stored {
+    pub(super) fn of_table(table: Arc<TableRead>, place: Column, columns: &[ScopeColumn]) -> Stored {
         let shown = (0..columns.len()).map(Some).collect();
         Stored::Rows(Box::new(StoredRows { table, place, columns: columns.to_vec(), shown }))
     }

@@ -32,8 +32,8 @@ use super::meeting::Meeting;
 use super::references::{Reference, ends_of, references_between};
 use super::relation::{Equated, Joining, Relation, relation_of};
 use super::share::Knowledge;
-use crate::source::HeapTable;
 use crate::source::JoinWay;
+use crate::source::TableRead;
 
 /// The most sources for which all orders are compared.
 const EXHAUSTIVE_MAX: usize = 10;
@@ -584,7 +584,7 @@ fn collect(
 fn is_hinted(plan: &LogicalPlan) -> bool {
     let hinted = plan.exists(|node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(false) };
-        let table = scan.source.downcast_ref::<HeapTable>();
+        let table = scan.source.downcast_ref::<TableRead>();
         Ok(table.is_some_and(|table| table.join_way() != JoinWay::Free))
     });
     hinted.unwrap_or(true)

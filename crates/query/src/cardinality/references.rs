@@ -9,7 +9,7 @@ use hobt_catalog::ForeignKey;
 use super::same_values::same_value;
 use super::table::TableKnowledge;
 use super::wanted::{WantedColumn, origin};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// Marks an equation as one of the equations of a foreign key.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -80,9 +80,9 @@ pub(crate) fn references_between(ends: &[Ends]) -> Vec<Option<Reference>> {
 fn equations_of(
     key: &ForeignKey,
     ends: &[Option<(&WantedColumn, &WantedColumn)>],
-    (from, to): (&HeapTable, &HeapTable),
+    (from, to): (&TableRead, &TableRead),
 ) -> Option<Vec<usize>> {
-    let is_of = |end: &WantedColumn, heap: &HeapTable, id: i32| {
+    let is_of = |end: &WantedColumn, heap: &TableRead, id: i32| {
         let of_table = Some(end.heap()).filter(|known| known.table().id == heap.table().id);
         of_table.is_some_and(|known| known.table().columns[end.column].id == id)
     };

@@ -19,7 +19,7 @@ use super::wanted::WantedColumn;
 use super::width::RowWidth;
 use super::{UNKNOWN_ROWS, together};
 use crate::access_path::{partitions_read, read_predicates};
-use crate::source::{HeapTable, Series};
+use crate::source::{Series, TableRead};
 use crate::wrap::SqlAggregate;
 
 /// What is known of a column of some rows.
@@ -581,7 +581,7 @@ fn of_join(join: &Join) -> Relation {
 }
 
 fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
-    let Some(heap) = HeapTable::of(&scan.source) else {
+    let Some(heap) = TableRead::of(&scan.source) else {
         let provider = source_as_provider(&scan.source).ok();
         let series = provider.as_ref().and_then(|provider| provider.downcast_ref::<Series>());
         return Relation::of_rows(series.map_or(UNKNOWN_ROWS, |series| series.rows() as f64), plan);

@@ -16,7 +16,7 @@ use super::share::{Knowledge, UNKNOWN_CONDITION, only_column, shares_by};
 use super::{LeafEstimate, WantedColumn, together, together_by};
 use crate::access_path::{ColumnPredicate, Comparand, Limit, Test, read_predicates, text_column};
 use crate::cardinality::Correlation;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// Trace flag: a value beyond the histogram of an ascending column is as frequent as its values are on average.
 const ASCENDING_FLAG: i32 = 2389;
@@ -28,7 +28,7 @@ const ANY_FLAG: i32 = 4139;
 /// What is known of the partitions of a table that are read.
 #[derive(Clone)]
 pub(crate) struct TableKnowledge<'t> {
-    heap: &'t HeapTable,
+    heap: &'t TableRead,
     statistics: Vec<Arc<Statistics>>,
     hobts: Vec<HobtId>,
     /// The rows of these partitions.
@@ -41,7 +41,7 @@ pub(crate) struct TableKnowledge<'t> {
 impl<'t> TableKnowledge<'t> {
     /// For the partitions (from 0) of a table. Statistics that are not maintained (as old as their last update)
     /// describe the whole table, as SQL Server's do; the conditions then select what the partitions hold.
-    pub(crate) fn of(heap: &'t HeapTable, partitions: &[usize]) -> TableKnowledge<'t> {
+    pub(crate) fn of(heap: &'t TableRead, partitions: &[usize]) -> TableKnowledge<'t> {
         let (database, table) = (heap.database().database(), heap.table());
         let is_live = database.options().statistics.is_maintained;
         let of_base = &table.base_index().partitions;
@@ -57,12 +57,12 @@ impl<'t> TableKnowledge<'t> {
     }
 
     /// For all partitions of a table.
-    pub(crate) fn whole(heap: &'t HeapTable) -> TableKnowledge<'t> {
+    pub(crate) fn whole(heap: &'t TableRead) -> TableKnowledge<'t> {
         let all: Vec<usize> = (0..heap.table().base_index().partitions.len()).collect();
         TableKnowledge::of(heap, &all)
     }
 
-    pub(super) fn heap(&self) -> &HeapTable {
+    pub(super) fn heap(&self) -> &TableRead {
         self.heap
     }
 
@@ -142,7 +142,7 @@ impl<'t> TableKnowledge<'t> {
         &self,
         predicates: &[ColumnPredicate],
         unread: &[&Expr],
-        (projection, table): (&[usize], &Arc<HeapTable>),
+        (projection, table): (&[usize], &Arc<TableRead>),
     ) -> LeafEstimate {
         let rows = self.rows_of(predicates, unread);
         let left = |known: ColumnRows| distinct_left(known.distinct, self.rows.max(1.0), rows);

@@ -9,12 +9,12 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use super::share::only_column;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// A column of a table that a plan reads.
 #[derive(Clone)]
 pub(crate) struct WantedColumn {
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     /// Its index in the table.
     pub(crate) column: usize,
 }
@@ -28,12 +28,12 @@ impl fmt::Debug for WantedColumn {
 
 impl WantedColumn {
     /// The column with index `column` of a table.
-    pub(crate) fn new(table: Arc<HeapTable>, column: usize) -> WantedColumn {
+    pub(crate) fn new(table: Arc<TableRead>, column: usize) -> WantedColumn {
         WantedColumn { table, column }
     }
 
     /// The table.
-    pub(crate) fn heap(&self) -> &Arc<HeapTable> {
+    pub(crate) fn heap(&self) -> &Arc<TableRead> {
         &self.table
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn origin(
 ) -> Option<WantedColumn> {
     match plan {
         LogicalPlan::TableScan(scan) => {
-            let table = HeapTable::of(&scan.source)?;
+            let table = TableRead::of(&scan.source)?;
             let column = table.schema().index_of(&column.name).ok()?;
             (column < table.table().columns.len()).then_some(WantedColumn { table, column })
         }

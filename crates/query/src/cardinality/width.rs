@@ -1,7 +1,7 @@
 //! The expected width of rows, by the types of their columns as the executor holds them.
 //!
 //! The maximum width of a row, for which space must be reserved, follows from the declared types: `declared_width` and
-//! [`HeapTable::row_width`](crate::source::HeapTable::row_width).
+//! [`TableRead::row_width`](crate::source::TableRead::row_width).
 
 use arrow::datatypes::Fields;
 

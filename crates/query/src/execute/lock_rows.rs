@@ -47,14 +47,14 @@ use super::places::{Places, place_array};
 use super::row_locker::{Locked, RowLocker, Unlocked};
 use super::statement::StatementRun;
 use crate::access_path::AccessPath;
-use crate::source::{HeapTable, RowReading};
+use crate::source::{RowReading, TableRead};
 use crate::wrap::external;
 
 /// Locks the rows of its input, whose last column is the rows' positions.
 #[derive(Debug)]
 pub struct LockRowsExec {
     input: Arc<dyn ExecutionPlan>,
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     run: Arc<StatementRun>,
     reading: RowReading,
     path: AccessPath,
@@ -99,7 +99,7 @@ pub(crate) struct LockRowsSettings {
 impl LockRowsExec {
     pub(crate) fn new(
         input: Arc<dyn ExecutionPlan>,
-        table: Arc<HeapTable>,
+        table: Arc<TableRead>,
         run: Arc<StatementRun>,
         settings: LockRowsSettings,
     ) -> LockRowsExec {

@@ -10,7 +10,7 @@ use hobt_types::{SqlType, Value};
 use parking_lot::Mutex;
 
 use crate::plan_tree::{StatisticsRead, TableName};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// The statistics objects read so far, each once.
 #[derive(Default)]
@@ -24,7 +24,7 @@ struct Noted {
 
 impl NotedStatistics {
     /// Notes that an estimate reads statistics of a table.
-    pub(super) fn note(&self, heap: &HeapTable, statistics: &Arc<Statistics>) {
+    pub(super) fn note(&self, heap: &TableRead, statistics: &Arc<Statistics>) {
         let (database, table) = (heap.database(), heap.table());
         let is_it = |known: &Noted| {
             known.statistics.id == statistics.id && known.table.id == table.id && known.database.id() == database.id()

@@ -17,11 +17,11 @@ use hobt_txn::{Before, Snapshot};
 use hobt_types::Value;
 
 use crate::access_path::{AccessPath, SeekPath};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// A path to a table's rows, and the changes that a snapshot does not see.
 pub(super) struct PathRows {
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     path: AccessPath,
     stores: Vec<RowStore>,
     /// `None` if all current rows are visible.
@@ -34,7 +34,7 @@ impl PathRows {
     /// # Errors
     /// The table cannot be opened.
     pub(super) fn new(
-        table: &Arc<HeapTable>,
+        table: &Arc<TableRead>,
         path: &AccessPath,
         view: Option<Arc<Snapshot>>,
     ) -> Result<PathRows, SqlError> {

@@ -10,7 +10,7 @@ use hobt_sync::{nanoseconds, processor};
 use parking_lot::Mutex;
 
 use crate::plan_tree::NodeMark;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// The rows and pages that a pushed filter has left out, all workers together.
 #[derive(Debug, Default)]
@@ -98,7 +98,7 @@ struct Counters {
 
 impl OperatorProfile {
     /// An operator on a table's index with `workers` workers that have done nothing yet.
-    pub(crate) fn new(operator: &'static str, table: &HeapTable, index_id: IndexId, workers: usize) -> OperatorProfile {
+    pub(crate) fn new(operator: &'static str, table: &TableRead, index_id: IndexId, workers: usize) -> OperatorProfile {
         OperatorProfile {
             operator,
             database: table.database().id(),

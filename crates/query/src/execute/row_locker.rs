@@ -1,7 +1,6 @@
 //! Locks a table's rows one by one as they are read, and reads them again if another transaction has changed them. Also
 //! finds the rows that other transactions have inserted meanwhile.
 
-use hobt_sync::planted::{self, Bug};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use hobt_access::{BTree, KeyOfRange, KeyRange, KeysOfRange};
 use hobt_base::{SqlError, number};
 use hobt_catalog::Table;
 use hobt_engine::RowAt;
+use hobt_sync::planted::{self, Bug};
 use hobt_txn::RowLocks;
 use hobt_txn::locks::{LockMode, LockResource};
 use hobt_types::Value;
@@ -17,11 +17,11 @@ use super::path_rows::PathRows;
 use super::row_lock::{lock_error, snapshot_conflict};
 use super::statement::StatementRun;
 use crate::access_path::AccessPath;
-use crate::source::{HeapTable, RowReading};
+use crate::source::{RowReading, TableRead};
 
 /// Locks a table's rows, and reads them again.
 pub(super) struct RowLocker {
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     run: Arc<StatementRun>,
     reading: RowReading,
     rows: PathRows,
@@ -64,7 +64,7 @@ impl RowLocker {
     /// # Errors
     /// The table cannot be opened.
     pub(super) fn new(
-        table: &Arc<HeapTable>,
+        table: &Arc<TableRead>,
         run: &Arc<StatementRun>,
         reading: RowReading,
         path: &AccessPath,

@@ -41,7 +41,7 @@ use super::turn::{self, Turn};
 use crate::access_path::{ColumnPredicate, Missing};
 use crate::cardinality::LeafEstimate;
 use crate::plan_tree::NodeMark;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 use crate::wrap::external;
 
 /// Bytes of texts and binaries after which a batch ends, however few rows it has, if memory is not limited.
@@ -51,7 +51,7 @@ const BATCHES_IN_PART: usize = 16;
 
 /// Reads some columns of a table's rows.
 pub struct ScanExec {
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     run: Arc<StatementRun>,
     projection: Vec<usize>,
     schema: SchemaRef,
@@ -89,7 +89,7 @@ impl fmt::Debug for ScanExec {
 
 impl ScanExec {
     /// A scan of the columns `projection` of `table` by as many workers as the statement has.
-    pub fn new(table: Arc<HeapTable>, run: Arc<StatementRun>, projection: Vec<usize>, schema: SchemaRef) -> ScanExec {
+    pub fn new(table: Arc<TableRead>, run: Arc<StatementRun>, projection: Vec<usize>, schema: SchemaRef) -> ScanExec {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(run.degree()),
@@ -178,7 +178,7 @@ impl ScanExec {
     }
 
     /// The table.
-    pub fn table(&self) -> &Arc<HeapTable> {
+    pub fn table(&self) -> &Arc<TableRead> {
         &self.table
     }
 
@@ -450,7 +450,7 @@ struct ScanStream {
     clock: WorkerClock,
     profile: Arc<OperatorProfile>,
     partition: usize,
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     run: Arc<StatementRun>,
     schema: SchemaRef,
     batch: BatchBuilder,

@@ -46,7 +46,7 @@ use super::turn::{self, Turn};
 use crate::access_path::{ColumnPredicate, SeekPath};
 use crate::cardinality::LeafEstimate;
 use crate::plan_tree::NodeMark;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 use crate::wrap::external;
 use crate::wrap::has_sort_key;
 pub(super) use row_seeks::RowSeeks;
@@ -59,7 +59,7 @@ const PIECES_OF_WORKER: usize = 4;
 
 /// Reads ranges of an index of a table.
 pub struct SeekExec {
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     path: Arc<SeekPath>,
     direction: Direction,
     projection: Vec<usize>,
@@ -96,7 +96,7 @@ impl fmt::Debug for SeekExec {
 impl SeekExec {
     /// Reads the columns `projection` of the rows that `path` leads to.
     pub(crate) fn new(
-        table: Arc<HeapTable>,
+        table: Arc<TableRead>,
         path: Arc<SeekPath>,
         projection: Vec<usize>,
         schema: SchemaRef,
@@ -106,7 +106,7 @@ impl SeekExec {
 
     /// Like [`SeekExec::new`], in key order or against it.
     pub(crate) fn in_direction(
-        table: Arc<HeapTable>,
+        table: Arc<TableRead>,
         path: Arc<SeekPath>,
         direction: Direction,
         projection: Vec<usize>,
@@ -262,7 +262,7 @@ impl SeekExec {
     }
 
     /// The table.
-    pub(crate) fn table(&self) -> &Arc<HeapTable> {
+    pub(crate) fn table(&self) -> &Arc<TableRead> {
         &self.table
     }
 
@@ -330,11 +330,11 @@ impl SeekExec {
 }
 
 /// The parts of a seek.
-type Made = (Arc<HeapTable>, Arc<SeekPath>, Direction, Vec<usize>, SchemaRef);
+type Made = (Arc<TableRead>, Arc<SeekPath>, Direction, Vec<usize>, SchemaRef);
 
 /// The order of the rows of one tree, as far as columns compare by their values and are among those read.
 fn order_of(
-    table: &HeapTable,
+    table: &TableRead,
     path: &SeekPath,
     direction: Direction,
     projection: &[usize],
@@ -429,7 +429,7 @@ impl ExecutionPlan for SeekExec {
 }
 
 struct SeekStream {
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     schema: SchemaRef,
     path: Arc<SeekPath>,
     direction: Direction,

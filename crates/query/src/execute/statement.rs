@@ -22,7 +22,7 @@ use super::pending::PendingReasons;
 use super::profile::OperatorProfile;
 use crate::cardinality::Assumptions;
 use crate::plan_tree::{MemoryShown, StatisticsRead};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// The number of values on which the estimates of one statement may evaluate expressions: enough for a hundred
 /// expressions, each on a few thousand values.
@@ -139,7 +139,7 @@ impl StatementRun {
     }
 
     /// Notes that its estimates read statistics of a table.
-    pub(crate) fn note_statistics(&self, heap: &HeapTable, statistics: &Arc<Statistics>) {
+    pub(crate) fn note_statistics(&self, heap: &TableRead, statistics: &Arc<Statistics>) {
         self.statistics.note(heap, statistics);
     }
 

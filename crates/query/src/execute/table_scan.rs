@@ -30,7 +30,7 @@ use crate::access_path::{
     read_predicates,
 };
 use crate::cardinality::{LeafEstimate, TableKnowledge, is_marked};
-use crate::source::{HeapTable, RowReading, UnseenUse};
+use crate::source::{RowReading, TableRead, UnseenUse};
 use crate::wrap::external;
 
 /// DataFusion's physical planner, with the scans of tables.
@@ -69,7 +69,7 @@ impl ExtensionPlanner for TableScans {
         session: &dyn Session,
         _: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let Some(table) = HeapTable::of(&scan.source) else { return Ok(None) };
+        let Some(table) = TableRead::of(&scan.source) else { return Ok(None) };
         // The table's columns have no qualifier.
         let conditions = unnormalize_cols(scan.filters.iter().cloned());
         plan_scan(&table, session, scan.projection.as_ref(), &conditions, scan.fetch).map(Some)
@@ -79,7 +79,7 @@ impl ExtensionPlanner for TableScans {
 /// The operators that read the columns `projection` of a table's rows; all if it is `None`. `limit` is the number of
 /// rows that are wanted.
 fn plan_scan(
-    table: &Arc<HeapTable>,
+    table: &Arc<TableRead>,
     session: &dyn Session,
     projection: Option<&Vec<usize>>,
     conditions: &[Expr],
@@ -114,7 +114,7 @@ struct Conditions<'c> {
 }
 
 impl<'c> Conditions<'c> {
-    fn of(table: &HeapTable, conditions: &'c [Expr]) -> Conditions<'c> {
+    fn of(table: &TableRead, conditions: &'c [Expr]) -> Conditions<'c> {
         let (read, unread) = read_predicates(table, conditions);
         let (known, assumed) = match conditions.iter().any(is_marked) {
             true => (predicates(table, conditions), Some(read)),
@@ -135,7 +135,7 @@ impl<'c> Conditions<'c> {
 
 /// The estimate of the rows of some partitions that fulfil conditions, as far as statistics tell.
 fn expected(
-    heap: &Arc<HeapTable>,
+    heap: &Arc<TableRead>,
     partitions: &[usize],
     wanted: &Conditions<'_>,
     projection: &[usize],
@@ -151,7 +151,7 @@ fn expected(
 
 /// Reads the columns `projection` of the rows that `path` leads to.
 fn scan_by(
-    table: &Arc<HeapTable>,
+    table: &Arc<TableRead>,
     path: AccessPath,
     (projection, schema): (Vec<usize>, SchemaRef),
     wanted: &Conditions<'_>,
@@ -177,7 +177,7 @@ fn scan_by(
 
 /// The scan with the rows of its path that other transactions are changing, if there are any and they matter.
 fn with_unseen(
-    table: &Arc<HeapTable>,
+    table: &Arc<TableRead>,
     plan: Arc<dyn ExecutionPlan>,
     path: AccessPath,
     projection: Vec<usize>,
@@ -194,7 +194,7 @@ fn with_unseen(
 
 /// Whether rows to which `path` may lead have been changed by a transaction that the statement does not see. This
 /// is the moment that counts: later changes come after the statement.
-fn has_unseen(table: &HeapTable, path: &AccessPath) -> Result<bool, SqlError> {
+fn has_unseen(table: &TableRead, path: &AccessPath) -> Result<bool, SqlError> {
     let Some(view) = table.run().context.view_so_far().filter(|view| !view.is_of_present()) else { return Ok(false) };
     if let AccessPath::Seek(path) = path
         && table.table().indexes[path.index].kind == IndexKind::Clustered
@@ -216,7 +216,7 @@ fn has_unseen(table: &HeapTable, path: &AccessPath) -> Result<bool, SqlError> {
 
 /// A scan that locks each row before it outputs it.
 fn scan_locked(
-    table: &Arc<HeapTable>,
+    table: &Arc<TableRead>,
     session: &dyn Session,
     (projection, schema): (Vec<usize>, SchemaRef),
     conditions: &[Expr],
@@ -224,7 +224,7 @@ fn scan_locked(
     reading: RowReading,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let (database, definition) = (table.database().clone(), Arc::clone(table.table()));
-    let inner = HeapTable::new(database, definition, Arc::clone(table.run()), true, true);
+    let inner = TableRead::new(database, definition, Arc::clone(table.run()), true, true);
     let inner = inner.hinted_both(table.hint(), table.join_way());
     let place = table.table().columns.len();
     let mut columns: Vec<usize> = projection.iter().copied().filter(|column| *column != place).collect();

@@ -36,7 +36,7 @@ use super::scan_exec::ScanExec;
 use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
 use crate::access_path::{ColumnPredicate, JoinedColumn, KeyForm};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 use crate::wrap::Kernel;
 
 /// An expression over the columns of a plan.
@@ -47,7 +47,7 @@ type Expr = Arc<dyn PhysicalExpr>;
 pub(super) struct Leaf {
     /// A [`ScanExec`] or [`SeekExec`].
     pub(super) plan: Arc<dyn ExecutionPlan>,
-    pub(super) table: Arc<HeapTable>,
+    pub(super) table: Arc<TableRead>,
     pub(super) projection: Vec<usize>,
     pub(super) predicates: Arc<[ColumnPredicate]>,
     /// Whether an operator above relies on the order of its rows.

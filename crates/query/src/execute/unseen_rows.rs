@@ -45,7 +45,7 @@ use super::inputs::{about_as_many_rows, with_inputs, without_expressions};
 use super::path_rows::PathRows;
 use super::places::{Places, place_array};
 use crate::access_path::AccessPath;
-use crate::source::{HeapTable, UnseenRows, UnseenUse};
+use crate::source::{TableRead, UnseenRows, UnseenUse};
 use crate::wrap::external;
 
 /// Rows of a batch of changed rows: each is fetched individually.
@@ -62,7 +62,7 @@ struct Limit {
 #[derive(Debug)]
 pub(crate) struct UnseenRowsExec {
     input: Arc<dyn ExecutionPlan>,
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     unseen: Arc<UnseenRows>,
     path: AccessPath,
     /// The columns of the input, by their positions in the table; that of the rows' positions comes after the table's
@@ -79,7 +79,7 @@ impl UnseenRowsExec {
     /// Over rows of `table` with these columns that are read by `path`.
     pub(crate) fn new(
         input: Arc<dyn ExecutionPlan>,
-        table: Arc<HeapTable>,
+        table: Arc<TableRead>,
         unseen: Arc<UnseenRows>,
         path: AccessPath,
         columns: Vec<usize>,
@@ -181,7 +181,7 @@ impl ExecutionPlan for UnseenRowsExec {
 
 /// The state that the partitions share.
 struct Shared {
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     rows: PathRows,
     unseen: Arc<UnseenRows>,
     columns: Vec<usize>,

@@ -27,7 +27,7 @@ use super::run::Interpreter;
 use super::table_locks::definition_changed;
 use crate::binder::{BindOptions, Resolved, SourceColumn};
 use crate::execute::{StatementRun, WriteTarget};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 use crate::wrap::sql_error_of;
 
 /// Keys changed by a statement, as a table.
@@ -151,7 +151,7 @@ impl Interpreter<'_> {
         &mut self,
         run: &Arc<StatementRun>,
         target: &WriteTarget,
-        rows: Arc<HeapTable>,
+        rows: Arc<TableRead>,
         key: &ForeignKey,
     ) -> Result<(), Failure> {
         let table = Arc::clone(rows.table());

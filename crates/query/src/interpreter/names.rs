@@ -35,7 +35,7 @@ use crate::access_path::AccessHint;
 use crate::binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use crate::cardinality::Assumed;
 use crate::execute::StatementRun;
-use crate::source::{HeapTable, RowReading, clustered_disabled};
+use crate::source::{RowReading, TableRead, clustered_disabled};
 use crate::wrap::NextValues;
 
 /// A table that a statement reads or changes.
@@ -184,9 +184,9 @@ impl Names<'_> {
         let (database, table) = (database.clone(), Arc::clone(table));
         let access = access_hint(&table, hints.hints);
         let read = match reading.rows {
-            Rows::Locked(locked) => HeapTable::new_locked(database, table, run, hints.places, locked),
-            Rows::OfStatement if hints.places => HeapTable::new(database, table, run, true, true).beside_unseen(),
-            rows => HeapTable::new(database, table, run, hints.places, rows != Rows::Present),
+            Rows::Locked(locked) => TableRead::new_locked(database, table, run, hints.places, locked),
+            Rows::OfStatement if hints.places => TableRead::new(database, table, run, true, true).beside_unseen(),
+            rows => TableRead::new(database, table, run, hints.places, rows != Rows::Present),
         };
         let source = match &hints.sample {
             Some(sample) => read.sampled(sample).hinted(AccessHint::Scan),

@@ -3,20 +3,20 @@
 //! Leaves to others: which table a name means (`interpreter`), how it is read (`execute`).
 
 mod change;
-mod heap_table;
 mod join_way;
 mod row_rules;
 mod series;
+mod table_read;
 mod temporary_name;
 mod unseen_rows;
 
 pub(crate) use change::PERCENT_PARTS;
 pub use change::{ChangeKind, RowLimit};
-pub use heap_table::{HeapTable, RowReading, ScanSample, table_schema};
-pub(crate) use heap_table::{access_error, clustered_disabled, declared_width, place_type, scanned_width};
 pub use join_way::JoinWay;
 pub use row_rules::{CheckRule, ComputedRule, NewKeys, RowRules};
 pub use series::Series;
 pub(crate) use series::series_rows;
+pub use table_read::{RowReading, ScanSample, TableRead, table_schema};
+pub(crate) use table_read::{access_error, clustered_disabled, declared_width, place_type, scanned_width};
 pub(crate) use temporary_name::{temporary_name, written_table_name};
 pub use unseen_rows::{UnseenRows, UnseenUse};

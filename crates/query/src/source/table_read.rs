@@ -24,7 +24,7 @@ use crate::execute::StatementRun;
 
 /// A table of a database, to be read by one statement.
 #[derive(Clone)]
-pub struct HeapTable {
+pub struct TableRead {
     database: DatabaseUse,
     table: Arc<Table>,
     run: Arc<StatementRun>,
@@ -70,9 +70,9 @@ pub struct RowReading {
     pub range: Option<LockMode>,
 }
 
-impl fmt::Debug for HeapTable {
+impl fmt::Debug for TableRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HeapTable").field("table", &self.table.name).finish_non_exhaustive()
+        f.debug_struct("TableRead").field("table", &self.table.name).finish_non_exhaustive()
     }
 }
 
@@ -103,7 +103,7 @@ fn with_places(table: &Table) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-impl HeapTable {
+impl TableRead {
     /// The table for the statement `run`, which holds its lock. With `has_places` its rows have one more column at the
     /// end: their position, as numbered by [`hobt_access::scan::RowPlace`]. With `reads_versions` the statement, which
     /// reads versions, sees rows as they were committed; without it, in their current state.
@@ -113,8 +113,8 @@ impl HeapTable {
         run: Arc<StatementRun>,
         has_places: bool,
         reads_versions: bool,
-    ) -> Arc<HeapTable> {
-        HeapTable::read_so(database, table, run, has_places, reads_versions, None)
+    ) -> Arc<TableRead> {
+        TableRead::read_so(database, table, run, has_places, reads_versions, None)
     }
 
     /// Creates a table whose scan locks every row before returning its current version. For a statement that reads
@@ -125,8 +125,8 @@ impl HeapTable {
         run: Arc<StatementRun>,
         has_places: bool,
         row_reading: RowReading,
-    ) -> Arc<HeapTable> {
-        HeapTable::read_so(database, table, run, has_places, true, Some(row_reading))
+    ) -> Arc<TableRead> {
+        TableRead::read_so(database, table, run, has_places, true, Some(row_reading))
     }
 
     fn read_so(
@@ -136,12 +136,12 @@ impl HeapTable {
         has_places: bool,
         reads_versions: bool,
         row_reading: Option<RowReading>,
-    ) -> Arc<HeapTable> {
+    ) -> Arc<TableRead> {
         let schema = match has_places {
             true => with_places(&table),
             false => table_schema(&table),
         };
-        Arc::new(HeapTable {
+        Arc::new(TableRead {
             database,
             table,
             run,
@@ -158,10 +158,10 @@ impl HeapTable {
     }
 
     /// Lets the statement see rows that other transactions are changing, because it may change rows. It sets by
-    /// [`HeapTable::unseen`] whether it does.
+    /// [`TableRead::unseen`] whether it does.
     #[must_use]
-    pub fn beside_unseen(self: Arc<HeapTable>) -> Arc<HeapTable> {
-        Arc::new(HeapTable { unseen: Some(Arc::default()), ..Arc::unwrap_or_clone(self) })
+    pub fn beside_unseen(self: Arc<TableRead>) -> Arc<TableRead> {
+        Arc::new(TableRead { unseen: Some(Arc::default()), ..Arc::unwrap_or_clone(self) })
     }
 
     /// The rows that other transactions are changing; `None` if the statement does not need them.
@@ -171,23 +171,23 @@ impl HeapTable {
 
     /// Sets the access that a hint forces.
     #[must_use]
-    pub fn hinted(self: Arc<HeapTable>, hint: AccessHint) -> Arc<HeapTable> {
+    pub fn hinted(self: Arc<TableRead>, hint: AccessHint) -> Arc<TableRead> {
         if hint == AccessHint::Free { self } else { self.hinted_both(hint, self.join_way) }
     }
 
     /// Sets the kind of join that a hint forces.
     #[must_use]
-    pub(crate) fn joined(&self, way: JoinWay) -> Arc<HeapTable> {
+    pub(crate) fn joined(&self, way: JoinWay) -> Arc<TableRead> {
         self.hinted_both(self.hint, way)
     }
 
-    pub(crate) fn hinted_both(&self, hint: AccessHint, join_way: JoinWay) -> Arc<HeapTable> {
-        Arc::new(HeapTable { hint, join_way, ..self.clone() })
+    pub(crate) fn hinted_both(&self, hint: AccessHint, join_way: JoinWay) -> Arc<TableRead> {
+        Arc::new(TableRead { hint, join_way, ..self.clone() })
     }
 
     /// Restricts the table to a part of its pages.
     #[must_use]
-    pub fn sampled(self: Arc<HeapTable>, sample: &ScanSample) -> Arc<HeapTable> {
+    pub fn sampled(self: Arc<TableRead>, sample: &ScanSample) -> Arc<TableRead> {
         let rows = self.row_count() as f64;
         let percent = match sample.is_rows {
             false => sample.amount,
@@ -200,7 +200,7 @@ impl HeapTable {
         };
         let seed = sample.seed.unwrap_or_else(by_chance).cast_unsigned();
         let sample = Some(PageSample { millionths: (percent * 10_000.0).round() as u32, seed });
-        Arc::new(HeapTable { sample, ..Arc::unwrap_or_clone(self) })
+        Arc::new(TableRead { sample, ..Arc::unwrap_or_clone(self) })
     }
 
     /// The kind of join that a hint forces, with the sources before it.
@@ -219,7 +219,7 @@ impl HeapTable {
     }
 
     /// The table behind a source of rows; `None` for another kind of source.
-    pub(crate) fn of(source: &Arc<dyn TableSource>) -> Option<Arc<HeapTable>> {
+    pub(crate) fn of(source: &Arc<dyn TableSource>) -> Option<Arc<TableRead>> {
         Arc::downcast(Arc::clone(source) as Arc<dyn Any + Send + Sync>).ok()
     }
 
@@ -388,7 +388,7 @@ pub(crate) fn declared_width(sql_type: SqlType) -> usize {
 /// The sum of the row widths of all tables that an optimised plan scans: about the stored columns of its widest rows.
 pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
     let own = match plan {
-        LogicalPlan::TableScan(scan) => scan.source.downcast_ref::<HeapTable>().map(|heap| match &scan.projection {
+        LogicalPlan::TableScan(scan) => scan.source.downcast_ref::<TableRead>().map(|heap| match &scan.projection {
             Some(projection) => heap.row_width(projection),
             None => heap.row_width(&(0..heap.table.columns.len()).collect::<Vec<_>>()),
         }),
@@ -397,9 +397,9 @@ pub(crate) fn scanned_width(plan: &LogicalPlan) -> usize {
     own.unwrap_or(0) + plan.inputs().into_iter().map(scanned_width).sum::<usize>()
 }
 
-impl TableSource for HeapTable {
+impl TableSource for TableRead {
     fn schema(&self) -> SchemaRef {
-        HeapTable::schema(self)
+        TableRead::schema(self)
     }
 
     fn supports_filters_pushdown(&self, conditions: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

@@ -8,7 +8,7 @@ use hobt_base::SqlError;
 use hobt_engine::RowAt;
 use parking_lot::Mutex;
 
-use super::HeapTable;
+use super::TableRead;
 use crate::execute::StatementRun;
 
 /// About how many bytes a noted row takes.
@@ -70,7 +70,7 @@ impl UnseenRows {
     ///
     /// # Errors
     /// 701.
-    pub(crate) fn meet(&self, run: &StatementRun, table: &HeapTable, rows: &[RowAt]) -> Result<(), SqlError> {
+    pub(crate) fn meet(&self, run: &StatementRun, table: &TableRead, rows: &[RowAt]) -> Result<(), SqlError> {
         let grown = run.context.memory().grow(rows.len() as u64 * MET_BYTES);
         grown.map_err(|error| table.sql_error(AccessError::OutOfMemory(error)))?;
         self.met.lock().extend(rows.iter().cloned());

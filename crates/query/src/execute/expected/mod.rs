@@ -47,7 +47,7 @@ use super::unseen_rows::UnseenRowsExec;
 use crate::cardinality::{
     ColumnRows, Knowledge, LeafEstimate, Relation, RowWidth, TableKnowledge, UNKNOWN_ROWS, WantedColumn, distinct_left,
 };
-use crate::source::{HeapTable, series_rows};
+use crate::source::{TableRead, series_rows};
 use crate::wrap::SqlAggregate;
 
 pub(super) use join::of_join;
@@ -273,7 +273,7 @@ fn of_rows(rows: f64) -> Relation {
 }
 
 fn of_table(
-    table: &Arc<HeapTable>,
+    table: &Arc<TableRead>,
     projection: &[usize],
     estimated: Option<&Arc<LeafEstimate>>,
     rows: impl FnOnce() -> f64,

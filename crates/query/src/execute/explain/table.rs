@@ -17,7 +17,7 @@ use crate::access_path::{ColumnPredicate, Comparand, Limit, Test};
 use crate::plan_tree::{
     CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, PlanObject, SeekKey, TableName, WorkerActual,
 };
-use crate::source::HeapTable;
+use crate::source::TableRead;
 use crate::wrap::SqlAggregate;
 
 /// SQL Server's name for the reference from an index entry to a heap row.
@@ -89,7 +89,7 @@ pub(crate) fn fills_new(table: TableName, input: PlanNode) -> PlanNode {
 }
 
 /// Rows of a page, on average.
-fn page_rows(table: &HeapTable) -> f64 {
+fn page_rows(table: &TableRead) -> f64 {
     table.expected_rows() as f64 / table.data_pages().unwrap_or(0.0).max(1.0)
 }
 
@@ -139,7 +139,7 @@ impl Mapper<'_> {
         self.mapped(node, columns)
     }
 
-    fn read_columns(&self, name: &Arc<TableName>, table: &HeapTable, projection: &[usize]) -> Vec<PlanColumn> {
+    fn read_columns(&self, name: &Arc<TableName>, table: &TableRead, projection: &[usize]) -> Vec<PlanColumn> {
         let column = |&at: &usize| match table.table().columns.get(at) {
             Some(column) => super::table_column(name, column),
             None => PlanColumn::made(ROW_PLACE),
@@ -187,7 +187,7 @@ impl Mapper<'_> {
     /// Server.
     pub(super) fn index_read(
         &self,
-        table: &HeapTable,
+        table: &TableRead,
         at: usize,
         projection: &[usize],
         (seek, direction): (Vec<SeekKey>, Direction),
@@ -245,7 +245,7 @@ impl Mapper<'_> {
     }
 
     /// Seek keys from the conditions on an index's first columns.
-    fn seek_keys(&self, table: &HeapTable, at: usize, predicates: &[ColumnPredicate]) -> Vec<SeekKey> {
+    fn seek_keys(&self, table: &TableRead, at: usize, predicates: &[ColumnPredicate]) -> Vec<SeekKey> {
         let definition = table.table();
         let name = name_of(table.database(), definition);
         let mut keys = Vec::new();

@@ -67,7 +67,7 @@ use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
 use crate::access_path::{AccessPath, Lookup, SeekPath, covers};
 use crate::plan_tree::NodeMark;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 use crate::wrap::external;
 pub(super) use outer::OuterExec;
 use outer::{OuterRows, ReplayExec, read_outer};
@@ -80,7 +80,7 @@ const PORTION_ROWS: usize = 1 << 16;
 /// How a join's inner table is looked up.
 #[derive(Clone, Debug)]
 struct Inner {
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     lookup: Lookup,
     /// The looked-up expressions over the outer side's rows, in the order in which the lookup uses them: equations,
     /// then bounds.
@@ -172,7 +172,7 @@ pub(super) struct Shown<'j> {
 
 /// What is shown of a lookup in an inner table.
 pub(super) struct Sought<'j> {
-    pub(super) table: &'j HeapTable,
+    pub(super) table: &'j TableRead,
     /// The index's position in the table.
     pub(super) index: usize,
     pub(super) covers: bool,

@@ -39,7 +39,7 @@ use super::partners::Shows;
 use super::row_loops::Replaced;
 use super::{IndexJoinExec, Inner, InnerExec, Marks, RowLoopsExec};
 use crate::access_path::{JoinedBy, JoinedColumn, Lookup, no_seek};
-use crate::source::{HeapTable, JoinWay};
+use crate::source::{JoinWay, TableRead};
 use crate::wrap::external;
 
 /// The most rows of an outer side that are held for lookups, unless a hint forces them.
@@ -128,7 +128,7 @@ fn has_old_statistics(plan: &Arc<dyn ExecutionPlan>) -> bool {
         let scanned = plan.downcast_ref::<ScanExec>().map(ScanExec::table);
         scanned.or_else(|| plan.downcast_ref::<SeekExec>().map(SeekExec::table))
     };
-    let is_old = |table: &Arc<HeapTable>| !table.database().database().options().statistics.is_maintained;
+    let is_old = |table: &Arc<TableRead>| !table.database().database().options().statistics.is_maintained;
     table().is_some_and(is_old) || plan.children().into_iter().any(has_old_statistics)
 }
 
@@ -304,7 +304,7 @@ pub(super) fn outer_of(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> 
     }
 }
 
-/// The rows of a plan that shows all rows of a table, by the table's count ([`HeapTable::expected_rows`]) and not by an
+/// The rows of a plan that shows all rows of a table, by the table's count ([`TableRead::expected_rows`]) and not by an
 /// estimate of conditions; `None` for other plans. Concurrent changes may change it.
 fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {

@@ -35,7 +35,7 @@ use crate::execute::range_join::RangeJoinExec;
 use crate::execute::scan_exec::ScanExec;
 use crate::execute::seek_exec::SeekExec;
 use crate::execute::trace::{is_exchange, is_of_all_partitions, joined_column, substituted};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 type Plan = Arc<dyn ExecutionPlan>;
 type Expr = Arc<dyn PhysicalExpr>;
@@ -226,7 +226,7 @@ pub(super) fn over(plan: &Plan, children: Vec<Plan>) -> Result<Plan> {
 
 /// The filter at a read of a table's columns `projection`, of about `rows` rows; `None` if it is not worth it or does
 /// not apply.
-fn leaf_filter(table: &HeapTable, projection: &[usize], rows: u64, pushed: &Pushed) -> Option<LeafFilter> {
+fn leaf_filter(table: &TableRead, projection: &[usize], rows: u64, pushed: &Pushed) -> Option<LeafFilter> {
     let is_worth_it = pushed.rows.is_none_or(|of_build| of_build as u64 <= rows);
     if !is_worth_it || !table.run().uses_join_filters() {
         return None;

@@ -27,10 +27,10 @@ use crate::access_path::{
 use crate::execute::profile::OperatorProfile;
 use crate::execute::scan_exec::{array_of, column_vector};
 use crate::execute::trace::substituted;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// Filters from conditions on single columns: each column and its keys.
-fn static_filters(table: &HeapTable, predicates: &[ColumnPredicate]) -> Vec<(usize, Arc<KeySet>)> {
+fn static_filters(table: &TableRead, predicates: &[ColumnPredicate]) -> Vec<(usize, Arc<KeySet>)> {
     let mut found: Vec<(usize, KeySet)> = Vec::new();
     for predicate in predicates {
         let Some(keys) = number_keys(table.table(), predicate) else { continue };
@@ -45,7 +45,7 @@ fn static_filters(table: &HeapTable, predicates: &[ColumnPredicate]) -> Vec<(usi
 
 /// The filters of one worker of a scan.
 pub(in crate::execute) struct Sieve {
-    table: Arc<HeapTable>,
+    table: Arc<TableRead>,
     scan: Arc<Scan>,
     /// The partitions that are scanned, by their positions in the table.
     partitions: Arc<[usize]>,
@@ -95,7 +95,7 @@ pub(in crate::execute) enum Kept<'s> {
 impl Sieve {
     /// The filters of a scan: those from conditions, and those that joins will complete. `None` if there are none.
     pub(in crate::execute) fn new(
-        (table, scan): (&Arc<HeapTable>, &Arc<Scan>),
+        (table, scan): (&Arc<TableRead>, &Arc<Scan>),
         partitions: &Arc<[usize]>,
         (projection, schema): (&[usize], &SchemaRef),
         filters: &[LeafFilter],
@@ -272,7 +272,7 @@ pub(in crate::execute) struct SeekSieve {
 impl SeekSieve {
     /// The filters of a seek in leaves where a column of the table is at `place`; `None` if none can be tested there.
     pub(in crate::execute) fn new(
-        table: &HeapTable,
+        table: &TableRead,
         place: impl Fn(usize) -> Option<usize>,
         filters: &[LeafFilter],
         profile: &OperatorProfile,
@@ -317,7 +317,7 @@ impl SeekSieve {
 }
 
 /// Whether a filter compares values that a column stores as numbers.
-fn compares_numbers(table: &HeapTable, leaf: &LeafFilter) -> bool {
+fn compares_numbers(table: &TableRead, leaf: &LeafFilter) -> bool {
     let is_of_value = matches!(leaf.column.form, KeyForm::Value | KeyForm::Widened);
     is_of_value
         && is_number(&leaf.filter.key_type)
@@ -350,7 +350,7 @@ impl KeyTest {
     /// Removes the slots whose rows are not wanted. `false` if the filter cannot be tested, now or later.
     fn retain(
         &mut self,
-        table: &HeapTable,
+        table: &TableRead,
         (id, page): (PageId, &RowPage<'_>),
         values: &dyn LargeValues,
         slots: &mut Vec<usize>,
@@ -377,7 +377,7 @@ impl KeyTest {
         Ok(is_known)
     }
 
-    fn keys_of(&self, table: &HeapTable, columns: Vec<(usize, ColumnVector)>, rows: usize) -> Option<ArrayRef> {
+    fn keys_of(&self, table: &TableRead, columns: Vec<(usize, ColumnVector)>, rows: usize) -> Option<ArrayRef> {
         let definitions = &table.table().columns;
         let arrays = columns.into_iter().map(|(column, vector)| array_of(&definitions[column].sql_type, vector));
         let arrays = arrays.collect::<Result<Vec<_>, _>>().ok()?;

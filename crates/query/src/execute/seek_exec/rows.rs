@@ -21,7 +21,7 @@ use super::super::scan_exec::{batch_of, column_vector};
 use super::super::statement::StatementRun;
 use super::SeekExec;
 use crate::access_path::SeekPath;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 /// Builds a batch of rows.
 pub(super) struct RowBuilder {
@@ -194,7 +194,7 @@ impl RowBuilder {
         self.sieve.iter_mut().for_each(SeekSieve::publish);
     }
 
-    pub(super) fn take_batch(&mut self, table: &HeapTable, schema: &SchemaRef) -> Result<RecordBatch> {
+    pub(super) fn take_batch(&mut self, table: &TableRead, schema: &SchemaRef) -> Result<RecordBatch> {
         let next = self.columns.iter().map(|(column, vector)| (*column, vector.next())).collect();
         let columns = std::mem::replace(&mut self.columns, next);
         let rows = std::mem::take(&mut self.rows);

@@ -22,7 +22,7 @@ use super::alter_table::Altering;
 use super::constraint::{not_deterministic, rule_column};
 use super::index::Begin;
 use crate::binder::{BindOptions, Binder, rule_columns};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 
 impl Interpreter<'_> {
     pub(super) fn add_columns(
@@ -51,7 +51,7 @@ impl Interpreter<'_> {
             column.nullable = ast.nullable.unwrap_or(*persisted || computed.nullable);
         }
         let rows =
-            HeapTable::new(altering.place.database.clone(), Arc::clone(&table), Arc::clone(altering.run), false, false);
+            TableRead::new(altering.place.database.clone(), Arc::clone(&table), Arc::clone(altering.run), false, false);
         let has_rows = rows.row_count() > 0;
         for (column, ast) in columns.iter().zip(written).filter(|_| has_rows) {
             if column.identity.is_some() {
@@ -184,7 +184,7 @@ impl Interpreter<'_> {
         }
         let names = self.names(run);
         let binder = Binder::new(&names, BindOptions::default());
-        let rows = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
+        let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
         let fills = |id: i32| {
             let column = new.columns.iter().find(|column| column.id == id);
             column.is_some_and(|column| filled.iter().any(|name| name_equals(name, &column.name)))

@@ -22,7 +22,7 @@ use super::index::bound_query;
 use super::table::default_of_identity;
 use crate::binder::{BindOptions, Binder, rule_columns};
 use crate::execute::StatementRun;
-use crate::source::HeapTable;
+use crate::source::TableRead;
 use crate::wrap::sql_error_of;
 
 /// An `ALTER TABLE` in progress.
@@ -304,7 +304,7 @@ impl Interpreter<'_> {
         drop(names);
         rules.computed.clear();
         let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE").ruled_by(rules);
-        let rows = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
+        let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
         let plan = LogicalPlanBuilder::scan("checked_rows", rows, None)
             .and_then(LogicalPlanBuilder::build)
             .map_err(sql_error_of)?;
@@ -333,7 +333,7 @@ impl Interpreter<'_> {
                 continue;
             }
             let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE");
-            let rows = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
+            let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
             self.hold_all_rows(run, &target, rows, key)?;
         }
         Ok(())

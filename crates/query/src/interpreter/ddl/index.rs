@@ -26,7 +26,7 @@ use super::statistics::of_index::IndexStatistics;
 use super::table::data_space;
 use crate::binder::{BindOptions, BoundQuery, QueryHints, ResultColumn};
 use crate::execute::{IndexBuild, StatementRun, WriteTarget};
-use crate::source::HeapTable;
+use crate::source::TableRead;
 use crate::wrap::column_order;
 use crate::wrap::sql_error_of;
 
@@ -138,7 +138,7 @@ impl Interpreter<'_> {
         let target = target_of(database.clone(), Arc::clone(old))?;
         run.set_internal(true);
         // Each row is read, and sorted if the target is a tree.
-        let rows = HeapTable::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false).row_count();
+        let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false).row_count();
         let is_tree = |at: &usize| new.indexes[*at].kind != IndexKind::Heap;
         let steps = changed.to_build().iter().map(|(at, _)| if is_tree(at) { 2 * rows } else { rows }).sum();
         self.state.progress.set(0, steps);
@@ -166,7 +166,7 @@ impl Interpreter<'_> {
     ) -> Result<(), Failure> {
         let heap = Table::clone(table).with_indexes(vec![table.base_index().clone()]);
         let target = store_of(database.clone(), Arc::new(heap))?.moving();
-        let rows = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), false, false);
+        let rows = TableRead::new(database.clone(), Arc::clone(source), Arc::clone(run), false, false);
         let plan =
             LogicalPlanBuilder::scan(SOURCE, rows, None).and_then(LogicalPlanBuilder::build).map_err(sql_error_of)?;
         let columns: Vec<usize> = (0..source.columns.len()).collect();
@@ -189,7 +189,7 @@ impl Interpreter<'_> {
         let index = &table.indexes[at];
         let function = partitioning_of(database, index);
         let mut build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
-        let rows = HeapTable::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
+        let rows = TableRead::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
         let place = rows.place_column().ok_or_else(|| SqlError::internal("a table without places"))?;
         let schema = rows.schema();
         let column = |place: usize| Column::new(Some(SOURCE), schema.field(place).name());
