@@ -143,7 +143,7 @@ impl Experiment for ScanExperiment {
 fn experiment_plans(forms: &FormTables) -> Vec<Plan> {
     let mut plans = scan_plans(forms);
     plans.push(Plan {
-        text: Some("46 s, 3,300 MB/s, 40 % CPU; in another text a second file made it slower (36.9 s after 31.2 s)"),
+        text: Some("46 s, 3,300 MB/s, 40 % CPU; in another text a second file made it slower (36.9 s against 31.2 s)"),
         ..Plan::new("heap_7_files", "BigData7Files", big_data::count_ten("dbo.BigData7Files"), forms.rows)
     });
     plans.push(clustered_plan(forms.rows));
@@ -157,7 +157,7 @@ fn experiment_plans(forms: &FormTables) -> Vec<Plan> {
 /// The scan of [`ensure_clustered`]'s table.
 pub(crate) fn clustered_plan(rows: u64) -> Plan {
     Plan {
-        text: Some("40.4 s after 45.8 s of the heap; 107,434 reads, mostly of 64 KiB, after 68,736"),
+        text: Some("40.4 s against 45.8 s of the heap; 107,434 reads, mostly of 64 KiB, against 68,736"),
         ..Plan::new(CLUSTERED, CLUSTERED_TABLE, big_data::count_ten(&format!("dbo.{CLUSTERED_TABLE}")), rows)
     }
 }
