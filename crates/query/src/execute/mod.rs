@@ -8,6 +8,7 @@
 
 mod again;
 mod aggregate_scan;
+mod aggregate_scan_rule;
 mod cancel;
 mod change;
 mod expected;
@@ -17,6 +18,7 @@ mod index_build;
 mod index_join;
 mod inputs;
 mod insert;
+mod join_conditions;
 mod join_filter;
 mod join_types;
 mod large_top;
@@ -48,7 +50,7 @@ mod turn;
 mod unseen_rows;
 mod workers;
 
-pub use aggregate_scan::AggregateScanRule;
+pub use aggregate_scan_rule::AggregateScanRule;
 pub(crate) use cancel::cancellable;
 pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_columns, update_rows};
 pub(crate) use explain::{Texts, explain, fills_new, memory_wish, outline, shape, spilled_bytes};

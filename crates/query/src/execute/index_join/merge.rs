@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
-use arrow::datatypes::Schema;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -11,10 +10,10 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 
+use super::super::join_conditions::of_nullable;
 use super::rule::IndexJoinRule;
 use crate::access_path::no_plan_for_hints;
 use crate::wrap::external;
@@ -75,11 +74,4 @@ fn merged(join: &HashJoinExec) -> Result<Arc<dyn ExecutionPlan>> {
     };
     let columns: Vec<ProjectionExpr> = kept.iter().map(column).collect();
     Ok(Arc::new(ProjectionExec::try_new(columns, made)?))
-}
-
-/// The condition over columns that may be NULL: a merge also evaluates it for rows without a partner.
-pub(in crate::execute) fn of_nullable(filter: &JoinFilter) -> JoinFilter {
-    let fields = filter.schema().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-    let schema = Schema::new(fields.collect::<Vec<_>>());
-    JoinFilter::new(Arc::clone(filter.expression()), filter.column_indices().to_vec(), Arc::new(schema))
 }

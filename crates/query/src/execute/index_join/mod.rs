@@ -22,6 +22,7 @@
 //! Leaves to others: which joins are made so (`rule.rs`), which rows of the inner table may be left out
 //! (`execute/trace.rs`), the ranges (`access_path::Lookup`).
 
+mod few_rows;
 mod forced;
 mod merge;
 mod outer;
@@ -57,7 +58,6 @@ use parking_lot::Mutex;
 
 pub use forced::ForcedLoopRule;
 pub use merge::ForcedMergeRule;
-pub(super) use merge::of_nullable;
 pub use rule::IndexJoinRule;
 
 use super::inputs::{with_inputs, without_expressions};
@@ -69,10 +69,10 @@ use crate::access_path::{AccessPath, Lookup, SeekPath, covers};
 use crate::plan_tree::NodeMark;
 use crate::source::TableRead;
 use crate::wrap::external;
+pub(crate) use few_rows::believes_few_rows;
 pub(super) use outer::OuterExec;
 use outer::{OuterRows, ReplayExec, read_outer};
 pub(super) use row_loops::RowLoopsExec;
-pub(crate) use row_loops::believes_few_rows;
 
 /// Rows of the outer side that a forced join looks up together.
 const PORTION_ROWS: usize = 1 << 16;

@@ -19,7 +19,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, ReplaceChildrenOptions};
 
-use super::super::expected::rows_of;
+use super::super::expected::{of_join, rows_of};
 use super::super::range_join::{Bound, Way, bounds_of};
 use super::super::scan_exec::ScanExec;
 use super::super::trace::{Leaf, is_exchange, trace};
@@ -143,7 +143,8 @@ impl Ranged {
         };
         let sides = (&leaf.plan, &outer);
         let replaced = Replaced::loops(join, residual(join, &bounds, side)?);
-        let loops = RowLoopsExec::of(replaced, side, sides, (inner, leaf.projection.clone()))?;
+        let Some(expected) = of_join(join) else { return Ok(None) };
+        let loops = RowLoopsExec::of(replaced, side, sides, (inner, leaf.projection.clone()), expected)?;
         Ok(loops.map(|loops| Arc::new(loops) as Arc<dyn ExecutionPlan>))
     }
 }

@@ -42,22 +42,16 @@ use datafusion::physical_plan::{
 use futures::{Stream, StreamExt};
 use hobt_access::KeyRange;
 
-use super::super::expected::{of_join, rows_of};
 use super::super::inputs::with_inputs;
+use super::super::join_conditions::all_conditions;
 use super::super::profile::{OperatorProfile, WorkerClock};
-use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::{RowSeeks, SeekExec};
 use super::super::trace::is_exchange;
-use super::forced::all_conditions;
 use super::partners::{Partners, Shows};
 use super::{Inner, Sought};
 use crate::cardinality::Relation;
 use crate::plan_tree::NodeMark;
 use crate::wrap::external;
-
-/// The most rows that loops may be estimated to begin with if their plan has one worker. Each row costs a few
-/// microseconds, and waking another worker some hundred.
-const SERIAL_ROWS: f64 = 1000.0;
 
 /// What an inner side does with the rows of its table.
 #[derive(Debug)]
@@ -226,7 +220,8 @@ pub(in crate::execute) struct ShownLoops<'j> {
 
 impl RowLoopsExec {
     /// `join` by loops over `outer`, whose inner side reads its table by `leaf`. `None` if that side does more with its
-    /// rows than filter and compute, or if the join outputs inner rows without a partner.
+    /// rows than filter and compute, or if the join outputs inner rows without a partner. `expected` is the estimate of
+    /// the join's output.
     ///
     /// # Errors
     /// A plan cannot be made over another input.
@@ -235,6 +230,7 @@ impl RowLoopsExec {
         inner_side: JoinSide,
         (leaf, outer): (&Arc<dyn ExecutionPlan>, &Arc<dyn ExecutionPlan>),
         (inner, projection): (Inner, Vec<usize>),
+        expected: Relation,
     ) -> Result<Option<RowLoopsExec>> {
         let whole = if inner_side == JoinSide::Left { join.left } else { join.right };
         let Some(shows) = Shows::of(join.join_type, inner_side) else { return Ok(None) };
@@ -247,7 +243,6 @@ impl RowLoopsExec {
         if let Some(projection) = join.projection {
             columns = projection.iter().map(|&place| columns[place].clone()).collect();
         }
-        let Some(expected) = of_join(join.plan) else { return Ok(None) };
         let loops = Loops {
             inner: Arc::new(inner),
             shows,
@@ -315,28 +310,6 @@ impl RowLoopsExec {
             mark: &self.loops.inner.marks.join,
         }
     }
-}
-
-/// Whether a plan consists of loops that are estimated to begin with so few rows that more than one worker does not
-/// pay.
-pub(crate) fn believes_few_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    fn has_loops(plan: &Arc<dyn ExecutionPlan>) -> bool {
-        plan.is::<RowLoopsExec>() || plan.children().into_iter().any(has_loops)
-    }
-    fn is_small(plan: &Arc<dyn ExecutionPlan>) -> bool {
-        let inputs = plan.children();
-        if !inputs.is_empty() {
-            return inputs.into_iter().all(is_small);
-        }
-        is_chosen(plan) && rows_of(plan) <= SERIAL_ROWS
-    }
-    has_loops(plan) && is_small(plan)
-}
-
-/// Whether conditions select what is read of a table: ranges of an index, or some of its partitions.
-fn is_chosen(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let is_part = |scan: &ScanExec| scan.partitions().len() < scan.table().table().base_index().partitions.len();
-    plan.is::<SeekExec>() || plan.downcast_ref::<ScanExec>().is_some_and(is_part)
 }
 
 /// The properties of the loops' output: its order is the outer side's. `None` if operators above may rely on more than

@@ -29,7 +29,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, ReplaceChildrenOptions};
 use hobt_access::Direction;
 
-use super::super::expected::rows_of;
+use super::super::expected::{of_join, rows_of};
 use super::super::inputs::replaced;
 use super::super::scan_exec::ScanExec;
 use super::super::seek_exec::SeekExec;
@@ -341,11 +341,13 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         marks: Marks::default(),
     };
     if is_believed
+        && let Some(expected) = of_join(join)
         && let Some(loops) = RowLoopsExec::of(
             Replaced::hash(join)?,
             side,
             (&leaf.plan, outer_side),
             (inner.clone(), leaf.projection.clone()),
+            expected,
         )?
     {
         return Ok(Arc::new(loops));

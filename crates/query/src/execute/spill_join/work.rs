@@ -22,7 +22,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::future::{BoxFuture, FutureExt};
 use futures::{StreamExt, TryStreamExt};
 
-use super::super::index_join::of_nullable;
+use super::super::join_conditions::of_nullable;
 use super::build::{Build, Held};
 use super::counted::Counted;
 use super::once_stream::OnceStreamExec;
