@@ -14,8 +14,8 @@
 //! headers is cleared, and synced, before anything else is written. A database that was not changed therefore stays
 //! clean, whatever happens to the process, and needs no recovery.
 //!
-//! Not here: locks (callers take them from [`Instance::locks`]), the meaning of statements (`hobt-query`), pages and
-//! extents (`hobt-access`), the list of sessions (`hobt-session`).
+//! Not here: locks (callers take them from [`Instance::locks`]), the meaning of statements (`hobt-binder`,
+//! `hobt-interpreter`), pages and extents (`hobt-access`), the list of sessions (`hobt-session`).
 //!
 //! The public surface in short:
 //!

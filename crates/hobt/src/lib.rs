@@ -33,7 +33,7 @@ pub mod disk {
 
 /// Plans, as contained in [`StatementStatistics`] for a session that collects them.
 pub mod plan {
-    pub use hobt_query::plan_tree::{
+    pub use hobt_showplan::{
         Actual, Body, Detail, Drawing, Estimate, Figures, Judged, PlanColumn, PlanExpr, PlanNode, PlanObject,
         ShownStatement, WorkerActual, draw, error_of, judge, removed, to_xml, worst_estimate,
     };
@@ -41,7 +41,7 @@ pub mod plan {
 
 pub use hobt_base::SqlError;
 pub use hobt_engine::InstanceSettings;
-pub use hobt_query::interpreter::{cell_text, output_batch};
+pub use hobt_interpreter::{cell_text, output_batch};
 pub use hobt_session::{
     CancelHandle, DoneKind, Event, EventSink, Flow, Message, ResultColumn, STACK_BYTES, SessionOptions,
     StatementStatistics, TableReads, ThreadTime,

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
-use hobt_query::interpreter::output_batch;
+use hobt_interpreter::output_batch;
 use hobt_session::{CancelHandle, Event, Flow, Message, ResultColumn, STACK_BYTES, StatementStatistics};
 
 use crate::instance::Session;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hobt_base::SqlError;
-use hobt_query::interpreter::{Event, Flow, cell_text};
+use hobt_interpreter::{Event, Flow, cell_text};
 use hobt_session::Session;
 use hobt_sync::schedule::{self, Place};
 

@@ -12,8 +12,8 @@ mod session;
 mod statistics_thread;
 mod views;
 
-pub use hobt_query::binder::STACK_BYTES;
-pub use hobt_query::interpreter::{
+pub use hobt_binder::STACK_BYTES;
+pub use hobt_interpreter::{
     DoneKind, Event, EventSink, Flow, Message, ResultColumn, SessionState, StatementStatistics, TableReads, ThreadTime,
 };
 pub use registry::stop_all_sessions;

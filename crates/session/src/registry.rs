@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use hobt_base::{SessionId, SqlError, number};
 use hobt_engine::time_of_day;
-use hobt_query::execute::{OperatorProfile, StatementRun};
-use hobt_query::interpreter::Progress;
-use hobt_query::interpreter::{SessionDirectory, SetOptions, SharedTransaction, StatementStatistics, TableReads};
+use hobt_interpreter::Progress;
+use hobt_interpreter::{SessionDirectory, SetOptions, SharedTransaction, StatementStatistics, TableReads};
 use hobt_sync::WaitCounters;
+use hobt_table::{OperatorProfile, StatementRun};
 
 use crate::session::SessionOptions;
 

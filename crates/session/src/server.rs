@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::SqlError;
 use hobt_engine::Instance;
-use hobt_query::interpreter::{Environment, PRODUCT_VERSION, PlanStore};
+use hobt_interpreter::{Environment, PRODUCT_VERSION, PlanStore};
 
 use crate::registry::Registry;
 use crate::session::{Session, SessionOptions};

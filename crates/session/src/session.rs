@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_base::{SessionId, SqlError};
-use hobt_query::interpreter::{Event, EventSink, SessionState, end_session, roll_back_session, run_batch};
+use hobt_interpreter::{Event, EventSink, SessionState, end_session, roll_back_session, run_batch};
 
 use crate::registry::is_stopped;
 use crate::server::Server;

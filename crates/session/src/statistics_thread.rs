@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use hobt_catalog::Table;
-use hobt_query::interpreter::{StatisticsQueue, StatisticsUpdate};
+use hobt_interpreter::{StatisticsQueue, StatisticsUpdate};
 
 use crate::server::Server;
 use crate::session::{Session, SessionOptions};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hobt_query::plan_tree::{
+use hobt_showplan::{
     Actual, Judged, PlanNode, ShownStatement, argument, count, counted, judge, memory_text, removed, to_xml,
     worst_estimate,
 };
@@ -121,7 +121,7 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
     let got = actual.map_or(0, Actual::rows);
     let most = actual.map_or(0, |actual| actual.workers.iter().map(|worker| worker.rows).max().unwrap_or(0));
     let workers: Vec<Value> = actual.filter(|actual| actual.workers.len() > 1).map_or(Vec::new(), |actual| {
-        let worker = |worker: &hobt_query::plan_tree::WorkerActual| {
+        let worker = |worker: &hobt_showplan::WorkerActual| {
             let share = percent(worker.rows as f64, most as f64);
             context! { number => worker.worker, rows => count(worker.rows), share, cpu => ms(worker.cpu) }
         };
@@ -162,8 +162,8 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hobt_query::plan_tree::MemoryShown;
-    use hobt_query::plan_tree::{Detail, WorkerActual};
+    use hobt_showplan::MemoryShown;
+    use hobt_showplan::{Detail, WorkerActual};
 
     #[test]
     fn the_worst_operator_is_marked_and_text_is_escaped() {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use hobt_base::{SessionId, SqlError};
 use hobt_engine::Instance;
-use hobt_query::execute::{StatementRun, WriteTarget, insert_batches};
+use hobt_operators::{WriteTarget, insert_batches};
+use hobt_table::StatementRun;
 
 use super::Batches;
 use crate::error::{LabError, Result};

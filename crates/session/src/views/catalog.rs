@@ -1,7 +1,7 @@
 //! Objects of a database: schemas, tables, columns, types, modules.
 
 use hobt_catalog::{DatabaseSnapshot, ModuleKind, Table};
-use hobt_query::interpreter::{ViewContext, type_names};
+use hobt_interpreter::{ViewContext, type_names};
 use hobt_types::{Collation, SqlType, Value};
 
 use super::constraints::constraint_object;

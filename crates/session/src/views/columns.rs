@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_query::interpreter::ViewColumn;
+use hobt_interpreter::ViewColumn;
 use hobt_types::{MaxLength, SqlType};
 
 /// Parses columns.

@@ -5,7 +5,7 @@
 //! database, as scripts that count with it expect.
 
 use hobt_catalog::IndexKind;
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::{SqlType, Value};
 
 use super::catalog::{sorted_tables, system_schema_id};

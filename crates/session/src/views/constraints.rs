@@ -1,7 +1,7 @@
 //! Constraints and computed columns.
 
 use hobt_catalog::{ConstraintHead, DatabaseSnapshot, ReferentialRule, Table};
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::Value;
 
 use super::catalog::{object, sorted_tables};

@@ -3,7 +3,7 @@
 use hobt_base::PAGE_SIZE;
 use hobt_catalog::{DatabaseFile, Growth};
 use hobt_engine::{DatabaseDescription, DatabaseUse, Instance, LogDescription, LogFileDescription};
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::{Collation, Value};
 
 use super::value::{NULL, datetime, int, row};

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
 use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
-use hobt_query::execute::{OperatorProfile, StatementRun, WORKER_THREAD, running_plan};
-use hobt_query::interpreter::{TableReads, ViewContext, sql_handle};
+use hobt_interpreter::{TableReads, ViewContext, sql_handle};
+use hobt_operators::WORKER_THREAD;
+use hobt_planner::running_plan;
 use hobt_sync::processor;
+use hobt_table::{OperatorProfile, StatementRun};
 use hobt_tsql::ast::{IsolationLevel, SwitchOption};
 use hobt_types::Value;
 

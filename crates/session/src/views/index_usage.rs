@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_catalog::Table;
 use hobt_engine::{DatabaseUse, MissingIndexGroup};
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::Value;
 
 use super::catalog::sorted_tables;

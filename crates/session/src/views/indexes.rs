@@ -4,7 +4,7 @@ use hobt_access::{RowStore, TreeFigures};
 use hobt_base::{DatabaseId, SqlError, number};
 use hobt_catalog::{DataSpace, Index, IndexKind, KeyConstraint, Partition, Table};
 use hobt_engine::DatabaseUse;
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::catalog::{object, sorted_tables};

@@ -1,7 +1,7 @@
 //! `INFORMATION_SCHEMA`: the part of the SQL standard that clients ask for.
 
 use hobt_catalog::{DatabaseSnapshot, Module, ModuleKind};
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::catalog::sorted_tables;

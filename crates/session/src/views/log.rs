@@ -2,7 +2,7 @@
 
 use hobt_base::{Lsn, PAGE_SIZE};
 use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::{SqlType, Value};
 
 use super::value::{NULL, datetime, row};

@@ -2,8 +2,8 @@
 
 use hobt_base::PAGE_SIZE;
 use hobt_engine::time_of_day;
+use hobt_operators::SemaphoreShown;
 use hobt_page::PageType;
-use hobt_query::interpreter::SemaphoreShown;
 use hobt_types::Value;
 
 use super::execution::text_handle;

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use hobt_base::{ObjectId, SqlError};
 use hobt_engine::{Instance, time_of_day};
-use hobt_query::interpreter::{PlanStore, SystemView, SystemViews, ViewColumn, ViewContext};
+use hobt_interpreter::{PlanStore, SystemView, SystemViews, ViewColumn, ViewContext};
 use hobt_types::{SqlType, Value};
 
 use crate::registry::Registry;

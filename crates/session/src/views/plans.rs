@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hobt_query::binder::valid_use_hints;
-use hobt_query::execute::running_plan;
-use hobt_query::interpreter::{CachedPlan, Measure, ViewContext};
-use hobt_query::plan_tree::{ShownStatement, to_xml};
+use hobt_binder::valid_use_hints;
+use hobt_interpreter::{CachedPlan, Measure, ViewContext};
+use hobt_planner::running_plan;
+use hobt_showplan::{ShownStatement, to_xml};
 use hobt_types::Value;
 
 use super::execution::text_handle;

@@ -1,6 +1,6 @@
 //! `sysprocesses`, SQL Server 2000's view of sessions and what they run.
 
-use hobt_query::interpreter::{TableReads, ViewContext};
+use hobt_interpreter::{TableReads, ViewContext};
 use hobt_types::Value;
 
 use super::execution::{CurrentWait, database_id, text_handle};

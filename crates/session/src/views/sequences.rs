@@ -1,7 +1,7 @@
 //! `sys.sequences`.
 
 use hobt_base::SqlError;
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::Value;
 
 use super::catalog::object;

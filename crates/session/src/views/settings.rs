@@ -1,6 +1,6 @@
 //! The server's settings.
 
-use hobt_query::interpreter::OPTIONS;
+use hobt_interpreter::OPTIONS;
 use hobt_types::Value;
 
 use super::value::{NULL, row};

@@ -4,7 +4,7 @@ use hobt_base::{HobtId, SqlError};
 use hobt_catalog::{Statistics, StatisticsOrigin, Table, value_from_bytes};
 use hobt_engine::{StatisticsState, statistics_type};
 use hobt_functions::value_text;
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::statistics::Summary;
 use hobt_types::{SqlType, Value};
 

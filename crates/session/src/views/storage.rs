@@ -3,7 +3,7 @@
 use hobt_base::{HobtId, SqlError, number};
 use hobt_catalog::{DataSpace, Index, PartitionCounts};
 use hobt_engine::DatabaseUse;
-use hobt_query::interpreter::ViewContext;
+use hobt_interpreter::ViewContext;
 use hobt_types::Value;
 
 use super::catalog::sorted_tables;

@@ -1,6 +1,6 @@
 //! How well the rows of joins are estimated, read from the plan of a statement that has run.
 
-use hobt_query::plan_tree::{Detail, PlanNode, error_of};
+use hobt_showplan::{Detail, PlanNode, error_of};
 use serde_json::{Value, json};
 
 /// A join that has run.
@@ -58,7 +58,7 @@ fn is_join(node: &PlanNode) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hobt_query::plan_tree::{Actual, WorkerActual};
+    use hobt_showplan::{Actual, WorkerActual};
 
     use super::*;
 

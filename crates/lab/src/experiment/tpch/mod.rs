@@ -7,7 +7,7 @@
 
 mod joins;
 
-use hobt_query::plan_tree::PlanNode;
+use hobt_showplan::PlanNode;
 use serde_json::{Map, json};
 
 use super::{Experiment, Plan, plan_steps, run_plans};

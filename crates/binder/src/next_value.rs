@@ -1,0 +1,320 @@
+//! `NEXT VALUE FOR`: in a query, a column for each sequence that the query names; outside a query, a value.
+//!
+//! ```text
+//!   SELECT a, NEXT VALUE FOR s, NEXT VALUE FOR s + 1 FROM t
+//!     ──►  SELECT a, n, n + 1 FROM (SELECT *, next_value(s) AS n FROM t)
+//! ```
+//!
+//! A stack decides which clauses may ask for a value: a select list or a `SET` pushes a collector, and a clause that
+//! must not name a sequence pushes a refusal.
+
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
+use hobt_base::{Position, SqlError};
+use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, Identifier, ObjectName, Window};
+use hobt_types::SqlType;
+
+use super::bound::BoundExpr;
+use super::query::QueryUse;
+use super::{Binder, Clause, Site, shared};
+use hobt_udf::{Kernel, NextValues, Operation, sql_error_of};
+
+/// What to do with a `NEXT VALUE FOR`.
+#[derive(Debug)]
+pub(super) enum SequenceScope {
+    /// It becomes a column.
+    Collect(Vec<NextValueColumn>),
+    /// It is computed in place: in a row that a `MERGE` inserts, independently of the other rows.
+    Inline,
+    /// It is refused with this error.
+    Refuse(i32),
+}
+
+/// A sequence that a query names, and the column with its values.
+#[derive(Debug)]
+pub(super) struct NextValueColumn {
+    values: NextValues,
+    /// The number of the row in the order of `OVER`; `None` if there is no order.
+    number: Option<Expr>,
+    column: Column,
+}
+
+/// How far the query around a wrapped `INSERT` is bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Wrapped {
+    /// There is no wrapped query.
+    #[default]
+    No,
+    /// The wrapping query is bound next.
+    Outside,
+    /// Its only source is bound next: the statement's own query.
+    Inside,
+}
+
+/// Whether a column's DEFAULT is being bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum InDefault {
+    /// No.
+    #[default]
+    No,
+    /// One that is to be defined.
+    Checked,
+    /// One whose value is needed.
+    Bound,
+}
+
+/// The error of a `NEXT VALUE FOR` that is not allowed.
+fn refused(number: i32) -> SqlError {
+    let text = match number {
+        11716 => "NEXT VALUE FOR function does not support the PARTITION BY clause.",
+        11717 => {
+            "NEXT VALUE FOR function does not support the OVER clause in default constraints, UPDATE statements, or MERGE \
+             statements."
+        }
+        11718 => "NEXT VALUE FOR function does not support an empty OVER clause.",
+        11720 => {
+            "NEXT VALUE FOR function is not allowed in the TOP, OVER, OUTPUT, ON, WHERE, GROUP BY, HAVING, or ORDER BY \
+             clauses."
+        }
+        11721 => {
+            "NEXT VALUE FOR function cannot be used directly in a statement that uses a DISTINCT, UNION, UNION ALL, EXCEPT \
+             or INTERSECT operator."
+        }
+        11723 => {
+            "NEXT VALUE FOR function cannot be used directly in a statement that contains an ORDER BY clause unless the \
+             OVER clause is specified."
+        }
+        11725 => {
+            "An expression that contains a NEXT VALUE FOR function cannot be passed as an argument to an aggregate."
+        }
+        11727 => {
+            "NEXT VALUE FOR functions for a given sequence object must have exactly the same OVER clause definition."
+        }
+        11739 => {
+            "NEXT VALUE FOR function cannot be used if ROWCOUNT option has been set, or the query contains TOP or OFFSET."
+        }
+        11741 => "NEXT VALUE FOR function cannot be used within CASE, CHOOSE, COALESCE, IIF, ISNULL and NULLIF.",
+        11742 => {
+            "NEXT VALUE FOR function can only be used with MERGE if it is defined within a default constraint on the target \
+             table for insert actions."
+        }
+        _ => {
+            "NEXT VALUE FOR function is not allowed in check constraints, default objects, computed columns, views, \
+             user-defined functions, user-defined aggregates, user-defined table types, sub-queries, common table \
+             expressions, derived tables or return statements."
+        }
+    };
+    SqlError::new(number, text)
+}
+
+impl Binder<'_> {
+    /// Runs `bind` with its own scope on the stack, and returns the collected sequences too.
+    fn in_sequence_scope<T>(
+        &self,
+        scope: SequenceScope,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<(T, Vec<NextValueColumn>), SqlError> {
+        self.progress.sequences.borrow_mut().push(scope);
+        let result = bind();
+        let collected = match self.progress.sequences.borrow_mut().pop() {
+            Some(SequenceScope::Collect(collected)) => collected,
+            _ => Vec::new(),
+        };
+        Ok((result?, collected))
+    }
+
+    /// Runs `bind`, in which sequences are refused.
+    pub(super) fn refusing_next_values<T>(
+        &self,
+        number: i32,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let is_refused = matches!(self.progress.sequences.borrow().last(), Some(SequenceScope::Refuse(_)));
+        if is_refused {
+            return bind();
+        }
+        self.in_sequence_scope(SequenceScope::Refuse(number), bind).map(|(result, _)| result)
+    }
+
+    /// Runs `bind` and collects its sequences, for a `SET` or the like.
+    pub(super) fn collecting_next_values<T>(
+        &self,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<(T, Vec<NextValueColumn>), SqlError> {
+        self.in_sequence_scope(SequenceScope::Collect(Vec::new()), bind)
+    }
+
+    /// Runs `bind` for the rows of a `MERGE`, in which only defaults may name sequences.
+    pub(super) fn merging_next_values<T>(&self, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
+        let inside = || self.refusing_next_values(11742, bind);
+        self.in_sequence_scope(SequenceScope::Inline, inside).map(|(result, _)| result)
+    }
+
+    /// Records that a `SELECT` is being bound; returns whether its list may name sequences.
+    pub(super) fn enter_select(&self, usage: QueryUse) -> bool {
+        match self.progress.wrapped.get() {
+            Wrapped::Outside => {
+                self.progress.wrapped.set(Wrapped::Inside);
+                true
+            }
+            Wrapped::Inside => {
+                self.progress.wrapped.set(Wrapped::No);
+                true
+            }
+            Wrapped::No => usage == QueryUse::Statement,
+        }
+    }
+
+    /// Runs `bind` for the items of a select list, which may name sequences if `allowed`.
+    pub(super) fn items_with_next_values<T>(
+        &self,
+        allowed: bool,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<(T, Vec<NextValueColumn>), SqlError> {
+        match allowed {
+            true => self.collecting_next_values(bind),
+            false => self.refusing_next_values(11719, bind).map(|result| (result, Vec::new())),
+        }
+    }
+
+    /// Refuses sequences in a select list with clauses that exclude them.
+    pub(super) fn check_next_values(
+        &self,
+        columns: &[NextValueColumn],
+        distinct: bool,
+        limited: bool,
+        ordered: bool,
+    ) -> Result<(), SqlError> {
+        let number = match columns {
+            [] => return Ok(()),
+            _ if distinct => 11721,
+            _ if limited => 11739,
+            columns if ordered && columns.iter().any(|column| column.number.is_none()) => 11723,
+            _ => return Ok(()),
+        };
+        Err(refused(number))
+    }
+
+    /// Runs `bind` for a column's DEFAULT, which may use some functions that are not allowed elsewhere.
+    pub(super) fn within_default<T>(
+        &self,
+        place: InDefault,
+        bind: impl FnOnce() -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        let before = self.progress.in_default.replace(place);
+        let result = bind();
+        self.progress.in_default.set(before);
+        result
+    }
+
+    /// `NEXT VALUE FOR sequence`.
+    pub(super) fn next_value(
+        &self,
+        sequence: &ObjectName,
+        over: Option<&Window>,
+        position: Position,
+        site: Site<'_>,
+    ) -> Result<BoundExpr, SqlError> {
+        if self.options.keeps_variables {
+            return Err(SqlError::not_supported("NEXT VALUE FOR in what is bound once").at(position));
+        }
+        let refuse = |number| Err(refused(number).at(position));
+        match site.clause {
+            Clause::Where | Clause::On | Clause::GroupBy | Clause::Having | Clause::OrderBy | Clause::Output => {
+                return refuse(11720);
+            }
+            Clause::Aggregate => return refuse(11725),
+            Clause::Select | Clause::Set | Clause::Scalar => {}
+        }
+        if let Some(number) = self.refusal() {
+            return refuse(number);
+        }
+        let in_default = self.progress.in_default.get() != InDefault::No;
+        // A default is evaluated in the context of the statement around it, if there is one.
+        let is_collected =
+            self.progress.sequences.borrow().iter().any(|scope| !matches!(scope, SequenceScope::Refuse(_)));
+        if site.clause == Clause::Scalar && !(is_collected && in_default) {
+            if over.is_some() {
+                return refuse(11717);
+            }
+            self.progress.is_cacheable.set(false);
+            let value = self.resolver.next_row_value(sequence)?;
+            return BoundExpr::literal(value.value, value.sql_type, position);
+        }
+        let number = match over {
+            None => None,
+            Some(_) if site.clause != Clause::Select => return refuse(11717),
+            Some(window) if !window.partition_by.is_empty() => return refuse(11716),
+            Some(window) if window.order_by.is_empty() && window.base.is_none() => return refuse(11718),
+            Some(window) => Some(self.row_number(window, position, site)?),
+        };
+        let values = self.resolver.next_values(sequence)?;
+        self.progress.is_cacheable.set(false);
+        let column = Column::new_unqualified(self.fresh("next_value"));
+        let bound = |column: &Column, sql_type: SqlType| {
+            BoundExpr::new(Expr::Column(column.clone()), sql_type, false, position)
+        };
+        let mut scopes = self.progress.sequences.borrow_mut();
+        let collected = match scopes.iter_mut().rev().find(|scope| !matches!(scope, SequenceScope::Refuse(_))) {
+            Some(SequenceScope::Collect(collected)) => collected,
+            Some(SequenceScope::Inline) => {
+                let sql_type = values.result;
+                let call = Kernel::call(Operation::NextValue(values), Vec::new(), position);
+                return Ok(BoundExpr::new(call, sql_type, false, position));
+            }
+            _ => return refuse(11719),
+        };
+        if let Some(known) = collected.iter().find(|known| known.values.name == values.name) {
+            if known.number != number {
+                return refuse(11727);
+            }
+            return Ok(bound(&known.column, known.values.result));
+        }
+        let shown = bound(&column, values.result);
+        collected.push(NextValueColumn { values, number, column });
+        Ok(shown)
+    }
+
+    /// The error number if no sequence may be named here. A default is not refused for the clause around it, except
+    /// with 11741; the statement decides.
+    fn refusal(&self) -> Option<i32> {
+        let in_default = self.progress.in_default.get() != InDefault::No;
+        let scopes = self.progress.sequences.borrow();
+        match scopes.last() {
+            Some(SequenceScope::Refuse(number)) if !in_default || *number == 11741 => Some(*number),
+            _ if self.progress.nesting.get() > 0 => Some(11719),
+            _ => None,
+        }
+    }
+
+    /// `ROW_NUMBER()` over a window.
+    fn row_number(&self, window: &Window, position: Position, site: Site<'_>) -> Result<Expr, SqlError> {
+        let call = FunctionCall {
+            name: ObjectName::simple(Identifier::new("ROW_NUMBER")),
+            arguments: FunctionArguments::List { distinct: false, values: Vec::<Expression>::new() },
+            ignore_nulls: None,
+            within_group: Vec::new(),
+            over: None,
+            span: hobt_tsql::ast::Span { position, ..Default::default() },
+        };
+        Ok(self.window_function("ROW_NUMBER", &call, window, site)?.expr)
+    }
+
+    /// The rows of a plan, with the values of the collected sequences.
+    pub(super) fn with_next_values(
+        &self,
+        plan: LogicalPlan,
+        columns: Vec<NextValueColumn>,
+    ) -> Result<LogicalPlan, SqlError> {
+        if columns.is_empty() {
+            return Ok(plan);
+        }
+        let mut exprs: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+        for NextValueColumn { values, number, column } in columns {
+            let arguments = number.into_iter().collect();
+            let call = Kernel::call(Operation::NextValue(values), arguments, Position::default());
+            exprs.push(call.alias(column.name));
+        }
+        Ok(LogicalPlan::Projection(Projection::try_new(exprs, shared(plan)).map_err(sql_error_of)?))
+    }
+}

@@ -1,0 +1,312 @@
+//! `UPDATE` and `DELETE`.
+//!
+//! Steps of a statement: bind → lock the target and the tables read → run the query that finds the rows to change →
+//! check the new values → change the rows one by one on the statement's own thread → return what `OUTPUT` asks for.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use hobt_base::SqlError;
+use hobt_catalog::Table;
+use hobt_engine::DatabaseUse;
+use hobt_tsql::ast::{Delete, Output, QueryHint, TargetName, Update};
+
+use super::changed_table::store_of;
+use super::direct::{Learned, Wanted};
+use super::event::DoneKind;
+use super::failure::Failure;
+use super::foreign_key::KeyRows;
+use super::names::UsedTable;
+use super::output_clause::{OutputSink, OutputTarget};
+use super::plans::ChangeShown;
+use super::query::bind_options;
+use super::row_locks::{Others, Rounds};
+use super::run::{Interpreter, Outcome};
+use hobt_binder::{BindOptions, Binder, BoundChange, OutputInput, QueryHints};
+use hobt_operators::{ChangedRows, HeldBatches, WriteTarget, delete_rows, stored_columns, update_rows};
+use hobt_table::StatementRun;
+
+/// A statement that changes existing rows.
+#[derive(Clone, Copy)]
+pub(super) enum Change<'s> {
+    Update(&'s Update),
+    Delete(&'s Delete),
+}
+
+impl Change<'_> {
+    pub(super) fn name(&self) -> &TargetName {
+        match self {
+            Change::Update(update) => &update.target.name,
+            Change::Delete(delete) => &delete.target.name,
+        }
+    }
+
+    pub(super) fn output(&self) -> Option<&Output> {
+        match self {
+            Change::Update(update) => update.output.as_ref(),
+            Change::Delete(delete) => delete.output.as_ref(),
+        }
+    }
+
+    pub(super) fn options(&self) -> &[QueryHint] {
+        match self {
+            Change::Update(update) => &update.options,
+            Change::Delete(delete) => &delete.options,
+        }
+    }
+
+    pub(super) fn bind(
+        &self,
+        binder: &Binder<'_>,
+        into: Option<&hobt_binder::InsertTarget>,
+    ) -> Result<BoundChange, SqlError> {
+        match self {
+            Change::Update(update) => binder.bind_update(update, into),
+            Change::Delete(delete) => binder.bind_delete(delete, into),
+        }
+    }
+}
+
+/// The rows to change, with the new column values of an `UPDATE`.
+struct Rows {
+    held: HeldBatches,
+    /// For each batch the columns that change, by their positions in the table.
+    new: Vec<Vec<(usize, ArrayRef)>>,
+}
+
+impl Rows {
+    /// A column of the table after the change.
+    fn after(&self, bound: &BoundChange, batch: usize, column: usize) -> Result<ArrayRef, SqlError> {
+        match self.new[batch].iter().find(|(place, _)| *place == column) {
+            Some((_, array)) => Ok(Arc::clone(array)),
+            None => self.before(bound, batch, column),
+        }
+    }
+
+    /// A column of the table before the change.
+    fn before(&self, bound: &BoundChange, batch: usize, column: usize) -> Result<ArrayRef, SqlError> {
+        let place = bound.before[column].ok_or_else(|| SqlError::internal("a column that the plan does not read"))?;
+        Ok(Arc::clone(self.held.batches()[batch].column(place)))
+    }
+}
+
+impl Interpreter<'_> {
+    pub(super) fn update(&mut self, update: &Update, learned: &mut Learned) -> Result<Outcome, Failure> {
+        if let Some(outcome) = self.run_learned(Wanted::Change(Change::Update(update)), learned)? {
+            return Ok(outcome);
+        }
+        let rows = self.change(Change::Update(update))?;
+        Ok(Outcome::counted(DoneKind::Update, rows))
+    }
+
+    pub(super) fn delete(&mut self, delete: &Delete, learned: &mut Learned) -> Result<Outcome, Failure> {
+        if let Some(outcome) = self.run_learned(Wanted::Change(Change::Delete(delete)), learned)? {
+            return Ok(outcome);
+        }
+        let rows = self.change(Change::Delete(delete))?;
+        Ok(Outcome::counted(DoneKind::Delete, rows))
+    }
+
+    fn change(&mut self, change: Change<'_>) -> Result<u64, Failure> {
+        let hints = QueryHints::read(change.options()).map_err(Failure::of_binding)?;
+        let options = bind_options(&hints);
+        let run = self.new_run(Some(&hints))?;
+        self.in_run(&run, |this| this.change_within_run(&run, options, change))
+    }
+
+    /// Like [`Interpreter::change`], as a part of the run `run`.
+    pub(super) fn change_within_run(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        change: Change<'_>,
+    ) -> Result<u64, Failure> {
+        let into = self.lock_change(run, options, change)?;
+        let columns = into.as_ref().map(OutputTarget::columns);
+        let mut rounds = Rounds::default();
+        let is_main = !self.has_plan();
+        let (mut bound, target, held) = loop {
+            if is_main {
+                self.forget_plan();
+            }
+            let (bound, target, held, has_ended) = self.find_rows(run, options, change, columns)?;
+            rounds.are_locked = bound.table.locks_rows();
+            let others = Others { unseen: bound.table.unseen(), has_ended, idle: &[] };
+            if self.lock_found_rows(run, &target, (held.batches(), &others), &mut rounds)? {
+                break (bound, target, held);
+            }
+        };
+        note_update(run, &bound, &target);
+        let rows = new_rows(held, &mut bound, &target)?;
+        apply(run, &target, &bound, &rows)?;
+        self.check_new_keys(run, &target)?;
+        let referring = self.referring_keys(&target);
+        if !referring.is_empty() {
+            let width = target.table().columns.len();
+            let all = |batch: usize| {
+                let before = (0..width).map(|column| rows.before(&bound, batch, column).ok()).collect();
+                let after = match &bound.values {
+                    Some(_) => (0..width).map(|column| rows.after(&bound, batch, column)).collect::<Result<_, _>>()?,
+                    None => Vec::new(),
+                };
+                Ok(KeyRows { before, after })
+            };
+            let changed: Result<Vec<KeyRows>, SqlError> = (0..rows.held.batches().len()).map(all).collect();
+            self.follow_keys(run, &target, &referring, &changed?)?;
+        }
+        let sink = bound.output.clone().map(|output| OutputSink { output, into });
+        if let Some(sink) = &sink {
+            let put_out = |batch: usize| {
+                let held = &rows.held.batches()[batch];
+                sink.output.evaluate(held.num_rows(), &|input| match input {
+                    OutputInput::Inserted(column) => rows.after(&bound, batch, column),
+                    OutputInput::Deleted(column) => rows.before(&bound, batch, column),
+                    OutputInput::Plan(place) => Ok(Arc::clone(held.column(place))),
+                    OutputInput::Action => Err(SqlError::internal("$action outside of a MERGE")),
+                })
+            };
+            self.put_out(run, sink, (0..rows.held.batches().len()).map(put_out))?;
+        }
+        if let Some(values) = &bound.values {
+            for (variable, value) in values.variables()? {
+                self.frame_mut().set(&variable.value, value.value)?;
+            }
+        }
+        Ok(rows.held.row_count())
+    }
+
+    /// Runs the query that finds the rows to change. The rows have not been changed yet, and may still be changed by
+    /// other transactions. The flag says whether the query ran to its end.
+    fn find_rows(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        change: Change<'_>,
+        columns: Option<&hobt_binder::InsertTarget>,
+    ) -> Result<(BoundChange, WriteTarget, HeldBatches, bool), Failure> {
+        let bound: RefCell<Option<BoundChange>> = RefCell::default();
+        let prepared = self.prepare(run, options, &|binder| {
+            let change = change.bind(binder, columns)?;
+            change.watch_unseen();
+            let query = change.query.clone();
+            *bound.borrow_mut() = Some(change);
+            Ok(query)
+        })?;
+        let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
+        let target = self.ruled(run, change_store(change, &bound)?)?;
+        // Before the query runs, so that the plan is complete when it is viewed during the run.
+        self.note_change(|| ChangeShown {
+            database: target.database().clone(),
+            table: Arc::clone(target.table()),
+            columns: bound.values.as_ref().map(|values| values.columns().collect()),
+            rows: 0,
+        });
+        let mut rows = ChangedRows::new(run, &target, bound.repeats, bound.limit);
+        let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(batch));
+        let has_ended = Self::query_ended(ended, bound.table.unseen())?;
+        Ok((bound, target, rows.finish(), has_ended))
+    }
+
+    /// Locks the target of a change, the tables that it reads, and the target of its `OUTPUT`, all in one step.
+    fn lock_change(
+        &mut self,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        change: Change<'_>,
+    ) -> Result<Option<OutputTarget>, Failure> {
+        self.until_locked(run, |this| {
+            let into = match change.output() {
+                Some(output) => this.output_target(output)?,
+                None => None,
+            };
+            let names = this.names(run);
+            let columns = into.as_ref().map(OutputTarget::columns);
+            let bound = change.bind(&Binder::new(&names, options), columns).map_err(Failure::of_binding)?;
+            let mut used = names.into_used();
+            let (database, table) = target_of(&bound)?;
+            used.push(UsedTable::changed(database, table, &[]));
+            used.extend(into.as_ref().map(OutputTarget::used));
+            Ok((into, used))
+        })
+    }
+}
+
+/// The table to change.
+fn target_of(bound: &BoundChange) -> Result<(DatabaseUse, Arc<Table>), SqlError> {
+    let table = &bound.table;
+    Ok((table.database().clone(), Arc::clone(table.table())))
+}
+
+/// The heaps to change, under the name that messages use.
+fn change_store(change: Change<'_>, bound: &BoundChange) -> Result<WriteTarget, SqlError> {
+    let (database, table) = target_of(bound)?;
+    let store = store_of(database, table)?.written_by(match change {
+        Change::Update(_) => "UPDATE",
+        Change::Delete(_) => "DELETE",
+    });
+    Ok(match change.name() {
+        TargetName::Variable(name) => store.called(name.value.clone()),
+        TargetName::Object(_) => store,
+    })
+}
+
+/// Counts an update of the table, and of each index with a column that the statement may change.
+fn note_update(run: &StatementRun, bound: &BoundChange, target: &WriteTarget) {
+    let columns = bound.values.as_ref().map(|values| {
+        let computed = target.table().columns.iter().enumerate().filter(|(_, column)| column.computed.is_some());
+        values.columns().chain(computed.map(|(place, _)| place)).collect::<Vec<_>>()
+    });
+    target.note_update(&run.instance, columns.as_deref());
+}
+
+/// Computes and checks the new values of all rows before any row changes.
+fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &WriteTarget) -> Result<Rows, SqlError> {
+    let mut new = Vec::with_capacity(held.batches().len());
+    for place in 0..held.batches().len() {
+        let columns = match &mut bound.values {
+            Some(values) => stored_columns(target, values.take(&held.batches()[place])?)?,
+            None => Vec::new(),
+        };
+        let columns = completed(&held.batches()[place], bound, target, columns)?;
+        held.charge(place, &columns)?;
+        new.push(columns);
+    }
+    Ok(Rows { held, new })
+}
+
+/// The columns that change, including the computed columns that depend on them.
+fn completed(
+    before: &RecordBatch,
+    bound: &BoundChange,
+    target: &WriteTarget,
+    mut new: Vec<(usize, ArrayRef)>,
+) -> Result<Vec<(usize, ArrayRef)>, SqlError> {
+    if bound.values.is_none() || !target.has_rules() {
+        return Ok(new);
+    }
+    let columns =
+        (0..target.table().columns.len()).map(|column| match new.iter().find(|(place, _)| *place == column) {
+            Some((_, array)) => Ok(Arc::clone(array)),
+            None => {
+                let place = bound.before[column];
+                let place = place.ok_or_else(|| SqlError::internal("a column that the plan does not read"))?;
+                Ok(Arc::clone(before.column(place)))
+            }
+        });
+    let changed: Vec<usize> = new.iter().map(|(place, _)| *place).collect();
+    let columns: Vec<ArrayRef> = columns.collect::<Result<_, SqlError>>()?;
+    let columns = target.completed(columns, before.num_rows(), Some(&changed))?;
+    let is_computed = |place: &usize| target.table().columns[*place].computed.is_some();
+    new.extend((0..columns.len()).filter(is_computed).map(|place| (place, Arc::clone(&columns[place]))));
+    Ok(new)
+}
+
+fn apply(run: &StatementRun, target: &WriteTarget, bound: &BoundChange, rows: &Rows) -> Result<(), SqlError> {
+    let batches = rows.held.batches();
+    if bound.values.is_none() {
+        return batches.iter().try_for_each(|batch| delete_rows(run, target, batch));
+    }
+    let columns = |place: usize| (0..target.table().columns.len()).map(move |column| rows.after(bound, place, column));
+    update_rows(run, target, batches.iter().enumerate().map(|(place, batch)| (batch, columns(place).collect())))
+}

@@ -1,0 +1,106 @@
+//! `DBCC CLONEDATABASE (source, target)`: its options and messages.
+//!
+//! The crate `engine` creates the clone.
+
+use std::sync::Arc;
+
+use hobt_base::{Position, SqlError, number};
+use hobt_engine::{CloneOptions, EngineError};
+use hobt_tsql::ast::OptionItem;
+use hobt_types::Value;
+
+use super::check::Scope;
+use crate::event::Message;
+use crate::failure::Failure;
+use crate::run::Interpreter;
+
+/// The options allowed in `WITH`.
+const KNOWN: [&str; 6] =
+    ["NO_STATISTICS", "NO_QUERYSTORE", "VERIFY_CLONEDB", "SERVICEBROKER", "BACKUP_CLONEDB", "NO_INFOMSGS"];
+
+impl Interpreter<'_> {
+    pub(super) fn clone_database(
+        &mut self,
+        arguments: &[Value],
+        options: &[OptionItem],
+        position: Position,
+    ) -> Result<(), Failure> {
+        let [source, target] = arguments else {
+            let text = "An incorrect number of parameters was given to the DBCC statement.";
+            return Err(SqlError::new(number::DBCC_ARGUMENT_COUNT, text).at(position).into());
+        };
+        if self.state.transaction.is_some() {
+            let text = "DBCC CLONEDATABASE statement not allowed within multi-statement transaction.";
+            return Err(SqlError::new(number::NOT_IN_TRANSACTION, text).at(position).into());
+        }
+        let asked = clone_options(options)?;
+        let (Value::Text(source), Value::Text(target)) = (source, target) else {
+            let text = "DBCC CLONEDATABASE takes the names of two databases.";
+            return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
+        };
+        let instance = Arc::clone(&self.environment.instance);
+        let from = instance.database(source).map_err(|error| error.to_sql_error().at(position))?;
+        let text = format!("Database cloning for '{}' has started with target as '{target}'.", from.name());
+        self.send_message(Message::plain(position.line, text))?;
+        let made = instance.clone_database(&from, target, asked, &mut |clone| {
+            if !asked.is_verified {
+                return Ok(());
+            }
+            let name = [Value::Text(clone.name().to_owned())];
+            let checked = self.check_database(&name, Scope::Database, false, position);
+            match checked.map_err(|failure| EngineError::Statement(failure.error))? {
+                0 => Ok(()),
+                problems => {
+                    let text = format!("Clone database verification has failed: {problems} problems were found.");
+                    Err(EngineError::Statement(SqlError::internal(text)))
+                }
+            }
+        });
+        made.map_err(|error| error.to_sql_error().at(position))?;
+        self.say_cloned(from.name(), target, asked, position)
+    }
+
+    fn say_cloned(
+        &mut self,
+        source: &str,
+        target: &str,
+        asked: CloneOptions,
+        position: Position,
+    ) -> Result<(), Failure> {
+        let mut texts = vec![format!("Database cloning for '{source}' has finished. Cloned database is '{target}'.")];
+        match asked.is_verified {
+            true => texts.push("Clone database verification has passed.".to_owned()),
+            false => texts.push(format!(
+                "Database '{target}' is a cloned database. This database should be used for diagnostic purposes only and \
+                 is not supported for use in a production environment."
+            )),
+        }
+        texts.into_iter().try_for_each(|text| self.send_message(Message::plain(position.line, text)))
+    }
+}
+
+/// Parses `WITH`.
+///
+/// # Errors
+/// 155 for an unknown option; 1052 for two that exclude each other; "not supported" for features that do not exist
+/// here.
+fn clone_options(options: &[OptionItem]) -> Result<CloneOptions, SqlError> {
+    if let Some(other) = options.iter().find(|option| !KNOWN.contains(&option.name.as_str())) {
+        let text = format!("'{}' is not a recognized DBCC CLONEDATABASE option.", other.name);
+        return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(other.span.position));
+    }
+    let find = |name: &str| OptionItem::find(options, name);
+    let is_verified = find("VERIFY_CLONEDB").is_some();
+    if let Some(option) = find("SERVICEBROKER") {
+        if is_verified {
+            let text = "Conflicting DBCC CLONEDATABASE options \"SERVICEBROKER\" and \"VERIFY_CLONEDB\".";
+            return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(option.span.position));
+        }
+        return Err(SqlError::not_supported("DBCC CLONEDATABASE WITH SERVICEBROKER").at(option.span.position));
+    }
+    if let Some(option) = find("BACKUP_CLONEDB") {
+        return Err(SqlError::not_supported("DBCC CLONEDATABASE WITH BACKUP_CLONEDB").at(option.span.position));
+    }
+    let with_statistics = !is_verified && find("NO_STATISTICS").is_none();
+    Ok(CloneOptions { with_statistics, is_verified })
+}

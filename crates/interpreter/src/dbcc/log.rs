@@ -1,0 +1,82 @@
+//! `DBCC SQLPERF (LOGSPACE)` and `DBCC LOGINFO`: the sizes and contents of the logs.
+
+use hobt_base::{Position, SqlError, number};
+use hobt_engine::{EngineError, LogDescription};
+use hobt_types::{SqlType, Value};
+
+use super::NAME;
+use crate::failure::Failure;
+use crate::run::Interpreter;
+
+impl Interpreter<'_> {
+    pub(super) fn log_space(&mut self) -> Result<(), Failure> {
+        let columns = [
+            ("Database Name", NAME),
+            ("Log Size (MB)", SqlType::Real),
+            ("Log Space Used (%)", SqlType::Real),
+            ("Status", SqlType::Int),
+        ];
+        let instance = &self.environment.instance;
+        let mut rows = Vec::new();
+        for description in instance.databases() {
+            // A database that cannot be opened has no readable log.
+            let Ok(database) = instance.database_by_id(description.id) else { continue };
+            let log = LogDescription::of(database.storage());
+            let (bytes, used) = log.map_or((0, 0.0), |log| (log.file_bytes, log.used_percent()));
+            let megabytes = bytes as f64 / f64::from(1 << 20);
+            let real = |value: f64| Value::Float(f64::from(value as f32));
+            rows.push(vec![Value::Text(description.name), real(megabytes), real(used), Value::Int(0)]);
+        }
+        self.send_values(&columns, rows).map(|_| ())
+    }
+
+    /// `LOGINFO [(database)]`: one row per segment, which SQL Server calls a virtual log file.
+    pub(super) fn log_information(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
+        let instance = &self.environment.instance;
+        let database = match arguments.first() {
+            None | Some(Value::Int(0)) => Ok(self.state.database.clone()),
+            Some(Value::Text(name)) => instance.database(name),
+            Some(Value::Int(id)) => match u16::try_from(*id) {
+                Ok(id) => instance.database_by_id(hobt_base::DatabaseId(id)),
+                Err(_) => return Err(wrong(position).into()),
+            },
+            Some(_) => return Err(wrong(position).into()),
+        };
+        let database = database.map_err(|error: EngineError| error.to_sql_error().at(position))?;
+        let columns = [
+            ("RecoveryUnitId", SqlType::Int),
+            ("FileId", SqlType::Int),
+            ("FileSize", SqlType::BigInt),
+            ("StartOffset", SqlType::BigInt),
+            ("FSeqNo", SqlType::Int),
+            ("Status", SqlType::Int),
+            ("Parity", SqlType::Int),
+            ("CreateLSN", SqlType::Decimal { precision: 25, scale: 0 }),
+        ];
+        let rows = LogDescription::of(database.storage()).map_or_else(Vec::new, |log| segment_rows(&log));
+        self.send_values(&columns, rows).map(|_| ())
+    }
+}
+
+fn segment_rows(log: &LogDescription) -> Vec<Vec<Value>> {
+    let big = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    let rows = log.segments.iter().map(|segment| {
+        vec![
+            Value::Int(0),
+            Value::Int(i64::from(log.file_of(segment).0)),
+            big(segment.bytes),
+            big(segment.offset),
+            big(segment.sequence.unwrap_or(0)),
+            // 2: in use; 0: free.
+            Value::Int(if segment.sequence.is_some() { 2 } else { 0 }),
+            Value::Int(0),
+            Value::Decimal(0),
+        ]
+    });
+    rows.collect()
+}
+
+fn wrong(position: Position) -> SqlError {
+    let text = "DBCC LOGINFO takes a database: its name, its id, or 0 for the current one.";
+    SqlError::new(number::DBCC_ARGUMENT, text).at(position)
+}

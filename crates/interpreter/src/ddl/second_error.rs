@@ -1,0 +1,90 @@
+//! The second error of a definition: after the cause, SQL Server reports what could not be done because of it.
+
+use hobt_base::{SqlError, number};
+use hobt_tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, CreateTable, Identifier, StatementKind};
+
+/// The second error, about what the statement could not do because of `error`. `None` if `error` already says it.
+pub(crate) fn what_could_not_be_done(statement: &StatementKind, error: &SqlError) -> Option<SqlError> {
+    match statement {
+        StatementKind::CreateTable(create) => of_create_table(create, error),
+        StatementKind::AlterTable(alter) => of_alter_table(alter, error),
+        StatementKind::CreateDatabase(create) if create.attach.is_none() => is_of_file(error).then(|| {
+            let text = "CREATE DATABASE failed. Some file names listed could not be created. Check related errors.";
+            SqlError::new(number::DATABASE_NOT_CREATED, text).with_state(4)
+        }),
+        _ => None,
+    }
+}
+
+fn is_of_file(error: &SqlError) -> bool {
+    matches!(
+        error.number,
+        number::FILE_ACTIVATION | number::CANNOT_CREATE_FILE | number::FILE_EXISTS | number::FILE_OF_ANOTHER_DATABASE
+    )
+}
+
+fn of_create_table(create: &CreateTable, error: &SqlError) -> Option<SqlError> {
+    // The name already in use may be the table's own.
+    let is_of_table =
+        error.number == number::OBJECT_EXISTS && error.message.contains(&format!("'{}'", create.name.name.value));
+    (is_of_constraint(error) && !is_of_table).then(constraint_not_created)
+}
+
+fn of_alter_table(alter: &AlterTable, error: &SqlError) -> Option<SqlError> {
+    let not_accessible = |what: &str, column: &Identifier| {
+        let text = format!(
+            "ALTER TABLE {what} COLUMN {} failed because one or more objects access this column.",
+            column.value
+        );
+        SqlError::new(number::COLUMN_ACCESSED, text).with_state(9)
+    };
+    match (&alter.action, error.number) {
+        (AlterTableAction::Add { .. }, _) => is_of_constraint(error).then(constraint_not_created),
+        (AlterTableAction::AlterColumn { name, .. }, number::COLUMN_NEEDED) => Some(not_accessible("ALTER", name)),
+        (AlterTableAction::Drop { items }, number::COLUMN_NEEDED) => {
+            let columns = || {
+                items.iter().filter_map(|item| match item {
+                    AlterTableDrop::Column { name, .. } => Some(name),
+                    AlterTableDrop::Constraint { .. } => None,
+                })
+            };
+            let is_named = |name: &&Identifier| error.message.contains(&format!("column '{}'", name.value));
+            columns().find(is_named).or_else(|| columns().next()).map(|name| not_accessible("DROP", name))
+        }
+        (AlterTableAction::Drop { .. }, number::NO_SUCH_CONSTRAINT | number::REFERENCED_KEY) => {
+            let text = "Could not drop constraint. See previous errors.";
+            Some(SqlError::new(number::CONSTRAINT_NOT_DROPPED, text).with_state(0))
+        }
+        _ => None,
+    }
+}
+
+/// Whether an error rejects a constraint or an index of a table's definition.
+fn is_of_constraint(error: &SqlError) -> bool {
+    matches!(
+        error.number,
+        1767 | 1769
+            | 1770
+            | 1773
+            | 1776
+            | 1778
+            | 1785
+            | number::OBJECT_EXISTS
+            | number::INDEX_EXISTS
+            | number::CLUSTERED_EXISTS
+            | number::PRIMARY_KEY_EXISTS
+            | number::PRIMARY_KEY_NULLABLE
+            | number::NO_SUCH_KEY_COLUMN
+            | number::KEY_COLUMN_TWICE
+            | number::KEY_COLUMN_TYPE
+            | number::KEY_TOO_LONG_DEFINITION
+            | number::KEY_TOO_LONG
+            | number::DUPLICATE_KEY_BUILD
+    )
+}
+
+/// 1750.
+fn constraint_not_created() -> SqlError {
+    let text = "Could not create constraint or index. See previous errors.";
+    SqlError::new(number::CONSTRAINT_NOT_CREATED, text).with_state(0)
+}

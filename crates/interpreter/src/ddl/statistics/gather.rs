@@ -1,0 +1,221 @@
+//! Gathers data statistics with a query: `SELECT partition, columns, COUNT_BIG(*) … GROUP BY … ORDER BY …`. Its groups
+//! arrive in the order of the statistics' keys. So counts are exact, and the query uses memory and spills like any
+//! other query.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use hobt_base::{HobtId, SqlError};
+use hobt_catalog::{DatabaseSnapshot, Statistics, StatisticsPart, Table, value_to_bytes};
+use hobt_engine::{IsolationOption, statistics_columns, statistics_type};
+use hobt_functions::array_value;
+use hobt_tsql::ast::{Query, StatementKind};
+use hobt_types::statistics::{GatherColumns, SortedGatherer, Summary};
+use hobt_types::{SqlType, Value};
+
+use super::options::Sample;
+use super::statistics_types;
+use crate::ddl::Place;
+use crate::failure::Failure;
+use crate::run::Interpreter;
+use hobt_binder::{BindOptions, Binder};
+use hobt_table::StatementRun;
+
+/// The minimum number of sampled pages, 8 MB, as in SQL Server. Smaller tables are always read whole. A sample consists
+/// of whole pages, and from few pages it may contain none.
+const SAMPLED_PAGES_MIN: u64 = 1024;
+
+/// A name in brackets.
+pub(super) fn quoted(name: &str) -> String {
+    format!("[{}]", name.replace(']', "]]"))
+}
+
+/// What to read for a statistics object.
+pub(super) struct Gathering<'a> {
+    pub(super) place: &'a Place,
+    pub(super) table: &'a Table,
+    pub(super) statistics: &'a Statistics,
+    /// The part of the table to read. `None` for all of it.
+    pub(super) sample: Option<&'a Sample>,
+    /// The partitions to read (from 0). `None` for all.
+    pub(super) partitions: Option<&'a [usize]>,
+}
+
+/// The expression for a row's partition number: `[database].$PARTITION.[function]([column])`. The database is named
+/// because the session may be in another one.
+fn partition_number(place: &Place, snapshot: &DatabaseSnapshot, table: &Table) -> Option<String> {
+    let (column, function) = snapshot.partitioning_of(&table.base_index().data_space)?;
+    let [database, function, column] = [place.database.name(), &function.name, &table.columns[column].name].map(quoted);
+    Some(format!("{database}.$PARTITION.{function}({column})"))
+}
+
+impl Gathering<'_> {
+    /// The part of the table to read, from 0 to 1. `None` for all of it.
+    fn share(&self) -> Option<f64> {
+        let (mut pages, mut rows) = (0, 0);
+        for partition in &self.table.base_index().partitions {
+            let Ok(store) = self.place.database.database().store_to_read(partition.hobt) else { continue };
+            pages += store.hobt().data_pages();
+            rows += store.hobt().row_count();
+        }
+        let share = self.sample?.share_of(rows as f64).max(SAMPLED_PAGES_MIN as f64 / pages.max(1) as f64);
+        (share < 1.0).then_some(share)
+    }
+
+    fn columns(&self) -> Vec<usize> {
+        self.statistics.columns_in(self.table).unwrap_or_default()
+    }
+
+    /// The text of the query over this part of the table, from 0 to 1.
+    fn text(&self, snapshot: &DatabaseSnapshot, share: Option<f64>) -> String {
+        let table = self.table;
+        let expression = |place: &usize| {
+            let column = &table.columns[*place];
+            let name = quoted(&column.name);
+            match statistics_type(column.sql_type) {
+                same if same == column.sql_type => name,
+                SqlType::NVarChar(_) => format!("CAST({name} AS nvarchar(4000))"),
+                SqlType::VarBinary(_) => format!("CAST({name} AS varbinary(8000))"),
+                _ => format!("CAST({name} AS varchar(8000))"),
+            }
+        };
+        let number = partition_number(self.place, snapshot, table);
+        let keys: Vec<String> = self.columns().iter().map(expression).collect();
+        let first = number.as_deref().unwrap_or("1");
+        let mut text = format!("SELECT {first}, {}, COUNT_BIG(*) FROM ", keys.join(", "));
+        let place = self.place;
+        let full = [place.database.name(), &place.schema, &place.name].map(quoted).join(".");
+        text.push_str(&full);
+        if let Some(share) = share {
+            let _ = write!(text, " TABLESAMPLE SYSTEM ({} PERCENT)", share * 100.0);
+        }
+        let versions = place.database.isolation().has(IsolationOption::ReadCommittedSnapshot);
+        text.push_str(if versions { " WITH (READCOMMITTED)" } else { " WITH (NOLOCK)" });
+        let mut conditions: Vec<String> = self.statistics.filter.iter().map(|filter| format!("({filter})")).collect();
+        if let (Some(number), Some(partitions)) = (&number, self.partitions) {
+            let list: Vec<String> = partitions.iter().map(|partition| (partition + 1).to_string()).collect();
+            conditions.push(format!("{number} IN ({})", list.join(", ")));
+        }
+        if !conditions.is_empty() {
+            let _ = write!(text, " WHERE {}", conditions.join(" AND "));
+        }
+        let groups: Vec<&str> = number.iter().chain(&keys).map(String::as_str).collect();
+        let groups = groups.join(", ");
+        let _ = write!(text, " GROUP BY {groups} ORDER BY {groups}");
+        text
+    }
+}
+
+fn parsed(text: &str) -> Result<Query, SqlError> {
+    let wrong = || SqlError::internal(format!("statistics are gathered by a query that is none: {text}"));
+    let batch = hobt_tsql::parse_batch(text)?;
+    match batch.statements.into_iter().next().map(|statement| statement.kind) {
+        Some(StatementKind::Select(select)) => Ok(select.query),
+        _ => Err(wrong()),
+    }
+}
+
+/// The groups of rows that the query returns, collected by partition.
+struct Groups {
+    types: Vec<SqlType>,
+    columns: GatherColumns,
+    by_partition: HashMap<i64, SortedGatherer>,
+}
+
+impl Groups {
+    fn take(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+        let mut values = vec![None; self.types.len()];
+        for row in 0..batch.num_rows() {
+            let whole = |column: usize, sql_type| match array_value(batch.column(column).as_ref(), row, sql_type)? {
+                Value::Int(number) => Ok(number),
+                _ => Err(SqlError::internal("a count of rows is no number")),
+            };
+            let (partition, rows) = (whole(0, SqlType::Int)?, whole(self.types.len() + 1, SqlType::BigInt)?);
+            for (place, sql_type) in self.types.iter().enumerate() {
+                let value = array_value(batch.column(place + 1).as_ref(), row, *sql_type)?;
+                let bytes = value_to_bytes(*sql_type, &value);
+                values[place] = bytes.map_err(|error| SqlError::internal(error.to_string()))?;
+            }
+            let gatherer =
+                self.by_partition.entry(partition).or_insert_with(|| SortedGatherer::new(self.columns.clone()));
+            let row: Vec<Option<&[u8]>> = values.iter().map(|value| value.as_deref()).collect();
+            gatherer.add(&row, rows as f64).map_err(|error| SqlError::internal(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Interpreter<'_> {
+    /// Reads a table for a statistics object. Returns one part for each partition that has rows.
+    pub(super) fn gather(
+        &mut self,
+        run: &Arc<StatementRun>,
+        gathering: &Gathering<'_>,
+    ) -> Result<Vec<StatisticsPart>, Failure> {
+        let (place, table) = (gathering.place, gathering.table);
+        let snapshot = place.database.snapshot_of(&run.context);
+        let share = gathering.share();
+        let query = parsed(&gathering.text(&snapshot, share))?;
+        let places = gathering.columns();
+        let types = statistics_types(table, gathering.statistics);
+        let columns = statistics_columns(table, &places);
+        let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
+        let mut groups = Groups { types, columns, by_partition: HashMap::new() };
+        // Otherwise the conditions of this query could trigger an update of these statistics, for other partitions too.
+        let before = std::mem::replace(&mut self.is_gathering, true);
+        let mut run_query = |this: &mut Self| -> Result<(), Failure> {
+            let prepared =
+                this.prepare(run, BindOptions::default(), &|binder: &Binder<'_>| binder.bind_query(&query))?;
+            this.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
+            Ok(())
+        };
+        let done = run_query(self);
+        self.is_gathering = before;
+        done?;
+        let of_base = &table.base_index().partitions;
+        let hobt = |number: i64| {
+            let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+            place.and_then(|place| of_base.get(place)).map(|partition| partition.hobt)
+        };
+        let mut parts = Vec::new();
+        for (number, gatherer) in groups.by_partition {
+            let hobt = hobt(number).ok_or_else(|| SqlError::internal("a row of a partition that is not there"))?;
+            let summary = self.whole_of(gathering, share, hobt, gatherer.finish())?;
+            parts.push(StatisticsPart { hobt, summary: Arc::new(summary) });
+        }
+        parts.sort_by_key(|part| of_base.iter().position(|partition| partition.hobt == part.hobt));
+        Ok(parts)
+    }
+
+    /// Scales a sample of this share up to the partition that it was taken from.
+    fn whole_of(
+        &self,
+        gathering: &Gathering<'_>,
+        share: Option<f64>,
+        hobt: HobtId,
+        gathered: Summary,
+    ) -> Result<Summary, Failure> {
+        if gathering.sample.is_none() {
+            return Ok(gathered);
+        }
+        let database = gathering.place.database.database();
+        let rows_of = |hobt| database.store_to_read(hobt).map(|store| store.hobt().row_count() as f64);
+        let rows = rows_of(hobt).map_err(SqlError::from)?;
+        if gathering.statistics.filter.is_some() {
+            // The number of rows that satisfy the filter is unknown: it is estimated from the sample's share of the
+            // table.
+            let left = share.map_or(gathered.rows, |share| gathered.rows / share);
+            return Ok(gathered.scaled_to(left.min(rows)));
+        }
+        let whole = gathered.scaled_to(rows);
+        // A row count set by `ROWCOUNT` is used unless the whole table was to be read.
+        let Some(said) = database.said_rows(gathering.table) else { return Ok(whole) };
+        let mut all = 0.0;
+        for partition in &gathering.table.base_index().partitions {
+            all += rows_of(partition.hobt).map_err(SqlError::from)?;
+        }
+        Ok(whole.said_to_have(said as f64 * rows / all.max(1.0)))
+    }
+}

@@ -1,0 +1,142 @@
+//! Default answers of operators about their inputs and expressions, where they follow from the list of inputs; and
+//! plans with another input somewhere below.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, Statistics};
+use datafusion::physical_plan::statistics::ChildStats;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+/// The methods of an `ExecutionPlan` about inputs and expressions, for an operator that has neither.
+macro_rules! without_inputs {
+    () => {
+        fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            Vec::new()
+        }
+
+        crate::inputs::without_expressions!();
+
+        fn replace_children(
+            self: std::sync::Arc<Self>,
+            _: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+            _: datafusion::physical_plan::ReplaceChildrenOptions,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            Ok(self)
+        }
+
+        fn with_new_children(
+            self: std::sync::Arc<Self>,
+            _: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            Ok(self)
+        }
+    };
+}
+
+/// The methods about inputs, for an operator whose fields of these names are its inputs. It must have a method `over`
+/// that gives the operator over other inputs.
+macro_rules! with_inputs {
+    ($($input:ident),+) => {
+        fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            vec![$(&self.$input),+]
+        }
+
+        fn replace_children(
+            self: std::sync::Arc<Self>,
+            children: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+            _: datafusion::physical_plan::ReplaceChildrenOptions,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            const COUNT: usize = [$(stringify!($input)),+].len();
+            let inputs = <[std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>; COUNT]>::try_from(children);
+            match inputs {
+                Ok([$($input),+]) => Ok(std::sync::Arc::new(self.over($($input),+))),
+                Err(others) => datafusion::common::internal_err!("{} over {} inputs", self.name(), others.len()),
+            }
+        }
+
+        fn with_new_children(
+            self: std::sync::Arc<Self>,
+            children: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+        ) -> datafusion::common::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            let properties = datafusion::physical_plan::ChildrenPropertiesMode::Recompute;
+            self.replace_children(children, datafusion::physical_plan::ReplaceChildrenOptions::new(properties))
+        }
+
+        fn child_stats_requests(
+            &self,
+            partition: Option<usize>,
+        ) -> Vec<datafusion::physical_plan::statistics::ChildStats> {
+            crate::inputs::statistics_of(&self.children(), partition)
+        }
+    };
+}
+
+/// The methods of an operator that passes on the rows of its one input in order. It must have a method `over` that
+/// gives the operator over another input.
+macro_rules! passes_on {
+    ($input:ident) => {
+        fn properties(&self) -> &std::sync::Arc<datafusion::physical_plan::PlanProperties> {
+            self.$input.properties()
+        }
+
+        crate::inputs::with_inputs!($input);
+
+        fn maintains_input_order(&self) -> Vec<bool> {
+            vec![true]
+        }
+
+        fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+            vec![false]
+        }
+    };
+}
+
+/// The input statistics that an operator needs to derive its own: those of the same partition, or of all partitions if
+/// an input does not have that partition. An operator that requests none is given none.
+pub(super) fn statistics_of(inputs: &[&Arc<dyn ExecutionPlan>], partition: Option<usize>) -> Vec<ChildStats> {
+    let is_in = |input: &&Arc<dyn ExecutionPlan>, at: &usize| *at < input.output_partitioning().partition_count();
+    inputs.iter().map(|input| ChildStats::At(partition.filter(|at| is_in(input, at)))).collect()
+}
+
+/// The method about expressions, for an operator that has none.
+macro_rules! without_expressions {
+    () => {
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(
+                &std::sync::Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+            ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion>,
+        ) -> datafusion::common::Result<datafusion::common::tree_node::TreeNodeRecursion> {
+            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        }
+    };
+}
+
+/// The statistics of an operator that passes on about as many rows as its first input has.
+pub(super) fn about_as_many_rows(schema: &SchemaRef, inputs: &[Arc<Statistics>]) -> Arc<Statistics> {
+    let mut statistics = Statistics::new_unknown(schema);
+    if let Some(input) = inputs.first() {
+        statistics.num_rows = input.num_rows.to_inexact();
+        statistics.total_byte_size = input.total_byte_size.to_inexact();
+    }
+    Arc::new(statistics)
+}
+
+/// `plan` with `new` instead of `old`.
+pub fn replaced(
+    plan: &Arc<dyn ExecutionPlan>,
+    old: &Arc<dyn ExecutionPlan>,
+    new: &Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let replaced = Arc::clone(plan).transform_down(|node| {
+        Ok(match Arc::ptr_eq(&node, old) {
+            true => Transformed::new(Arc::clone(new), true, TreeNodeRecursion::Stop),
+            false => Transformed::no(node),
+        })
+    });
+    replaced.data()
+}
+
+pub(super) use {passes_on, with_inputs, without_expressions, without_inputs};

@@ -1,0 +1,162 @@
+//! Collects the keys of the rows that it passes on.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, RecordBatchStream,
+};
+use futures::{Stream, StreamExt};
+
+use super::JoinFilter;
+use super::keys::{Collected, KEYS_MAX};
+use crate::inputs::passes_on;
+
+/// An expression that gives a key, and the filter that the key belongs to.
+#[derive(Clone, Debug)]
+pub struct Tapped {
+    /// The expression whose values are noted.
+    pub key: Arc<dyn PhysicalExpr>,
+    /// The filter that they make.
+    pub filter: Arc<JoinFilter>,
+}
+
+/// Passes rows on and collects their keys; see the module's page.
+#[derive(Debug)]
+pub struct KeyTapExec {
+    input: Arc<dyn ExecutionPlan>,
+    tapped: Vec<Tapped>,
+}
+
+impl KeyTapExec {
+    /// Notes the values of `tapped` in the rows of `input`.
+    pub fn new(input: Arc<dyn ExecutionPlan>, tapped: Vec<Tapped>) -> KeyTapExec {
+        KeyTapExec { input, tapped }
+    }
+
+    /// The filters that it makes from the keys.
+    pub fn filters(&self) -> impl Iterator<Item = &Arc<JoinFilter>> {
+        self.tapped.iter().map(|tapped| &tapped.filter)
+    }
+
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> KeyTapExec {
+        KeyTapExec::new(input, self.tapped.clone())
+    }
+}
+
+impl DisplayAs for KeyTapExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.tapped.iter().map(|tapped| tapped.filter.name.as_str()).collect();
+        write!(f, "KeyTap: {}", names.join(", "))
+    }
+}
+
+impl ExecutionPlan for KeyTapExec {
+    fn name(&self) -> &'static str {
+        "KeyTapExec"
+    }
+
+    passes_on!(input);
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let mut keys = self.tapped.iter().map(|tapped| &tapped.key);
+        keys.try_fold(TreeNodeRecursion::Continue, |recursion, key| recursion.visit_sibling(|| visit(key)))
+    }
+
+    /// Filters belong to one run: the reset of a scan drops them too.
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(KeyTapExec::new(Arc::clone(&self.input), Vec::new())))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let partitions = self.input.output_partitioning().partition_count();
+        let noted = |tapped: &Tapped| {
+            tapped.filter.begin(partition);
+            let reservation = MemoryConsumer::new("JoinFilter").register(context.memory_pool());
+            Noted { tapped: tapped.clone(), collected: Collected::default(), reservation, most: KEYS_MAX / partitions }
+        };
+        let noted = self.tapped.iter().map(noted).collect();
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        Ok(Box::pin(KeyTapStream { input, noted, partitions }))
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(inputs.first().map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
+    }
+}
+
+/// The keys of one partition's rows for one filter.
+struct Noted {
+    tapped: Tapped,
+    collected: Collected,
+    reservation: MemoryReservation,
+    /// The most keys that are kept.
+    most: usize,
+}
+
+impl Noted {
+    fn note(&mut self, batch: &RecordBatch) -> Result<()> {
+        let keys = self.tapped.key.evaluate(batch)?.into_array(batch.num_rows())?;
+        self.collected.add_array(&keys);
+        let kept = self.collected.kept();
+        // Memory for the keys, and for the set that is made from them.
+        let is_known = kept <= self.most && self.reservation.try_resize(kept * 2 * size_of::<i64>()).is_ok();
+        if !is_known {
+            self.collected.forget_keys();
+            self.reservation.free();
+        }
+        Ok(())
+    }
+}
+
+struct KeyTapStream {
+    input: SendableRecordBatchStream,
+    noted: Vec<Noted>,
+    partitions: usize,
+}
+
+impl Stream for KeyTapStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let polled = this.input.poll_next_unpin(task);
+        match &polled {
+            Poll::Ready(Some(Ok(batch))) => {
+                for noted in &mut this.noted {
+                    if let Err(error) = noted.note(batch) {
+                        this.noted.clear();
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                }
+            }
+            Poll::Ready(Some(Err(_))) => this.noted.clear(),
+            Poll::Ready(None) => {
+                for Noted { tapped, collected, reservation, .. } in this.noted.drain(..) {
+                    tapped.filter.end(this.partitions, collected, reservation);
+                }
+            }
+            Poll::Pending => {}
+        }
+        polled
+    }
+}
+
+impl RecordBatchStream for KeyTapStream {
+    fn schema(&self) -> SchemaRef {
+        self.input.schema()
+    }
+}

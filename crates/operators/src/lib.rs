@@ -1,0 +1,74 @@
+//! Running plans: workers, scans, inserts.
+//!
+//! A [`StatementRun`] is a statement while it runs. [`run_query`] drives a physical plan on a group of worker threads
+//! of its own ([`WorkerPool`]). [`insert_select`] also does so, and writes the rows into a table. [`insert_rows`]
+//! writes rows that are in memory, without a plan.
+//!
+//! Leaves to others: what a statement means (`binder`), permissions and commit (`interpreter`).
+
+mod again;
+mod aggregate_scan;
+mod cancel;
+mod change;
+mod fence;
+mod index_build;
+mod index_join;
+mod inputs;
+mod insert;
+mod join_conditions;
+mod join_filter;
+mod join_types;
+mod lock_rows;
+mod memory;
+mod once;
+mod one_thread;
+mod own_thread;
+mod path_rows;
+mod places;
+mod range_join;
+mod row_lock;
+mod row_locker;
+mod runner;
+mod scan_exec;
+mod seek_exec;
+mod spill;
+mod spill_join;
+mod stop;
+mod trace;
+mod turn;
+mod unseen_rows;
+mod workers;
+
+pub use again::AgainExec;
+pub use aggregate_scan::AggregateScanExec;
+pub use cancel::{CancelExec, CancelExpr, cancellable};
+pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_columns, update_rows};
+pub use fence::FenceExec;
+pub use index_build::IndexBuild;
+pub use index_join::ShownIndexJoin;
+pub use index_join::ShownLoops;
+pub use index_join::{
+    IndexJoinExec, Inner, InnerExec, Marks, OuterExec, PortionsCpu, Replaced, RowLoopsExec, Shows, Sought,
+    stands_for_outer,
+};
+pub use inputs::replaced;
+pub use insert::{
+    DirectValue, UnorderedExec, WriteTarget, insert_batches, insert_held, insert_plan, insert_rows, insert_select,
+};
+pub use join_conditions::{all_conditions, of_nullable};
+pub use join_filter::{JoinFilter, KeyTapExec, LeafFilter, Tapped};
+pub use lock_rows::{LockRowsExec, LockRowsSettings};
+pub use memory::Cancelled;
+pub use memory::{
+    MemoryGrant, MemoryRequest, MemoryWish, OperatorMemory, ResourceSemaphore, SemaphoreShown, Sizes, operators_runtime,
+};
+pub use own_thread::{OwnThread, OwnTime};
+pub use range_join::{Bound, RangeJoinExec, ShownRanges, Way, bounds_of};
+pub use row_lock::{FoundRows, lock_error, snapshot_conflict};
+pub use runner::{Reader, gathered, is_one_stream, physical_plan, run_query};
+pub use scan_exec::ScanExec;
+pub use seek_exec::SeekExec;
+pub use spill_join::{SPILL_LEVEL, spilling};
+pub use trace::{Leaf, is_exchange, is_of_all_partitions, joined_column, substituted, trace};
+pub use unseen_rows::UnseenRowsExec;
+pub use workers::{WORKER_THREAD, WorkerPool, WorkerReport};

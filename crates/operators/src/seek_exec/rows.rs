@@ -1,0 +1,220 @@
+//! The rows of a seek: taken from an index's leaves, or looked up from there in the table.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use hobt_access::scan::{ColumnVector, RowPlace};
+use hobt_access::{AccessError, BTree, Hobt, LargeValues, RowStore, TreeSeek, ValueReader};
+use hobt_base::{PageId, SlotId, SqlError};
+use hobt_catalog::IndexKind;
+use hobt_engine::RowAt;
+use hobt_page::{PageDamage, RowPage, ValuePointer};
+use hobt_txn::IoCounts;
+
+use super::SeekExec;
+use crate::join_filter::SeekSieve;
+use crate::path_rows::reference;
+use crate::places::PlaceBuilder;
+use crate::scan_exec::{batch_of, column_vector};
+use hobt_table::{OperatorProfile, SeekPath, StatementRun, TableRead};
+
+/// Builds a batch of rows.
+pub(super) struct RowBuilder {
+    run: Arc<StatementRun>,
+    counts: Arc<IoCounts>,
+    reads_uncommitted: bool,
+    path: Arc<SeekPath>,
+    /// The table's heaps or trees, if rows are looked up there.
+    base: Vec<RowStore>,
+    /// A vector for each column, with the column's position in the table.
+    columns: Vec<(usize, ColumnVector)>,
+    /// The index of the position column in a batch, and the rows' positions.
+    places: Option<(usize, PlaceBuilder)>,
+    pub(super) rows: usize,
+    /// Rows of leaves that were read.
+    pub(super) read: u64,
+    /// The filters that leave rows out, if any.
+    sieve: Option<SeekSieve>,
+    slots: Vec<usize>,
+    key: Vec<u8>,
+}
+
+impl RowBuilder {
+    pub(super) fn new(
+        exec: &SeekExec,
+        run: &Arc<StatementRun>,
+        counts: Arc<IoCounts>,
+        profile: &OperatorProfile,
+    ) -> Result<RowBuilder, SqlError> {
+        let table = exec.table.table();
+        let path = Arc::clone(&exec.path);
+        let is_clustered = table.indexes[path.index].kind == IndexKind::Clustered;
+        let base = if path.covers && !is_clustered { Vec::new() } else { exec.table.stores()? };
+        let stored = exec.projection.iter().filter(|&&column| column < table.columns.len());
+        let vector = |&column: &usize| {
+            let at = if path.covers { path.leaf_column(column).unwrap_or(column) } else { column };
+            (column, column_vector(at, table.columns[column].sql_type))
+        };
+        let places = exec.projection.iter().position(|&column| column >= table.columns.len());
+        let sieve = SeekSieve::new(&exec.table, |column| path.leaf_column(column), &exec.filters, profile);
+        Ok(RowBuilder {
+            run: Arc::clone(run),
+            counts,
+            reads_uncommitted: exec.table.scan_settings().reads_uncommitted,
+            columns: stored.map(vector).collect(),
+            base,
+            path,
+            places: places.map(|at| (at, PlaceBuilder::of(table))),
+            rows: 0,
+            read: 0,
+            sieve,
+            slots: Vec::new(),
+            key: Vec::new(),
+        })
+    }
+
+    /// Adds the rows of a seek's current leaf, up to `most`.
+    pub(super) fn take_leaf(&mut self, partition: usize, seek: &TreeSeek, most: usize) -> Result<(), AccessError> {
+        let leaf = seek.leaf();
+        let damaged = |damage| seek.tree().hobt().damaged(leaf.id, damage);
+        self.slots.clear();
+        let mut slots = std::mem::take(&mut self.slots);
+        leaf.append_live(&mut slots).map_err(damaged)?;
+        self.read += slots.len() as u64;
+        if let Some(sieve) = &mut self.sieve {
+            sieve.retain(&leaf.page, &mut slots);
+        }
+        let done = match self.path.covers {
+            true => self.take_slots(partition, seek, &slots[..slots.len().min(most)]),
+            // The statement may not see the row that an entry leads to.
+            false => {
+                let end = self.rows.saturating_add(most);
+                slots
+                    .iter()
+                    .try_for_each(|&slot| if self.rows < end { self.follow(partition, seek, slot) } else { Ok(()) })
+            }
+        };
+        self.slots = slots;
+        done
+    }
+
+    fn take_slots(&mut self, partition: usize, seek: &TreeSeek, slots: &[usize]) -> Result<(), AccessError> {
+        let leaf = seek.leaf();
+        let values = seek.large_values();
+        for (_, column) in &mut self.columns {
+            column.append_slots(leaf.id, &leaf.page, slots, &values)?;
+        }
+        if let Some((_, PlaceBuilder::Keys(keys))) = &mut self.places {
+            keys.append_slots(partition, seek.tree(), leaf.id, &leaf.page, slots)?;
+        }
+        self.rows += slots.len();
+        Ok(())
+    }
+
+    /// Adds the row of the table that an entry refers to, if the statement sees it.
+    fn follow(&mut self, partition: usize, seek: &TreeSeek, slot: usize) -> Result<(), AccessError> {
+        let leaf = seek.leaf();
+        let key = std::mem::take(&mut self.key);
+        let at = reference(&self.path.leaf, &self.base, partition, (&leaf.page, slot), key);
+        let at = at.map_err(|damage| seek.tree().hobt().damaged(leaf.id, damage))?;
+        match (&self.base[at.partition()].clone(), at) {
+            (RowStore::Tree(tree), RowAt::Tree { partition, key }) => {
+                let done = self.follow_to_tree(partition, tree, &key);
+                self.key = key;
+                done
+            }
+            (RowStore::Heap(heap), RowAt::Heap { partition, page, slot }) => {
+                self.follow_to_heap(partition, heap, (page, slot))
+            }
+            _ => unreachable!("a reference is of its store's kind"),
+        }
+    }
+
+    fn follow_to_heap(
+        &mut self,
+        partition: usize,
+        heap: &Arc<Hobt>,
+        (page, slot): (PageId, SlotId),
+    ) -> Result<(), AccessError> {
+        let partition = u32::try_from(partition).expect("at most 15,000 partitions");
+        let run = Arc::clone(&self.run);
+        let counts = Arc::clone(&self.counts);
+        let reading = (&*run.context, self.reads_uncommitted);
+        let uncommitted_since = self.reads_uncommitted.then(|| heap.retired());
+        let values = BaseValues { hobt: heap, run: &run, counts: &counts, uncommitted_since };
+        let shown = heap.row_visible((page, slot), reading, &counts, |id, page, slot| {
+            self.take_row(id, page, usize::from(slot.0), &values)
+        })?;
+        let Some(taken) = shown else { return Ok(()) };
+        taken?;
+        if let Some((_, PlaceBuilder::Numbers(numbers))) = &mut self.places {
+            numbers.numbers.push(RowPlace { partition, page, slot }.number());
+        }
+        Ok(())
+    }
+
+    fn follow_to_tree(&mut self, partition: usize, tree: &Arc<BTree>, key: &[u8]) -> Result<(), AccessError> {
+        let run = Arc::clone(&self.run);
+        let counts = Arc::clone(&self.counts);
+        let reading = (&*run.context, self.reads_uncommitted);
+        let uncommitted_since = self.reads_uncommitted.then(|| tree.hobt().retired());
+        let values = BaseValues { hobt: tree.hobt(), run: &run, counts: &counts, uncommitted_since };
+        let shown = tree.find_visible(key, reading, &counts, |id, page, slot| {
+            let slot = usize::from(slot.0);
+            self.take_row(id, page, slot, &values)?;
+            match &mut self.places {
+                Some((_, PlaceBuilder::Keys(keys))) => keys.append_slots(partition, tree, id, page, &[slot]),
+                _ => Ok(()),
+            }
+        })?;
+        shown.unwrap_or(Ok(()))
+    }
+
+    fn take_row(
+        &mut self,
+        id: PageId,
+        page: &RowPage<'_>,
+        slot: usize,
+        values: &dyn LargeValues,
+    ) -> Result<(), AccessError> {
+        for (_, column) in &mut self.columns {
+            column.append_slots(id, page, &[slot], values)?;
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Publishes the counters of what was left out.
+    pub(super) fn publish(&mut self) {
+        self.sieve.iter_mut().for_each(SeekSieve::publish);
+    }
+
+    pub(super) fn take_batch(&mut self, table: &TableRead, schema: &SchemaRef) -> Result<RecordBatch> {
+        let next = self.columns.iter().map(|(column, vector)| (*column, vector.next())).collect();
+        let columns = std::mem::replace(&mut self.columns, next);
+        let rows = std::mem::take(&mut self.rows);
+        batch_of(table.table(), schema, columns.into_iter(), self.places.as_mut(), rows)
+    }
+}
+
+/// Reads values of a table's rows that are on separate pages.
+struct BaseValues<'a> {
+    hobt: &'a Arc<Hobt>,
+    run: &'a StatementRun,
+    counts: &'a IoCounts,
+    uncommitted_since: Option<u64>,
+}
+
+impl LargeValues for BaseValues<'_> {
+    fn fetch(&self, pointer: &ValuePointer) -> Result<Vec<u8>, AccessError> {
+        let (context, uncommitted_since) = (&*self.run.context, self.uncommitted_since);
+        let reader = ValueReader { context, counts: self.counts, uncommitted_since };
+        self.hobt.large_value(pointer, Some(reader))
+    }
+
+    fn damaged(&self, page: PageId, damage: PageDamage) -> AccessError {
+        self.hobt.damaged(page, damage)
+    }
+}

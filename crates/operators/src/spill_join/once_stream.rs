@@ -1,0 +1,61 @@
+//! An operator over a stream that can be read once: the input of a join whose rows are in memory or in a file.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use parking_lot::Mutex;
+
+use crate::inputs::without_inputs;
+
+/// Gives a stream, once.
+pub(super) struct OnceStreamExec {
+    stream: Mutex<Option<SendableRecordBatchStream>>,
+    properties: Arc<PlanProperties>,
+}
+
+impl OnceStreamExec {
+    /// An operator of one partition.
+    pub(super) fn once(schema: &SchemaRef, stream: SendableRecordBatchStream) -> Arc<dyn ExecutionPlan> {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(schema)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Arc::new(OnceStreamExec { stream: Mutex::new(Some(stream)), properties: Arc::new(properties) })
+    }
+}
+
+impl fmt::Debug for OnceStreamExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnceStreamExec")
+    }
+}
+
+impl DisplayAs for OnceStreamExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnceStreamExec")
+    }
+}
+
+impl ExecutionPlan for OnceStreamExec {
+    fn name(&self) -> &'static str {
+        "OnceStreamExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    without_inputs!();
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.stream.lock().take().ok_or_else(|| internal_datafusion_err!("rows that come once were asked for twice"))
+    }
+}

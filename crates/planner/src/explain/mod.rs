@@ -1,0 +1,542 @@
+//! Translates a physical plan to the plan that users see, with SQL Server's operators.
+//!
+//! A plan that has run carries its operators' counters. Operators that only pass rows on, rename columns or stop when a
+//! statement is cancelled are not shown. A condition directly above a table belongs to the operator that reads it.
+//!
+//! Columns are followed by position from the tables upwards, since names in plans are the binder's own.
+//!
+//! Leaves to others: an operator's estimate (`estimate`), the memory that it will keep (`memory`), its counters
+//! (`actual`), joins (`join`), tables (`table`), expressions (`expression`), layout (`plan_tree`).
+
+mod actual;
+mod estimate;
+mod expression;
+mod join;
+mod memory;
+mod running;
+mod serial;
+mod table;
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use datafusion::logical_expr::physical_planning_context::SubqueryIndex;
+use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::memory::LazyMemoryExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::work_table::WorkTableExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
+use hobt_catalog::TableColumn;
+
+use estimate::Estimates;
+pub use expression::Texts;
+use hobt_operators::{
+    AgainExec, AggregateScanExec, CancelExec, IndexJoinExec, InnerExec, JoinFilter, KeyTapExec, LeafFilter,
+    LockRowsExec, RangeJoinExec, ScanExec, SeekExec, UnorderedExec, UnseenRowsExec,
+};
+use hobt_showplan::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode, TableName};
+pub use memory::memory_wish;
+pub use running::running_plan;
+pub use table::{changed_object, changes, fills_new};
+
+/// The plan that users see. `texts` are the statement's constants. `has_run`: whether the operators' counters are
+/// shown. `degree` is the number of workers.
+pub fn explain(plan: &Arc<dyn ExecutionPlan>, texts: &Texts, has_run: bool, degree: usize) -> PlanNode {
+    explain_with(plan, Estimates::default(), texts, has_run, degree)
+}
+
+/// The tree of operators without estimates, for callers that only number the operators.
+pub fn outline(plan: &Arc<dyn ExecutionPlan>, degree: usize) -> PlanNode {
+    explain_with(plan, Estimates::idle(), &Texts::default(), false, degree)
+}
+
+fn explain_with(
+    plan: &Arc<dyn ExecutionPlan>,
+    estimates: Estimates,
+    texts: &Texts,
+    has_run: bool,
+    degree: usize,
+) -> PlanNode {
+    let (subqueries, bitmaps) = (RefCell::default(), RefCell::default());
+    let mapper = Mapper { estimates, made: Cell::new(1000), texts, has_run, subqueries, bitmaps };
+    let node = mapper.map(plan).node;
+    if degree > 1 { node } else { serial::on_one_worker(node) }
+}
+
+/// A number that tells plans apart by their operators, for callers that see the same statement repeatedly.
+pub fn shape(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    fn add(plan: &Arc<dyn ExecutionPlan>, hash: &mut Fnv) {
+        hash.add(plan.name().as_bytes());
+        if let Some(seek) = plan.downcast_ref::<SeekExec>() {
+            hash.add(&(seek.path().index as u64).to_le_bytes());
+        }
+        plan.children().into_iter().for_each(|input| add(input, hash));
+    }
+    let mut hash = Fnv::default();
+    add(plan, &mut hash);
+    // 0 stands for statements without a plan.
+    hash.value() | 1
+}
+
+/// Bytes that the operators of a plan that has run wrote to disk because memory was short.
+pub fn spilled_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    let holds = plan.is::<SortExec>() || plan.is::<AggregateExec>() || plan.is::<RangeJoinExec>() || joins(plan);
+    let own = if holds { plan.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0) } else { 0 };
+    own as u64 + plan.children().into_iter().map(spilled_bytes).sum::<u64>()
+}
+
+/// Builds the tree of one plan.
+struct Mapper<'t> {
+    estimates: Estimates,
+    /// The number of the last computed value.
+    made: Cell<usize>,
+    texts: &'t Texts,
+    has_run: bool,
+    /// The subqueries whose values are known so far.
+    subqueries: RefCell<Vec<(SubqueryIndex, PlanColumn)>>,
+    /// The filters that joins push to scans, by address, with the names of their bitmaps.
+    bitmaps: RefCell<Vec<(*const JoinFilter, PlanColumn)>>,
+}
+
+/// An operator, and the columns of its output.
+struct Mapped {
+    node: PlanNode,
+    columns: Vec<PlanColumn>,
+}
+
+impl Mapped {
+    /// The rows with only the columns of `projection`.
+    fn projected(mut self, projection: Option<&[usize]>) -> Mapped {
+        if let Some(places) = projection {
+            self.columns = places.iter().map(|&at| column_at(&self.columns, at)).collect();
+            self.node.output = distinct(&self.columns);
+        }
+        self
+    }
+}
+
+/// The column at a position; a nameless one where there is none.
+fn column_at(columns: &[PlanColumn], at: usize) -> PlanColumn {
+    columns.get(at).cloned().unwrap_or_else(|| PlanColumn::made(format!("Column{at}")))
+}
+
+/// A table's column.
+fn table_column(table: &Arc<TableName>, column: &TableColumn) -> PlanColumn {
+    PlanColumn { table: Some(Arc::clone(table)), name: column.name.clone(), sql_type: Some(column.sql_type) }
+}
+
+/// The columns without duplicates.
+fn distinct(columns: &[PlanColumn]) -> Vec<PlanColumn> {
+    let mut once: Vec<PlanColumn> = Vec::with_capacity(columns.len());
+    for column in columns {
+        if !once.contains(column) {
+            once.push(column.clone());
+        }
+    }
+    once
+}
+
+fn is_parallel(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.output_partitioning().partition_count() > 1
+}
+
+impl Mapper<'_> {
+    /// A column for a value that an operator computes.
+    fn new_column(&self) -> PlanColumn {
+        self.made.set(self.made.get() + 1);
+        PlanColumn::made(format!("Expr{}", self.made.get()))
+    }
+
+    /// A column for the value of an expression, with its type.
+    fn column_for(&self, expr: &PlanExpr) -> PlanColumn {
+        PlanColumn { sql_type: expr.sql_type(), ..self.new_column() }
+    }
+
+    /// The bitmap of a join's filter.
+    fn bitmap(&self, filter: &Arc<JoinFilter>) -> PlanColumn {
+        let at = Arc::as_ptr(filter);
+        let mut bitmaps = self.bitmaps.borrow_mut();
+        if let Some((_, known)) = bitmaps.iter().find(|(known, _)| *known == at) {
+            return known.clone();
+        }
+        let column = PlanColumn::made(format!("Bitmap{}", 1001 + bitmaps.len()));
+        bitmaps.push((at, column.clone()));
+        column
+    }
+
+    /// The probes of join filters at an operator that reads `columns`.
+    fn probes(&self, filters: &[LeafFilter], columns: &[PlanColumn]) -> Vec<PlanExpr> {
+        let probe = |filter: &LeafFilter| PlanExpr::Function {
+            name: "PROBE".to_owned(),
+            arguments: vec![PlanExpr::Column(self.bitmap(&filter.filter)), self.expression(&filter.key, columns)],
+        };
+        filters.iter().map(probe).collect()
+    }
+
+    /// An operator with the properties that all operators have.
+    fn node(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        (physical, logical): (&'static str, &'static str),
+        detail: Detail,
+        children: Vec<PlanNode>,
+    ) -> PlanNode {
+        let mut node = PlanNode::new(physical, logical, detail);
+        let known = self.estimates.of(plan);
+        node.estimate.rows = known.rows;
+        node.estimate.row_bytes = known.row_bytes;
+        node.is_parallel = is_parallel(plan);
+        node.actual = if self.has_run { actual::of_metrics(plan) } else { None };
+        node.children = children;
+        node
+    }
+
+    fn mapped(&self, mut node: PlanNode, columns: Vec<PlanColumn>) -> Mapped {
+        node.output = distinct(&columns);
+        Mapped { node, columns }
+    }
+
+    fn map(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        if let Some(passed) = self.passes_on(plan) {
+            return passed;
+        }
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            return self.filter(plan, filter);
+        }
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            return self.projection(plan, projection);
+        }
+        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+            return self.aggregate(plan, aggregate);
+        }
+        if let Some(found) = self.table(plan).or_else(|| self.join(plan)).or_else(|| self.exchange(plan)) {
+            return found;
+        }
+        self.ordered(plan).or_else(|| self.leaf(plan)).unwrap_or_else(|| self.other(plan))
+    }
+
+    /// The operator below one that only passes rows on.
+    fn passes_on(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
+        let only = || plan.children().first().map(|input| self.map(input));
+        if plan.is::<CancelExec>()
+            || plan.is::<CooperativeExec>()
+            || plan.is::<UnseenRowsExec>()
+            || plan.is::<KeyTapExec>()
+            || plan.is::<AgainExec>()
+            || plan.is::<UnorderedExec>()
+        {
+            return only();
+        }
+        if plan.is::<InnerExec>() {
+            return only();
+        }
+        // `LockRowsExec` also locks rows that its condition rejects. The condition is shown at the operator below.
+        let locks = plan.downcast_ref::<LockRowsExec>()?;
+        let mut mapped = only()?;
+        if let Some(condition) = locks.conditions() {
+            mapped.node.predicate = mapped.node.predicate.or_else(|| Some(self.expression(condition, &mapped.columns)));
+        }
+        Some(mapped.projected(Some(locks.output())))
+    }
+
+    fn filter(&self, plan: &Arc<dyn ExecutionPlan>, filter: &FilterExec) -> Mapped {
+        let input = self.map(filter.input());
+        let predicate = self.expression(filter.predicate(), &input.columns);
+        let projection = filter.projection().as_ref().map(|places| places.as_ref());
+        let is_free = input.node.predicate.is_none() && matches!(input.node.detail, Detail::Read { .. });
+        if !is_free {
+            let mut node = self.node(plan, ("Filter", "Filter"), Detail::Filter, vec![input.node]);
+            node.predicate = Some(predicate);
+            return self.mapped(node, input.columns).projected(projection);
+        }
+        let mut node = input.node;
+        node.predicate = Some(predicate);
+        node.estimate.rows_read = Some(node.estimate.rows_read.unwrap_or(node.estimate.rows));
+        node.estimate.rows = self.estimates.of(plan).rows;
+        if let (Some(read), Some(kept)) = (&mut node.actual, self.has_run.then(|| actual::of_metrics(plan)).flatten()) {
+            actual::keep_of(read, &kept);
+        }
+        Mapped { node, columns: input.columns }.projected(projection)
+    }
+
+    /// Computed values need an operator of their own. Renamed columns do not.
+    fn projection(&self, plan: &Arc<dyn ExecutionPlan>, projection: &ProjectionExec) -> Mapped {
+        let input = self.map(projection.input());
+        let mut defined: Vec<(PlanColumn, Option<PlanExpr>)> = Vec::new();
+        let mut columns = Vec::with_capacity(projection.expr().len());
+        for item in projection.expr() {
+            columns.push(match self.expression(&item.expr, &input.columns) {
+                PlanExpr::Column(column) => column,
+                made => match defined.iter().find(|(_, known)| known.as_ref() == Some(&made)) {
+                    Some((column, _)) => column.clone(),
+                    None => {
+                        let column = self.column_for(&made);
+                        defined.push((column.clone(), Some(made)));
+                        column
+                    }
+                },
+            });
+        }
+        if defined.is_empty() {
+            // A computed value represents a column of its input, namely the form in which texts are sorted.
+            let mut node = input.node;
+            if let (Some(actual), Some(own)) = (&mut node.actual, actual::of_metrics(plan).filter(|_| self.has_run)) {
+                actual::add_cpu(actual, &own);
+            }
+            return Mapped { node, columns };
+        }
+        let node = self.node(plan, ("Compute Scalar", "Compute Scalar"), Detail::ComputeScalar, vec![input.node]);
+        self.mapped(PlanNode { defined, ..node }, columns)
+    }
+
+    fn aggregate(&self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> Mapped {
+        let input = self.map(aggregate.input());
+        let is_partial = matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::PartialReduce);
+        let takes_partial = matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
+        let mut groups = Vec::new();
+        let mut defined = Vec::new();
+        for (at, (expr, _)) in aggregate.group_expr().expr().iter().enumerate() {
+            groups.push(match self.expression(expr, &input.columns) {
+                PlanExpr::Column(column) => column,
+                _ if takes_partial => column_at(&input.columns, at),
+                made => {
+                    let column = self.column_for(&made);
+                    defined.push((column.clone(), Some(made)));
+                    column
+                }
+            });
+        }
+        let mut columns = groups.clone();
+        // With grouping sets, a column tells which set a row belongs to.
+        let width = plan.schema().fields().len();
+        if aggregate.group_expr().has_grouping_set() {
+            columns.push(self.new_column());
+        }
+        let mut behind = groups.len() + usize::from(aggregate.group_expr().has_grouping_set());
+        for expr in aggregate.aggr_expr() {
+            let states = expr.state_fields().map_or(1, |fields| fields.len().max(1));
+            let made = match takes_partial {
+                true => self.whole_of(expr.fun().name(), column_at(&input.columns, behind)),
+                false => self.aggregate_of(expr, &input.columns),
+            };
+            behind += states;
+            let column = self.column_for(&made);
+            defined.push((column.clone(), Some(made)));
+            columns.extend(std::iter::repeat_n(column, if is_partial { states } else { 1 }));
+        }
+        columns.truncate(width);
+        let logical = if is_partial { "Partial Aggregate" } else { "Aggregate" };
+        let is_in_order = groups.is_empty() || *aggregate.input_order_mode() != InputOrderMode::Linear;
+        let (physical, detail) = match is_in_order {
+            true => ("Stream Aggregate", Detail::StreamAggregate { groups }),
+            false => ("Hash Match", Detail::HashAggregate { groups }),
+        };
+        // A stream aggregate has only one logical name.
+        let logical = if is_in_order { "Aggregate" } else { logical };
+        let node = self.node(plan, (physical, logical), detail, vec![input.node]);
+        self.mapped(PlanNode { defined, ..node }, columns)
+    }
+
+    fn exchange(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
+        let (spread, merge) = (plan.downcast_ref::<RepartitionExec>(), plan.downcast_ref::<SortPreservingMergeExec>());
+        // Checked before the input is mapped: otherwise a deep plan would be mapped again and again.
+        if spread.is_none() && merge.is_none() && !plan.is::<CoalescePartitionsExec>() {
+            return None;
+        }
+        let Mapped { node: below, columns } = plan.children().first().map(|input| self.map(input))?;
+        let by = merge.map_or(Vec::new(), |merge| self.order_columns(merge.expr(), &columns));
+        let (exchange, keys) = match spread.map(RepartitionExec::partitioning) {
+            Some(Partitioning::Hash(keys, _)) => {
+                (Exchange::Hash, keys.iter().map(|key| self.column_of(key, &columns)).collect())
+            }
+            Some(Partitioning::Range(_)) => (Exchange::Range, Vec::new()),
+            Some(_) => (Exchange::RoundRobin, Vec::new()),
+            None => (Exchange::Gather, Vec::new()),
+        };
+        let logical = match spread {
+            None => "Gather Streams",
+            Some(spread) if is_parallel(spread.input()) => "Repartition Streams",
+            Some(_) => "Distribute Streams",
+        };
+        let detail = Detail::Parallelism { exchange, keys, by };
+        let mut node = self.node(plan, ("Parallelism", logical), detail, vec![below]);
+        node.is_parallel = true;
+        if node.actual.as_ref().is_some_and(|actual| actual.workers.is_empty()) {
+            // The gathering runs on the statement's own thread, which counts nothing.
+            node.actual = node.children[0].actual.as_ref().map(actual::gathered);
+        }
+        Some(self.mapped(node, columns))
+    }
+
+    fn order_columns(&self, order: &LexOrdering, columns: &[PlanColumn]) -> Vec<OrderColumn> {
+        let one = |key: &datafusion::physical_expr::PhysicalSortExpr| OrderColumn {
+            column: self.column_of(&key.expr, columns),
+            is_ascending: !key.options.descending,
+        };
+        order.iter().map(one).collect()
+    }
+
+    /// Sorts, limits, windows.
+    fn ordered(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
+        let rows = |count: usize| count as u64;
+        if let Some(sort) = plan.downcast_ref::<SortExec>() {
+            let input = self.map(sort.input());
+            let by = self.order_columns(sort.expr(), &input.columns);
+            let logical = if sort.fetch().is_some() { "TopN Sort" } else { "Sort" };
+            let detail = Detail::Sort { by, top: sort.fetch().map(rows) };
+            let given = input.node.actual.clone();
+            let mut node = self.node(plan, ("Sort", logical), detail, vec![input.node]);
+            if node.actual.is_none() && self.has_run {
+                // Input that is already in order is passed on.
+                node.actual = given.map(actual::passed_on);
+            }
+            return Some(self.mapped(node, input.columns));
+        }
+        let limit = match (plan.downcast_ref::<GlobalLimitExec>(), plan.downcast_ref::<LocalLimitExec>()) {
+            (Some(limit), _) => Some((limit.fetch().map(rows), rows(limit.skip()))),
+            (_, Some(limit)) => Some((Some(rows(limit.fetch())), 0)),
+            _ => None,
+        };
+        if let Some((fetch, offset)) = limit {
+            let input = plan.children().first().map(|input| self.map(input))?;
+            let detail = Detail::Top { rows: fetch, offset };
+            let node = self.node(plan, ("Top", "Top"), detail, vec![input.node]);
+            return Some(self.mapped(node, input.columns));
+        }
+        let windows = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
+        let bounded = || plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr);
+        let windows = windows.or_else(bounded)?;
+        let input = plan.children().first().map(|input| self.map(input))?;
+        let mut columns = input.columns.clone();
+        let partition = windows.first().map_or(Vec::new(), |window| {
+            window.partition_by().iter().map(|key| self.column_of(key, &input.columns)).collect()
+        });
+        let mut defined = Vec::new();
+        for window in windows {
+            let column = self.new_column();
+            let arguments = window.expressions();
+            let arguments = arguments.iter().map(|argument| self.expression(argument, &input.columns)).collect();
+            // The binder's name is the function's with a number.
+            let name = window.name().trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_').to_owned();
+            defined.push((column.clone(), Some(PlanExpr::Function { name, arguments })));
+            columns.push(column);
+        }
+        let names = ("Window Aggregate", "Window Aggregate");
+        let node = self.node(plan, names, Detail::Window { partition }, vec![input.node]);
+        Some(self.mapped(PlanNode { defined, ..node }, columns))
+    }
+
+    /// Operators without input.
+    fn leaf(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
+        let (names, detail) = if plan.is::<EmptyExec>() {
+            (("Constant Scan", "Constant Scan"), Detail::ConstantScan { rows: 0 })
+        } else if plan.is::<PlaceholderRowExec>() {
+            (("Constant Scan", "Constant Scan"), Detail::ConstantScan { rows: 1 })
+        } else if plan.is::<WorkTableExec>() {
+            (("Table Spool", "Lazy Spool"), Detail::Spool { seek: Vec::new() })
+        } else if plan.is::<LazyMemoryExec>() || (plan.children().is_empty() && plan.name() == "DataSourceExec") {
+            (("Table-valued function", "Table-valued function"), Detail::TableFunction)
+        } else {
+            return None;
+        };
+        let columns = plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect();
+        // The rows of a system view are computed before the plan runs, and are not counted.
+        let is_function = matches!(detail, Detail::TableFunction);
+        let constant = if let Detail::ConstantScan { rows } = detail { Some(rows) } else { None };
+        let mut node = self.node(plan, names, detail, Vec::new());
+        if let (Some(rows), true) = (constant, self.has_run) {
+            node.estimate.rows = rows as f64;
+            node.actual = Some(actual::constant(rows));
+        }
+        if is_function && node.actual.as_ref().is_some_and(|actual| actual.workers.is_empty()) {
+            node.actual = estimate::rows_there(plan).map(actual::constant);
+        }
+        Some(self.mapped(node, columns))
+    }
+
+    /// Unions, and DataFusion's own operators.
+    fn other(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        if let Some(subqueries) = plan.downcast_ref::<ScalarSubqueryExec>() {
+            let mut children: Vec<PlanNode> = Vec::new();
+            for link in subqueries.subqueries() {
+                let Mapped { node, columns } = self.map(&link.plan);
+                self.subqueries.borrow_mut().push((link.index, column_at(&columns, 0)));
+                children.push(node);
+            }
+            let input = self.map(subqueries.input());
+            children.push(input.node);
+            let mut node = self.node(plan, ("Sequence", "Sequence"), Detail::Sequence, children);
+            node.actual = node.actual.or_else(|| node.children.last().and_then(|input| input.actual.clone()));
+            return self.mapped(node, input.columns);
+        }
+        let inputs: Vec<Mapped> = plan.children().into_iter().map(|input| self.map(input)).collect();
+        let width = plan.schema().fields().len();
+        let columns = match inputs.first() {
+            Some(first) if first.columns.len() == width => first.columns.clone(),
+            _ => plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect(),
+        };
+        let mut children: Vec<PlanNode> = inputs.into_iter().map(|input| input.node).collect();
+        if let (true, Some(again)) = (plan.is::<RecursiveQueryExec>(), children.get_mut(1)) {
+            // Each round runs a copy of the plan, with counters of its own.
+            forget_runs(again);
+        }
+        let is_union = plan.is::<UnionExec>() || plan.is::<InterleaveExec>() || plan.is::<RecursiveQueryExec>();
+        let node = match (is_union, children.len()) {
+            (true, 2..) => {
+                let columns = columns.iter().map(|_| self.new_column()).collect();
+                let names = ("Concatenation", "Concatenation");
+                return self.mapped(self.node(plan, names, Detail::Concatenation, children), columns);
+            }
+            (true, 1) => children.remove(0),
+            _ => self.node(plan, ("Generic", "Generic"), Detail::Generic(plan.name().to_owned()), children),
+        };
+        self.mapped(node, columns)
+    }
+
+    /// The column that an expression is, or else a column named by its text.
+    fn column_of(&self, expr: &Arc<dyn PhysicalExpr>, columns: &[PlanColumn]) -> PlanColumn {
+        match self.expression(expr, columns) {
+            PlanExpr::Column(column) => column,
+            made => PlanColumn::made(made.to_string()),
+        }
+    }
+}
+
+/// Marks the counters of an operator and all below it as unknown.
+fn forget_runs(node: &mut PlanNode) {
+    node.actual = None;
+    node.children.iter_mut().for_each(forget_runs);
+}
+
+/// Whether an operator reads a table.
+fn reads_table(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<ScanExec>() || plan.is::<SeekExec>() || plan.is::<AggregateScanExec>()
+}
+
+/// The index join that an operator is, if it is one.
+fn looks_up(plan: &Arc<dyn ExecutionPlan>) -> Option<&IndexJoinExec> {
+    plan.downcast_ref::<IndexJoinExec>()
+}
+
+/// Whether an operator is a join.
+fn joins(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<HashJoinExec>()
+        || plan.is::<NestedLoopJoinExec>()
+        || plan.is::<SortMergeJoinExec>()
+        || plan.is::<CrossJoinExec>()
+}

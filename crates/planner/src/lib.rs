@@ -1,0 +1,45 @@
+//! The planner: makes the running plan of a bound one.
+//!
+//! DataFusion's optimiser and physical planner do most of it. This crate has the session that configures them, the
+//! rules that are added to theirs (join order, index joins, range joins, filters of joins, orders that an index gives),
+//! the scans of tables, the estimates of a physical plan's rows, and what is shown of a plan.
+//!
+//! Leaves to others: types and names (`hobt-binder`), how a table's rows are estimated (`hobt-table`), running
+//! (`hobt-operators`).
+
+mod aggregate_scan;
+mod empty_subquery;
+mod equations;
+mod expected;
+mod explain;
+mod extreme_seek;
+mod index_join;
+mod join_filter;
+mod join_order;
+mod large_top;
+mod lateral;
+mod ordered_scan;
+mod projection_fence;
+mod pushed_conditions;
+mod range_join;
+mod row_of_nothing;
+mod session;
+mod sort_again;
+mod table_scan;
+#[cfg(test)]
+mod tests;
+pub use aggregate_scan::AggregateScanRule;
+pub use explain::{
+    Texts, changed_object, changes, explain, fills_new, memory_wish, outline, running_plan, shape, spilled_bytes,
+};
+pub use extreme_seek::ExtremeSeekRule;
+pub use index_join::{ForcedLoopRule, ForcedMergeRule, IndexJoinRule, believes_few_rows};
+pub use join_filter::JoinFilterRule;
+pub use join_order::JoinOrderRule;
+pub use large_top::sort_large_tops;
+pub use ordered_scan::OrderedScanRule;
+pub use projection_fence::FencedProjectionRule;
+pub use range_join::RangeJoinRule;
+pub use session::{optimize, session_config, session_state};
+pub use sort_again::SortAgainRule;
+pub use table_scan::Planner;

@@ -1,0 +1,52 @@
+//! Which nested loops become range joins: those whose condition bounds a value of one side by a value of the other,
+//! unless the build side is known to have only a few rows.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+
+use hobt_operators::RangeJoinExec;
+
+/// The most rows of a build side for which nested loops stay: they compare each with all rows of a batch at once.
+const LOOPED_ROWS: usize = 16;
+
+/// Replaces nested loops by range joins. It runs after the rule for index joins.
+#[derive(Debug, Default)]
+pub struct RangeJoinRule;
+
+impl PhysicalOptimizerRule for RangeJoinRule {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() else { return Ok(Transformed::no(node)) };
+            if has_few_rows(join)? {
+                return Ok(Transformed::no(node));
+            }
+            Ok(match RangeJoinExec::of(&node)? {
+                Some(ranges) => Transformed::yes(Arc::new(ranges) as Arc<dyn ExecutionPlan>),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "hobt_range_join"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Whether the build side is known, not only estimated, to have a few rows.
+fn has_few_rows(join: &NestedLoopJoinExec) -> Result<bool> {
+    let known = StatisticsContext::new().compute(join.left().as_ref(), &StatisticsArgs::new())?;
+    Ok(matches!(known.num_rows, Precision::Exact(rows) if rows <= LOOPED_ROWS))
+}

@@ -1,0 +1,12 @@
+//! The data that all operators of one statement share.
+
+mod memory_figures;
+mod noted_statistics;
+mod pending;
+mod profile;
+mod run;
+pub use memory_figures::MemoryFigures;
+pub use pending::PendingReasons;
+pub use profile::{FilterCounts, FilterProfile, OperatorProfile, WorkerClock, WorkerProfile};
+pub use run::Running;
+pub use run::{StatementRun, Writing};

@@ -1,0 +1,507 @@
+//! The state of a running statement that its operators share: context, settings, counters.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use datafusion::physical_plan::ExecutionPlan;
+use hobt_access::scan::{Scan, ScanSettings};
+use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, PAGE_SIZE, SessionId, SqlError};
+use hobt_catalog::{Index, IndexUse, IndexUser, Statistics, Table};
+use hobt_engine::{Database, DatabaseUse, Instance};
+use hobt_sync::{WaitCounters, nanoseconds};
+use hobt_tsql::ast::Span;
+use hobt_txn::locks::HeldLock;
+use hobt_txn::{IoCounts, Progress, StatementContext, Transaction};
+use parking_lot::Mutex;
+
+use super::memory_figures::MemoryFigures;
+use super::noted_statistics::NotedStatistics;
+use super::pending::PendingReasons;
+use super::profile::OperatorProfile;
+use crate::TableRead;
+use crate::cardinality::Assumptions;
+use hobt_showplan::{MemoryShown, StatisticsRead};
+
+/// The number of values on which the estimates of one statement may evaluate expressions: enough for a hundred
+/// expressions, each on a few thousand values.
+const TRIED_VALUES_MAX: u64 = 1 << 19;
+
+/// The plan of a running statement.
+#[derive(Clone)]
+pub struct Running {
+    /// The plan, as long as it exists.
+    pub plan: Weak<dyn ExecutionPlan>,
+    /// The batch's text, the statement's span in it, and SQL Server's name for its kind.
+    pub text: Arc<str>,
+    /// The statement's span in the text.
+    pub span: Span,
+    /// SQL Server's name for the statement's kind.
+    pub kind: &'static str,
+    /// The table that is changed, and the columns that an `UPDATE` changes.
+    pub change: Option<(DatabaseUse, Arc<Table>, Option<Vec<usize>>)>,
+}
+
+/// The rows that a worker has written into a table.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Writing {
+    /// Rows.
+    pub rows: u64,
+    /// Processor time.
+    pub cpu: Duration,
+}
+
+/// The state that the operators of one statement share.
+pub struct StatementRun {
+    /// Cancellation, memory, undo.
+    pub context: Arc<StatementContext>,
+    /// The instance.
+    pub instance: Arc<Instance>,
+    /// The settings of scans.
+    pub scan_settings: ScanSettings,
+    /// Processors that workers are bound to; empty if they are not bound.
+    pub affinity: Vec<usize>,
+    /// The statement's waits.
+    pub waits: Arc<WaitCounters>,
+    /// The reasons why its workers are parked.
+    pub pending: Arc<PendingReasons>,
+    cancelled: Arc<AtomicBool>,
+    tables: Mutex<Vec<(String, Arc<IoCounts>)>>,
+    scans: Mutex<Vec<Arc<Scan>>>,
+    profiles: Mutex<Vec<Arc<OperatorProfile>>>,
+    worker_cpu_ns: AtomicU64,
+    worker_time_ns: AtomicU64,
+    /// The most workers of any of its plans.
+    workers: AtomicUsize,
+    /// The rows that workers wrote into tables, by worker.
+    written: Mutex<BTreeMap<usize, Writing>>,
+    databases: Mutex<Vec<DatabaseUse>>,
+    left_out: AtomicBool,
+    /// Tables that it reads as a whole under `SERIALIZABLE`, and whether they have been requested to be locked as such.
+    whole: Mutex<Vec<((DatabaseId, ObjectId), bool)>>,
+    counts_index_use: bool,
+    /// Whether joins give scans filters.
+    uses_join_filters: AtomicBool,
+    /// How often both sides of a join were put on disk.
+    join_splits: Arc<AtomicU64>,
+    /// Whether it has one worker, whatever its degree of parallelism would be.
+    is_serial: AtomicBool,
+    /// Whether its current work is the engine's own.
+    is_internal: AtomicBool,
+    /// Whether its plan is kept to be shown after its run.
+    keeps_plan: AtomicBool,
+    running: Mutex<Option<Running>>,
+    /// The counter of the rows that scans have read.
+    scanned: OnceLock<Arc<Progress>>,
+    /// The least and the most percentage of the operators' memory that it may request.
+    grant_percent: OnceLock<(Option<f64>, Option<f64>)>,
+    /// The memory figures of its operators.
+    memory: Mutex<Option<Arc<MemoryFigures>>>,
+    /// The trace flags that are on for the statement.
+    trace_flags: OnceLock<BTreeSet<i32>>,
+    /// The assumptions of its estimates.
+    assumptions: OnceLock<Assumptions>,
+    /// On how many more values estimates may evaluate expressions.
+    untried: AtomicU64,
+    /// The statistics that estimates have read.
+    statistics: NotedStatistics,
+}
+
+impl std::fmt::Debug for StatementRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StatementRun").field("context", &self.context).finish_non_exhaustive()
+    }
+}
+
+impl StatementRun {
+    /// Sets the trace flags that are on for the statement.
+    pub fn set_trace_flags(&self, flags: BTreeSet<i32>) {
+        let _set_before = self.trace_flags.set(flags);
+    }
+
+    /// Whether a trace flag is on for the statement.
+    pub fn has_trace_flag(&self, flag: i32) -> bool {
+        self.trace_flags.get().is_some_and(|flags| flags.contains(&flag))
+    }
+
+    /// Sets the assumptions of its estimates.
+    pub fn assume(&self, assumptions: Assumptions) {
+        let _set_before = self.assumptions.set(assumptions);
+    }
+
+    /// The assumptions of its estimates.
+    pub fn assumptions(&self) -> &Assumptions {
+        self.assumptions.get_or_init(Assumptions::default)
+    }
+
+    /// Whether estimates may evaluate an expression on `values` more values; if so, these are counted. `false` if the
+    /// statement was cancelled.
+    pub(crate) fn may_try(&self, values: usize) -> bool {
+        let rest = |left: u64| left.checked_sub(values as u64);
+        !self.is_cancelled() && self.untried.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok()
+    }
+
+    /// Notes that its estimates read statistics of a table.
+    pub(crate) fn note_statistics(&self, heap: &TableRead, statistics: &Arc<Statistics>) {
+        self.statistics.note(heap, statistics);
+    }
+
+    /// The statistics that its estimates have read.
+    pub fn statistics_read(&self) -> Vec<StatisticsRead> {
+        self.statistics.shown()
+    }
+
+    /// Counts a use of an index. Does not block other threads.
+    pub fn note_use(&self, index: &Index, used: IndexUse) {
+        if self.counts_index_use {
+            let is_internal = self.is_internal.load(Ordering::Relaxed);
+            index.usage.note(used, if is_internal { IndexUser::System } else { IndexUser::User });
+        }
+    }
+
+    /// Switches off the filters of joins.
+    pub fn leave_join_filters_out(&self) {
+        self.uses_join_filters.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether joins give scans filters.
+    pub fn uses_join_filters(&self) -> bool {
+        self.uses_join_filters.load(Ordering::Relaxed)
+    }
+
+    /// How often both sides of a join were put on disk, because the build side did not fit into memory.
+    pub fn join_splits(&self) -> &Arc<AtomicU64> {
+        &self.join_splits
+    }
+
+    /// Whether a user's use of indexes is counted now.
+    pub(crate) fn counts_index_use(&self) -> bool {
+        self.counts_index_use && !self.is_internal.load(Ordering::Relaxed)
+    }
+
+    /// Sets whether the work that follows is the engine's own, such as reading rows to build an index.
+    pub fn set_internal(&self, is_internal: bool) {
+        self.is_internal.store(is_internal, Ordering::Relaxed);
+    }
+
+    /// Keeps the plan to be shown after the run, so that operators keep what is needed for that.
+    pub fn keep_plan(&self) {
+        self.keeps_plan.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the plan is kept.
+    pub fn keeps_plan(&self) -> bool {
+        self.keeps_plan.load(Ordering::Relaxed)
+    }
+
+    /// Makes its running plan visible to other sessions, as long as the plan exists.
+    pub fn show_plan(&self, plan: &Arc<dyn ExecutionPlan>, text: &Arc<str>, (span, kind): (Span, &'static str)) {
+        let running = Running { plan: Arc::downgrade(plan), text: Arc::clone(text), span, kind, change: None };
+        *self.running.lock() = Some(running);
+    }
+
+    /// Sets which table the shown plan's rows change.
+    pub fn show_change(&self, database: &DatabaseUse, table: &Arc<Table>, columns: Option<&[usize]>) {
+        if let Some(running) = self.running.lock().as_mut() {
+            running.change = Some((database.clone(), Arc::clone(table), columns.map(<[usize]>::to_vec)));
+        }
+    }
+
+    /// The plan that runs, if any. May be called from any thread.
+    pub fn running(&self) -> Option<Running> {
+        self.running.lock().clone()
+    }
+
+    /// Sets which percentages of the operators' memory it may request; `None` to follow the estimates.
+    pub fn set_grant_percent(&self, least: Option<f64>, most: Option<f64>) {
+        self.grant_percent.get_or_init(|| (least, most));
+    }
+
+    /// The least and the most bytes that it may request of the operators' memory of `total` bytes.
+    pub fn grant_range(&self, total: u64) -> (u64, u64) {
+        let (least, most) = self.grant_percent.get().copied().unwrap_or_default();
+        let part = |percent: f64| (total as f64 * percent / 100.0) as u64;
+        (least.map_or(0, part), most.map_or(u64::MAX, part))
+    }
+
+    /// Makes the memory figures of its operators visible to other sessions.
+    pub fn show_memory(&self, figures: &Arc<MemoryFigures>) {
+        *self.memory.lock() = Some(Arc::clone(figures));
+    }
+
+    /// The memory figures of its operators; `None` if they keep almost nothing, or are done. May be called from any
+    /// thread.
+    pub fn memory(&self) -> Option<MemoryShown> {
+        self.memory.lock().as_ref().filter(|figures| !figures.is_over()).map(|figures| figures.shown())
+    }
+
+    /// Counts the rows that scans read as steps of its progress.
+    pub fn count_scanned(&self, progress: &Arc<Progress>) {
+        self.scanned.get_or_init(|| Arc::clone(progress));
+    }
+
+    /// Notes that a scan has read rows.
+    pub fn note_scanned(&self, rows: usize) {
+        self.scanned.get().iter().for_each(|progress| progress.add(rows as u64));
+    }
+
+    /// Notes that a row was left out, because an index with `IGNORE_DUP_KEY` has its key.
+    pub fn leave_duplicate_out(&self) {
+        self.left_out.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any row was left out.
+    pub fn left_duplicates_out(&self) -> bool {
+        self.left_out.load(Ordering::Relaxed)
+    }
+
+    /// A statement of `session` that is a transaction of its own. `max_dop` is its `MAXDOP`; 0 or `None` means the
+    /// instance's setting. The degree is never more than the processors that the instance may use. `trace_652` switches
+    /// read-ahead off for it.
+    ///
+    /// # Errors
+    /// 6005: the instance is being closed.
+    pub fn new(
+        instance: &Arc<Instance>,
+        session: SessionId,
+        max_dop: Option<usize>,
+        cancelled: Arc<AtomicBool>,
+        trace_652: bool,
+    ) -> Result<Arc<StatementRun>, SqlError> {
+        StatementRun::of(None, instance, session, max_dop, cancelled, trace_652)
+    }
+
+    /// Like [`StatementRun::new`], as a part of `transaction` if there is one.
+    ///
+    /// # Errors
+    /// As [`StatementRun::new`].
+    pub fn of(
+        transaction: Option<&Arc<Transaction>>,
+        instance: &Arc<Instance>,
+        session: SessionId,
+        max_dop: Option<usize>,
+        cancelled: Arc<AtomicBool>,
+        trace_652: bool,
+    ) -> Result<Arc<StatementRun>, SqlError> {
+        let runtime = instance.runtime();
+        let affinity = processors_of(runtime.affinity_mask);
+        let processors = if affinity.is_empty() { hobt_sync::processor::processor_count() } else { affinity.len() };
+        let instance_dop = match runtime.max_degree_of_parallelism as usize {
+            0 => processors,
+            limit => limit.min(processors),
+        };
+        let degree = match max_dop {
+            None | Some(0) => instance_dop,
+            Some(asked) => asked.min(processors),
+        };
+        let read_pages = (runtime.read_bytes / PAGE_SIZE as u32).clamp(EXTENT_PAGES, 64);
+        let scan_settings = ScanSettings {
+            read_pages: read_pages / EXTENT_PAGES * EXTENT_PAGES,
+            queue_depth: runtime.queue_depth.max(1),
+            read_ahead: runtime.read_ahead && !trace_652,
+            dealer: runtime.dealer,
+            ..ScanSettings::default()
+        };
+        let context = match transaction {
+            Some(transaction) => instance.statement_of(transaction, session, degree, Arc::clone(&cancelled)),
+            None => {
+                let context = instance.statement_context(session, degree, Arc::clone(&cancelled));
+                context.map_err(|error| error.to_sql_error())?
+            }
+        };
+        Ok(Arc::new(StatementRun {
+            context,
+            instance: Arc::clone(instance),
+            scan_settings,
+            affinity,
+            waits: Arc::new(WaitCounters::new()),
+            pending: Arc::default(),
+            cancelled,
+            tables: Mutex::default(),
+            scans: Mutex::default(),
+            profiles: Mutex::default(),
+            worker_cpu_ns: AtomicU64::new(0),
+            worker_time_ns: AtomicU64::new(0),
+            workers: AtomicUsize::new(0),
+            written: Mutex::default(),
+            databases: Mutex::default(),
+            left_out: AtomicBool::new(false),
+            whole: Mutex::default(),
+            counts_index_use: runtime.counts_index_use,
+            uses_join_filters: AtomicBool::new(true),
+            join_splits: Arc::default(),
+            is_serial: AtomicBool::new(false),
+            is_internal: AtomicBool::new(false),
+            keeps_plan: AtomicBool::new(false),
+            running: Mutex::default(),
+            scanned: OnceLock::new(),
+            grant_percent: OnceLock::new(),
+            memory: Mutex::default(),
+            trace_flags: OnceLock::new(),
+            assumptions: OnceLock::new(),
+            untried: AtomicU64::new(TRIED_VALUES_MAX),
+            statistics: NotedStatistics::default(),
+        }))
+    }
+
+    /// Notes that the statement reads a whole table and needs it protected from inserts.
+    pub fn ask_for_whole(&self, database: DatabaseId, table: ObjectId) {
+        let mut whole = self.whole.lock();
+        if whole.iter().all(|(known, _)| *known != (database, table)) {
+            whole.push(((database, table), false));
+        }
+    }
+
+    /// Whether tables were noted by [`StatementRun::ask_for_whole`] since the last call. They are then locked as a
+    /// whole when the statement is bound again.
+    pub fn takes_whole(&self) -> bool {
+        let mut is_new = false;
+        self.whole.lock().iter_mut().for_each(|(_, is_taken)| is_new |= !std::mem::replace(is_taken, true));
+        is_new
+    }
+
+    /// Whether a table is locked as a whole instead of by ranges.
+    pub fn is_whole(&self, database: DatabaseId, table: ObjectId) -> bool {
+        self.whole.lock().iter().any(|(known, is_taken)| *is_taken && *known == (database, table))
+    }
+
+    /// Notes a database that the statement names. If the statement's end fails, the pages of all of these are in an
+    /// unknown state.
+    pub fn uses_database(&self, database: &DatabaseUse) {
+        let mut databases = self.databases.lock();
+        if databases.iter().all(|known| known.id() != database.id()) {
+            databases.push(database.clone());
+        }
+    }
+
+    /// Keeps locks until the transaction has ended. If it is dropped without an end, until it was rolled back for that.
+    pub fn hold_locks(&self, locks: Vec<HeldLock>) {
+        self.context.hold(locks);
+    }
+
+    /// Keeps locks until the statement has ended.
+    pub fn hold_locks_for_statement(&self, locks: Vec<HeldLock>) {
+        self.context.hold_for_statement(locks);
+    }
+
+    /// The databases that the statement has named so far.
+    pub fn databases(&self) -> Vec<DatabaseUse> {
+        self.databases.lock().clone()
+    }
+
+    /// Ends the statement: keeps its changes if it succeeded and undoes them if not, and only then releases its locks.
+    /// Its transaction ends with it unless it spans several statements.
+    ///
+    /// # Errors
+    /// 926: the end failed, or a database that the statement named became SUSPECT before.
+    pub fn end(&self, succeeded: bool) -> Result<(), SqlError> {
+        let databases = std::mem::take(&mut *self.databases.lock());
+        let named: Vec<&Database> = databases.iter().map(|database| &**database.database()).collect();
+        let ended = self.instance.end_statement(&self.context, succeeded, &named);
+        ended.map_err(|error| error.to_sql_error())
+    }
+
+    /// The number of workers that the statement may use.
+    pub fn degree(&self) -> usize {
+        if self.is_serial.load(Ordering::Relaxed) { 1 } else { self.context.degree_of_parallelism() }
+    }
+
+    /// Restricts it to one worker; called before its plan is made.
+    pub fn make_serial(&self) {
+        self.is_serial.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// The counters of a table, shared by all its uses.
+    pub fn io_counts(&self, table: &str) -> Arc<IoCounts> {
+        let mut tables = self.tables.lock();
+        if let Some((_, counts)) = tables.iter().find(|(name, _)| name == table) {
+            return Arc::clone(counts);
+        }
+        let counts = Arc::new(IoCounts::default());
+        tables.push((table.to_owned(), Arc::clone(&counts)));
+        counts
+    }
+
+    /// The tables read so far with their counters, in the order of their first use.
+    pub fn table_counts(&self) -> Vec<(String, Arc<IoCounts>)> {
+        self.tables.lock().clone()
+    }
+
+    /// Remembers a scan, for its figures.
+    pub fn add_scan(&self, scan: &Arc<Scan>) {
+        self.scans.lock().push(Arc::clone(scan));
+    }
+
+    /// The scans of the statement.
+    pub fn scans(&self) -> Vec<Arc<Scan>> {
+        self.scans.lock().clone()
+    }
+
+    /// Remembers an operator's counters.
+    pub fn add_profile(&self, profile: &Arc<OperatorProfile>) {
+        self.profiles.lock().push(Arc::clone(profile));
+    }
+
+    /// Whether any operator has counters.
+    pub fn has_profiles(&self) -> bool {
+        !self.profiles.lock().is_empty()
+    }
+
+    /// The operators' counters by worker.
+    pub fn profiles(&self) -> Vec<Arc<OperatorProfile>> {
+        self.profiles.lock().clone()
+    }
+
+    /// Adds the times of a plan's workers: their processor time, and their number × elapsed.
+    pub fn add_workers(&self, workers: usize, cpu: Duration, time: Duration) {
+        self.worker_cpu_ns.fetch_add(nanoseconds(cpu), Ordering::Relaxed);
+        self.worker_time_ns.fetch_add(nanoseconds(time), Ordering::Relaxed);
+        self.workers.fetch_max(workers, Ordering::Relaxed);
+    }
+
+    /// Adds the rows that a worker wrote into a table, and its processor time for that.
+    pub fn add_written(&self, worker: usize, rows: u64, cpu: Duration) {
+        let mut written = self.written.lock();
+        let of_worker = written.entry(worker).or_default();
+        of_worker.rows += rows;
+        of_worker.cpu += cpu;
+    }
+
+    /// The rows that workers have written into tables, ordered by worker.
+    pub fn written(&self) -> Vec<Writing> {
+        self.written.lock().values().copied().collect()
+    }
+
+    /// Adds the worker times and waits of a statement that ran on this one's thread and on its behalf: one that read
+    /// rows for statistics, or for `INSERT … EXEC`.
+    pub fn add_inner(&self, inner: &StatementRun) {
+        self.waits.absorb(&inner.waits);
+        self.add_workers(inner.workers(), inner.worker_cpu(), inner.worker_time());
+    }
+
+    /// Time of the workers of the statement's plans so far: their number × elapsed, of each.
+    pub fn worker_time(&self) -> Duration {
+        Duration::from_nanos(self.worker_time_ns.load(Ordering::Relaxed))
+    }
+
+    /// The most workers of any of its plans so far; 0 if none has run.
+    pub fn workers(&self) -> usize {
+        self.workers.load(Ordering::Relaxed)
+    }
+
+    /// Processor time of the workers of the statement's plans so far.
+    pub fn worker_cpu(&self) -> Duration {
+        Duration::from_nanos(self.worker_cpu_ns.load(Ordering::Relaxed))
+    }
+}
+
+/// The processors whose bits are set.
+fn processors_of(mask: u64) -> Vec<usize> {
+    (0..64).filter(|bit| mask >> bit & 1 == 1).collect()
+}
