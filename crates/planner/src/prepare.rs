@@ -1,0 +1,240 @@
+//! From a bound query to a plan that runs.
+//!
+//! ```text
+//!   bound query ─► Planning: optimised ──► Planned: physical, with the memory that it asks for ──► Prepared ─► rows
+//!                     ▲        │ the columns whose statistics it wants
+//!                     └────────┘ again, if any were made
+//! ```
+//! Leaves to others: the statistics, the admission to the memory, and what is done with the rows.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use datafusion::execution::TaskContext;
+use datafusion::execution::context::SessionState;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::physical_plan::ExecutionPlan;
+use hobt_base::SqlError;
+use hobt_binder::{BindOptions, BoundQuery};
+use hobt_operators::{
+    Executor, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, insert_select, is_one_stream,
+    physical_plan, run_query, spilling,
+};
+use hobt_table::{StatementRun, WantedColumn, declared_width, scanned_width, wanted_columns};
+use hobt_udf::sql_error_of;
+
+use crate::explain::memory_wish;
+use crate::index_join::believes_few_rows;
+use crate::large_top::sort_large_tops;
+use crate::session::{optimize, session_config, session_state};
+
+/// Rows per batch between operators.
+const BATCH_ROWS: usize = 8192;
+
+/// The operators of a plan.
+pub type PhysicalPlan = Arc<dyn ExecutionPlan>;
+
+/// Completes a plan for the consumer of its rows.
+pub type FinishPlan<'f> = &'f dyn Fn(PhysicalPlan) -> Result<PhysicalPlan, SqlError>;
+
+/// A bound query that is optimised.
+pub struct Planning {
+    executor: Arc<Executor>,
+    run: Arc<StatementRun>,
+    options: BindOptions,
+    query: BoundQuery,
+    /// The query's plan before it was optimised.
+    plan: LogicalPlan,
+    sizes: Sizes,
+    session: SessionState,
+    optimized: LogicalPlan,
+}
+
+impl Planning {
+    /// Optimises a query, of which at most `rows_max` rows are wanted; 0 is all.
+    ///
+    /// # Errors
+    /// Those of the rules; "not supported" for a correlation that no rule turns into a join.
+    pub fn of(
+        executor: &Arc<Executor>,
+        run: &Arc<StatementRun>,
+        options: BindOptions,
+        query: BoundQuery,
+        rows_max: u64,
+    ) -> Result<Planning, SqlError> {
+        let sizes = executor.memory().sizes(run.degree());
+        let session = session_of(executor, run, options, sizes);
+        let plan = match usize::try_from(rows_max).unwrap_or(usize::MAX) {
+            0 => query.plan.clone(),
+            limit => LogicalPlanBuilder::from(query.plan.clone())
+                .limit(0, Some(limit))
+                .and_then(LogicalPlanBuilder::build)
+                .map_err(sql_error_of)?,
+        };
+        let optimized = optimize(&plan, &session)?;
+        let (executor, run) = (Arc::clone(executor), Arc::clone(run));
+        Ok(Planning { executor, run, options, query, plan, sizes, session, optimized })
+    }
+
+    /// The columns whose statistics its estimates want.
+    pub fn wanted_columns(&self) -> Vec<WantedColumn> {
+        wanted_columns(&self.optimized)
+    }
+
+    /// Optimises the query again, after statistics were made.
+    ///
+    /// # Errors
+    /// As [`Planning::of`].
+    pub fn again(&mut self) -> Result<(), SqlError> {
+        self.optimized = optimize(&self.plan, &self.session)?;
+        Ok(())
+    }
+
+    /// Makes the physical plan. `finish` completes it only to compute its memory. `None` if the plan reads a whole table
+    /// that must be locked as a whole for that: the query has to be bound again.
+    ///
+    /// # Errors
+    /// The planner's errors, as the user sees them.
+    pub fn physical(self, finish: FinishPlan<'_>) -> Result<Option<Planned>, SqlError> {
+        let (mut plan, mut session) = self.physical_for(self.sizes)?;
+        let mut sizes = self.sizes;
+        if self.run.degree() > 1 && believes_few_rows(&plan) {
+            self.run.make_serial();
+            sizes = self.executor.memory().sizes(self.run.degree());
+            (plan, session) = self.physical_for(sizes)?;
+        }
+        if is_one_stream(&plan) {
+            self.run.make_serial();
+        }
+        if self.run.takes_whole() {
+            self.run.context.look_again();
+            return Ok(None);
+        }
+        let width = self.row_width();
+        let plan = sort_large_tops(plan, sizes.top_rows(width)).map_err(sql_error_of)?;
+        // Operators above the query's plan need memory too.
+        let wish = memory_wish(&finish(Arc::clone(&plan))?);
+        let least_bytes = sizes.least_bytes(&wish, session.config().batch_size(), width);
+        let plan = spilling(cancellable(plan, &self.run)?, &self.run)?;
+        Ok(Some(Planned { query: self.query, plan, session, wish, least_bytes }))
+    }
+
+    /// The physical plan, and the session that made it.
+    fn physical_for(&self, sizes: Sizes) -> Result<(PhysicalPlan, SessionState), SqlError> {
+        let mut session = session_of(&self.executor, &self.run, self.options, sizes);
+        // Some operators are built for a batch size, others read it when they start. The width of the rows is only
+        // known from the plan.
+        let width = self.row_width();
+        let rows = sizes.batch_rows(width, BATCH_ROWS);
+        *session.config_mut() = std::mem::take(session.config_mut()).with_batch_size(rows);
+        if rows < BATCH_ROWS {
+            // When a sort handles its input as one batch, it counts the memory once for each resulting batch, because
+            // batches of texts share their buffers.
+            let bytes = rows.saturating_mul(width);
+            session.config_mut().options_mut().execution.sort_in_place_threshold_bytes = bytes;
+        }
+        Ok((physical_plan(&session, &self.optimized)?, session))
+    }
+
+    /// The approximate width of the query's widest rows, in bytes: of the tables that it reads, or of its result. Texts
+    /// count with half of their maximum length, a `max` type with as much as the longest other types.
+    fn row_width(&self) -> usize {
+        const LONG: usize = 8000;
+        let columns = self.query.columns.iter();
+        let made = columns.map(|column| declared_width(column.sql_type).min(LONG) / 2).sum();
+        scanned_width(&self.optimized).max(made)
+    }
+}
+
+/// The session of DataFusion for the statement's number of workers.
+fn session_of(executor: &Executor, run: &StatementRun, options: BindOptions, sizes: Sizes) -> SessionState {
+    let mut config = session_config(run.degree(), BATCH_ROWS);
+    config.options_mut().execution.sort_spill_reservation_bytes = sizes.merge_bytes();
+    session_state(config, Arc::clone(executor.runtime()), options.join_way, options.keeps_order)
+}
+
+/// A query with its physical plan.
+pub struct Planned {
+    query: BoundQuery,
+    plan: PhysicalPlan,
+    session: SessionState,
+    wish: MemoryWish,
+    /// The least memory that its operators need, in bytes.
+    least_bytes: u64,
+}
+
+impl Planned {
+    /// The plan.
+    pub fn plan(&self) -> &PhysicalPlan {
+        &self.plan
+    }
+
+    /// Completes the plan.
+    ///
+    /// # Errors
+    /// Those of `finish`.
+    pub fn finished(self, finish: FinishPlan<'_>) -> Result<Planned, SqlError> {
+        Ok(Planned { plan: finish(self.plan)?, ..self })
+    }
+
+    /// The least and the ideal memory of its operators, in bytes; `None` if they keep almost nothing.
+    pub fn memory(&self) -> Option<(u64, u64)> {
+        (self.wish.operators > 0).then_some((self.least_bytes, self.wish.bytes))
+    }
+
+    /// The query as it runs, with the memory that it was granted.
+    pub fn prepared(self, executor: &Executor, grant: Option<MemoryGrant>) -> Prepared {
+        let mut task = TaskContext::from(&self.session);
+        if let Some(grant) = &grant {
+            let runtime = RuntimeEnv { memory_pool: grant.pool(), ..RuntimeEnv::clone(executor.runtime()) };
+            task = task.with_runtime(Arc::new(runtime));
+        }
+        Prepared { query: self.query, plan: self.plan, task: Arc::new(task), _grant: grant }
+    }
+}
+
+/// A query that is ready to run.
+pub struct Prepared {
+    query: BoundQuery,
+    plan: PhysicalPlan,
+    task: Arc<TaskContext>,
+    /// The memory granted to its operators.
+    _grant: Option<MemoryGrant>,
+}
+
+impl Prepared {
+    /// The query.
+    pub fn query(&self) -> &BoundQuery {
+        &self.query
+    }
+
+    /// Runs the query and hands its batches to `on_batch`, which may stop it by an error. Blocks until the last worker
+    /// has released the plan. Returns the number of rows.
+    ///
+    /// # Errors
+    /// The first error of the plan or of `on_batch`; the cancellation of the statement.
+    pub fn run(
+        self,
+        reader: Reader,
+        run: &Arc<StatementRun>,
+        executor: &Executor,
+        on_batch: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
+    ) -> Result<u64, SqlError> {
+        run_query(reader, (run, executor), (self.plan, self.task), on_batch)
+    }
+
+    /// Runs the query, whose plan `insert_plan` has completed, and writes its rows into `target`. Returns their number.
+    ///
+    /// # Errors
+    /// The plan's, and those of the insert.
+    pub fn insert(
+        self,
+        run: &Arc<StatementRun>,
+        executor: &Executor,
+        target: &WriteTarget,
+        parallel: bool,
+    ) -> Result<u64, SqlError> {
+        insert_select(run, executor, self.plan, &self.task, target, parallel)
+    }
+}
