@@ -21,7 +21,7 @@ ORDER = (
 ).split()
 # The last for one function, which gives the program a `getrandom` of its own.
 UNSAFE = {"sync", "disk", "buffer", "interleave"}
-DATAFUSION = {"udf", "table", "operators", "binder", "planner", "interpreter"}
+DATAFUSION = {"udf", "table", "operators", "binder", "planner"}
 # Pairs that are built side by side: the first does not depend on the second.
 APART = {("binder", "operators")}
 

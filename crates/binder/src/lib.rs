@@ -47,6 +47,7 @@ mod set_operation;
 mod stored;
 mod subquery;
 mod table_function;
+mod table_rows;
 mod unnest;
 mod values;
 mod window;
@@ -79,6 +80,7 @@ pub use insert::{InsertTarget, TargetColumn};
 pub use merge::BoundMerge;
 pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 pub use row_rules::{ComputedType, RuleColumn, column_of_row, rule_columns};
+pub use table_rows::{all_rows, rows_by_key};
 
 use aggregate::Collector;
 pub use formula::{Formula, Given};

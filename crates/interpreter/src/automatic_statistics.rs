@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use datafusion::logical_expr::LogicalPlan;
 use hobt_base::{HobtId, number};
 use hobt_catalog::{Statistics, StatisticsOrigin, Table};
 use hobt_engine::{DatabaseUse, StatisticsDefinition, statistics_columns};
@@ -17,7 +16,7 @@ use super::ddl::statistics::of_index::is_partitioned;
 use super::failure::Failure;
 use super::run::Interpreter;
 use super::statistics_queue::StatisticsUpdate;
-use hobt_table::wanted_columns;
+use hobt_table::WantedColumn;
 
 /// Smaller tables get no automatic statistics: no plan gains from them ...
 const ROWS_MIN: u64 = 500;
@@ -36,16 +35,15 @@ enum Work {
 }
 
 impl Interpreter<'_> {
-    /// Creates and updates the statistics that a plan asks for. Returns whether any changed.
+    /// Creates and updates the statistics that a plan wants for columns. Returns whether any changed.
     ///
     /// # Errors
     /// If the statement was cancelled.
-    pub(super) fn make_statistics(&mut self, plan: &LogicalPlan) -> Result<bool, Failure> {
+    pub(super) fn make_statistics(&mut self, all: Vec<WantedColumn>) -> Result<bool, Failure> {
         if self.is_gathering {
             return Ok(false);
         }
         let mut works: Vec<(DatabaseUse, Arc<Table>, Work)> = Vec::new();
-        let all = wanted_columns(plan);
         let largest = all.iter().map(|wanted| wanted.heap().row_count()).max().unwrap_or(0);
         let rows_min = if largest >= LARGE_ROWS { 1 } else { ROWS_MIN };
         for wanted in all {

@@ -2,13 +2,12 @@
 
 use std::sync::{Arc, Weak};
 
-use datafusion::execution::runtime_env::RuntimeEnv;
 use hobt_base::{SessionId, SqlError};
 use hobt_engine::{BackgroundWork, Instance};
 
 use super::identity::Identities;
 use super::{PlanStore, SetOptions, SharedTransaction, StatementStatistics, StatisticsQueue, SystemViews};
-use hobt_operators::{OperatorMemory, WorkerPool, operators_runtime};
+use hobt_operators::Executor;
 use hobt_table::{OperatorProfile, StatementRun};
 
 /// The other sessions of an instance, as statements need them.
@@ -60,14 +59,6 @@ pub struct Environment {
     /// The queue of statistics updated in the background.
     pub statistics: Arc<StatisticsQueue>,
     pub(super) executor: Arc<Executor>,
-}
-
-/// The workers and the memory shared by all statements.
-pub(super) struct Executor {
-    pub(super) workers: WorkerPool,
-    pub(super) runtime: Arc<RuntimeEnv>,
-    /// The memory of their operators, and the admission of statements to it.
-    pub(super) memory: Arc<OperatorMemory>,
     /// The next identity value of each table that has been asked for one.
     pub(super) identities: Arc<Identities>,
 }
@@ -85,11 +76,9 @@ impl Environment {
         plans: Arc<PlanStore>,
         (server_name, version): (&str, &str),
     ) -> Result<Environment, SqlError> {
-        let memory = OperatorMemory::new(instance.memory());
-        let runtime = operators_runtime(&instance, &memory)?;
+        let executor = Arc::new(Executor::new(&instance)?);
         let statistics = Arc::new(StatisticsQueue::default());
         instance.stop_before_closing(Arc::clone(&statistics) as Arc<dyn BackgroundWork>);
-        let executor = Executor { workers: WorkerPool::default(), runtime, memory, identities: Arc::default() };
         Ok(Environment {
             instance,
             views,
@@ -98,7 +87,8 @@ impl Environment {
             version: Arc::from(version),
             plans,
             statistics,
-            executor: Arc::new(executor),
+            executor,
+            identities: Arc::default(),
         })
     }
 }

@@ -12,8 +12,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema};
-use datafusion::datasource::{MemTable, provider_as_source};
-use datafusion::logical_expr::TableSource;
 use hobt_base::{SqlError, number};
 use hobt_catalog::{ForeignKey, ReferentialRule, Table, TableColumn};
 use hobt_functions::{array_value, carrier};
@@ -26,13 +24,12 @@ use super::run::Interpreter;
 use super::table_locks::definition_changed;
 use hobt_binder::{BindOptions, Resolved, SourceColumn};
 use hobt_operators::WriteTarget;
-use hobt_table::{StatementRun, TableRead};
-use hobt_udf::sql_error_of;
+use hobt_table::{RowSource, StatementRun, TableRead, rows_in_memory};
 
 /// Keys changed by a statement, as a table.
 pub(super) struct ChangedKeys {
     pub(super) name: String,
-    source: Arc<dyn TableSource>,
+    source: RowSource,
     columns: Vec<SourceColumn>,
     /// The old keys' values, by column, as variables that only these queries can name. Empty if there are many keys.
     values: Vec<Vec<TypedValue>>,
@@ -345,14 +342,9 @@ impl Interpreter<'_> {
             true => (0..old.len()).map(|at| values_of(&columns[at], at, &batches)).collect::<Result<_, _>>()?,
             false => Vec::new(),
         };
-        let provider = MemTable::try_new(Arc::clone(&schema), vec![batches]).map_err(sql_error_of)?;
+        let source = rows_in_memory(schema, batches)?;
         let name = format!("hobt_changed_keys_{}", self.changed_keys.len());
-        self.changed_keys.push(ChangedKeys {
-            name: name.clone(),
-            source: provider_as_source(Arc::new(provider)),
-            columns,
-            values,
-        });
+        self.changed_keys.push(ChangedKeys { name: name.clone(), source, columns, values });
         Ok(name)
     }
 

@@ -243,7 +243,7 @@ impl Interpreter<'_> {
         let Some(identity) = column.identity else { return Ok(0) };
         self.know_identity(&target.place, &target.table, column)?;
         let database = target.place.database.database();
-        let identities = &self.environment.executor.identities;
+        let identities = &self.environment.identities;
         Ok(identities.take_noted(&run.context, database, target.table.id, identity.increment, count)?)
     }
 
@@ -257,7 +257,7 @@ impl Interpreter<'_> {
     ) -> Result<NextValues, Failure> {
         self.know_identity(&target.place, &target.table, column)?;
         let increment = column.identity.map_or(1, |identity| identity.increment);
-        let identities = Arc::clone(&self.environment.executor.identities);
+        let identities = Arc::clone(&self.environment.identities);
         let (context, database) = (Arc::clone(&run.context), Arc::clone(target.place.database.database()));
         let (table, of_type) = (target.table.id, column.clone());
         let take = move |count: u64, hand_over: &mut dyn FnMut(i128, u64)| {
@@ -273,7 +273,7 @@ impl Interpreter<'_> {
     pub(super) fn know_identity(&mut self, place: &Place, table: &Table, column: &TableColumn) -> Result<(), Failure> {
         let Some(identity) = column.identity else { return Ok(()) };
         let key = (place.database.id(), table.id);
-        if self.environment.executor.identities.get(key).is_some() {
+        if self.environment.identities.get(key).is_some() {
             return Ok(());
         }
         let increment = i128::from(identity.increment);
@@ -289,14 +289,14 @@ impl Interpreter<'_> {
             }
         };
         // Another session may have determined it in the meantime.
-        self.environment.executor.identities.states.lock().entry(key).or_insert(state);
+        self.environment.identities.states.lock().entry(key).or_insert(state);
         Ok(())
     }
 
     /// Called when a table is truncated or dropped. The column starts again at its seed, or continues where it was if
     /// this is undone. No other session inserts until the transaction ends.
     pub(super) fn forget_identity(&self, context: &StatementContext, database: DatabaseId, table: ObjectId) {
-        self.environment.executor.identities.put(context, (database, table), None);
+        self.environment.identities.put(context, (database, table), None);
     }
 
     /// Called after a statement that supplied identity values. The next value follows the greatest one, computed by
@@ -310,7 +310,7 @@ impl Interpreter<'_> {
         let Some((_, column)) = target.explicit_identity() else { return Ok(()) };
         let Some(identity) = column.identity else { return Ok(()) };
         let key = (target.place.database.id(), target.table.id);
-        let identities = Arc::clone(&self.environment.executor.identities);
+        let identities = Arc::clone(&self.environment.identities);
         if identities.get(key).is_none() {
             // The rows will provide the position. If the catalog stores it, it must be updated.
             let place = &target.place;

@@ -53,7 +53,6 @@ mod system_views;
 mod table_locks;
 mod transaction;
 mod values;
-mod view_table;
 mod watch;
 
 pub use configuration::{OPTIONS, ServerOption};

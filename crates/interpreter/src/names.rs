@@ -8,7 +8,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use datafusion::datasource::provider_as_source;
 use hobt_base::{SqlError, number};
 use hobt_catalog::{Index, IndexKind, ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
@@ -26,11 +25,10 @@ use super::run::{Caught, Interpreter};
 use super::sequence::SharedSequences;
 use super::state::SessionState;
 use super::system_views::{SystemView, ViewContext};
-use super::view_table::ViewTable;
 use super::{globals, procedures, system_functions};
 use hobt_binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use hobt_operators::ResourceSemaphore;
-use hobt_table::{AccessHint, Assumed, RowReading, StatementRun, TableRead, clustered_disabled};
+use hobt_table::{AccessHint, Assumed, RowReading, StatementRun, TableRead, clustered_disabled, computed_rows};
 use hobt_udf::NextValues;
 
 /// A table that a statement reads or changes.
@@ -146,7 +144,7 @@ impl Names<'_> {
     }
 
     fn view_context(&self, database: &DatabaseUse) -> ViewContext {
-        let semaphore = ResourceSemaphore::of(&self.environment.executor.memory);
+        let semaphore = ResourceSemaphore::of(self.environment.executor.memory());
         ViewContext { database: database.clone(), session: self.state.id, semaphore }
     }
 
@@ -191,9 +189,11 @@ impl Names<'_> {
     }
 
     fn view(&self, view: SystemView, database: &DatabaseUse, arguments: Vec<Value>) -> Resolved {
-        let table = ViewTable::new(view, self.view_context(database), arguments);
-        let columns = table.columns();
-        Resolved::Table { source: provider_as_source(Arc::new(table)), columns }
+        let columns = view.source_columns();
+        let context = self.view_context(database);
+        let schema = view.schema();
+        let source = computed_rows(schema, Box::new(move || view.batch(&context, &arguments)));
+        Resolved::Table { source, columns }
     }
 
     /// Resolves a name. An unknown database counts as an unknown object.

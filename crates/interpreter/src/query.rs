@@ -8,11 +8,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
-use datafusion::execution::TaskContext;
-use datafusion::execution::context::SessionState;
-use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
-use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::{SqlError, number};
 use hobt_catalog::ModuleKind;
 use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
@@ -29,38 +24,9 @@ use super::plans::ChangeShown;
 use super::run::{Interpreter, Outcome};
 use super::statistics;
 use hobt_binder::{BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints};
-use hobt_operators::{MemoryGrant, MemoryRequest, MemoryWish, Sizes};
-use hobt_operators::{
-    Reader, WriteTarget, cancellable, gathered, insert_plan, insert_select, is_one_stream, physical_plan, run_query,
-    spilling,
-};
-use hobt_planner::{believes_few_rows, memory_wish, optimize, session_config, session_state, sort_large_tops};
-use hobt_table::{JoinWay, MemoryFigures, StatementRun, declared_width, scanned_width};
-use hobt_udf::sql_error_of;
-
-/// Rows per batch between operators.
-const BATCH_ROWS: usize = 8192;
-/// A query that is bound and planned, with its tables locked.
-pub(super) struct Prepared {
-    query: BoundQuery,
-    plan: Arc<dyn ExecutionPlan>,
-    task: Arc<TaskContext>,
-    /// The memory granted to its operators.
-    _grant: Option<MemoryGrant>,
-}
-
-/// Completes a plan for the consumer of its rows.
-pub(super) type FinishPlan<'f> = &'f dyn Fn(Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, SqlError>;
-
-/// A query that is bound and planned.
-struct Planned {
-    query: BoundQuery,
-    plan: Arc<dyn ExecutionPlan>,
-    planner: SessionState,
-    wish: MemoryWish,
-    /// The least memory that its operators need, in bytes.
-    least_bytes: u64,
-}
+use hobt_operators::{MemoryGrant, MemoryRequest, Reader, WriteTarget, gathered, insert_plan};
+use hobt_planner::{FinishPlan, PhysicalPlan, Planned, Planning, Prepared};
+use hobt_table::{JoinWay, MemoryFigures, StatementRun};
 
 impl Interpreter<'_> {
     pub(super) fn select(&mut self, select: &SelectStatement, learned: &mut Learned) -> Result<Outcome, Failure> {
@@ -126,11 +92,10 @@ impl Interpreter<'_> {
     ) -> Result<u64, Failure> {
         self.in_run(run, |this| {
             let prepared = this.prepare(run, options, &bind)?;
-            begin(this, &prepared.query)?;
+            begin(this, prepared.query())?;
             let executor = Arc::clone(&this.environment.executor);
             let mut failed = None;
-            let plan = (prepared.plan, prepared.task);
-            let rows = run_query(reader, (run, &executor.workers), plan, &mut |batch| {
+            let rows = prepared.run(reader, run, &executor, &mut |batch| {
                 on_batch(this, batch).map_err(|failure| {
                     let error = failure.error.clone();
                     failed = Some(failure);
@@ -177,12 +142,9 @@ impl Interpreter<'_> {
         finish: FinishPlan<'_>,
     ) -> Result<Option<Prepared>, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
-        let Some(Planned { query, plan, planner, wish, least_bytes }) = self.plan_once(run, options, bind, finish)?
-        else {
-            return Ok(None);
-        };
-        let plan = finish(plan)?;
-        self.keep_plan(run, &plan);
+        let Some(planned) = self.plan_once(run, options, bind, finish)? else { return Ok(None) };
+        let planned = planned.finished(finish)?;
+        self.keep_plan(run, planned.plan());
         self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         // The query that builds statistics is a part of the statement that needs them.
         if self.state.options.statistics(StatisticsKind::Time) && !self.is_gathering {
@@ -190,16 +152,11 @@ impl Interpreter<'_> {
             self.compile_shown.1 += self.compiled.1;
             self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
         }
-        let mut task = TaskContext::from(&planner);
-        let mut grant = None;
-        if wish.operators > 0 {
-            let granted = self.let_in(run, least_bytes, wish.bytes)?;
-            let runtime = &self.environment.executor.runtime;
-            task =
-                task.with_runtime(Arc::new(RuntimeEnv { memory_pool: granted.pool(), ..RuntimeEnv::clone(runtime) }));
-            grant = Some(granted);
-        }
-        Ok(Some(Prepared { query, plan, task: Arc::new(task), _grant: grant }))
+        let grant = match planned.memory() {
+            Some((least, ideal)) => Some(self.let_in(run, least, ideal)?),
+            None => None,
+        };
+        Ok(Some(planned.prepared(&self.environment.executor, grant)))
     }
 
     /// Waits for the memory of the statement's operators.
@@ -207,7 +164,7 @@ impl Interpreter<'_> {
         let figures = Arc::new(MemoryFigures::default());
         run.show_memory(&figures);
         figures.asks(least, ideal);
-        let memory = &self.environment.executor.memory;
+        let memory = Arc::clone(self.environment.executor.memory());
         let (from, to) = run.grant_range(memory.total());
         let most = to.max(least);
         let wanted = MemoryRequest { least, ideal: ideal.max(from).min(most), most };
@@ -223,10 +180,10 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-    ) -> Result<Arc<dyn ExecutionPlan>, Failure> {
+    ) -> Result<PhysicalPlan, Failure> {
         loop {
             if let Some(planned) = self.plan_once(run, options, bind, &Ok)? {
-                return Ok(planned.plan);
+                return Ok(Arc::clone(planned.plan()));
             }
         }
     }
@@ -241,74 +198,15 @@ impl Interpreter<'_> {
         finish: FinishPlan<'_>,
     ) -> Result<Option<Planned>, Failure> {
         let query = self.bind_and_lock(run, options, bind)?;
-        let mut sizes = self.environment.executor.memory.sizes(run.degree());
-        let planner = self.planner(run, options, sizes);
-        let limit = usize::try_from(self.state.options.row_count).unwrap_or(usize::MAX);
-        let plan = match limit {
-            0 => query.plan.clone(),
-            limit => LogicalPlanBuilder::from(query.plan.clone())
-                .limit(0, Some(limit))
-                .and_then(LogicalPlanBuilder::build)
-                .map_err(sql_error_of)?,
-        };
-        let mut logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
-        if self.make_statistics(&logical)? {
+        let executor = Arc::clone(&self.environment.executor);
+        let planning = Planning::of(&executor, run, options, query, self.state.options.row_count);
+        let mut planning = planning.map_err(Failure::of_binding)?;
+        if self.make_statistics(planning.wanted_columns())? {
             // The reads for statistics are over, so the session shows the statement itself again.
             self.environment.sessions.statement_runs(self.state.id, Arc::downgrade(run));
-            logical = optimize(&plan, &planner).map_err(Failure::of_binding)?;
+            planning.again().map_err(Failure::of_binding)?;
         }
-        let (mut plan, mut planner) = self.physical(run, options, sizes, &query, &logical)?;
-        if run.degree() > 1 && believes_few_rows(&plan) {
-            run.make_serial();
-            sizes = self.environment.executor.memory.sizes(run.degree());
-            (plan, planner) = self.physical(run, options, sizes, &query, &logical)?;
-        }
-        if is_one_stream(&plan) {
-            run.make_serial();
-        }
-        if run.takes_whole() {
-            run.context.look_again();
-            return Ok(None);
-        }
-        let width = row_width(&query, &logical);
-        let plan = sort_large_tops(plan, sizes.top_rows(width)).map_err(sql_error_of)?;
-        // Operators above the query's plan need memory too.
-        let wish = memory_wish(&finish(Arc::clone(&plan))?);
-        let least_bytes = sizes.least_bytes(&wish, planner.config().batch_size(), width);
-        let plan = spilling(cancellable(plan, run)?, run)?;
-        Ok(Some(Planned { query, plan, planner, wish, least_bytes }))
-    }
-
-    /// The planner for the statement's number of workers.
-    fn planner(&self, run: &StatementRun, options: BindOptions, sizes: Sizes) -> SessionState {
-        let runtime = &self.environment.executor.runtime;
-        let mut config = session_config(run.degree(), BATCH_ROWS);
-        config.options_mut().execution.sort_spill_reservation_bytes = sizes.merge_bytes();
-        session_state(config, Arc::clone(runtime), options.join_way, options.keeps_order)
-    }
-
-    /// The physical plan, and the planner that made it.
-    fn physical(
-        &self,
-        run: &StatementRun,
-        options: BindOptions,
-        sizes: Sizes,
-        query: &BoundQuery,
-        logical: &LogicalPlan,
-    ) -> Result<(Arc<dyn ExecutionPlan>, SessionState), SqlError> {
-        let mut planner = self.planner(run, options, sizes);
-        // Some operators are built for a batch size, others read it when they start. The width of the rows is only
-        // known from the plan.
-        let width = row_width(query, logical);
-        let rows = sizes.batch_rows(width, BATCH_ROWS);
-        *planner.config_mut() = std::mem::take(planner.config_mut()).with_batch_size(rows);
-        if rows < BATCH_ROWS {
-            // When a sort handles its input as one batch, it counts the memory once for each resulting batch, because
-            // batches of texts share their buffers.
-            let bytes = rows.saturating_mul(width);
-            planner.config_mut().options_mut().execution.sort_in_place_threshold_bytes = bytes;
-        }
-        Ok((physical_plan(&planner, logical)?, planner))
+        Ok(planning.physical(finish)?)
     }
 
     fn select_into(
@@ -323,7 +221,7 @@ impl Interpreter<'_> {
             // A table that does not exist yet has no indexes.
             let bind = |binder: &Binder<'_>| binder.bind_query(&select.query);
             let prepared = this.prepare_with(run, bind_options(hints), &bind, &Ok)?;
-            let columns = new_columns(&prepared.query)?;
+            let columns = new_columns(prepared.query())?;
             let data_space = match &into.filegroup {
                 Some(filegroup) => DataSpaceDefinition::Named(filegroup.value.clone()),
                 None => DataSpaceDefinition::Default,
@@ -351,7 +249,7 @@ impl Interpreter<'_> {
             });
             let target = WriteTarget::new(place.database.clone(), table, &place.schema, None)?;
             let executor = Arc::clone(&this.environment.executor);
-            Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, &target, true)?)
+            Ok(prepared.insert(run, &executor, &target, true)?)
         })?;
         if let Some(lower) = remember {
             self.state.temporary_tables.insert(lower, place.name);
@@ -370,7 +268,7 @@ impl Interpreter<'_> {
     ) -> Result<u64, Failure> {
         let prepared = self.prepare_with(run, options, bind, &|plan| insert_plan(plan, target, parallel))?;
         let executor = Arc::clone(&self.environment.executor);
-        Ok(insert_select(run, &executor.workers, prepared.plan, &prepared.task, target, parallel)?)
+        Ok(prepared.insert(run, &executor, target, parallel)?)
     }
 
     /// Runs a query and passes its batches to `take`.
@@ -380,8 +278,7 @@ impl Interpreter<'_> {
         prepared: Prepared,
         take: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
-        let workers = &self.environment.executor.workers;
-        run_query(Reader::Statement, (run, workers), (prepared.plan, prepared.task), take).map(|_rows| ())
+        prepared.run(Reader::Statement, run, &self.environment.executor, take).map(|_rows| ())
     }
 
     /// Binds a view, so that CREATE rejects a definition with unknown names or unsupported features.
@@ -516,12 +413,4 @@ pub(super) fn assigns(query: &Query) -> bool {
 
 pub(super) fn into_of(query: &Query) -> Option<&SelectInto> {
     first_select(query).into.as_ref()
-}
-
-/// The approximate width of a query's widest rows, in bytes: of the tables that it reads, or of its result. Texts count
-/// with half of their maximum length, a `max` type with as much as the longest other types.
-fn row_width(query: &BoundQuery, optimized: &LogicalPlan) -> usize {
-    const LONG: usize = 8000;
-    let made = query.columns.iter().map(|column| declared_width(column.sql_type).min(LONG) / 2).sum();
-    scanned_width(optimized).max(made)
 }

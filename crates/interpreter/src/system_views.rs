@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use hobt_base::{ObjectId, SessionId, SqlError};
+use hobt_binder::SourceColumn;
 use hobt_engine::DatabaseUse;
 use hobt_functions::{batch_of_values, carrier};
 use hobt_operators::ResourceSemaphore;
@@ -73,6 +74,17 @@ impl SystemView {
     pub fn schema(&self) -> SchemaRef {
         let field = |column: &ViewColumn| Field::new(column.name, carrier(column.sql_type), column.nullable);
         Arc::new(Schema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+    }
+
+    /// The columns, for the binder.
+    pub(super) fn source_columns(&self) -> Vec<SourceColumn> {
+        let column = |column: &ViewColumn| SourceColumn {
+            name: column.name.to_owned(),
+            sql_type: column.sql_type,
+            nullable: column.nullable,
+            collation: column.sql_type.is_text().then(Default::default),
+        };
+        self.columns.iter().map(column).collect()
     }
 
     /// The rows as one batch of carriers.

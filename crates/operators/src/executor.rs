@@ -11,7 +11,7 @@ use crate::workers::WorkerPool;
 
 /// The workers and the memory of an instance's statements.
 pub struct Executor {
-    pub(crate) workers: WorkerPool,
+    workers: WorkerPool,
     runtime: Arc<RuntimeEnv>,
     memory: Arc<OperatorMemory>,
 }
@@ -26,6 +26,11 @@ impl Executor {
         let memory = OperatorMemory::new(instance.memory());
         let runtime = operators_runtime(instance, &memory)?;
         Ok(Executor { workers: WorkerPool::default(), runtime, memory })
+    }
+
+    /// The threads that run plans.
+    pub fn workers(&self) -> &WorkerPool {
+        &self.workers
     }
 
     /// The memory of the operators, and the admission of statements to it.

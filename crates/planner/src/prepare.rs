@@ -91,8 +91,8 @@ impl Planning {
         Ok(())
     }
 
-    /// Makes the physical plan. `finish` completes it only to compute its memory. `None` if the plan reads a whole table
-    /// that must be locked as a whole for that: the query has to be bound again.
+    /// Makes the physical plan. `finish` completes it only to compute its memory. `None` if the plan reads a whole
+    /// table that must be locked as a whole for that: the query has to be bound again.
     ///
     /// # Errors
     /// The planner's errors, as the user sees them.
@@ -221,7 +221,7 @@ impl Prepared {
         executor: &Executor,
         on_batch: &mut dyn FnMut(RecordBatch) -> Result<(), SqlError>,
     ) -> Result<u64, SqlError> {
-        run_query(reader, (run, executor), (self.plan, self.task), on_batch)
+        run_query(reader, (run, executor.workers()), (self.plan, self.task), on_batch)
     }
 
     /// Runs the query, whose plan `insert_plan` has completed, and writes its rows into `target`. Returns their number.
@@ -235,6 +235,6 @@ impl Prepared {
         target: &WriteTarget,
         parallel: bool,
     ) -> Result<u64, SqlError> {
-        insert_select(run, executor, self.plan, &self.task, target, parallel)
+        insert_select(run, executor.workers(), self.plan, &self.task, target, parallel)
     }
 }

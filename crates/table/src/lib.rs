@@ -10,6 +10,7 @@
 mod access_path;
 mod cardinality;
 mod change;
+mod computed_rows;
 mod join_way;
 mod row_rules;
 mod series;
@@ -33,6 +34,7 @@ pub use cardinality::{
     wanted_columns,
 };
 pub use change::{ChangeKind, PERCENT_PARTS, RowLimit};
+pub use computed_rows::{ComputeRows, RowSource, computed_rows, rows_in_memory};
 pub use join_way::JoinWay;
 pub use row_rules::{CheckRule, ComputedRule, NewKeys, RowRules};
 pub use series::{Series, series_rows};

@@ -73,7 +73,7 @@ impl Interpreter<'_> {
         self.know_identity(&place, &table, column)?;
         let last = self.last_identity(&place, column)?;
         let before = match action {
-            Action::Tell => self.environment.executor.identities.get((place.database.id(), table.id)),
+            Action::Tell => self.environment.identities.get((place.database.id(), table.id)),
             _ => self.in_context(&place.database, |this, context| {
                 this.reseed_locked(context, (&place.database, &table), (column, identity), action, last)
             })?,
@@ -138,7 +138,7 @@ impl Interpreter<'_> {
             return Err(no_such_table(&table.name).into());
         }
         let key = (database.id(), table.id);
-        let identities = Arc::clone(&self.environment.executor.identities);
+        let identities = Arc::clone(&self.environment.identities);
         // If the table was truncated in the meantime, the position is no longer known.
         let before = identities.get(key);
         let increment = i128::from(identity.increment);

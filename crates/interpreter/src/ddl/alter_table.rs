@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use datafusion::logical_expr::LogicalPlanBuilder;
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::{ForeignKey, Table, name_equals};
 use hobt_engine::{DatabaseUse, TableChange};
@@ -15,14 +14,13 @@ use hobt_tsql::ast::{
 
 use super::Place;
 use super::constraint::default_definition;
-use super::index::bound_query;
 use super::table::default_of_identity;
 use crate::changed_table::store_of;
 use crate::failure::Failure;
 use crate::run::{Interpreter, Outcome};
+use hobt_binder::all_rows;
 use hobt_binder::{BindOptions, Binder, rule_columns};
 use hobt_table::{StatementRun, TableRead};
-use hobt_udf::sql_error_of;
 
 /// An `ALTER TABLE` in progress.
 pub(super) struct Altering<'a> {
@@ -304,11 +302,7 @@ impl Interpreter<'_> {
         rules.computed.clear();
         let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE").ruled_by(rules);
         let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
-        let plan = LogicalPlanBuilder::scan("checked_rows", rows, None)
-            .and_then(LogicalPlanBuilder::build)
-            .map_err(sql_error_of)?;
-        let columns: Vec<usize> = (0..old.columns.len()).collect();
-        let query = bound_query(plan, old, &columns);
+        let query = all_rows(&rows)?;
         let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()))?;
         self.run_prepared(run, prepared, &mut |batch| target.held_against_checks(&batch))?;
         Ok(())

@@ -5,8 +5,6 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Column;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use hobt_base::{Position, SqlError, number};
 use hobt_catalog::{Index, IndexKind, IndexOptions, PartitionFunction, Table};
 use hobt_engine::{DatabaseUse, EngineError, IndexDefinition, IndexSelector, KeyKind, LockTable, TableChange};
@@ -24,10 +22,9 @@ use crate::changed_table::{store_of, target_of};
 use crate::event::Message;
 use crate::failure::Failure;
 use crate::run::{Interpreter, Outcome};
-use hobt_binder::{BindOptions, BoundQuery, QueryHints, ResultColumn};
+use hobt_binder::{BindOptions, QueryHints, all_rows, rows_by_key};
 use hobt_operators::{IndexBuild, WriteTarget};
 use hobt_table::{StatementRun, TableRead};
-use hobt_udf::{column_order, sql_error_of};
 
 /// The engine call that begins a change of a table's definition.
 pub(super) type Begin<'b> =
@@ -166,10 +163,7 @@ impl Interpreter<'_> {
         let heap = Table::clone(table).with_indexes(vec![table.base_index().clone()]);
         let target = store_of(database.clone(), Arc::new(heap))?.moving();
         let rows = TableRead::new(database.clone(), Arc::clone(source), Arc::clone(run), false, false);
-        let plan =
-            LogicalPlanBuilder::scan(SOURCE, rows, None).and_then(LogicalPlanBuilder::build).map_err(sql_error_of)?;
-        let columns: Vec<usize> = (0..source.columns.len()).collect();
-        let query = bound_query(plan, source, &columns);
+        let query = all_rows(&rows)?;
         self.insert_query(run, BindOptions::default(), &|_| Ok(query.clone()), &target, true)?;
         Ok(())
     }
@@ -189,21 +183,7 @@ impl Interpreter<'_> {
         let function = partitioning_of(database, index);
         let mut build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
         let rows = TableRead::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
-        let place = rows.place_column().ok_or_else(|| SqlError::internal("a table without places"))?;
-        let schema = rows.schema();
-        let column = |place: usize| Column::new(Some(SOURCE), schema.field(place).name());
-        let order = index.key.iter().map(|part| {
-            let definition = &source.columns[part.column];
-            column_order(column(part.column), definition, part.is_descending)
-        });
-        let by_place = SortExpr { expr: Expr::Column(column(place)), asc: true, nulls_first: true };
-        let read: Vec<usize> = build.columns().iter().copied().chain([place]).collect();
-        let plan = LogicalPlanBuilder::scan(SOURCE, Arc::clone(&rows) as _, None)
-            .and_then(|plan| plan.sort(order.chain([by_place]).collect::<Vec<_>>()))
-            .and_then(|plan| plan.project(read.iter().map(|&place| Expr::Column(column(place)))))
-            .and_then(LogicalPlanBuilder::build)
-            .map_err(sql_error_of)?;
-        let query = bound_query(plan, source, build.columns());
+        let query = rows_by_key(&rows, &index.key, build.columns())?;
         let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()))?;
         let progress = Arc::clone(&self.state.progress);
         self.run_prepared(run, prepared, &mut |batch| {
@@ -486,9 +466,6 @@ fn with_partitions(source: &Arc<Table>, table: &Table, partitions: &[usize]) -> 
     Arc::new(part)
 }
 
-/// The name of the source table in the query that fills an index.
-const SOURCE: &str = "index_source";
-
 fn key_of(columns: &[IndexColumn]) -> Vec<(String, bool)> {
     columns.iter().map(|column| (column.name.value.clone(), column.descending)).collect()
 }
@@ -520,18 +497,4 @@ fn fill_factor(item: &OptionItem) -> Result<u8, SqlError> {
 fn partitioning_of(database: &DatabaseUse, index: &Index) -> Option<(usize, Arc<PartitionFunction>)> {
     let snapshot = database.snapshot();
     snapshot.partitioning_of(&index.data_space).map(|(column, function)| (column, Arc::clone(function)))
-}
-
-/// A query of a plan that returns some of a table's columns.
-pub(super) fn bound_query(plan: LogicalPlan, table: &Table, columns: &[usize]) -> BoundQuery {
-    let columns = columns.iter().map(|&place| {
-        let column = &table.columns[place];
-        ResultColumn {
-            name: Some(column.name.clone()),
-            sql_type: column.sql_type,
-            nullable: column.nullable,
-            collation: column.collation,
-        }
-    });
-    BoundQuery { plan, columns: columns.collect(), into: None, is_cacheable: false }
 }

@@ -180,7 +180,7 @@ impl Interpreter<'_> {
         let (table, column) = (&insert.target.table, &insert.target.table.columns[place]);
         let increment = column.identity.map_or(1, |identity| identity.increment);
         let key = (insert.store.database().id(), table.id);
-        let Some(Taken::From(value)) = self.environment.executor.identities.take(key, increment, 1) else {
+        let Some(Taken::From(value)) = self.environment.identities.take(key, increment, 1) else {
             return Ok(None);
         };
         self.note_identity(value);

@@ -17,7 +17,6 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::physical_plan::ExecutionPlan;
 use hobt_catalog::Table;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Span, Statement, StatementKind, StatisticsKind};
@@ -26,7 +25,7 @@ use super::event::StatementStatistics;
 use super::failure::Failure;
 use super::run::Interpreter;
 use super::statement_kind;
-use hobt_planner::{Texts, changes, explain, outline, shape, spilled_bytes};
+use hobt_planner::{PhysicalPlan, Texts, changes, explain, outline, shape, spilled_bytes};
 use hobt_showplan::{Actual, Body, Detail, Figures, PlanNode, ShownStatement, WorkerActual};
 use hobt_table::{MemoryFigures, StatementRun, Writing};
 
@@ -76,7 +75,7 @@ pub(super) struct PlanOfStatement {
 #[derive(Default)]
 struct Kept {
     /// The plan, and the run it belongs to.
-    plan: Option<(Arc<StatementRun>, Arc<dyn ExecutionPlan>)>,
+    plan: Option<(Arc<StatementRun>, PhysicalPlan)>,
     /// The change that the statement makes.
     change: Option<ChangeShown>,
     /// The store entry that its cost is added to, once it is known.
@@ -93,7 +92,7 @@ impl PlanOfStatement {
         self.kept.get_or_insert_default()
     }
 
-    fn plan(&self) -> Option<&(Arc<StatementRun>, Arc<dyn ExecutionPlan>)> {
+    fn plan(&self) -> Option<&(Arc<StatementRun>, PhysicalPlan)> {
         self.kept.as_ref()?.plan.as_ref()
     }
 
@@ -232,7 +231,7 @@ impl Interpreter<'_> {
     }
 
     /// Keeps a plan that is about to run, if it is the plan of the statement itself.
-    pub(super) fn keep_plan(&mut self, run: &Arc<StatementRun>, plan: &Arc<dyn ExecutionPlan>) {
+    pub(super) fn keep_plan(&mut self, run: &Arc<StatementRun>, plan: &PhysicalPlan) {
         let current = &mut self.plans.current;
         let has_values = current.change().is_some_and(|change| change.rows > 0);
         let (Some(statement), 1, None, false) = (current.statement, self.plans.depth, current.plan(), has_values)
@@ -276,7 +275,7 @@ impl Interpreter<'_> {
 
     /// Finds the store entry for the statement's cost. Records its plan there if the run took at least [`LOOKED_INTO`],
     /// or if the statement has run before.
-    fn note_entry(&mut self, run: &StatementRun, plan: Option<&Arc<dyn ExecutionPlan>>, elapsed: Duration) {
+    fn note_entry(&mut self, run: &StatementRun, plan: Option<&PhysicalPlan>, elapsed: Duration) {
         let Some((span, _)) = self.plans.current.statement else { return };
         let store = Arc::clone(&self.environment.plans);
         let key = self.statement_key(span, plan.map_or(0, shape));
@@ -310,7 +309,7 @@ impl Interpreter<'_> {
 
     /// The tree of the statement's plan, or of its rows of values if it has no plan. `ran` is the processor time of the
     /// statement's own thread if it has run.
-    fn tree(&self, plan: Option<&Arc<dyn ExecutionPlan>>, ran: Option<Duration>, run: &StatementRun) -> PlanNode {
+    fn tree(&self, plan: Option<&PhysicalPlan>, ran: Option<Duration>, run: &StatementRun) -> PlanNode {
         let (current, has_run, degree) = (&self.plans.current, ran.is_some(), run.degree());
         let mut node = match plan {
             Some(plan) => explain(plan, &self.statement_texts(), has_run, degree),

@@ -10,11 +10,11 @@ use crate::change::Change;
 use crate::failure::Failure;
 use crate::insert::{locks_table, with_tables_of};
 use crate::output_clause::OutputTarget;
-use crate::query::{FinishPlan, assigns, bind_options, into_of};
+use crate::query::{assigns, bind_options, into_of};
 use crate::run::Interpreter;
 use hobt_binder::{BindOptions, Binder, BoundChange, BoundMerge, BoundQuery, QueryHints};
 use hobt_operators::{gathered, insert_plan};
-use hobt_planner::{Texts, changes, explain, fills_new};
+use hobt_planner::{FinishPlan, Texts, changes, explain, fills_new};
 use hobt_showplan::{PlanNode, StatisticsRead, TableName};
 
 /// A plan, and the number of workers that it may use.

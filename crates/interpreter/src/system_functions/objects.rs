@@ -284,7 +284,7 @@ fn last_identity(world: &World, name: &str) -> Option<i128> {
     let snapshot = database.snapshot();
     let table = snapshot.schema_id(&schema).and_then(|schema| snapshot.table(schema, &name))?;
     let identity = table.columns.iter().find_map(|column| column.identity)?;
-    if let Some(state) = world.environment.executor.identities.get((database.id(), table.id)) {
+    if let Some(state) = world.environment.identities.get((database.id(), table.id)) {
         // Before the first value, the result is that value.
         return Some(state.last.unwrap_or(state.next));
     }
