@@ -100,7 +100,7 @@ pub struct BindOptions {
     /// `OPTION (HASH JOIN)`, `OPTION (MERGE JOIN)`: whether a join without an equation is refused.
     pub wants_equations: bool,
     /// Whether variables stay names in the bound expression, so that it can be evaluated with other values later
-    /// ([`Formula`](crate::formula::Formula)). Expressions that are valid only now are then refused.
+    /// ([`Formula`]). Expressions that are valid only now are then refused.
     pub keeps_variables: bool,
     /// The join method that `OPTION` asks for.
     pub join_way: JoinWay,

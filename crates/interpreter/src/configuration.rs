@@ -39,7 +39,7 @@ pub static OPTIONS: &[ServerOption] = &[
     ServerOption {
         id: 20003,
         name: "dealer",
-        description: "Who deals page ranges to the workers of a scan: 0 an atomic counter, 1 a latch",
+        description: "What deals page ranges to the workers of a scan: 0 an atomic counter, 1 a latch",
         minimum: 0,
         maximum: 1,
         accepts: |_| true,

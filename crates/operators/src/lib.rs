@@ -1,10 +1,12 @@
-//! Running plans: workers, scans, inserts.
+//! The operators of plans, and what runs them: workers, memory, spills.
 //!
-//! A [`StatementRun`] is a statement while it runs. [`run_query`] drives a physical plan on a group of worker threads
-//! of its own ([`WorkerPool`]). [`insert_select`] also does so, and writes the rows into a table. [`insert_rows`]
-//! writes rows that are in memory, without a plan.
+//! [`run_query`] drives a physical plan on a group of worker threads of its own ([`WorkerPool`]). [`insert_select`]
+//! also writes the rows into a table, [`insert_rows`] writes rows that are in memory, without a plan. What all
+//! operators of a statement share is its [`StatementRun`](hobt_table::StatementRun); what all statements share, the
+//! [`Executor`].
 //!
-//! Leaves to others: what a statement means (`binder`), permissions and commit (`interpreter`).
+//! Leaves to others: what a statement means (`hobt-binder`), which operators a plan has (`hobt-planner`), permissions
+//! and commit (`hobt-interpreter`).
 
 mod again;
 mod aggregate_scan;

@@ -101,7 +101,7 @@ pub enum Operation {
     },
     /// The next value of a sequence for each row. The argument, if there is one, is the row's number.
     NextValue(NextValues),
-    /// A variable in an expression from which a [`Formula`](hobt_binder::Formula) is made; it is in no plan.
+    /// A variable in an expression from which a `Formula` of `hobt-binder` is made; it is in no plan.
     Parameter {
         /// Its name, with `@` or `@@`.
         name: String,

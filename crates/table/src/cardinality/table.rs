@@ -116,7 +116,7 @@ impl<'t> TableKnowledge<'t> {
         Some(ColumnRows::of(distinct.max(1.0), null_share))
     }
 
-    /// As [`Self::known`], or a guess if nothing is known.
+    /// What is known of a column, or a guess.
     pub fn column(&self, column: usize) -> ColumnRows {
         self.known(column).unwrap_or_else(|| ColumnRows::guess(self.rows))
     }
