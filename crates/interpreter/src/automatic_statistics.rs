@@ -11,11 +11,11 @@ use hobt_base::{HobtId, number};
 use hobt_catalog::{Statistics, StatisticsOrigin, Table};
 use hobt_engine::{DatabaseUse, StatisticsDefinition, statistics_columns};
 
-use super::ddl::Place;
 use super::ddl::statistics::of_index::is_partitioned;
 use super::failure::Failure;
-use super::run::Interpreter;
 use super::statistics_queue::StatisticsUpdate;
+use crate::interpreter::Interpreter;
+use crate::place::Place;
 use hobt_table::WantedColumn;
 
 /// Smaller tables get no automatic statistics: no plan gains from them ...

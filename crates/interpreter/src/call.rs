@@ -10,13 +10,13 @@ use hobt_tsql::ast::{
 };
 use hobt_types::{SqlType, TypedValue, Value};
 
-use super::ddl::Place;
 use super::failure::{Failure, Reach};
 use super::frame::Frame;
 use super::names::written;
 use super::procedures;
-use super::run::{Exit, Interpreter, Outcome};
 use super::system_functions::parse_name;
+use crate::interpreter::{Exit, Interpreter, Outcome};
+use crate::place::Place;
 
 /// System procedures that are not T-SQL and that change something.
 const ENGINE_PROCEDURES: [&str; 5] =

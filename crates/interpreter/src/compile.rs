@@ -20,7 +20,7 @@ use super::frame::Frame;
 use super::insert::with_tables_of;
 use super::program::{Program, Step};
 use super::query::into_of;
-use super::run::Interpreter;
+use crate::interpreter::Interpreter;
 use hobt_binder::{BindOptions, Binder};
 
 /// What is known of a batch up to the statement being checked.

@@ -20,8 +20,8 @@ use hobt_txn::StatementContext;
 
 use super::event::{StatementStatistics, TableReads, ThreadTime};
 use super::failure::Failure;
-use super::run::Interpreter;
-use super::transaction::OpenTransaction;
+use crate::interpreter::Interpreter;
+use crate::open_transaction::OpenTransaction;
 use hobt_binder::QueryHints;
 use hobt_operators::{OwnThread, OwnTime};
 use hobt_table::{Assumptions, OperatorProfile, StatementRun};

@@ -9,14 +9,14 @@ use hobt_tsql::ast::{
 };
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 
-use super::direct::Learned;
 use super::event::Message;
 use super::failure::{Failure, RaisedIn, Reach};
 use super::format::{FormatArgument, FormatError, format_message};
 use super::frame::undeclared;
 use super::program::{Program, redeclared};
-use super::run::{Interpreter, Outcome};
 use super::system_messages::system_message;
+use crate::direct::learned::Learned;
+use crate::interpreter::{Interpreter, Outcome};
 
 /// The longest text that `PRINT` sends, in characters.
 const MAX_PRINT: usize = 8000;

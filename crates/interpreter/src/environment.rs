@@ -5,8 +5,9 @@ use std::sync::{Arc, Weak};
 use hobt_base::{SessionId, SqlError};
 use hobt_engine::{BackgroundWork, Instance};
 
-use super::identity::Identities;
-use super::{PlanStore, SetOptions, SharedTransaction, StatementStatistics, StatisticsQueue, SystemViews};
+use super::{PlanStore, SetOptions, StatementStatistics, StatisticsQueue, SystemViews};
+use crate::identities::Identities;
+use crate::open_transaction::SharedTransaction;
 use hobt_operators::Executor;
 use hobt_table::{OperatorProfile, StatementRun};
 

@@ -20,51 +20,14 @@ use hobt_types::TypedValue;
 
 use super::change::Change;
 use super::failure::Failure;
-use super::run::Interpreter;
 use super::table_locks::definition_changed;
-use hobt_binder::{BindOptions, Resolved, SourceColumn};
+use crate::changed_keys::ChangedKeys;
+use crate::changed_keys::{KEYS_MAX, quote};
+use crate::interpreter::Interpreter;
+use crate::stored_table::{foreign_keys_of, places_of};
+use hobt_binder::{BindOptions, SourceColumn};
 use hobt_operators::WriteTarget;
-use hobt_table::{RowSource, StatementRun, TableRead, rows_in_memory};
-
-/// Keys changed by a statement, as a table.
-pub(super) struct ChangedKeys {
-    pub(super) name: String,
-    source: RowSource,
-    columns: Vec<SourceColumn>,
-    /// The old keys' values, by column, as variables that only these queries can name. Empty if there are many keys.
-    values: Vec<Vec<TypedValue>>,
-}
-
-/// Up to this many keys are looked up one by one. For more keys, the other table is scanned.
-const KEYS_MAX: usize = 1_000;
-
-impl ChangedKeys {
-    /// The variable name of a key's value, by column and index.
-    fn variable_name(&self, column: usize, at: usize) -> String {
-        format!("@{}_{column}_{at}", self.name)
-    }
-
-    /// The value of the variable with this name.
-    pub(super) fn variable(&self, name: &str) -> Option<&TypedValue> {
-        let (column, at) = name.strip_prefix('@')?.strip_prefix(&*self.name)?.strip_prefix('_')?.split_once('_')?;
-        self.values.get(column.parse::<usize>().ok()?)?.get(at.parse::<usize>().ok()?)
-    }
-
-    /// A condition that holds for the rows of another table whose `columns` form one of the keys, so that only these
-    /// rows are found and locked.
-    fn one_of(&self, table: &Table, columns: &[usize], alias: &str) -> String {
-        let of_column = |(column, (values, &place)): (usize, (&Vec<TypedValue>, &usize))| {
-            let names: Vec<String> = (0..values.len()).map(|at| self.variable_name(column, at)).collect();
-            let test = |names: &str| format!(" AND {alias}.{} IN ({names})", quote(&table.columns[place].name));
-            if names.is_empty() { String::new() } else { test(&names.join(", ")) }
-        };
-        self.values.iter().zip(columns).enumerate().map(of_column).collect()
-    }
-
-    pub(super) fn resolved(&self) -> Resolved {
-        Resolved::Table { source: Arc::clone(&self.source), columns: self.columns.clone() }
-    }
-}
+use hobt_table::{StatementRun, TableRead, rows_in_memory};
 
 /// Changed rows: the old values of the columns that the plan read, and the new values of all columns. `after` is empty
 /// for deleted rows.
@@ -75,20 +38,6 @@ pub(super) struct KeyRows {
 
 /// A foreign key that refers to a table, with the table that defines it.
 pub(super) type ReferringKey = (Arc<Table>, ForeignKey);
-
-/// The enabled foreign keys of a table.
-pub(super) fn foreign_keys_of(table: &Table) -> Vec<&ForeignKey> {
-    table.constraints.foreign_keys.iter().filter(|key| !key.head.is_disabled).collect()
-}
-
-/// The positions of columns, by their ids.
-pub(super) fn places_of(table: &Table, ids: &[i32]) -> Vec<usize> {
-    ids.iter().filter_map(|id| table.columns.iter().position(|column| column.id == *id)).collect()
-}
-
-fn quote(name: &str) -> String {
-    format!("[{}]", name.replace(']', "]]"))
-}
 
 /// `alias.[a] = k.c0 AND …`
 fn equal(table: &Table, places: &[usize], alias: &str) -> String {

@@ -16,20 +16,20 @@ use hobt_catalog::TableColumn;
 use hobt_tsql::ast::{Insert, InsertSource, Query, TableHint};
 use hobt_types::TypedValue;
 
-use super::direct::{Learned, Wanted};
+use super::direct::Wanted;
 use super::event::{DoneKind, Message};
 use super::failure::Failure;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
-use super::plans::ChangeShown;
 use super::query::bind_options;
-use super::run::{Interpreter, Outcome};
+use crate::direct::learned::Learned;
+use crate::insert_target::Target;
+use crate::interpreter::{Interpreter, Outcome};
+use crate::plans::ChangeShown;
 use hobt_binder::{BindOptions, Binder, OutputInput, QueryHints, SourceColumn};
 use hobt_operators::WriteTarget;
 use hobt_table::StatementRun;
 
-pub(super) use execute::Capture;
-pub(super) use target::Target;
 pub(super) use values::default_of;
 
 /// The target and the output of an `INSERT`.

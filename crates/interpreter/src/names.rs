@@ -16,16 +16,16 @@ use hobt_tsql::ast::{ForceSeek, Identifier, IndexReference, IsolationLevel, Obje
 use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, TypedValue, Value};
 
-use super::ddl::{Place, place_of};
 use super::environment::Environment;
-use super::foreign_key::ChangedKeys;
 use super::frame::Frame;
 use super::reading::{Reading, Rows, check_readpast, mode_of_change};
-use super::run::{Caught, Interpreter};
-use super::sequence::SharedSequences;
 use super::state::SessionState;
 use super::system_views::{SystemView, ViewContext};
 use super::{globals, procedures, system_functions};
+use crate::changed_keys::ChangedKeys;
+use crate::interpreter::{Caught, Interpreter};
+use crate::place::{Place, place_of};
+use crate::used_sequences::SharedSequences;
 use hobt_binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use hobt_operators::ResourceSemaphore;
 use hobt_table::{AccessHint, Assumed, RowReading, StatementRun, TableRead, clustered_disabled, computed_rows};

@@ -11,9 +11,9 @@ use hobt_tsql::ast::{ChangeTarget, Insert, InsertSource, Output, Span};
 
 use super::event::{Event, ResultColumn};
 use super::failure::Failure;
-use super::insert::Target;
 use super::names::UsedTable;
-use super::run::Interpreter;
+use crate::insert_target::Target;
+use crate::interpreter::Interpreter;
 use hobt_binder::BoundOutput;
 use hobt_operators::{WriteTarget, insert_rows};
 use hobt_table::StatementRun;

@@ -7,7 +7,7 @@ use super::call::Argument;
 use super::configuration::{self, ServerOption};
 use super::event::Message;
 use super::failure::Failure;
-use super::run::Interpreter;
+use crate::interpreter::Interpreter;
 
 /// The text of a system procedure. `None` if there is none with this name.
 pub(super) fn definition(name: &str) -> Option<&'static str> {

@@ -17,12 +17,13 @@ use hobt_tsql::ast::{
 };
 use hobt_txn::locks::LockMode;
 
-use super::direct::{Learned, Wanted};
+use super::direct::Wanted;
 use super::event::{DoneKind, Event, ResultColumn};
 use super::failure::Failure;
-use super::plans::ChangeShown;
-use super::run::{Interpreter, Outcome};
 use super::statistics;
+use crate::direct::learned::Learned;
+use crate::interpreter::{Interpreter, Outcome};
+use crate::plans::ChangeShown;
 use hobt_binder::{BindOptions, Binder, BoundAssignments, BoundQuery, QueryHints};
 use hobt_operators::{MemoryGrant, MemoryRequest, Reader, WriteTarget, gathered, insert_plan};
 use hobt_planner::{FinishPlan, PhysicalPlan, Planned, Planning, Prepared};

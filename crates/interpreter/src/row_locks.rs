@@ -15,8 +15,8 @@ use hobt_txn::{EscalatesTo, RowLockSettings, RowLocks, StatementContext, Transac
 use super::failure::Failure;
 use super::names::UsedTable;
 use super::reading::is_private;
-use super::run::Interpreter;
 use super::table_locks::mode_of;
+use crate::interpreter::Interpreter;
 use hobt_operators::{FoundRows, WriteTarget, snapshot_conflict};
 use hobt_table::{StatementRun, UnseenRows, UnseenUse};
 

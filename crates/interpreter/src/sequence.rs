@@ -1,10 +1,8 @@
 //! Sequence values for statements: resolves and locks the names, and takes values.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use hobt_base::{DatabaseId, ObjectId, Position, SqlError, number};
+use hobt_base::{DatabaseId, Position, SqlError, number};
 use hobt_catalog::Sequence;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::ObjectName;
@@ -13,43 +11,16 @@ use hobt_txn::locks::{LockMode, LockResource};
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::call::{Argument, parse_parameters};
-use super::ddl::lock_resource;
 use super::failure::Failure;
 use super::frame::Frame;
 use super::names::{Names, invalid_object, written};
-use super::run::Interpreter;
 use super::system_functions::parse_name;
 use super::table_locks::{BIND_ATTEMPTS, definition_changed};
-use super::transaction::OpenTransaction;
+use crate::interpreter::Interpreter;
+use crate::open_transaction::OpenTransaction;
+use crate::place::lock_resource;
 use hobt_table::StatementRun;
 use hobt_udf::NextValues;
-
-type Key = (DatabaseId, ObjectId);
-
-/// A statement's data about the sequences that it names.
-#[derive(Debug, Default)]
-pub(super) struct UsedSequences {
-    /// The values of the current row.
-    row: Vec<(Key, Value)>,
-    /// The sequences that a statement has locked, as they were then.
-    locked: Vec<(Weak<StatementRun>, Arc<Sequence>, DatabaseId)>,
-}
-
-impl UsedSequences {
-    /// Called before another row.
-    pub(super) fn next_row(&mut self) {
-        self.row.clear();
-    }
-
-    /// Called before another statement.
-    pub(super) fn next_statement(&mut self) {
-        self.row.clear();
-        self.locked.clear();
-    }
-}
-
-/// [`UsedSequences`], shared by all parts of the interpreter that bind a part of the statement.
-pub(super) type SharedSequences = Rc<RefCell<UsedSequences>>;
 
 impl Names<'_> {
     /// The sequence with this name.

@@ -4,7 +4,7 @@ use hobt_base::{Position, SessionId, SqlError, number};
 use hobt_tsql::ast::{Expression, ServerConfiguration};
 
 use super::failure::Failure;
-use super::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
     pub(super) fn kill(

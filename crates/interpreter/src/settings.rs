@@ -9,7 +9,7 @@ use hobt_types::{SqlType, Value};
 
 use super::event::Message;
 use super::failure::Failure;
-use super::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
     pub(super) fn set_option(&mut self, option: &SetOption, position: Position) -> Result<Outcome, Failure> {

@@ -14,7 +14,7 @@ use hobt_txn::Progress;
 use hobt_txn::locks::Patience;
 use hobt_types::Value;
 
-use super::transaction::OpenTransaction;
+use crate::open_transaction::OpenTransaction;
 
 /// The options set by `SET`.
 #[derive(Clone, PartialEq, Debug)]

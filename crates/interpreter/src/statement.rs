@@ -4,10 +4,10 @@ use hobt_base::SqlError;
 use hobt_tsql::ast::{Statement, StatementKind};
 
 use super::ddl::what_could_not_be_done;
-use super::direct::Learned;
 use super::failure::Failure;
-use super::run::{Interpreter, Outcome};
 use super::statement_kind::{changes_variable, command, is_timed, leaves_tables_alone};
+use crate::direct::learned::Learned;
+use crate::interpreter::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
     /// Runs one statement that is neither a block nor a jump. `caught_here`: whether a `CATCH` of this batch or

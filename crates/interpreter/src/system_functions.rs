@@ -14,9 +14,9 @@ use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Identifier, ObjectName};
 use hobt_types::{MaxLength, SqlType, Value};
 
-use super::ddl::stored_name;
 use super::environment::Environment;
 use super::names::Names;
+use crate::place::stored_name;
 use hobt_binder::SystemFunction;
 
 /// The version in `SERVERPROPERTY('ProductVersion')`. Clients enable features by its first number.
@@ -62,7 +62,7 @@ pub(super) fn find(names: &Names<'_>, name: &str, arguments: &[SqlType]) -> Resu
     };
     let error = names.caught;
     let constant = |value: Value| -> Answer { Arc::new(move |_| Ok(value.clone())) };
-    let caught = |value: fn(&super::run::Caught) -> Value| constant(error.map_or(Value::Null, value));
+    let caught = |value: fn(&super::interpreter::Caught) -> Value| constant(error.map_or(Value::Null, value));
     let (arity, result, answer): ((usize, usize), SqlType, Answer) = match name {
         "ERROR_NUMBER" => ((0, 0), SqlType::Int, caught(|caught| Value::Int(i64::from(caught.error.number)))),
         "ERROR_SEVERITY" => ((0, 0), SqlType::Int, caught(|caught| Value::Int(i64::from(caught.error.severity)))),

@@ -14,8 +14,8 @@ use hobt_txn::locks::LockMode;
 use super::failure::Failure;
 use super::names::UsedTable;
 use super::reading::{begun_otherwise, changed_since, is_private, opened_since, snapshot_not_allowed};
-use super::run::Interpreter;
-use super::transaction::OpenTransaction;
+use crate::interpreter::Interpreter;
+use crate::open_transaction::OpenTransaction;
 use hobt_binder::{BindOptions, Binder};
 use hobt_table::StatementRun;
 

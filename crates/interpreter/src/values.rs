@@ -7,7 +7,7 @@ use hobt_tsql::ast::{Condition, DataType, Expression};
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::failure::Failure;
-use super::run::Interpreter;
+use crate::interpreter::Interpreter;
 use hobt_binder::{BindOptions, Binder, BoundExpr, TypePlace, sql_type};
 
 impl Interpreter<'_> {

@@ -27,7 +27,7 @@ use hobt_types::Value;
 use super::no_such_table;
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 use crate::system_functions::parse_name;
 
 /// How often an unlocked object is checked: a finding must occur every time.

@@ -10,11 +10,12 @@ use hobt_txn::locks::LockMode;
 use hobt_types::Value;
 
 use super::no_such_table;
-use crate::ddl::Place;
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::identity::{IdentityState, integer_of_type};
-use crate::run::Interpreter;
+use crate::identities::IdentityState;
+use crate::identity::integer_of_type;
+use crate::interpreter::Interpreter;
+use crate::place::Place;
 use crate::system_functions::parse_name;
 
 /// What to do with the current identity value.

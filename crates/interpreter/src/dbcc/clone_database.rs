@@ -12,7 +12,7 @@ use hobt_types::Value;
 use super::check::Scope;
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 
 /// The options allowed in `WITH`.
 const KNOWN: [&str; 6] =

@@ -6,7 +6,7 @@ use hobt_types::{SqlType, Value};
 
 use super::NAME;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 
 impl Interpreter<'_> {
     pub(super) fn log_space(&mut self) -> Result<(), Failure> {

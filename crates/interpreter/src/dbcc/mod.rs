@@ -18,7 +18,7 @@ use hobt_types::{MaxLength, SqlType, Value};
 
 use super::event::{DoneKind, Event, Message, ResultColumn};
 use super::failure::Failure;
-use super::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
 use hobt_functions::{batch_of_values, value_text};
 
 const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(256));

@@ -10,7 +10,7 @@ use hobt_types::{SqlType, Value};
 
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 
 /// Bytes per line of a dump.
 const LINE_BYTES: usize = 20;

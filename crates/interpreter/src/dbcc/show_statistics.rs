@@ -12,7 +12,7 @@ use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 use super::NAME;
 use crate::ddl::statistics::statistics_types;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 
 /// The result sets, in the order in which they are sent.
 const PARTS: [&str; 4] = ["STAT_HEADER", "DENSITY_VECTOR", "HISTOGRAM", "STATS_STREAM"];

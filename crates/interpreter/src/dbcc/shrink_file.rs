@@ -13,7 +13,7 @@ use hobt_engine::{DatabaseUse, EngineError, IndexSelector};
 use hobt_types::{SqlType, Value};
 
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 
 /// A partition of an index, by its position. `None` for an index without partitions.
 type Part = Option<usize>;

@@ -11,7 +11,7 @@ use hobt_types::Value;
 use super::check::tables;
 use super::no_such_table;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 
 impl Interpreter<'_> {
     /// `DBCC UPDATEUSAGE (database [, table [, index]]) [WITH COUNT_ROWS]`: resets page counts, and row counts with the

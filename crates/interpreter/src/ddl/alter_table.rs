@@ -12,12 +12,12 @@ use hobt_tsql::ast::{
     OptionValue,
 };
 
-use super::Place;
 use super::constraint::default_definition;
 use super::table::default_of_identity;
-use crate::changed_table::store_of;
 use crate::failure::Failure;
-use crate::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
+use crate::place::Place;
+use crate::stored_table::store_of;
 use hobt_binder::all_rows;
 use hobt_binder::{BindOptions, Binder, rule_columns};
 use hobt_table::{StatementRun, TableRead};

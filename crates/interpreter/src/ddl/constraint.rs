@@ -7,10 +7,10 @@ use hobt_tsql::ast::{self, Condition, Constraint, ConstraintKind, Expression, Li
 use hobt_txn::StatementContext;
 use hobt_types::SqlType;
 
-use super::Place;
 use super::index::Begin;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
+use crate::place::Place;
 use hobt_binder::{BindOptions, Binder, RuleColumn, SourceColumn};
 
 /// The parts of a `CREATE TABLE`.

@@ -18,7 +18,7 @@ use hobt_types::Collation;
 
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
     pub(crate) fn create_database(&mut self, create: &CreateDatabase) -> Result<Outcome, Failure> {

@@ -15,13 +15,13 @@ use hobt_tsql::ast::{
 use hobt_txn::StatementContext;
 use hobt_types::{SqlType, Value};
 
-use super::Place;
 use super::statistics::of_index::IndexStatistics;
 use super::table::data_space;
-use crate::changed_table::{store_of, target_of};
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
+use crate::place::Place;
+use crate::stored_table::{store_of, target_of};
 use hobt_binder::{BindOptions, QueryHints, all_rows, rows_by_key};
 use hobt_operators::{IndexBuild, WriteTarget};
 use hobt_table::{StatementRun, TableRead};

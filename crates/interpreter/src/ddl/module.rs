@@ -10,8 +10,8 @@ use hobt_tsql::ast::{
 use hobt_tsql::check_variables;
 
 use crate::failure::Failure;
+use crate::interpreter::{Interpreter, Outcome};
 use crate::program::{Program, Step, redeclared};
-use crate::run::{Interpreter, Outcome};
 
 impl Interpreter<'_> {
     pub(crate) fn create_view(&mut self, create: &CreateView, statement: &Statement) -> Result<Outcome, Failure> {

@@ -9,9 +9,9 @@ use hobt_tsql::ast::{
 };
 use hobt_types::{Collation, SqlType, Value};
 
-use super::Place;
 use crate::failure::Failure;
-use crate::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
+use crate::place::Place;
 
 /// The position of the first number that is not a partition of the table.
 pub(super) fn wrong_range(table: &Table, partitions: &[PartitionRange], ranges: &[(i64, i64)]) -> Option<Position> {

@@ -13,9 +13,9 @@ use hobt_engine::{IndexSelector, no_such_object, partitions_named};
 use hobt_tsql::ast::{OptionItem, PartitionSelector};
 use hobt_txn::locks::LockMode;
 
-use super::Place;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
+use crate::place::Place;
 use crate::table_locks::{BIND_ATTEMPTS, definition_changed};
 use hobt_table::StatementRun;
 

@@ -6,7 +6,7 @@ use hobt_tsql::ast::{Expression, ObjectName, SequenceDefinition, SequenceOption,
 use hobt_types::{SqlType, Value};
 
 use crate::failure::Failure;
-use crate::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
 
 /// The options written for a sequence, with their numbers evaluated.
 #[derive(Default)]

@@ -9,10 +9,10 @@ use hobt_tsql::ast::{
 use hobt_txn::StatementContext;
 use hobt_types::{Collation, SqlType, Value};
 
-use super::Place;
 use super::constraint::{TableParts, computed_column, default_definition};
 use crate::failure::Failure;
-use crate::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
+use crate::place::Place;
 use hobt_table::temporary_name;
 
 impl Interpreter<'_> {

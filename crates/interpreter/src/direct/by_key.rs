@@ -8,38 +8,26 @@ use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use hobt_access::BTree;
-use hobt_base::{DatabaseId, SqlError};
-use hobt_catalog::{DatabaseSnapshot, IndexUse, IndexUser, Table, row_image, value_from_bytes};
+use hobt_base::SqlError;
+use hobt_catalog::{IndexUse, IndexUser, Table, row_image, value_from_bytes};
 use hobt_engine::{RowAt, RowUpdate};
 use hobt_functions::FunctionContext;
 use hobt_page::RowImage;
 use hobt_tsql::ast::{Assignment, ChangeTarget, Condition, IsolationLevel, TargetName};
 use hobt_txn::locks::{KeyHash, LockMode};
-use hobt_txn::{RowId, RowLockSettings, StatementContext};
+use hobt_txn::{RowId, StatementContext};
 use hobt_types::{SqlType, TypedValue, Value};
 
-use super::insert::Locked;
 use super::{GivenValues, is_plain};
 use crate::change::Change;
-use crate::changed_table::store_of;
+use crate::direct::learned::{DirectChange, SoughtRow};
 use crate::failure::Failure;
+use crate::interpreter::Interpreter;
 use crate::names::UsedTable;
-use crate::run::Interpreter;
+use crate::stored_table::store_of;
 use hobt_binder::formula;
 use hobt_binder::{BindOptions, Binder, BoundExpr, BoundRow, Formula, Given, RowUse};
-use hobt_operators::{DirectValue, WriteTarget, lock_error};
-
-/// A change of one row that can run without binding.
-pub(crate) struct DirectChange {
-    store: WriteTarget,
-    snapshot: Arc<DatabaseSnapshot>,
-    current: DatabaseId,
-    row: SoughtRow,
-    /// The new values of the columns that change. `None` for a `DELETE`.
-    values: Option<Vec<(usize, Formula)>>,
-    locks: RowLockSettings,
-    locked: RefCell<Option<Locked>>,
-}
+use hobt_operators::{DirectValue, lock_error};
 
 /// The columns of the unique key by which a row of `table` is found in a single tree. `None` if there is no such key.
 pub(super) fn key_columns(table: &Table) -> Option<Vec<usize>> {
@@ -47,14 +35,6 @@ pub(super) fn key_columns(table: &Table) -> Option<Vec<usize>> {
     let has_tree = table.is_clustered() && base.options.is_unique && base.partitions.len() == 1;
     let is_usable = has_tree && !base.options.is_disabled && !table.is_system;
     is_usable.then(|| base.key.iter().map(|part| part.column).collect())
-}
-
-/// Identifies the row that a statement is about.
-pub(super) struct SoughtRow {
-    /// The values of the key's columns, with their positions in the table.
-    key: Vec<(usize, Formula)>,
-    /// The rest of the condition, which the row must also satisfy.
-    rest: Option<Formula>,
 }
 
 impl SoughtRow {

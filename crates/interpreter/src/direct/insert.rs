@@ -7,44 +7,25 @@
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-use hobt_base::{DatabaseId, SqlError, Stamp};
+use hobt_base::SqlError;
 use hobt_catalog::{DatabaseSnapshot, Table};
 use hobt_tsql::ast::{Expression, Insert, InsertSource, IsolationLevel, TargetName};
+use hobt_txn::StatementContext;
 use hobt_txn::locks::LockMode;
-use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
 use hobt_types::Value;
 
 use super::is_plain;
+use crate::direct::learned::{DirectInsert, Source};
 use crate::failure::Failure;
-use crate::identity::{Taken, integer_of_type};
-use crate::insert::{Target, default_of};
+use crate::identities::Taken;
+use crate::identity::integer_of_type;
+use crate::insert::default_of;
+use crate::insert_target::Target;
+use crate::interpreter::Interpreter;
 use crate::names::UsedTable;
-use crate::run::Interpreter;
 use hobt_binder::formula;
-use hobt_binder::{BindOptions, Binder, Formula};
+use hobt_binder::{BindOptions, Binder};
 use hobt_operators::{DirectValue, WriteTarget};
-
-/// An `INSERT` that can run without binding.
-pub(crate) struct DirectInsert {
-    target: Target,
-    store: WriteTarget,
-    /// The session's current database when it was learned.
-    current: DatabaseId,
-    rows: Vec<Vec<Source>>,
-    locks: RowLockSettings,
-    locked: RefCell<Option<Locked>>,
-}
-
-/// The transaction that holds the table's lock for a statement, and its row locks.
-pub(super) type Locked = (Stamp, Arc<RowLocks>);
-
-/// The source of a column's value.
-enum Source {
-    /// A constant, as stored bytes.
-    Stored(Option<Vec<u8>>),
-    Formula(Formula),
-    Identity,
-}
 
 impl Interpreter<'_> {
     /// Collects what an `INSERT` needs to run without binding. `None` if it has anything that only the binder handles:

@@ -8,11 +8,11 @@
 
 mod by_key;
 mod insert;
+pub(crate) mod learned;
 mod read;
 
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use hobt_base::{DatabaseId, Position, SqlError};
 use hobt_catalog::Table;
@@ -27,22 +27,18 @@ use hobt_txn::{RowLockSettings, RowLocks, StatementContext};
 use hobt_types::{SqlType, TypedValue, Value};
 
 use super::change::Change;
-use super::changed_table::has_rules;
 use super::environment::Environment;
 use super::event::{DoneKind, StatementStatistics};
 use super::failure::Failure;
 use super::frame::Frame;
 use super::globals;
-use super::plans::PlanEntry;
-use super::run::{Interpreter, Outcome};
 use super::state::SessionState;
+use crate::direct::learned::{Direct, Learned, Locked};
+use crate::interpreter::{Interpreter, Outcome};
+use crate::stored_table::has_rules;
 use hobt_binder::formula;
 use hobt_binder::{BindOptions, Binder, BoundExpr, Formula, Given};
 use hobt_operators::{WriteTarget, lock_error};
-
-use by_key::DirectChange;
-use insert::{DirectInsert, Locked};
-use read::DirectRead;
 
 /// Trace flag 30001: nothing is learned, and each statement is bound on every run.
 const LEARN_NOTHING: i32 = 30_001;
@@ -55,70 +51,12 @@ const MISSES: u8 = 8;
 /// Costs are reported to the session after this many direct statements.
 const NOTED_TOGETHER: u64 = 1000;
 
-/// What earlier runs have taught about a step.
-#[derive(Default)]
-pub(super) enum Learned {
-    /// The step has not run.
-    #[default]
-    Nothing,
-    /// The step is bound on every run.
-    Interpreted,
-    /// The step has run once and may be learned.
-    Ran,
-    /// The truth of a condition, or the value of an assignment.
-    Formula(Formula),
-    /// A statement that runs without binding.
-    Statement {
-        /// Its position in [`Statements`].
-        place: usize,
-        /// How often its learned data was outdated.
-        misses: u8,
-    },
-}
-
-/// The statements of a batch that run without binding. They hold references to databases and tables, so they are
-/// dropped before a statement that may have to wait until a database or table is not in use.
-#[derive(Default)]
-pub(super) struct Statements {
-    learned: Vec<Option<Direct>>,
-    /// The store entries that count their executions, if there are any.
-    counted: Vec<Option<Arc<PlanEntry>>>,
-    /// The start of an uninterrupted series of direct statements: the time, this thread's processor time, and the
-    /// number of statements since.
-    since: Option<(Instant, Duration, u64)>,
-}
-
-/// A learned statement.
-enum Direct {
-    Insert(Box<DirectInsert>),
-    Change(Box<DirectChange>, DoneKind),
-    Read(Box<DirectRead>),
-}
-
 /// A statement that may be learned.
 #[derive(Clone, Copy)]
 pub(super) enum Wanted<'s> {
     Insert(&'s Insert),
     Change(Change<'s>),
     Read(&'s SelectStatement),
-}
-
-impl Statements {
-    /// The number of statements.
-    pub(super) fn len(&self) -> usize {
-        self.learned.len()
-    }
-
-    /// Drops all but the first `len`, whose steps run no more.
-    pub(super) fn truncate(&mut self, len: usize) {
-        self.learned.truncate(len);
-        self.counted.truncate(len);
-    }
-
-    /// Drops the learned data of all statements.
-    pub(super) fn forget(&mut self) {
-        self.learned.iter_mut().for_each(|learned| *learned = None);
-    }
 }
 
 /// A session's values for formulas. The time is fixed when the first formula asks for it.

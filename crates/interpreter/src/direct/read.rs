@@ -7,49 +7,29 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::RecordBatch;
-use hobt_access::BTree;
-use hobt_base::{DatabaseId, PageId, SlotId, SqlError};
-use hobt_catalog::Table;
+use hobt_base::{PageId, SlotId, SqlError};
 use hobt_engine::{TableWriter, whole_row};
 use hobt_functions::{carrier, value_to_array};
 use hobt_page::RowPage;
 use hobt_tsql::ast::{QueryBody, SelectItem, SelectStatement, TableSource};
-use hobt_txn::locks::{LockMode, LockResource, Patience};
+use hobt_txn::locks::{LockMode, LockResource};
 use hobt_txn::{IoCounts, StatementContext};
 use hobt_types::{SqlType, Value};
 
-use super::by_key::{GivenRow, SoughtRow, key_columns};
+use super::by_key::{GivenRow, key_columns};
 use super::insert::is_in;
+use crate::direct::learned::{DirectRead, GoesTo, SoughtRow};
 use crate::event::{DoneKind, Event, ResultColumn};
 use crate::failure::Failure;
+use crate::interpreter::{Interpreter, Outcome};
 use crate::query::shown_columns;
 use crate::reading::{Reading, Rows};
-use crate::run::{Interpreter, Outcome};
 use hobt_binder::formula;
 use hobt_binder::{BindOptions, Binder, BoundExpr, Formula, RowUse};
 use hobt_operators::lock_error;
 use hobt_table::access_error;
-
-/// A `SELECT` of one row that can run without binding.
-pub(crate) struct DirectRead {
-    table: Arc<Table>,
-    tree: Arc<BTree>,
-    current: DatabaseId,
-    patience: Patience,
-    row: SoughtRow,
-    values: Vec<Formula>,
-    goes_to: GoesTo,
-}
-
-/// The destination of the values.
-enum GoesTo {
-    /// The variables at these positions.
-    Variables(Vec<usize>),
-    /// The client.
-    Client(Vec<ResultColumn>, SchemaRef),
-}
 
 impl Interpreter<'_> {
     /// Collects what a `SELECT` needs to run without binding. `None` if it is more than some values of the row of one

@@ -2,54 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::record_batch::RecordBatch;
 use hobt_base::{SqlError, number};
-use hobt_functions::array_value;
 use hobt_tsql::ast::{Execute, Insert};
 use hobt_types::TypedValue;
 
 use super::Write;
-use super::target::column_count;
-use crate::event::ResultColumn;
+use crate::capture::Capture;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 use hobt_table::StatementRun;
-
-/// Collects result sets for a table instead of sending them to the client: `INSERT … EXEC`.
-#[derive(Debug, Default)]
-pub(crate) struct Capture {
-    /// The required number of columns of each result set.
-    width: usize,
-    rows: Vec<Vec<TypedValue>>,
-    batches: Vec<RecordBatch>,
-}
-
-impl Capture {
-    /// Adds a batch of the current result set.
-    pub(crate) fn push(&mut self, batch: RecordBatch) {
-        self.batches.push(batch);
-    }
-
-    /// Ends the result set.
-    ///
-    /// # Errors
-    /// 213 for a wrong number of columns; this ends the batch, not only the call.
-    pub(crate) fn end(&mut self, columns: Vec<ResultColumn>) -> Result<(), Failure> {
-        if columns.len() != self.width {
-            return Err(Failure { dooms: true, ..Failure::of_batch(column_count()) });
-        }
-        for batch in std::mem::take(&mut self.batches) {
-            for row in 0..batch.num_rows() {
-                let values = batch.columns().iter().zip(&columns).map(|(array, column)| {
-                    let value = array_value(array.as_ref(), row, column.sql_type)?;
-                    Ok(TypedValue { sql_type: column.sql_type, value })
-                });
-                self.rows.push(values.collect::<Result<_, SqlError>>()?);
-            }
-        }
-        Ok(())
-    }
-}
 
 impl Interpreter<'_> {
     pub(super) fn captured_rows(
@@ -62,11 +23,13 @@ impl Interpreter<'_> {
             let text = "An INSERT EXEC statement cannot be nested.";
             return Err(SqlError::new(number::NESTED_INSERT_EXEC, text).at(call.span.position).into());
         }
-        self.capture = Some(Capture { width, ..Capture::default() });
+        self.capture = Some(Capture::of(width));
         self.insert_exec_count = Some(self.state.transaction_count());
         let result = self.execute(call, caught_here);
         self.insert_exec_count = None;
-        let capture = self.capture.take().unwrap_or_default();
+        let Some(capture) = self.capture.take() else {
+            return Err(SqlError::internal("a call without its capture").into());
+        };
         result.map(|_| capture.rows)
     }
 

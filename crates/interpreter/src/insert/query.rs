@@ -9,12 +9,13 @@ use hobt_tsql::ast::{
     OrderItem, Query, QueryBody, Select, SelectItem, Span, TableAlias, TableSource, Window,
 };
 
-use super::{Target, Write, locks_table, with_tables_of};
-use crate::changed_table::stored_batch;
+use super::{Write, locks_table, with_tables_of};
 use crate::failure::Failure;
+use crate::insert_target::Target;
+use crate::interpreter::Interpreter;
 use crate::names::UsedTable;
 use crate::query::bind_options;
-use crate::run::Interpreter;
+use crate::stored_table::stored_batch;
 use hobt_binder::{BindOptions, Binder, BoundQuery, QueryHints, TargetColumn};
 use hobt_operators::{HeldBatches, insert_held};
 use hobt_table::StatementRun;

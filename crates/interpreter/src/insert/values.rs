@@ -7,11 +7,12 @@ use hobt_catalog::TableColumn;
 use hobt_tsql::ast::{Expression, Insert};
 use hobt_types::{SqlType, TypedValue, Value};
 
-use super::{Target, Write};
-use crate::changed_table::{nullable_schema, stored_batch};
+use super::Write;
 use crate::failure::Failure;
 use crate::identity::{identity_of, integer_of_type};
-use crate::run::Interpreter;
+use crate::insert_target::Target;
+use crate::interpreter::Interpreter;
+use crate::stored_table::{nullable_schema, stored_batch};
 use hobt_binder::{BindOptions, Binder, BoundExpr};
 use hobt_functions::batch_of_values;
 use hobt_operators::insert_rows;

@@ -8,118 +8,33 @@
 //! One plan is kept per statement: the first one that its own run makes. Evaluating a `TOP` and checking foreign keys
 //! use plans of their own, which are not shown.
 
+mod kept;
 mod planned;
 mod result;
 mod show;
 mod store;
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hobt_catalog::Table;
-use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Span, Statement, StatementKind, StatisticsKind};
 
 use super::event::StatementStatistics;
 use super::failure::Failure;
-use super::run::Interpreter;
 use super::statement_kind;
-use hobt_planner::{PhysicalPlan, Texts, changes, explain, outline, shape, spilled_bytes};
+use crate::interpreter::Interpreter;
+use hobt_planner::{PhysicalPlan, Texts, changes, explain, shape, spilled_bytes};
 use hobt_showplan::{Actual, Body, Detail, Figures, PlanNode, ShownStatement, WorkerActual};
 use hobt_table::{MemoryFigures, StatementRun, Writing};
 
+use kept::PlanOfStatement;
+pub(super) use kept::{ChangeShown, Plans};
 pub(super) use show::{check_alone, is_showplan_alone};
 pub use store::{CachedPlan, Measure, PlanStore, QueryStats, sql_handle};
 pub(super) use store::{PlanEntry, StatementKey};
 
 /// A statement that runs at least this long has its plan recorded on its first execution.
 const LOOKED_INTO: Duration = Duration::from_millis(1);
-
-/// The interpreter's state for plans.
-#[derive(Default)]
-pub(super) struct Plans {
-    /// Number of nested runs under way.
-    depth: usize,
-    /// The plan of the running statement.
-    current: PlanOfStatement,
-    /// Receives the statements that are shown instead of being run. `None` if statements run.
-    showing: Option<Vec<ShownStatement>>,
-    /// Whether each statement's cost includes its plan.
-    collects: bool,
-    /// The hash of the running text, once it has been computed.
-    hash: Cell<Option<u64>>,
-}
-
-impl Plans {
-    /// Called when another text begins to run. Returns the hash of the outer text.
-    pub(super) fn take_hash(&mut self) -> Option<u64> {
-        self.hash.take()
-    }
-
-    /// Called when the outer text continues. Restores its hash.
-    pub(super) fn put_hash(&mut self, hash: Option<u64>) {
-        self.hash.set(hash);
-    }
-}
-
-/// The plan of one statement, and data about it.
-#[derive(Default)]
-pub(super) struct PlanOfStatement {
-    /// The statement. `None` if its plan is not needed.
-    statement: Option<(Span, &'static str)>,
-    /// The rest of the data, if there is any: most statements in a loop run without a plan.
-    kept: Option<Box<Kept>>,
-}
-
-#[derive(Default)]
-struct Kept {
-    /// The plan, and the run it belongs to.
-    plan: Option<(Arc<StatementRun>, PhysicalPlan)>,
-    /// The change that the statement makes.
-    change: Option<ChangeShown>,
-    /// The store entry that its cost is added to, once it is known.
-    entry: Option<Arc<PlanEntry>>,
-    /// The plan as it is shown, once the run is over.
-    shown: Option<ShownStatement>,
-    spilled_bytes: u64,
-    /// For each plan that it ran: the memory that its operators asked for, were granted and held.
-    memory: Vec<Arc<MemoryFigures>>,
-}
-
-impl PlanOfStatement {
-    fn kept(&mut self) -> &mut Kept {
-        self.kept.get_or_insert_default()
-    }
-
-    fn plan(&self) -> Option<&(Arc<StatementRun>, PhysicalPlan)> {
-        self.kept.as_ref()?.plan.as_ref()
-    }
-
-    fn change(&self) -> Option<&ChangeShown> {
-        self.kept.as_ref()?.change.as_ref()
-    }
-
-    /// Passes each operator its number in the plan, so that the counters can be read when the plan is gone.
-    fn tell_numbers(&self) {
-        let Some((run, plan)) = self.plan().filter(|(run, _)| run.has_profiles()) else { return };
-        let mut root = outline(plan, run.degree());
-        if let (Some(change), Some((_, kind))) = (self.change(), self.statement) {
-            root = changes(kind, &change.database, &change.table, change.columns.as_deref(), root);
-        }
-        root.number();
-    }
-}
-
-/// Describes the change that a statement makes.
-pub(super) struct ChangeShown {
-    pub(super) database: DatabaseUse,
-    pub(super) table: Arc<Table>,
-    /// The columns that an `UPDATE` changes.
-    pub(super) columns: Option<Vec<usize>>,
-    /// Number of rows in a `VALUES` list. 0 if a query gives the rows.
-    pub(super) rows: u64,
-}
 
 impl Interpreter<'_> {
     /// Called before a statement runs. Returns the plan data of the enclosing statement, or `None` if nothing is to be

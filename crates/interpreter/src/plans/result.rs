@@ -8,7 +8,7 @@ use hobt_types::{MaxLength, SqlType, Value};
 
 use crate::event::{DoneKind, Event, ResultColumn};
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 use hobt_showplan::{PlanRow, ShownStatement, plan_rows, to_xml};
 use hobt_tsql::ast::SwitchOption;
 

@@ -18,11 +18,11 @@ use hobt_tsql::ast::{
 use super::planned::Planned;
 use super::{result, store};
 use crate::change::Change;
-use crate::direct::Learned;
+use crate::direct::learned::Learned;
 use crate::failure::Failure;
+use crate::interpreter::{Exit, Interpreter};
 use crate::program::{Program, Step};
 use crate::query::into_of;
-use crate::run::{Exit, Interpreter};
 use crate::statement_kind::command;
 use hobt_showplan::{Body, Detail, PlanNode, ShownStatement};
 

@@ -10,7 +10,7 @@ use hobt_tsql::ast::Identifier;
 
 use crate::ddl::alter_table::Altering;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
 
 /// Whether a change of a column drops a statistics object instead of being rejected.
 fn goes_along(statistics: &Statistics) -> bool {

@@ -17,9 +17,9 @@ use hobt_types::{SqlType, Value};
 
 use super::options::Sample;
 use super::statistics_types;
-use crate::ddl::Place;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
+use crate::place::Place;
 use hobt_binder::{BindOptions, Binder};
 use hobt_table::StatementRun;
 

@@ -22,7 +22,6 @@ use hobt_txn::StatementContext;
 use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, Value};
 
-use super::Place;
 use super::partition::wrong_range;
 use crate::ddl::statistics::filter::check_filter;
 use crate::ddl::statistics::gather::Gathering;
@@ -30,7 +29,8 @@ use crate::ddl::statistics::of_index::check_incremental;
 use crate::ddl::statistics::options::{Kinds, Options, Reading, Sample, Verb};
 use crate::event::TableReads;
 use crate::failure::Failure;
-use crate::run::{Interpreter, Outcome};
+use crate::interpreter::{Interpreter, Outcome};
+use crate::place::Place;
 use hobt_binder::QueryHints;
 use hobt_table::StatementRun;
 

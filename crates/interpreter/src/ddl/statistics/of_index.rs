@@ -7,9 +7,9 @@ use hobt_catalog::{DataSpace, Statistics, Table};
 use hobt_engine::IndexSelector;
 use hobt_tsql::ast::{OptionItem, OptionValue};
 
-use crate::ddl::Place;
 use crate::failure::Failure;
-use crate::run::Interpreter;
+use crate::interpreter::Interpreter;
+use crate::place::Place;
 use hobt_table::StatementRun;
 
 /// The options of an index that concern its statistics.
