@@ -4,7 +4,7 @@ use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
 use hobt_base::{Position, SqlError, number};
-use hobt_functions::aggregate::{Aggregate, AggregateKind};
+use hobt_functions::aggregate::AggregateKind;
 use hobt_functions::invalid_argument;
 use hobt_functions::type_rules::declared_length;
 use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, OrderItem};
@@ -13,20 +13,8 @@ use hobt_types::{Collation, MaxLength, SqlType, Value};
 use super::bound::BoundExpr;
 use super::comparison::key;
 use super::{Binder, Clause, Site};
-use hobt_udf::{Kernel, Operation, OrderedStringAgg, SqlAggregate, has_sort_key};
-
-/// The aggregates, groupings and windows in the clauses of a `SELECT`.
-#[derive(Debug, Default)]
-pub(super) struct Collector {
-    /// Aggregates with the columns that stand for them.
-    pub(super) aggregates: Vec<(Expr, Column)>,
-    /// `GROUPING(x)`: the expression, and the column that stands for it.
-    pub(super) groupings: Vec<(Expr, Column, Position)>,
-    /// Windows with the columns that stand for them.
-    pub(super) windows: Vec<(Expr, Column)>,
-    /// The types of the aggregates' columns.
-    pub(super) types: Vec<(Column, SqlType)>,
-}
+use crate::aggregate_call::wrapped;
+use hobt_udf::{Kernel, Operation, OrderedStringAgg, has_sort_key};
 
 /// An aggregate that can be called, in a group or over a window.
 pub(super) struct AggregateCall {
@@ -57,25 +45,6 @@ pub(super) fn aggregate_kind(name: &str) -> Option<(AggregateKind, &'static str)
         (AggregateKind::StringAgg, "string_agg"),
     ];
     KINDS.into_iter().find(|(_, known)| known.eq_ignore_ascii_case(name))
-}
-
-/// A wrapped aggregate of crate `functions`.
-///
-/// # Errors
-/// Error 8117.
-pub(super) fn wrapped(
-    kind: AggregateKind,
-    input: SqlType,
-    collation: Collation,
-) -> Result<(AggregateUDF, SqlType), SqlError> {
-    let aggregate = Aggregate::new(kind, input, collation)?;
-    let result = aggregate.result;
-    Ok((AggregateUDF::new_from_impl(SqlAggregate::new(aggregate)), result))
-}
-
-/// An aggregate's call without `DISTINCT` and order.
-pub(super) fn plain_call(function: AggregateUDF, arguments: Vec<Expr>) -> Expr {
-    Expr::AggregateFunction(AggregateFunction::new_udf(function.into(), arguments, false, None, vec![], None))
 }
 
 /// The error of an aggregate in a clause that allows none.
@@ -196,7 +165,7 @@ impl Binder<'_> {
             let message = format!("Operand data type NULL is invalid for {name} operator.");
             return Err(at(SqlError::new(number::INVALID_OPERAND_TYPE, message)));
         }
-        if super::subquery::has_subquery(&argument.expr) {
+        if crate::subquery_expr::has_subquery(&argument.expr) {
             return Err(at(misplaced(Clause::Aggregate)));
         }
         let by_key = is_count && distinct && has_sort_key(argument.sql_type);

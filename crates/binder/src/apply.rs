@@ -14,12 +14,12 @@ use hobt_tsql::ast::{Expression, JoinKind, JoinStep, TableSource};
 use super::bound::BoundExpr;
 use super::convert::unify;
 use super::from::join;
-use super::query::{Body, BodyColumn};
 use super::scope::{Names, Outer, Scope, ScopeColumn};
-use super::subquery::subquery_of;
 use super::table_function::unnest;
 use super::unnest::is_beyond_engine;
 use super::{Binder, Clause, Site, shared};
+use crate::body::{Body, BodyColumn};
+use crate::subquery_expr::subquery_of;
 use hobt_udf::sql_error_of;
 
 impl Binder<'_> {
@@ -176,7 +176,7 @@ fn layers_of(plan: &LogicalPlan, is_outer: bool) -> Option<Vec<&LogicalPlan>> {
     loop {
         match node {
             LogicalPlan::Projection(projection) => {
-                if projection.expr.iter().any(super::subquery::has_subquery) {
+                if projection.expr.iter().any(crate::subquery_expr::has_subquery) {
                     return None;
                 }
                 layers.push(node);
@@ -186,7 +186,7 @@ fn layers_of(plan: &LogicalPlan, is_outer: bool) -> Option<Vec<&LogicalPlan>> {
                 layers.push(node);
                 node = &unnest.input;
             }
-            LogicalPlan::Filter(filter) if !is_outer && !super::subquery::has_subquery(&filter.predicate) => {
+            LogicalPlan::Filter(filter) if !is_outer && !crate::subquery_expr::has_subquery(&filter.predicate) => {
                 layers.push(node);
                 node = &filter.input;
             }

@@ -33,10 +33,10 @@ use hobt_types::{SqlType, TypedValue};
 
 use super::Binder;
 use super::bound::{BoundExpr, BoundQuery};
-use super::query::BodyColumn;
 use super::scope::same_name;
-use super::select::Item;
-use super::subquery::plan_of;
+use crate::body::BodyColumn;
+use crate::item::Item;
+use crate::subquery_expr::plan_of;
 use hobt_udf::{external, sql_error_of};
 
 /// A variable that a `SELECT` assigns.

@@ -21,8 +21,8 @@ use super::bound::{BoundExpr, ResultColumn};
 use super::change::Parts;
 use super::insert::InsertTarget;
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable};
-use super::subquery::has_subquery;
 use super::{Binder, Clause, Site};
+use crate::subquery_expr::has_subquery;
 use hobt_udf::sql_error_of;
 
 /// The pseudo-tables and columns that `OUTPUT` can name.

@@ -23,10 +23,10 @@ use super::assignment::{Assigned, AssignedVariable, column_of, physical};
 use super::bound::BoundExpr;
 use super::change::{Parts, Target, derived_field};
 use super::convert::implicit;
-use super::next_value::InDefault;
 use super::scope::{Names, invalid_column, same_name};
-use super::select::Item;
 use super::{Binder, Clause, Site};
+use crate::item::Item;
+use crate::sequence_scope::InDefault;
 use hobt_udf::sql_error_of;
 
 /// The source of a value.

@@ -16,8 +16,8 @@ use super::convert::{implicit, unify};
 use super::extent::check_list;
 use super::folding::{self, Operands};
 use super::in_order::in_order;
-use super::subquery::has_subquery;
 use super::{Binder, Site};
+use crate::subquery_expr::has_subquery;
 use hobt_udf::{Kernel, Operation};
 
 /// An `AND` or `OR` with more operands than this is evaluated by one kernel, not as a tree.

@@ -16,9 +16,9 @@ use hobt_tsql::ast::{Identifier, Query, QueryBody, SetOperationStep, SetOperator
 use hobt_types::SqlType;
 
 use super::convert::implicit;
-use super::query::{Body, BodyColumn, QueryUse};
 use super::scope::{Cte, CteList, Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::{Binder, shared, with_cte};
+use crate::body::{Body, BodyColumn, QueryUse};
 use hobt_udf::{Kernel, Operation, sql_error_of};
 
 /// The common table expression with the name `name`.

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use hobt_base::SqlError;
 
 use super::Binder;
-use super::subquery::plan_of;
+use crate::subquery_expr::plan_of;
 
 /// The stack size of a thread that binds, plans and runs statements of any allowed depth. Untouched pages of it cost
 /// nothing.

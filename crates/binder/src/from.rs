@@ -16,11 +16,11 @@ use super::bound::ExprCollation;
 use super::extent::{check_list, check_plan};
 use super::hash_join::joins_by_hash;
 use super::hints::join_way;
-use super::query::{Body, QueryUse};
 use super::resolver::{Resolved, ScanHints, SourceColumn};
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
+use crate::body::{Body, QueryUse};
 use hobt_table::{JoinWay, ScanSample, TableRead, no_plan_for_hints};
 use hobt_udf::sql_error_of;
 
@@ -360,7 +360,9 @@ impl Binder<'_> {
             return Err(no_plan_for_hints(way_out).at(position));
         }
         let plan = match on {
-            Some(on) if join_type == JoinType::Inner && (super::subquery::has_subquery(&on) || on.contains_outer()) => {
+            Some(on)
+                if join_type == JoinType::Inner && (crate::subquery_expr::has_subquery(&on) || on.contains_outer()) =>
+            {
                 let product = join(left, right, JoinType::Inner, None)?;
                 self.filter(product, on)?
             }
@@ -413,7 +415,7 @@ fn joined_by(source: LogicalPlan, way: JoinWay, step: &JoinStep) -> Result<Logic
 
 /// Whether an expression has neither columns nor subqueries.
 pub(super) fn is_constant(expr: &Expr) -> bool {
-    !expr.any_column_refs() && !expr.contains_outer() && !super::subquery::has_subquery(expr)
+    !expr.any_column_refs() && !expr.contains_outer() && !crate::subquery_expr::has_subquery(expr)
 }
 
 /// A join on a condition; without a condition, a cross product.

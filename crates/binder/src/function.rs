@@ -10,8 +10,8 @@ use hobt_types::SqlType;
 use super::aggregate::aggregate_kind;
 use super::bound::{BoundExpr, ExprCollation};
 use super::folding::{self, Operands};
-use super::next_value::InDefault;
 use super::{Binder, Site, SystemFunction};
+use crate::sequence_scope::InDefault;
 use hobt_udf::{Kernel, Operation};
 
 /// Functions that are valid only over windows.

@@ -9,11 +9,11 @@ use hobt_functions::aggregate::AggregateKind;
 use hobt_tsql::ast::{Expression, GroupBy, GroupByModifier, GroupingItem};
 use hobt_types::Collation;
 
-use super::aggregate::{plain_call, wrapped};
 use super::bound::BoundExpr;
 use super::comparison::key;
 use super::scope::Scope;
 use super::{Binder, Clause, Site, shared};
+use crate::aggregate_call::{plain_call, wrapped};
 use hobt_udf::{Kernel, Operation, external, has_sort_key, sql_error_of};
 
 /// The most grouping sets of one `GROUP BY`, as in SQL Server.
@@ -326,7 +326,7 @@ impl Groups {
                 })
             })
         })?;
-        Ok(super::subquery::subquery_of(replaced.data))
+        Ok(crate::subquery_expr::subquery_of(replaced.data))
     }
 }
 

@@ -21,7 +21,7 @@ use hobt_functions::BinaryOperator;
 use hobt_types::SqlType;
 
 use super::scope::Scope;
-use super::subquery::has_subquery;
+use crate::subquery_expr::has_subquery;
 use hobt_udf::{Kernel, Operation};
 
 /// Functions that fail for some of their arguments' values.

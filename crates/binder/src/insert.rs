@@ -10,10 +10,10 @@ use hobt_types::{MaxLength, SqlType};
 use super::bound::{BoundExpr, BoundQuery, ResultColumn};
 use super::convert::{explicit, implicit};
 use super::function::sequential_outside_default;
-use super::next_value::{InDefault, Wrapped};
-use super::query::{BodyColumn, QueryUse};
 use super::scope::Names;
 use super::{Binder, shared};
+use crate::body::{BodyColumn, QueryUse};
+use crate::sequence_scope::{InDefault, Wrapped};
 use hobt_udf::{Kernel, NextValues, Operation, sql_error_of};
 
 /// A column that takes values.

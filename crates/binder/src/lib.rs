@@ -7,15 +7,18 @@
 //! Not done here: resolving names ([`NameResolver`]), running plans, changing rows, control of flow.
 
 mod aggregate;
+mod aggregate_call;
 mod apply;
 mod arithmetic;
 mod assignment;
+mod body;
 mod bound;
 mod by_key;
 mod case;
 mod change;
 mod change_output;
 mod change_values;
+mod collector;
 mod comparison;
 mod condition;
 mod convert;
@@ -32,6 +35,7 @@ mod hash_join;
 mod hints;
 mod in_order;
 mod insert;
+mod item;
 mod limit;
 mod literal;
 mod merge;
@@ -43,9 +47,11 @@ mod row_by_row;
 mod row_rules;
 mod scope;
 mod select;
+mod sequence_scope;
 mod set_operation;
 mod stored;
 mod subquery;
+mod subquery_expr;
 mod table_function;
 mod table_rows;
 mod unnest;
@@ -82,12 +88,12 @@ pub use resolver::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFuncti
 pub use row_rules::{ComputedType, RuleColumn, column_of_row, rule_columns};
 pub use table_rows::{all_rows, rows_by_key};
 
-use aggregate::Collector;
+use collector::Collector;
 pub use formula::{Formula, Given};
 use hobt_table::JoinWay;
 use hobt_udf::sql_error_of;
-use next_value::{InDefault, SequenceScope, Wrapped};
 use scope::{Names, Scope};
+use sequence_scope::{InDefault, SequenceScope, Wrapped};
 
 /// How deeply views, functions and common table expressions may be nested.
 const NESTING_LIMIT: usize = 32;
@@ -245,7 +251,7 @@ impl<'r> Binder<'r> {
     /// # Errors
     /// T-SQL's errors, with their position in the text.
     pub fn bind_query(&self, query: &Query) -> Result<BoundQuery, SqlError> {
-        let body = self.query(query, &Names::default(), query::QueryUse::Statement)?;
+        let body = self.query(query, &Names::default(), crate::body::QueryUse::Statement)?;
         if let Some(place) = body.assigns {
             return Err(mixed_assignment().at(place));
         }
@@ -258,7 +264,7 @@ impl<'r> Binder<'r> {
     /// 141 when some item is not an assignment; "not supported" where a subquery, `DISTINCT` or an order needs a
     /// variable that the statement assigns; otherwise as [`Binder::bind_query`].
     pub fn bind_assignments(&self, query: &Query) -> Result<BoundAssignments, SqlError> {
-        let mut body = self.query(query, &Names::default(), query::QueryUse::Statement)?;
+        let mut body = self.query(query, &Names::default(), crate::body::QueryUse::Statement)?;
         let assignments = std::mem::take(&mut body.assignments);
         if assignments.steps.len() != body.columns.len() {
             return Err(mixed_assignment().at(query.span.position));
@@ -266,8 +272,8 @@ impl<'r> Binder<'r> {
         BoundAssignments::new(self.finish(body), assignments)
     }
 
-    fn finish(&self, body: query::Body) -> BoundQuery {
-        let columns = body.columns.iter().map(query::BodyColumn::result).collect();
+    fn finish(&self, body: crate::body::Body) -> BoundQuery {
+        let columns = body.columns.iter().map(crate::body::BodyColumn::result).collect();
         BoundQuery { plan: body.plan, columns, into: body.into, is_cacheable: self.progress.is_cacheable.get() }
     }
 
@@ -308,7 +314,7 @@ impl<'r> Binder<'r> {
 
     /// Whether a bound expression has a subquery in it, so that only a query can evaluate it.
     pub fn needs_query(bound: &BoundExpr) -> bool {
-        subquery::has_subquery(&bound.expr)
+        crate::subquery_expr::has_subquery(&bound.expr)
     }
 
     /// The value of an expression without columns and subqueries.

@@ -10,13 +10,13 @@ use hobt_functions::aggregate::AggregateKind;
 use hobt_tsql::ast::{Expression, Offset, Top};
 use hobt_types::{Collation, SqlType, Value};
 
-use super::aggregate::wrapped;
 use super::bound::{BoundExpr, BoundQuery};
 use super::convert::implicit;
 use super::from::is_constant;
 use super::scope::{Names, Scope};
 use super::window::{ranking, window_plan};
 use super::{Binder, Clause, Site, shared};
+use crate::aggregate_call::wrapped;
 use hobt_table::{PERCENT_PARTS, RowLimit};
 use hobt_udf::sql_error_of;
 

@@ -26,8 +26,8 @@ use super::from::join;
 use super::insert::InsertTarget;
 use super::row_by_row::is_row_by_row;
 use super::scope::{Scope, ScopeColumn, invalid_column, same_name};
-use super::subquery::has_subquery;
 use super::{Binder, Clause, Site, shared};
+use crate::subquery_expr::has_subquery;
 use hobt_table::{ChangeKind, TableRead, UnseenUse};
 use hobt_udf::sql_error_of;
 

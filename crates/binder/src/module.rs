@@ -12,8 +12,8 @@ use super::Binder;
 use super::bound::BoundExpr;
 use super::convert::implicit;
 use super::data_type::{TypePlace, sql_type};
-use super::query::{Body, QueryUse};
 use super::scope::Names;
+use crate::body::{Body, QueryUse};
 
 /// The one statement of a definition.
 fn statement(definition: &str) -> Result<StatementKind, SqlError> {

@@ -15,53 +15,10 @@ use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, Identifier, Ob
 use hobt_types::SqlType;
 
 use super::bound::BoundExpr;
-use super::query::QueryUse;
 use super::{Binder, Clause, Site, shared};
-use hobt_udf::{Kernel, NextValues, Operation, sql_error_of};
-
-/// What to do with a `NEXT VALUE FOR`.
-#[derive(Debug)]
-pub(super) enum SequenceScope {
-    /// It becomes a column.
-    Collect(Vec<NextValueColumn>),
-    /// It is computed in place: in a row that a `MERGE` inserts, independently of the other rows.
-    Inline,
-    /// It is refused with this error.
-    Refuse(i32),
-}
-
-/// A sequence that a query names, and the column with its values.
-#[derive(Debug)]
-pub(super) struct NextValueColumn {
-    values: NextValues,
-    /// The number of the row in the order of `OVER`; `None` if there is no order.
-    number: Option<Expr>,
-    column: Column,
-}
-
-/// How far the query around a wrapped `INSERT` is bound.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Wrapped {
-    /// There is no wrapped query.
-    #[default]
-    No,
-    /// The wrapping query is bound next.
-    Outside,
-    /// Its only source is bound next: the statement's own query.
-    Inside,
-}
-
-/// Whether a column's DEFAULT is being bound.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum InDefault {
-    /// No.
-    #[default]
-    No,
-    /// One that is to be defined.
-    Checked,
-    /// One whose value is needed.
-    Bound,
-}
+use crate::body::QueryUse;
+use crate::sequence_scope::{InDefault, NextValueColumn, SequenceScope, Wrapped};
+use hobt_udf::{Kernel, Operation, sql_error_of};
 
 /// The error of a `NEXT VALUE FOR` that is not allowed.
 fn refused(number: i32) -> SqlError {

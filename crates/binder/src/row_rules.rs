@@ -15,11 +15,11 @@ use hobt_types::{Collation, SqlType};
 use super::assignment::physical;
 use super::bound::{BoundExpr, BoundQuery, ExprCollation, ResultColumn};
 use super::convert::implicit;
-use super::next_value::InDefault;
 use super::scope::{Names, Scope, ScopeColumn, ScopeTable, same_name};
 use super::stored::Stored;
 use super::{Binder, Clause, Site, shared};
 use crate::SourceColumn;
+use crate::sequence_scope::InDefault;
 use hobt_table::{CheckRule, ComputedRule, RowRules, TableRead};
 use hobt_udf::{Kernel, Operation, sql_error_of};
 
@@ -62,7 +62,7 @@ pub fn column_of_row(place: usize) -> Column {
 
 /// Error 1046 if the expression has a subquery.
 pub(super) fn no_subquery(bound: &Expr, position: Position) -> Result<(), SqlError> {
-    if !super::subquery::has_subquery(bound) {
+    if !crate::subquery_expr::has_subquery(bound) {
         return Ok(());
     }
     let text = "Subqueries are not allowed in this context. Only scalar expressions are allowed.";

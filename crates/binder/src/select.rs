@@ -9,7 +9,7 @@ use hobt_base::{Position, SqlError};
 use hobt_tsql::ast::{Expression, Query, Select, SelectItem};
 use hobt_types::SqlType;
 
-use super::aggregate::{Collector, is_constant_text};
+use super::aggregate::is_constant_text;
 use super::arithmetic::{binary, operator_of};
 use super::assignment::{Assigned, AssignedVariable, RowValues, check_known, reads_assigned};
 use super::bound::{BoundExpr, Constant};
@@ -17,12 +17,15 @@ use super::comparison::key;
 use super::condition::balanced;
 use super::convert::implicit;
 use super::hash_join::{all_join_by_hash, no_equations};
-use super::next_value::Wrapped;
-use super::query::{Body, BodyColumn, QueryUse, empty_row, output_place};
+use super::query::{empty_row, output_place};
 use super::scope::{Names, Scope, SourceName};
 use super::stored::Stored;
 use super::window::window_plan;
 use super::{Binder, Clause, Site, mixed_assignment, shared};
+use crate::body::{Body, BodyColumn, QueryUse};
+use crate::collector::Collector;
+use crate::item::Item;
+use crate::sequence_scope::Wrapped;
 use hobt_udf::{has_sort_key, sql_error_of};
 
 /// The most items of a select list.
@@ -37,12 +40,6 @@ fn check_items(count: usize, select: &Select) -> Result<(), SqlError> {
         "The number of elements in the select list exceeds the maximum allowed number of {ITEMS_MAX} elements."
     );
     Err(SqlError { severity: 15, ..SqlError::new(1056, text) }.at(select.span.position))
-}
-
-/// An item of the select list.
-pub(super) struct Item {
-    pub(super) name: Option<String>,
-    pub(super) value: BoundExpr,
 }
 
 /// A sort key.
@@ -204,7 +201,7 @@ impl Binder<'_> {
 
     /// Replaces an expression by a column that is added to `hoisted`, unless it is a column or a constant already.
     fn hoist(&self, expr: Expr, hoisted: &mut Vec<Expr>) -> Expr {
-        if matches!(expr, Expr::Column(_)) || !expr.any_column_refs() || super::subquery::has_subquery(&expr) {
+        if matches!(expr, Expr::Column(_)) || !expr.any_column_refs() || crate::subquery_expr::has_subquery(&expr) {
             return expr;
         }
         let name = self.fresh("key");

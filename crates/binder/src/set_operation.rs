@@ -10,16 +10,16 @@ use hobt_functions::aggregate::AggregateKind;
 use hobt_tsql::ast::{QueryBody, SetOperationStep, SetOperator};
 use hobt_types::Collation;
 
-use super::aggregate::{plain_call, wrapped};
 use super::bound::BoundExpr;
 use super::comparison::key;
 use super::convert::unify;
 use super::extent::check_plan;
-use super::query::{Body, BodyColumn};
 use super::scope::Names;
-use super::subquery::has_subquery;
 use super::values::constant_rows;
 use super::{Binder, shared};
+use crate::aggregate_call::{plain_call, wrapped};
+use crate::body::{Body, BodyColumn};
+use crate::subquery_expr::has_subquery;
 use hobt_udf::{has_sort_key, sql_error_of};
 
 impl Binder<'_> {

@@ -17,7 +17,7 @@ use datafusion::logical_expr::Expr;
 
 use super::Binder;
 use super::scope::{Scope, ScopeColumn};
-use super::select::Item;
+use crate::item::Item;
 use hobt_table::TableRead;
 
 /// The rows behind a source.

@@ -1,10 +1,10 @@
 //! Subqueries in expressions and conditions.
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, ScalarValue, Spans};
+use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::{
-    Aggregate, AggregateUDF, BinaryExpr, Expr, Filter, Limit, LogicalPlan, Operator, Projection, Subquery,
+    Aggregate, AggregateUDF, BinaryExpr, Expr, Filter, Limit, LogicalPlan, Operator, Projection,
 };
 use hobt_base::{Position, SqlError, number};
 use hobt_functions::aggregate::AggregateKind;
@@ -12,44 +12,17 @@ use hobt_functions::carrier;
 use hobt_tsql::ast::{ComparisonOperator, Expression, Quantifier, Query};
 use hobt_types::{Collation, SqlType};
 
-use super::aggregate::{plain_call, wrapped};
 use super::assignment::Assigned;
 use super::bound::BoundExpr;
 use super::comparison::{comparable, engine_operator};
 use super::condition::balanced;
-use super::query::{Body, QueryUse};
 use super::scope::{Names, Outer, Scope, ScopeColumn};
 use super::unnest::is_beyond_engine;
 use super::{Binder, Clause, Site, shared};
+use crate::aggregate_call::{plain_call, wrapped};
+use crate::body::{Body, QueryUse};
+use crate::subquery_expr::{is_correlated, subquery_of};
 use hobt_udf::{Kernel, Operation, SingleValue, sql_error_of};
-
-/// Whether an expression contains a subquery.
-pub(super) fn has_subquery(expr: &Expr) -> bool {
-    let found = expr.exists(|node| Ok(plan_of(node).is_some()));
-    found.unwrap_or(false)
-}
-
-/// The plan of a subquery expression; `None` for any other expression.
-pub(super) fn plan_of(expr: &Expr) -> Option<&LogicalPlan> {
-    match expr {
-        Expr::ScalarSubquery(subquery) => Some(&subquery.subquery),
-        Expr::Exists(exists) => Some(&exists.subquery.subquery),
-        Expr::InSubquery(within) => Some(&within.subquery.subquery),
-        Expr::SetComparison(comparison) => Some(&comparison.subquery.subquery),
-        _ => None,
-    }
-}
-
-/// Whether a plan reads columns of an enclosing query.
-pub(super) fn is_correlated(plan: &LogicalPlan) -> bool {
-    !plan.all_out_ref_exprs().is_empty()
-}
-
-/// A plan as a subquery.
-pub(super) fn subquery_of(plan: LogicalPlan) -> Subquery {
-    let outer_ref_columns = plan.all_out_ref_exprs();
-    Subquery { subquery: shared(plan), outer_ref_columns, spans: Spans::new() }
-}
 
 /// The expression as seen from inside a subquery: its columns become outer references.
 fn as_outer(expr: Expr, sql_type_of: &dyn Fn(&Column) -> Option<SqlType>) -> Result<Expr, SqlError> {

@@ -16,9 +16,10 @@ use hobt_types::{MaxLength, SqlType, Value};
 use super::bound::BoundExpr;
 use super::convert::implicit;
 use super::from::is_constant;
-use super::query::{Body, BodyColumn, empty_row};
+use super::query::empty_row;
 use super::{Binder, shared};
 use crate::SourceColumn;
+use crate::body::{Body, BodyColumn};
 use hobt_table::Series;
 use hobt_udf::{Kernel, Operation, sql_error_of};
 

@@ -21,9 +21,9 @@ use super::condition::balanced;
 use super::extent::check_plan;
 use super::from::join;
 use super::set_operation::union;
-use super::subquery::subquery_of;
 use super::window::{ranking, window_plan};
 use super::{Binder, shared};
+use crate::subquery_expr::subquery_of;
 use hobt_udf::sql_error_of;
 
 /// The outer columns that a plan and the subqueries in it read.
@@ -243,7 +243,7 @@ impl Binder<'_> {
         // `BETWEEN`, `COALESCE` and `NULLIF` have their operand twice.
         let mut known: Vec<Column> = Vec::new();
         for expr in exprs {
-            if !super::subquery::has_subquery(&expr) {
+            if !crate::subquery_expr::has_subquery(&expr) {
                 done.push(expr);
                 continue;
             }

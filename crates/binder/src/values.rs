@@ -9,10 +9,11 @@ use hobt_tsql::ast::Expression;
 
 use super::bound::BoundExpr;
 use super::convert::unify;
-use super::query::{Body, BodyColumn, empty_row};
+use super::query::empty_row;
 use super::scope::{Names, Scope};
 use super::set_operation::union;
 use super::{Binder, Clause, Site, shared};
+use crate::body::{Body, BodyColumn};
 use hobt_udf::sql_error_of;
 
 /// The number of values in each row.
@@ -59,7 +60,7 @@ impl Binder<'_> {
             columns.push(BodyColumn { name: None, column, sql_type, nullable, collation, untyped_null, literal: None });
         }
         let plain =
-            exprs.iter().flatten().all(|value| !value.contains_outer() && !super::subquery::has_subquery(value));
+            exprs.iter().flatten().all(|value| !value.contains_outer() && !crate::subquery_expr::has_subquery(value));
         let plan = if plain {
             let fields = columns.iter().map(|column| Field::new(&column.column.name, carrier(column.sql_type), true));
             constant_rows(fields.collect(), exprs)?
