@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that README.md, ARCHITECTURE.md and docs/**/*.md name only what is there.
+"""Checks that README.md, ARCHITECTURE.md, CONTRIBUTING.md, CHANGELOG.md and docs/**/*.md name only what is there.
 
 Looked at is what stands in backticks, in code blocks and in links:
 - a path: it begins with an entry of the root folder (`crates/page/src`), or has a suffix of the source tree
@@ -35,7 +35,7 @@ COMMAND = re.compile(r"^(?:\$ )?(?:(?:\./)?(?:target/(?:release|debug)/)?hobt|ca
 
 def documents():
     """The documents that are checked, those that exist."""
-    names = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    names = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [path for path in names if path.is_file()]
 
 
