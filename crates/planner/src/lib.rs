@@ -27,6 +27,7 @@ mod row_of_nothing;
 mod session;
 mod sort_again;
 mod table_scan;
+mod transferred_conditions;
 #[cfg(test)]
 mod tests;
 pub use aggregate_scan::AggregateScanRule;

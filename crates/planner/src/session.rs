@@ -15,6 +15,7 @@ use super::equations::EquationsRule;
 use super::lateral::LateralRule;
 use super::pushed_conditions::PushedConditionsRule;
 use super::row_of_nothing::RowOfNothingRule;
+use super::transferred_conditions::TransferredConditionsRule;
 use crate::aggregate_scan::AggregateScanRule;
 use crate::extreme_seek::ExtremeSeekRule;
 use crate::join_order::JoinOrderRule;
@@ -73,7 +74,8 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
             "extract_equijoin_predicate" => *rule = Arc::new(EquationsRule::default()),
             "push_down_filter" => {
                 let pushes = Arc::new(RowOfNothingRule::around(Arc::clone(rule)));
-                *rule = Arc::new(PushedConditionsRule::around(pushes));
+                let transfers = Arc::new(TransferredConditionsRule::around(pushes));
+                *rule = Arc::new(PushedConditionsRule::around(transfers));
             }
             "decorrelate_lateral_join" => *rule = Arc::new(LateralRule::around(Arc::clone(rule))),
             _ => {}
