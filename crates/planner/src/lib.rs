@@ -27,9 +27,9 @@ mod row_of_nothing;
 mod session;
 mod sort_again;
 mod table_scan;
-mod transferred_conditions;
 #[cfg(test)]
 mod tests;
+mod transferred_conditions;
 pub use aggregate_scan::AggregateScanRule;
 pub use explain::{
     Texts, changed_object, changes, explain, fills_new, memory_wish, outline, running_plan, shape, spilled_bytes,

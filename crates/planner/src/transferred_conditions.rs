@@ -2,8 +2,8 @@
 //!
 //! DataFusion's rule that pushes conditions down also infers new ones: `a.k = b.k AND f(b.k)` gives `f(a.k)`, which it
 //! tests on all rows of `a`, with or without a partner. `f` may be defined only for values of `b.k`: a `bit` fits into
-//! `decimal(3, 2)`, a `tinyint` does not; a divisor that is never 0 in `b` may be in `a`. The rule sees neither, because
-//! both columns have one carrier.
+//! `decimal(3, 2)`, a `tinyint` does not; a divisor that is never 0 in `b` may be 0 in `a`. The rule sees neither,
+//! because both columns have one carrier.
 //!
 //! So while it runs, equations whose columns such conditions read are hidden from it. Conditions that fail for no value
 //! (comparisons, ranges, lists, keys of text) are inferred as before.
