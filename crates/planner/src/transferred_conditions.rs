@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan, Operator};
@@ -75,18 +75,15 @@ fn join_of_mut(plan: &mut LogicalPlan) -> Option<&mut Join> {
 /// The plan with the equations hidden that may not transfer conditions; `None` if there are none.
 fn hide(plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
     let Some(join) = join_of(plan).filter(|join| !join.on.is_empty()) else { return Ok(None) };
-    let mut bound: HashSet<&Column> = HashSet::new();
-    let mut note = |condition: &'_ Expr| -> Vec<Column> {
-        let fallible = split_conjunction(condition).into_iter().filter(|conjunct| can_fail(conjunct, join));
-        fallible.flat_map(|conjunct| conjunct.column_refs().into_iter().cloned()).collect()
-    };
-    let mut columns: Vec<Column> = join.filter.as_ref().map(&mut note).unwrap_or_default();
+    let mut conditions: Vec<&Expr> = join.filter.iter().collect();
     let mut above = plan;
     while let LogicalPlan::Filter(filter) = above {
-        columns.extend(note(&filter.predicate));
+        conditions.push(&filter.predicate);
         above = &filter.input;
     }
-    bound.extend(&columns);
+    let conjuncts = conditions.into_iter().flat_map(split_conjunction);
+    let bound: HashSet<&Column> =
+        conjuncts.filter(|conjunct| can_fail(conjunct, join)).flat_map(Expr::column_refs).collect();
     let is_bound = |side: &Expr| side.try_as_col().is_some_and(|column| bound.contains(column));
     if !join.on.iter().any(|(left, right)| is_bound(left) || is_bound(right)) {
         return Ok(None);
@@ -117,7 +114,7 @@ fn hidden(side: Expr) -> Expr {
 /// Whether a condition may fail for some value of its columns' carriers.
 fn can_fail(condition: &Expr, join: &Join) -> bool {
     let mut fails = false;
-    let walked = datafusion::common::tree_node::TreeNode::apply(condition, |node| {
+    let walked = condition.apply(|node| {
         fails |= match node {
             Expr::Column(_)
             | Expr::Literal(..)

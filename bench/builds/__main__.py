@@ -1,0 +1,123 @@
+"""One build of hobt against another: loads, scans, inserts, changes and lookups, in pairs within one run.
+
+    python3 bench/builds OLD NEW [--rows N] [--pairs N]
+
+OLD and NEW are two `hobt` programs. Each keeps its own instance in a temporary folder and lives through the run. Each case
+runs on both in turn, every second pair in the other order; printed are the median times and the median of the pairs' ratios,
+NEW over OLD, with the least and the greatest.
+"""
+
+import argparse
+import math
+import os
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "peers"))
+import workload
+from engines import HobtProcess, make_fixtures
+from measure import timed
+
+CUSTOMERS = 18_484
+TIMEOUT_S = 600
+SERIES = "SELECT value, value, 'some text of a row' FROM GENERATE_SERIES(1, 300000)"
+
+
+def loop(count, body, transaction=True):
+    """A batch that runs `body` with @i from 0, in one transaction or without."""
+    begin, end = ("BEGIN TRAN; ", "; COMMIT") if transaction else ("", "")
+    return (f"SET NOCOUNT ON; DECLARE @i int = 0, @v int; {begin}"
+            f"WHILE @i < {count} BEGIN {body}; SET @i += 1 END{end}")
+
+
+def compare(name, engines, pairs, run, before=lambda engine: None):
+    """Times `run` on both engines in turn, and prints the case's line."""
+    times = ([], [])
+    for pair in range(pairs):
+        for at in (0, 1) if pair % 2 == 0 else (1, 0):
+            before(engines[at])
+            times[at].append(timed(lambda at=at: run(engines[at]))[0])
+    ratios = sorted(new / old for old, new in zip(*times))
+    old, new = (statistics.median(each) * 1000 for each in times)
+    print(f"{name:32} old {old:9.1f} ms  new {new:9.1f} ms  new/old {statistics.median(ratios):.3f} "
+          f"({ratios[0]:.3f} to {ratios[-1]:.3f}), {pairs} pairs", flush=True)
+
+
+def batch(text):
+    """A case that sends one batch."""
+    return lambda engine: engine.run(text)
+
+
+def empty(engine):
+    """Drops BigData, and lets the system write what it still holds."""
+    engine.drop()
+    os.sync()
+
+
+def scans(engines, rows, pairs):
+    """Builds BigData and reads it."""
+    repeats = math.ceil(rows / CUSTOMERS)
+    compare("SELECT INTO, CHECKPOINT", engines, pairs, lambda engine: engine.build(repeats), empty)
+    for engine in engines:
+        engine.query(workload.COUNT10)
+        engine.query(workload.MAXSUM)
+    compare("COUNT of ten columns, warm", engines, 2 * pairs, lambda engine: engine.query(workload.COUNT10))
+    compare("MAX, SUM, LEN, warm", engines, 2 * pairs, lambda engine: engine.query(workload.MAXSUM))
+    compare("COUNT of ten columns, cold", engines, pairs, lambda engine: engine.query(workload.COUNT10),
+            batch("CHECKPOINT; DBCC DROPCLEANBUFFERS"))
+    compare("GROUP BY text", engines, pairs,
+            batch("SELECT Col8, COUNT(*) AS n INTO #g FROM dbo.BigData GROUP BY Col8; DROP TABLE #g"))
+    compare("join by text", engines, pairs,
+            batch("SELECT COUNT_BIG(*) AS n, SUM(b.Col2) AS s FROM dbo.BigData AS b "
+                  "JOIN dbo.DimCustomer AS c ON b.Col11 = c.CustomerAlternateKey"))
+    compare("TOP 10 by text", engines, pairs, batch("SELECT TOP 10 Col6, Col2 FROM dbo.BigData ORDER BY Col6, Col2"))
+
+
+def changes(engines, pairs):
+    """Inserts into a heap and a clustered index, changes their rows, and looks rows up."""
+    for engine in engines:
+        engine.run("CREATE TABLE h (id int NOT NULL, v int NOT NULL, t varchar(40) NOT NULL); "
+                   "CREATE TABLE w (id int NOT NULL, v int NOT NULL, t varchar(40) NOT NULL); "
+                   "CREATE TABLE c (id int NOT NULL PRIMARY KEY, v int NOT NULL)")
+    compare("INSERT VALUES x 40,000, heap", engines, 2 * pairs,
+            batch(loop(40_000, "INSERT INTO h VALUES (@i, @i, 'some text of a row')")), batch("TRUNCATE TABLE h"))
+    compare("INSERT VALUES x 40,000, clustered", engines, pairs,
+            batch(loop(40_000, "INSERT INTO c VALUES (@i, @i)")), batch("TRUNCATE TABLE c"))
+    compare("UPDATE by key x 20,000", engines, pairs, batch(loop(20_000, "UPDATE c SET v = v + 1 WHERE id = @i")))
+    compare("INSERT SELECT 300,000, heap", engines, 2 * pairs, batch(f"INSERT INTO w {SERIES}"),
+            batch("TRUNCATE TABLE w"))
+    compare("UPDATE 300,000, heap", engines, 2 * pairs, batch("UPDATE w SET v = v + 1"))
+    compare("DELETE 300,000, heap", engines, pairs, batch("DELETE w"),
+            batch(f"TRUNCATE TABLE w; INSERT INTO w WITH (TABLOCK) {SERIES}"))
+    for engine in engines:
+        engine.run(f"TRUNCATE TABLE w; INSERT INTO w {SERIES}; CREATE INDEX wx ON w (id)")
+    compare("RID lookups, 60,000 rows", engines, pairs,
+            batch("SELECT SUM(v) AS s FROM w WITH (FORCESEEK) WHERE id BETWEEN 1000 AND 61000"))
+    compare("one row by RID x 2,000", engines, pairs,
+            batch(loop(2000, "SELECT @v = v FROM w WHERE id = @i * 37", transaction=False)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    parser.add_argument("--rows", type=int, default=6_000_000, help="rows of BigData, at least")
+    parser.add_argument("--pairs", type=int, default=9, help="pairs of a case; short cases take twice as many")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        engines = []
+        for name, binary in (("old", options.old), ("new", options.new)):
+            make_fixtures(binary, Path(folder) / name, TIMEOUT_S)
+            engines.append(HobtProcess(binary, Path(folder) / name, 2, ["--memory", "6000"], TIMEOUT_S))
+        try:
+            scans(engines, options.rows, options.pairs)
+            changes(engines, options.pairs)
+        finally:
+            for engine in engines:
+                engine.close()
+
+
+if __name__ == "__main__":
+    main()
