@@ -19,11 +19,11 @@ from imports import Crate, shown
 from workspace import ROOT, cargo_metadata, finish
 
 ORDER = (
-    "base types sync disk page log buffer txn access catalog engine tsql functions showplan udf table operators binder planner "
-    "interpreter session lab sim interleave hobt"
+    "base types instruments disk page log buffer txn access catalog engine tsql functions showplan udf table operators binder planner "
+    "interpreter views session lab sim interleave hobt cli"
 ).split()
 # The last for one function, which gives the program a `getrandom` of its own.
-UNSAFE = {"sync", "disk", "buffer", "interleave"}
+UNSAFE = {"instruments", "disk", "buffer", "interleave"}
 DATAFUSION = {"udf", "table", "operators", "binder", "planner"}
 # Pairs that are built side by side: the first does not depend on the second.
 APART = {("binder", "operators")}
@@ -38,11 +38,11 @@ TO_OPEN = "not opened yet"
 # The files of a crate's largest circle, and why they are left.
 CIRCLES = {
     "functions": (21, A_TABLE),
-    "session": (24, A_TABLE),
+    "views": (21, A_TABLE),
     "lab": (14, A_TABLE),
     "disk": (7, "a disk makes files, and each kind of file knows its disk"),
     "page": (5, "a module and its parts"),
-    "hobt": (5, "a module and its parts"),
+    "cli": (5, "a module and its parts"),
     "types": (5, "a histogram, its builder and its bytes"),
     "interleave": (6, "the script drives the sessions, whose history the judge reads"),
     "table": (15, "a table's estimates read the statement's notes, and a statement lists its tables"),

@@ -43,7 +43,7 @@ programs = [target["name"] for package in members for target in package["targets
 sys.exit(None if programs == ["hobt"] else f"the README says cargo run, which would have to choose among {programs}")'
 
 step "the program as users build it: without what the simulators switch on in --workspace"
-cargo build --locked -p hobt
+cargo build --locked -p hobt-cli
 
 step "documents"
 target_dir=$(cargo metadata --locked --no-deps --format-version 1 |
@@ -55,13 +55,13 @@ else
 fi
 
 step "model checks of locks, a few schedules (HOBT_MODEL: how many)"
-HOBT_MODEL="${HOBT_MODEL:-500}" cargo test --locked -p hobt-sync -p hobt-txn --features hobt-sync/model,hobt-txn/model --test model
+HOBT_MODEL="${HOBT_MODEL:-500}" cargo test --locked -p hobt-instruments -p hobt-txn --features hobt-instruments/model,hobt-txn/model --test model
 
 step "the simulator"
 cargo test --locked --profile sim -p hobt-sim
 
 step "scripts, with every statement on the direct path that can go there"
-HOBT_TRACE_FLAGS=30002 cargo test --locked -p hobt --test it slt
+HOBT_TRACE_FLAGS=30002 cargo test --locked -p hobt-cli --test it slt
 
 step "tests"
 HOBT_SIM_SECONDS=10 cargo test --workspace

@@ -16,9 +16,9 @@ use hobt_access::{
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, PAGE_SIZE, SessionId, Stamp};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_disk::{Disk, OpenOptions, SimulatedConfig, SimulatedDisk};
+use hobt_instruments::processor::thread_cpu_time;
 use hobt_log::{Log, LogFile};
 use hobt_page::{ColumnLayout, RowImage, RowLayout};
-use hobt_sync::processor::thread_cpu_time;
 use hobt_txn::{MemoryBudget, StatementContext, StatementContextSettings, TransactionLog};
 use hobt_types::{Collation, KeyColumn, PhysicalType, SqlType};
 

@@ -179,7 +179,7 @@ fn scan(hobt: &Arc<Hobt>, workers: usize, settings: ScanSettings, work: &str) ->
                     let mut aggregate = Aggregate(aggregator, Arc::clone(&scan));
                     drive(|context| worker.poll_range(context, &mut aggregate));
                 }
-                let spent = hobt_sync::processor::thread_cpu_time().as_nanos();
+                let spent = hobt_instruments::processor::thread_cpu_time().as_nanos();
                 cpu.fetch_add(u64::try_from(spent).expect("a short run"), Ordering::Relaxed);
             });
         }

@@ -13,7 +13,7 @@
 //!
 //! A database without a log (`tempdb`, and tests) changes its pages in the same way, without logging.
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

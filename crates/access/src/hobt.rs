@@ -23,12 +23,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwapOption;
 use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PageId};
 use hobt_buffer::{ExclusiveGuard, ReadCounts, ReadOptions};
+use hobt_instruments::planted::{self, Bug};
+use hobt_instruments::schedule::RwLock;
+use hobt_instruments::{Latch, LatchClass, LatchWriteGuard};
 use hobt_page::{
     PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowLayout, RowPage, Run, RunContents, RunListPage,
 };
-use hobt_sync::planted::{self, Bug};
-use hobt_sync::schedule::RwLock;
-use hobt_sync::{Latch, LatchClass, LatchWriteGuard};
 use hobt_txn::locks::RangeLockers;
 use hobt_txn::{COMMIT_RECORD, IoCounts, LogChain, StatementContext, TransactionLog, UndoError};
 

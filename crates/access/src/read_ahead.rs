@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 use hobt_base::PageId;
 use hobt_buffer::{BufferPool, LoadOwner, PendingLoad, ReadCounts};
 use hobt_disk::CompletionQueue;
-use hobt_sync::schedule::Mutex;
-use hobt_sync::{Wait, WaitType};
+use hobt_instruments::schedule::Mutex;
+use hobt_instruments::{Wait, WaitType};
 use hobt_txn::IoCounts;
 
 use crate::Storage;

@@ -16,7 +16,7 @@
 //!
 //! Left to others: the headers of files, the catalog (crate `engine`), the checkpoint that ends the recovery.
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@
 //! share. If several files have room, a run is a small part of its file's free space, or short (`deal`). The bits on
 //! disk are changed through the pool. A copy in memory answers the searches.
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +14,12 @@ use std::sync::{Arc, OnceLock};
 use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId};
 use hobt_buffer::{BufferPool, Dirty, PoolFile, PoolFileDescription};
 use hobt_disk::{DiskError, DiskFile};
+use hobt_instruments::schedule::{self, Mutex, Place, RwLock};
 use hobt_log::{NewRecord, Reservation};
 use hobt_page::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageDamage, PageHeader, PageType,
     RESERVED_PAGES, Run,
 };
-use hobt_sync::schedule::{self, Mutex, Place, RwLock};
 use hobt_txn::{LogChain, StatementContext, TransactionLog, UndoError, VersionStore};
 
 use crate::AccessError;

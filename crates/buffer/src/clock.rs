@@ -8,7 +8,7 @@
 //! number of frames and never writes. So a page that other work uses once in a round of the hand stays, however much is
 //! scanned, and a load that finds no victim reads past the pool.
 
-use hobt_sync::schedule::{self, Place};
+use hobt_instruments::schedule::{self, Place};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

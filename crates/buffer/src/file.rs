@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, PAGE_SIZE};
+use hobt_instruments::{LatchClass, Wait, WaitType, latches};
 use hobt_page::{PageBytes, verify};
-use hobt_sync::{LatchClass, Wait, WaitType, latches};
 
 use crate::error::BufferError;
 use crate::frames::{ExclusiveGuard, Latched, LoadClaim, Optimistic, OwnedFrame, PageCell, SharedGuard};

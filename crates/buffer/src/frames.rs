@@ -19,8 +19,8 @@
 //! The owner's own accesses are ordinary ones. That pair is a race in the letter of the language's memory model, but
 //! the loads are compiled to plain aligned loads on every supported target, which is what the scheme needs.
 
-use hobt_sync::planted::{self, Bug};
-use hobt_sync::schedule::{self, Place};
+use hobt_instruments::planted::{self, Bug};
+use hobt_instruments::schedule::{self, Place};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use std::time::{Duration, Instant};
 
 use hobt_base::{FileId, PAGE_SIZE, PageId};
 use hobt_disk::{Completion, CompletionQueue, Direction, DiskFile, IoBuffer, PinnedSlice, Request};
+use hobt_instruments::{LatchClass, Wait, WaitType, latches};
 use hobt_page::PageBytes;
-use hobt_sync::{LatchClass, Wait, WaitType, latches};
 
 use crate::error::BufferError;
 use crate::load_owner::LoadOwners;
@@ -916,7 +916,7 @@ impl<'a> ExclusiveGuard<'a> {
         // No other thread changes DIRTY while the page is held exclusively.
         if !self.page.load().is_dirty() {
             self.page.words.dirty.fetch_add(1, Relaxed);
-            hobt_sync::waits::note_pages_dirtied(1);
+            hobt_instruments::waits::note_pages_dirtied(1);
         }
         self.page.settle(|word| word.unlatched().with(DIRTY | latch).next_version());
     }

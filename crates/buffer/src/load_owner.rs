@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 
 /// Starts loads and may be kept from finishing them.
 pub trait LoadOwner: Send + Sync {

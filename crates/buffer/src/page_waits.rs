@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hobt_base::{DatabaseId, HobtId};
+use hobt_instruments::{PerHobt, nanoseconds};
 use hobt_page::{PageBytes, PageHeader, PageType};
-use hobt_sync::{PerHobt, nanoseconds};
 
 /// A number of waits and their total time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -12,7 +12,7 @@
 
 use std::time::Instant;
 
-use hobt_sync::schedule::{self, Place};
+use hobt_instruments::schedule::{self, Place};
 use parking_lot_core::{DEFAULT_UNPARK_TOKEN, FilterOp, ParkResult, ParkToken, UnparkToken};
 
 const SHARED: ParkToken = ParkToken(0);

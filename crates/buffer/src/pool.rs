@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use hobt_base::{DatabaseId, FileId, HobtId, PAGE_SIZE, PageId};
 use hobt_disk::{BufferCache, DiskFile};
+use hobt_instruments::schedule::{self, Mutex, RwLock};
+use hobt_instruments::{Counter, PerHobt};
 use hobt_log::Log;
-use hobt_sync::schedule::{self, Mutex, RwLock};
-use hobt_sync::{Counter, PerHobt};
 
 use crate::error::BufferError;
 use crate::file::PoolFile;

@@ -8,13 +8,13 @@
 //! Write-ahead: before a page is written, the log is made durable up to the record of its last change. A log that has
 //! no room for a short flush refuses the flush to the clock, which then tries other pages, but not to a checkpoint.
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::sync::atomic::Ordering;
 
 use hobt_base::PAGE_SIZE;
+use hobt_instruments::{Wait, WaitType};
 use hobt_log::RoomFor;
 use hobt_page::{PageBytes, PageHeader, seal};
-use hobt_sync::{Wait, WaitType};
 
 use crate::error::BufferError;
 use crate::file::PoolFile;

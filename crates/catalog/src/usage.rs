@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use hobt_sync::{Sharded, Spinlock, SpinlockName, time_of_day_coarse};
+use hobt_instruments::{Sharded, Spinlock, SpinlockName, time_of_day_coarse};
 
 /// What a statement does with an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

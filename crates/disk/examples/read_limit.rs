@@ -2,7 +2,7 @@
 //! [READ_KIB] [DEPTH] [auto|io_uring|threads]`.
 
 use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, DiskKind, IoBuffer, OpenOptions, Request, open_disk};
-use hobt_sync::processor::process_cpu_time;
+use hobt_instruments::processor::process_cpu_time;
 use std::path::Path;
 use std::time::Instant;
 

@@ -14,7 +14,7 @@ use crate::os_file::{Flight, OsFile};
 use crate::queue::Request;
 use crate::statistics::FileStatistics;
 use crate::throughput::Throughput;
-use hobt_sync::{Wait, WaitType};
+use hobt_instruments::{Wait, WaitType};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -8,7 +8,7 @@ use crate::queue::{Completion, CompletionQueue, Direction, Request};
 use crate::statistics::FileStatistics;
 use crate::throughput::Throughput;
 use crate::transfer::{Progress, Step, check_alignment};
-use hobt_sync::{Wait, WaitType};
+use hobt_instruments::{Wait, WaitType};
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -459,8 +459,8 @@ fn fill_with_zeroes(file: &File, before: u64, bytes: u64) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::buffer::AlignedBuffer;
-    use hobt_sync::WaitCounters;
-    use hobt_sync::waits::set_statement_counters;
+    use hobt_instruments::WaitCounters;
+    use hobt_instruments::waits::set_statement_counters;
 
     /// The counts of the waits that `act` records on this thread, by type.
     fn waits_of(act: impl FnOnce()) -> Vec<(WaitType, u64)> {

@@ -3,7 +3,7 @@
 //! The counters are atomics of each file. An I/O of 8 KiB or more costs thousands of times as much as adding to them.
 
 use crate::queue::Direction;
-use hobt_sync::nanoseconds;
+use hobt_instruments::nanoseconds;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 

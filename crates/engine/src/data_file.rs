@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId, crc32c};
 use hobt_catalog::{DatabaseFile, Growth};
 use hobt_disk::{AlignedBuffer, Disk, DiskError, DiskFile, OpenOptions};
+use hobt_instruments::{Wait, WaitType};
 use hobt_log::LogFileLabel;
 use hobt_page::{
     AllocationMap, BOOT_COPY_PAGE, BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader,
     INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageBytes, PageChange, PageDamage, PageHeader, PageType, RESERVED_PAGES,
     apply, seal, verify,
 };
-use hobt_sync::{Wait, WaitType};
 
 use crate::log_file::log_id;
 

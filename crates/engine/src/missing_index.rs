@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use hobt_base::{DatabaseId, ObjectId};
-use hobt_sync::{Spinlock, SpinlockName, time_of_day_coarse};
+use hobt_instruments::{Spinlock, SpinlockName, time_of_day_coarse};
 
 /// The number of indexes that are remembered, the same as in SQL Server; further ones are not.
 const GROUPS_MAX: usize = 600;

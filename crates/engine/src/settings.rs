@@ -109,7 +109,7 @@ impl RuntimeSettings {
 
     /// Applies the settings that affect the whole process.
     pub(crate) fn switch_process(&self) {
-        hobt_sync::backoff_stacks::set_wanted(self.trace_flags.contains(&TRACE_BACKOFF_STACKS));
+        hobt_instruments::backoff_stacks::set_wanted(self.trace_flags.contains(&TRACE_BACKOFF_STACKS));
     }
 
     /// Switches a global trace flag and the setting that depends on it.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_disk::{Disk, DiskError, DiskFile, FileSnapshot, OpenOptions, Result};
-use hobt_sync::schedule::Mutex;
-use hobt_sync::{Wait, WaitType};
+use hobt_instruments::schedule::Mutex;
+use hobt_instruments::{Wait, WaitType};
 
 use crate::path::SPILL_FOLDER;
 

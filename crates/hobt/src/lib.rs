@@ -18,11 +18,6 @@
 //! There is no network: a batch runs in this process. Its text is what stands between two `GO` lines of a script
 //! ([`split_batches`]).
 
-#[cfg(feature = "cli")]
-mod batches;
-#[cfg(feature = "cli")]
-#[doc(hidden)]
-pub mod cli;
 mod instance;
 mod stream;
 

@@ -3,7 +3,7 @@
 //! have seen, and what is there afterwards.
 //!
 //! ```text
-//!   seed ──► scripts (script.rs) ──► sessions ─┐   schedule (hobt_sync::schedule)
+//!   seed ──► scripts (script.rs) ──► sessions ─┐   schedule (hobt_instruments::schedule)
 //!                                  checkpoints ─┼──► one instance on a simulated disk ──✂──► start, recovery
 //!                                  definitions ─┘            │                                   │
 //!                                                 history (history.rs) ──► judge (judge.rs) ◄────┘
@@ -22,7 +22,7 @@
 //!
 //! Not here: faults of the disk, and scripts of many more definitions, one after the other (crate `hobt-sim`); parallel
 //! plans; real devices and threads (the tests of crate `hobt`). Memory models weaker than one step at a time are not
-//! tried: the model checks do that (`hobt-sync`, `hobt-txn`).
+//! tried: the model checks do that (`hobt-instruments`, `hobt-txn`).
 
 mod chance;
 mod history;
@@ -121,10 +121,10 @@ pub fn simulate(seed: u64, options: &Options) -> Result<Report, Failure> {
 }
 
 fn run(seed: u64, options: &Options, cast: &world::Cast) -> Result<Report, Failure> {
-    hobt_sync::schedule::pretend_processors(PROCESSORS);
-    let bug = hobt_sync::planted::planted();
+    hobt_instruments::schedule::pretend_processors(PROCESSORS);
+    let bug = hobt_instruments::planted::planted();
     let live = || {
-        let _planted = hobt_sync::planted::plant(bug);
+        let _planted = hobt_instruments::planted::plant(bug);
         chance::draw_from(seed);
         let mut world = world::World::new(seed, options, cast);
         let outcome = failure::caught(|| world.run());

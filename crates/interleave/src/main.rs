@@ -3,10 +3,10 @@
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
+use hobt_instruments::planted::{Bug, plant};
+use hobt_instruments::processor::{processor_count, set_thread_affinity};
 use hobt_interleave::failure::conclude;
 use hobt_interleave::{Failure, Options, Report, shrink, simulate};
-use hobt_sync::planted::{Bug, plant};
-use hobt_sync::processor::{processor_count, set_thread_affinity};
 use mimalloc::MiMalloc;
 
 /// As in the server: statements allocate and free much memory in small pieces.

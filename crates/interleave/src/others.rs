@@ -6,8 +6,8 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hobt_base::{SplitMix64, SqlError};
+use hobt_instruments::schedule::{self, Place};
 use hobt_session::Session;
-use hobt_sync::schedule::{self, Place};
 
 use crate::history::{Flush, History, Moment};
 use crate::script::{TableName, insert_all};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hobt_base::SqlError;
+use hobt_instruments::schedule::{self, Place};
 use hobt_interpreter::{Event, Flow, cell_text};
 use hobt_session::Session;
-use hobt_sync::schedule::{self, Place};
 
 use crate::history::{Done, Flush, History, Key, Moment, Outcome, Read, Value, View, Write};
 use crate::others::FULL;

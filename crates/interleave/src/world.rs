@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hobt_base::SplitMix64;
 use hobt_disk::{Disk, SimulatedConfig, SimulatedDisk};
 use hobt_engine::{Instance, InstanceSettings};
+use hobt_instruments::schedule::{Alarm, Ended, Habit, Place, Schedule};
 use hobt_session::{CancelHandle, Server, Session, SessionOptions};
-use hobt_sync::schedule::{Alarm, Ended, Habit, Place, Schedule};
 
 use crate::chance;
 use crate::history::{Done, History, Key, Outcome, Value};

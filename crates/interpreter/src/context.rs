@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hobt_base::SqlError;
-use hobt_sync::{WaitCounters, waits};
+use hobt_instruments::{WaitCounters, waits};
 use hobt_txn::StatementContext;
 
 use super::event::{StatementStatistics, TableReads, ThreadTime};

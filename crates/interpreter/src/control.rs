@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hobt_base::{Position, SqlError, number};
-use hobt_sync::{Wait, WaitType};
+use hobt_instruments::{Wait, WaitType};
 use hobt_tsql::ast::{
     AssignmentOperator, Declaration, DeclarationKind, Expression, OptionItem, RaisError, Throw, VariableName,
 };

@@ -43,7 +43,7 @@ pub(super) fn value(environment: &Environment, state: &SessionState, name: &str)
         "@@MICROSOFTVERSION" => (SqlType::Int, Value::Int(super::system_functions::MICROSOFT_VERSION)),
         "@@TIMETICKS" => (SqlType::Int, Value::Int(i64::from(TICK_MICROSECONDS))),
         "@@CPU_BUSY" => {
-            let ticks = hobt_sync::processor::process_cpu_time().as_micros() / u128::from(TICK_MICROSECONDS);
+            let ticks = hobt_instruments::processor::process_cpu_time().as_micros() / u128::from(TICK_MICROSECONDS);
             (SqlType::Int, count(u64::try_from(ticks).unwrap_or(u64::MAX)))
         }
         "@@DEF_SORTORDER_ID" => (SqlType::TinyInt, Value::Int(52)),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hobt_base::{DatabaseId, ObjectId, SqlError};
 use hobt_catalog::IdentityPosition;
 use hobt_engine::Database;
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::StatementContext;
 
 /// The number of values by which the catalog is ahead of a reseeded table, equal to SQL Server's cache size.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::SqlError;
 use hobt_engine::{Database, DatabaseUse, Instance};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::{Savepoint, Transaction};
 
 /// A transaction with the databases that it may have changed. Owned by the session, and shared with the list of

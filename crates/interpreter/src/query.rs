@@ -11,7 +11,7 @@ use arrow::record_batch::RecordBatch;
 use hobt_base::{SqlError, number};
 use hobt_catalog::ModuleKind;
 use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
-use hobt_sync::processor;
+use hobt_instruments::processor;
 use hobt_tsql::ast::{
     CreateFunction, CreateView, Query, QueryBody, SelectInto, SelectItem, SelectStatement, StatisticsKind,
 };

@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatch;
 use hobt_base::{SqlError, number};
 use hobt_catalog::Table;
 use hobt_engine::RowAt;
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use hobt_tsql::ast::IsolationLevel;
 use hobt_txn::locks::{LockMode, LockResource, Patience};
 use hobt_txn::{EscalatesTo, RowLockSettings, RowLocks, StatementContext, Transaction};

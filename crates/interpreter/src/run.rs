@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hobt_base::{ObjectId, Position, SqlError, number};
 use hobt_functions::watch::set_watch;
-use hobt_sync::processor;
+use hobt_instruments::processor;
 use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
 use hobt_tsql::check_variables;
 use hobt_txn::locks::{LockMode, LockResource, Patience};

@@ -43,7 +43,7 @@ impl Interpreter<'_> {
 
 /// The processors in the ranges, one bit each.
 fn affinity_mask(ranges: &[(i64, i64)]) -> Result<u64, SqlError> {
-    let processors = i64::try_from(hobt_sync::processor::processor_count()).unwrap_or(64).min(64);
+    let processors = i64::try_from(hobt_instruments::processor::processor_count()).unwrap_or(64).min(64);
     let mut mask = 0;
     for &(first, last) in ranges {
         if first < 0 || first > last || last >= processors {

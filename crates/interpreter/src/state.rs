@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hobt_base::{DatabaseId, ObjectId, SessionId};
 use hobt_engine::DatabaseUse;
-use hobt_sync::WaitCounters;
+use hobt_instruments::WaitCounters;
 use hobt_tsql::ast::{IsolationLevel, StatisticsKind, SwitchOption};
 use hobt_txn::Progress;
 use hobt_txn::locks::Patience;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_base::{DatabaseId, ObjectId};
-use hobt_sync::schedule::{Condvar, Mutex};
+use hobt_instruments::schedule::{Condvar, Mutex};
 
 /// The maximum number of waiting updates. If a query finds more stale statistics, its next run queues them again.
 const WAITING_MAX: usize = 1024;

@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::{Position, SqlError, Stamp, number};
 use hobt_engine::{Database, DatabaseUse};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_tsql::ast::{IsolationLevel, StatementKind, SwitchOption, TransactionName};
 use hobt_txn::{Savepoint, StatementContext, Transaction};
 

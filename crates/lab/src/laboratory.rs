@@ -125,7 +125,7 @@ impl Laboratory {
             progress,
             disk_kind,
             builds: Vec::new(),
-            opened: (Instant::now(), hobt_sync::processor::steal_time()),
+            opened: (Instant::now(), hobt_instruments::processor::steal_time()),
             read_mode: Cell::new((512, 8)),
         })
     }
@@ -139,8 +139,8 @@ impl Laboratory {
     /// least 1 % of the total: then the figures are less reliable.
     pub(crate) fn stolen_note(&self) -> Option<String> {
         let (since, before) = self.opened;
-        let stolen = hobt_sync::processor::steal_time()?.saturating_sub(before?);
-        let whole = since.elapsed().as_secs_f64() * hobt_sync::processor::processor_count() as f64;
+        let stolen = hobt_instruments::processor::steal_time()?.saturating_sub(before?);
+        let whole = since.elapsed().as_secs_f64() * hobt_instruments::processor::processor_count() as f64;
         let percent = stolen.as_secs_f64() / whole.max(1e-9) * 100.0;
         (percent >= 1.0).then(|| format!("the hypervisor gave {percent:.0} % of the processors' time to others"))
     }
@@ -376,7 +376,7 @@ impl Laboratory {
     /// Fills `dbo.NAME` with a table's rows and makes them durable. Returns their number.
     fn load_tpch(&mut self, table: data::TpchTable, name: &str, scale_factor: f64) -> Result<u64> {
         let since = Instant::now();
-        let threads = i32::try_from(hobt_sync::processor::processor_count()).unwrap_or(1);
+        let threads = i32::try_from(hobt_instruments::processor::processor_count()).unwrap_or(1);
         let parts = (1..=threads).map(|part| table.batches(scale_factor, part, threads)).collect();
         let rows = data::load::load(self.instance(), self.connection.database(), name, parts)?;
         self.run("CHECKPOINT")?;

@@ -30,7 +30,7 @@ impl Machine {
     pub(crate) fn this(disk_kind: &str) -> Machine {
         Machine {
             processor: processor_name().unwrap_or_else(|| "unknown".to_owned()),
-            processors: hobt_sync::processor::processor_count(),
+            processors: hobt_instruments::processor::processor_count(),
             memory_bytes: meminfo("MemTotal:").unwrap_or(0),
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             disk_kind: disk_kind.to_owned(),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use hobt_base::PAGE_SIZE;
 use hobt_disk::TransferSnapshot;
+use hobt_instruments::processor::steal_time;
 use hobt_session::StatementStatistics;
-use hobt_sync::processor::steal_time;
 
 use crate::error::{LabError, Result};
 use crate::laboratory::Laboratory;
@@ -81,7 +81,7 @@ fn reads_so_far(lab: &Laboratory) -> Result<Vec<TransferSnapshot>> {
 }
 
 fn latches_so_far() -> BTreeMap<&'static str, u64> {
-    let rows = hobt_sync::latches::snapshot();
+    let rows = hobt_instruments::latches::snapshot();
     rows.into_iter().map(|row| (row.latch_class.name(), row.waiting_requests_count)).collect()
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
-use hobt_sync::schedule::{self, Mutex};
-use hobt_sync::{Wait, WaitType};
+use hobt_instruments::schedule::{self, Mutex};
+use hobt_instruments::{Wait, WaitType};
 
 use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, block_bytes, seal};
 use crate::record::{NewRecord, PAYLOAD_BYTES_MAX, record_bytes};

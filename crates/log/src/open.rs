@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 
 use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, verify};
 use crate::file_header::FileHeader;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
-use hobt_sync::schedule::{self, Mutex, Place};
+use hobt_instruments::schedule::{self, Mutex, Place};
 
 #[derive(Debug)]
 struct Slot {

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use hobt_base::SqlError;
-use hobt_sync::schedule::{self, Place};
+use hobt_instruments::schedule::{self, Place};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{JoinError, JoinHandle};
 

@@ -4,8 +4,8 @@
 use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
 
-use hobt_sync::processor::{self, RunQueueClock};
-use hobt_sync::{WaitType, schedule, waits};
+use hobt_instruments::processor::{self, RunQueueClock};
+use hobt_instruments::{WaitType, schedule, waits};
 
 /// The least time without the processor in the client's code that counts as a wait for the client.
 const SHORTEST_WAIT: Duration = Duration::from_micros(20);

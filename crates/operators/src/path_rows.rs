@@ -11,8 +11,8 @@ use hobt_access::{BTree, KeyRange, RowStore};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::{IndexKind, IndexLeaf, Table};
 use hobt_engine::{RowAt, current_row};
+use hobt_instruments::planted::{self, Bug};
 use hobt_page::{ColumnValue, PageDamage, PageHeader, RowPage};
-use hobt_sync::planted::{self, Bug};
 use hobt_txn::{Before, Snapshot};
 use hobt_types::Value;
 

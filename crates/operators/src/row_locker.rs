@@ -8,7 +8,7 @@ use hobt_access::{BTree, KeyOfRange, KeyRange, KeysOfRange};
 use hobt_base::{SqlError, number};
 use hobt_catalog::Table;
 use hobt_engine::RowAt;
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use hobt_txn::RowLocks;
 use hobt_txn::locks::{LockMode, LockResource};
 use hobt_types::Value;

@@ -27,8 +27,8 @@ use hobt_access::scan::{ColumnKind, ColumnVector, NextPage, PageVisitor, Scan, S
 use hobt_access::{AccessError, RowStore};
 use hobt_base::{PageId, SqlError};
 use hobt_catalog::{IndexUse, Table};
+use hobt_instruments::{Wait, WaitType};
 use hobt_page::RowPage;
-use hobt_sync::{Wait, WaitType};
 use hobt_types::SqlType;
 use parking_lot::Mutex;
 

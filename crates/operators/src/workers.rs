@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 
 use hobt_base::SqlError;
 use hobt_functions::watch::{Watch, WatchGuard, current, set_watch};
-use hobt_sync::processor::{self, RunQueueClock};
-use hobt_sync::waits::{self, StatementCountersGuard, Wait};
-use hobt_sync::{WaitCounters, WaitType, schedule};
+use hobt_instruments::processor::{self, RunQueueClock};
+use hobt_instruments::waits::{self, StatementCountersGuard, Wait};
+use hobt_instruments::{WaitCounters, WaitType, schedule};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::runtime::{Builder, Runtime};
 
@@ -152,7 +152,7 @@ impl Group {
         worker.cpu_ns.store(nanos(processor::thread_cpu_time()), Ordering::Relaxed);
         worker.waited_ns.fetch_add(nanos(waits::of_this_thread() - WAITED_BEFORE.get()), Ordering::Relaxed);
         let now = self.now_ns();
-        if hobt_sync::accounting() {
+        if hobt_instruments::accounting() {
             worker.parked_since.store(now, Ordering::Release);
         }
         let mut idle = self.idle.lock();

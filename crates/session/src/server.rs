@@ -5,11 +5,10 @@ use std::sync::Arc;
 use hobt_base::SqlError;
 use hobt_engine::Instance;
 use hobt_interpreter::{Environment, PRODUCT_VERSION, PlanStore};
+use hobt_views::{Registry, SessionOptions, Views};
 
-use crate::registry::Registry;
-use crate::session::{Session, SessionOptions};
+use crate::session::Session;
 use crate::statistics_thread;
-use crate::views::Views;
 
 /// What all sessions of an instance share.
 #[derive(Debug)]

@@ -6,32 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hobt_base::{SessionId, SqlError};
 use hobt_interpreter::{Event, EventSink, SessionState, end_session, roll_back_session, run_batch};
 
-use crate::registry::is_stopped;
 use crate::server::Server;
-
-/// A client's description of itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SessionOptions {
-    /// The first database.
-    pub database: String,
-    /// The login's name.
-    pub login: String,
-    /// The client's computer.
-    pub host: String,
-    /// The client's program.
-    pub program: String,
-}
-
-impl Default for SessionOptions {
-    fn default() -> SessionOptions {
-        SessionOptions {
-            database: "master".to_owned(),
-            login: "sa".to_owned(),
-            host: String::new(),
-            program: "hobt".to_owned(),
-        }
-    }
-}
+use hobt_views::{SessionOptions, is_stopped};
 
 /// Cancels what a session runs, from any thread.
 #[derive(Clone, Debug)]

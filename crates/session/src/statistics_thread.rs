@@ -5,14 +5,15 @@ use std::sync::{Arc, Weak};
 
 use hobt_catalog::Table;
 use hobt_interpreter::{StatisticsQueue, StatisticsUpdate};
+use hobt_views::SessionOptions;
 
 use crate::server::Server;
-use crate::session::{Session, SessionOptions};
+use crate::session::Session;
 
 /// Starts the thread. If the system cannot create one, nothing is updated in the background.
 pub(crate) fn start(server: Weak<Server>, queue: Arc<StatisticsQueue>) {
     // In a schedule of actors no other thread may run.
-    if hobt_sync::schedule::is_actor() {
+    if hobt_instruments::schedule::is_actor() {
         return;
     }
     let run = move || {

@@ -7,7 +7,7 @@
 //! Left to others: the content of records (crate `access`), except those that prepare or end a transaction
 //! ([`decision`](crate::decision) for transactions over several databases).
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -15,11 +15,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hobt_base::{DatabaseId, Lsn};
+use hobt_instruments::schedule::{self, Mutex, Place};
+use hobt_instruments::{Wait, WaitType};
 use hobt_log::{
     AppendError, Appended, Epoch, Log, LogError, NewRecord, Reservation, RoomFor, TruncationWait, record_bytes,
 };
-use hobt_sync::schedule::{self, Mutex, Place};
-use hobt_sync::{Wait, WaitType};
 
 use crate::decision::{
     CommitError, DatabaseGuid, Decisions, PREPARE_BYTES, Settlements, commit_across, decision_bytes,

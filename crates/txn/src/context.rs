@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hobt_base::{HobtId, SessionId, SlotId, Stamp};
+use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_page::RowImage;
-use hobt_sync::schedule::{Mutex, RwLock};
 
 use crate::locks::LockOwner;
 use crate::notes::Notes;

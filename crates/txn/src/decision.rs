@@ -8,13 +8,13 @@
 //!
 //! Left to others: how a participant finds the coordinator (crate `engine`), undo and redo (crate `access`).
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use hobt_base::Lsn;
+use hobt_instruments::schedule::Mutex;
 use hobt_log::{LogError, NewRecord, Reservation, RoomFor};
-use hobt_sync::schedule::Mutex;
 
 use crate::chain::{COMMIT_RECORD, DECISION_RECORD, LogChain, PREPARE_RECORD, TransactionLog};
 

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 
 /// Values by number, each made when it is first asked for.
 #[derive(Default)]

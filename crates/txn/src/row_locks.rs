@@ -5,7 +5,7 @@
 //! escalate to. Rows of a table that is not listed here are not locked: the table is locked as a whole, or belongs to
 //! the catalog.
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,6 @@
 //! A transaction: its position among writers, its locks, and its undo actions.
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{SessionId, Stamp};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 
 use crate::decision::CommitError;
 use crate::locks::{LockManager, LockOwner, LockOwnerKind};

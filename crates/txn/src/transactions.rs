@@ -8,13 +8,13 @@
 //! A page names its newest writer. If that stamp is below a snapshot's [`Snapshot::horizon`], the whole page is
 //! visible. Otherwise [`crate::VersionStore`] has the earlier versions.
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{HobtId, Stamp};
-use hobt_sync::schedule::{self, Mutex, Place};
+use hobt_instruments::schedule::{self, Mutex, Place};
 
 use crate::memory::{MemoryAccount, MemoryBudget};
 use crate::versions::VersionKey;

@@ -11,14 +11,14 @@
 
 mod keys;
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hobt_base::{HobtId, PageId, SlotId, Stamp};
+use hobt_instruments::schedule::Mutex;
 use hobt_page::RowImage;
-use hobt_sync::schedule::Mutex;
 
 use crate::undo_memory::{KEY_VERSION_BYTES, VERSION_BYTES};
 use crate::{Running, Snapshot};

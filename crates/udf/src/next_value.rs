@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Int64Type};
 use hobt_base::SqlError;
 use hobt_functions::carrier;
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_types::SqlType;
 
 /// Takes the given number of values of a sequence. It passes them on in runs: the first value, and how many there are,

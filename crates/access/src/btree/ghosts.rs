@@ -5,8 +5,8 @@
 //! sees the row, and no transaction has its deletion to undo. A ghost whose gap may be locked stays (`ranges`). (A
 //! writer that is not in that list, such as the start of an instance, is the only user of what it writes.)
 
+use hobt_instruments::planted::{self, Bug};
 use hobt_page::{PageChange, PageHeader};
-use hobt_sync::planted::{self, Bug};
 use hobt_txn::StatementContext;
 
 use super::BTree;

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use hobt_base::{PAGE_SIZE, PageId};
+use hobt_instruments::schedule::Mutex;
 use hobt_log::LogError;
-use hobt_sync::schedule::Mutex;
 use hobt_txn::LogChain;
 
 /// Bytes of log that the undo of a transaction's first shortened row may need: splits of the root, of the page above

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{FileId, PageId};
 use hobt_buffer::ReadCounts;
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::{IoCounts, StatementContext};
 
 use super::BTree;

@@ -46,10 +46,10 @@ use std::sync::Arc;
 
 use hobt_base::{FilegroupId, HobtId, PageId, SlotId};
 use hobt_buffer::ReadCounts;
+use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_page::{
     INDEX_KEY_BYTES_MAX, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowLayout, RowPage,
 };
-use hobt_sync::schedule::{Mutex, RwLock};
 use hobt_txn::StatementContext;
 use hobt_txn::locks::{KeyHash, LockMode};
 

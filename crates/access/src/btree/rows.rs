@@ -3,12 +3,12 @@
 //! A change of a row holds its leaf exclusively, from the read of the current state until the version for readers is
 //! put. If a leaf is full, its ghosts are removed first, if they are not needed. If that is not enough, it is split.
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::sync::Arc;
 
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
+use hobt_instruments::holds::Hold;
 use hobt_page::{PageBytes, PageChange, PageFlags, PageHeader, RowImage};
-use hobt_sync::holds::Hold;
 use hobt_txn::locks::{KeyHash, LockMode};
 use hobt_txn::{Before, LogChain, StatementContext};
 

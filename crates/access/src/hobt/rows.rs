@@ -2,16 +2,16 @@
 //!
 //! A row's undo addresses it by RID, whatever other transactions have done to its page meanwhile.
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
+use hobt_instruments::holds::Hold;
+use hobt_instruments::schedule::RwLockReadGuard;
 use hobt_page::{
     PageBytes, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowPage, Run, RunContents,
 };
-use hobt_sync::holds::Hold;
-use hobt_sync::schedule::RwLockReadGuard;
 use hobt_txn::locks::{LockMode, LockResource};
 use hobt_txn::{Before, LogChain, RowId, RowLocks, StatementContext, UndoError};
 

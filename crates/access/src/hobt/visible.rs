@@ -1,8 +1,8 @@
 //! What a statement sees of a heap's pages: [18](../../../../docs/design/0018-row-versions.md).
 
 use hobt_base::{HobtId, PageId, SlotId};
+use hobt_instruments::planted::{self, Bug};
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
-use hobt_sync::planted::{self, Bug};
 use hobt_txn::{Before, HeapPage, IoCounts, Snapshot, StatementContext};
 
 use super::Hobt;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use hobt_base::{EXTENT_PAGES, FileId, Lsn, PAGE_SIZE, PageId};
 use hobt_disk::{AlignedBuffer, CompletionQueue, Direction, IoBuffer, Request};
+use hobt_instruments::{Wait, WaitType, waits};
 use hobt_page::{PageBytes, PageHeader, Run, RunContents, seal};
-use hobt_sync::{Wait, WaitType, waits};
 use hobt_txn::StatementContext;
 
 use crate::{AccessError, Hobt};

@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hobt_base::EXTENT_PAGES;
-use hobt_sync::{Latch, LatchClass};
+use hobt_instruments::{Latch, LatchClass};
 
 /// How ranges are dealt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -14,9 +14,9 @@ use hobt_buffer::{
     BufferError, LoadOwner, Optimistic, PendingLoad, ReadCounts, ReadOptions, SharedGuard, StateSnapshot, TryRead,
 };
 use hobt_disk::{AlignedBuffer, Completion, CompletionQueue, Direction, IoBuffer, Request};
+use hobt_instruments::schedule::Mutex;
+use hobt_instruments::{Wait, WaitType};
 use hobt_page::{NEWEST_WRITER_WORD, verify};
-use hobt_sync::schedule::Mutex;
-use hobt_sync::{Wait, WaitType};
 
 use super::count::{Counts, WORDS_MAX};
 use super::dispenser::PageRange;

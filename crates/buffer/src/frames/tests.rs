@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hobt_sync::{WaitCounters, waits};
+use hobt_instruments::{WaitCounters, waits};
 
 use super::*;
 

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use hobt_base::{FileId, PAGE_SIZE, PageId};
 use hobt_buffer::{BufferError, Dirty, Optimistic, ReadCounts, ReadOptions, SharedGuard, TryRead};
 use hobt_disk::AlignedBuffer;
+use hobt_instruments::{WaitCounters, WaitType, waits};
 use hobt_page::{PageDamage, PageType};
-use hobt_sync::{WaitCounters, WaitType, waits};
 
 use super::{DATABASE, counter, fill, format, on_disk, world};
 

@@ -9,7 +9,7 @@ use crate::error::{DiskError, Operation, Poison, Result};
 use crate::queue::{Completion, Direction, Request};
 use crate::statistics::FileStatistics;
 use crate::transfer::{Progress, Step, check_alignment};
-use hobt_sync::schedule::{self, Place};
+use hobt_instruments::schedule::{self, Place};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

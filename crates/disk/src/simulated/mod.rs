@@ -26,7 +26,7 @@ use faults::Faults;
 pub use faults::{Fault, FaultKind};
 use file::SimulatedFile;
 use hobt_base::SplitMix64;
-use hobt_sync::schedule::{self, Place};
+use hobt_instruments::schedule::{self, Place};
 use parking_lot::Mutex;
 use power::Power;
 use std::collections::{BTreeMap, BTreeSet};

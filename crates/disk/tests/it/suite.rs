@@ -6,8 +6,8 @@ use hobt_disk::{
     AlignedBuffer, CompletionQueue, Direction, DiskError, DiskFile, IoBuffer, OpenOptions, Operation, PinnedSlice,
     Request,
 };
-use hobt_sync::WaitCounters;
-use hobt_sync::waits::set_statement_counters;
+use hobt_instruments::WaitCounters;
+use hobt_instruments::waits::set_statement_counters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};

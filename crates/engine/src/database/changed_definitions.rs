@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use hobt_base::{ObjectId, Stamp};
 use hobt_catalog::SnapshotChange;
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::{Snapshot, Transactions};
 
 /// The tables whose last change some snapshot may not see, each with the transaction that made it.

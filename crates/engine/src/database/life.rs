@@ -11,9 +11,9 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, Lsn};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
 use hobt_disk::{Disk, DiskError};
+use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_log::{LSN_FIRST, Recovered};
 use hobt_page::BootPage;
-use hobt_sync::schedule::{Mutex, RwLock};
 use hobt_txn::{StatementContext, TransactionLog};
 
 use super::pending::PendingChanges;

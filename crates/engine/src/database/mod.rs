@@ -50,8 +50,8 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, PageId, 
 use hobt_catalog::{
     CatalogError, CountsBeside, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table,
 };
+use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_page::{PageDamage, RowLayout};
-use hobt_sync::schedule::{Mutex, RwLock};
 use hobt_txn::locks::LockManager;
 use hobt_txn::{MemoryBudget, Settlements, Snapshot, StatementContext, StatementContextSettings, Transactions};
 

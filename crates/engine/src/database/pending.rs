@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use hobt_base::{ObjectId, SqlError, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, SnapshotChange};
-use hobt_sync::schedule::{self, Condvar, Mutex};
+use hobt_instruments::schedule::{self, Condvar, Mutex};
 use hobt_txn::StatementContext;
 
 use crate::error::{EngineError, Result};

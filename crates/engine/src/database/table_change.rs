@@ -15,7 +15,7 @@ use hobt_base::{HobtId, IndexId, SqlError, number};
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Index, IndexKind, IndexOptions, SnapshotChange, StatisticsPart, Table,
 };
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::StatementContext;
 use hobt_types::statistics::Summary;
 

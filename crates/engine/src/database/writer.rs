@@ -12,7 +12,7 @@ mod entry;
 mod key_lock;
 mod row;
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::sync::Arc;
 
 use hobt_access::{AccessError, BTree, BTreeError, Hobt, RowStore};

@@ -8,8 +8,8 @@ use hobt_access::AccessError;
 use hobt_base::{FileId, number};
 use hobt_catalog::DatabaseRow;
 use hobt_disk::{DiskError, OpenOptions};
+use hobt_instruments::schedule::Mutex;
 use hobt_log::LogFileLabel;
-use hobt_sync::schedule::Mutex;
 
 use super::create::{delete_database, is_system, take_id};
 use super::plan::in_use;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use hobt_base::{DatabaseId, FileId, number};
 use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text, Timestamp};
 use hobt_disk::DiskError;
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 
 use super::plan::{DatabasePlan, Planning};
 use super::registry::{Entry, EntryState, Untold};

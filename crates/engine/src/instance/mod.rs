@@ -23,7 +23,7 @@ use hobt_base::{DatabaseId, FileId, PAGE_SIZE, SessionId, Stamp, number};
 use hobt_buffer::BufferPool;
 use hobt_catalog::name_equals;
 use hobt_disk::{Disk, DiskFile};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::locks::LockManager;
 use hobt_txn::{
     MemoryAccount, MemoryBudget, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError,

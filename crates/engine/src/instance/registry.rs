@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use hobt_base::{DatabaseId, FileId, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
+use hobt_instruments::planted::{self, Bug};
+use hobt_instruments::schedule::{self, Condvar, Mutex, MutexGuard};
 use hobt_log::{LogError, TruncationWait};
-use hobt_sync::planted::{self, Bug};
-use hobt_sync::schedule::{self, Condvar, Mutex, MutexGuard};
 use hobt_txn::{DatabaseGuid, GlobalTransaction};
 
 use crate::data_file::DataFile;

@@ -11,7 +11,7 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, number};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_catalog::{DatabaseFileRow, DatabaseRow, Growth};
 use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions, open_disk};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::{MemoryAccount, MemoryBudget};
 
 use super::file_removal::delete_removed;
@@ -47,7 +47,7 @@ impl Instance {
     /// Another process has the folder open, `master` is damaged or cannot be recovered, or the disk fails. A user's
     /// database that cannot be used is no error: [`Instance::databases`] shows its state.
     pub fn open(folder: &Path, settings: InstanceSettings) -> Result<Arc<Instance>> {
-        hobt_sync::signals::fail_on_file_size_limit();
+        hobt_instruments::signals::fail_on_file_size_limit();
         let disk = open_disk(settings.disk.clone()).map_err(|error| refuse(folder, error))?;
         Instance::open_on(disk, folder, settings)
     }

@@ -1,7 +1,7 @@
 //! Some of the planted bugs, which are found fast. `hobt-interleave --planted 2000` tries all of them.
 
+use hobt_instruments::planted::{Bug, plant};
 use hobt_interleave::{Options, simulate};
-use hobt_sync::planted::{Bug, plant};
 
 /// The first of a number of seeds that fails with a bug, and not without it.
 fn found(bug: Bug, seeds: u64) -> Option<u64> {

@@ -137,9 +137,9 @@ impl Interpreter<'_> {
         let (what, action) = (text(0), text(1));
         let what = what.strip_prefix("sys.").unwrap_or(&what).to_owned();
         match (what.as_str(), action.as_str()) {
-            ("dm_os_wait_stats" | "waitstats", "clear") => hobt_sync::waits::clear(),
-            ("dm_os_latch_stats", "clear") => hobt_sync::latches::clear(),
-            ("dm_os_spinlock_stats" | "spinlockstats", "clear") => hobt_sync::spinlocks::clear(),
+            ("dm_os_wait_stats" | "waitstats", "clear") => hobt_instruments::waits::clear(),
+            ("dm_os_latch_stats", "clear") => hobt_instruments::latches::clear(),
+            ("dm_os_spinlock_stats" | "spinlockstats", "clear") => hobt_instruments::spinlocks::clear(),
             ("spinlockstats", "") => return self.spinlock_stats(),
             ("logspace", "") => return self.log_space(),
             _ => {
@@ -162,7 +162,7 @@ impl Interpreter<'_> {
             ("Backoffs", SqlType::Int),
         ];
         let big = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
-        let rows = hobt_sync::spinlocks::snapshot().into_iter().map(|row| {
+        let rows = hobt_instruments::spinlocks::snapshot().into_iter().map(|row| {
             let ratio = if row.collisions == 0 { 0.0 } else { row.spins as f64 / row.collisions as f64 };
             vec![
                 Value::Text(row.name.name().to_owned()),

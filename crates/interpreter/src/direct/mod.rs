@@ -17,7 +17,7 @@ use std::sync::Arc;
 use hobt_base::{DatabaseId, Position, SqlError};
 use hobt_catalog::Table;
 use hobt_functions::FunctionContext;
-use hobt_sync::{processor, schedule};
+use hobt_instruments::{processor, schedule};
 use hobt_tsql::ast::{
     ArithmeticStep, AssignmentOperator, Condition, Expression, Insert, SelectStatement, Span, StatisticsKind,
     VariableName,

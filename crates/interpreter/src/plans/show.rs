@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use hobt_base::{SqlError, number};
-use hobt_sync::processor;
+use hobt_instruments::processor;
 use hobt_tsql::ast::{
     Condition, Declaration, DeclarationKind, Execute, ExecuteTarget, SetOption, Span, Statement, StatementKind,
     SwitchOption,

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::{DatabaseId, PAGE_SIZE};
 use hobt_engine::time_of_day;
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_tsql::ast::Span;
 use hobt_txn::{MemoryAccount, MemoryBudget};
 

@@ -48,7 +48,7 @@ impl Experiment for CoresExperiment {
 
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let rows = lab.rows_for(WANTED_ROWS, test_guid::ROW_BYTES, 1)?;
-        let processors = hobt_sync::processor::processor_count();
+        let processors = hobt_instruments::processor::processor_count();
         let repeat = lab.options().repeat;
         let mut plans: Vec<Plan> = (1..=processors).map(|n| plan("dop", n, rows, test_guid::max_of_casts)).collect();
         plans.extend((1..=processors).map(|n| plan("count_dop", n, rows, test_guid::count)));

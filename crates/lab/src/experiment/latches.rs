@@ -9,7 +9,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use hobt_sync::{Counter, Latch, LatchClass, Spinlock, SpinlockName};
+use hobt_instruments::{Counter, Latch, LatchClass, Spinlock, SpinlockName};
 use serde_json::{Map, json};
 
 use super::Experiment;
@@ -118,7 +118,7 @@ impl Experiment for LatchesExperiment {
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let additions = lab.options().rows.unwrap_or(WANTED_ADDITIONS).max(1);
         let repeat = lab.options().repeat.max(1);
-        let processors = hobt_sync::processor::processor_count();
+        let processors = hobt_instruments::processor::processor_count();
         let threads: Vec<usize> = (1..=processors.max(THREADS_MIN)).collect();
         let of_all = || GUARDS.iter().flat_map(|guard| threads.iter().map(move |&threads| (guard, threads)));
         let count = of_all().count();

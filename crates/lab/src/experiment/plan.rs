@@ -43,12 +43,12 @@ impl Tuning {
                 runtime.affinity_mask = if processors >= 64 { 0 } else { (1 << processors) - 1 };
             }
         });
-        hobt_sync::set_accounting(!tuning.no_accounting);
+        hobt_instruments::set_accounting(!tuning.no_accounting);
         let result = match tuning.latched_dealer {
             true => lab.run("EXEC sp_configure 'dealer', 1; RECONFIGURE").and_then(|_| act(lab)),
             false => act(lab),
         };
-        hobt_sync::set_accounting(true);
+        hobt_instruments::set_accounting(true);
         lab.instance().change_runtime(|runtime| runtime.clone_from(&before));
         result
     }

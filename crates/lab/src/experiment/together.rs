@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use hobt_sync::latches::LatchRow;
-use hobt_sync::spinlocks::SpinlockRow;
-use hobt_sync::waits::WaitRow;
+use hobt_instruments::latches::LatchRow;
+use hobt_instruments::spinlocks::SpinlockRow;
+use hobt_instruments::waits::WaitRow;
 use serde_json::{Map, Value, json};
 
 use crate::connection::Connection;
@@ -70,9 +70,9 @@ impl Counters {
     pub(super) fn now(lab: &Laboratory) -> Result<Counters> {
         let log = lab.database()?.storage().log().map(|log| log.log().statistics().flushes);
         Ok(Counters {
-            waits: hobt_sync::waits::snapshot(),
-            latches: hobt_sync::latches::snapshot(),
-            spinlocks: hobt_sync::spinlocks::snapshot(),
+            waits: hobt_instruments::waits::snapshot(),
+            latches: hobt_instruments::latches::snapshot(),
+            spinlocks: hobt_instruments::spinlocks::snapshot(),
             flushes: log.unwrap_or(0),
         })
     }

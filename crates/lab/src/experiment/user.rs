@@ -156,7 +156,7 @@ impl UserExperiment {
                 return Err(self.wrong(dealer.span().start, "a dealer is \"atomic\" or \"latched\""));
             }
         }
-        let all = hobt_sync::processor::processor_count();
+        let all = hobt_instruments::processor::processor_count();
         if let Some(processors) = file.vary.processors.iter().find(|it| !(1..=all).contains(it.get_ref())) {
             return Err(self.wrong(processors.span().start, format!("this machine has 1 to {all} processors to give")));
         }

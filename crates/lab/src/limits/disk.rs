@@ -101,7 +101,7 @@ pub(crate) fn read_stretches(stretches: &[Stretch], read_bytes: usize, depth: us
             pieces.push((Arc::clone(&stretch.file), offset, bytes));
         }
     }
-    let readers = hobt_sync::processor::processor_count().min(depth).max(1);
+    let readers = hobt_instruments::processor::processor_count().min(depth).max(1);
     let next = AtomicUsize::new(0);
     let parts: Vec<Result<Transfers>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..readers)

@@ -132,7 +132,7 @@ impl Limits {
         step("reading memory");
         let memory_bytes = settings.memory_bytes.min(machine::free_memory() / 2);
         let memory = MemoryProbe::new(memory_bytes);
-        let processors = hobt_sync::processor::processor_count();
+        let processors = hobt_instruments::processor::processor_count();
         let (one, all) = memory.one_and_many(processors, repetitions.max(3));
         Ok(Limits {
             disk_read_mb_s,

@@ -48,7 +48,7 @@ use datafusion::physical_plan::{
 };
 use futures::future::{BoxFuture, FutureExt, Shared};
 use futures::{Stream, StreamExt};
-use hobt_sync::{nanoseconds, processor};
+use hobt_instruments::{nanoseconds, processor};
 use parking_lot::Mutex;
 
 use super::inputs::{with_inputs, without_expressions};

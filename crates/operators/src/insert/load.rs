@@ -26,7 +26,7 @@ use hobt_base::{ObjectId, SqlError};
 use hobt_catalog::IndexKeyColumn;
 use hobt_engine::{RowChangeNotes, RowChanges};
 use hobt_functions::array_value;
-use hobt_sync::processor;
+use hobt_instruments::processor;
 
 use super::unordered::UnorderedExec;
 use super::{WriteTarget, column, insert_one_by_one};

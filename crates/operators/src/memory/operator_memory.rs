@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use datafusion::execution::memory_pool::MemoryPool;
-use hobt_sync::schedule::{self, Condvar, Mutex};
-use hobt_sync::{Wait, WaitType};
+use hobt_instruments::schedule::{self, Condvar, Mutex};
+use hobt_instruments::{Wait, WaitType};
 use hobt_txn::MemoryBudget;
 
 use super::pool::StatementPool;

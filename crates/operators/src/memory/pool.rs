@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result as PlanResult};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::MemoryAccount;
 #[cfg(test)]
 use hobt_txn::MemoryBudget;

@@ -1,7 +1,7 @@
 //! Plans as XML in Microsoft's showplan schema, for SQL Server Management Studio and similar tools.
 //!
 //! Source: the schema of the namespace below. Its order of elements and its required attributes are kept here by hand;
-//! `crates/hobt/tests/it/plans.rs` checks the output against them.
+//! `crates/cli/tests/it/plans.rs` checks the output against them.
 
 mod element;
 mod operator;

@@ -1,8 +1,8 @@
 //! Planted bugs: a simulator that does not find them proves nothing.
 
 use hobt_disk::{Fault, FaultKind, Operation};
+use hobt_instruments::planted::{Bug, plant};
 use hobt_sim::{Options, simulate};
-use hobt_sync::planted::{Bug, plant};
 
 const SEEDS: u64 = 300;
 

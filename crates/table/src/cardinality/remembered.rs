@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::Expr;
 use hobt_catalog::Statistics;
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_types::statistics::{Overlap, Summary};
 
 use super::filtered::Filter;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hobt_sync::WaitType;
+use hobt_instruments::WaitType;
 
 /// The reasons for which a statement's parked workers wait, counted by the operators that make them wait.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hobt_access::scan::{ScanWorker, WorkerProgress, WorkerReads};
 use hobt_base::{DatabaseId, IndexId, ObjectId};
-use hobt_sync::{nanoseconds, processor};
+use hobt_instruments::{nanoseconds, processor};
 use parking_lot::Mutex;
 
 use crate::TableRead;
@@ -223,7 +223,7 @@ impl WorkerClock {
 
     /// Begins a step of the worker.
     pub fn begin(&mut self) {
-        if hobt_sync::accounting() {
+        if hobt_instruments::accounting() {
             self.since.get_or_insert_with(Instant::now);
             self.cpu_before = Some(processor::thread_cpu_time());
         }

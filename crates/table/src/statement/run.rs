@@ -10,7 +10,7 @@ use hobt_access::scan::{Scan, ScanSettings};
 use hobt_base::{DatabaseId, EXTENT_PAGES, ObjectId, PAGE_SIZE, SessionId, SqlError};
 use hobt_catalog::{Index, IndexUse, IndexUser, Statistics, Table};
 use hobt_engine::{Database, DatabaseUse, Instance};
-use hobt_sync::{WaitCounters, nanoseconds};
+use hobt_instruments::{WaitCounters, nanoseconds};
 use hobt_tsql::ast::Span;
 use hobt_txn::locks::HeldLock;
 use hobt_txn::{IoCounts, Progress, StatementContext, Transaction};
@@ -286,7 +286,8 @@ impl StatementRun {
     ) -> Result<Arc<StatementRun>, SqlError> {
         let runtime = instance.runtime();
         let affinity = processors_of(runtime.affinity_mask);
-        let processors = if affinity.is_empty() { hobt_sync::processor::processor_count() } else { affinity.len() };
+        let processors =
+            if affinity.is_empty() { hobt_instruments::processor::processor_count() } else { affinity.len() };
         let instance_dop = match runtime.max_degree_of_parallelism as usize {
             0 => processors,
             limit => limit.min(processors),

@@ -11,8 +11,8 @@
 //! back to its start, the whole circle existed when the search began. No circle can be missed: the last of its waits
 //! that was put into the list saw all the others.
 
-use hobt_sync::planted::{self, Bug};
-use hobt_sync::schedule;
+use hobt_instruments::planted::{self, Bug};
+use hobt_instruments::schedule;
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use hobt_base::{DatabaseId, HobtId};
-use hobt_sync::schedule::bound;
+use hobt_instruments::schedule::bound;
 
 use super::queue::Released;
 use super::statistics::Granted;

@@ -50,8 +50,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use hobt_base::DatabaseId;
-use hobt_sync::primitives;
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::primitives;
+use hobt_instruments::schedule::Mutex;
 
 pub use deadlock::{DeadlockGraph, DeadlockProcess, DeadlockRequest, DeadlockResource};
 pub use escalation::{Escalation, FIRST_ATTEMPT, NEXT_ATTEMPT};

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use hobt_sync::WaitType;
+use hobt_instruments::WaitType;
 
 /// How a resource is locked. The numbers are those of `sys.syslockinfo`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use hobt_base::{SessionId, Stamp};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 
 use super::escalation::HobtCounts;
 use super::statistics::Granted;

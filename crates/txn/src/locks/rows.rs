@@ -1,6 +1,6 @@
 //! The locks and waits that views show.
 
-use hobt_sync::schedule;
+use hobt_instruments::schedule;
 use std::time::Duration;
 
 use hobt_base::SessionId;

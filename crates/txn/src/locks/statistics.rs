@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use hobt_base::{DatabaseId, HobtId};
-use hobt_sync::{PerHobt, nanoseconds};
+use hobt_instruments::{PerHobt, nanoseconds};
 
 use super::{LockManager, LockResource};
 

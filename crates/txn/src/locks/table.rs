@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
-use hobt_sync::{Spinlock, SpinlockGuard, SpinlockName};
+use hobt_instruments::{Spinlock, SpinlockGuard, SpinlockName};
 
 use super::queue::Queue;
 use super::resource::ResourceHasher;

@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use hobt_base::SessionId;
-use hobt_sync::Wait;
-use hobt_sync::primitives::{AtomicU8, Thread, current, park_timeout};
-use hobt_sync::schedule::{self, Place};
+use hobt_instruments::Wait;
+use hobt_instruments::primitives::{AtomicU8, Thread, current, park_timeout};
+use hobt_instruments::schedule::{self, Place};
 
 use super::queue::{Answer, Crowd, Queue, Waiting};
 use super::{Grant, LockError, LockManager, LockMode, LockOwner, LockResource, Patience};

@@ -4,7 +4,7 @@
 //! transaction sees none of its changes. A deleted row's values are in its ghost. A writer that overwrites them gives
 //! them to the version that needs them ([`KeyVersions::keep_row`]).
 
-use hobt_sync::planted::{self, Bug};
+use hobt_instruments::planted::{self, Bug};
 use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -12,8 +12,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use hobt_base::{HobtId, Stamp, compare_bytes};
+use hobt_instruments::schedule::{Mutex, MutexGuard, RwLock};
 use hobt_page::RowImage;
-use hobt_sync::schedule::{Mutex, MutexGuard, RwLock};
 use smallvec::SmallVec;
 
 use super::Before;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use hobt_base::number;
 use hobt_catalog::{Sequence, SequencePosition, SystemHeaps};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::StatementContext;
 
 use super::super::Database;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use hobt_base::{HobtId, ObjectId};
 use hobt_catalog::{DatabaseSnapshot, Statistics, Table};
-use hobt_sync::schedule::Mutex;
+use hobt_instruments::schedule::Mutex;
 use hobt_txn::StatementContext;
 use hobt_types::statistics::GatherColumns;
 use hobt_types::{KeyColumn, MaxLength, SqlType};

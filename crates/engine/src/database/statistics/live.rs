@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use hobt_base::{HobtId, ObjectId};
 use hobt_catalog::Statistics;
-use hobt_sync::schedule::{Mutex, RwLock};
+use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_txn::StatementContext;
 use hobt_types::statistics::Summary;
 

@@ -154,12 +154,12 @@ fn run_challenge(lab: &mut Laboratory, challenge: &Challenge<'_>, rows: u64, cas
     lab.run(&challenge.create())?;
     let each = (rows / challenge.connections as u64).max(1);
     let mut connections: Vec<Connection> = (0..challenge.connections).map(|_| lab.connect()).collect::<Result<_>>()?;
-    let before = (Counters::now(lab)?, hobt_sync::holds::snapshot());
-    hobt_sync::holds::set_counted(challenge.variant == Variant::Hold);
+    let before = (Counters::now(lab)?, hobt_instruments::holds::snapshot());
+    hobt_instruments::holds::set_counted(challenge.variant == Variant::Hold);
     let ran = run_together(&mut connections, |server| challenge.statement(server, each));
-    hobt_sync::holds::set_counted(false);
+    hobt_instruments::holds::set_counted(false);
     let (elapsed, seconds) = ran?;
-    let (counted, held) = (before.0.since(lab)?, hobt_sync::holds::snapshot());
+    let (counted, held) = (before.0.since(lab)?, hobt_instruments::holds::snapshot());
     let inserted = each * challenge.connections as u64;
     let found = lab.row_count(&table)?;
     if found != inserted {

@@ -10,7 +10,7 @@ mod switch;
 use std::time::Instant;
 
 use hobt_base::{DatabaseId, FileId, HobtId, ObjectId, PageId, SessionId, Stamp};
-use hobt_sync::InstructionCounter;
+use hobt_instruments::InstructionCounter;
 use hobt_txn::locks::{KeyHash, LockManager, LockMode, LockOwner, LockOwnerKind, LockResource};
 use serde_json::{Map, json};
 
