@@ -46,7 +46,6 @@ CIRCLES = {
     "types": (5, "a histogram, its builder and its bytes"),
     "interleave": (6, "the script drives the sessions, whose history the judge reads"),
     "table": (15, "a table's estimates read the statement's notes, and a statement lists its tables"),
-    "operators": (12, TO_OPEN),
     "binder": (9, TO_OPEN),
     "catalog": (12, TO_OPEN),
     "engine": (9, TO_OPEN),

@@ -1,10 +1,6 @@
-//! Joins and other operators that can be cancelled.
+//! An operator and an expression that end when their statement is cancelled.
 //!
-//! A task can be stopped only where it yields, and a scan checks for cancellation at each range. A join may compute for
-//! minutes on one batch of its input without reaching either. An operator that already has its whole input (groups, a
-//! sort, a window) gives out its rows without asking for more. So the output of these operators passes through a
-//! [`CancelExec`]. The filter of a join, which may reject every pair so that nothing is passed on, is wrapped in a
-//! [`CancelExpr`].
+//! Leaves to others: where they stand in a plan (`cancellable`).
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -14,73 +10,20 @@ use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
-use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
-use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, RecordBatchStream, SendableRecordBatchStream,
 };
 use futures::{Stream, StreamExt};
 use hobt_base::SqlError;
 
-use super::again::AgainExec;
 use super::inputs::{passes_on, without_expressions};
-use super::range_join::RangeJoinExec;
 use hobt_table::StatementRun;
-use hobt_udf::{external, sql_error_of};
-
-/// The plan with operators that stop when `run` is cancelled. The left side of nested loops becomes readable twice.
-///
-/// # Errors
-/// A join cannot be rebuilt from its parts.
-pub fn cancellable(plan: Arc<dyn ExecutionPlan>, run: &Arc<StatementRun>) -> Result<Arc<dyn ExecutionPlan>, SqlError> {
-    let made = plan.transform_up(|node| {
-        let inner: Arc<dyn ExecutionPlan> = if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
-            Arc::new(NestedLoopJoinExec::try_new(
-                Arc::new(AgainExec::left_of(join)),
-                Arc::clone(join.right()),
-                join.filter().map(|filter| checked(filter, run)),
-                join.join_type(),
-                join.projection().as_ref().map(|projection| projection.to_vec()),
-            )?)
-        } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
-            match join.filter() {
-                None => Arc::clone(&node),
-                Some(filter) => Arc::new(join.builder().with_filter(Some(checked(filter, run))).build()?),
-            }
-        } else if let Some(join) = node.downcast_ref::<RangeJoinExec>() {
-            Arc::new(join.stopping_with(run))
-        } else if keeps_on(node.as_ref()) {
-            Arc::clone(&node)
-        } else {
-            return Ok(Transformed::no(node));
-        };
-        Ok(Transformed::yes(Arc::new(CancelExec { inner, run: Arc::clone(run) }) as Arc<dyn ExecutionPlan>))
-    });
-    made.data().map_err(sql_error_of)
-}
-
-/// Whether an operator gives out many batches that it holds, without asking its inputs for more.
-fn keeps_on(node: &dyn ExecutionPlan) -> bool {
-    node.downcast_ref::<CrossJoinExec>().is_some()
-        || node.downcast_ref::<SortMergeJoinExec>().is_some()
-        || node.downcast_ref::<AggregateExec>().is_some()
-        || node.downcast_ref::<SortExec>().is_some()
-        || node.downcast_ref::<WindowAggExec>().is_some()
-}
-
-fn checked(filter: &JoinFilter, run: &Arc<StatementRun>) -> JoinFilter {
-    let expression = CancelExpr { inner: Arc::clone(filter.expression()), run: Arc::clone(run) };
-    JoinFilter::new(Arc::new(expression), filter.column_indices().to_vec(), Arc::clone(filter.schema()))
-}
+use hobt_udf::external;
 
 fn check(run: &StatementRun) -> Result<()> {
     if run.is_cancelled() { Err(external(SqlError::cancelled())) } else { Ok(()) }
@@ -94,6 +37,11 @@ pub struct CancelExec {
 }
 
 impl CancelExec {
+    /// Passes on the batches of `inner` until `run` is cancelled.
+    pub(super) fn new(inner: Arc<dyn ExecutionPlan>, run: &Arc<StatementRun>) -> CancelExec {
+        CancelExec { inner, run: Arc::clone(run) }
+    }
+
     fn over(&self, inner: Arc<dyn ExecutionPlan>) -> CancelExec {
         CancelExec { inner, run: Arc::clone(&self.run) }
     }
@@ -153,6 +101,11 @@ pub struct CancelExpr {
 }
 
 impl CancelExpr {
+    /// Evaluates `inner` until `run` is cancelled.
+    pub(super) fn new(inner: Arc<dyn PhysicalExpr>, run: &Arc<StatementRun>) -> CancelExpr {
+        CancelExpr { inner, run: Arc::clone(run) }
+    }
+
     /// The filter itself.
     pub fn inner(&self) -> &Arc<dyn PhysicalExpr> {
         &self.inner

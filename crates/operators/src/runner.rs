@@ -13,7 +13,6 @@ use datafusion::execution::context::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use hobt_base::SqlError;
@@ -22,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use super::one_thread;
 use super::own_thread::{for_client, for_workers};
+use super::role::{Passing, Role, role};
 use super::workers::WorkerPool;
 use hobt_table::StatementRun;
 use hobt_udf::sql_error_of;
@@ -122,12 +122,15 @@ pub fn is_one_stream(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// Whether the plan's partitions are the branches of a `UNION ALL`, none of which has several workers. They are run one
 /// after the other, as in SQL Server, and their rows come in the order in which they are written.
 fn is_concatenation(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    if let Some(union) = plan.downcast_ref::<UnionExec>() {
-        return union.inputs().iter().all(|input| input.output_partitioning().partition_count() == 1);
+    let inputs = || plan.children().into_iter();
+    match role(plan.as_ref()) {
+        Role::Union => inputs().all(|input| input.output_partitioning().partition_count() == 1),
+        // Each row stays in its partition, and none is held back.
+        Role::Passes(Passing::Cancels | Passing::Yields) | Role::Project(_) | Role::Filter(_) => {
+            inputs().all(is_concatenation)
+        }
+        _ => false,
     }
-    // Operators that keep each row in its partition and hold none back.
-    matches!(plan.name(), "CancelExec" | "ProjectionExec" | "FilterExec" | "CooperativeExec")
-        && plan.children().into_iter().all(is_concatenation)
 }
 
 /// Runs the plan's partitions, one after the other, and sends their batches.

@@ -13,28 +13,14 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_expr::expressions::{CastExpr, Column};
-use datafusion::physical_expr::window::WindowExpr;
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, utils::collect_columns};
-use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use hobt_catalog::Table;
 use hobt_functions::carrier;
 use hobt_types::SqlType;
 
-use super::lock_rows::LockRowsExec;
-use super::scan_exec::ScanExec;
-use super::seek_exec::SeekExec;
-use super::unseen_rows::UnseenRowsExec;
+use super::role::{Role, role};
 use hobt_table::{ColumnPredicate, JoinedColumn, KeyForm, TableRead};
 use hobt_udf::Kernel;
 
@@ -44,7 +30,7 @@ type Expr = Arc<dyn PhysicalExpr>;
 /// The operator that reads a table, at the end of a trace.
 #[derive(Clone, Debug)]
 pub struct Leaf {
-    /// A [`ScanExec`] or [`SeekExec`].
+    /// A scan or a seek.
     pub plan: Arc<dyn ExecutionPlan>,
     /// The table.
     pub table: Arc<TableRead>,
@@ -59,12 +45,12 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Leaf> {
-        let (table, projection, predicates) = if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-            (scan.table(), scan.projection(), scan.predicates())
-        } else {
-            let seek = plan.downcast_ref::<SeekExec>()?;
-            (seek.table(), seek.projection(), seek.predicates())
+    /// The reader that an operator is, if it is one.
+    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Leaf> {
+        let (table, projection, predicates) = match role(plan.as_ref()) {
+            Role::Scan(scan) => (scan.table(), scan.projection(), scan.predicates()),
+            Role::Seek(seek) => (seek.table(), seek.projection(), seek.predicates()),
+            _ => return None,
         };
         let (table, predicates) = (Arc::clone(table), Arc::clone(predicates));
         let (plan, projection) = (Arc::clone(plan), projection.to_vec());
@@ -87,86 +73,16 @@ pub fn trace(plan: &Arc<dyn ExecutionPlan>, exprs: Vec<Option<Expr>>) -> Option<
         let columns = exprs.into_iter().map(column).collect();
         return Some((leaf, columns));
     }
-    let below = |exprs: Vec<Option<Expr>>| trace(plan.children().first()?, exprs);
-    let each = |translated: &dyn Fn(&Expr) -> Option<Expr>| -> Vec<Option<Expr>> {
-        exprs.iter().map(|expr| translated(expr.as_ref()?)).collect()
+    let role = role(plan.as_ref());
+    let below = exprs.iter().map(|expr| role.over_input(expr.as_ref()?)).collect();
+    let (leaf, columns) = trace(plan.children().first()?, below)?;
+    let leaf = match role {
+        Role::Sort(_) => Leaf { is_sorted: true, ..leaf },
+        Role::Group(aggregate) => leaf.ordered(*aggregate.input_order_mode() != InputOrderMode::Linear),
+        Role::Window { .. } => leaf.ordered(true),
+        _ => leaf,
     };
-    if plan.is::<SortExec>() {
-        return below(exprs).map(|(leaf, columns)| (Leaf { is_sorted: true, ..leaf }, columns));
-    }
-    if is_exchange(plan) || plan.is::<SortPreservingMergeExec>() || plan.is::<UnseenRowsExec>() {
-        return below(exprs);
-    }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let definitions: Vec<Expr> = projection.expr().iter().map(|item| Arc::clone(&item.expr)).collect();
-        return below(each(&|expr| substituted(expr, &|at| definitions.get(at).cloned())));
-    }
-    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        let Some(projection) = filter.projection() else { return below(exprs) };
-        let schema = filter.input().schema();
-        let input = |at: usize| projection.get(at).map(|&at| column_at(&schema, at));
-        return below(each(&|expr| substituted(expr, &input)));
-    }
-    if let Some(locks) = plan.downcast_ref::<LockRowsExec>() {
-        if locks.has_limit() {
-            return None;
-        }
-        let schema = plan.children().first()?.schema();
-        let input = |at: usize| locks.output().get(at).map(|&at| column_at(&schema, at));
-        return below(each(&|expr| substituted(expr, &input)));
-    }
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        let groups = aggregate.group_expr();
-        if groups.has_grouping_set() || aggregate.limit_options().is_some() {
-            return None;
-        }
-        let group = |at: usize| groups.expr().get(at).map(|(expr, _)| Arc::clone(expr));
-        let (leaf, columns) = below(each(&|expr| substituted(expr, &group)))?;
-        return Some((leaf.ordered(*aggregate.input_order_mode() != InputOrderMode::Linear), columns));
-    }
-    let windows = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
-    let windows =
-        windows.or_else(|| plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr))?;
-    let (leaf, columns) = below(each(&|expr| is_of_all_partitions(expr, windows).then(|| Arc::clone(expr))))?;
-    Some((leaf.ordered(true), columns))
-}
-
-/// Whether a node only spreads or gathers rows.
-pub fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.fetch().is_none()
-        && (plan.is::<RepartitionExec>() || plan.is::<CoalescePartitionsExec>() || plan.is::<CooperativeExec>())
-}
-
-fn column_at(schema: &arrow::datatypes::SchemaRef, at: usize) -> Expr {
-    Arc::new(Column::new(schema.field(at).name(), at))
-}
-
-/// `expr` with each column replaced; `None` if one has no definition.
-pub fn substituted(expr: &Expr, definition: &dyn Fn(usize) -> Option<Expr>) -> Option<Expr> {
-    let mut is_whole = true;
-    let replaced = Arc::clone(expr).transform_up(|node| {
-        let Some(column) = node.downcast_ref::<Column>() else { return Ok(Transformed::no(node)) };
-        match definition(column.index()) {
-            Some(definition) => Ok(Transformed::yes(definition)),
-            None => {
-                is_whole = false;
-                Ok(Transformed::no(node))
-            }
-        }
-    });
-    replaced.data().ok().filter(|_| is_whole)
-}
-
-/// Whether each of these windows treats only rows with one value of `expr` together.
-pub fn is_of_all_partitions(expr: &Expr, windows: &[Arc<dyn WindowExpr>]) -> bool {
-    let columns = collect_columns(expr);
-    windows.iter().all(|window| {
-        let is_key = |column: &Column| {
-            let keys = window.partition_by().iter();
-            keys.filter_map(|key| key.downcast_ref::<Column>()).any(|key| key.index() == column.index())
-        };
-        columns.iter().all(is_key)
-    })
+    Some((leaf, columns))
 }
 
 /// The table's column whose comparisons an expression over its scan's columns has.

@@ -11,15 +11,12 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use hobt_access::scan::{Arithmetic, IntegerWidth, ScanAggregate, ScanExpression};
 use hobt_functions::BinaryOperator;
 use hobt_functions::aggregate::{Aggregate, AggregateKind};
 use hobt_types::SqlType;
 
-use hobt_operators::{AggregateScanExec, ScanExec, substituted};
+use hobt_operators::{AggregateScanExec, Exchange, Passing, Role, ScanExec, role, substituted};
 use hobt_udf::{Kernel, Operation, SqlAggregate};
 
 /// Moves aggregates into the scan below them.
@@ -86,16 +83,16 @@ fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<ScanBelow> {
         let columns = columns.map(|(place, field)| Arc::new(Column::new(field.name(), place)) as Arc<dyn PhysicalExpr>);
         return Some((Arc::clone(plan), columns.collect()));
     }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let (scan, below) = scan_below(projection.input())?;
-        let definition = |at: usize| below.get(at).cloned();
-        let above: Option<Vec<_>> = projection.expr().iter().map(|item| substituted(&item.expr, &definition)).collect();
-        return Some((scan, above?));
+    match role(plan.as_ref()) {
+        Role::Project(projection) => {
+            let (scan, below) = scan_below(projection.input())?;
+            let definition = |at: usize| below.get(at).cloned();
+            let above = projection.expr().iter().map(|item| substituted(&item.expr, &definition));
+            Some((scan, above.collect::<Option<_>>()?))
+        }
+        Role::Passes(Passing::Yields) | Role::Exchange(Exchange::Spread(_)) => scan_below(plan.children().first()?),
+        _ => None,
     }
-    if plan.is::<CooperativeExec>() || plan.is::<RepartitionExec>() {
-        return scan_below(plan.children().first()?);
-    }
-    None
 }
 
 fn scan_aggregate(

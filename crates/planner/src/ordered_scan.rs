@@ -16,20 +16,17 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::LocalLimitExec;
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use hobt_access::Direction;
 use hobt_catalog::{Index, Table};
 
-use hobt_operators::{Leaf, LockRowsExec, ScanExec, SeekExec, UnseenRowsExec, replaced, trace};
+use hobt_operators::{
+    Leaf, LockRowsExec, Passing, Role, ScanExec, SeekExec, replaced, role, spreads_or_gathers, trace,
+};
 use hobt_table::{AccessPath, JoinedColumn, KeyForm, SeekPath, is_one_value};
 use hobt_udf::{external, has_sort_key};
 
@@ -102,24 +99,21 @@ fn first_locked(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
 fn first_unseen(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(rows) = sort.fetch() else { return Ok(None) };
     let (mut node, mut filter) = (sort.input(), None);
-    while !node.is::<UnseenRowsExec>() {
-        if node.fetch().is_some() {
-            return Ok(None);
-        } else if let Some(found) = node.downcast_ref::<FilterExec>() {
-            if filter.replace(Arc::clone(found.predicate())).is_some() {
-                return Ok(None);
+    let unseen = loop {
+        match role(node.as_ref()) {
+            Role::Unseen(unseen) if !unseen.has_limit() => break unseen,
+            _ if node.fetch().is_some() => return Ok(None),
+            Role::Filter(found) => {
+                if filter.replace(Arc::clone(found.predicate())).is_some() {
+                    return Ok(None);
+                }
             }
-        } else if !(node.is::<CooperativeExec>()
-            || spreads_or_gathers(node)
-            || (node.is::<ProjectionExec>() && filter.is_none()))
-        {
-            return Ok(None);
+            Role::Project(_) if filter.is_some() => return Ok(None),
+            _ if !is_passed(node) => return Ok(None),
+            _ => {}
         }
         let Some(below) = node.children().into_iter().next() else { return Ok(None) };
         node = below;
-    }
-    let Some(unseen) = node.downcast_ref::<UnseenRowsExec>().filter(|unseen| !unseen.has_limit()) else {
-        return Ok(None);
     };
     let Some((leaf, wanted)) = wanted_order(sort) else { return Ok(None) };
     let Some(seek) = seek_in_order(&leaf, &wanted, Some(rows), is_one_stream)? else { return Ok(None) };
@@ -154,9 +148,10 @@ fn seek_in_order(
         let (table, projection) = (Arc::clone(&leaf.table), leaf.projection.clone());
         let seek = SeekExec::in_direction(table, path, direction, projection, leaf.plan.schema());
         if fits(&seek) {
-            let estimated = match (leaf.plan.downcast_ref::<ScanExec>(), leaf.plan.downcast_ref::<SeekExec>()) {
-                (Some(scan), _) => scan.estimated(),
-                (None, seek) => seek.and_then(SeekExec::estimated),
+            let estimated = match role(leaf.plan.as_ref()) {
+                Role::Scan(scan) => scan.estimated(),
+                Role::Seek(seek) => seek.estimated(),
+                _ => None,
             };
             return Ok(Some(seek.knowing(Arc::clone(&leaf.predicates)).estimating_as(estimated.cloned())));
         }
@@ -171,11 +166,12 @@ fn is_one_stream(seek: &SeekExec) -> bool {
 
 /// The operator that locks rows, below nodes that pass each of its rows on once.
 fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
-    let is_passed = plan.is::<ProjectionExec>() || plan.is::<CooperativeExec>() || spreads_or_gathers(plan);
-    match plan.is::<LockRowsExec>() {
-        true => Some(plan),
-        false if is_passed && plan.fetch().is_none() => locks_below(plan.children().into_iter().next()?),
-        false => None,
+    match role(plan.as_ref()) {
+        Role::Locks(_) => Some(plan),
+        role if is_passed(plan) && !matches!(role, Role::Filter(_)) && plan.fetch().is_none() => {
+            locks_below(plan.children().into_iter().next()?)
+        }
+        _ => None,
     }
 }
 
@@ -239,18 +235,12 @@ fn in_place_of(sort: &SortExec, ordered: Arc<dyn ExecutionPlan>) -> Arc<dyn Exec
 
 /// Whether a node keeps the order of rows, or loses it but can be removed.
 fn is_passed(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<ProjectionExec>() || plan.is::<FilterExec>() || plan.is::<CooperativeExec>() || spreads_or_gathers(plan)
-}
-
-/// An exchange that only spreads or gathers rows. One by values (a window's, a group's) has a meaning.
-fn spreads_or_gathers(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let spreads = plan.downcast_ref::<RepartitionExec>();
-    let spreads = spreads.is_some_and(|exchange| matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_)));
-    spreads || plan.is::<CoalescePartitionsExec>()
+    matches!(role(plan.as_ref()), Role::Project(_) | Role::Filter(_) | Role::Passes(Passing::Yields))
+        || spreads_or_gathers(plan)
 }
 
 pub(super) fn has_filter(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<FilterExec>() || plan.children().into_iter().any(has_filter)
+    matches!(role(plan.as_ref()), Role::Filter(_)) || plan.children().into_iter().any(has_filter)
 }
 
 /// The scan or seek below nodes that keep the order of rows, or can be removed.
@@ -262,7 +252,7 @@ pub(super) fn source_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn Exe
 }
 
 fn is_source(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<ScanExec>() || plan.is::<SeekExec>()
+    matches!(role(plan.as_ref()), Role::Scan(_) | Role::Seek(_))
 }
 
 /// Rebuilds the operators above the scan or seek over `bottom` instead; exchanges are removed.

@@ -176,7 +176,7 @@ async fn read_partition(
 
 /// Gives the rows of an outer side that were read, then the rest.
 #[derive(Debug)]
-pub(super) struct ReplayExec {
+pub(crate) struct ReplayExec {
     rows: Arc<OuterRows>,
     properties: Arc<PlanProperties>,
 }

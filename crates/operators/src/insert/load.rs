@@ -15,9 +15,6 @@ use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::{LexOrdering, create_physical_sort_expr};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::empty::EmptyExec;
-use datafusion::physical_plan::memory::LazyMemoryExec;
-use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, SendableRecordBatchStream};
 use futures::StreamExt;
@@ -32,9 +29,8 @@ use super::unordered::UnorderedExec;
 use super::{WriteTarget, column, insert_one_by_one};
 use crate::change::HeldBatches;
 use crate::index_build::IndexBuild;
-use crate::index_join::{IndexJoinExec, RowLoopsExec};
+use crate::role::{Join, Role, role};
 use crate::runner::{Reader, drain, finish, run_query};
-use crate::trace::Leaf;
 use crate::workers::WorkerPool;
 use hobt_table::StatementRun;
 use hobt_udf::{column_order, sql_error_of};
@@ -122,15 +118,12 @@ pub fn insert_plan(
 /// Whether a plan may read a table, as far as can be told.
 fn may_read(plan: &Arc<dyn ExecutionPlan>, table: ObjectId) -> bool {
     let inputs = plan.children();
-    if plan.is::<IndexJoinExec>() || plan.is::<RowLoopsExec>() {
-        return true;
-    }
-    if !inputs.is_empty() {
-        return inputs.into_iter().any(|input| may_read(input, table));
-    }
-    match Leaf::of(plan) {
-        Some(leaf) => leaf.table.table().id == table,
-        None => !plan.is::<PlaceholderRowExec>() && !plan.is::<LazyMemoryExec>() && !plan.is::<EmptyExec>(),
+    match role(plan.as_ref()) {
+        Role::Join(Join::Lookup(_) | Join::RowLoops(_)) => true,
+        Role::Scan(scan) => scan.table().table().id == table,
+        Role::Seek(seek) => seek.table().table().id == table,
+        Role::Constant(_) | Role::Made => false,
+        _ => inputs.is_empty() || inputs.into_iter().any(|input| may_read(input, table)),
     }
 }
 

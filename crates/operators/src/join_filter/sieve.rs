@@ -20,8 +20,8 @@ use hobt_page::RowPage;
 
 use super::trial::Trial;
 use super::{LeafFilter, ReadyFilter};
+use crate::columns::substituted;
 use crate::scan_exec::{array_of, column_vector};
-use crate::trace::substituted;
 use hobt_table::{
     ColumnPredicate, FilterCounts, KeyForm, OperatorProfile, TableRead, for_each_key, is_number, number_keys,
     wanted_keys, wanted_partitions,

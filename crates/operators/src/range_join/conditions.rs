@@ -19,7 +19,7 @@ use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 
 use super::keys::KeyForm;
-use crate::trace::substituted;
+use crate::columns::substituted;
 
 type Expr = Arc<dyn PhysicalExpr>;
 

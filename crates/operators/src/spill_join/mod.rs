@@ -49,6 +49,7 @@ use counted::Counted;
 pub use counted::SPILL_LEVEL;
 use hobt_table::StatementRun;
 use hobt_udf::sql_error_of;
+pub(crate) use once_stream::OnceStreamExec;
 pub(super) use split::compact;
 use work::{Made, Work};
 

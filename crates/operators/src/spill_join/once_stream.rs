@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::inputs::without_inputs;
 
 /// Gives a stream, once.
-pub(super) struct OnceStreamExec {
+pub(crate) struct OnceStreamExec {
     stream: Mutex<Option<SendableRecordBatchStream>>,
     properties: Arc<PlanProperties>,
 }

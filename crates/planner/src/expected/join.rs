@@ -6,18 +6,18 @@ use std::sync::Arc;
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
 use super::{Expectations, Plan, column, expression, projected};
-use hobt_operators::{IndexJoinExec, RangeJoinExec, RowLoopsExec};
+use hobt_operators::{Join, Role, role};
 use hobt_table::{Equated, Joining, Meeting, Relation, references_between, same_value, sources_of};
 
 type Pair = (Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>);
 
 /// A join, independent of its operator.
-struct Join<'p> {
+struct Sides<'p> {
     left: &'p Plan,
     right: &'p Plan,
     on: &'p [Pair],
@@ -28,16 +28,15 @@ struct Join<'p> {
 }
 
 impl Expectations {
-    pub(super) fn join(&self, plan: &Plan) -> Option<Relation> {
-        if plan.is::<IndexJoinExec>() {
-            let [outer, below] = plan.children()[..] else { return None };
-            self.know_outer(plan, outer);
-            return Some(Relation::clone(&self.of(below)));
+    pub(super) fn join(&self, plan: &Plan, join: Join<'_>) -> Relation {
+        match (join, &plan.children()[..]) {
+            (Join::Lookup(_), [outer, below]) => {
+                self.know_outer(plan, outer);
+                Relation::clone(&self.of(below))
+            }
+            (Join::RowLoops(loops), _) => loops.expected().clone(),
+            _ => sides_of(join).map_or_else(|| self.other(plan), |sides| self.joined(&sides)),
         }
-        if let Some(loops) = plan.downcast_ref::<RowLoopsExec>() {
-            return Some(loops.expected().clone());
-        }
-        join_of(plan.as_ref()).map(|join| self.joined(&join))
     }
 
     /// Remembers the estimate of the outer side of an index join.
@@ -46,7 +45,7 @@ impl Expectations {
         self.outers.borrow_mut().push((Arc::clone(join), expected));
     }
 
-    fn joined(&self, join: &Join<'_>) -> Relation {
+    fn joined(&self, join: &Sides<'_>) -> Relation {
         let (left, right) = (self.of(join.left), self.of(join.right));
         let left_count = join.left.schema().fields().len();
         let right = moved(&right, |place| Some(place + left_count));
@@ -81,32 +80,27 @@ impl Expectations {
 
 /// The estimate of a join that is not yet in a plan; `None` for an operator that does not join.
 pub(crate) fn of_join(plan: &dyn ExecutionPlan) -> Option<Relation> {
-    join_of(plan).map(|join| Expectations::default().joined(&join))
+    let Role::Join(join) = role(plan) else { return None };
+    sides_of(join).map(|sides| Expectations::default().joined(&sides))
 }
 
 fn nulls_are_equal(equality: NullEquality) -> bool {
     equality == NullEquality::NullEqualsNull
 }
 
-fn hash_join(join: &HashJoinExec) -> Join<'_> {
-    Join {
-        left: join.left(),
-        right: join.right(),
-        on: join.on(),
-        filter: join.filter(),
-        join_type: *join.join_type(),
-        nulls_are_equal: nulls_are_equal(join.null_equality()),
-        projection: join.projection.as_deref(),
-    }
-}
-
-/// The join that an operator does; `None` for an operator that does not join.
-fn join_of(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
-    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        return Some(hash_join(join));
-    }
-    if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
-        return Some(Join {
+/// The sides and conditions of a join; `None` for one whose inner side depends on the outer one.
+fn sides_of(join: Join<'_>) -> Option<Sides<'_>> {
+    Some(match join {
+        Join::Hash(join) => Sides {
+            left: join.left(),
+            right: join.right(),
+            on: join.on(),
+            filter: join.filter(),
+            join_type: *join.join_type(),
+            nulls_are_equal: nulls_are_equal(join.null_equality()),
+            projection: join.projection.as_deref(),
+        },
+        Join::Merge(join) => Sides {
             left: join.left(),
             right: join.right(),
             on: join.on(),
@@ -114,31 +108,33 @@ fn join_of(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
             join_type: join.join_type(),
             nulls_are_equal: nulls_are_equal(join.null_equality()),
             projection: None,
-        });
-    }
-    // A range join replaces nested loops, whose sides and filter it keeps.
-    let ranges = plan.downcast_ref::<RangeJoinExec>().and_then(RangeJoinExec::loops);
-    if let Some(join) = ranges.or_else(|| plan.downcast_ref::<NestedLoopJoinExec>()) {
-        return Some(Join {
+        },
+        Join::Loops(join) => of_loops(join),
+        // A range join replaces nested loops, whose sides and filter it keeps.
+        Join::Ranges(join) => of_loops(join.loops()?),
+        Join::Cross(join) => Sides {
             left: join.left(),
             right: join.right(),
             on: &[],
-            filter: join.filter(),
-            join_type: *join.join_type(),
+            filter: None,
+            join_type: JoinType::Inner,
             nulls_are_equal: false,
-            projection: join.projection().as_deref(),
-        });
-    }
-    let join = plan.downcast_ref::<CrossJoinExec>()?;
-    Some(Join {
+            projection: None,
+        },
+        Join::Lookup(_) | Join::RowLoops(_) => return None,
+    })
+}
+
+fn of_loops(join: &NestedLoopJoinExec) -> Sides<'_> {
+    Sides {
         left: join.left(),
         right: join.right(),
         on: &[],
-        filter: None,
-        join_type: JoinType::Inner,
+        filter: join.filter(),
+        join_type: *join.join_type(),
         nulls_are_equal: false,
-        projection: None,
-    })
+        projection: join.projection().as_deref(),
+    }
 }
 
 /// The relation with its columns moved to other positions. Columns for which `to` gives `None` are left out.

@@ -19,26 +19,11 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::utils::split_conjunction;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, AggregateMode};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::limit::GlobalLimitExec;
-use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
-use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, PhysicalExpr};
 
-use hobt_operators::{
-    AgainExec, AggregateScanExec, CancelExec, IndexJoinExec, InnerExec, KeyTapExec, LockRowsExec, ScanExec, SeekExec,
-    UnseenRowsExec,
-};
+use hobt_operators::{Join, Role, role};
 use hobt_table::{
     ColumnRows, Knowledge, LeafEstimate, Relation, RowWidth, TableKnowledge, UNKNOWN_ROWS, WantedColumn, distinct_left,
 };
@@ -80,8 +65,7 @@ impl Expectations {
     }
 
     fn find(&self, plan: &Plan) -> Relation {
-        let found = self.leaf(plan).or_else(|| self.row_by_row(plan)).or_else(|| self.join(plan));
-        let found = found.unwrap_or_else(|| self.other(plan)).of_width(RowWidth::of(plan.schema().fields()));
+        let found = self.by_role(plan).of_width(RowWidth::of(plan.schema().fields()));
         match plan.fetch() {
             Some(fetch) if (fetch as f64) < found.rows => {
                 let share = fetch as f64 / found.rows;
@@ -91,60 +75,45 @@ impl Expectations {
         }
     }
 
-    /// Operators that read or produce rows.
-    fn leaf(&self, plan: &Plan) -> Option<Relation> {
-        if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-            let whole = || scan.table().expected_rows() as f64;
-            return Some(of_table(scan.table(), scan.projection(), scan.estimated(), whole));
+    fn by_role(&self, plan: &Plan) -> Relation {
+        let input = || plan.children().first().map(|input| self.of(input)).unwrap_or_default();
+        match role(plan.as_ref()) {
+            Role::Scan(scan) => {
+                let whole = || scan.table().expected_rows() as f64;
+                of_table(scan.table(), scan.projection(), scan.estimated(), whole)
+            }
+            Role::Seek(seek) => of_table(seek.table(), seek.projection(), seek.estimated(), || seek.path().rows),
+            Role::ScanAggregate(_) => of_rows(plan.output_partitioning().partition_count() as f64),
+            Role::Constant(rows) => of_rows(rows as f64),
+            Role::StandIn => self.outer(plan).unwrap_or_else(|| self.other(plan)),
+            Role::Filter(filter) => self.filter(filter),
+            Role::Project(projection) => {
+                let below = self.of(projection.input());
+                of_exprs(&below, projection.expr().iter().map(|each| &each.expr), below.rows)
+            }
+            Role::Group(aggregate) => self.aggregate(aggregate),
+            Role::Locks(locks) => projected(&input(), locks.output()),
+            Role::Limit { skip, .. } => {
+                let below = Relation::clone(&input());
+                let share = 1.0 - (skip as f64 / below.rows.max(1.0)).min(1.0);
+                below.kept(share)
+            }
+            // The columns that windows compute come after the input's.
+            Role::Window { .. } => Relation::clone(&input()),
+            Role::Passes(_) | Role::Exchange(_) | Role::Sort(_) | Role::Unseen(_) | Role::Subqueries(_) => {
+                Relation::clone(&input())
+            }
+            Role::Join(join) => self.join(plan, join),
+            Role::Union => united(&plan.children().into_iter().map(|input| self.of(input)).collect::<Vec<_>>()),
+            Role::Made | Role::WorkTable | Role::Recursion | Role::Unknown => self.other(plan),
         }
-        if let Some(seek) = plan.downcast_ref::<SeekExec>() {
-            return Some(of_table(seek.table(), seek.projection(), seek.estimated(), || seek.path().rows));
-        }
-        if plan.is::<AggregateScanExec>() {
-            return Some(of_rows(plan.output_partitioning().partition_count() as f64));
-        }
-        if plan.is::<PlaceholderRowExec>() {
-            return Some(of_rows(1.0));
-        }
-        if plan.is::<EmptyExec>() {
-            return Some(of_rows(0.0));
-        }
-        let outers = self.outers.borrow();
-        let is_its = |(join, _): &&(Plan, Arc<Relation>)| {
-            join.downcast_ref::<IndexJoinExec>().is_some_and(|join| join.is_outer(plan))
-        };
-        outers.iter().find(is_its).map(|(_, outer)| Relation::clone(outer))
     }
 
-    /// Operators that transform each row of one input, or keep some of its rows.
-    fn row_by_row(&self, plan: &Plan) -> Option<Relation> {
-        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-            return Some(self.filter(filter));
-        }
-        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-            let below = self.of(projection.input());
-            let exprs = projection.expr().iter().map(|each| &each.expr);
-            return Some(of_exprs(&below, exprs, below.rows));
-        }
-        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-            return Some(self.aggregate(aggregate));
-        }
-        if let Some(locks) = plan.downcast_ref::<LockRowsExec>() {
-            let below = self.of(plan.children().first()?);
-            return Some(projected(&below, locks.output()));
-        }
-        if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
-            let below = Relation::clone(&self.of(limit.input()));
-            let share = 1.0 - (limit.skip() as f64 / below.rows.max(1.0)).min(1.0);
-            return Some(below.kept(share));
-        }
-        // The columns that windows compute come after the input's.
-        let keeps_columns = plan.is::<SortExec>()
-            || plan.is::<SortPreservingMergeExec>()
-            || plan.is::<WindowAggExec>()
-            || plan.is::<BoundedWindowAggExec>();
-        let input = passed_on(plan).or_else(|| plan.children().first().copied().filter(|_| keeps_columns))?;
-        Some(Relation::clone(&self.of(input)))
+    /// The outer side of an index join, by the operator that stands for it.
+    fn outer(&self, stand_in: &Plan) -> Option<Relation> {
+        let outers = self.outers.borrow();
+        let is_its = |(join, _): &&(Plan, Arc<Relation>)| is_outer_of(join, stand_in);
+        outers.iter().find(is_its).map(|(_, outer)| Relation::clone(outer))
     }
 
     fn filter(&self, filter: &FilterExec) -> Relation {
@@ -212,9 +181,6 @@ impl Expectations {
 
     fn other(&self, plan: &Plan) -> Relation {
         let inputs: Vec<Arc<Relation>> = plan.children().into_iter().map(|input| self.of(input)).collect();
-        if plan.is::<UnionExec>() {
-            return united(&inputs);
-        }
         let known = self.executor.compute(plan.as_ref(), &StatisticsArgs::new()).ok();
         let known = known.and_then(|known| known.num_rows.get_value().copied());
         let most = inputs.iter().map(|input| input.rows).fold(0.0, f64::max);
@@ -230,32 +196,29 @@ impl Expectations {
 /// The partial aggregate below a final one.
 fn partial_below(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     let mut below = aggregate.input();
-    while let Some(input) = passed_on(below) {
-        below = input;
+    loop {
+        match role(below.as_ref()) {
+            Role::Group(below) => return Some(below).filter(|below| *below.mode() == AggregateMode::Partial),
+            role if role.keeps_rows() => below = below.children().into_iter().next()?,
+            _ => return None,
+        }
     }
-    below.downcast_ref::<AggregateExec>().filter(|below| *below.mode() == AggregateMode::Partial)
-}
-
-/// The input of an operator that passes on every row with all its columns.
-fn passed_on(plan: &Plan) -> Option<&Plan> {
-    let passes = plan.is::<CancelExec>()
-        || plan.is::<CooperativeExec>()
-        || plan.is::<RepartitionExec>()
-        || plan.is::<CoalescePartitionsExec>()
-        || plan.is::<UnseenRowsExec>()
-        || plan.is::<KeyTapExec>()
-        || plan.is::<InnerExec>()
-        || plan.is::<AgainExec>()
-        || plan.is::<ScalarSubqueryExec>();
-    plan.children().first().copied().filter(|_| passes)
 }
 
 /// Whether rows come from a table unchanged, or with computed values.
 fn reads_table(plan: &Plan) -> bool {
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        return reads_table(projection.input());
+    match role(plan.as_ref()) {
+        Role::Scan(_) | Role::Seek(_) => true,
+        role if role.keeps_rows() || matches!(role, Role::Project(_)) => {
+            plan.children().into_iter().next().is_some_and(reads_table)
+        }
+        _ => false,
     }
-    plan.is::<ScanExec>() || plan.is::<SeekExec>() || passed_on(plan).is_some_and(reads_table)
+}
+
+/// Whether an operator stands for the outer side of an index join.
+pub(super) fn is_outer_of(join: &Plan, stand_in: &Plan) -> bool {
+    matches!(role(join.as_ref()), Role::Join(Join::Lookup(join)) if join.is_outer(stand_in))
 }
 
 /// A column named by its position.

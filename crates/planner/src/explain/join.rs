@@ -6,13 +6,11 @@ use datafusion::common::{JoinSide, JoinType};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use hobt_access::Direction;
 
-use super::{Mapped, Mapper, actual, column_at, joins, looks_up};
+use super::{Mapped, Mapper, actual, column_at};
 use hobt_operators::{
-    Bound, CancelExec, IndexJoinExec, KeyTapExec, RangeJoinExec, RowLoopsExec, ShownRanges, Sought, is_exchange,
-    stands_for_outer,
+    Bound, IndexJoinExec, Join, KeyTapExec, Role, RowLoopsExec, ShownRanges, Sought, is_exchange, role,
 };
 use hobt_showplan::{Actual, CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
 
@@ -44,46 +42,46 @@ fn turned(logical: &'static str) -> &'static str {
 }
 
 impl Mapper<'_> {
-    pub(super) fn join(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
-        if let Some(adaptive) = looks_up(plan) {
-            return Some(self.index_join(plan, adaptive));
+    pub(super) fn join(&self, plan: &Arc<dyn ExecutionPlan>, join: Join<'_>) -> Mapped {
+        match join {
+            Join::Lookup(adaptive) => return self.index_join(plan, adaptive),
+            Join::RowLoops(loops) => return self.row_loops(plan, loops),
+            Join::Ranges(join) => {
+                if let Some(ranges) = join.shown() {
+                    return self.range_join(plan, &ranges);
+                }
+            }
+            Join::Hash(_) | Join::Loops(_) | Join::Cross(_) | Join::Merge(_) => {}
         }
-        if let Some(loops) = plan.downcast_ref::<RowLoopsExec>() {
-            return Some(self.row_loops(plan, loops));
+        match plan.children()[..] {
+            [left, right] => self.join_of(plan, self.map(left), self.map(right)),
+            _ => self.generic(plan),
         }
-        if let Some(ranges) = plan.downcast_ref::<RangeJoinExec>().and_then(RangeJoinExec::shown) {
-            return Some(self.range_join(plan, &ranges));
-        }
-        if !joins(plan) {
-            return None;
-        }
-        let [left, right] = plan.children()[..] else { return None };
-        Some(self.join_of(plan, self.map(left), self.map(right)))
     }
 
     fn join_of(&self, plan: &Arc<dyn ExecutionPlan>, left: Mapped, right: Mapped) -> Mapped {
         let sides = (left.columns.as_slice(), right.columns.as_slice());
         let condition = |filter: Option<&JoinFilter>| filter.map(|filter| self.join_condition(filter, sides));
-        let (kind, physical, detail, predicate, projection) = if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            let build = join.on().iter().map(|(key, _)| self.column_of(key, sides.0)).collect();
-            let probe = join.on().iter().map(|(_, key)| self.column_of(key, sides.1)).collect();
-            let residual = condition(join.filter());
-            let detail = Detail::HashJoin { build, probe, residual };
-            (*join.join_type(), "Hash Match", detail, None, join.projection.as_ref().map(|places| places.to_vec()))
-        } else if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
-            let projection = join.projection().as_ref().map(|places| places.to_vec());
-            let detail = Detail::NestedLoops { outer: Vec::new() };
-            (*join.join_type(), "Nested Loops", detail, condition(join.filter()), projection)
-        } else if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>() {
-            let keys = |of: fn(&(_, _)) -> &Arc<dyn datafusion::physical_expr::PhysicalExpr>, side| {
-                join.on().iter().map(|on| self.column_of(of(on), side)).collect()
-            };
-            let (left, right) = (keys(|on| &on.0, sides.0), keys(|on| &on.1, sides.1));
-            let residual = condition(join.filter().as_ref());
-            (join.join_type(), "Merge Join", Detail::MergeJoin { left, right, residual }, None, None)
-        } else {
-            debug_assert!(plan.is::<CrossJoinExec>(), "all joins are known");
-            (JoinType::Inner, "Nested Loops", Detail::NestedLoops { outer: Vec::new() }, None, None)
+        let places = |projection: Option<&[usize]>| projection.map(<[usize]>::to_vec);
+        let (kind, physical, detail, predicate, projection) = match role(plan.as_ref()) {
+            Role::Join(Join::Hash(join)) => {
+                let build = join.on().iter().map(|(key, _)| self.column_of(key, sides.0)).collect();
+                let probe = join.on().iter().map(|(_, key)| self.column_of(key, sides.1)).collect();
+                let detail = Detail::HashJoin { build, probe, residual: condition(join.filter()) };
+                (*join.join_type(), "Hash Match", detail, None, places(join.projection.as_deref()))
+            }
+            Role::Join(Join::Loops(join)) => {
+                let detail = Detail::NestedLoops { outer: Vec::new() };
+                let predicate = condition(join.filter());
+                (*join.join_type(), "Nested Loops", detail, predicate, places(join.projection().as_deref()))
+            }
+            Role::Join(Join::Merge(join)) => {
+                let left = join.on().iter().map(|(key, _)| self.column_of(key, sides.0)).collect();
+                let right = join.on().iter().map(|(_, key)| self.column_of(key, sides.1)).collect();
+                let residual = condition(join.filter().as_ref());
+                (join.join_type(), "Merge Join", Detail::MergeJoin { left, right, residual }, None, None)
+            }
+            _ => (JoinType::Inner, "Nested Loops", Detail::NestedLoops { outer: Vec::new() }, None, None),
         };
         let columns = self.joined_columns(kind, sides);
         let children = vec![left.node, right.node];
@@ -101,7 +99,9 @@ impl Mapper<'_> {
                 return tap.filters().map(|filter| self.bitmap(filter)).collect();
             }
             side = match plan.children()[..] {
-                [below] if is_exchange(&plan) || plan.is::<CancelExec>() => Some(Arc::clone(below)),
+                [below] if is_exchange(&plan) || matches!(role(plan.as_ref()), Role::Passes(_)) => {
+                    Some(Arc::clone(below))
+                }
                 _ => None,
             };
         }
@@ -273,12 +273,12 @@ impl Mapper<'_> {
 
     /// Maps a join whose plan contains a stand-in for the outer side.
     fn join_over(&self, plan: &Arc<dyn ExecutionPlan>, outer: &Mapped) -> Mapped {
-        if stands_for_outer(plan) {
+        if matches!(role(plan.as_ref()), Role::StandIn) {
             let node = PlanNode::new("Generic", "Generic", outer_detail());
             return Mapped { node, columns: outer.columns.clone() };
         }
         match plan.children()[..] {
-            [left, right] if joins(plan) => {
+            [left, right] if joins_sides(plan) => {
                 self.join_of(plan, self.join_over(left, outer), self.join_over(right, outer))
             }
             [input] if has_outer(plan) => self.join_over(input, outer),
@@ -323,9 +323,15 @@ fn compared_by(op: Operator) -> CompareOp {
     }
 }
 
+/// Whether an operator joins two sides that do not depend on each other, without an order of its own.
+fn joins_sides(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let known = role(plan.as_ref());
+    matches!(known, Role::Join(Join::Hash(_) | Join::Loops(_) | Join::Merge(_) | Join::Cross(_)))
+}
+
 /// Whether a stand-in for the outer side is in a plan.
 fn has_outer(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    stands_for_outer(plan) || plan.children().into_iter().any(has_outer)
+    matches!(role(plan.as_ref()), Role::StandIn) || plan.children().into_iter().any(has_outer)
 }
 
 /// The detail of the stand-in for the outer side in the tree of a join.

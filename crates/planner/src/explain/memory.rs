@@ -2,15 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use super::estimate::{Estimates, Expected};
-use hobt_operators::{MemoryWish, RangeJoinExec};
+use hobt_operators::{Exchange, Join, MemoryWish, Role, role};
 use hobt_table::RowWidth;
 
 /// About how many bytes a row takes in a hash table beside its own.
@@ -54,12 +49,12 @@ fn widest(plan: &Arc<dyn ExecutionPlan>, text_bytes: usize) -> (usize, usize) {
 fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates, wish: &mut MemoryWish) {
     if let Some(bytes) = kept(plan, estimates) {
         wish.operators += 1;
-        wish.sorts += usize::from(plan.is::<SortExec>());
+        wish.sorts += usize::from(matches!(role(plan.as_ref()), Role::Sort(_)));
         wish.bytes = wish.bytes.saturating_add(bytes as u64);
         let around = plan.children().into_iter().chain([plan]).map(|each| estimates.of(each).rows.ceil() as u64);
         wish.rows = wish.rows.max(around.max().unwrap_or(0));
     }
-    wish.has_exchange |= plan.is::<RepartitionExec>();
+    wish.has_exchange |= matches!(role(plan.as_ref()), Role::Exchange(Exchange::Spread(_)));
     plan.children().into_iter().for_each(|input| add(input, estimates, wish));
 }
 
@@ -69,28 +64,27 @@ fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> Option<f64> {
         let Expected { rows, row_bytes } = estimates.of(of);
         rows * (row_bytes + more)
     };
-    if let Some(sort) = plan.downcast_ref::<SortExec>() {
-        return Some(bytes(plan, 0.0).min(bytes(sort.input(), 0.0)) * SORT_COPIES * OF_ALL);
-    }
-    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-        return Some(bytes(join.left(), TABLE_BYTES) * OF_ALL / 2.0);
-    }
-    if let Some(grouping) = plan.downcast_ref::<AggregateExec>() {
+    Some(match role(plan.as_ref()) {
+        Role::Sort(sort) => bytes(plan, 0.0).min(bytes(sort.input(), 0.0)) * SORT_COPIES * OF_ALL,
+        Role::Join(Join::Hash(join)) => bytes(join.left(), TABLE_BYTES) * OF_ALL / 2.0,
+        Role::Join(Join::Ranges(join)) => bytes(join.loops()?.left(), TABLE_BYTES) * RANGE_COPIES,
+        Role::Join(Join::Loops(join)) => bytes(join.left(), 0.0),
+        Role::Join(Join::Cross(join)) => bytes(join.left(), 0.0),
         // Distinct values are kept one by one, as groups are.
-        if grouping.aggr_expr().iter().any(|aggregate| aggregate.is_distinct()) {
-            return Some(bytes(grouping.input(), TABLE_BYTES) * OF_ALL);
+        Role::Group(grouping) if grouping.aggr_expr().iter().any(|aggregate| aggregate.is_distinct()) => {
+            bytes(grouping.input(), TABLE_BYTES) * OF_ALL
         }
-        let keeps = !grouping.group_expr().is_empty() && *grouping.input_order_mode() != InputOrderMode::Sorted;
-        return keeps.then(|| bytes(plan, TABLE_BYTES) * OF_ALL);
-    }
-    if plan.is::<WindowAggExec>() {
-        return Some(bytes(plan, 0.0));
-    }
-    if let Some(join) = plan.downcast_ref::<RangeJoinExec>().and_then(RangeJoinExec::loops) {
-        return Some(bytes(join.left(), TABLE_BYTES) * RANGE_COPIES);
-    }
-    if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
-        return Some(bytes(join.left(), 0.0));
-    }
-    plan.downcast_ref::<CrossJoinExec>().map(|join| bytes(join.left(), 0.0))
+        Role::Group(grouping) => {
+            let is_sorted = *grouping.input_order_mode() == InputOrderMode::Sorted;
+            let keeps = !grouping.group_expr().is_empty() && !is_sorted;
+            return keeps.then(|| bytes(plan, TABLE_BYTES) * OF_ALL);
+        }
+        Role::Window { keeps_partition: true, .. } => bytes(plan, 0.0),
+        // Of a merge join one key's rows are kept, of these one batch or none.
+        Role::Join(Join::Merge(_) | Join::Lookup(_) | Join::RowLoops(_)) | Role::Window { .. } => return None,
+        Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) | Role::Constant(_) | Role::Made => return None,
+        Role::WorkTable | Role::StandIn | Role::Passes(_) | Role::Exchange(_) | Role::Unseen(_) => return None,
+        Role::Locks(_) | Role::Filter(_) | Role::Project(_) | Role::Limit { .. } | Role::Union => return None,
+        Role::Recursion | Role::Subqueries(_) | Role::Unknown => return None,
+    })
 }

@@ -21,34 +21,20 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use datafusion::logical_expr::physical_planning_context::SubqueryIndex;
+use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
-use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
-use datafusion::physical_plan::memory::LazyMemoryExec;
-use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
 use hobt_catalog::TableColumn;
 
 use estimate::Estimates;
 pub use expression::Texts;
-use hobt_operators::{
-    AgainExec, AggregateScanExec, CancelExec, IndexJoinExec, InnerExec, JoinFilter, KeyTapExec, LeafFilter,
-    LockRowsExec, RangeJoinExec, ScanExec, SeekExec, UnorderedExec, UnseenRowsExec,
-};
+use hobt_operators::{Exchange as Moves, JoinFilter, LeafFilter, LockRowsExec, Role, role};
 use hobt_showplan::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode, TableName};
 pub use memory::memory_wish;
 pub use running::running_plan;
@@ -82,7 +68,7 @@ fn explain_with(
 pub fn shape(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     fn add(plan: &Arc<dyn ExecutionPlan>, hash: &mut Fnv) {
         hash.add(plan.name().as_bytes());
-        if let Some(seek) = plan.downcast_ref::<SeekExec>() {
+        if let Role::Seek(seek) = role(plan.as_ref()) {
             hash.add(&(seek.path().index as u64).to_le_bytes());
         }
         plan.children().into_iter().for_each(|input| add(input, hash));
@@ -95,7 +81,7 @@ pub fn shape(plan: &Arc<dyn ExecutionPlan>) -> u64 {
 
 /// Bytes that the operators of a plan that has run wrote to disk because memory was short.
 pub fn spilled_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
-    let holds = plan.is::<SortExec>() || plan.is::<AggregateExec>() || plan.is::<RangeJoinExec>() || joins(plan);
+    let holds = role(plan.as_ref()).holds_rows();
     let own = if holds { plan.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0) } else { 0 };
     own as u64 + plan.children().into_iter().map(spilled_bytes).sum::<u64>()
 }
@@ -212,46 +198,41 @@ impl Mapper<'_> {
     }
 
     fn map(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
-        if let Some(passed) = self.passes_on(plan) {
-            return passed;
+        match role(plan.as_ref()) {
+            Role::Passes(_) | Role::Unseen(_) => self.below(plan),
+            Role::Locks(locks) => self.locks(plan, locks),
+            Role::Filter(filter) => self.filter(plan, filter),
+            Role::Project(projection) => self.projection(plan, projection),
+            Role::Group(aggregate) => self.aggregate(plan, aggregate),
+            Role::Scan(scan) => self.scan(plan, scan),
+            Role::Seek(seek) => self.seek(plan, seek),
+            Role::ScanAggregate(aggregate) => self.aggregate_scan(plan, aggregate),
+            Role::Join(join) => self.join(plan, join),
+            Role::Exchange(exchange) => self.exchange(plan, exchange),
+            Role::Sort(sort) => self.sort(plan, sort),
+            Role::Limit { skip, fetch } => self.limit(plan, skip, fetch),
+            Role::Window { windows, .. } => self.windows(plan, windows),
+            Role::Constant(rows) => self.constant_rows(plan, rows),
+            Role::Made => self.made(plan),
+            Role::WorkTable => self.leaf(plan, ("Table Spool", "Lazy Spool"), Detail::Spool { seek: Vec::new() }),
+            Role::Subqueries(subqueries) => self.subqueries(plan, subqueries),
+            Role::Union | Role::Recursion => self.concatenation(plan),
+            Role::StandIn | Role::Unknown => self.generic(plan),
         }
-        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-            return self.filter(plan, filter);
-        }
-        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-            return self.projection(plan, projection);
-        }
-        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-            return self.aggregate(plan, aggregate);
-        }
-        if let Some(found) = self.table(plan).or_else(|| self.join(plan)).or_else(|| self.exchange(plan)) {
-            return found;
-        }
-        self.ordered(plan).or_else(|| self.leaf(plan)).unwrap_or_else(|| self.other(plan))
     }
 
-    /// The operator below one that only passes rows on.
-    fn passes_on(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
-        let only = || plan.children().first().map(|input| self.map(input));
-        if plan.is::<CancelExec>()
-            || plan.is::<CooperativeExec>()
-            || plan.is::<UnseenRowsExec>()
-            || plan.is::<KeyTapExec>()
-            || plan.is::<AgainExec>()
-            || plan.is::<UnorderedExec>()
-        {
-            return only();
-        }
-        if plan.is::<InnerExec>() {
-            return only();
-        }
-        // `LockRowsExec` also locks rows that its condition rejects. The condition is shown at the operator below.
-        let locks = plan.downcast_ref::<LockRowsExec>()?;
-        let mut mapped = only()?;
+    /// The first input.
+    fn below(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        self.map(plan.children()[0])
+    }
+
+    /// Rows are locked also if the condition rejects them. The condition is shown at the operator below.
+    fn locks(&self, plan: &Arc<dyn ExecutionPlan>, locks: &LockRowsExec) -> Mapped {
+        let mut mapped = self.below(plan);
         if let Some(condition) = locks.conditions() {
             mapped.node.predicate = mapped.node.predicate.or_else(|| Some(self.expression(condition, &mapped.columns)));
         }
-        Some(mapped.projected(Some(locks.output())))
+        mapped.projected(Some(locks.output()))
     }
 
     fn filter(&self, plan: &Arc<dyn ExecutionPlan>, filter: &FilterExec) -> Mapped {
@@ -352,14 +333,13 @@ impl Mapper<'_> {
         self.mapped(PlanNode { defined, ..node }, columns)
     }
 
-    fn exchange(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
-        let (spread, merge) = (plan.downcast_ref::<RepartitionExec>(), plan.downcast_ref::<SortPreservingMergeExec>());
-        // Checked before the input is mapped: otherwise a deep plan would be mapped again and again.
-        if spread.is_none() && merge.is_none() && !plan.is::<CoalescePartitionsExec>() {
-            return None;
-        }
-        let Mapped { node: below, columns } = plan.children().first().map(|input| self.map(input))?;
-        let by = merge.map_or(Vec::new(), |merge| self.order_columns(merge.expr(), &columns));
+    fn exchange(&self, plan: &Arc<dyn ExecutionPlan>, exchange: Moves<'_>) -> Mapped {
+        let Mapped { node: below, columns } = self.below(plan);
+        let by = match exchange {
+            Moves::Merge(merge) => self.order_columns(merge.expr(), &columns),
+            _ => Vec::new(),
+        };
+        let spread = if let Moves::Spread(spread) = exchange { Some(spread) } else { None };
         let (exchange, keys) = match spread.map(RepartitionExec::partitioning) {
             Some(Partitioning::Hash(keys, _)) => {
                 (Exchange::Hash, keys.iter().map(|key| self.column_of(key, &columns)).collect())
@@ -380,7 +360,7 @@ impl Mapper<'_> {
             // The gathering runs on the statement's own thread, which counts nothing.
             node.actual = node.children[0].actual.as_ref().map(actual::gathered);
         }
-        Some(self.mapped(node, columns))
+        self.mapped(node, columns)
     }
 
     fn order_columns(&self, order: &LexOrdering, columns: &[PlanColumn]) -> Vec<OrderColumn> {
@@ -391,37 +371,29 @@ impl Mapper<'_> {
         order.iter().map(one).collect()
     }
 
-    /// Sorts, limits, windows.
-    fn ordered(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
-        let rows = |count: usize| count as u64;
-        if let Some(sort) = plan.downcast_ref::<SortExec>() {
-            let input = self.map(sort.input());
-            let by = self.order_columns(sort.expr(), &input.columns);
-            let logical = if sort.fetch().is_some() { "TopN Sort" } else { "Sort" };
-            let detail = Detail::Sort { by, top: sort.fetch().map(rows) };
-            let given = input.node.actual.clone();
-            let mut node = self.node(plan, ("Sort", logical), detail, vec![input.node]);
-            if node.actual.is_none() && self.has_run {
-                // Input that is already in order is passed on.
-                node.actual = given.map(actual::passed_on);
-            }
-            return Some(self.mapped(node, input.columns));
+    fn sort(&self, plan: &Arc<dyn ExecutionPlan>, sort: &SortExec) -> Mapped {
+        let input = self.map(sort.input());
+        let by = self.order_columns(sort.expr(), &input.columns);
+        let logical = if sort.fetch().is_some() { "TopN Sort" } else { "Sort" };
+        let detail = Detail::Sort { by, top: sort.fetch().map(|rows| rows as u64) };
+        let given = input.node.actual.clone();
+        let mut node = self.node(plan, ("Sort", logical), detail, vec![input.node]);
+        if node.actual.is_none() && self.has_run {
+            // Input that is already in order is passed on.
+            node.actual = given.map(actual::passed_on);
         }
-        let limit = match (plan.downcast_ref::<GlobalLimitExec>(), plan.downcast_ref::<LocalLimitExec>()) {
-            (Some(limit), _) => Some((limit.fetch().map(rows), rows(limit.skip()))),
-            (_, Some(limit)) => Some((Some(rows(limit.fetch())), 0)),
-            _ => None,
-        };
-        if let Some((fetch, offset)) = limit {
-            let input = plan.children().first().map(|input| self.map(input))?;
-            let detail = Detail::Top { rows: fetch, offset };
-            let node = self.node(plan, ("Top", "Top"), detail, vec![input.node]);
-            return Some(self.mapped(node, input.columns));
-        }
-        let windows = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
-        let bounded = || plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr);
-        let windows = windows.or_else(bounded)?;
-        let input = plan.children().first().map(|input| self.map(input))?;
+        self.mapped(node, input.columns)
+    }
+
+    fn limit(&self, plan: &Arc<dyn ExecutionPlan>, skip: usize, fetch: Option<usize>) -> Mapped {
+        let input = self.below(plan);
+        let detail = Detail::Top { rows: fetch.map(|rows| rows as u64), offset: skip as u64 };
+        let node = self.node(plan, ("Top", "Top"), detail, vec![input.node]);
+        self.mapped(node, input.columns)
+    }
+
+    fn windows(&self, plan: &Arc<dyn ExecutionPlan>, windows: &[Arc<dyn WindowExpr>]) -> Mapped {
+        let input = self.below(plan);
         let mut columns = input.columns.clone();
         let partition = windows.first().map_or(Vec::new(), |window| {
             window.partition_by().iter().map(|key| self.column_of(key, &input.columns)).collect()
@@ -438,73 +410,76 @@ impl Mapper<'_> {
         }
         let names = ("Window Aggregate", "Window Aggregate");
         let node = self.node(plan, names, Detail::Window { partition }, vec![input.node]);
-        Some(self.mapped(PlanNode { defined, ..node }, columns))
+        self.mapped(PlanNode { defined, ..node }, columns)
     }
 
-    /// Operators without input.
-    fn leaf(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
-        let (names, detail) = if plan.is::<EmptyExec>() {
-            (("Constant Scan", "Constant Scan"), Detail::ConstantScan { rows: 0 })
-        } else if plan.is::<PlaceholderRowExec>() {
-            (("Constant Scan", "Constant Scan"), Detail::ConstantScan { rows: 1 })
-        } else if plan.is::<WorkTableExec>() {
-            (("Table Spool", "Lazy Spool"), Detail::Spool { seek: Vec::new() })
-        } else if plan.is::<LazyMemoryExec>() || (plan.children().is_empty() && plan.name() == "DataSourceExec") {
-            (("Table-valued function", "Table-valued function"), Detail::TableFunction)
-        } else {
-            return None;
-        };
+    /// An operator without input.
+    fn leaf(&self, plan: &Arc<dyn ExecutionPlan>, names: (&'static str, &'static str), detail: Detail) -> Mapped {
         let columns = plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect();
-        // The rows of a system view are computed before the plan runs, and are not counted.
-        let is_function = matches!(detail, Detail::TableFunction);
-        let constant = if let Detail::ConstantScan { rows } = detail { Some(rows) } else { None };
-        let mut node = self.node(plan, names, detail, Vec::new());
-        if let (Some(rows), true) = (constant, self.has_run) {
-            node.estimate.rows = rows as f64;
-            node.actual = Some(actual::constant(rows));
-        }
-        if is_function && node.actual.as_ref().is_some_and(|actual| actual.workers.is_empty()) {
-            node.actual = estimate::rows_there(plan).map(actual::constant);
-        }
-        Some(self.mapped(node, columns))
+        self.mapped(self.node(plan, names, detail, Vec::new()), columns)
     }
 
-    /// Unions, and DataFusion's own operators.
-    fn other(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
-        if let Some(subqueries) = plan.downcast_ref::<ScalarSubqueryExec>() {
-            let mut children: Vec<PlanNode> = Vec::new();
-            for link in subqueries.subqueries() {
-                let Mapped { node, columns } = self.map(&link.plan);
-                self.subqueries.borrow_mut().push((link.index, column_at(&columns, 0)));
-                children.push(node);
-            }
-            let input = self.map(subqueries.input());
-            children.push(input.node);
-            let mut node = self.node(plan, ("Sequence", "Sequence"), Detail::Sequence, children);
-            node.actual = node.actual.or_else(|| node.children.last().and_then(|input| input.actual.clone()));
-            return self.mapped(node, input.columns);
+    fn constant_rows(&self, plan: &Arc<dyn ExecutionPlan>, rows: u64) -> Mapped {
+        let mut leaf = self.leaf(plan, ("Constant Scan", "Constant Scan"), Detail::ConstantScan { rows });
+        if self.has_run {
+            leaf.node.estimate.rows = rows as f64;
+            leaf.node.actual = Some(actual::constant(rows));
         }
+        leaf
+    }
+
+    fn made(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        let names = ("Table-valued function", "Table-valued function");
+        let mut leaf = self.leaf(plan, names, Detail::TableFunction);
+        // The rows of a system view are computed before the plan runs, and are not counted.
+        if leaf.node.actual.as_ref().is_some_and(|actual| actual.workers.is_empty()) {
+            leaf.node.actual = estimate::rows_there(plan).map(actual::constant);
+        }
+        leaf
+    }
+
+    fn subqueries(&self, plan: &Arc<dyn ExecutionPlan>, subqueries: &ScalarSubqueryExec) -> Mapped {
+        let mut children: Vec<PlanNode> = Vec::new();
+        for link in subqueries.subqueries() {
+            let Mapped { node, columns } = self.map(&link.plan);
+            self.subqueries.borrow_mut().push((link.index, column_at(&columns, 0)));
+            children.push(node);
+        }
+        let input = self.map(subqueries.input());
+        children.push(input.node);
+        let mut node = self.node(plan, ("Sequence", "Sequence"), Detail::Sequence, children);
+        node.actual = node.actual.or_else(|| node.children.last().and_then(|input| input.actual.clone()));
+        self.mapped(node, input.columns)
+    }
+
+    /// The inputs of an operator, and the columns of its output, which are the first input's if they are as many.
+    fn inputs(&self, plan: &Arc<dyn ExecutionPlan>) -> (Vec<PlanNode>, Vec<PlanColumn>) {
         let inputs: Vec<Mapped> = plan.children().into_iter().map(|input| self.map(input)).collect();
         let width = plan.schema().fields().len();
         let columns = match inputs.first() {
             Some(first) if first.columns.len() == width => first.columns.clone(),
             _ => plan.schema().fields().iter().map(|field| PlanColumn::made(field.name())).collect(),
         };
-        let mut children: Vec<PlanNode> = inputs.into_iter().map(|input| input.node).collect();
-        if let (true, Some(again)) = (plan.is::<RecursiveQueryExec>(), children.get_mut(1)) {
-            // Each round runs a copy of the plan, with counters of its own.
-            forget_runs(again);
+        (inputs.into_iter().map(|input| input.node).collect(), columns)
+    }
+
+    /// Unions and recursions.
+    fn concatenation(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        let (mut children, columns) = self.inputs(plan);
+        if children.len() == 1 {
+            return self.mapped(children.remove(0), columns);
         }
-        let is_union = plan.is::<UnionExec>() || plan.is::<InterleaveExec>() || plan.is::<RecursiveQueryExec>();
-        let node = match (is_union, children.len()) {
-            (true, 2..) => {
-                let columns = columns.iter().map(|_| self.new_column()).collect();
-                let names = ("Concatenation", "Concatenation");
-                return self.mapped(self.node(plan, names, Detail::Concatenation, children), columns);
-            }
-            (true, 1) => children.remove(0),
-            _ => self.node(plan, ("Generic", "Generic"), Detail::Generic(plan.name().to_owned()), children),
-        };
+        if matches!(role(plan.as_ref()), Role::Recursion) {
+            // Each round runs a copy of the plan, with counters of its own.
+            children.get_mut(1).into_iter().for_each(forget_runs);
+        }
+        let columns = columns.iter().map(|_| self.new_column()).collect();
+        self.mapped(self.node(plan, ("Concatenation", "Concatenation"), Detail::Concatenation, children), columns)
+    }
+
+    fn generic(&self, plan: &Arc<dyn ExecutionPlan>) -> Mapped {
+        let (children, columns) = self.inputs(plan);
+        let node = self.node(plan, ("Generic", "Generic"), Detail::Generic(plan.name().to_owned()), children);
         self.mapped(node, columns)
     }
 
@@ -521,22 +496,4 @@ impl Mapper<'_> {
 fn forget_runs(node: &mut PlanNode) {
     node.actual = None;
     node.children.iter_mut().for_each(forget_runs);
-}
-
-/// Whether an operator reads a table.
-fn reads_table(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<ScanExec>() || plan.is::<SeekExec>() || plan.is::<AggregateScanExec>()
-}
-
-/// The index join that an operator is, if it is one.
-fn looks_up(plan: &Arc<dyn ExecutionPlan>) -> Option<&IndexJoinExec> {
-    plan.downcast_ref::<IndexJoinExec>()
-}
-
-/// Whether an operator is a join.
-fn joins(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<HashJoinExec>()
-        || plan.is::<NestedLoopJoinExec>()
-        || plan.is::<SortMergeJoinExec>()
-        || plan.is::<CrossJoinExec>()
 }

@@ -9,7 +9,7 @@ use hobt_access::scan::{Arithmetic, ScanAggregate, ScanExpression};
 use hobt_catalog::{Index, IndexKind, Table};
 use hobt_engine::DatabaseUse;
 
-use super::{Mapped, Mapper, actual, is_parallel, reads_table};
+use super::{Mapped, Mapper, actual, is_parallel};
 use hobt_operators::{AggregateScanExec, ScanExec, SeekExec};
 use hobt_showplan::{CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, PlanObject, SeekKey, TableName, WorkerActual};
 use hobt_table::{ColumnPredicate, Comparand, Limit, TableRead, Test};
@@ -89,21 +89,7 @@ fn page_rows(table: &TableRead) -> f64 {
 }
 
 impl Mapper<'_> {
-    /// Scans and seeks.
-    pub(super) fn table(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Mapped> {
-        if !reads_table(plan) {
-            return None;
-        }
-        if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-            return Some(self.scan(plan, scan));
-        }
-        if let Some(seek) = plan.downcast_ref::<SeekExec>() {
-            return Some(self.seek(plan, seek));
-        }
-        plan.downcast_ref::<AggregateScanExec>().map(|aggregate| self.aggregate_scan(plan, aggregate))
-    }
-
-    fn scan(&self, plan: &Arc<dyn ExecutionPlan>, scan: &ScanExec) -> Mapped {
+    pub(super) fn scan(&self, plan: &Arc<dyn ExecutionPlan>, scan: &ScanExec) -> Mapped {
         let table = scan.table();
         let base = table.table().base_index();
         let name = name_of(table.database(), table.table());
@@ -142,7 +128,7 @@ impl Mapper<'_> {
         projection.iter().map(column).collect()
     }
 
-    fn seek(&self, plan: &Arc<dyn ExecutionPlan>, seek: &SeekExec) -> Mapped {
+    pub(super) fn seek(&self, plan: &Arc<dyn ExecutionPlan>, seek: &SeekExec) -> Mapped {
         let table = seek.table();
         let keys = self.seek_keys(table, seek.path().index, seek.predicates());
         let keys = if seek.path().is_whole() { Vec::new() } else { keys };
@@ -278,7 +264,7 @@ impl Mapper<'_> {
     }
 
     /// Aggregates inside a scan: shown as an aggregate over the scan whose rows go no further.
-    fn aggregate_scan(&self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateScanExec) -> Mapped {
+    pub(super) fn aggregate_scan(&self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateScanExec) -> Mapped {
         let scan = self.map(aggregate.scan());
         let mut below = scan.node;
         for worker in below.actual.iter_mut().flat_map(|actual| actual.workers.iter_mut()) {

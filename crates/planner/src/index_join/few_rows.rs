@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::expected::rows_of;
-use hobt_operators::{RowLoopsExec, ScanExec, SeekExec};
+use hobt_operators::{Join, Role, role};
 
 /// The most rows that loops may be estimated to begin with if their plan has one worker. Each row costs a few
 /// microseconds, and waking another worker some hundred.
@@ -15,7 +15,7 @@ const SERIAL_ROWS: f64 = 1000.0;
 /// pay.
 pub fn believes_few_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
     fn has_loops(plan: &Arc<dyn ExecutionPlan>) -> bool {
-        plan.is::<RowLoopsExec>() || plan.children().into_iter().any(has_loops)
+        matches!(role(plan.as_ref()), Role::Join(Join::RowLoops(_))) || plan.children().into_iter().any(has_loops)
     }
     fn is_small(plan: &Arc<dyn ExecutionPlan>) -> bool {
         let inputs = plan.children();
@@ -29,6 +29,9 @@ pub fn believes_few_rows(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// Whether conditions select what is read of a table: ranges of an index, or some of its partitions.
 fn is_chosen(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let is_part = |scan: &ScanExec| scan.partitions().len() < scan.table().table().base_index().partitions.len();
-    plan.is::<SeekExec>() || plan.downcast_ref::<ScanExec>().is_some_and(is_part)
+    match role(plan.as_ref()) {
+        Role::Seek(_) => true,
+        Role::Scan(scan) => scan.partitions().len() < scan.table().table().base_index().partitions.len(),
+        _ => false,
+    }
 }

@@ -12,17 +12,15 @@ use std::sync::Arc;
 use datafusion::common::{JoinSide, Result};
 use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, ReplaceChildrenOptions};
 
 use super::rule::{IndexJoinRule, is_order_of_use, outer_of, pages_of};
 use crate::expected::{of_join, rows_of};
 use hobt_operators::{
-    Bound, Inner, Leaf, Marks, Replaced, RowLoopsExec, ScanExec, Shows, Way, bounds_of, is_exchange, trace,
+    Bound, Inner, Leaf, Marks, Replaced, Role, RowLoopsExec, ScanExec, Shows, Way, bounds_of, is_exchange, role, trace,
 };
 use hobt_table::{JoinWay, JoinedBound, JoinedBy, Lookup};
 use hobt_udf::external;
@@ -147,7 +145,7 @@ impl Ranged {
 
 /// A side without the operator that gathers its rows for a join.
 fn ungathered(side: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let passes = side.fetch().is_none() && (side.is::<ProjectionExec>() || side.is::<FilterExec>());
+    let passes = side.fetch().is_none() && matches!(role(side.as_ref()), Role::Project(_) | Role::Filter(_));
     match side.children()[..] {
         [below] if is_exchange(side) => ungathered(below),
         [below] if passes => {

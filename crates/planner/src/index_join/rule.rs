@@ -23,7 +23,6 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, ReplaceChildrenOptions};
@@ -31,8 +30,8 @@ use hobt_access::Direction;
 
 use crate::expected::{of_join, rows_of};
 use hobt_operators::{
-    IndexJoinExec, Inner, InnerExec, Leaf, Marks, OuterExec, Replaced, RowLoopsExec, ScanExec, SeekExec, Shows,
-    is_exchange, replaced, trace,
+    IndexJoinExec, Inner, InnerExec, Leaf, Marks, OuterExec, Replaced, Role, RowLoopsExec, ScanExec, SeekExec, Shows,
+    is_exchange, replaced, role, trace,
 };
 use hobt_table::{JoinWay, JoinedBy, JoinedColumn, Lookup, TableRead, no_seek};
 use hobt_udf::external;
@@ -119,12 +118,8 @@ impl Candidate {
 
 /// Whether a plan reads a table whose statistics are not maintained between updates.
 fn has_old_statistics(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    let table = || {
-        let scanned = plan.downcast_ref::<ScanExec>().map(ScanExec::table);
-        scanned.or_else(|| plan.downcast_ref::<SeekExec>().map(SeekExec::table))
-    };
     let is_old = |table: &Arc<TableRead>| !table.database().database().options().statistics.is_maintained;
-    table().is_some_and(is_old) || plan.children().into_iter().any(has_old_statistics)
+    Leaf::of(plan).is_some_and(|leaf| is_old(&leaf.table)) || plan.children().into_iter().any(has_old_statistics)
 }
 
 impl IndexJoinRule {
@@ -302,12 +297,14 @@ pub(super) fn outer_of(side: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> 
 /// The rows of a plan that shows all rows of a table, by the table's count ([`TableRead::expected_rows`]) and not by an
 /// estimate of conditions; `None` for other plans. Concurrent changes may change it.
 fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
-    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-        let is_all = scan.partitions().len() == scan.table().table().base_index().partitions.len();
-        return is_all.then(|| scan.table().expected_rows());
+    match role(plan.as_ref()) {
+        Role::Scan(scan) => {
+            let is_all = scan.partitions().len() == scan.table().table().base_index().partitions.len();
+            is_all.then(|| scan.table().expected_rows())
+        }
+        role if matches!(role, Role::Project(_)) || is_exchange(plan) => known_rows(plan.children().first()?),
+        _ => None,
     }
-    let is_passed = plan.is::<ProjectionExec>() || is_exchange(plan);
-    if is_passed { known_rows(plan.children().first()?) } else { None }
 }
 
 /// The join, by lookups.

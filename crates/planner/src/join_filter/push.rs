@@ -15,23 +15,13 @@ use datafusion::common::{JoinSide, JoinType, Result};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
-use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
-use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::union::UnionExec;
-use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 
-use crate::expected::Expectations;
-use hobt_operators::{
-    IndexJoinExec, InnerExec, JoinFilter, KeyTapExec, LeafFilter, OuterExec, RangeJoinExec, RowLoopsExec, ScanExec,
-    SeekExec, is_exchange, is_of_all_partitions, joined_column, substituted,
-};
+use crate::expected::{Expectations, is_outer_of};
+use hobt_operators::{Join, JoinFilter, LeafFilter, Role, RowLoopsExec, joined_column, role, substituted};
 use hobt_table::TableRead;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -71,42 +61,48 @@ impl Pusher {
         if plan.fetch().is_some() {
             return Ok(None);
         }
-        if let Some(scan) = plan.downcast_ref::<ScanExec>() {
-            let filter = leaf_filter(scan.table(), scan.projection(), scan.table().expected_rows(), pushed);
-            return Ok(filter.map(|filter| Arc::new(scan.filtered(filter)) as Plan));
+        match role(plan.as_ref()) {
+            Role::Scan(scan) => {
+                let filter = leaf_filter(scan.table(), scan.projection(), scan.table().expected_rows(), pushed);
+                Ok(filter.map(|filter| Arc::new(scan.filtered(filter)) as Plan))
+            }
+            Role::Seek(seek) => {
+                // Conditions leave at most the estimated rows. A seek that is done for each row of a loop has no
+                // ranges to estimate.
+                let rows = match seek.path().ranges.is_empty() {
+                    true => seek.table().expected_rows(),
+                    false => seek.path().rows as u64,
+                };
+                let filter = leaf_filter(seek.table(), seek.projection(), rows, pushed);
+                let filter = filter.filter(|_| !seek.has_limit());
+                Ok(filter.map(|filter| Arc::new(seek.filtered(filter)) as Plan))
+            }
+            Role::Join(join) => self.push_to_join(plan, join, pushed),
+            Role::StandIn => self.push_to_outer(plan, pushed),
+            Role::Union => {
+                let sides: Vec<(usize, Pushed)> = (0..plan.children().len()).map(|at| (at, pushed.clone())).collect();
+                self.push_to_children(plan, &sides)
+            }
+            Role::Locks(_) | Role::Unseen(_) => Ok(None),
+            of_one_input => match of_one_input.over_input(&pushed.key) {
+                Some(key) => self.push_to_children(plan, &[(0, pushed.of(key))]),
+                None => Ok(None),
+            },
         }
-        if let Some(seek) = plan.downcast_ref::<SeekExec>() {
-            // Conditions leave at most the estimated rows. A seek that is done for each row of a loop has no ranges to
-            // estimate.
-            let rows = match seek.path().ranges.is_empty() {
-                true => seek.table().expected_rows(),
-                false => seek.path().rows as u64,
-            };
-            let filter = leaf_filter(seek.table(), seek.projection(), rows, pushed);
-            return Ok(filter.filter(|_| !seek.has_limit()).map(|filter| Arc::new(seek.filtered(filter)) as Plan));
+    }
+
+    fn push_to_join(&mut self, plan: &Plan, join: Join<'_>, pushed: &Pushed) -> Result<Option<Plan>> {
+        match join {
+            Join::Hash(join) => self.push_through_join(plan, join, pushed),
+            Join::RowLoops(loops) => self.push_through_loops(plan, loops, pushed),
+            Join::Loops(join) => self.push_through_comparison(plan, join, pushed),
+            Join::Ranges(join) => match join.loops() {
+                Some(join) => self.push_through_comparison(plan, join, pushed),
+                None => Ok(None),
+            },
+            Join::Lookup(_) => self.beside_outer(plan, |pusher, join| pusher.push(join, pushed)),
+            Join::Cross(_) | Join::Merge(_) => Ok(None),
         }
-        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            return self.push_through_join(plan, join, pushed);
-        }
-        if let Some(loops) = plan.downcast_ref::<RowLoopsExec>() {
-            return self.push_through_loops(plan, loops, pushed);
-        }
-        let loops = plan.downcast_ref::<NestedLoopJoinExec>();
-        if let Some(loops) = loops.or_else(|| plan.downcast_ref::<RangeJoinExec>()?.loops()) {
-            return self.push_through_comparison(plan, loops, pushed);
-        }
-        if plan.is::<IndexJoinExec>() {
-            return self.beside_outer(plan, |pusher, join| pusher.push(join, pushed));
-        }
-        if plan.is::<OuterExec>() {
-            return self.push_to_outer(plan, pushed);
-        }
-        if plan.is::<UnionExec>() {
-            let sides: Vec<(usize, Pushed)> = (0..plan.children().len()).map(|at| (at, pushed.clone())).collect();
-            return self.push_to_children(plan, &sides);
-        }
-        let Some(key) = below(plan, &pushed.key) else { return Ok(None) };
-        self.push_to_children(plan, &[(0, pushed.of(key))])
     }
 
     /// The plan with filters at scans of some of its inputs; `None` if no filter reaches a scan.
@@ -205,9 +201,7 @@ impl Pusher {
 
     /// Pushes to the outer side that a node stands for.
     fn push_to_outer(&mut self, stand_in: &Plan, pushed: &Pushed) -> Result<Option<Plan>> {
-        let is_its =
-            |(join, _): &(Plan, Plan)| join.downcast_ref::<IndexJoinExec>().is_some_and(|join| join.is_outer(stand_in));
-        let Some(at) = self.outers.iter().position(is_its) else { return Ok(None) };
+        let Some(at) = self.outers.iter().position(|(join, _)| is_outer_of(join, stand_in)) else { return Ok(None) };
         let outer = Arc::clone(&self.outers[at].1);
         let Some(outer) = self.push(&outer, pushed)? else { return Ok(None) };
         self.outers[at].1 = outer;
@@ -230,39 +224,6 @@ fn leaf_filter(table: &TableRead, projection: &[usize], rows: u64, pushed: &Push
     }
     let column = joined_column(&pushed.key, table.table(), projection)?;
     Some(LeafFilter { filter: Arc::clone(&pushed.filter), column, key: Arc::clone(&pushed.key) })
-}
-
-/// Rewrites an expression over the rows of a one-input operator to one over its input's rows; `None` if rows must not
-/// be left out below by it.
-fn below(plan: &Plan, key: &Expr) -> Option<Expr> {
-    let same = || Some(Arc::clone(key));
-    let is_passed_on = is_exchange(plan) || plan.is::<InnerExec>() || plan.is::<KeyTapExec>();
-    if is_passed_on || plan.is::<SortExec>() || plan.is::<SortPreservingMergeExec>() {
-        return same();
-    }
-    if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        return substituted(key, &|at| projection.expr().get(at).map(|item| Arc::clone(&item.expr)));
-    }
-    if let Some(filter) = plan.downcast_ref::<FilterExec>() {
-        let Some(projection) = filter.projection() else { return same() };
-        let schema = filter.input().schema();
-        return substituted(key, &|at| projection.get(at).map(|&at| column_at(&schema, at)));
-    }
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        let groups = aggregate.group_expr();
-        if groups.has_grouping_set() || aggregate.limit_options().is_some() {
-            return None;
-        }
-        return substituted(key, &|at| groups.expr().get(at).map(|(expr, _)| Arc::clone(expr)));
-    }
-    let windows = plan.downcast_ref::<WindowAggExec>().map(WindowAggExec::window_expr);
-    let windows =
-        windows.or_else(|| plan.downcast_ref::<BoundedWindowAggExec>().map(BoundedWindowAggExec::window_expr))?;
-    is_of_all_partitions(key, windows).then(same)?
-}
-
-fn column_at(schema: &SchemaRef, at: usize) -> Expr {
-    Arc::new(Column::new(schema.field(at).name(), at))
 }
 
 /// The side of a join that has all columns of an expression over its output, and the expression over that side's
@@ -289,8 +250,11 @@ fn side_among(
         JoinSide::Right => right,
         JoinSide::None => return None,
     };
-    let of_side =
-        |output| at(output).filter(|column| column.side == side).map(|column| column_at(schema, column.index));
+    let of_side = |output| {
+        at(output)
+            .filter(|column| column.side == side)
+            .map(|column| Arc::new(Column::new(schema.field(column.index).name(), column.index)) as Expr)
+    };
     Some((side, substituted(key, &of_side)?))
 }
 

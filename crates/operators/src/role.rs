@@ -1,0 +1,387 @@
+//! What each operator does with rows: the one place that tells operators apart.
+//!
+//! Estimates, shown plans, memory grants, join filters and ordered scans ask [`role`], and match on the answer. An
+//! operator that is new to plans gets its role here. The compiler then names the places that have to decide about it,
+//! and until then [`without_role`] finds it in every plan that a debug build prepares.
+//!
+//! ```text
+//!   no input     Scan  Seek  ScanAggregate  Constant  Made  WorkTable  StandIn
+//!   one input    Passes  Exchange  Unseen  Locks  Filter  Project  Sort  Limit  Group  Window
+//!   several      Join  Union  Recursion  Subqueries
+//! ```
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::window::WindowExpr;
+use datafusion::physical_expr::{Partitioning, PhysicalExpr};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::memory::LazyMemoryExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::work_table::WorkTableExec;
+
+use super::again::AgainExec;
+use super::aggregate_scan::AggregateScanExec;
+use super::cancel::CancelExec;
+use super::columns::{is_of_all_partitions, substituted};
+use super::fence::FenceExec;
+use super::index_join::{IndexJoinExec, InnerExec, OuterExec, ReplayExec, RowLoopsExec};
+use super::insert::UnorderedExec;
+use super::join_filter::KeyTapExec;
+use super::lock_rows::LockRowsExec;
+use super::range_join::RangeJoinExec;
+use super::scan_exec::ScanExec;
+use super::seek_exec::SeekExec;
+use super::spill_join::OnceStreamExec;
+use super::unseen_rows::UnseenRowsExec;
+
+/// What an operator does with the rows of its inputs. The input of an operator with one is its first child.
+#[derive(Clone, Copy, Debug)]
+pub enum Role<'p> {
+    /// Reads a table, or some of its partitions.
+    Scan(&'p ScanExec),
+    /// Reads ranges of an index.
+    Seek(&'p SeekExec),
+    /// Reads a table and aggregates its rows, one row a worker.
+    ScanAggregate(&'p AggregateScanExec),
+    /// Gives so many rows without a column.
+    Constant(u64),
+    /// Gives rows that are in memory or computed: a system view, `GENERATE_SERIES`.
+    Made,
+    /// Gives the rows of a recursion's last round.
+    WorkTable,
+    /// Gives rows that another operator reads: the outer side of an index join, the file of a join that spills.
+    StandIn,
+    /// Gives each row of its input once, unchanged.
+    Passes(Passing),
+    /// Moves rows between workers.
+    Exchange(Exchange<'p>),
+    /// Adds rows that other transactions are changing.
+    Unseen(&'p UnseenRowsExec),
+    /// Locks rows, reads them again, and leaves some out.
+    Locks(&'p LockRowsExec),
+    /// Leaves out rows.
+    Filter(&'p FilterExec),
+    /// Computes the columns of each row.
+    Project(&'p ProjectionExec),
+    /// Orders rows; keeps all of its input, or the first rows.
+    Sort(&'p SortExec),
+    /// Gives the rows behind `skip`, at most `fetch`.
+    Limit {
+        /// Rows that are left out first.
+        skip: usize,
+        /// Rows that are given then; `None` is all.
+        fetch: Option<usize>,
+    },
+    /// Gives a row for each group.
+    Group(&'p AggregateExec),
+    /// Adds columns that depend on the rows of a partition.
+    Window {
+        /// The columns.
+        windows: &'p [Arc<dyn WindowExpr>],
+        /// Whether all rows of a partition are kept until its last.
+        keeps_partition: bool,
+    },
+    /// Joins two inputs.
+    Join(Join<'p>),
+    /// Gives the rows of all inputs.
+    Union,
+    /// Gives the rows of its first input, and then those of its second for the rows of the last round, until there are
+    /// none.
+    Recursion,
+    /// Gives the rows of its input, after it has computed values of subqueries, which are its further children.
+    Subqueries(&'p ScalarSubqueryExec),
+    /// Has no role yet.
+    Unknown,
+}
+
+/// Why an operator stands in a plan that gives each row of its input once, unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Passing {
+    /// Yields to other tasks.
+    Yields,
+    /// Ends if the statement is cancelled.
+    Cancels,
+    /// Collects keys for the filters of scans.
+    Taps,
+    /// Reads an index join's inner table, by a scan or by a seek.
+    Reads,
+    /// Can be run a second time.
+    Repeats,
+    /// Hides the order of the rows.
+    HidesOrder,
+    /// Holds a rule back; is in no plan that runs.
+    Fences,
+}
+
+/// How rows move between workers.
+#[derive(Clone, Copy, Debug)]
+pub enum Exchange<'p> {
+    /// To as many workers as its partitioning says.
+    Spread(&'p RepartitionExec),
+    /// To one.
+    Gather,
+    /// To one, in the order of the inputs.
+    Merge(&'p SortPreservingMergeExec),
+}
+
+/// A join by its method.
+#[derive(Clone, Copy, Debug)]
+pub enum Join<'p> {
+    /// The left side is kept in a hash table.
+    Hash(&'p HashJoinExec),
+    /// The left side is kept, and read for each row of the right side.
+    Loops(&'p NestedLoopJoinExec),
+    /// As [`Join::Loops`], without a condition.
+    Cross(&'p CrossJoinExec),
+    /// Both sides come in order.
+    Merge(&'p SortMergeJoinExec),
+    /// The left side is kept in order, and each row of the right side searches it.
+    Ranges(&'p RangeJoinExec),
+    /// The first child is the outer side. The second joins a [`Role::StandIn`] for it with the inner table, of which it
+    /// looks up few rows or reads all.
+    Lookup(&'p IndexJoinExec),
+    /// The child is the outer side; the inner side is sought in for each of its rows.
+    RowLoops(&'p RowLoopsExec),
+}
+
+/// What an operator does.
+pub fn role(plan: &dyn ExecutionPlan) -> Role<'_> {
+    let of_table = reads_table(plan);
+    of_table.or_else(|| of_one_input(plan)).or_else(|| join(plan).map(Role::Join)).unwrap_or_else(|| other(plan))
+}
+
+fn reads_table(plan: &dyn ExecutionPlan) -> Option<Role<'_>> {
+    let scan = plan.downcast_ref().map(Role::Scan);
+    scan.or_else(|| plan.downcast_ref().map(Role::Seek)).or_else(|| plan.downcast_ref().map(Role::ScanAggregate))
+}
+
+fn of_one_input(plan: &dyn ExecutionPlan) -> Option<Role<'_>> {
+    let by_row = plan.downcast_ref().map(Role::Project).or_else(|| plan.downcast_ref().map(Role::Filter));
+    let known = by_row
+        .or_else(|| passing(plan).map(Role::Passes))
+        .or_else(|| exchange(plan).map(Role::Exchange))
+        .or_else(|| plan.downcast_ref().map(Role::Sort))
+        .or_else(|| plan.downcast_ref().map(Role::Group))
+        .or_else(|| plan.downcast_ref().map(Role::Locks))
+        .or_else(|| plan.downcast_ref().map(Role::Unseen));
+    if known.is_some() {
+        return known;
+    }
+    if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
+        return Some(Role::Limit { skip: limit.skip(), fetch: limit.fetch() });
+    }
+    if let Some(limit) = plan.downcast_ref::<LocalLimitExec>() {
+        return Some(Role::Limit { skip: 0, fetch: Some(limit.fetch()) });
+    }
+    if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
+        return Some(Role::Window { windows: window.window_expr(), keeps_partition: true });
+    }
+    let window = plan.downcast_ref::<BoundedWindowAggExec>()?;
+    Some(Role::Window { windows: window.window_expr(), keeps_partition: false })
+}
+
+fn passing(plan: &dyn ExecutionPlan) -> Option<Passing> {
+    Some(match () {
+        () if plan.is::<CooperativeExec>() => Passing::Yields,
+        () if plan.is::<CancelExec>() => Passing::Cancels,
+        () if plan.is::<KeyTapExec>() => Passing::Taps,
+        () if plan.is::<InnerExec>() => Passing::Reads,
+        () if plan.is::<AgainExec>() => Passing::Repeats,
+        () if plan.is::<UnorderedExec>() => Passing::HidesOrder,
+        () if plan.is::<FenceExec>() => Passing::Fences,
+        () => return None,
+    })
+}
+
+fn exchange(plan: &dyn ExecutionPlan) -> Option<Exchange<'_>> {
+    let spread = plan.downcast_ref().map(Exchange::Spread);
+    let merge = spread.or_else(|| plan.downcast_ref().map(Exchange::Merge));
+    merge.or_else(|| plan.is::<CoalescePartitionsExec>().then_some(Exchange::Gather))
+}
+
+fn join(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
+    let equal = plan.downcast_ref().map(Join::Hash).or_else(|| plan.downcast_ref().map(Join::Merge));
+    let looked_up =
+        equal.or_else(|| plan.downcast_ref().map(Join::Lookup)).or_else(|| plan.downcast_ref().map(Join::RowLoops));
+    looked_up
+        .or_else(|| plan.downcast_ref().map(Join::Ranges))
+        .or_else(|| plan.downcast_ref().map(Join::Loops))
+        .or_else(|| plan.downcast_ref().map(Join::Cross))
+}
+
+fn other(plan: &dyn ExecutionPlan) -> Role<'_> {
+    let subqueries = plan.downcast_ref().map(Role::Subqueries);
+    subqueries.unwrap_or_else(|| match () {
+        () if plan.is::<PlaceholderRowExec>() => Role::Constant(1),
+        () if plan.is::<EmptyExec>() => Role::Constant(0),
+        () if plan.is::<UnionExec>() || plan.is::<InterleaveExec>() => Role::Union,
+        () if plan.is::<OuterExec>() || plan.is::<ReplayExec>() || plan.is::<OnceStreamExec>() => Role::StandIn,
+        () if plan.is::<RecursiveQueryExec>() => Role::Recursion,
+        () if plan.is::<WorkTableExec>() => Role::WorkTable,
+        // `DataSourceExec` is of a crate that hobt does not name.
+        () if plan.is::<LazyMemoryExec>() || plan.name() == "DataSourceExec" => Role::Made,
+        () => Role::Unknown,
+    })
+}
+
+/// The name of an operator in a plan that has no role, if there is one.
+pub fn without_role(plan: &Arc<dyn ExecutionPlan>) -> Option<&str> {
+    match role(plan.as_ref()) {
+        Role::Unknown => Some(plan.name()),
+        _ => plan.children().into_iter().find_map(without_role),
+    }
+}
+
+impl Role<'_> {
+    /// Whether the rows of one input are passed on, all of them and with all columns, but perhaps on other workers or
+    /// in another order.
+    pub fn keeps_rows(&self) -> bool {
+        match self {
+            Role::Passes(_) | Role::Exchange(_) | Role::Sort(_) | Role::Unseen(_) | Role::Subqueries(_) => true,
+            Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) => false,
+            Role::Constant(_) | Role::Made | Role::WorkTable | Role::StandIn => false,
+            Role::Locks(_) | Role::Filter(_) | Role::Project(_) | Role::Limit { .. } => false,
+            Role::Group(_) | Role::Window { .. } | Role::Join(_) => false,
+            Role::Union | Role::Recursion | Role::Unknown => false,
+        }
+    }
+
+    /// Whether an operator holds rows, which it spills if memory is short, or shares with one that does.
+    pub fn holds_rows(&self) -> bool {
+        match self {
+            Role::Sort(_) | Role::Group(_) => true,
+            Role::Join(join) => !matches!(join, Join::Lookup(_) | Join::RowLoops(_)),
+            Role::Window { keeps_partition, .. } => *keeps_partition,
+            Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) => false,
+            Role::Constant(_) | Role::Made | Role::WorkTable | Role::StandIn => false,
+            Role::Passes(_) | Role::Exchange(_) | Role::Unseen(_) | Role::Locks(_) => false,
+            Role::Filter(_) | Role::Project(_) | Role::Limit { .. } => false,
+            Role::Union | Role::Recursion | Role::Subqueries(_) | Role::Unknown => false,
+        }
+    }
+
+    /// An expression over the rows of an operator with one input as one over its input's rows. `None` if rows of the
+    /// input must not be told apart by it: if the operator joins, limits, or mixes rows of different values.
+    pub fn over_input(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+        let unchanged = || Some(Arc::clone(expr));
+        match self {
+            Role::Passes(Passing::Yields | Passing::Taps | Passing::Reads) | Role::Unseen(_) => unchanged(),
+            Role::Exchange(_) | Role::Sort(_) => unchanged(),
+            Role::Project(projection) => {
+                substituted(expr, &|at| projection.expr().get(at).map(|item| Arc::clone(&item.expr)))
+            }
+            Role::Filter(filter) => match filter.projection() {
+                Some(places) => at_places(expr, places, &filter.input().schema()),
+                None => unchanged(),
+            },
+            Role::Locks(locks) if !locks.has_limit() => {
+                let input = locks.children().first().map(|input| input.schema())?;
+                at_places(expr, locks.output(), &input)
+            }
+            Role::Group(aggregate) => {
+                let groups = aggregate.group_expr();
+                if groups.has_grouping_set() || aggregate.limit_options().is_some() {
+                    return None;
+                }
+                substituted(expr, &|at| groups.expr().get(at).map(|(expr, _)| Arc::clone(expr)))
+            }
+            Role::Window { windows, .. } => is_of_all_partitions(expr, windows).then(unchanged)?,
+            Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) | Role::Constant(_) => None,
+            Role::Made | Role::WorkTable | Role::StandIn | Role::Passes(_) | Role::Locks(_) => None,
+            Role::Limit { .. } | Role::Join(_) | Role::Union | Role::Recursion => None,
+            Role::Subqueries(_) | Role::Unknown => None,
+        }
+    }
+}
+
+/// An expression over some columns of `input`, which stand at `places` there.
+fn at_places(expr: &Arc<dyn PhysicalExpr>, places: &[usize], input: &SchemaRef) -> Option<Arc<dyn PhysicalExpr>> {
+    let column = |at: &usize| Arc::new(Column::new(input.field(*at).name(), *at)) as Arc<dyn PhysicalExpr>;
+    substituted(expr, &|at| places.get(at).map(column))
+}
+
+/// Whether an operator without a limit only spreads or gathers rows, in no order.
+pub fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let moves = matches!(
+        role(plan.as_ref()),
+        Role::Exchange(Exchange::Spread(_) | Exchange::Gather) | Role::Passes(Passing::Yields)
+    );
+    moves && plan.fetch().is_none()
+}
+
+/// Whether an operator spreads rows in turn or gathers them, in no order. An exchange by values (a window's, a
+/// group's) has a meaning.
+pub fn spreads_or_gathers(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match role(plan.as_ref()) {
+        Role::Exchange(Exchange::Spread(spread)) => matches!(spread.partitioning(), Partitioning::RoundRobinBatch(_)),
+        Role::Exchange(Exchange::Gather) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    use arrow::datatypes::Schema;
+    use datafusion::physical_plan::explain::ExplainExec;
+
+    /// The operators that the files of a folder define, but for those that answer type tests as another operator.
+    fn operators_in(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).expect("the crate's sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                operators_in(&path, found);
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).expect("a source file");
+            for part in source.split("\nimpl ExecutionPlan for ").skip(1) {
+                let (name, body) = part.split_once(" {").expect("a body");
+                let body = body.split("\n}\n").next().unwrap_or_default();
+                if !body.contains("fn downcast_delegate") {
+                    found.push(name.to_owned());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_operator_of_this_crate_has_a_role() {
+        let mut found = Vec::new();
+        operators_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+        assert!(found.len() > 10, "{found:?}");
+        let table = include_str!("role.rs");
+        let table = table.split("#[cfg(test)]").next().unwrap_or_default();
+        for operator in found {
+            let is_named = table.contains(&format!("::<{operator}>")) || table.contains(&format!("&'p {operator}"));
+            assert!(is_named, "{operator} has no role");
+        }
+    }
+
+    #[test]
+    fn an_operator_without_a_role_is_found_anywhere_in_a_plan() {
+        let schema = Arc::new(Schema::empty());
+        let unknown: Arc<dyn ExecutionPlan> = Arc::new(ExplainExec::new(Arc::clone(&schema), Vec::new(), false));
+        let above: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(unknown));
+        assert_eq!(without_role(&above), Some("ExplainExec"));
+        assert_eq!(without_role(&(Arc::new(EmptyExec::new(schema)) as Arc<dyn ExecutionPlan>)), None);
+    }
+}
