@@ -103,12 +103,8 @@ fn first_unseen(sort: &SortExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         match role(node.as_ref()) {
             Role::Unseen(unseen) if !unseen.has_limit() => break unseen,
             _ if node.fetch().is_some() => return Ok(None),
-            Role::Filter(found) => {
-                if filter.replace(Arc::clone(found.predicate())).is_some() {
-                    return Ok(None);
-                }
-            }
-            Role::Project(_) if filter.is_some() => return Ok(None),
+            Role::Filter(_) | Role::Project(_) if filter.is_some() => return Ok(None),
+            Role::Filter(found) => filter = Some(Arc::clone(found.predicate())),
             _ if !is_passed(node) => return Ok(None),
             _ => {}
         }
