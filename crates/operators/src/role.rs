@@ -5,8 +5,8 @@
 //! and until then [`without_role`] finds it in every plan that a debug build prepares.
 //!
 //! ```text
-//!   no input     Scan  Seek  ScanAggregate  Constant  Made  WorkTable  StandIn
-//!   one input    Passes  Exchange  Unseen  Locks  Filter  Project  Sort  Limit  Group  Window
+//!   no input     Scan  Seek  ScanAggregate  Constant  Made  WorkTable  Outer  StandIn
+//!   one input    Passes  Exchange  Unseen  Locks  Filter  Project  Sort  Limit  Group  Window  Unnest
 //!   several      Join  Union  Recursion  Subqueries
 //! ```
 
@@ -33,6 +33,7 @@ use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::work_table::WorkTableExec;
 
@@ -66,7 +67,9 @@ pub enum Role<'p> {
     Made,
     /// Gives the rows of a recursion's last round.
     WorkTable,
-    /// Gives rows that another operator reads: the outer side of an index join, the file of a join that spills.
+    /// Stands for the outer side of an index join, which its join reads.
+    Outer(&'p OuterExec),
+    /// Gives rows that were read before: of the outer side of an index join, of a file of a join that spills.
     StandIn,
     /// Gives each row of its input once, unchanged.
     Passes(Passing),
@@ -98,6 +101,8 @@ pub enum Role<'p> {
         /// Whether all rows of a partition are kept until its last.
         keeps_partition: bool,
     },
+    /// Gives a row for each element of a list in a row.
+    Unnest,
     /// Joins two inputs.
     Join(Join<'p>),
     /// Gives the rows of all inputs.
@@ -228,11 +233,12 @@ fn join(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
 
 fn other(plan: &dyn ExecutionPlan) -> Role<'_> {
     let subqueries = plan.downcast_ref().map(Role::Subqueries);
-    subqueries.unwrap_or_else(|| match () {
+    subqueries.or_else(|| plan.downcast_ref().map(Role::Outer)).unwrap_or_else(|| match () {
         () if plan.is::<PlaceholderRowExec>() => Role::Constant(1),
         () if plan.is::<EmptyExec>() => Role::Constant(0),
         () if plan.is::<UnionExec>() || plan.is::<InterleaveExec>() => Role::Union,
-        () if plan.is::<OuterExec>() || plan.is::<ReplayExec>() || plan.is::<OnceStreamExec>() => Role::StandIn,
+        () if plan.is::<ReplayExec>() || plan.is::<OnceStreamExec>() => Role::StandIn,
+        () if plan.is::<UnnestExec>() => Role::Unnest,
         () if plan.is::<RecursiveQueryExec>() => Role::Recursion,
         () if plan.is::<WorkTableExec>() => Role::WorkTable,
         // `DataSourceExec` is of a crate that hobt does not name.
@@ -256,10 +262,10 @@ impl Role<'_> {
         match self {
             Role::Passes(_) | Role::Exchange(_) | Role::Sort(_) | Role::Unseen(_) | Role::Subqueries(_) => true,
             Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) => false,
-            Role::Constant(_) | Role::Made | Role::WorkTable | Role::StandIn => false,
+            Role::Constant(_) | Role::Made | Role::WorkTable | Role::Outer(_) | Role::StandIn => false,
             Role::Locks(_) | Role::Filter(_) | Role::Project(_) | Role::Limit { .. } => false,
             Role::Group(_) | Role::Window { .. } | Role::Join(_) => false,
-            Role::Union | Role::Recursion | Role::Unknown => false,
+            Role::Unnest | Role::Union | Role::Recursion | Role::Unknown => false,
         }
     }
 
@@ -270,10 +276,10 @@ impl Role<'_> {
             Role::Join(join) => !matches!(join, Join::Lookup(_) | Join::RowLoops(_)),
             Role::Window { keeps_partition, .. } => *keeps_partition,
             Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) => false,
-            Role::Constant(_) | Role::Made | Role::WorkTable | Role::StandIn => false,
+            Role::Constant(_) | Role::Made | Role::WorkTable | Role::Outer(_) | Role::StandIn => false,
             Role::Passes(_) | Role::Exchange(_) | Role::Unseen(_) | Role::Locks(_) => false,
             Role::Filter(_) | Role::Project(_) | Role::Limit { .. } => false,
-            Role::Union | Role::Recursion | Role::Subqueries(_) | Role::Unknown => false,
+            Role::Unnest | Role::Union | Role::Recursion | Role::Subqueries(_) | Role::Unknown => false,
         }
     }
 
@@ -304,8 +310,9 @@ impl Role<'_> {
             }
             Role::Window { windows, .. } => is_of_all_partitions(expr, windows).then(unchanged)?,
             Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) | Role::Constant(_) => None,
-            Role::Made | Role::WorkTable | Role::StandIn | Role::Passes(_) | Role::Locks(_) => None,
-            Role::Limit { .. } | Role::Join(_) | Role::Union | Role::Recursion => None,
+            Role::Made | Role::WorkTable | Role::Outer(_) | Role::StandIn => None,
+            Role::Passes(_) | Role::Locks(_) => None,
+            Role::Limit { .. } | Role::Unnest | Role::Join(_) | Role::Union | Role::Recursion => None,
             Role::Subqueries(_) | Role::Unknown => None,
         }
     }

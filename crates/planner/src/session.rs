@@ -7,6 +7,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Optimizer;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::operator_statistics::StatisticsRegistry;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
@@ -17,6 +18,7 @@ use super::pushed_conditions::PushedConditionsRule;
 use super::row_of_nothing::RowOfNothingRule;
 use super::transferred_conditions::TransferredConditionsRule;
 use crate::aggregate_scan::AggregateScanRule;
+use crate::expected::Estimator;
 use crate::extreme_seek::ExtremeSeekRule;
 use crate::join_order::JoinOrderRule;
 use crate::ordered_scan::OrderedScanRule;
@@ -42,6 +44,8 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
     options.optimizer.max_passes = 3;
     // Scans and seeks already estimate their rows after the conditions above them.
     options.optimizer.default_filter_selectivity = 100;
+    // Build sides are chosen by hobt's estimates.
+    options.optimizer.use_statistics_registry = true;
     // Scans have join filters of their own (`JoinFilterRule`).
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
@@ -93,6 +97,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     }
     SessionStateBuilder::new()
         .with_query_planner(Arc::new(Planner))
+        .with_statistics_registry(StatisticsRegistry::with_providers(vec![Arc::new(Estimator)]))
         .with_optimizer_rules(logical)
         .with_config(config)
         .with_runtime_env(runtime)

@@ -48,7 +48,7 @@ impl Series {
 }
 
 /// How many rows the plan of a series gives; `None` for any other plan.
-pub fn series_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+pub fn series_rows(plan: &dyn ExecutionPlan) -> Option<u64> {
     let made = plan.downcast_ref::<LazyMemoryExec>()?;
     let mut parts = made.generators().iter().map(|made| made.read().as_any().downcast_ref::<Steps>().map(Steps::rows));
     parts.try_fold(0_u64, |sum, rows| Some(sum.saturating_add(rows?)))

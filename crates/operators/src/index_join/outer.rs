@@ -20,6 +20,7 @@ use tokio::sync::watch;
 
 use super::Inner;
 use crate::inputs::without_inputs;
+use hobt_table::Relation;
 use hobt_udf::external;
 
 /// Stands for the outer side in the plan of a join until its rows have been read.
@@ -27,12 +28,18 @@ use hobt_udf::external;
 pub struct OuterExec {
     inner: Arc<Inner>,
     properties: Arc<PlanProperties>,
+    expected: Arc<Relation>,
 }
 
 impl OuterExec {
-    /// A stand-in for `outer` in the join with `inner`.
-    pub fn new(inner: &Arc<Inner>, outer: &Arc<dyn ExecutionPlan>) -> OuterExec {
-        OuterExec { inner: Arc::clone(inner), properties: Arc::clone(outer.properties()) }
+    /// A stand-in for `outer`, whose rows are estimated to be `expected`, in the join with `inner`.
+    pub fn new(inner: &Arc<Inner>, outer: &Arc<dyn ExecutionPlan>, expected: Arc<Relation>) -> OuterExec {
+        OuterExec { inner: Arc::clone(inner), properties: Arc::clone(outer.properties()), expected }
+    }
+
+    /// The estimate of the outer side's rows.
+    pub fn expected(&self) -> &Relation {
+        &self.expected
     }
 
     /// Whether it is the stand-in of the join with `inner`.

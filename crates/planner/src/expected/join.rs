@@ -10,7 +10,7 @@ use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::{ExecutionPlan, PhysicalExpr};
 
-use super::{Expectations, Plan, column, expression, projected};
+use super::{Expectations, Plan, column, expression, other, projected};
 use hobt_operators::{Join, Role, role};
 use hobt_table::{Equated, Joining, Meeting, Relation, references_between, same_value, sources_of};
 
@@ -27,61 +27,51 @@ struct Sides<'p> {
     projection: Option<&'p [usize]>,
 }
 
-impl Expectations {
-    pub(super) fn join(&self, plan: &Plan, join: Join<'_>) -> Relation {
-        match (join, &plan.children()[..]) {
-            (Join::Lookup(_), [outer, below]) => {
-                self.know_outer(plan, outer);
-                Relation::clone(&self.of(below))
-            }
-            (Join::RowLoops(loops), _) => loops.expected().clone(),
-            _ => sides_of(join).map_or_else(|| self.other(plan), |sides| self.joined(&sides)),
-        }
+/// The rows of a join whose inputs are known.
+pub(super) fn joined(plan: &dyn ExecutionPlan, join: Join<'_>, inputs: &[Arc<Relation>]) -> Relation {
+    match (join, inputs) {
+        (Join::Lookup(_), [_, joined]) => Relation::clone(joined),
+        (Join::RowLoops(loops), _) => loops.expected().clone(),
+        (_, [left, right]) => sides_of(join).map_or_else(|| other(plan, inputs), |sides| of_sides(&sides, left, right)),
+        _ => other(plan, inputs),
     }
+}
 
-    /// Remembers the estimate of the outer side of an index join.
-    fn know_outer(&self, join: &Plan, outer: &Plan) {
-        let expected = self.of(outer);
-        self.outers.borrow_mut().push((Arc::clone(join), expected));
-    }
-
-    fn joined(&self, join: &Sides<'_>) -> Relation {
-        let (left, right) = (self.of(join.left), self.of(join.right));
-        let left_count = join.left.schema().fields().len();
-        let right = moved(&right, |place| Some(place + left_count));
-        let of_right = |expr: &Arc<dyn PhysicalExpr>| shifted(expression::logical(expr), left_count);
-        let on: Vec<(Expr, Expr)> =
-            join.on.iter().map(|(left, right)| (expression::logical(left), of_right(right))).collect();
-        let origin = |side: &Relation, expr: &Expr| {
-            same_value(expr).and_then(|column| side.columns().get(column)).and_then(|known| known.origin.clone())
-        };
-        let ends: Vec<_> = on.iter().map(|(one, other)| origin(&left, one).zip(origin(&right, other))).collect();
-        let known = references_between(&ends).into_iter().zip(Meeting::of_all(&ends)).zip(sources_of(&ends));
-        let equated =
-            |((left, right), ((reference, meeting), sources))| Equated { left, right, reference, meeting, sources };
-        let equations: Vec<Equated<'_>> =
-            on.iter().map(|(left, right)| (left, right)).zip(known).map(equated).collect();
-        let filter = join.filter.map(|filter| filter_of(filter, left_count));
-        let further: Vec<&Expr> = filter.as_ref().map(split_conjunction).unwrap_or_default();
-        let joining = Joining { equations: &equations, further: &further, nulls_are_equal: join.nulls_are_equal };
-        let rows = left.joined(&right, join.join_type, joining);
-        let rows = match join.join_type {
-            JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-                moved(&rows, |place| place.checked_sub(left_count))
-            }
-            _ => rows,
-        };
-        match join.projection {
-            Some(places) => projected(&rows, places),
-            None => rows,
+fn of_sides(join: &Sides<'_>, left: &Relation, right: &Relation) -> Relation {
+    let left_count = join.left.schema().fields().len();
+    let right = moved(right, |place| Some(place + left_count));
+    let of_right = |expr: &Arc<dyn PhysicalExpr>| shifted(expression::logical(expr), left_count);
+    let on: Vec<(Expr, Expr)> =
+        join.on.iter().map(|(left, right)| (expression::logical(left), of_right(right))).collect();
+    let origin = |side: &Relation, expr: &Expr| {
+        same_value(expr).and_then(|column| side.columns().get(column)).and_then(|known| known.origin.clone())
+    };
+    let ends: Vec<_> = on.iter().map(|(one, other)| origin(left, one).zip(origin(&right, other))).collect();
+    let known = references_between(&ends).into_iter().zip(Meeting::of_all(&ends)).zip(sources_of(&ends));
+    let equated =
+        |((left, right), ((reference, meeting), sources))| Equated { left, right, reference, meeting, sources };
+    let equations: Vec<Equated<'_>> = on.iter().map(|(left, right)| (left, right)).zip(known).map(equated).collect();
+    let filter = join.filter.map(|filter| filter_of(filter, left_count));
+    let further: Vec<&Expr> = filter.as_ref().map(split_conjunction).unwrap_or_default();
+    let joining = Joining { equations: &equations, further: &further, nulls_are_equal: join.nulls_are_equal };
+    let rows = left.joined(&right, join.join_type, joining);
+    let rows = match join.join_type {
+        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+            moved(&rows, |place| place.checked_sub(left_count))
         }
+        _ => rows,
+    };
+    match join.projection {
+        Some(places) => projected(&rows, places),
+        None => rows,
     }
 }
 
 /// The estimate of a join that is not yet in a plan; `None` for an operator that does not join.
 pub(crate) fn of_join(plan: &dyn ExecutionPlan) -> Option<Relation> {
     let Role::Join(join) = role(plan) else { return None };
-    sides_of(join).map(|sides| Expectations::default().joined(&sides))
+    let known = Expectations::default();
+    sides_of(join).map(|sides| of_sides(&sides, &known.of(sides.left), &known.of(sides.right)))
 }
 
 fn nulls_are_equal(equality: NullEquality) -> bool {

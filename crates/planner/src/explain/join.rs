@@ -137,8 +137,7 @@ impl Mapper<'_> {
     /// A join that seeks in its inner table if that is cheaper for the rows that come.
     fn index_join(&self, plan: &Arc<dyn ExecutionPlan>, join: &IndexJoinExec) -> Mapped {
         let shown = join.shown();
-        // The join's estimate needs the outer side's, which is a sibling of the join: `estimates` learns it here.
-        let expected = self.estimates.of(plan);
+        let expected = self.expected(plan);
         let outer = self.map(shown.outer);
         let planned = self.join_over(shown.join, &outer);
         let made = if self.has_run { shown.made.as_ref() } else { None };
@@ -174,7 +173,7 @@ impl Mapper<'_> {
         let mut node = hash;
         node.logical = if is_turned { turned(node.logical) } else { node.logical };
         node.estimate.rows = expected.rows;
-        node.estimate.row_bytes = expected.row_bytes;
+        node.estimate.row_bytes = expected.width;
         let sought_cpu = sought.all().into_iter().filter_map(|node| node.actual.as_ref()).map(Actual::cpu).sum();
         let loops = shown.loops.filter(|_| shown.is_forced);
         node.actual = joined.map(|joined| actual::of_portions(joined, loops, shown.cpu, sought_cpu, looked_up));
@@ -197,7 +196,7 @@ impl Mapper<'_> {
         let shown = join.shown();
         let (outer, inner) = (self.map(shown.outer), self.map(shown.inner));
         let executions = outer.node.estimate.rows.max(1.0);
-        let mut sought = self.sought(&shown.sought, &outer, (self.estimates.of(plan).rows, executions));
+        let mut sought = self.sought(&shown.sought, &outer, (self.expected(plan).rows, executions));
         sought.estimate.row_bytes = inner.node.estimate.row_bytes;
         let Mapped { node: mut inner, columns: inner_columns } = inner;
         let mut place = &mut inner;
@@ -252,7 +251,7 @@ impl Mapper<'_> {
             _ => shown.bounds.iter().map(|bound| key(bound, compared_by(bound.operator()))).collect(),
         };
         let detail = Detail::Spool { seek };
-        let rows = self.estimates.of(plan).rows;
+        let rows = self.expected(plan).rows;
         let mut spool = self.node(join.left(), ("Index Spool", "Eager Spool"), detail, vec![build.node]);
         spool.output.clone_from(&build.columns);
         spool.estimate.rows = rows;
@@ -273,7 +272,7 @@ impl Mapper<'_> {
 
     /// Maps a join whose plan contains a stand-in for the outer side.
     fn join_over(&self, plan: &Arc<dyn ExecutionPlan>, outer: &Mapped) -> Mapped {
-        if matches!(role(plan.as_ref()), Role::StandIn) {
+        if stands_for_outer(plan) {
             let node = PlanNode::new("Generic", "Generic", outer_detail());
             return Mapped { node, columns: outer.columns.clone() };
         }
@@ -329,9 +328,13 @@ fn joins_sides(plan: &Arc<dyn ExecutionPlan>) -> bool {
     matches!(known, Role::Join(Join::Hash(_) | Join::Loops(_) | Join::Merge(_) | Join::Cross(_)))
 }
 
+fn stands_for_outer(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    matches!(role(plan.as_ref()), Role::Outer(_) | Role::StandIn)
+}
+
 /// Whether a stand-in for the outer side is in a plan.
 fn has_outer(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    matches!(role(plan.as_ref()), Role::StandIn) || plan.children().into_iter().any(has_outer)
+    stands_for_outer(plan) || plan.children().into_iter().any(has_outer)
 }
 
 /// The detail of the stand-in for the outer side in the tree of a join.

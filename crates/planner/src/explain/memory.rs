@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
-use super::estimate::{Estimates, Expected};
+use crate::expected::Expectations;
 use hobt_operators::{Exchange, Join, MemoryWish, Role, role};
 use hobt_table::RowWidth;
 
@@ -19,22 +19,12 @@ const OF_ALL: f64 = 3.0;
 
 /// The memory that the operators of `plan` would use.
 pub fn memory_wish(plan: &Arc<dyn ExecutionPlan>) -> MemoryWish {
-    let (mut wish, estimates) = (MemoryWish::default(), Estimates::default());
+    let (mut wish, estimates) = (MemoryWish::default(), Expectations::default());
     add(plan, &estimates, &mut wish);
     if wish.operators > 0 {
-        wish.row_bytes = widest(plan, text_bytes(plan, &estimates));
+        wish.row_bytes = widest(plan, estimates.of(plan).text_bytes as usize);
     }
     wish
-}
-
-/// Bytes of one text value, the largest estimate of the tables below.
-fn text_bytes(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> usize {
-    let inputs = plan.children();
-    if !inputs.is_empty() {
-        return inputs.into_iter().map(|input| text_bytes(input, estimates)).max().unwrap_or(0);
-    }
-    let RowWidth { fixed, texts } = RowWidth::of(plan.schema().fields());
-    (estimates.of(plan).row_bytes as usize).saturating_sub(fixed).checked_div(texts).unwrap_or(0)
 }
 
 /// Bytes of a row's fixed-length columns and of its texts at the widest point, with texts of `text_bytes`.
@@ -46,7 +36,7 @@ fn widest(plan: &Arc<dyn ExecutionPlan>, text_bytes: usize) -> (usize, usize) {
     })
 }
 
-fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates, wish: &mut MemoryWish) {
+fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Expectations, wish: &mut MemoryWish) {
     if let Some(bytes) = kept(plan, estimates) {
         wish.operators += 1;
         wish.sorts += usize::from(matches!(role(plan.as_ref()), Role::Sort(_)));
@@ -59,10 +49,10 @@ fn add(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates, wish: &mut MemoryWi
 }
 
 /// Bytes that an operator keeps; `None` for one that keeps almost nothing.
-fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> Option<f64> {
+fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Expectations) -> Option<f64> {
     let bytes = |of: &Arc<dyn ExecutionPlan>, more: f64| {
-        let Expected { rows, row_bytes } = estimates.of(of);
-        rows * (row_bytes + more)
+        let known = estimates.of(of);
+        known.rows * (known.width + more)
     };
     Some(match role(plan.as_ref()) {
         Role::Sort(sort) => bytes(plan, 0.0).min(bytes(sort.input(), 0.0)) * SORT_COPIES * OF_ALL,
@@ -83,8 +73,10 @@ fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Estimates) -> Option<f64> {
         // Of a merge join one key's rows are kept, of these one batch or none.
         Role::Join(Join::Merge(_) | Join::Lookup(_) | Join::RowLoops(_)) | Role::Window { .. } => return None,
         Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) | Role::Constant(_) | Role::Made => return None,
-        Role::WorkTable | Role::StandIn | Role::Passes(_) | Role::Exchange(_) | Role::Unseen(_) => return None,
+        Role::WorkTable | Role::Outer(_) | Role::StandIn | Role::Passes(_) | Role::Exchange(_) | Role::Unseen(_) => {
+            return None;
+        }
         Role::Locks(_) | Role::Filter(_) | Role::Project(_) | Role::Limit { .. } | Role::Union => return None,
-        Role::Recursion | Role::Subqueries(_) | Role::Unknown => return None,
+        Role::Unnest | Role::Recursion | Role::Subqueries(_) | Role::Unknown => return None,
     })
 }

@@ -5,11 +5,10 @@
 //!
 //! Columns are followed by position from the tables upwards, since names in plans are the binder's own.
 //!
-//! Leaves to others: an operator's estimate (`estimate`), the memory that it will keep (`memory`), its counters
+//! Leaves to others: an operator's estimate (`expected`), the memory that it will keep (`memory`), its counters
 //! (`actual`), joins (`join`), tables (`table`), expressions (`expression`), layout (`plan_tree`).
 
 mod actual;
-mod estimate;
 mod expression;
 mod join;
 mod memory;
@@ -20,6 +19,7 @@ mod table;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
+use datafusion::common::stats::Precision;
 use datafusion::logical_expr::physical_planning_context::SubqueryIndex;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalExpr};
@@ -29,10 +29,13 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
 use hobt_catalog::TableColumn;
 
-use estimate::Estimates;
+use crate::expected::Expectations;
+use hobt_table::Relation;
+
 pub use expression::Texts;
 use hobt_operators::{Exchange as Moves, JoinFilter, LeafFilter, LockRowsExec, Role, role};
 use hobt_showplan::{Detail, Exchange, Fnv, OrderColumn, PlanColumn, PlanExpr, PlanNode, TableName};
@@ -43,17 +46,17 @@ pub use table::{changed_object, changes, fills_new};
 /// The plan that users see. `texts` are the statement's constants. `has_run`: whether the operators' counters are
 /// shown. `degree` is the number of workers.
 pub fn explain(plan: &Arc<dyn ExecutionPlan>, texts: &Texts, has_run: bool, degree: usize) -> PlanNode {
-    explain_with(plan, Estimates::default(), texts, has_run, degree)
+    explain_with(plan, Some(Expectations::default()), texts, has_run, degree)
 }
 
 /// The tree of operators without estimates, for callers that only number the operators.
 pub fn outline(plan: &Arc<dyn ExecutionPlan>, degree: usize) -> PlanNode {
-    explain_with(plan, Estimates::idle(), &Texts::default(), false, degree)
+    explain_with(plan, None, &Texts::default(), false, degree)
 }
 
 fn explain_with(
     plan: &Arc<dyn ExecutionPlan>,
-    estimates: Estimates,
+    estimates: Option<Expectations>,
     texts: &Texts,
     has_run: bool,
     degree: usize,
@@ -88,7 +91,8 @@ pub fn spilled_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
 
 /// Builds the tree of one plan.
 struct Mapper<'t> {
-    estimates: Estimates,
+    /// The estimates; `None` if none are wanted.
+    estimates: Option<Expectations>,
     /// The number of the last computed value.
     made: Cell<usize>,
     texts: &'t Texts,
@@ -174,6 +178,11 @@ impl Mapper<'_> {
         filters.iter().map(probe).collect()
     }
 
+    /// The estimate of an operator; one of nothing if none are wanted.
+    fn expected(&self, plan: &Arc<dyn ExecutionPlan>) -> Arc<Relation> {
+        self.estimates.as_ref().map(|estimates| estimates.of(plan)).unwrap_or_default()
+    }
+
     /// An operator with the properties that all operators have.
     fn node(
         &self,
@@ -183,9 +192,9 @@ impl Mapper<'_> {
         children: Vec<PlanNode>,
     ) -> PlanNode {
         let mut node = PlanNode::new(physical, logical, detail);
-        let known = self.estimates.of(plan);
+        let known = self.expected(plan);
         node.estimate.rows = known.rows;
-        node.estimate.row_bytes = known.row_bytes;
+        node.estimate.row_bytes = known.width;
         node.is_parallel = is_parallel(plan);
         node.actual = if self.has_run { actual::of_metrics(plan) } else { None };
         node.children = children;
@@ -217,7 +226,7 @@ impl Mapper<'_> {
             Role::WorkTable => self.leaf(plan, ("Table Spool", "Lazy Spool"), Detail::Spool { seek: Vec::new() }),
             Role::Subqueries(subqueries) => self.subqueries(plan, subqueries),
             Role::Union | Role::Recursion => self.concatenation(plan),
-            Role::StandIn | Role::Unknown => self.generic(plan),
+            Role::Unnest | Role::Outer(_) | Role::StandIn | Role::Unknown => self.generic(plan),
         }
     }
 
@@ -248,7 +257,7 @@ impl Mapper<'_> {
         let mut node = input.node;
         node.predicate = Some(predicate);
         node.estimate.rows_read = Some(node.estimate.rows_read.unwrap_or(node.estimate.rows));
-        node.estimate.rows = self.estimates.of(plan).rows;
+        node.estimate.rows = self.expected(plan).rows;
         if let (Some(read), Some(kept)) = (&mut node.actual, self.has_run.then(|| actual::of_metrics(plan)).flatten()) {
             actual::keep_of(read, &kept);
         }
@@ -433,7 +442,7 @@ impl Mapper<'_> {
         let mut leaf = self.leaf(plan, names, Detail::TableFunction);
         // The rows of a system view are computed before the plan runs, and are not counted.
         if leaf.node.actual.as_ref().is_some_and(|actual| actual.workers.is_empty()) {
-            leaf.node.actual = estimate::rows_there(plan).map(actual::constant);
+            leaf.node.actual = rows_there(plan).map(actual::constant);
         }
         leaf
     }
@@ -489,6 +498,15 @@ impl Mapper<'_> {
             PlanExpr::Column(column) => column,
             made => PlanColumn::made(made.to_string()),
         }
+    }
+}
+
+/// The number of rows that an operator holds before it runs; `None` if it is not known exactly.
+fn rows_there(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    let known = StatisticsContext::default().compute(plan.as_ref(), &StatisticsArgs::new()).ok()?;
+    match known.num_rows {
+        Precision::Exact(rows) => Some(rows as u64),
+        _ => None,
     }
 }
 

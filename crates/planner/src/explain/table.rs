@@ -138,7 +138,7 @@ impl Mapper<'_> {
         reads.estimate.pages = seek.path().pages;
         reads.estimate.rows_read = Some(seek.path().rows);
         reads.mark = Some(seek.mark().clone());
-        let rows = self.estimates.of(plan).rows;
+        let rows = self.expected(plan).rows;
         let ran = match self.has_run {
             true => actual::of_reads(seek.profile(), page_rows(table)),
             false => None,

@@ -28,12 +28,12 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, ReplaceChildrenOptions};
 use hobt_access::Direction;
 
-use crate::expected::{of_join, rows_of};
+use crate::expected::{Expectations, of_join};
 use hobt_operators::{
     IndexJoinExec, Inner, InnerExec, Leaf, Marks, OuterExec, Replaced, Role, RowLoopsExec, ScanExec, SeekExec, Shows,
     is_exchange, replaced, role, trace,
 };
-use hobt_table::{JoinWay, JoinedBy, JoinedColumn, Lookup, TableRead, no_seek};
+use hobt_table::{JoinWay, JoinedBy, JoinedColumn, Lookup, Relation, TableRead, no_seek};
 use hobt_udf::external;
 
 /// The most rows of an outer side that are held for lookups, unless a hint forces them.
@@ -100,18 +100,23 @@ struct Candidate {
     is_forced: bool,
     in_portions: bool,
     rows_max: usize,
-    /// The estimated rows of the other side.
-    outer_rows: usize,
+    /// The estimate of the other side.
+    expected: Arc<Relation>,
 }
 
 impl Candidate {
+    /// The estimated rows of the other side.
+    fn outer_rows(&self) -> usize {
+        self.expected.rows.ceil() as usize
+    }
+
     /// Whether rows of the other side are looked up one by one, because few are expected and the statistics do not tell
     /// how many were added since their last update.
     fn believes_estimate(&self, join: &HashJoinExec) -> bool {
         Shows::of(*join.join_type(), self.side).is_some()
             && !self.is_forced
             && self.in_portions
-            && self.outer_rows <= self.rows_max
+            && self.outer_rows() <= self.rows_max
             && has_old_statistics(side_of(join, other(self.side)))
     }
 }
@@ -163,7 +168,7 @@ impl IndexJoinRule {
                 return Ok(None);
             }
             let Some(found) = self.candidate(join, side, is_order_used)? else { continue };
-            let rank = |candidate: &Candidate| (!candidate.is_forced, candidate.outer_rows);
+            let rank = |candidate: &Candidate| (!candidate.is_forced, candidate.outer_rows());
             if best.as_ref().is_none_or(|known| rank(&found) < rank(known)) {
                 best = Some(found);
             }
@@ -218,8 +223,8 @@ impl IndexJoinRule {
         if !is_forced && (rows_max == 0 || known_rows(&outer).is_some_and(|rows| rows > rows_max as u64)) {
             return Ok(None);
         }
-        let outer_rows = rows_of(&outer).ceil() as usize;
-        Ok(Some(Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, outer_rows }))
+        let expected = Expectations::default().of(&outer);
+        Ok(Some(Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, expected }))
     }
 }
 
@@ -310,7 +315,7 @@ fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
 /// The join, by lookups.
 fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn ExecutionPlan>> {
     let is_believed = candidate.believes_estimate(join);
-    let Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, .. } = candidate;
+    let Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, expected } = candidate;
     let outer_side = side_of(join, other(side));
     let outer = outer_of(outer_side);
     let key = |at: usize| {
@@ -333,13 +338,13 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         marks: Marks::default(),
     };
     if is_believed
-        && let Some(expected) = of_join(join)
+        && let Some(joined) = of_join(join)
         && let Some(loops) = RowLoopsExec::of(
             Replaced::hash(join)?,
             side,
             (&leaf.plan, outer_side),
             (inner.clone(), leaf.projection.clone()),
-            expected,
+            joined,
         )?
     {
         return Ok(Arc::new(loops));
@@ -351,7 +356,7 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         projection: leaf.projection.clone(),
         is_ordered,
     });
-    let stand_in: Arc<dyn ExecutionPlan> = Arc::new(OuterExec::new(&inner, &outer));
+    let stand_in: Arc<dyn ExecutionPlan> = Arc::new(OuterExec::new(&inner, &outer, expected));
     let inner_side = replaced(side_of(join, side), &leaf.plan, &slot)?;
     let outer_side = replaced(outer_side, &outer, &stand_in)?;
     let children = match side {

@@ -20,7 +20,7 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 
-use crate::expected::{Expectations, is_outer_of};
+use crate::expected::Expectations;
 use hobt_operators::{Join, JoinFilter, LeafFilter, Role, RowLoopsExec, joined_column, role, substituted};
 use hobt_table::TableRead;
 
@@ -78,7 +78,7 @@ impl Pusher {
                 Ok(filter.map(|filter| Arc::new(seek.filtered(filter)) as Plan))
             }
             Role::Join(join) => self.push_to_join(plan, join, pushed),
-            Role::StandIn => self.push_to_outer(plan, pushed),
+            Role::Outer(_) => self.push_to_outer(plan, pushed),
             Role::Union => {
                 let sides: Vec<(usize, Pushed)> = (0..plan.children().len()).map(|at| (at, pushed.clone())).collect();
                 self.push_to_children(plan, &sides)
@@ -207,6 +207,11 @@ impl Pusher {
         self.outers[at].1 = outer;
         Ok(Some(Arc::clone(stand_in)))
     }
+}
+
+/// Whether an operator stands for the outer side of an index join.
+fn is_outer_of(join: &Plan, stand_in: &Plan) -> bool {
+    matches!(role(join.as_ref()), Role::Join(Join::Lookup(join)) if join.is_outer(stand_in))
 }
 
 /// A plan over other inputs, with its properties recomputed.

@@ -49,7 +49,7 @@ pub use same_values::same_value;
 pub use share::Knowledge;
 pub use table::TableKnowledge;
 pub use wanted::{WantedColumn, wanted_columns};
-pub use width::RowWidth;
+pub use width::{RowWidth, TEXT_BYTES};
 
 /// Expected rows of a source that gives no information on itself, such as a table function: SQL Server's guess for
 /// multi-statement functions since SQL Server 2014.

@@ -16,7 +16,7 @@ use super::same_values::{same_value, same_values};
 use super::share::{Knowledge, only_column, shares_by};
 use super::table::TableKnowledge;
 use super::wanted::WantedColumn;
-use super::width::RowWidth;
+use super::width::{RowWidth, TEXT_BYTES};
 use super::{UNKNOWN_ROWS, together};
 use crate::access_path::{partitions_read, read_predicates};
 use crate::{Series, TableRead};
@@ -99,6 +99,8 @@ pub struct Relation {
     pub rows: f64,
     /// The approximate width of a row, in bytes.
     pub width: f64,
+    /// The approximate width of a text in it, in bytes.
+    pub text_bytes: f64,
     columns: HashMap<Column, ColumnRows>,
 }
 
@@ -107,21 +109,21 @@ impl Relation {
     #[cfg(test)]
     pub(super) fn known(rows: f64, columns: &[(&str, f64)]) -> Relation {
         let known = |(name, distinct): &(&str, f64)| (Column::from_name(*name), ColumnRows::of(*distinct, 0.0));
-        Relation { rows, width: 8.0, columns: columns.iter().map(known).collect() }
+        Relation { rows, width: 8.0, columns: columns.iter().map(known).collect(), ..Relation::default() }
     }
 
     /// A relation with this many rows and these columns. [`Relation::of_width`] sets the width.
     pub fn new(rows: f64, columns: HashMap<Column, ColumnRows>) -> Relation {
-        Relation { rows, width: 0.0, columns }
+        Relation { rows, columns, ..Relation::default() }
     }
 
-    /// Sets the width of a row.
-    pub fn of_width(self, width: RowWidth) -> Relation {
-        Relation { width: width.bytes(), ..self }
+    /// Sets the width of a row, and of a text in it.
+    pub fn of_width(self, width: RowWidth, text_bytes: f64) -> Relation {
+        Relation { width: width.bytes(text_bytes), text_bytes, ..self }
     }
 
     fn of_rows(rows: f64, plan: &LogicalPlan) -> Relation {
-        Relation { rows, width: width_of(plan), columns: HashMap::new() }
+        Relation { rows, width: width_of(plan), ..Relation::default() }
     }
 
     /// What is known of its columns.
@@ -269,7 +271,7 @@ impl Relation {
                 }
             }
         }
-        Relation { rows, width, columns }
+        Relation { rows, width, columns, ..Relation::default() }
     }
 
     /// The number of pairs, and of rows of each side that have a partner.
@@ -483,7 +485,7 @@ pub fn distinct_left(distinct: f64, rows: f64, left: f64) -> f64 {
 }
 
 fn width_of(plan: &LogicalPlan) -> f64 {
-    RowWidth::of(plan.schema().fields()).bytes()
+    RowWidth::of(plan.schema().fields()).bytes(TEXT_BYTES as f64)
 }
 
 /// What is known of a plan's rows.
@@ -569,7 +571,7 @@ fn counts_rows(expr: &Expr) -> bool {
 fn renamed(below: &Relation, plan: &LogicalPlan, exprs: &[Expr]) -> Relation {
     let named = plan.schema().columns().into_iter().zip(exprs);
     let columns = named.filter_map(|(name, expr)| Some((name, below.of_expr(expr)?))).collect();
-    Relation { rows: below.rows, width: width_of(plan), columns }
+    Relation { rows: below.rows, width: width_of(plan), columns, ..Relation::default() }
 }
 
 fn of_join(join: &Join) -> Relation {
@@ -603,7 +605,7 @@ fn of_scan(scan: &TableScan, plan: &LogicalPlan) -> Relation {
         let origin = Some(Arc::new(WantedColumn::new(Arc::clone(&heap), place)));
         columns.insert(column, ColumnRows { origin, ..known });
     }
-    Relation { rows, width: width_of(plan), columns }
+    Relation { rows, width: width_of(plan), columns, ..Relation::default() }
 }
 
 #[cfg(test)]
@@ -659,7 +661,7 @@ mod tests {
         let known = |null_share| ColumnRows::of(100.0, null_share);
         let of = |rows, names: [&str; 2], null_share| {
             let columns = names.map(|name| (Column::from_name(name), known(null_share)));
-            Relation { rows, width: 8.0, columns: HashMap::from(columns) }
+            Relation { rows, width: 8.0, columns: HashMap::from(columns), ..Relation::default() }
         };
         let (fact, dimension) = (of(1e6, ["f", "g"], 0.0), of(1e4, ["d", "e"], 0.0));
         assert_eq!(pair(&fact, &dimension, true), (1e6, 1e6, 1e4));

@@ -6,7 +6,7 @@
 use arrow::datatypes::Fields;
 
 /// Expected bytes of a text of unknown length: a name, a word or a code, plus the sixteen bytes of its view in a batch.
-const TEXT_BYTES: usize = 24;
+pub const TEXT_BYTES: usize = 24;
 
 /// The columns of a row, by whether their length is fixed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,9 +27,15 @@ impl RowWidth {
         })
     }
 
-    /// Bytes of a row, with [`TEXT_BYTES`] for each text.
-    pub(crate) fn bytes(self) -> f64 {
-        (self.fixed + self.texts * TEXT_BYTES) as f64
+    /// Bytes of a row with texts of so many bytes.
+    pub(crate) fn bytes(self, text_bytes: f64) -> f64 {
+        self.fixed as f64 + self.texts as f64 * text_bytes
+    }
+
+    /// Bytes of a text in a row of so many bytes; [`TEXT_BYTES`] if it has none.
+    pub fn text_bytes(self, row_bytes: usize) -> f64 {
+        let texts = row_bytes.saturating_sub(self.fixed) as f64;
+        if self.texts == 0 { TEXT_BYTES as f64 } else { texts / self.texts as f64 }
     }
 }
 
@@ -45,6 +51,7 @@ mod tests {
         let types = [DataType::Int32, DataType::Utf8View, DataType::Decimal128(9, 2), DataType::BinaryView];
         let width = RowWidth::of(&types.into_iter().map(field).collect());
         assert_eq!(width, RowWidth { fixed: 20, texts: 2 });
-        assert_eq!(width.bytes(), 68.0);
+        assert_eq!(width.bytes(TEXT_BYTES as f64), 68.0);
+        assert_eq!(width.text_bytes(100), 40.0);
     }
 }
