@@ -14,14 +14,16 @@ use crate::insert_target::column_count;
 pub(crate) struct Capture {
     /// The required number of columns of each result set.
     width: usize,
+    /// `@@TRANCOUNT` when the call began.
+    pub(crate) transaction_count: usize,
     pub(crate) rows: Vec<Vec<TypedValue>>,
     batches: Vec<RecordBatch>,
 }
 
 impl Capture {
     /// Collects result sets of `width` columns.
-    pub(crate) fn of(width: usize) -> Capture {
-        Capture { width, rows: Vec::new(), batches: Vec::new() }
+    pub(crate) fn new(width: usize, transaction_count: usize) -> Capture {
+        Capture { width, transaction_count, rows: Vec::new(), batches: Vec::new() }
     }
 
     /// Adds a batch of the current result set.

@@ -23,6 +23,7 @@ use super::row_locks::{Others, Rounds};
 use crate::direct::learned::Learned;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::plans::ChangeShown;
+use crate::query::one_stream;
 use crate::stored_table::store_of;
 use hobt_binder::{BindOptions, Binder, BoundChange, OutputInput, QueryHints};
 use hobt_operators::{ChangedRows, HeldBatches, WriteTarget, delete_rows, stored_columns, update_rows};
@@ -187,13 +188,14 @@ impl Interpreter<'_> {
         columns: Option<&hobt_binder::InsertTarget>,
     ) -> Result<(BoundChange, WriteTarget, HeldBatches, bool), Failure> {
         let bound: RefCell<Option<BoundChange>> = RefCell::default();
-        let prepared = self.prepare(run, options, &|binder| {
+        let bind = |binder: &Binder<'_>| {
             let change = change.bind(binder, columns)?;
             change.watch_unseen();
             let query = change.query.clone();
             *bound.borrow_mut() = Some(change);
             Ok(query)
-        })?;
+        };
+        let prepared = self.prepare(run, options, &bind, &one_stream)?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a change that was not bound"))?;
         let target = self.ruled(run, change_store(change, &bound)?)?;
         // Before the query runs, so that the plan is complete when it is viewed during the run.

@@ -24,7 +24,7 @@ use crate::interpreter::Interpreter;
 use crate::open_transaction::OpenTransaction;
 use hobt_binder::QueryHints;
 use hobt_operators::{OwnThread, OwnTime};
-use hobt_table::{Assumptions, OperatorProfile, StatementRun};
+use hobt_table::{Assumptions, OperatorProfile, RunSettings, StatementRun};
 
 /// Trace flag 652: no read-ahead.
 const NO_READ_AHEAD: i32 = 652;
@@ -36,7 +36,7 @@ const NO_JOIN_FILTERS: i32 = 30_003;
 impl Interpreter<'_> {
     /// The open transaction that the running statement belongs to. `None` if the statement changes a table variable.
     fn transaction_of_statement(&self) -> Option<&OpenTransaction> {
-        self.state.transaction.as_ref().filter(|_| !self.changes_variable)
+        self.state.transaction.as_ref().filter(|_| !self.scope.changes_variable)
     }
 
     /// A statement of this session that is about to run. It belongs to the open transaction, unless it changes a table
@@ -45,33 +45,34 @@ impl Interpreter<'_> {
     /// # Errors
     /// 6005 if the instance is being closed.
     pub(super) fn new_run(&self, hints: Option<&QueryHints>) -> Result<Arc<StatementRun>, SqlError> {
-        let max_dop = hints.and_then(|hints| hints.maxdop).map(|dop| dop as usize);
-        let flagged = hints.is_some_and(|hints| hints.trace_flags.contains(&i64::from(NO_READ_AHEAD)));
-        let no_read_ahead = flagged || self.state.trace_flags.contains(&NO_READ_AHEAD);
-        let run = StatementRun::of(
-            self.transaction_of_statement().map(OpenTransaction::transaction),
-            &self.environment.instance,
-            self.state.id,
-            max_dop,
-            Arc::clone(&self.cancelled),
-            no_read_ahead,
-        )?;
+        self.new_run_in(self.transaction_of_statement(), hints)
+    }
+
+    /// As [`Interpreter::new_run`], in this transaction.
+    ///
+    /// # Errors
+    /// As [`Interpreter::new_run`].
+    pub(super) fn new_run_in(
+        &self,
+        open: Option<&OpenTransaction>,
+        hints: Option<&QueryHints>,
+    ) -> Result<Arc<StatementRun>, SqlError> {
         let of_hints = hints.map(|hints| hints.trace_flags.as_slice()).unwrap_or_default();
         let of_hints = of_hints.iter().filter_map(|flag| i32::try_from(*flag).ok());
-        let mut flags: BTreeSet<i32> = self.environment.instance.runtime().trace_flags.clone();
-        flags.extend(self.state.trace_flags.iter().copied().chain(of_hints));
-        if !flags.is_empty() {
-            run.set_trace_flags(flags);
-        }
-        let without_filters = hints.is_some_and(|hints| hints.no_join_filters);
-        if without_filters || run.has_trace_flag(NO_JOIN_FILTERS) {
-            run.leave_join_filters_out();
-        }
-        if let Some((least, most)) = hints.map(|hints| hints.grant_percent).filter(|limits| *limits != (None, None)) {
-            run.set_grant_percent(least, most);
-        }
-        run.assume(self.assumptions(hints, run.has_trace_flag(NO_SNIFFING))?);
-        Ok(run)
+        let mut trace_flags: BTreeSet<i32> = self.environment.instance.runtime().trace_flags.clone();
+        trace_flags.extend(self.state.trace_flags.iter().copied().chain(of_hints));
+        let settings = RunSettings {
+            max_dop: hints.and_then(|hints| hints.maxdop).map(|dop| dop as usize),
+            // The instance's own flag is a setting of its scans.
+            no_read_ahead: self.state.trace_flags.contains(&NO_READ_AHEAD)
+                || hints.is_some_and(|hints| hints.trace_flags.contains(&i64::from(NO_READ_AHEAD))),
+            no_join_filters: hints.is_some_and(|hints| hints.no_join_filters) || trace_flags.contains(&NO_JOIN_FILTERS),
+            grant_percent: hints.map(|hints| hints.grant_percent).unwrap_or_default(),
+            assumptions: self.assumptions(hints, trace_flags.contains(&NO_SNIFFING))?,
+            trace_flags,
+        };
+        let (open, cancelled) = (open.map(OpenTransaction::transaction), Arc::clone(&self.cancelled));
+        StatementRun::new(&self.environment.instance, self.state.id, open, cancelled, settings)
     }
 
     /// The assumptions for estimates.
@@ -117,7 +118,7 @@ impl Interpreter<'_> {
             let _booked_here = waits::set_statement_counters(Some(Arc::clone(&run.waits)));
             started.end()
         };
-        let (compile, compile_cpu) = std::mem::take(&mut self.compiled);
+        let (compile, compile_cpu) = run.compile();
         self.run_ends(run, result.is_ok(), (time.elapsed, time.cpu.saturating_sub(compile_cpu)));
         let cost = StatementStatistics { compile, compile_cpu, ..cost_of(run, time) };
         match self.runs.last() {
@@ -132,7 +133,7 @@ impl Interpreter<'_> {
                 self.environment.sessions.statement_ends(session, &cost, run.profiles());
             }
         }
-        self.cost = Some(Box::new(cost));
+        self.scope.cost = Some(Box::new(cost));
         result
     }
 

@@ -24,6 +24,7 @@ use super::table_locks::definition_changed;
 use crate::changed_keys::ChangedKeys;
 use crate::changed_keys::{KEYS_MAX, quote};
 use crate::interpreter::Interpreter;
+use crate::query::one_stream;
 use crate::stored_table::{foreign_keys_of, places_of};
 use hobt_binder::{BindOptions, SourceColumn};
 use hobt_operators::WriteTarget;
@@ -317,7 +318,8 @@ impl Interpreter<'_> {
             return Err(SqlError::internal("the query over changed keys is none").into());
         };
         let mut found = false;
-        let prepared = self.prepare(run, BindOptions::default(), &|binder| binder.bind_query(&select.query))?;
+        let prepared =
+            self.prepare(run, BindOptions::default(), &|binder| binder.bind_query(&select.query), &one_stream)?;
         self.run_prepared(run, prepared, &mut |batch| {
             found |= batch.num_rows() > 0;
             Ok(())

@@ -62,6 +62,18 @@ impl Outcome {
     }
 }
 
+/// What belongs to the running statement, and to none that it calls.
+#[derive(Default)]
+pub(super) struct StatementScope {
+    /// Whether it changes a table variable, which takes part in no transaction.
+    pub(super) changes_variable: bool,
+    /// Its cost, once it is known.
+    pub(super) cost: Option<Box<StatementStatistics>>,
+    /// Elapsed time and processor time of the plans whose making `SET STATISTICS TIME` has shown for it. Not part of
+    /// its execution time.
+    pub(super) compile_shown: (Duration, Duration),
+}
+
 /// The interpreter of one running batch.
 pub(super) struct Interpreter<'s> {
     pub(super) environment: &'s Environment,
@@ -76,21 +88,12 @@ pub(super) struct Interpreter<'s> {
     pub(super) capture: Option<Capture>,
     /// Whether rows are being read for statistics.
     pub(super) is_gathering: bool,
-    /// `@@TRANCOUNT` at the begin of the `INSERT … EXEC` whose call is running.
-    pub(super) insert_exec_count: Option<usize>,
     /// The sequences that the running statement names.
     pub(super) sequences: SharedSequences,
     /// The keys that the running statement has changed, while references to them are checked.
     pub(super) changed_keys: Vec<ChangedKeys>,
-    /// Whether the running statement changes a table variable, which takes part in no transaction.
-    pub(super) changes_variable: bool,
-    /// The cost of the last statement, once it is known.
-    pub(super) cost: Option<Box<StatementStatistics>>,
-    /// Elapsed time and processor time of binding and planning the statement.
-    pub(super) compiled: (Duration, Duration),
-    /// As [`Interpreter::compiled`], summed over what `SET STATISTICS TIME` has shown for the statement. Not part of
-    /// its execution time.
-    pub(super) compile_shown: (Duration, Duration),
+    /// What belongs to the running statement alone.
+    pub(super) scope: StatementScope,
     /// The running statements with operators, outermost first.
     pub(super) runs: Vec<Arc<StatementRun>>,
     /// What the list of sessions currently shows for the statement.

@@ -25,6 +25,7 @@ use super::row_locks::{Others, Rounds};
 use crate::insert_target::Target;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::plans::ChangeShown;
+use crate::query::one_stream;
 use crate::stored_table::{store_of, whole_batch};
 use hobt_binder::{ACTION_TYPE, BindOptions, Binder, BoundMerge, OutputInput, QueryHints};
 use hobt_operators::{MergedRows, WriteTarget, delete_rows, insert_held, stored_columns, update_rows};
@@ -92,13 +93,14 @@ impl Interpreter<'_> {
         columns: Option<&hobt_binder::InsertTarget>,
     ) -> Result<(BoundMerge, WriteTarget, MergedRows, bool), Failure> {
         let bound: RefCell<Option<BoundMerge>> = RefCell::default();
-        let prepared = self.prepare(run, options, &|binder| {
+        let bind = |binder: &Binder<'_>| {
             let merge = binder.bind_merge(merge, columns)?;
             merge.watch_unseen();
             let query = merge.query.clone();
             *bound.borrow_mut() = Some(merge);
             Ok(query)
-        })?;
+        };
+        let prepared = self.prepare(run, options, &bind, &one_stream)?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
         let store = self.ruled(run, merge_store(merge, &bound)?)?;
         self.note_change(|| ChangeShown {

@@ -28,7 +28,9 @@ use crate::place::{Place, place_of};
 use crate::used_sequences::SharedSequences;
 use hobt_binder::{NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction};
 use hobt_operators::ResourceSemaphore;
-use hobt_table::{AccessHint, Assumed, RowReading, StatementRun, TableRead, clustered_disabled, computed_rows};
+use hobt_table::{
+    AccessHint, Assumed, RowReading, RunSettings, StatementRun, TableRead, clustered_disabled, computed_rows,
+};
 use hobt_udf::NextValues;
 
 /// A table that a statement reads or changes.
@@ -139,7 +141,7 @@ impl Names<'_> {
             return Ok(Arc::clone(run));
         }
         let (instance, cancelled) = (&self.environment.instance, Arc::clone(self.cancelled));
-        let run = StatementRun::new(instance, self.state.id, None, cancelled, false)?;
+        let run = StatementRun::new(instance, self.state.id, None, cancelled, RunSettings::default())?;
         Ok(Arc::clone(self.run.get_or_init(|| run)))
     }
 

@@ -86,7 +86,9 @@ impl Interpreter<'_> {
             into.store.note_update(&run.instance, None);
         }
         match &sink.into {
-            Some(into) if self.state.transaction.is_none() || into.target.is_variable() == self.changes_variable => {
+            Some(into)
+                if self.state.transaction.is_none() || into.target.is_variable() == self.scope.changes_variable =>
+            {
                 for batch in batches {
                     self.put_into(run, &sink.output, into, &batch?)?;
                 }
@@ -94,11 +96,8 @@ impl Interpreter<'_> {
             }
             // One of the two tables is a variable, which takes part in no transaction, and the other is not.
             Some(into) => {
-                let outer = self.changes_variable;
-                self.changes_variable = into.target.is_variable();
-                let apart = self.new_run(None);
-                self.changes_variable = outer;
-                let apart = apart?;
+                let open = self.state.transaction.as_ref().filter(|_| !into.target.is_variable());
+                let apart = self.new_run_in(open, None)?;
                 let (database, table) = into.target.table();
                 self.list_row_locks(&apart.context, &[UsedTable::changed(database, table, &[])]);
                 let mut batches = batches;

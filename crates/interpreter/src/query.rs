@@ -92,7 +92,7 @@ impl Interpreter<'_> {
         mut on_batch: impl FnMut(&mut Self, RecordBatch) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
         self.in_run(run, |this| {
-            let prepared = this.prepare(run, options, &bind)?;
+            let prepared = this.prepare(run, options, &bind, &one_stream)?;
             begin(this, prepared.query())?;
             let executor = Arc::clone(&this.environment.executor);
             let mut failed = None;
@@ -108,56 +108,31 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Binds, locks and plans a query, repeatedly until the names mean the locked tables. All rows are delivered to one
-    /// thread.
+    /// Binds, locks and plans a query, and waits for the memory of its operators. `finish` completes the plan for the
+    /// consumer of its rows.
     pub(super) fn prepare(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-    ) -> Result<Prepared, Failure> {
-        self.prepare_with(run, options, bind, &|plan| Ok(gathered(plan)))
-    }
-
-    fn prepare_with(
-        &mut self,
-        run: &Arc<StatementRun>,
-        options: BindOptions,
-        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
         finish: FinishPlan<'_>,
     ) -> Result<Prepared, Failure> {
-        loop {
-            if let Some(prepared) = self.prepare_once(run, options, bind, finish)? {
-                return Ok(prepared);
-            }
-        }
-    }
-
-    /// Makes one attempt of [`Interpreter::prepare`]. `None` if the plan reads a whole table that must be locked as a
-    /// whole for that.
-    fn prepare_once(
-        &mut self,
-        run: &Arc<StatementRun>,
-        options: BindOptions,
-        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-        finish: FinishPlan<'_>,
-    ) -> Result<Option<Prepared>, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
-        let Some(planned) = self.plan_once(run, options, bind, finish)? else { return Ok(None) };
-        let planned = planned.finished(finish)?;
+        let planned = self.plan(run, options, bind, finish)?.finished(finish)?;
         self.keep_plan(run, planned.plan());
-        self.compiled = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
+        let (elapsed, cpu) = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
+        run.add_compile(elapsed, cpu);
         // The query that builds statistics is a part of the statement that needs them.
         if self.state.options.statistics(StatisticsKind::Time) && !self.is_gathering {
-            self.compile_shown.0 += self.compiled.0;
-            self.compile_shown.1 += self.compiled.1;
-            self.send_message(statistics::compile_time(self.compiled.1, self.compiled.0))?;
+            self.scope.compile_shown.0 += elapsed;
+            self.scope.compile_shown.1 += cpu;
+            self.send_message(statistics::compile_time(cpu, elapsed))?;
         }
         let grant = match planned.memory() {
             Some((least, ideal)) => Some(self.let_in(run, least, ideal)?),
             None => None,
         };
-        Ok(Some(planned.prepared(&self.environment.executor, grant)))
+        Ok(planned.prepared(&self.environment.executor, grant))
     }
 
     /// Waits for the memory of the statement's operators.
@@ -175,39 +150,29 @@ impl Interpreter<'_> {
         Ok(granted)
     }
 
-    /// Plans a query without running it.
+    /// Binds, locks and plans a query, repeatedly until the names mean the locked tables, and no table is read as a whole
+    /// that is not locked as a whole. Computes the memory for the plan that `finish` returns.
     pub(super) fn plan(
         &mut self,
         run: &Arc<StatementRun>,
         options: BindOptions,
         bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-    ) -> Result<PhysicalPlan, Failure> {
+        finish: FinishPlan<'_>,
+    ) -> Result<Planned, Failure> {
         loop {
-            if let Some(planned) = self.plan_once(run, options, bind, &Ok)? {
-                return Ok(Arc::clone(planned.plan()));
+            let query = self.bind_and_lock(run, options, bind)?;
+            let executor = Arc::clone(&self.environment.executor);
+            let planning = Planning::of(&executor, run, options, query, self.state.options.row_count);
+            let mut planning = planning.map_err(Failure::of_binding)?;
+            if self.make_statistics(planning.wanted_columns())? {
+                // The reads for statistics are over, so the session shows the statement itself again.
+                self.environment.sessions.statement_runs(self.state.id, Arc::downgrade(run));
+                planning.again().map_err(Failure::of_binding)?;
+            }
+            if let Some(planned) = planning.physical(finish)? {
+                return Ok(planned);
             }
         }
-    }
-
-    /// Binds, locks and plans. Computes the memory for the plan that `finish` returns. `None` as in
-    /// [`Interpreter::prepare_once`].
-    fn plan_once(
-        &mut self,
-        run: &Arc<StatementRun>,
-        options: BindOptions,
-        bind: &dyn Fn(&Binder<'_>) -> Result<BoundQuery, SqlError>,
-        finish: FinishPlan<'_>,
-    ) -> Result<Option<Planned>, Failure> {
-        let query = self.bind_and_lock(run, options, bind)?;
-        let executor = Arc::clone(&self.environment.executor);
-        let planning = Planning::of(&executor, run, options, query, self.state.options.row_count);
-        let mut planning = planning.map_err(Failure::of_binding)?;
-        if self.make_statistics(planning.wanted_columns())? {
-            // The reads for statistics are over, so the session shows the statement itself again.
-            self.environment.sessions.statement_runs(self.state.id, Arc::downgrade(run));
-            planning.again().map_err(Failure::of_binding)?;
-        }
-        Ok(planning.physical(finish)?)
     }
 
     fn select_into(
@@ -221,7 +186,7 @@ impl Interpreter<'_> {
         let rows = self.in_run(run, |this| {
             // A table that does not exist yet has no indexes.
             let bind = |binder: &Binder<'_>| binder.bind_query(&select.query);
-            let prepared = this.prepare_with(run, bind_options(hints), &bind, &Ok)?;
+            let prepared = this.prepare(run, bind_options(hints), &bind, &Ok)?;
             let columns = new_columns(prepared.query())?;
             let data_space = match &into.filegroup {
                 Some(filegroup) => DataSpaceDefinition::Named(filegroup.value.clone()),
@@ -267,7 +232,7 @@ impl Interpreter<'_> {
         target: &WriteTarget,
         parallel: bool,
     ) -> Result<u64, Failure> {
-        let prepared = self.prepare_with(run, options, bind, &|plan| insert_plan(plan, target, parallel))?;
+        let prepared = self.prepare(run, options, bind, &|plan| insert_plan(plan, target, parallel))?;
         let executor = Arc::clone(&self.environment.executor);
         Ok(prepared.insert(run, &executor, target, parallel)?)
     }
@@ -341,6 +306,11 @@ impl Interpreter<'_> {
         }
         Ok(Outcome::assigned_from(1))
     }
+}
+
+/// Completes a plan whose rows go to one thread.
+pub(super) fn one_stream(plan: PhysicalPlan) -> Result<PhysicalPlan, SqlError> {
+    Ok(gathered(plan))
 }
 
 /// The select list of a query that consists only of its select list.

@@ -19,10 +19,11 @@ use super::frame::Frame;
 use super::plans::{check_alone, is_showplan_alone};
 use super::program::{PlacedStep, Program, Step};
 use super::state::SessionState;
+use super::statement_kind::changes_variable;
 use super::watch::BatchWatch;
 use super::{statement_kind, statistics};
 use crate::direct::learned::{Learned, Statements};
-use crate::interpreter::{Caught, Exit, Interpreter};
+use crate::interpreter::{Caught, Exit, Interpreter, StatementScope};
 use crate::plans::Plans;
 use crate::used_sequences::SharedSequences;
 
@@ -52,13 +53,9 @@ pub fn run_batch(
         text: Arc::from(text),
         capture: None,
         is_gathering: false,
-        insert_exec_count: None,
         sequences: SharedSequences::default(),
         changed_keys: Vec::new(),
-        changes_variable: false,
-        cost: None,
-        compiled: (Duration::ZERO, Duration::ZERO),
-        compile_shown: (Duration::ZERO, Duration::ZERO),
+        scope: StatementScope::default(),
         runs: Vec::new(),
         noted: None,
         statements: Statements::default(),
@@ -216,9 +213,16 @@ impl Interpreter<'_> {
         if self.state.options.switch(SwitchOption::NoExec) && !statement_kind::runs_under_noexec(statement) {
             return Ok(());
         }
+        let scope = StatementScope { changes_variable: changes_variable(&statement.kind), ..StatementScope::default() };
+        let outer = std::mem::replace(&mut self.scope, scope);
+        let ended = self.run_in_scope(statement, caught_here, learned);
+        self.scope = outer;
+        ended
+    }
+
+    fn run_in_scope(&mut self, statement: &Statement, caught_here: bool, learned: &mut Learned) -> Result<(), Failure> {
         let is_timed = self.state.options.statistics(StatisticsKind::Time) && statement_kind::is_timed(statement);
         let clocks = is_timed.then(|| (Instant::now(), processor::process_cpu_time()));
-        let compiled_outside = std::mem::take(&mut self.compile_shown);
         self.sequences.borrow_mut().next_statement();
         let position = statement.span.position;
         let outer = self.begin_plan(statement);
@@ -226,7 +230,6 @@ impl Interpreter<'_> {
             Ok(outcome) => outcome,
             Err(mut failure) => {
                 self.leave_plan(outer);
-                self.compile_shown = compiled_outside;
                 if !failure.reported {
                     failure.error = failure.error.at(position);
                 }
@@ -241,7 +244,7 @@ impl Interpreter<'_> {
         }
         let row_count = outcome.rows.filter(|_| !self.state.options.switch(SwitchOption::NoCount));
         self.send(Event::Done { row_count, kind: outcome.kind })?;
-        let mut cost = self.cost.take();
+        let mut cost = self.scope.cost.take();
         let rows = outcome.rows.or(outcome.row_count).unwrap_or(0);
         self.end_plan(outer, cost.as_deref_mut(), rows)?;
         if let Some(cost) = cost {
@@ -252,7 +255,7 @@ impl Interpreter<'_> {
             }
             self.send(Event::Statistics(cost))?;
         }
-        let (compile, compile_cpu) = std::mem::replace(&mut self.compile_shown, compiled_outside);
+        let (compile, compile_cpu) = self.scope.compile_shown;
         if let (Some((started, cpu)), true) = (clocks, self.state.options.statistics(StatisticsKind::Time)) {
             let cpu = processor::process_cpu_time().saturating_sub(cpu + compile_cpu);
             self.send_message(statistics::execution_times(cpu, started.elapsed().saturating_sub(compile)))?;

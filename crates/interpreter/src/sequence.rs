@@ -19,7 +19,7 @@ use super::table_locks::{BIND_ATTEMPTS, definition_changed};
 use crate::interpreter::Interpreter;
 use crate::open_transaction::OpenTransaction;
 use crate::place::lock_resource;
-use hobt_table::StatementRun;
+use hobt_table::{RunSettings, StatementRun};
 use hobt_udf::NextValues;
 
 impl Names<'_> {
@@ -115,7 +115,7 @@ impl Names<'_> {
     ) -> Result<T, SqlError> {
         let open = self.state.transaction.as_ref().map(OpenTransaction::transaction);
         let instance = &self.environment.instance;
-        let run = StatementRun::of(open, instance, self.state.id, None, Arc::clone(self.cancelled), false)?;
+        let run = StatementRun::new(instance, self.state.id, open, Arc::clone(self.cancelled), RunSettings::default())?;
         let result = body(self, &run);
         run.end(result.is_ok())?;
         result

@@ -5,7 +5,7 @@ use hobt_tsql::ast::{Statement, StatementKind};
 
 use super::ddl::what_could_not_be_done;
 use super::failure::Failure;
-use super::statement_kind::{changes_variable, command, is_timed, leaves_tables_alone};
+use super::statement_kind::{command, is_timed, leaves_tables_alone};
 use crate::direct::learned::Learned;
 use crate::interpreter::{Interpreter, Outcome};
 
@@ -18,13 +18,10 @@ impl Interpreter<'_> {
         caught_here: bool,
         learned: &mut Learned,
     ) -> Result<Outcome, Failure> {
-        let outer = std::mem::replace(&mut self.changes_variable, changes_variable(&statement.kind));
-        let outcome = self.statement_alone(statement, caught_here, learned);
-        self.changes_variable = outer;
-        outcome.map_err(|failure| told_twice(statement, failure))
+        self.dispatch(statement, caught_here, learned).map_err(|failure| told_twice(statement, failure))
     }
 
-    fn statement_alone(
+    fn dispatch(
         &mut self,
         statement: &Statement,
         caught_here: bool,

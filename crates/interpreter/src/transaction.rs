@@ -216,7 +216,7 @@ impl Interpreter<'_> {
 
     /// `COMMIT`. The name is ignored. Only the outermost `COMMIT` can request delayed durability.
     pub(super) fn commit_transaction(&mut self, delays: bool, position: Position) -> Result<Outcome, Failure> {
-        let count_before_call = self.insert_exec_count;
+        let count_before_call = self.capture.as_ref().map(|capture| capture.transaction_count);
         let Some(open) = &mut self.state.transaction else {
             let text = "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.";
             return Err(SqlError::new(number::COMMIT_WITHOUT_BEGIN, text).at(position).into());
@@ -267,7 +267,7 @@ impl Interpreter<'_> {
                 return Err(SqlError::new(number::NO_SUCH_SAVEPOINT, text).at(position).into());
             }
         }
-        if self.insert_exec_count.is_some() {
+        if self.capture.is_some() {
             let text = "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.";
             return Err(Failure::of_batch(SqlError::new(number::ROLLBACK_IN_INSERT_EXEC, text).at(position)));
         }

@@ -40,8 +40,8 @@ pub use row_rules::{CheckRule, ComputedRule, NewKeys, RowRules};
 pub use series::{Series, series_rows};
 pub use statement::Running;
 pub use statement::{
-    FilterCounts, FilterProfile, MemoryFigures, OperatorProfile, PendingReasons, StatementRun, WorkerClock,
-    WorkerProfile, Writing,
+    FilterCounts, FilterProfile, MemoryFigures, OperatorProfile, PendingReasons, RunSettings, StatementRun,
+    WorkerClock, WorkerProfile, Writing,
 };
 pub use table_read::{
     RowReading, ScanSample, TableRead, access_error, clustered_disabled, declared_width, place_type, scanned_width,

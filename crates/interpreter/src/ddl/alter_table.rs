@@ -17,6 +17,7 @@ use super::table::default_of_identity;
 use crate::failure::Failure;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::place::Place;
+use crate::query::one_stream;
 use crate::stored_table::store_of;
 use hobt_binder::all_rows;
 use hobt_binder::{BindOptions, Binder, rule_columns};
@@ -303,7 +304,7 @@ impl Interpreter<'_> {
         let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE").ruled_by(rules);
         let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
         let query = all_rows(&rows)?;
-        let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()))?;
+        let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()), &one_stream)?;
         self.run_prepared(run, prepared, &mut |batch| target.held_against_checks(&batch))?;
         Ok(())
     }

@@ -21,6 +21,7 @@ use crate::event::Message;
 use crate::failure::Failure;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::place::Place;
+use crate::query::one_stream;
 use crate::stored_table::{store_of, target_of};
 use hobt_binder::{BindOptions, QueryHints, all_rows, rows_by_key};
 use hobt_operators::{IndexBuild, WriteTarget};
@@ -184,7 +185,7 @@ impl Interpreter<'_> {
         let mut build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
         let rows = TableRead::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
         let query = rows_by_key(&rows, &index.key, build.columns())?;
-        let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()))?;
+        let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()), &one_stream)?;
         let progress = Arc::clone(&self.state.progress);
         self.run_prepared(run, prepared, &mut |batch| {
             progress.add(batch.num_rows() as u64);

@@ -23,10 +23,8 @@ impl Interpreter<'_> {
             let text = "An INSERT EXEC statement cannot be nested.";
             return Err(SqlError::new(number::NESTED_INSERT_EXEC, text).at(call.span.position).into());
         }
-        self.capture = Some(Capture::of(width));
-        self.insert_exec_count = Some(self.state.transaction_count());
+        self.capture = Some(Capture::new(width, self.state.transaction_count()));
         let result = self.execute(call, caught_here);
-        self.insert_exec_count = None;
         let Some(capture) = self.capture.take() else {
             return Err(SqlError::internal("a call without its capture").into());
         };

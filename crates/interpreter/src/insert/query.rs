@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::insert_target::Target;
 use crate::interpreter::Interpreter;
 use crate::names::UsedTable;
-use crate::query::bind_options;
+use crate::query::{bind_options, one_stream};
 use crate::stored_table::stored_batch;
 use hobt_binder::{BindOptions, Binder, BoundQuery, QueryHints, TargetColumn};
 use hobt_operators::{HeldBatches, insert_held};
@@ -91,7 +91,7 @@ impl Interpreter<'_> {
     ) -> Result<u64, Failure> {
         let Some(sink) = &write.sink else { return self.insert_query(run, options, bind, &write.store, parallel) };
         let mut held = HeldBatches::new(run, &write.store);
-        let prepared = self.prepare(run, options, bind)?;
+        let prepared = self.prepare(run, options, bind, &one_stream)?;
         self.run_prepared(run, prepared, &mut |batch| held.keep(stored_batch(&write.store, &batch)?))?;
         let rows = insert_held(run, &write.store, held.batches())?;
         self.put_out_inserted(run, sink, held.batches())?;

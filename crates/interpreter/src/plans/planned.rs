@@ -11,9 +11,9 @@ use crate::failure::Failure;
 use crate::insert::{locks_table, with_tables_of};
 use crate::interpreter::Interpreter;
 use crate::output_clause::OutputTarget;
-use crate::query::{assigns, bind_options, into_of};
+use crate::query::{assigns, bind_options, into_of, one_stream};
 use hobt_binder::{BindOptions, Binder, BoundChange, BoundMerge, BoundQuery, QueryHints};
-use hobt_operators::{gathered, insert_plan};
+use hobt_operators::insert_plan;
 use hobt_planner::{FinishPlan, Texts, changes, explain, fills_new};
 use hobt_showplan::{PlanNode, StatisticsRead, TableName};
 
@@ -38,7 +38,7 @@ impl Interpreter<'_> {
     /// Plans the query that `bind` binds, under these hints.
     fn planned(&mut self, hints: &[QueryHint], text: &str, bind: Bind<'_>) -> Result<Planned, Failure> {
         let hints = QueryHints::read(hints).map_err(Failure::of_binding)?;
-        self.planned_by(&hints, bind_options(&hints), text, bind, &|plan| Ok(gathered(plan)))
+        self.planned_by(&hints, bind_options(&hints), text, bind, &one_stream)
     }
 
     fn planned_by(
@@ -51,14 +51,14 @@ impl Interpreter<'_> {
     ) -> Result<Planned, Failure> {
         let run = self.new_run(Some(hints))?;
         let planned = self.in_run(&run, |this| {
-            let plan = finish(this.plan(&run, options, bind)?)?;
+            let planned = this.plan(&run, options, bind, finish)?.finished(finish)?;
             let texts = Texts::new(hobt_tsql::text_constants(text));
             let degree = run.degree();
-            let root = explain(&plan, &texts, false, degree);
+            let root = explain(planned.plan(), &texts, false, degree);
             Ok(Planned { root, degree, statistics: run.statistics_read() })
         });
         // The cost of planning is not a cost of running.
-        self.cost = None;
+        self.scope.cost = None;
         planned
     }
 
@@ -169,7 +169,7 @@ impl Interpreter<'_> {
             *bound.borrow_mut() = Some(merge);
             Ok(query)
         };
-        let mut planned = self.planned_by(&hints, options, text, &bind, &|plan| Ok(gathered(plan)))?;
+        let mut planned = self.planned_by(&hints, options, text, &bind, &one_stream)?;
         let bound = bound.into_inner().ok_or_else(|| SqlError::internal("a MERGE that was not bound"))?;
         let table = &bound.table;
         let (database, table) = (table.database().clone(), Arc::clone(table.table()));

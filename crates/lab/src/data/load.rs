@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hobt_base::{SessionId, SqlError};
 use hobt_engine::Instance;
 use hobt_operators::{WriteTarget, insert_batches};
-use hobt_table::StatementRun;
+use hobt_table::{RunSettings, StatementRun};
 
 use super::Batches;
 use crate::error::{LabError, Result};
@@ -38,7 +38,13 @@ fn load_part(instance: &Arc<Instance>, database: &str, table: &str, batches: Bat
         .find(|found| Some(found.schema) == schema && found.name.eq_ignore_ascii_case(table))
         .ok_or_else(|| SqlError::new(hobt_base::number::INVALID_OBJECT, format!("Invalid object name '{table}'.")))?;
     let target = WriteTarget::new(database.clone(), Arc::clone(found), "dbo", None)?;
-    let run = StatementRun::new(instance, LOADER, Some(1), Arc::default(), false)?;
+    let run = StatementRun::new(
+        instance,
+        LOADER,
+        None,
+        Arc::default(),
+        RunSettings { max_dop: Some(1), ..RunSettings::default() },
+    )?;
     run.uses_database(&database);
     let ended = insert_batches(&run, &target, batches.map(Ok));
     run.end(ended.is_ok())?;

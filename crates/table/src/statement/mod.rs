@@ -8,5 +8,4 @@ mod run;
 pub use memory_figures::MemoryFigures;
 pub use pending::PendingReasons;
 pub use profile::{FilterCounts, FilterProfile, OperatorProfile, WorkerClock, WorkerProfile};
-pub use run::Running;
-pub use run::{StatementRun, Writing};
+pub use run::{RunSettings, Running, StatementRun, Writing};

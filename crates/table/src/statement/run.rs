@@ -52,6 +52,71 @@ pub struct Writing {
     pub cpu: Duration,
 }
 
+/// What is fixed when a statement begins.
+#[derive(Debug, Default)]
+pub struct RunSettings {
+    /// `MAXDOP`; 0 or `None` means the instance's setting.
+    pub max_dop: Option<usize>,
+    /// Whether its scans read no pages ahead (trace flag 652).
+    pub no_read_ahead: bool,
+    /// Whether joins give scans no filters.
+    pub no_join_filters: bool,
+    /// The least and the most percentage of the operators' memory that it may request; `None` to follow the estimates.
+    pub grant_percent: (Option<f64>, Option<f64>),
+    /// The trace flags that are on.
+    pub trace_flags: BTreeSet<i32>,
+    /// The assumptions of its estimates.
+    pub assumptions: Assumptions,
+}
+
+/// What its threads add up.
+#[derive(Default)]
+struct Totals {
+    worker_cpu_ns: AtomicU64,
+    worker_time_ns: AtomicU64,
+    /// The most workers of any of its plans.
+    workers: AtomicUsize,
+    /// Elapsed time and processor time of its binding and planning.
+    compile_ns: AtomicU64,
+    compile_cpu_ns: AtomicU64,
+    /// How often both sides of a join were put on disk.
+    join_splits: Arc<AtomicU64>,
+    /// On how many values estimates have evaluated expressions.
+    tried: AtomicU64,
+}
+
+/// What is noted for views, plans and figures.
+#[derive(Default)]
+struct Noted {
+    tables: Mutex<Vec<(String, Arc<IoCounts>)>>,
+    scans: Mutex<Vec<Arc<Scan>>>,
+    profiles: Mutex<Vec<Arc<OperatorProfile>>>,
+    /// The rows that workers wrote into tables, by worker.
+    written: Mutex<BTreeMap<usize, Writing>>,
+    running: Mutex<Option<Running>>,
+    /// The memory figures of its operators.
+    memory: Mutex<Option<Arc<MemoryFigures>>>,
+    /// The statistics that estimates have read.
+    statistics: NotedStatistics,
+    /// The counter of the rows that scans have read.
+    scanned: OnceLock<Arc<Progress>>,
+    has_left_duplicates_out: AtomicBool,
+}
+
+/// What its own thread decides while it goes on.
+#[derive(Default)]
+struct Decided {
+    databases: Mutex<Vec<DatabaseUse>>,
+    /// Tables that it reads as a whole under `SERIALIZABLE`, and whether they have been requested to be locked as such.
+    whole: Mutex<Vec<((DatabaseId, ObjectId), bool)>>,
+    /// Whether it has one worker, whatever its degree of parallelism would be.
+    is_serial: AtomicBool,
+    /// Whether its current work is the engine's own.
+    is_internal: AtomicBool,
+    /// Whether its plan is kept to be shown after its run.
+    keeps_plan: AtomicBool,
+}
+
 /// The state that the operators of one statement share.
 pub struct StatementRun {
     /// Cancellation, memory, undo.
@@ -66,46 +131,12 @@ pub struct StatementRun {
     pub waits: Arc<WaitCounters>,
     /// The reasons why its workers are parked.
     pub pending: Arc<PendingReasons>,
+    settings: RunSettings,
     cancelled: Arc<AtomicBool>,
-    tables: Mutex<Vec<(String, Arc<IoCounts>)>>,
-    scans: Mutex<Vec<Arc<Scan>>>,
-    profiles: Mutex<Vec<Arc<OperatorProfile>>>,
-    worker_cpu_ns: AtomicU64,
-    worker_time_ns: AtomicU64,
-    /// The most workers of any of its plans.
-    workers: AtomicUsize,
-    /// The rows that workers wrote into tables, by worker.
-    written: Mutex<BTreeMap<usize, Writing>>,
-    databases: Mutex<Vec<DatabaseUse>>,
-    left_out: AtomicBool,
-    /// Tables that it reads as a whole under `SERIALIZABLE`, and whether they have been requested to be locked as such.
-    whole: Mutex<Vec<((DatabaseId, ObjectId), bool)>>,
     counts_index_use: bool,
-    /// Whether joins give scans filters.
-    uses_join_filters: AtomicBool,
-    /// How often both sides of a join were put on disk.
-    join_splits: Arc<AtomicU64>,
-    /// Whether it has one worker, whatever its degree of parallelism would be.
-    is_serial: AtomicBool,
-    /// Whether its current work is the engine's own.
-    is_internal: AtomicBool,
-    /// Whether its plan is kept to be shown after its run.
-    keeps_plan: AtomicBool,
-    running: Mutex<Option<Running>>,
-    /// The counter of the rows that scans have read.
-    scanned: OnceLock<Arc<Progress>>,
-    /// The least and the most percentage of the operators' memory that it may request.
-    grant_percent: OnceLock<(Option<f64>, Option<f64>)>,
-    /// The memory figures of its operators.
-    memory: Mutex<Option<Arc<MemoryFigures>>>,
-    /// The trace flags that are on for the statement.
-    trace_flags: OnceLock<BTreeSet<i32>>,
-    /// The assumptions of its estimates.
-    assumptions: OnceLock<Assumptions>,
-    /// On how many more values estimates may evaluate expressions.
-    untried: AtomicU64,
-    /// The statistics that estimates have read.
-    statistics: NotedStatistics,
+    totals: Totals,
+    noted: Noted,
+    decided: Decided,
 }
 
 impl std::fmt::Debug for StatementRun {
@@ -115,174 +146,139 @@ impl std::fmt::Debug for StatementRun {
 }
 
 impl StatementRun {
-    /// Sets the trace flags that are on for the statement.
-    pub fn set_trace_flags(&self, flags: BTreeSet<i32>) {
-        let _set_before = self.trace_flags.set(flags);
-    }
-
     /// Whether a trace flag is on for the statement.
     pub fn has_trace_flag(&self, flag: i32) -> bool {
-        self.trace_flags.get().is_some_and(|flags| flags.contains(&flag))
-    }
-
-    /// Sets the assumptions of its estimates.
-    pub fn assume(&self, assumptions: Assumptions) {
-        let _set_before = self.assumptions.set(assumptions);
+        self.settings.trace_flags.contains(&flag)
     }
 
     /// The assumptions of its estimates.
     pub fn assumptions(&self) -> &Assumptions {
-        self.assumptions.get_or_init(Assumptions::default)
+        &self.settings.assumptions
     }
 
     /// Whether estimates may evaluate an expression on `values` more values; if so, these are counted. `false` if the
     /// statement was cancelled.
     pub(crate) fn may_try(&self, values: usize) -> bool {
-        let rest = |left: u64| left.checked_sub(values as u64);
-        !self.is_cancelled() && self.untried.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest).is_ok()
+        let more = |tried: u64| Some(tried + values as u64).filter(|tried| *tried <= TRIED_VALUES_MAX);
+        let tried = &self.totals.tried;
+        !self.is_cancelled() && tried.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
     /// Notes that its estimates read statistics of a table.
     pub(crate) fn note_statistics(&self, heap: &TableRead, statistics: &Arc<Statistics>) {
-        self.statistics.note(heap, statistics);
+        self.noted.statistics.note(heap, statistics);
     }
 
     /// The statistics that its estimates have read.
     pub fn statistics_read(&self) -> Vec<StatisticsRead> {
-        self.statistics.shown()
+        self.noted.statistics.shown()
     }
 
     /// Counts a use of an index. Does not block other threads.
     pub fn note_use(&self, index: &Index, used: IndexUse) {
         if self.counts_index_use {
-            let is_internal = self.is_internal.load(Ordering::Relaxed);
+            let is_internal = self.decided.is_internal.load(Ordering::Relaxed);
             index.usage.note(used, if is_internal { IndexUser::System } else { IndexUser::User });
         }
     }
 
-    /// Switches off the filters of joins.
-    pub fn leave_join_filters_out(&self) {
-        self.uses_join_filters.store(false, Ordering::Relaxed);
-    }
-
     /// Whether joins give scans filters.
     pub fn uses_join_filters(&self) -> bool {
-        self.uses_join_filters.load(Ordering::Relaxed)
+        !self.settings.no_join_filters
     }
 
     /// How often both sides of a join were put on disk, because the build side did not fit into memory.
     pub fn join_splits(&self) -> &Arc<AtomicU64> {
-        &self.join_splits
+        &self.totals.join_splits
     }
 
     /// Whether a user's use of indexes is counted now.
     pub(crate) fn counts_index_use(&self) -> bool {
-        self.counts_index_use && !self.is_internal.load(Ordering::Relaxed)
+        self.counts_index_use && !self.decided.is_internal.load(Ordering::Relaxed)
     }
 
     /// Sets whether the work that follows is the engine's own, such as reading rows to build an index.
     pub fn set_internal(&self, is_internal: bool) {
-        self.is_internal.store(is_internal, Ordering::Relaxed);
+        self.decided.is_internal.store(is_internal, Ordering::Relaxed);
     }
 
     /// Keeps the plan to be shown after the run, so that operators keep what is needed for that.
     pub fn keep_plan(&self) {
-        self.keeps_plan.store(true, Ordering::Relaxed);
+        self.decided.keeps_plan.store(true, Ordering::Relaxed);
     }
 
     /// Whether the plan is kept.
     pub fn keeps_plan(&self) -> bool {
-        self.keeps_plan.load(Ordering::Relaxed)
+        self.decided.keeps_plan.load(Ordering::Relaxed)
     }
 
     /// Makes its running plan visible to other sessions, as long as the plan exists.
     pub fn show_plan(&self, plan: &Arc<dyn ExecutionPlan>, text: &Arc<str>, (span, kind): (Span, &'static str)) {
         let running = Running { plan: Arc::downgrade(plan), text: Arc::clone(text), span, kind, change: None };
-        *self.running.lock() = Some(running);
+        *self.noted.running.lock() = Some(running);
     }
 
     /// Sets which table the shown plan's rows change.
     pub fn show_change(&self, database: &DatabaseUse, table: &Arc<Table>, columns: Option<&[usize]>) {
-        if let Some(running) = self.running.lock().as_mut() {
+        if let Some(running) = self.noted.running.lock().as_mut() {
             running.change = Some((database.clone(), Arc::clone(table), columns.map(<[usize]>::to_vec)));
         }
     }
 
     /// The plan that runs, if any. May be called from any thread.
     pub fn running(&self) -> Option<Running> {
-        self.running.lock().clone()
-    }
-
-    /// Sets which percentages of the operators' memory it may request; `None` to follow the estimates.
-    pub fn set_grant_percent(&self, least: Option<f64>, most: Option<f64>) {
-        self.grant_percent.get_or_init(|| (least, most));
+        self.noted.running.lock().clone()
     }
 
     /// The least and the most bytes that it may request of the operators' memory of `total` bytes.
     pub fn grant_range(&self, total: u64) -> (u64, u64) {
-        let (least, most) = self.grant_percent.get().copied().unwrap_or_default();
+        let (least, most) = self.settings.grant_percent;
         let part = |percent: f64| (total as f64 * percent / 100.0) as u64;
         (least.map_or(0, part), most.map_or(u64::MAX, part))
     }
 
     /// Makes the memory figures of its operators visible to other sessions.
     pub fn show_memory(&self, figures: &Arc<MemoryFigures>) {
-        *self.memory.lock() = Some(Arc::clone(figures));
+        *self.noted.memory.lock() = Some(Arc::clone(figures));
     }
 
     /// The memory figures of its operators; `None` if they keep almost nothing, or are done. May be called from any
     /// thread.
     pub fn memory(&self) -> Option<MemoryShown> {
-        self.memory.lock().as_ref().filter(|figures| !figures.is_over()).map(|figures| figures.shown())
+        self.noted.memory.lock().as_ref().filter(|figures| !figures.is_over()).map(|figures| figures.shown())
     }
 
     /// Counts the rows that scans read as steps of its progress.
     pub fn count_scanned(&self, progress: &Arc<Progress>) {
-        self.scanned.get_or_init(|| Arc::clone(progress));
+        self.noted.scanned.get_or_init(|| Arc::clone(progress));
     }
 
     /// Notes that a scan has read rows.
     pub fn note_scanned(&self, rows: usize) {
-        self.scanned.get().iter().for_each(|progress| progress.add(rows as u64));
+        self.noted.scanned.get().iter().for_each(|progress| progress.add(rows as u64));
     }
 
     /// Notes that a row was left out, because an index with `IGNORE_DUP_KEY` has its key.
     pub fn leave_duplicate_out(&self) {
-        self.left_out.store(true, Ordering::Relaxed);
+        self.noted.has_left_duplicates_out.store(true, Ordering::Relaxed);
     }
 
     /// Whether any row was left out.
     pub fn left_duplicates_out(&self) -> bool {
-        self.left_out.load(Ordering::Relaxed)
+        self.noted.has_left_duplicates_out.load(Ordering::Relaxed)
     }
 
-    /// A statement of `session` that is a transaction of its own. `max_dop` is its `MAXDOP`; 0 or `None` means the
-    /// instance's setting. The degree is never more than the processors that the instance may use. `trace_652` switches
-    /// read-ahead off for it.
+    /// A statement of `session`, as a part of `transaction` if there is one, and a transaction of its own if not. Its
+    /// degree of parallelism is never more than the processors that the instance may use.
     ///
     /// # Errors
     /// 6005: the instance is being closed.
     pub fn new(
         instance: &Arc<Instance>,
         session: SessionId,
-        max_dop: Option<usize>,
-        cancelled: Arc<AtomicBool>,
-        trace_652: bool,
-    ) -> Result<Arc<StatementRun>, SqlError> {
-        StatementRun::of(None, instance, session, max_dop, cancelled, trace_652)
-    }
-
-    /// Like [`StatementRun::new`], as a part of `transaction` if there is one.
-    ///
-    /// # Errors
-    /// As [`StatementRun::new`].
-    pub fn of(
         transaction: Option<&Arc<Transaction>>,
-        instance: &Arc<Instance>,
-        session: SessionId,
-        max_dop: Option<usize>,
         cancelled: Arc<AtomicBool>,
-        trace_652: bool,
+        settings: RunSettings,
     ) -> Result<Arc<StatementRun>, SqlError> {
         let runtime = instance.runtime();
         let affinity = processors_of(runtime.affinity_mask);
@@ -292,7 +288,7 @@ impl StatementRun {
             0 => processors,
             limit => limit.min(processors),
         };
-        let degree = match max_dop {
+        let degree = match settings.max_dop {
             None | Some(0) => instance_dop,
             Some(asked) => asked.min(processors),
         };
@@ -300,7 +296,7 @@ impl StatementRun {
         let scan_settings = ScanSettings {
             read_pages: read_pages / EXTENT_PAGES * EXTENT_PAGES,
             queue_depth: runtime.queue_depth.max(1),
-            read_ahead: runtime.read_ahead && !trace_652,
+            read_ahead: runtime.read_ahead && !settings.no_read_ahead,
             dealer: runtime.dealer,
             ..ScanSettings::default()
         };
@@ -318,37 +314,18 @@ impl StatementRun {
             affinity,
             waits: Arc::new(WaitCounters::new()),
             pending: Arc::default(),
+            settings,
             cancelled,
-            tables: Mutex::default(),
-            scans: Mutex::default(),
-            profiles: Mutex::default(),
-            worker_cpu_ns: AtomicU64::new(0),
-            worker_time_ns: AtomicU64::new(0),
-            workers: AtomicUsize::new(0),
-            written: Mutex::default(),
-            databases: Mutex::default(),
-            left_out: AtomicBool::new(false),
-            whole: Mutex::default(),
             counts_index_use: runtime.counts_index_use,
-            uses_join_filters: AtomicBool::new(true),
-            join_splits: Arc::default(),
-            is_serial: AtomicBool::new(false),
-            is_internal: AtomicBool::new(false),
-            keeps_plan: AtomicBool::new(false),
-            running: Mutex::default(),
-            scanned: OnceLock::new(),
-            grant_percent: OnceLock::new(),
-            memory: Mutex::default(),
-            trace_flags: OnceLock::new(),
-            assumptions: OnceLock::new(),
-            untried: AtomicU64::new(TRIED_VALUES_MAX),
-            statistics: NotedStatistics::default(),
+            totals: Totals::default(),
+            noted: Noted::default(),
+            decided: Decided::default(),
         }))
     }
 
     /// Notes that the statement reads a whole table and needs it protected from inserts.
     pub fn ask_for_whole(&self, database: DatabaseId, table: ObjectId) {
-        let mut whole = self.whole.lock();
+        let mut whole = self.decided.whole.lock();
         if whole.iter().all(|(known, _)| *known != (database, table)) {
             whole.push(((database, table), false));
         }
@@ -358,19 +335,19 @@ impl StatementRun {
     /// whole when the statement is bound again.
     pub fn takes_whole(&self) -> bool {
         let mut is_new = false;
-        self.whole.lock().iter_mut().for_each(|(_, is_taken)| is_new |= !std::mem::replace(is_taken, true));
+        self.decided.whole.lock().iter_mut().for_each(|(_, is_taken)| is_new |= !std::mem::replace(is_taken, true));
         is_new
     }
 
     /// Whether a table is locked as a whole instead of by ranges.
     pub fn is_whole(&self, database: DatabaseId, table: ObjectId) -> bool {
-        self.whole.lock().iter().any(|(known, is_taken)| *is_taken && *known == (database, table))
+        self.decided.whole.lock().iter().any(|(known, is_taken)| *is_taken && *known == (database, table))
     }
 
     /// Notes a database that the statement names. If the statement's end fails, the pages of all of these are in an
     /// unknown state.
     pub fn uses_database(&self, database: &DatabaseUse) {
-        let mut databases = self.databases.lock();
+        let mut databases = self.decided.databases.lock();
         if databases.iter().all(|known| known.id() != database.id()) {
             databases.push(database.clone());
         }
@@ -388,7 +365,7 @@ impl StatementRun {
 
     /// The databases that the statement has named so far.
     pub fn databases(&self) -> Vec<DatabaseUse> {
-        self.databases.lock().clone()
+        self.decided.databases.lock().clone()
     }
 
     /// Ends the statement: keeps its changes if it succeeded and undoes them if not, and only then releases its locks.
@@ -397,7 +374,7 @@ impl StatementRun {
     /// # Errors
     /// 926: the end failed, or a database that the statement named became SUSPECT before.
     pub fn end(&self, succeeded: bool) -> Result<(), SqlError> {
-        let databases = std::mem::take(&mut *self.databases.lock());
+        let databases = std::mem::take(&mut *self.decided.databases.lock());
         let named: Vec<&Database> = databases.iter().map(|database| &**database.database()).collect();
         let ended = self.instance.end_statement(&self.context, succeeded, &named);
         ended.map_err(|error| error.to_sql_error())
@@ -405,12 +382,12 @@ impl StatementRun {
 
     /// The number of workers that the statement may use.
     pub fn degree(&self) -> usize {
-        if self.is_serial.load(Ordering::Relaxed) { 1 } else { self.context.degree_of_parallelism() }
+        if self.decided.is_serial.load(Ordering::Relaxed) { 1 } else { self.context.degree_of_parallelism() }
     }
 
     /// Restricts it to one worker; called before its plan is made.
     pub fn make_serial(&self) {
-        self.is_serial.store(true, Ordering::Relaxed);
+        self.decided.is_serial.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was cancelled.
@@ -420,7 +397,7 @@ impl StatementRun {
 
     /// The counters of a table, shared by all its uses.
     pub fn io_counts(&self, table: &str) -> Arc<IoCounts> {
-        let mut tables = self.tables.lock();
+        let mut tables = self.noted.tables.lock();
         if let Some((_, counts)) = tables.iter().find(|(name, _)| name == table) {
             return Arc::clone(counts);
         }
@@ -431,44 +408,44 @@ impl StatementRun {
 
     /// The tables read so far with their counters, in the order of their first use.
     pub fn table_counts(&self) -> Vec<(String, Arc<IoCounts>)> {
-        self.tables.lock().clone()
+        self.noted.tables.lock().clone()
     }
 
     /// Remembers a scan, for its figures.
     pub fn add_scan(&self, scan: &Arc<Scan>) {
-        self.scans.lock().push(Arc::clone(scan));
+        self.noted.scans.lock().push(Arc::clone(scan));
     }
 
     /// The scans of the statement.
     pub fn scans(&self) -> Vec<Arc<Scan>> {
-        self.scans.lock().clone()
+        self.noted.scans.lock().clone()
     }
 
     /// Remembers an operator's counters.
     pub fn add_profile(&self, profile: &Arc<OperatorProfile>) {
-        self.profiles.lock().push(Arc::clone(profile));
+        self.noted.profiles.lock().push(Arc::clone(profile));
     }
 
     /// Whether any operator has counters.
     pub fn has_profiles(&self) -> bool {
-        !self.profiles.lock().is_empty()
+        !self.noted.profiles.lock().is_empty()
     }
 
     /// The operators' counters by worker.
     pub fn profiles(&self) -> Vec<Arc<OperatorProfile>> {
-        self.profiles.lock().clone()
+        self.noted.profiles.lock().clone()
     }
 
     /// Adds the times of a plan's workers: their processor time, and their number × elapsed.
     pub fn add_workers(&self, workers: usize, cpu: Duration, time: Duration) {
-        self.worker_cpu_ns.fetch_add(nanoseconds(cpu), Ordering::Relaxed);
-        self.worker_time_ns.fetch_add(nanoseconds(time), Ordering::Relaxed);
-        self.workers.fetch_max(workers, Ordering::Relaxed);
+        self.totals.worker_cpu_ns.fetch_add(nanoseconds(cpu), Ordering::Relaxed);
+        self.totals.worker_time_ns.fetch_add(nanoseconds(time), Ordering::Relaxed);
+        self.totals.workers.fetch_max(workers, Ordering::Relaxed);
     }
 
     /// Adds the rows that a worker wrote into a table, and its processor time for that.
     pub fn add_written(&self, worker: usize, rows: u64, cpu: Duration) {
-        let mut written = self.written.lock();
+        let mut written = self.noted.written.lock();
         let of_worker = written.entry(worker).or_default();
         of_worker.rows += rows;
         of_worker.cpu += cpu;
@@ -476,7 +453,7 @@ impl StatementRun {
 
     /// The rows that workers have written into tables, ordered by worker.
     pub fn written(&self) -> Vec<Writing> {
-        self.written.lock().values().copied().collect()
+        self.noted.written.lock().values().copied().collect()
     }
 
     /// Adds the worker times and waits of a statement that ran on this one's thread and on its behalf: one that read
@@ -486,19 +463,31 @@ impl StatementRun {
         self.add_workers(inner.workers(), inner.worker_cpu(), inner.worker_time());
     }
 
+    /// Adds the elapsed time and the processor time of a plan's making.
+    pub fn add_compile(&self, elapsed: Duration, cpu: Duration) {
+        self.totals.compile_ns.fetch_add(nanoseconds(elapsed), Ordering::Relaxed);
+        self.totals.compile_cpu_ns.fetch_add(nanoseconds(cpu), Ordering::Relaxed);
+    }
+
+    /// Elapsed time and processor time of its binding and planning.
+    pub fn compile(&self) -> (Duration, Duration) {
+        let of = |counter: &AtomicU64| Duration::from_nanos(counter.load(Ordering::Relaxed));
+        (of(&self.totals.compile_ns), of(&self.totals.compile_cpu_ns))
+    }
+
     /// Time of the workers of the statement's plans so far: their number × elapsed, of each.
     pub fn worker_time(&self) -> Duration {
-        Duration::from_nanos(self.worker_time_ns.load(Ordering::Relaxed))
+        Duration::from_nanos(self.totals.worker_time_ns.load(Ordering::Relaxed))
     }
 
     /// The most workers of any of its plans so far; 0 if none has run.
     pub fn workers(&self) -> usize {
-        self.workers.load(Ordering::Relaxed)
+        self.totals.workers.load(Ordering::Relaxed)
     }
 
     /// Processor time of the workers of the statement's plans so far.
     pub fn worker_cpu(&self) -> Duration {
-        Duration::from_nanos(self.worker_cpu_ns.load(Ordering::Relaxed))
+        Duration::from_nanos(self.totals.worker_cpu_ns.load(Ordering::Relaxed))
     }
 }
 

@@ -20,6 +20,7 @@ use super::statistics_types;
 use crate::failure::Failure;
 use crate::interpreter::Interpreter;
 use crate::place::Place;
+use crate::query::one_stream;
 use hobt_binder::{BindOptions, Binder};
 use hobt_table::StatementRun;
 
@@ -166,8 +167,12 @@ impl Interpreter<'_> {
         // Otherwise the conditions of this query could trigger an update of these statistics, for other partitions too.
         let before = std::mem::replace(&mut self.is_gathering, true);
         let mut run_query = |this: &mut Self| -> Result<(), Failure> {
-            let prepared =
-                this.prepare(run, BindOptions::default(), &|binder: &Binder<'_>| binder.bind_query(&query))?;
+            let prepared = this.prepare(
+                run,
+                BindOptions::default(),
+                &|binder: &Binder<'_>| binder.bind_query(&query),
+                &one_stream,
+            )?;
             this.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
             Ok(())
         };
