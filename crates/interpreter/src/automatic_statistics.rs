@@ -83,7 +83,7 @@ impl Interpreter<'_> {
         let place = Place { database: database.clone(), schema, name: table.name.clone() };
         match work {
             Work::Update(statistics) | Work::UpdateBehind(statistics) => {
-                self.update_unasked(&place, table, &statistics, None)
+                self.definitions().update_unasked(&place, table, &statistics, None)
             }
             Work::Create { column } => {
                 let definition = StatisticsDefinition {
@@ -97,7 +97,7 @@ impl Interpreter<'_> {
                     sample_millionths: 0,
                 };
                 let of_index = Statistics::new(table, 0, &definition.name, StatisticsOrigin::Automatic, &[column]);
-                self.update_unasked(&place, table, &of_index, Some(&definition))
+                self.definitions().update_unasked(&place, table, &of_index, Some(&definition))
             }
         }
     }

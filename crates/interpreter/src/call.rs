@@ -166,7 +166,7 @@ impl Interpreter<'_> {
                 let database = self.procedure_place(name, call.span.position)?.database;
                 return self.sp_executesql(&arguments, database, protected, call.span.position);
             }
-            "sp_rename" => return self.sp_rename(&arguments, call.span.position),
+            "sp_rename" => return self.definitions().sp_rename(&arguments, call.span.position),
             "sp_sequence_get_range" => return self.sp_sequence_get_range(&arguments, call.span.position),
             "sp_configure" => return self.sp_configure(&arguments, call.span.position),
             "sp_detach_db" => {
@@ -176,7 +176,7 @@ impl Interpreter<'_> {
                         "Procedure or function 'sp_detach_db' expects parameter '@dbname', which was not supplied.";
                     return Err(SqlError::new(number::PARAMETER_NOT_SUPPLIED, text).at(call.span.position).into());
                 };
-                return self.detach_database(&name);
+                return self.definitions().detach_database(&name);
             }
             "sp_flush_log" => {
                 let database = self.procedure_place(name, call.span.position)?.database;
@@ -186,7 +186,7 @@ impl Interpreter<'_> {
             "sp_hobt_set_autostats" => {
                 let values: Vec<Value> =
                     arguments.into_iter().map(|given| given.value.map_or(Value::Null, |value| value.value)).collect();
-                self.set_automatic_statistics(&values)?;
+                self.definitions().set_automatic_statistics(&values)?;
                 return Ok(0);
             }
             "sp_createstats" => {

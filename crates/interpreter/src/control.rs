@@ -56,7 +56,7 @@ impl Interpreter<'_> {
                         if self.frame().declares(&name.value) {
                             return Err(Failure::of_batch(redeclared(name)));
                         }
-                        let table = self.create_table_variable(definition)?;
+                        let table = self.definitions().create_table_variable(definition)?;
                         self.frame_mut().tables.insert(lower, table);
                     }
                 }

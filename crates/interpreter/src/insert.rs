@@ -51,7 +51,7 @@ impl Interpreter<'_> {
         }
         let hints = QueryHints::read(&insert.options).map_err(Failure::of_binding)?;
         if let InsertSource::Execute { call } = &insert.source {
-            return self.in_insert_exec(|this| {
+            return self.transactions().in_insert_exec(|this| {
                 // The procedure's own statements run first: they must not wait for the lock that this statement takes.
                 let width = this.insert_target(insert)?.listed().len();
                 let captured = this.captured_rows(call, width, caught_here)?;

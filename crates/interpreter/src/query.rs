@@ -150,8 +150,8 @@ impl Interpreter<'_> {
         Ok(granted)
     }
 
-    /// Binds, locks and plans a query, repeatedly until the names mean the locked tables, and no table is read as a whole
-    /// that is not locked as a whole. Computes the memory for the plan that `finish` returns.
+    /// Binds, locks and plans a query, repeatedly until the names mean the locked tables, and no table is read as a
+    /// whole that is not locked as a whole. Computes the memory for the plan that `finish` returns.
     pub(super) fn plan(
         &mut self,
         run: &Arc<StatementRun>,

@@ -64,8 +64,8 @@ pub fn run_batch(
     interpreter.collect_plans(interpreter.state.collects_plans);
     let ended = interpreter.batch(text);
     interpreter.note_direct_cost();
-    interpreter.end_doomed_transaction();
-    let result = interpreter.drop_tables_of_frame();
+    interpreter.transactions().end_doomed_transaction();
+    let result = interpreter.definitions().drop_tables_of_frame();
     if let Err(error) = result {
         interpreter.report(error);
     }
@@ -281,7 +281,7 @@ impl Interpreter<'_> {
         let catchable = failure.reach != Reach::Scope && failure.error.severity < 20;
         if let (Some(handler), true) = (placed.handler, catchable) {
             if failure.dooms {
-                self.doom_transaction();
+                self.transactions().doom_transaction();
             }
             let procedure = match failure.raised_in {
                 Some(RaisedIn(procedure)) => procedure,
@@ -336,7 +336,7 @@ impl Interpreter<'_> {
         }
         if failure.dooms
             && !for_caller
-            && let Err(error) = self.roll_back_open()
+            && let Err(error) = self.transactions().roll_back_open()
         {
             self.report(error);
         }
@@ -369,7 +369,7 @@ impl Interpreter<'_> {
         self.frames.push(frame);
         self.state.nest_level = self.frames.len() - 1;
         let result = body(self);
-        let dropped = self.drop_tables_of_frame();
+        let dropped = self.definitions().drop_tables_of_frame();
         self.caught.truncate(depth);
         let frame = self.frames.pop().expect("the frame pushed above");
         self.state.nest_level = self.frames.len() - 1;

@@ -28,7 +28,7 @@ impl Interpreter<'_> {
         learned: &mut Learned,
     ) -> Result<Outcome, Failure> {
         let position = statement.span.position;
-        self.enter_transaction(&statement.kind, position)?;
+        self.transactions().enter_transaction(&statement.kind, position)?;
         if !leaves_tables_alone(&statement.kind) {
             self.statements.forget();
         }
@@ -52,37 +52,37 @@ impl Interpreter<'_> {
             StatementKind::RaisError(raise) => self.raiserror(raise, position),
             StatementKind::WaitFor { until, value } => self.wait_for(*until, value, position),
             StatementKind::Execute(call) => self.execute(call, caught_here),
-            StatementKind::Dbcc(dbcc) => self.dbcc(dbcc, position),
-            StatementKind::Checkpoint { .. } => self.checkpoint(),
+            StatementKind::Dbcc(dbcc) => self.maintenance().dbcc(dbcc, position),
+            StatementKind::Checkpoint { .. } => self.maintenance().checkpoint(),
             StatementKind::Kill { session, status_only } => self.kill(session, *status_only, position),
             StatementKind::AlterServerConfiguration(configuration) => self.alter_server(configuration),
             StatementKind::Reconfigure { .. } => Ok(Outcome::QUIET),
-            StatementKind::CreateTable(create) => self.create_table(create),
-            StatementKind::CreateIndex(create) => self.create_index(create),
-            StatementKind::AlterIndex(alter) => self.alter_index(alter),
-            StatementKind::DropIndex(drop) => self.drop_indexes(drop),
-            StatementKind::CreateStatistics(create) => self.create_statistics(create),
-            StatementKind::UpdateStatistics(update) => self.update_statistics(update),
-            StatementKind::AlterTable(alter) => self.alter_table(alter),
-            StatementKind::TruncateTable { name, partitions } => self.truncate_table(name, partitions),
-            StatementKind::Drop(drop) => self.drop_objects(drop),
-            StatementKind::CreatePartitionFunction(create) => self.create_partition_function(create),
-            StatementKind::CreatePartitionScheme(create) => self.create_partition_scheme(create),
-            StatementKind::AlterPartitionFunction(alter) => self.alter_partition_function(alter),
-            StatementKind::AlterPartitionScheme(alter) => self.alter_partition_scheme(alter),
-            StatementKind::Sequence(definition) => self.define_sequence(definition),
-            StatementKind::CreateDatabase(create) => self.create_database(create),
-            StatementKind::AlterDatabase(alter) => self.alter_database(alter),
-            StatementKind::CreateView(create) => self.create_view(create, statement),
-            StatementKind::CreateFunction(create) => self.create_function(create, statement),
-            StatementKind::CreateProcedure(create) => self.create_procedure(create, statement),
-            StatementKind::CreateSchema { name, .. } => self.create_schema(name),
-            StatementKind::BeginTransaction { name } => self.begin_transaction(name.as_ref(), position),
+            StatementKind::CreateTable(create) => self.definitions().create_table(create),
+            StatementKind::CreateIndex(create) => self.definitions().create_index(create),
+            StatementKind::AlterIndex(alter) => self.definitions().alter_index(alter),
+            StatementKind::DropIndex(drop) => self.definitions().drop_indexes(drop),
+            StatementKind::CreateStatistics(create) => self.definitions().create_statistics(create),
+            StatementKind::UpdateStatistics(update) => self.definitions().update_statistics(update),
+            StatementKind::AlterTable(alter) => self.definitions().alter_table(alter),
+            StatementKind::TruncateTable { name, partitions } => self.definitions().truncate_table(name, partitions),
+            StatementKind::Drop(drop) => self.definitions().drop_objects(drop),
+            StatementKind::CreatePartitionFunction(create) => self.definitions().create_partition_function(create),
+            StatementKind::CreatePartitionScheme(create) => self.definitions().create_partition_scheme(create),
+            StatementKind::AlterPartitionFunction(alter) => self.definitions().alter_partition_function(alter),
+            StatementKind::AlterPartitionScheme(alter) => self.definitions().alter_partition_scheme(alter),
+            StatementKind::Sequence(definition) => self.definitions().define_sequence(definition),
+            StatementKind::CreateDatabase(create) => self.definitions().create_database(create),
+            StatementKind::AlterDatabase(alter) => self.definitions().alter_database(alter),
+            StatementKind::CreateView(create) => self.definitions().create_view(create, statement),
+            StatementKind::CreateFunction(create) => self.definitions().create_function(create, statement),
+            StatementKind::CreateProcedure(create) => self.definitions().create_procedure(create, statement),
+            StatementKind::CreateSchema { name, .. } => self.definitions().create_schema(name),
+            StatementKind::BeginTransaction { name } => self.transactions().begin_transaction(name.as_ref(), position),
             StatementKind::Commit { delayed_durability, .. } => {
-                self.commit_transaction(*delayed_durability == Some(true), position)
+                self.transactions().commit_transaction(*delayed_durability == Some(true), position)
             }
-            StatementKind::Rollback { name } => self.rollback_transaction(name.as_ref(), position),
-            StatementKind::SaveTransaction { name } => self.save_transaction(name, position),
+            StatementKind::Rollback { name } => self.transactions().rollback_transaction(name.as_ref(), position),
+            StatementKind::SaveTransaction { name } => self.transactions().save_transaction(name, position),
             other => Err(SqlError::not_supported(command(other)).at(position).into()),
         }
     }

@@ -136,12 +136,32 @@ fn restore_names(
     Ok(again)
 }
 
+/// The explicit transaction of the session, as a batch begins, saves and ends it.
+pub(super) struct Transactions<'b, 's> {
+    batch: &'b mut Interpreter<'s>,
+}
+
+impl<'s> Interpreter<'s> {
+    /// The session's explicit transaction.
+    pub(super) fn transactions(&mut self) -> Transactions<'_, 's> {
+        Transactions { batch: self }
+    }
+}
+
 impl Interpreter<'_> {
     /// The session's database, as its open transaction sees it.
     pub(super) fn database(&self) -> DatabaseUse {
         self.state.database.clone().seen_by(self.state.viewer())
     }
 
+    /// Reports the transaction to the list of sessions, for the views.
+    fn note_transaction(&self) {
+        let open = self.state.transaction.as_ref().map(|open| (Arc::clone(&open.shared), open.count));
+        self.environment.sessions.transaction_is(self.state.id, open);
+    }
+}
+
+impl Transactions<'_, '_> {
     /// Checks that a statement may run in the transaction's state. Begins a transaction if the session has implicit
     /// transactions on.
     ///
@@ -149,17 +169,18 @@ impl Interpreter<'_> {
     /// 3930 for a change in a doomed transaction; 3964 for a change of definitions under `SNAPSHOT`; 226 and 574 for
     /// statements that cannot be rolled back; 6005.
     pub(super) fn enter_transaction(&mut self, kind: &StatementKind, position: Position) -> Result<(), Failure> {
-        let is_implicit = self.state.options.switch(SwitchOption::ImplicitTransactions);
-        if is_implicit && self.state.transaction.is_none() && begins_transaction(kind) {
+        let is_implicit = self.batch.state.options.switch(SwitchOption::ImplicitTransactions);
+        if is_implicit && self.batch.state.transaction.is_none() && begins_transaction(kind) {
             self.open_transaction(None)?;
         }
-        let Some(open) = &self.state.transaction else { return Ok(()) };
+        let Some(open) = &self.batch.state.transaction else { return Ok(()) };
         if open.is_doomed && (is_write(kind) || matches!(kind, StatementKind::SaveTransaction { .. })) {
             return Err(doomed().at(position).into());
         }
         // Even if the level has changed, the transaction uses the same snapshot when the level becomes `SNAPSHOT`
         // again.
-        let is_snapshot = self.state.options.isolation == IsolationLevel::Snapshot || open.has_begun_in_snapshot();
+        let is_snapshot =
+            self.batch.state.options.isolation == IsolationLevel::Snapshot || open.has_begun_in_snapshot();
         if is_snapshot && changes_what_is_read(kind) {
             let text = "Transaction failed because this DDL statement is not allowed inside a snapshot isolation transaction. Since \
                         metadata is not versioned, a metadata change can lead to inconsistency if mixed within snapshot isolation.";
@@ -183,19 +204,20 @@ impl Interpreter<'_> {
         position: Position,
     ) -> Result<Outcome, Failure> {
         let name = self.transaction_name(name)?;
-        match &mut self.state.transaction {
+        match &mut self.batch.state.transaction {
             Some(open) => open.count += 1,
             None => self.open_transaction(name).map_err(|error| error.at(position))?,
         }
-        self.note_transaction();
+        self.batch.note_transaction();
         Ok(Outcome::QUIET)
     }
 
     fn open_transaction(&mut self, name: Option<String>) -> Result<(), SqlError> {
-        let transaction = self.environment.instance.begin_transaction(self.state.id).map_err(SqlError::from)?;
-        transaction.report_undo_to(&self.state.progress);
+        let transaction =
+            self.batch.environment.instance.begin_transaction(self.batch.state.id).map_err(SqlError::from)?;
+        transaction.report_undo_to(&self.batch.state.progress);
         let shared = Arc::new(SharedTransaction { transaction, databases: Mutex::default(), name });
-        self.state.transaction = Some(OpenTransaction {
+        self.batch.state.transaction = Some(OpenTransaction {
             shared,
             count: 1,
             is_doomed: false,
@@ -204,20 +226,14 @@ impl Interpreter<'_> {
             began_in_snapshot: OnceLock::new(),
             changed_in_tempdb: Mutex::default(),
         });
-        self.note_transaction();
+        self.batch.note_transaction();
         Ok(())
-    }
-
-    /// Reports the transaction to the list of sessions, for the views.
-    fn note_transaction(&self) {
-        let open = self.state.transaction.as_ref().map(|open| (Arc::clone(&open.shared), open.count));
-        self.environment.sessions.transaction_is(self.state.id, open);
     }
 
     /// `COMMIT`. The name is ignored. Only the outermost `COMMIT` can request delayed durability.
     pub(super) fn commit_transaction(&mut self, delays: bool, position: Position) -> Result<Outcome, Failure> {
-        let count_before_call = self.capture.as_ref().map(|capture| capture.transaction_count);
-        let Some(open) = &mut self.state.transaction else {
+        let count_before_call = self.batch.capture.as_ref().map(|capture| capture.transaction_count);
+        let Some(open) = &mut self.batch.state.transaction else {
             let text = "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.";
             return Err(SqlError::new(number::COMMIT_WITHOUT_BEGIN, text).at(position).into());
         };
@@ -230,7 +246,7 @@ impl Interpreter<'_> {
         }
         if open.count > 1 {
             open.count -= 1;
-            self.note_transaction();
+            self.batch.note_transaction();
             return Ok(Outcome::QUIET);
         }
         if delays {
@@ -241,9 +257,9 @@ impl Interpreter<'_> {
     }
 
     fn commit_open(&mut self) -> Result<(), SqlError> {
-        let Some(open) = self.state.transaction.take() else { return Ok(()) };
-        let ended = open.shared.end(&self.environment.instance, true);
-        self.note_transaction();
+        let Some(open) = self.batch.state.transaction.take() else { return Ok(()) };
+        let ended = open.shared.end(&self.batch.environment.instance, true);
+        self.batch.note_transaction();
         ended
     }
 
@@ -253,7 +269,7 @@ impl Interpreter<'_> {
         position: Position,
     ) -> Result<Outcome, Failure> {
         let name = self.transaction_name(name)?;
-        let Some(open) = &self.state.transaction else {
+        let Some(open) = &self.batch.state.transaction else {
             let text = "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.";
             return Err(SqlError::new(number::ROLLBACK_WITHOUT_BEGIN, text).at(position).into());
         };
@@ -267,7 +283,7 @@ impl Interpreter<'_> {
                 return Err(SqlError::new(number::NO_SUCH_SAVEPOINT, text).at(position).into());
             }
         }
-        if self.capture.is_some() {
+        if self.batch.capture.is_some() {
             let text = "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.";
             return Err(Failure::of_batch(SqlError::new(number::ROLLBACK_IN_INSERT_EXEC, text).at(position)));
         }
@@ -276,7 +292,7 @@ impl Interpreter<'_> {
     }
 
     fn rollback_to(&mut self, index: usize, position: Position) -> Result<(), Failure> {
-        let Some(open) = &mut self.state.transaction else { return Ok(()) };
+        let Some(open) = &mut self.batch.state.transaction else { return Ok(()) };
         if open.is_doomed {
             let text = "The current transaction cannot be committed and cannot be rolled back to a savepoint. Roll back \
                         the entire transaction.";
@@ -289,30 +305,31 @@ impl Interpreter<'_> {
 
     /// Undoes the open transaction's changes since `place`, when it had dropped `dropped` temporary tables.
     fn undo_to(&mut self, place: Savepoint, dropped: usize) -> Result<(), SqlError> {
-        let Some(open) = &mut self.state.transaction else { return Ok(()) };
+        let Some(open) = &mut self.batch.state.transaction else { return Ok(()) };
         {
             let databases = open.shared.databases.lock();
             let named: Vec<&Database> = databases.iter().map(|database| &**database.database()).collect();
-            let instance = &self.environment.instance;
+            let instance = &self.batch.environment.instance;
             instance.roll_back_to(&open.shared.transaction, place, &named).map_err(SqlError::from)?;
         }
         let mut tables = std::mem::take(&mut open.temporary_tables);
-        let restored = restore_names(self.environment, self.state, &mut self.frames, &mut tables, dropped);
-        if let Some(open) = &mut self.state.transaction {
+        let restored =
+            restore_names(self.batch.environment, self.batch.state, &mut self.batch.frames, &mut tables, dropped);
+        if let Some(open) = &mut self.batch.state.transaction {
             open.temporary_tables = tables;
         }
-        self.drop_tables_of_calls(&restored?)
+        self.batch.definitions().drop_tables_of_calls(&restored?)
     }
 
     /// Rolls back the open transaction, if there is one.
     pub(super) fn roll_back_open(&mut self) -> Result<(), SqlError> {
-        let of_calls = roll_back(self.environment, self.state, &mut self.frames)?;
-        self.drop_tables_of_calls(&of_calls)
+        let of_calls = roll_back(self.batch.environment, self.batch.state, &mut self.batch.frames)?;
+        self.batch.definitions().drop_tables_of_calls(&of_calls)
     }
 
     pub(super) fn save_transaction(&mut self, name: &TransactionName, position: Position) -> Result<Outcome, Failure> {
         let name = self.transaction_name(Some(name))?.unwrap_or_default();
-        let Some(open) = &mut self.state.transaction else {
+        let Some(open) = &mut self.batch.state.transaction else {
             let text = "Cannot issue SAVE TRANSACTION when there is no active transaction.";
             return Err(SqlError::new(number::SAVE_WITHOUT_TRANSACTION, text).at(position).into());
         };
@@ -335,8 +352,8 @@ impl Interpreter<'_> {
                 Some(name.value.clone())
             }
             Some(TransactionName::Variable(variable)) => {
-                self.variable_type(variable)?;
-                let text = self.text_value(&hobt_tsql::ast::Expression::Variable { name: variable.clone() })?;
+                self.batch.variable_type(variable)?;
+                let text = self.batch.text_value(&hobt_tsql::ast::Expression::Variable { name: variable.clone() })?;
                 text.map(|text| text.chars().take(MAX_NAME).collect())
             }
         })
@@ -344,22 +361,22 @@ impl Interpreter<'_> {
 
     /// Dooms the open transaction: only `ROLLBACK` can end it.
     pub(super) fn doom_transaction(&mut self) {
-        if let Some(open) = &mut self.state.transaction {
+        if let Some(open) = &mut self.batch.state.transaction {
             open.is_doomed = true;
         }
     }
 
     /// 3998: a doomed transaction does not outlive its batch.
     pub(super) fn end_doomed_transaction(&mut self) {
-        if self.state.transaction_state() >= 0 {
+        if self.batch.state.transaction_state() >= 0 {
             return;
         }
         let text = "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.";
         let error = SqlError::new(number::DOOMED_AT_END_OF_BATCH, text);
-        self.state.error = error.number;
-        self.report(error);
+        self.batch.state.error = error.number;
+        self.batch.report(error);
         if let Err(error) = self.roll_back_open() {
-            self.report(error);
+            self.batch.report(error);
         }
     }
 
@@ -367,18 +384,18 @@ impl Interpreter<'_> {
     /// kept or undone as a whole.
     pub(super) fn in_insert_exec<R>(
         &mut self,
-        body: impl FnOnce(&mut Self) -> Result<R, Failure>,
+        body: impl FnOnce(&mut Interpreter<'_>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
-        let begins = self.state.transaction.is_none();
+        let begins = self.batch.state.transaction.is_none();
         if begins {
             self.open_transaction(None)?;
         }
-        let begun = self.state.transaction.as_ref().map(|open| {
+        let begun = self.batch.state.transaction.as_ref().map(|open| {
             (open.transaction().stamp(), open.transaction().savepoint(), open.temporary_tables.by_name.len())
         });
-        let result = body(self);
+        let result = body(self.batch);
         // An error that aborts the batch has already rolled the transaction back.
-        if begun.map(|(stamp, ..)| stamp) != self.state.viewer() {
+        if begun.map(|(stamp, ..)| stamp) != self.batch.state.viewer() {
             return result;
         }
         let ended = match (&result, begins, begun) {

@@ -25,9 +25,9 @@ use hobt_txn::locks::{HeldLock, LockMode};
 use hobt_types::Value;
 
 use super::no_such_table;
+use crate::dbcc::Maintenance;
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 use crate::system_functions::parse_name;
 
 /// How often an unlocked object is checked: a finding must occur every time.
@@ -58,7 +58,7 @@ fn check_second(argument: Option<&Value>, command: &str, position: Position) -> 
     Err(error.at(position))
 }
 
-impl Interpreter<'_> {
+impl Maintenance<'_, '_> {
     /// `CHECKDB` and `CHECKALLOC` of the current database, or of the one in the argument. Returns the number of
     /// problems.
     pub(super) fn check_database(
@@ -70,9 +70,9 @@ impl Interpreter<'_> {
     ) -> Result<usize, Failure> {
         check_second(arguments.get(1), command_of(scope), position)?;
         let database = self.database_to_check(arguments.first(), command_of(scope), position)?;
-        self.in_context(&database, |this, context| {
-            let locks = this.lock_all(context, &database)?;
-            let checked = this.check_locked(&database, scope, says, position);
+        self.batch.in_context(&database, |this, context| {
+            let locks = this.maintenance().lock_all(context, &database)?;
+            let checked = this.maintenance().check_locked(&database, scope, says, position);
             drop(locks);
             checked
         })
@@ -88,9 +88,9 @@ impl Interpreter<'_> {
             let text = format!("DBCC {command} takes a database: its name, its id, or 0 for the current one.");
             SqlError::new(number::DBCC_ARGUMENT, text).at(position)
         };
-        let instance = &self.environment.instance;
+        let instance = &self.batch.environment.instance;
         let database = match argument {
-            None | Some(Value::Int(0)) => return Ok(self.state.database.clone()),
+            None | Some(Value::Int(0)) => return Ok(self.batch.state.database.clone()),
             Some(Value::Text(name)) => instance.database(name),
             Some(Value::Int(id)) => {
                 instance.database_by_id(hobt_base::DatabaseId(u16::try_from(*id).map_err(|_| wrong())?))
@@ -98,7 +98,7 @@ impl Interpreter<'_> {
             Some(_) => return Err(wrong().into()),
         };
         let database = database.map_err(|error: EngineError| error.to_sql_error().at(position))?;
-        Ok(database.seen_by(self.state.viewer()))
+        Ok(database.seen_by(self.batch.state.viewer()))
     }
 
     /// Locks every user table, including those created before the last lock is granted.
@@ -111,7 +111,7 @@ impl Interpreter<'_> {
                 return Ok(held.into_values().collect());
             }
             for table in missing {
-                held.insert(table, self.lock(context, database, table, LockMode::Shared)?);
+                held.insert(table, self.batch.lock(context, database, table, LockMode::Shared)?);
             }
         }
     }
@@ -130,7 +130,7 @@ impl Interpreter<'_> {
             if certain || pass.found.is_empty() {
                 break;
             }
-            self.wait_interruptibly(BETWEEN_PASSES)?;
+            self.batch.wait_interruptibly(BETWEEN_PASSES)?;
             let next = self.pass(database, scope)?;
             pass.found.retain(|found| next.found.contains(found));
             certain = next.is_certain;
@@ -147,7 +147,7 @@ impl Interpreter<'_> {
         let (allocation, consistency) = counts(owned.clone());
         let alone: Vec<Found> = owned.cloned().collect();
         for found in &alone {
-            self.report(found.to_sql_error(database).at(position));
+            self.batch.report(found.to_sql_error(database).at(position));
         }
         if says && !alone.is_empty() {
             let text = format!(
@@ -166,11 +166,12 @@ impl Interpreter<'_> {
                  checked for an owner. Run DBCC {} again when none is open.",
                 command_of(scope)
             );
-            self.send_message(Message::plain(position.line, text))?;
+            self.batch.send_message(Message::plain(position.line, text))?;
         }
         if says && scope == Scope::Database {
             for text in database.mended_copies() {
-                self.send_message(Message::plain(position.line, format!("When the database was opened: {text}")))?;
+                self.batch
+                    .send_message(Message::plain(position.line, format!("When the database was opened: {text}")))?;
             }
         }
         let (allocation, consistency) = counts(pass.found.iter());
@@ -193,9 +194,9 @@ impl Interpreter<'_> {
         };
         check_second(arguments.get(1), "CHECKTABLE", position)?;
         let unknown = || no_such_table(name).at(position);
-        let place = self.place(&parse_name(name).ok_or_else(unknown)?)?;
+        let place = self.batch.place(&parse_name(name).ok_or_else(unknown)?)?;
         let database = place.database.clone();
-        self.in_context(&database, |this, context| {
+        self.batch.in_context(&database, |this, context| {
             let mut lock = None;
             let table = loop {
                 let snapshot = database.snapshot();
@@ -208,17 +209,17 @@ impl Interpreter<'_> {
                 let id = found.id;
                 lock = Some((id, this.lock(context, &database, id, LockMode::Shared)?));
             };
-            let (mut found, summary) = this.look_at_table(&database, &table)?;
+            let (mut found, summary) = this.maintenance().look_at_table(&database, &table)?;
             // The catalog's own tables change while they are locked.
             for _ in 1..PASSES {
                 if found.is_empty() || !table.is_system {
                     break;
                 }
                 this.wait_interruptibly(BETWEEN_PASSES)?;
-                let (again, _) = this.look_at_table(&database, &table)?;
+                let (again, _) = this.maintenance().look_at_table(&database, &table)?;
                 found.retain(|found| again.contains(found));
             }
-            this.table_results(&database, &table, summary.as_ref(), &found, "CHECKTABLE", says, position)
+            this.maintenance().table_results(&database, &table, summary.as_ref(), &found, "CHECKTABLE", says, position)
         })
     }
 
@@ -228,7 +229,7 @@ impl Interpreter<'_> {
         database: &DatabaseUse,
         table: &Arc<Table>,
     ) -> Result<(Vec<Found>, Option<Summary>), Failure> {
-        let check = DatabaseCheck::of_tables(database, database.snapshot(), Arc::clone(&self.cancelled));
+        let check = DatabaseCheck::of_tables(database, database.snapshot(), Arc::clone(&self.batch.cancelled));
         let mut check = check.map_err(failure)?;
         let summary = check.table(table).map_err(failure)?;
         Ok((check.take_found(), summary))
@@ -237,10 +238,10 @@ impl Interpreter<'_> {
     /// Checks the whole database once.
     fn pass(&self, database: &DatabaseUse, scope: Scope) -> Result<Pass, Failure> {
         let before = at_rest(database);
-        let check = DatabaseCheck::begin(database, database.snapshot(), scope, Arc::clone(&self.cancelled));
+        let check = DatabaseCheck::begin(database, database.snapshot(), scope, Arc::clone(&self.batch.cancelled));
         let mut check = check.map_err(failure)?;
         let mut listed = Vec::new();
-        let progress = Arc::clone(&self.state.progress);
+        let progress = Arc::clone(&self.batch.state.progress);
         let all = tables(database);
         progress.set(0, all.values().map(|table| pages_of(database, table)).sum());
         for table in all.into_values() {
@@ -270,7 +271,7 @@ impl Interpreter<'_> {
             self.say(position, number::DBCC_RESULTS, text)?;
         }
         for found in found.iter().filter(mine) {
-            self.report(found.to_sql_error(database).at(position));
+            self.batch.report(found.to_sql_error(database).at(position));
         }
         if says && let Some(summary) = summary {
             let text =
@@ -290,7 +291,7 @@ impl Interpreter<'_> {
     }
 
     fn say(&mut self, position: Position, number: i32, text: String) -> Result<(), Failure> {
-        self.send_message(Message::numbered(number, position.line, text))
+        self.batch.send_message(Message::numbered(number, position.line, text))
     }
 }
 

@@ -10,6 +10,7 @@ use hobt_txn::locks::LockMode;
 use hobt_types::Value;
 
 use super::no_such_table;
+use crate::dbcc::Maintenance;
 use crate::event::Message;
 use crate::failure::Failure;
 use crate::identities::IdentityState;
@@ -29,7 +30,7 @@ enum Action {
     Set(i128),
 }
 
-impl Interpreter<'_> {
+impl Maintenance<'_, '_> {
     /// `DBCC CHECKIDENT ('table' [, NORESEED | RESEED [, n]])`.
     ///
     /// # Errors
@@ -71,12 +72,12 @@ impl Interpreter<'_> {
             (Some(Value::Text(word)), Some(_)) if word.eq_ignore_ascii_case("NORESEED") => return Err(refuse(3)),
             _ => return Err(refuse(2)),
         };
-        self.know_identity(&place, &table, column)?;
-        let last = self.last_identity(&place, column)?;
+        self.batch.know_identity(&place, &table, column)?;
+        let last = self.batch.last_identity(&place, column)?;
         let before = match action {
-            Action::Tell => self.environment.identities.get((place.database.id(), table.id)),
-            _ => self.in_context(&place.database, |this, context| {
-                this.reseed_locked(context, (&place.database, &table), (column, identity), action, last)
+            Action::Tell => self.batch.environment.identities.get((place.database.id(), table.id)),
+            _ => self.batch.in_context(&place.database, |this, context| {
+                this.maintenance().reseed_locked(context, (&place.database, &table), (column, identity), action, last)
             })?,
         };
         if !says {
@@ -91,14 +92,14 @@ impl Interpreter<'_> {
                 quoted(last)
             ),
         };
-        self.send_message(Message::numbered(number::IDENTITY_INFORMATION, position.line, text))
+        self.batch.send_message(Message::numbered(number::IDENTITY_INFORMATION, position.line, text))
     }
 
     /// 2501.
     pub(super) fn table_to_check(&self, name: &Value, position: Position) -> Result<(Place, Arc<Table>), Failure> {
         let named = |name: &str| -> Result<Option<(Place, Arc<Table>)>, SqlError> {
             let Some(name) = parse_name(name) else { return Ok(None) };
-            let place = self.place(&name)?;
+            let place = self.batch.place(&name)?;
             let snapshot = place.database.snapshot();
             let schema = snapshot.schema_id(&place.schema);
             let table = schema.and_then(|schema| snapshot.table(schema, &place.name)).map(Arc::clone);
@@ -114,7 +115,7 @@ impl Interpreter<'_> {
 
     /// A table of the current database by its object id.
     fn place_of_id(&self, id: i64) -> Option<(Place, Arc<Table>)> {
-        let database = self.database();
+        let database = self.batch.database();
         let snapshot = database.snapshot();
         let table = Arc::clone(snapshot.tables.get(&ObjectId(i32::try_from(id).ok()?))?);
         let schema = snapshot.schema_by_id(table.schema)?.name.clone();
@@ -132,14 +133,14 @@ impl Interpreter<'_> {
         action: Action,
         last: Option<i128>,
     ) -> Result<Option<IdentityState>, Failure> {
-        context.hold(self.lock(context, database, table.id, LockMode::SchemaModification)?);
+        context.hold(self.batch.lock(context, database, table.id, LockMode::SchemaModification)?);
         let snapshot = database.database().snapshot_of(context);
         let is_there = snapshot.tables.get(&table.id).is_some_and(|now| now.column_named(&column.name).is_some());
         if !is_there {
             return Err(no_such_table(&table.name).into());
         }
         let key = (database.id(), table.id);
-        let identities = Arc::clone(&self.environment.identities);
+        let identities = Arc::clone(&self.batch.environment.identities);
         // If the table was truncated in the meantime, the position is no longer known.
         let before = identities.get(key);
         let increment = i128::from(identity.increment);

@@ -10,15 +10,15 @@ use hobt_tsql::ast::OptionItem;
 use hobt_types::Value;
 
 use super::check::Scope;
+use crate::dbcc::Maintenance;
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 
 /// The options allowed in `WITH`.
 const KNOWN: [&str; 6] =
     ["NO_STATISTICS", "NO_QUERYSTORE", "VERIFY_CLONEDB", "SERVICEBROKER", "BACKUP_CLONEDB", "NO_INFOMSGS"];
 
-impl Interpreter<'_> {
+impl Maintenance<'_, '_> {
     pub(super) fn clone_database(
         &mut self,
         arguments: &[Value],
@@ -29,7 +29,7 @@ impl Interpreter<'_> {
             let text = "An incorrect number of parameters was given to the DBCC statement.";
             return Err(SqlError::new(number::DBCC_ARGUMENT_COUNT, text).at(position).into());
         };
-        if self.state.transaction.is_some() {
+        if self.batch.state.transaction.is_some() {
             let text = "DBCC CLONEDATABASE statement not allowed within multi-statement transaction.";
             return Err(SqlError::new(number::NOT_IN_TRANSACTION, text).at(position).into());
         }
@@ -38,10 +38,10 @@ impl Interpreter<'_> {
             let text = "DBCC CLONEDATABASE takes the names of two databases.";
             return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
         };
-        let instance = Arc::clone(&self.environment.instance);
+        let instance = Arc::clone(&self.batch.environment.instance);
         let from = instance.database(source).map_err(|error| error.to_sql_error().at(position))?;
         let text = format!("Database cloning for '{}' has started with target as '{target}'.", from.name());
-        self.send_message(Message::plain(position.line, text))?;
+        self.batch.send_message(Message::plain(position.line, text))?;
         let made = instance.clone_database(&from, target, asked, &mut |clone| {
             if !asked.is_verified {
                 return Ok(());
@@ -75,7 +75,7 @@ impl Interpreter<'_> {
                  is not supported for use in a production environment."
             )),
         }
-        texts.into_iter().try_for_each(|text| self.send_message(Message::plain(position.line, text)))
+        texts.into_iter().try_for_each(|text| self.batch.send_message(Message::plain(position.line, text)))
     }
 }
 

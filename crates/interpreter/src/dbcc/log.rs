@@ -5,10 +5,10 @@ use hobt_engine::{EngineError, LogDescription};
 use hobt_types::{SqlType, Value};
 
 use super::NAME;
+use crate::dbcc::Maintenance;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 
-impl Interpreter<'_> {
+impl Maintenance<'_, '_> {
     pub(super) fn log_space(&mut self) -> Result<(), Failure> {
         let columns = [
             ("Database Name", NAME),
@@ -16,7 +16,7 @@ impl Interpreter<'_> {
             ("Log Space Used (%)", SqlType::Real),
             ("Status", SqlType::Int),
         ];
-        let instance = &self.environment.instance;
+        let instance = &self.batch.environment.instance;
         let mut rows = Vec::new();
         for description in instance.databases() {
             // A database that cannot be opened has no readable log.
@@ -27,14 +27,14 @@ impl Interpreter<'_> {
             let real = |value: f64| Value::Float(f64::from(value as f32));
             rows.push(vec![Value::Text(description.name), real(megabytes), real(used), Value::Int(0)]);
         }
-        self.send_values(&columns, rows).map(|_| ())
+        self.batch.send_values(&columns, rows).map(|_| ())
     }
 
     /// `LOGINFO [(database)]`: one row per segment, which SQL Server calls a virtual log file.
     pub(super) fn log_information(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
-        let instance = &self.environment.instance;
+        let instance = &self.batch.environment.instance;
         let database = match arguments.first() {
-            None | Some(Value::Int(0)) => Ok(self.state.database.clone()),
+            None | Some(Value::Int(0)) => Ok(self.batch.state.database.clone()),
             Some(Value::Text(name)) => instance.database(name),
             Some(Value::Int(id)) => match u16::try_from(*id) {
                 Ok(id) => instance.database_by_id(hobt_base::DatabaseId(id)),
@@ -54,7 +54,7 @@ impl Interpreter<'_> {
             ("CreateLSN", SqlType::Decimal { precision: 25, scale: 0 }),
         ];
         let rows = LogDescription::of(database.storage()).map_or_else(Vec::new, |log| segment_rows(&log));
-        self.send_values(&columns, rows).map(|_| ())
+        self.batch.send_values(&columns, rows).map(|_| ())
     }
 }
 

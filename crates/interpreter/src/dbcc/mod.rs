@@ -23,13 +23,53 @@ use hobt_functions::{batch_of_values, value_text};
 
 const NAME: SqlType = SqlType::NVarChar(MaxLength::Limited(256));
 
+/// The `DBCC` commands and the checkpoint of a batch.
+pub(crate) struct Maintenance<'b, 's> {
+    pub(super) batch: &'b mut Interpreter<'s>,
+}
+
+impl<'s> Interpreter<'s> {
+    /// The `DBCC` commands of this batch.
+    pub(crate) fn maintenance(&mut self) -> Maintenance<'_, 's> {
+        Maintenance { batch: self }
+    }
+}
+
 impl Interpreter<'_> {
+    /// Sends a result set of values. Returns the number of rows.
+    pub(super) fn send_values(&mut self, columns: &[(&str, SqlType)], rows: Vec<Vec<Value>>) -> Result<u64, Failure> {
+        let result_columns: Vec<ResultColumn> = columns
+            .iter()
+            .map(|(name, sql_type)| ResultColumn { name: (*name).to_owned(), sql_type: *sql_type, nullable: true })
+            .collect();
+        let fields: Vec<_> = columns
+            .iter()
+            .map(|(name, sql_type)| arrow::datatypes::Field::new(*name, hobt_functions::carrier(*sql_type), true))
+            .collect();
+        let types: Vec<SqlType> = columns.iter().map(|(_, sql_type)| *sql_type).collect();
+        let batch = batch_of_values(Arc::new(arrow::datatypes::Schema::new(fields)), &types, &rows)?;
+        let count = rows.len() as u64;
+        if let Some(capture) = &mut self.capture {
+            capture.push(batch);
+            capture.end(result_columns)?;
+            return Ok(count);
+        }
+        self.send(Event::ResultSet(result_columns))?;
+        self.send(Event::Rows(batch))?;
+        self.send(Event::ResultSetDone { rows: count })?;
+        let shown = (!self.state.options.switch(hobt_tsql::ast::SwitchOption::NoCount)).then_some(count);
+        self.send(Event::Done { row_count: shown, kind: DoneKind::Select })?;
+        Ok(count)
+    }
+}
+
+impl Maintenance<'_, '_> {
     pub(super) fn dbcc(&mut self, dbcc: &Dbcc, position: Position) -> Result<Outcome, Failure> {
         let mut arguments = Vec::with_capacity(dbcc.arguments.len());
         for argument in &dbcc.arguments {
             arguments.push(match argument {
                 DbccArgument::Name(name) => Value::Text(super::names::written(name)),
-                DbccArgument::Value(value) => self.evaluate(value)?.value,
+                DbccArgument::Value(value) => self.batch.evaluate(value)?.value,
             });
         }
         let says = OptionItem::find(&dbcc.options, "NO_INFOMSGS").is_none();
@@ -45,16 +85,16 @@ impl Interpreter<'_> {
             "TRACESTATUS" => self.trace_status(&arguments)?,
             "SQLPERF" => self.sqlperf(&arguments, position)?,
             "DROPCLEANBUFFERS" => {
-                self.environment.instance.pool().drop_clean_buffers(None);
+                self.batch.environment.instance.pool().drop_clean_buffers(None);
             }
             // Plans are made for each execution. The store only keeps them for display.
             "FREEPROCCACHE" => {
                 let handle = arguments
                     .first()
                     .and_then(|given| if let Value::Binary(bytes) = given { Some(bytes) } else { None });
-                self.environment.plans.clear(handle.map(Vec::as_slice));
+                self.batch.environment.plans.clear(handle.map(Vec::as_slice));
             }
-            "FREESYSTEMCACHE" => self.environment.plans.clear(None),
+            "FREESYSTEMCACHE" => self.batch.environment.plans.clear(None),
             "FREESESSIONCACHE" | "FLUSHPROCINDB" => {}
             "PAGE" => self.dbcc_page(&arguments, position)?,
             "SHOW_STATISTICS" => self.show_statistics(&arguments, &dbcc.options, position)?,
@@ -67,15 +107,15 @@ impl Interpreter<'_> {
         }
         if says {
             let text = "DBCC execution completed. If DBCC printed error messages, contact your system administrator.";
-            self.send_message(Message::numbered(2528, position.line, text))?;
+            self.batch.send_message(Message::numbered(2528, position.line, text))?;
         }
         Ok(Outcome::QUIET)
     }
 
     /// The oldest open transaction that has used the current database.
     fn open_transaction_information(&mut self, position: Position) -> Result<(), Failure> {
-        let database = &self.state.database;
-        let mut open = self.environment.sessions.open_transactions();
+        let database = &self.batch.state.database;
+        let mut open = self.batch.environment.sessions.open_transactions();
         open.retain(|(_, transaction, _)| transaction.has_used(database));
         let oldest = open.into_iter().min_by_key(|(_, transaction, _)| transaction.id());
         let text = match oldest {
@@ -91,22 +131,22 @@ impl Interpreter<'_> {
                 )
             }
         };
-        self.send_message(Message::plain(position.line, text))
+        self.batch.send_message(Message::plain(position.line, text))
     }
 
     fn trace_flags(&mut self, arguments: &[Value], on: bool) -> Result<(), Failure> {
         let (flags, global) = split_flags(arguments)?;
         if global {
-            self.environment.instance.change_runtime(|runtime| {
+            self.batch.environment.instance.change_runtime(|runtime| {
                 flags.iter().for_each(|flag| runtime.set_trace_flag(*flag, on));
             });
             return Ok(());
         }
         for flag in flags {
             if on {
-                self.state.trace_flags.insert(flag);
+                self.batch.state.trace_flags.insert(flag);
             } else {
-                self.state.trace_flags.remove(&flag);
+                self.batch.state.trace_flags.remove(&flag);
             }
         }
         Ok(())
@@ -114,19 +154,19 @@ impl Interpreter<'_> {
 
     fn trace_status(&mut self, arguments: &[Value]) -> Result<(), Failure> {
         let (asked, _) = split_flags(arguments)?;
-        let runtime = self.environment.instance.runtime();
+        let runtime = self.batch.environment.instance.runtime();
         let flags: Vec<i32> = match asked.is_empty() {
-            true => runtime.trace_flags.union(&self.state.trace_flags).copied().collect(),
+            true => runtime.trace_flags.union(&self.batch.state.trace_flags).copied().collect(),
             false => asked,
         };
         let rows = flags.into_iter().map(|flag| {
-            let (global, session) = (runtime.trace_flags.contains(&flag), self.state.trace_flags.contains(&flag));
+            let (global, session) = (runtime.trace_flags.contains(&flag), self.batch.state.trace_flags.contains(&flag));
             let bit = |value: bool| Value::Int(i64::from(value));
             vec![Value::Int(i64::from(flag)), bit(global || session), bit(global), bit(session)]
         });
         let rows = rows.collect();
         let columns = ["TraceFlag", "Status", "Global", "Session"].map(|name| (name, SqlType::SmallInt));
-        self.send_values(&columns, rows).map(|_| ())
+        self.batch.send_values(&columns, rows).map(|_| ())
     }
 
     fn sqlperf(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
@@ -173,7 +213,7 @@ impl Interpreter<'_> {
                 Value::Int(i64::try_from(row.backoffs).unwrap_or(i64::MAX).min(i64::from(i32::MAX))),
             ]
         });
-        self.send_values(&columns, rows.collect()).map(|_| ())
+        self.batch.send_values(&columns, rows.collect()).map(|_| ())
     }
 
     fn show_file_stats(&mut self) -> Result<(), Failure> {
@@ -185,9 +225,9 @@ impl Interpreter<'_> {
             ("Name", NAME),
             ("FileName", NAME),
         ];
-        let database = self.state.database.id();
-        let rows = self.state.database.storage().files().into_iter().map(|file| {
-            let total = i64::from(self.environment.instance.shown_pages(database, &file).div_ceil(EXTENT_PAGES));
+        let database = self.batch.state.database.id();
+        let rows = self.batch.state.database.storage().files().into_iter().map(|file| {
+            let total = i64::from(self.batch.environment.instance.shown_pages(database, &file).div_ceil(EXTENT_PAGES));
             vec![
                 Value::Int(i64::from(file.id().0)),
                 Value::Int(i64::from(file.filegroup().0)),
@@ -198,12 +238,12 @@ impl Interpreter<'_> {
             ]
         });
         let rows = rows.collect();
-        self.send_values(&columns, rows).map(|_| ())
+        self.batch.send_values(&columns, rows).map(|_| ())
     }
 
     fn user_options(&mut self) -> Result<(), Failure> {
         use hobt_tsql::ast::SwitchOption as S;
-        let options = &self.state.options;
+        let options = &self.batch.state.options;
         let mut rows = vec![
             ("textsize".to_owned(), options.text_size.to_string()),
             ("language".to_owned(), options.language.clone()),
@@ -231,37 +271,11 @@ impl Interpreter<'_> {
         }
         rows.push(("isolation level".to_owned(), isolation_name(options.isolation).to_owned()));
         let rows = rows.into_iter().map(|(name, value)| vec![Value::Text(name), Value::Text(value)]).collect();
-        self.send_values(&[("Set Option", NAME), ("Value", NAME)], rows).map(|_| ())
-    }
-
-    /// Sends a result set of values. Returns the number of rows.
-    pub(super) fn send_values(&mut self, columns: &[(&str, SqlType)], rows: Vec<Vec<Value>>) -> Result<u64, Failure> {
-        let result_columns: Vec<ResultColumn> = columns
-            .iter()
-            .map(|(name, sql_type)| ResultColumn { name: (*name).to_owned(), sql_type: *sql_type, nullable: true })
-            .collect();
-        let fields: Vec<_> = columns
-            .iter()
-            .map(|(name, sql_type)| arrow::datatypes::Field::new(*name, hobt_functions::carrier(*sql_type), true))
-            .collect();
-        let types: Vec<SqlType> = columns.iter().map(|(_, sql_type)| *sql_type).collect();
-        let batch = batch_of_values(Arc::new(arrow::datatypes::Schema::new(fields)), &types, &rows)?;
-        let count = rows.len() as u64;
-        if let Some(capture) = &mut self.capture {
-            capture.push(batch);
-            capture.end(result_columns)?;
-            return Ok(count);
-        }
-        self.send(Event::ResultSet(result_columns))?;
-        self.send(Event::Rows(batch))?;
-        self.send(Event::ResultSetDone { rows: count })?;
-        let shown = (!self.state.options.switch(hobt_tsql::ast::SwitchOption::NoCount)).then_some(count);
-        self.send(Event::Done { row_count: shown, kind: DoneKind::Select })?;
-        Ok(count)
+        self.batch.send_values(&[("Set Option", NAME), ("Value", NAME)], rows).map(|_| ())
     }
 
     pub(super) fn checkpoint(&mut self) -> Result<Outcome, Failure> {
-        self.state.database.checkpoint().map_err(|error: EngineError| error.to_sql_error())?;
+        self.batch.state.database.checkpoint().map_err(|error: EngineError| error.to_sql_error())?;
         Ok(Outcome::QUIET)
     }
 }

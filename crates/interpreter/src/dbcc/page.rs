@@ -8,14 +8,14 @@ use hobt_functions::{format_value, value_to_array};
 use hobt_page::{PageBytes, PageHeader, PageType, RowPage, StoredValue};
 use hobt_types::{SqlType, Value};
 
+use crate::dbcc::Maintenance;
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 
 /// Bytes per line of a dump.
 const LINE_BYTES: usize = 20;
 
-impl Interpreter<'_> {
+impl Maintenance<'_, '_> {
     pub(super) fn dbcc_page(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
         let wrong = || {
             let text = "DBCC PAGE takes a database (name or id), a file id, a page number and a style from 0 to 3.";
@@ -25,10 +25,10 @@ impl Interpreter<'_> {
             Some(Value::Int(number)) => u32::try_from(*number).map_err(|_| wrong()),
             _ => Err(wrong()),
         };
-        let instance = &self.environment.instance;
+        let instance = &self.batch.environment.instance;
         let database = match arguments.first() {
             Some(Value::Text(name)) => instance.database(name),
-            Some(Value::Int(0)) => Ok(self.state.database.clone()),
+            Some(Value::Int(0)) => Ok(self.batch.state.database.clone()),
             Some(Value::Int(id)) => instance.database_by_id(DatabaseId(u16::try_from(*id).map_err(|_| wrong())?)),
             _ => return Err(wrong().into()),
         };
@@ -47,7 +47,7 @@ impl Interpreter<'_> {
             (3, Ok(header)) if header.page_type == PageType::Row => lines.extend(row_lines(&database, header, &bytes)?),
             _ => {}
         }
-        self.send_message(Message::plain(position.line, lines.join("\n")))
+        self.batch.send_message(Message::plain(position.line, lines.join("\n")))
     }
 }
 

@@ -10,9 +10,9 @@ use hobt_types::statistics::Summary;
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 
 use super::NAME;
+use crate::dbcc::Maintenance;
 use crate::ddl::statistics::statistics_types;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 
 /// The result sets, in the order in which they are sent.
 const PARTS: [&str; 4] = ["STAT_HEADER", "DENSITY_VECTOR", "HISTOGRAM", "STATS_STREAM"];
@@ -26,7 +26,7 @@ struct Shown {
     types: Vec<SqlType>,
 }
 
-impl Interpreter<'_> {
+impl Maintenance<'_, '_> {
     /// `DBCC SHOW_STATISTICS (table, statistics) [WITH …]`. A column's name finds statistics whose first column it is.
     ///
     /// # Errors
@@ -75,14 +75,14 @@ impl Interpreter<'_> {
         match part {
             "STAT_HEADER" => {
                 let updated = self.updated(&shown.statistics)?;
-                self.send_values(&HEADER, vec![shown.header(updated)])?
+                self.batch.send_values(&HEADER, vec![shown.header(updated)])?
             }
-            "DENSITY_VECTOR" => self.send_values(&DENSITY_VECTOR, shown.density_vector())?,
+            "DENSITY_VECTOR" => self.batch.send_values(&DENSITY_VECTOR, shown.density_vector())?,
             "HISTOGRAM" => {
                 let columns = histogram_columns(shown.types[0]);
-                self.send_values(&columns, shown.histogram()?)?
+                self.batch.send_values(&columns, shown.histogram()?)?
             }
-            _ => self.send_values(&STREAM, vec![shown.stream()])?,
+            _ => self.batch.send_values(&STREAM, vec![shown.stream()])?,
         };
         Ok(())
     }
@@ -91,8 +91,8 @@ impl Interpreter<'_> {
     fn updated(&self, statistics: &Statistics) -> Result<Value, SqlError> {
         let Some(updated) = statistics.updated else { return Ok(Value::Null) };
         let exact = TypedValue { sql_type: SqlType::DateTime2 { scale: 7 }, value: Value::Int(updated) };
-        let value = self.convert(exact, SqlType::DateTime)?;
-        self.convert(TypedValue { sql_type: SqlType::DateTime, value }, UPDATED)
+        let value = self.batch.convert(exact, SqlType::DateTime)?;
+        self.batch.convert(TypedValue { sql_type: SqlType::DateTime, value }, UPDATED)
     }
 }
 

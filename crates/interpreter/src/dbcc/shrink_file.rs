@@ -12,25 +12,25 @@ use hobt_catalog::{DataSpace, DatabaseFile, Index, Table, name_equals};
 use hobt_engine::{DatabaseUse, EngineError, IndexSelector};
 use hobt_types::{SqlType, Value};
 
+use crate::dbcc::Maintenance;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 
 /// A partition of an index, by its position. `None` for an index without partitions.
 type Part = Option<usize>;
 
-impl Interpreter<'_> {
+impl Maintenance<'_, '_> {
     pub(super) fn shrink_file(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
         let empties = matches!(arguments.get(1), Some(Value::Text(text)) if text.eq_ignore_ascii_case("EMPTYFILE"));
         if !empties || arguments.len() != 2 {
             let text = "DBCC SHRINKFILE but with EMPTYFILE: files are not made smaller";
             return Err(SqlError::not_supported(text).at(position).into());
         }
-        if self.state.transaction.is_some() {
+        if self.batch.state.transaction.is_some() {
             let text = "Cannot perform a shrinkfile operation inside a user transaction. Terminate the transaction and \
                         reissue the statement.";
             return Err(SqlError::new(number::DBCC_IN_TRANSACTION, text).at(position).into());
         }
-        let database = self.state.database.clone();
+        let database = self.batch.state.database.clone();
         let file = data_file(&database, &arguments[0]).map_err(|error| error.at(position))?;
         if file.id == FileId(1) {
             return Err(not_emptied(&file, "It is the primary file.").at(position).into());
@@ -58,7 +58,7 @@ impl Interpreter<'_> {
             ("UsedPages", SqlType::Int),
             ("EstimatedPages", SqlType::Int),
         ];
-        self.send_values(&columns, vec![values.map(Value::Int).to_vec()]).map(|_| ())
+        self.batch.send_values(&columns, vec![values.map(Value::Int).to_vec()]).map(|_| ())
     }
 
     /// Rebuilds everything that has extents in a file that is set aside.
@@ -74,7 +74,7 @@ impl Interpreter<'_> {
         tables.sort_unstable_by_key(|table| table.id);
         for table in tables {
             let schema = snapshot.schema_by_id(table.schema).map_or("dbo", |schema| schema.name.as_str());
-            if self.is_cancelled() {
+            if self.batch.is_cancelled() {
                 return Err(Failure::cancelled());
             }
             self.move_out_of(database, (schema, &table), file.id, position)?;
@@ -107,7 +107,7 @@ impl Interpreter<'_> {
             let Some(now) = now.tables.get(&table.id) else { return Ok(()) };
             let Some(now) = now.indexes.iter().find(|now| now.id == index.id) else { continue };
             for part in parts_in(database, now, file).map_err(|error| error.at(position))? {
-                self.move_index(database, (schema, &table.name), &which, part, position)?;
+                self.batch.definitions().move_index(database, (schema, &table.name), &which, part, position)?;
             }
         }
         Ok(())

@@ -10,10 +10,10 @@ use hobt_types::Value;
 
 use super::check::tables;
 use super::no_such_table;
+use crate::dbcc::Maintenance;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 
-impl Interpreter<'_> {
+impl Maintenance<'_, '_> {
     /// `DBCC UPDATEUSAGE (database [, table [, index]]) [WITH COUNT_ROWS]`: resets page counts, and row counts with the
     /// option.
     ///
@@ -47,7 +47,7 @@ impl Interpreter<'_> {
         };
         let index = arguments.get(2).map(|index| index_of(&wanted, index, position)).transpose()?;
         let counts_rows = OptionItem::find(options, "COUNT_ROWS").is_some();
-        self.in_context(&database, |_, context| {
+        self.batch.in_context(&database, |_, context| {
             for table in &wanted {
                 let ended = database.database().end_said_counts(context, table, index, counts_rows);
                 ended.map_err(|error| error.to_sql_error().at(position))?;

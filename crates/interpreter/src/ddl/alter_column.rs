@@ -14,17 +14,17 @@ use super::alter_table::Altering;
 use super::constraint::{not_deterministic, rule_column};
 use super::index::Begin;
 use crate::call::{Argument, parse_parameters};
+use crate::ddl::Definitions;
 use crate::event::Message;
 use crate::failure::Failure;
 use crate::frame::Frame;
-use crate::interpreter::Interpreter;
 use crate::names::written;
 use crate::stored_table::store_of;
 use crate::system_functions::parse_name;
 use hobt_binder::{BindOptions, Binder, rule_columns};
 use hobt_table::TableRead;
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     pub(super) fn add_columns(
         &mut self,
         altering: &mut Altering<'_>,
@@ -102,7 +102,7 @@ impl Interpreter<'_> {
         let begin: &Begin<'_> = &|context, table, lock| database.begin_drop_column(context, table, &name.value, lock);
         self.rewrite_with(altering, name.position, begin, &[], Some(name))?;
         if table.column_named(&name.value).is_some_and(|place| table.columns[place].identity.is_some()) {
-            self.forget_identity(&altering.run.context, altering.place.database.id(), table.id);
+            self.batch.forget_identity(&altering.run.context, altering.place.database.id(), table.id);
         }
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Interpreter<'_> {
         (data_type, collation, nullable): (&DataType, Option<&Identifier>, Option<bool>),
     ) -> Result<(), Failure> {
         let table = self.table_of(altering)?;
-        let sql_type = self.data_type(data_type)?;
+        let sql_type = self.batch.data_type(data_type)?;
         let collation = match collation {
             Some(written) => Some(Collation::from_name(&written.value).ok_or_else(|| {
                 SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", written.value))
@@ -182,7 +182,7 @@ impl Interpreter<'_> {
         if changed.to_build().is_empty() {
             return Ok(());
         }
-        let names = self.names(run);
+        let names = self.batch.names(run);
         let binder = Binder::new(&names, BindOptions::default());
         let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
         let fills = |id: i32| {
@@ -196,7 +196,7 @@ impl Interpreter<'_> {
         // The existing rows satisfied the checks before.
         rules.checks.clear();
         let target = store_of(database.clone(), Arc::clone(new))?.written_by("UPDATE").ruled_by(rules);
-        self.insert_query(run, BindOptions::default(), &|_| Ok(query.clone()), &target, true)?;
+        self.batch.insert_query(run, BindOptions::default(), &|_| Ok(query.clone()), &target, true)?;
         Ok(())
     }
 
@@ -208,7 +208,7 @@ impl Interpreter<'_> {
         let parameters = "@objname nvarchar(1035), @newname nvarchar(128), @objtype varchar(13) = NULL";
         let parameters = parse_parameters(parameters)?;
         let mut frame = Frame::new(None, false);
-        self.bind_parameters(&parameters, "sp_rename", arguments, &mut frame, position)?;
+        self.batch.bind_parameters(&parameters, "sp_rename", arguments, &mut frame, position)?;
         let given = |name: &str| match frame.get(name).map(|given| given.value.clone()) {
             Some(Value::Text(text)) => Some(text),
             _ => None,
@@ -218,7 +218,7 @@ impl Interpreter<'_> {
             return Err(SqlError::new(15225, text).at(position).into());
         };
         let kind = given("@objtype").map(|kind| kind.trim().to_uppercase());
-        let database = self.database();
+        let database = self.batch.database();
         let missing = || {
             let text = format!(
                 "No item by the name of '{old_name}' could be found in the current database '{}', given that @itemtype was \
@@ -251,7 +251,7 @@ impl Interpreter<'_> {
             }
         }
         let text = "Caution: Changing any part of an object name could break scripts and stored procedures.";
-        self.send_message(Message::numbered(15477, position.line, text))?;
+        self.batch.send_message(Message::numbered(15477, position.line, text))?;
         Ok(0)
     }
 
@@ -262,7 +262,7 @@ impl Interpreter<'_> {
         missing: &dyn Fn() -> SqlError,
         position: Position,
     ) -> Result<(), Failure> {
-        let place = self.place(name)?;
+        let place = self.batch.place(name)?;
         let snapshot = place.database.snapshot();
         let schema = snapshot.schema_id(&place.schema).ok_or_else(missing)?;
         if snapshot.table(schema, &place.name).is_none_or(|table| table.is_system) {
@@ -280,8 +280,8 @@ impl Interpreter<'_> {
                 database.begin_rename_part(context, table, (&place.name, new_name), lock)
             });
         }
-        self.in_context(&place.database, |this, context| {
-            let renamed = this.locking_definition(context, &place.database, |lock| {
+        self.batch.in_context(&place.database, |this, context| {
+            let renamed = this.definitions().locking_definition(context, &place.database, |lock| {
                 place.database.database().rename_table(context, (&place.schema, &place.name), new_name, lock)
             });
             Ok(renamed.map_err(|error| error.to_sql_error().at(position))?)
@@ -296,7 +296,7 @@ impl Interpreter<'_> {
         missing: &dyn Fn() -> SqlError,
         position: Position,
     ) -> Result<(), Failure> {
-        let place = self.place(table)?;
+        let place = self.batch.place(table)?;
         let snapshot = place.database.snapshot();
         let found = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.table(schema, &place.name));
         let found = Arc::clone(found.filter(|table| !table.is_system).ok_or_else(missing)?);

@@ -14,8 +14,9 @@ use hobt_tsql::ast::{
 
 use super::constraint::default_definition;
 use super::table::default_of_identity;
+use crate::ddl::Definitions;
 use crate::failure::Failure;
-use crate::interpreter::{Interpreter, Outcome};
+use crate::interpreter::Outcome;
 use crate::place::Place;
 use crate::query::one_stream;
 use crate::stored_table::store_of;
@@ -31,9 +32,9 @@ pub(super) struct Altering<'a> {
     pub(super) warnings: Vec<SqlError>,
 }
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     pub(crate) fn alter_table(&mut self, alter: &AlterTable) -> Result<Outcome, Failure> {
-        let place = self.place(&alter.name)?;
+        let place = self.batch.place(&alter.name)?;
         let position = alter.name.position();
         if place.database.snapshot().schema_id(&place.schema).is_none_or(|schema| {
             place.database.snapshot().table(schema, &place.name).is_none_or(|table| table.is_system)
@@ -53,10 +54,10 @@ impl Interpreter<'_> {
             self.switch_partition(&place, source_partition.as_ref(), target, target_partition.as_ref(), options)?;
             return Ok(Outcome::QUIET);
         }
-        let run = self.new_run(None)?;
-        let warnings = self.in_run(&run, |this| {
+        let run = self.batch.new_run(None)?;
+        let warnings = self.batch.in_run(&run, |this| {
             let mut altering = Altering { run: &run, place: &place, position, warnings: Vec::new() };
-            this.alter(&mut altering, &alter.action)?;
+            this.definitions().alter(&mut altering, &alter.action)?;
             Ok(altering.warnings)
         })?;
         self.warn(warnings)?;
@@ -295,7 +296,7 @@ impl Interpreter<'_> {
         if asked.constraints.checks.is_empty() {
             return Ok(());
         }
-        let names = self.names(run);
+        let names = self.batch.names(run);
         let binder = Binder::new(&names, BindOptions::default());
         let mut rules = binder.bind_row_rules(&asked).map_err(Failure::of_binding)?;
         drop(binder);
@@ -304,8 +305,8 @@ impl Interpreter<'_> {
         let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE").ruled_by(rules);
         let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
         let query = all_rows(&rows)?;
-        let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()), &one_stream)?;
-        self.run_prepared(run, prepared, &mut |batch| target.held_against_checks(&batch))?;
+        let prepared = self.batch.prepare(run, BindOptions::default(), &|_| Ok(query.clone()), &one_stream)?;
+        self.batch.run_prepared(run, prepared, &mut |batch| target.held_against_checks(&batch))?;
         Ok(())
     }
 
@@ -328,7 +329,7 @@ impl Interpreter<'_> {
             }
             let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE");
             let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
-            self.hold_all_rows(run, &target, rows, key)?;
+            self.batch.hold_all_rows(run, &target, rows, key)?;
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use hobt_txn::StatementContext;
 use hobt_types::SqlType;
 
 use super::index::Begin;
+use crate::ddl::Definitions;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 use crate::place::Place;
 use hobt_binder::{BindOptions, Binder, RuleColumn, SourceColumn};
 
@@ -21,11 +21,11 @@ pub(super) struct TableParts {
     pub(super) foreign_keys: Vec<ForeignKeyDefinition>,
 }
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     /// Binds a part of a definition in a statement that reads nothing.
     pub(super) fn checked<T>(&self, bind: impl FnOnce(&Binder<'_>) -> Result<T, SqlError>) -> Result<T, Failure> {
-        let run = self.new_run(None)?;
-        let names = self.names(&run);
+        let run = self.batch.new_run(None)?;
+        let names = self.batch.names(&run);
         let bound = bind(&Binder::new(&names, BindOptions::default()));
         let ended = run.end(true);
         let bound = bound.map_err(Failure::of_binding)?;
@@ -124,8 +124,8 @@ impl Interpreter<'_> {
             return Ok(None);
         };
         let name = constraint.name.as_ref().map(|name| name.value.clone());
-        let place = self.place(table)?;
-        if place.database.id() != self.database().id() {
+        let place = self.batch.place(table)?;
+        if place.database.id() != self.batch.database().id() {
             let text = format!(
                 "Cross-database foreign key references are not supported. Foreign key '{}'.",
                 name.unwrap_or_default()

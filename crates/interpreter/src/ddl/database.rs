@@ -16,11 +16,12 @@ use hobt_tsql::ast::{
 };
 use hobt_types::Collation;
 
+use crate::ddl::Definitions;
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::interpreter::{Interpreter, Outcome};
+use crate::interpreter::Outcome;
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     pub(crate) fn create_database(&mut self, create: &CreateDatabase) -> Result<Outcome, Failure> {
         if let Some(attach) = &create.attach {
             return self.attach_database(create, *attach);
@@ -46,7 +47,7 @@ impl Interpreter<'_> {
         }
         let log = create.log.iter().map(file).collect::<Result<Vec<_>, SqlError>>()?;
         let definition = DatabaseDefinition { name: create.name.value.clone(), primary, filegroups, log };
-        let created = self.environment.instance.create_database(&definition);
+        let created = self.batch.environment.instance.create_database(&definition);
         let created = created.map_err(|error| error.to_sql_error().at(create.name.position))?;
         self.warn(created.left_over.iter().map(|path| was_left_over(path)).collect())?;
         Ok(Outcome::QUIET)
@@ -61,40 +62,42 @@ impl Interpreter<'_> {
             return Err(SqlError::new(number::SYNTAX, text).at(create.name.position).into());
         }
         let rebuilds_log = attach == Attach::RebuildLog;
-        let attached = self.environment.instance.attach_database(&create.name.value, &paths, rebuilds_log);
+        let attached = self.batch.environment.instance.attach_database(&create.name.value, &paths, rebuilds_log);
         attached.map_err(|error| error.to_sql_error().at(create.name.position))?;
         Ok(Outcome::QUIET)
     }
 
     /// `sp_detach_db [@dbname =] name`.
     pub(crate) fn detach_database(&mut self, name: &str) -> Result<i32, Failure> {
-        self.environment.instance.detach_database(name).map_err(SqlError::from)?;
+        self.batch.environment.instance.detach_database(name).map_err(SqlError::from)?;
         Ok(0)
     }
 
     pub(super) fn drop_database(&mut self, name: &Identifier) -> Result<(), Failure> {
-        let current = name_equals(self.state.database.name(), &name.value);
-        if current || self.environment.sessions.uses_database(&name.value, self.state.id) {
+        let current = name_equals(self.batch.state.database.name(), &name.value);
+        if current || self.batch.environment.sessions.uses_database(&name.value, self.batch.state.id) {
             let text = format!("Cannot drop database \"{}\" because it is currently in use.", name.value);
             return Err(SqlError::new(number::DATABASE_IN_USE, text).into());
         }
-        Ok(self.environment.instance.drop_database(&name.value).map_err(SqlError::from)?)
+        Ok(self.batch.environment.instance.drop_database(&name.value).map_err(SqlError::from)?)
     }
 
     pub(crate) fn alter_database(&mut self, alter: &AlterDatabase) -> Result<Outcome, Failure> {
         if let Some(online) = sets_online(&alter.action) {
-            let name =
-                alter.name.as_ref().map_or_else(|| self.state.database.name().to_owned(), |name| name.value.clone());
-            let instance = &self.environment.instance;
+            let name = alter
+                .name
+                .as_ref()
+                .map_or_else(|| self.batch.state.database.name().to_owned(), |name| name.value.clone());
+            let instance = &self.batch.environment.instance;
             let set = if online { instance.set_online(&name) } else { instance.set_offline(&name) };
             set.map_err(SqlError::from)?;
             return Ok(Outcome::QUIET);
         }
         let database = match &alter.name {
             Some(name) => self.database_named(name)?,
-            None => self.state.database.clone(),
+            None => self.batch.state.database.clone(),
         };
-        let instance = &self.environment.instance;
+        let instance = &self.batch.environment.instance;
         match &alter.action {
             AlterDatabaseAction::AddFilegroup { name, contains: None } => {
                 instance
@@ -140,10 +143,10 @@ impl Interpreter<'_> {
     }
 }
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     fn say_removed(&mut self, kind: &str, name: &Identifier) -> Result<(), Failure> {
         let text = format!("The {kind} '{}' has been removed.", name.value);
-        self.send_message(Message::numbered(number::FILE_REMOVED, name.position.line, text))
+        self.batch.send_message(Message::numbered(number::FILE_REMOVED, name.position.line, text))
     }
 }
 
@@ -158,12 +161,12 @@ fn isolation_option(option: &OptionItem) -> Option<(IsolationOption, bool)> {
     }
 }
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     /// `ALTER DATABASE … SET`: all options are checked before the first is changed.
     fn set_options(&mut self, database: &DatabaseUse, options: &[OptionItem]) -> Result<(), Failure> {
         let changes = options.iter().map(changed_option).collect::<Result<Vec<_>, SqlError>>()?;
         let changes: Vec<_> = changes.into_iter().flatten().collect();
-        let is_in_use = || self.environment.sessions.uses_database(database.name(), self.state.id);
+        let is_in_use = || self.batch.environment.sessions.uses_database(database.name(), self.batch.state.id);
         if changes.iter().any(|change| matches!(change, OptionChange::ReadOnly(_))) && is_in_use() {
             let name = database.name();
             let text = format!(
@@ -173,11 +176,11 @@ impl Interpreter<'_> {
         }
         if let Some(first) = options.first().filter(|_| !changes.is_empty()) {
             let change = |options: &mut DatabaseOptions| changes.iter().for_each(|change| change.apply(options));
-            let set = self.environment.instance.set_options(database, change);
+            let set = self.batch.environment.instance.set_options(database, change);
             set.map_err(|error| error.to_sql_error().at(first.span.position))?;
         }
         for (option, on) in options.iter().filter_map(isolation_option) {
-            let set = self.environment.instance.set_isolation_option(database, option, on);
+            let set = self.batch.environment.instance.set_isolation_option(database, option, on);
             set.map_err(SqlError::from)?;
         }
         Ok(())

@@ -17,9 +17,10 @@ use hobt_types::{SqlType, Value};
 
 use super::statistics::of_index::IndexStatistics;
 use super::table::data_space;
+use crate::ddl::Definitions;
 use crate::event::Message;
 use crate::failure::Failure;
-use crate::interpreter::{Interpreter, Outcome};
+use crate::interpreter::Outcome;
 use crate::place::Place;
 use crate::query::one_stream;
 use crate::stored_table::{store_of, target_of};
@@ -31,7 +32,7 @@ use hobt_table::{StatementRun, TableRead};
 pub(super) type Begin<'b> =
     dyn Fn(&StatementContext, (&str, &str), &mut LockTable<'_>) -> Result<TableChange, EngineError> + 'b;
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     pub(crate) fn create_index(&mut self, create: &CreateIndex) -> Result<Outcome, Failure> {
         let position = create.name.position;
         check_kind(create.columnstore, create.condition.is_some(), position)?;
@@ -46,7 +47,7 @@ impl Interpreter<'_> {
             options: IndexOptions { is_unique: create.unique, ..options },
             drops_existing,
         };
-        let place = self.place(&create.table)?;
+        let place = self.batch.place(&create.table)?;
         let database = Arc::clone(place.database.database());
         let which = IndexSelector::Named(create.name.value.clone());
         self.change_index(&place, position, &create.options, &which, &|context, table, lock| {
@@ -66,7 +67,7 @@ impl Interpreter<'_> {
         self.change_then(place, position, max_dop, begin, |_, _| Ok(()))
     }
 
-    /// Like [`Interpreter::change_definition`], for an index: also applies the options for its statistics.
+    /// Like [`Definitions::change_definition`], for an index: also applies the options for its statistics.
     fn change_index(
         &mut self,
         place: &Place,
@@ -89,21 +90,22 @@ impl Interpreter<'_> {
         position: Position,
         max_dop: Option<u32>,
         begin: &Begin<'_>,
-        then: impl FnOnce(&mut Self, &Arc<StatementRun>) -> Result<(), Failure>,
+        then: impl FnOnce(&mut Definitions<'_, '_>, &Arc<StatementRun>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let hints = QueryHints { maxdop: max_dop.filter(|dop| *dop > 0), ..QueryHints::default() };
-        let run = self.new_run(Some(&hints))?;
-        let fill = |this: &mut Self, changed: &TableChange| this.build(&run, &place.database, changed);
-        let warnings = self.in_run(&run, |this| {
-            let warnings = this.change_within(&run, place, position, begin, fill)?;
-            then(this, &run)?;
+        let run = self.batch.new_run(Some(&hints))?;
+        let fill = |this: &mut Definitions<'_, '_>, changed: &TableChange| this.build(&run, &place.database, changed);
+        let warnings = self.batch.in_run(&run, |this| {
+            let mut definitions = this.definitions();
+            let warnings = definitions.change_within(&run, place, position, begin, fill)?;
+            then(&mut definitions, &run)?;
             Ok(warnings)
         })?;
         self.warn(warnings)?;
         Ok(())
     }
 
-    /// Like [`Interpreter::change_definition`], as a part of the run `run`. `fill` fills the new storage and makes sure
+    /// Like [`Definitions::change_definition`], as a part of the run `run`. `fill` fills the new storage and makes sure
     /// that the rows conform to the definition. Returns the warnings.
     pub(super) fn change_within(
         &mut self,
@@ -111,7 +113,7 @@ impl Interpreter<'_> {
         place: &Place,
         position: Position,
         begin: &Begin<'_>,
-        fill: impl FnOnce(&mut Self, &TableChange) -> Result<(), Failure>,
+        fill: impl FnOnce(&mut Definitions<'_, '_>, &TableChange) -> Result<(), Failure>,
     ) -> Result<Vec<SqlError>, Failure> {
         run.uses_database(&place.database);
         let changed = self.locking_definition(&run.context, &place.database, |lock| {
@@ -138,8 +140,8 @@ impl Interpreter<'_> {
         let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false).row_count();
         let is_tree = |at: &usize| new.indexes[*at].kind != IndexKind::Heap;
         let steps = changed.to_build().iter().map(|(at, _)| if is_tree(at) { 2 * rows } else { rows }).sum();
-        self.state.progress.set(0, steps);
-        run.count_scanned(&self.state.progress);
+        self.batch.state.progress.set(0, steps);
+        run.count_scanned(&self.batch.state.progress);
         for (at, partitions) in changed.to_build() {
             // Other indexes are built from the new heap or clustered index, which their entries refer to.
             let source = if at == 0 { old } else { new };
@@ -165,7 +167,7 @@ impl Interpreter<'_> {
         let target = store_of(database.clone(), Arc::new(heap))?.moving();
         let rows = TableRead::new(database.clone(), Arc::clone(source), Arc::clone(run), false, false);
         let query = all_rows(&rows)?;
-        self.insert_query(run, BindOptions::default(), &|_| Ok(query.clone()), &target, true)?;
+        self.batch.insert_query(run, BindOptions::default(), &|_| Ok(query.clone()), &target, true)?;
         Ok(())
     }
 
@@ -185,9 +187,9 @@ impl Interpreter<'_> {
         let mut build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
         let rows = TableRead::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
         let query = rows_by_key(&rows, &index.key, build.columns())?;
-        let prepared = self.prepare(run, BindOptions::default(), &|_| Ok(query.clone()), &one_stream)?;
-        let progress = Arc::clone(&self.state.progress);
-        self.run_prepared(run, prepared, &mut |batch| {
+        let prepared = self.batch.prepare(run, BindOptions::default(), &|_| Ok(query.clone()), &one_stream)?;
+        let progress = Arc::clone(&self.batch.state.progress);
+        self.batch.run_prepared(run, prepared, &mut |batch| {
             progress.add(batch.num_rows() as u64);
             build.append(&batch)
         })?;
@@ -197,7 +199,7 @@ impl Interpreter<'_> {
 
     pub(crate) fn drop_indexes(&mut self, drop: &DropIndex) -> Result<Outcome, Failure> {
         for dropped in &drop.indexes {
-            let place = self.place(&dropped.table)?;
+            let place = self.batch.place(&dropped.table)?;
             let position = dropped.name.position;
             let database = Arc::clone(place.database.database());
             self.index_options(&dropped.options, IndexOptions::default())?;
@@ -224,7 +226,7 @@ impl Interpreter<'_> {
     }
 
     pub(crate) fn alter_index(&mut self, alter: &AlterIndex) -> Result<Outcome, Failure> {
-        let place = self.place(&alter.table)?;
+        let place = self.batch.place(&alter.table)?;
         let position = alter.name.as_ref().map_or(alter.table.position(), |name| name.position);
         let which = match &alter.name {
             Some(name) => IndexSelector::Named(name.value.clone()),
@@ -334,7 +336,7 @@ impl Interpreter<'_> {
     ) -> Result<Option<usize>, Failure> {
         Ok(match partition {
             None | Some(PartitionSelector::All) => None,
-            Some(PartitionSelector::Number(number)) => match self.evaluate_as(number, SqlType::BigInt)? {
+            Some(PartitionSelector::Number(number)) => match self.batch.evaluate_as(number, SqlType::BigInt)? {
                 Value::Int(number) => Some(usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX)),
                 _ => Some(usize::MAX),
             },
@@ -361,7 +363,7 @@ impl Interpreter<'_> {
                     if is_on {
                         let text = "OPTIMIZE_FOR_SEQUENTIAL_KEY is kept with the index and changes nothing: inserts at the \
                                     end of an index are not held back here.";
-                        self.send_message(Message::plain(item.span.position.line, text))?;
+                        self.batch.send_message(Message::plain(item.span.position.line, text))?;
                     }
                 }
                 "DROP_EXISTING" => drops_existing = is_on,

@@ -31,6 +31,18 @@ use crate::interpreter::{Interpreter, Outcome};
 use crate::place::Place;
 use crate::place::{database_of, lock_resource, place_of};
 
+/// The definitions of a batch: what `CREATE`, `ALTER`, `DROP`, `TRUNCATE` and `UPDATE STATISTICS` do.
+pub(crate) struct Definitions<'b, 's> {
+    pub(super) batch: &'b mut Interpreter<'s>,
+}
+
+impl<'s> Interpreter<'s> {
+    /// The definitions of this batch.
+    pub(crate) fn definitions(&mut self) -> Definitions<'_, 's> {
+        Definitions { batch: self }
+    }
+}
+
 impl Interpreter<'_> {
     /// Runs `body`, which changes `database`, in a statement context of the open transaction, if there is one. If it
     /// succeeds, its changes are kept. If it fails, all of them are undone.
@@ -101,10 +113,12 @@ impl Interpreter<'_> {
     pub(super) fn place(&self, name: &ObjectName) -> Result<Place, SqlError> {
         place_of(self.environment, &self.database(), self.state, name)
     }
+}
 
+impl Definitions<'_, '_> {
     /// The database with this name.
     pub(super) fn database_named(&self, name: &Identifier) -> Result<DatabaseUse, SqlError> {
-        Ok(database_of(self.environment, name)?.seen_by(self.state.viewer()))
+        Ok(database_of(self.batch.environment, name)?.seen_by(self.batch.state.viewer()))
     }
 
     /// Runs an engine call that changes, drops or empties a table or another object. When the call has resolved the
@@ -119,7 +133,7 @@ impl Interpreter<'_> {
         let changed = change(&mut |object| {
             // If called again, the name means another object by now.
             held = None;
-            let taken = self.lock(context, database, object, LockMode::SchemaModification);
+            let taken = self.batch.lock(context, database, object, LockMode::SchemaModification);
             held = Some(taken.map_err(|failure| failure.error)?);
             Ok(())
         })?;
@@ -127,7 +141,7 @@ impl Interpreter<'_> {
         Ok(changed)
     }
 
-    /// Like [`Interpreter::locking_definition`], for several tables: all locks are held together.
+    /// Like [`Definitions::locking_definition`], for several tables: all locks are held together.
     fn locking_definitions<R>(
         &self,
         context: &StatementContext,
@@ -136,7 +150,7 @@ impl Interpreter<'_> {
     ) -> Result<R, EngineError> {
         let mut held = Vec::new();
         let changed = change(&mut |table| {
-            let taken = self.lock(context, database, table, LockMode::SchemaModification);
+            let taken = self.batch.lock(context, database, table, LockMode::SchemaModification);
             held.push(taken.map_err(|failure| failure.error)?);
             Ok(())
         })?;
@@ -168,15 +182,15 @@ impl Interpreter<'_> {
     }
 
     pub(super) fn drop_schema(&mut self, name: &Identifier) -> Result<(), Failure> {
-        let database = self.database();
-        self.in_context(&database, |_, context| {
+        let database = self.batch.database();
+        self.batch.in_context(&database, |_, context| {
             Ok(database.database().drop_schema(context, &name.value).map_err(SqlError::from)?)
         })
     }
 
     pub(super) fn create_schema(&mut self, name: &Identifier) -> Result<Outcome, Failure> {
-        let database = self.database();
-        self.in_context(&database, |_, context| {
+        let database = self.batch.database();
+        self.batch.in_context(&database, |_, context| {
             Ok(database.database().create_schema(context, &name.value).map_err(SqlError::from)?)
         })?;
         Ok(Outcome::QUIET)
@@ -193,7 +207,7 @@ impl Interpreter<'_> {
                 line,
                 text: warning.message,
             };
-            self.send_message(message)?;
+            self.batch.send_message(message)?;
         }
         Ok(())
     }

@@ -9,17 +9,18 @@ use hobt_tsql::ast::{
 };
 use hobt_tsql::check_variables;
 
+use crate::ddl::Definitions;
 use crate::failure::Failure;
-use crate::interpreter::{Interpreter, Outcome};
+use crate::interpreter::Outcome;
 use crate::program::{Program, Step, redeclared};
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     pub(crate) fn create_view(&mut self, create: &CreateView, statement: &Statement) -> Result<Outcome, Failure> {
         if create.check_option {
             return Err(SqlError::not_supported("CREATE VIEW … WITH CHECK OPTION").into());
         }
         check_prefix(&create.name, "CREATE/ALTER VIEW")?;
-        self.bind_view(create)?;
+        self.batch.bind_view(create)?;
         self.create_module(&create.name, ModuleKind::View, create.mode, statement)
     }
 
@@ -32,8 +33,8 @@ impl Interpreter<'_> {
         match &create.body {
             FunctionBody::Inline { .. } => {
                 self.check_parameters(&create.parameters)?;
-                check_variables(&self.text, &[], |name| is_parameter(&create.parameters, name))?;
-                self.bind_inline_function(create)?;
+                check_variables(&self.batch.text, &[], |name| is_parameter(&create.parameters, name))?;
+                self.batch.bind_inline_function(create)?;
                 self.create_module(&create.name, ModuleKind::InlineFunction, create.mode, statement)
             }
             FunctionBody::Scalar { .. } => Err(SqlError::not_supported("A scalar function").into()),
@@ -50,7 +51,7 @@ impl Interpreter<'_> {
     ) -> Result<Outcome, Failure> {
         check_prefix(&create.name, "CREATE/ALTER PROCEDURE")?;
         let steps = check_body(&create.statements)?;
-        check_variables(&self.text, &create.statements, |name| is_parameter(&create.parameters, name))?;
+        check_variables(&self.batch.text, &create.statements, |name| is_parameter(&create.parameters, name))?;
         self.check_types(create, &steps)?;
         self.create_module(&create.name, ModuleKind::Procedure, create.mode, statement)
     }
@@ -67,12 +68,12 @@ impl Interpreter<'_> {
             }
             match kind {
                 DeclarationKind::Scalar { data_type, .. } => {
-                    self.data_type(data_type)?;
+                    self.batch.data_type(data_type)?;
                 }
                 DeclarationKind::Table(definition) => {
                     for column in &definition.columns {
                         if let ColumnKind::Typed(data_type) = &column.kind {
-                            self.data_type(data_type)?;
+                            self.batch.data_type(data_type)?;
                         }
                     }
                 }
@@ -86,7 +87,7 @@ impl Interpreter<'_> {
     /// # Errors
     /// 2715 for an unknown type.
     fn check_parameters(&self, parameters: &[Parameter]) -> Result<(), SqlError> {
-        parameters.iter().try_for_each(|parameter| self.data_type(&parameter.data_type).map(|_| ()))
+        parameters.iter().try_for_each(|parameter| self.batch.data_type(&parameter.data_type).map(|_| ()))
     }
 
     fn create_module(
@@ -96,12 +97,12 @@ impl Interpreter<'_> {
         mode: CreateMode,
         statement: &Statement,
     ) -> Result<Outcome, Failure> {
-        let place = self.place(name)?;
+        let place = self.batch.place(name)?;
         let definition = ModuleDefinition {
             schema: place.schema,
             name: place.name,
             kind,
-            definition: statement.span.text(&self.text).to_owned(),
+            definition: statement.span.text(&self.batch.text).to_owned(),
             replace: match mode {
                 CreateMode::Create => Replace::No,
                 CreateMode::CreateOrAlter => Replace::IfExists,
@@ -109,7 +110,7 @@ impl Interpreter<'_> {
             },
         };
         let database = place.database;
-        self.in_context(&database, |_, context| {
+        self.batch.in_context(&database, |_, context| {
             let created = database.database().create_module(context, &definition);
             Ok(created.map_err(|error| error.to_sql_error().at(name.position()))?)
         })?;
@@ -123,7 +124,7 @@ impl Interpreter<'_> {
             _ => "function",
         };
         check_prefix(name, &format!("DROP {}", word.to_uppercase()))?;
-        let place = self.place(name)?;
+        let place = self.batch.place(name)?;
         let found = {
             let snapshot = place.database.snapshot();
             let schema = snapshot.schema_id(&place.schema);
@@ -141,7 +142,7 @@ impl Interpreter<'_> {
             );
             return Err(SqlError::new(number::DROP_DOES_NOT_EXIST, text).into());
         };
-        self.in_context(&place.database, |_, context| {
+        self.batch.in_context(&place.database, |_, context| {
             Ok(place
                 .database
                 .database()

@@ -9,8 +9,9 @@ use hobt_tsql::ast::{
 };
 use hobt_types::{Collation, SqlType, Value};
 
+use crate::ddl::Definitions;
 use crate::failure::Failure;
-use crate::interpreter::{Interpreter, Outcome};
+use crate::interpreter::Outcome;
 use crate::place::Place;
 
 /// The position of the first number that is not a partition of the table.
@@ -23,9 +24,9 @@ pub(super) fn wrong_range(table: &Table, partitions: &[PartitionRange], ranges: 
     })
 }
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     pub(crate) fn create_partition_function(&mut self, create: &CreatePartitionFunction) -> Result<Outcome, Failure> {
-        let parameter = self.data_type(&create.data_type)?;
+        let parameter = self.batch.data_type(&create.data_type)?;
         let collation = match &create.collation {
             Some(name) => Some(Collation::from_name(&name.value).ok_or_else(|| {
                 SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", name.value))
@@ -36,9 +37,11 @@ impl Interpreter<'_> {
         };
         let mut boundaries: Vec<Value> = Vec::with_capacity(create.values.len());
         for (index, value) in create.values.iter().enumerate() {
-            let converted = self.evaluate(value).and_then(|given| {
+            let converted = self.batch.evaluate(value).and_then(|given| {
                 let from = given.sql_type;
-                self.convert(given, parameter).map_err(|_| boundary_type(index, from.name(), parameter.name()).into())
+                self.batch
+                    .convert(given, parameter)
+                    .map_err(|_| boundary_type(index, from.name(), parameter.name()).into())
             });
             boundaries.push(converted.map_err(|mut failure| {
                 failure.error = failure.error.at(value.position());
@@ -52,8 +55,8 @@ impl Interpreter<'_> {
             range_right: create.range_right,
             boundaries,
         };
-        let database = self.database();
-        let (_, warnings) = self.in_context(&database, |_, context| {
+        let database = self.batch.database();
+        let (_, warnings) = self.batch.in_context(&database, |_, context| {
             let created = database.database().create_partition_function(context, &definition);
             Ok(created.map_err(|error| error.to_sql_error().at(create.values_span.position))?)
         })?;
@@ -68,8 +71,8 @@ impl Interpreter<'_> {
             filegroups: create.filegroups.iter().map(|filegroup| filegroup.value.clone()).collect(),
             all: create.all,
         };
-        let database = self.database();
-        let (_, warnings) = self.in_context(&database, |_, context| {
+        let database = self.batch.database();
+        let (_, warnings) = self.batch.in_context(&database, |_, context| {
             Ok(database.database().create_partition_scheme(context, &definition).map_err(SqlError::from)?)
         })?;
         self.warn(warnings)?;
@@ -78,7 +81,7 @@ impl Interpreter<'_> {
 
     /// `ALTER PARTITION FUNCTION name () SPLIT | MERGE RANGE (value)`.
     pub(crate) fn alter_partition_function(&mut self, alter: &AlterPartitionFunction) -> Result<Outcome, Failure> {
-        let database = self.database();
+        let database = self.batch.database();
         let (name, position) = (&alter.name.value, alter.name.position);
         let function = database.snapshot().partition_function(name).cloned();
         let function = function.ok_or_else(|| {
@@ -87,13 +90,14 @@ impl Interpreter<'_> {
         let Some(value) = &alter.value else {
             return Err(SqlError::not_supported("SPLIT RANGE () without a value").at(position).into());
         };
-        let given = self.evaluate(value)?;
+        let given = self.batch.evaluate(value)?;
         let from = given.sql_type;
         let value = self
+            .batch
             .convert(given, function.parameter)
             .map_err(|_| boundary_type(0, from.name(), function.parameter.name()).at(value.position()))?;
-        self.in_context(&database, |this, context| {
-            let altered = this.locking_definitions(context, &database, |lock| {
+        self.batch.in_context(&database, |this, context| {
+            let altered = this.definitions().locking_definitions(context, &database, |lock| {
                 database.database().alter_partition_function(context, name, &value, alter.split, lock)
             });
             Ok(altered.map_err(|error| error.to_sql_error().at(position))?)
@@ -103,9 +107,9 @@ impl Interpreter<'_> {
 
     /// `ALTER PARTITION SCHEME name NEXT USED [filegroup]`.
     pub(crate) fn alter_partition_scheme(&mut self, alter: &AlterPartitionScheme) -> Result<Outcome, Failure> {
-        let database = self.database();
+        let database = self.batch.database();
         let filegroup = alter.filegroup.as_ref().map(|filegroup| filegroup.value.as_str());
-        self.in_context(&database, |_, context| {
+        self.batch.in_context(&database, |_, context| {
             let altered = database.database().alter_partition_scheme(context, &alter.name.value, filegroup);
             Ok(altered.map_err(|error| error.to_sql_error().at(alter.name.position))?)
         })?;
@@ -126,7 +130,7 @@ impl Interpreter<'_> {
             let text = format!("the option {} of SWITCH", option.name);
             return Err(SqlError::not_supported(text).at(option.span.position).into());
         }
-        let place = self.place(target)?;
+        let place = self.batch.place(target)?;
         let (database, other) = (source.database.clone(), place.database.clone());
         if database.id() != other.id() {
             let text = format!(
@@ -146,8 +150,8 @@ impl Interpreter<'_> {
         };
         let to =
             SwitchSide { schema: place.schema, name: place.name, partition: self.partition_number(target_partition)? };
-        self.in_context(&database, |this, context| {
-            let switched = this.locking_definitions(context, &database, |lock| {
+        self.batch.in_context(&database, |this, context| {
+            let switched = this.definitions().locking_definitions(context, &database, |lock| {
                 database.database().switch_partition(context, &from, &to, lock)
             });
             Ok(switched.map_err(|error| error.to_sql_error().at(position))?)
@@ -156,7 +160,7 @@ impl Interpreter<'_> {
 
     fn partition_number(&mut self, number: Option<&Expression>) -> Result<Option<i64>, Failure> {
         let Some(number) = number else { return Ok(None) };
-        match self.evaluate_as(number, SqlType::BigInt)? {
+        match self.batch.evaluate_as(number, SqlType::BigInt)? {
             Value::Int(number) => Ok(Some(number)),
             _ => Ok(Some(0)),
         }
@@ -181,8 +185,8 @@ impl Interpreter<'_> {
         position: Position,
     ) -> Result<(), Failure> {
         let ranges = self.partition_ranges(partitions)?;
-        self.in_context(&place.database, |this, context| {
-            let truncated = this.locking_definition(context, &place.database, |lock| {
+        self.batch.in_context(&place.database, |this, context| {
+            let truncated = this.definitions().locking_definition(context, &place.database, |lock| {
                 let table = (place.schema.as_str(), place.name.as_str());
                 place.database.database().truncate_partitions(context, table, &ranges, lock)
             });
@@ -201,15 +205,15 @@ impl Interpreter<'_> {
     }
 
     pub(super) fn drop_partition_function(&mut self, name: &Identifier) -> Result<(), Failure> {
-        let database = self.database();
-        self.in_context(&database, |_, context| {
+        let database = self.batch.database();
+        self.batch.in_context(&database, |_, context| {
             Ok(database.database().drop_partition_function(context, &name.value).map_err(SqlError::from)?)
         })
     }
 
     pub(super) fn drop_partition_scheme(&mut self, name: &Identifier) -> Result<(), Failure> {
-        let database = self.database();
-        self.in_context(&database, |_, context| {
+        let database = self.batch.database();
+        self.batch.in_context(&database, |_, context| {
             Ok(database.database().drop_partition_scheme(context, &name.value).map_err(SqlError::from)?)
         })
     }

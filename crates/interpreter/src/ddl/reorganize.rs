@@ -13,13 +13,13 @@ use hobt_engine::{IndexSelector, no_such_object, partitions_named};
 use hobt_tsql::ast::{OptionItem, PartitionSelector};
 use hobt_txn::locks::LockMode;
 
+use crate::ddl::Definitions;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 use crate::place::Place;
 use crate::table_locks::{BIND_ATTEMPTS, definition_changed};
 use hobt_table::StatementRun;
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     pub(super) fn reorganize(
         &mut self,
         place: &Place,
@@ -34,9 +34,9 @@ impl Interpreter<'_> {
             return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(other.span.position).into());
         }
         let partition = self.partition_selected(partition)?;
-        let run = self.new_run(None)?;
-        self.in_run(&run, |this| {
-            let table = this.lock_to_reorganize(&run, place, position)?;
+        let run = self.batch.new_run(None)?;
+        self.batch.in_run(&run, |this| {
+            let table = this.definitions().lock_to_reorganize(&run, place, position)?;
             let picked = which.pick(&table).map_err(|error| error.to_sql_error().at(position))?;
             let is_named = matches!(which, IndexSelector::Named(_));
             let mut work = Vec::new();
@@ -81,7 +81,7 @@ impl Interpreter<'_> {
             let Some(table) = find() else {
                 return Err(no_such_object(&place.name).at(position).into());
             };
-            let lock = self.lock(&run.context, &place.database, table.id, LockMode::IntentExclusive)?;
+            let lock = self.batch.lock(&run.context, &place.database, table.id, LockMode::IntentExclusive)?;
             run.hold_locks_for_statement(vec![lock]);
             if find().is_some_and(|now| Arc::ptr_eq(&now, &table)) {
                 return Ok(table);

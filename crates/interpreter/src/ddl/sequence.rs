@@ -5,8 +5,9 @@ use hobt_engine::{SequenceAlteration, SequenceDefinition as Definition};
 use hobt_tsql::ast::{Expression, ObjectName, SequenceDefinition, SequenceOption, SequenceOptionKind};
 use hobt_types::{SqlType, Value};
 
+use crate::ddl::Definitions;
 use crate::failure::Failure;
-use crate::interpreter::{Interpreter, Outcome};
+use crate::interpreter::Outcome;
 
 /// The options written for a sequence, with their numbers evaluated.
 #[derive(Default)]
@@ -16,15 +17,15 @@ struct Options {
     altered: SequenceAlteration,
 }
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     pub(crate) fn define_sequence(&mut self, definition: &SequenceDefinition) -> Result<Outcome, Failure> {
         let name = &definition.name;
         let options = self.sequence_options(definition)?;
-        let place = self.place(name)?;
+        let place = self.batch.place(name)?;
         let altered = options.altered;
         if definition.alter {
-            self.in_context(&place.database, |this, context| {
-                let done = this.locking_definition(context, &place.database, |lock| {
+            self.batch.in_context(&place.database, |this, context| {
+                let done = this.definitions().locking_definition(context, &place.database, |lock| {
                     place.database.database().alter_sequence(context, &place.schema, &place.name, &altered, lock)
                 });
                 Ok(done.map_err(|error| error.to_sql_error().at(name.position()))?)
@@ -42,7 +43,7 @@ impl Interpreter<'_> {
             cycles: altered.cycles.unwrap_or(false),
             cache: altered.cache.flatten(),
         };
-        self.in_context(&place.database, |_, context| {
+        self.batch.in_context(&place.database, |_, context| {
             let created = place.database.database().create_sequence(context, &sequence);
             Ok(created.map_err(|error| error.to_sql_error().at(name.position()))?)
         })?;
@@ -65,7 +66,7 @@ impl Interpreter<'_> {
                 SequenceOptionKind::As(_) if definition.alter => {
                     return refuse(option, 11711, "Argument 'AS' cannot be used in an ALTER SEQUENCE statement.");
                 }
-                SequenceOptionKind::As(data_type) => options.sql_type = Some(self.data_type(data_type)?),
+                SequenceOptionKind::As(data_type) => options.sql_type = Some(self.batch.data_type(data_type)?),
                 SequenceOptionKind::Start(_) if definition.alter => {
                     return refuse(
                         option,
@@ -117,7 +118,7 @@ impl Interpreter<'_> {
             let text = format!("An invalid value was specified for argument '{argument}' for the given data type.");
             SqlError::new(number::SEQUENCE_ARGUMENT, text).at(value.position())
         };
-        let given = self.evaluate(value)?;
+        let given = self.batch.evaluate(value)?;
         let whole = match given.sql_type {
             SqlType::Decimal { scale, .. } => scale == 0,
             other => other.is_integer(),
@@ -130,10 +131,10 @@ impl Interpreter<'_> {
     }
 
     pub(super) fn drop_sequence(&mut self, name: &ObjectName) -> Result<(), Failure> {
-        let place = self.place(name)?;
-        self.in_context(&place.database, |this, context| {
+        let place = self.batch.place(name)?;
+        self.batch.in_context(&place.database, |this, context| {
             let database = place.database.database();
-            let dropped = this.locking_definition(context, &place.database, |lock| {
+            let dropped = this.definitions().locking_definition(context, &place.database, |lock| {
                 database.drop_sequence(context, &place.schema, &place.name, lock)
             });
             dropped.map_err(SqlError::from)?;

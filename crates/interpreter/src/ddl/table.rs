@@ -10,53 +10,17 @@ use hobt_txn::StatementContext;
 use hobt_types::{Collation, SqlType, Value};
 
 use super::constraint::{TableParts, computed_column, default_definition};
+use crate::ddl::Definitions;
 use crate::failure::Failure;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::place::Place;
 use hobt_table::temporary_name;
 
 impl Interpreter<'_> {
-    pub(crate) fn create_table(&mut self, create: &CreateTable) -> Result<Outcome, Failure> {
-        if let Some(option) = create.options.first() {
-            let harmless = ["DATA_COMPRESSION"].contains(&option.name.as_str())
-                && matches!(&option.value, ast::OptionValue::Word(word) if word.is("NONE"));
-            if !harmless {
-                return Err(SqlError::not_supported(format!("CREATE TABLE … WITH ({})", option.name)).into());
-            }
-        }
-        let parts = self.columns(&create.definition, &create.name.name.value)?;
-        let data_space = data_space(create.storage.as_ref());
-        self.new_table(&create.name, parts, data_space)?;
-        Ok(Outcome::QUIET)
-    }
-
-    /// Creates a table in a statement of its own.
-    fn new_table(
-        &mut self,
-        name: &ObjectName,
-        parts: TableParts,
-        data_space: DataSpaceDefinition,
-    ) -> Result<Place, Failure> {
-        let (place, remember) = self.new_table_place(name)?;
-        let TableParts { columns, indexes, checks, foreign_keys } = parts;
-        // SQL Server ignores foreign keys on temporary tables.
-        let foreign_keys = if name.name.value.starts_with('#') { Vec::new() } else { foreign_keys };
-        let definition =
-            TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space, indexes };
-        let warnings = self.in_context(&place.database, |this, context| {
-            let (_, warnings) = place
-                .database
-                .database()
-                .create_table_with_warnings(context, &definition)
-                .map_err(|error| error.to_sql_error().at(name.position()))?;
-            this.add_first_constraints(context, &place, &checks, &foreign_keys)?;
-            Ok(warnings)
-        })?;
-        self.warn(warnings)?;
-        if let Some(lower) = remember {
-            self.state.temporary_tables.insert(lower, place.name.clone());
-        }
-        Ok(place)
+    /// Whether the temporary table that a name (in lower case) currently means is visible to the caller.
+    fn is_of_caller(&self, lower: &str) -> bool {
+        let of_caller = self.frame().temporary_of_caller.as_ref().and_then(|tables| tables.get(lower));
+        of_caller.is_some() && of_caller == self.state.temporary_tables.get(lower)
     }
 
     /// Where to create a new table. For a temporary table, also the name under which the session must record it.
@@ -79,12 +43,57 @@ impl Interpreter<'_> {
         place.name = temporary_name(written);
         Ok((place, Some(lower)))
     }
+}
+
+impl Definitions<'_, '_> {
+    pub(crate) fn create_table(&mut self, create: &CreateTable) -> Result<Outcome, Failure> {
+        if let Some(option) = create.options.first() {
+            let harmless = ["DATA_COMPRESSION"].contains(&option.name.as_str())
+                && matches!(&option.value, ast::OptionValue::Word(word) if word.is("NONE"));
+            if !harmless {
+                return Err(SqlError::not_supported(format!("CREATE TABLE … WITH ({})", option.name)).into());
+            }
+        }
+        let parts = self.columns(&create.definition, &create.name.name.value)?;
+        let data_space = data_space(create.storage.as_ref());
+        self.new_table(&create.name, parts, data_space)?;
+        Ok(Outcome::QUIET)
+    }
+
+    /// Creates a table in a statement of its own.
+    fn new_table(
+        &mut self,
+        name: &ObjectName,
+        parts: TableParts,
+        data_space: DataSpaceDefinition,
+    ) -> Result<Place, Failure> {
+        let (place, remember) = self.batch.new_table_place(name)?;
+        let TableParts { columns, indexes, checks, foreign_keys } = parts;
+        // SQL Server ignores foreign keys on temporary tables.
+        let foreign_keys = if name.name.value.starts_with('#') { Vec::new() } else { foreign_keys };
+        let definition =
+            TableDefinition { schema: place.schema.clone(), name: place.name.clone(), columns, data_space, indexes };
+        let warnings = self.batch.in_context(&place.database, |this, context| {
+            let (_, warnings) = place
+                .database
+                .database()
+                .create_table_with_warnings(context, &definition)
+                .map_err(|error| error.to_sql_error().at(name.position()))?;
+            this.definitions().add_first_constraints(context, &place, &checks, &foreign_keys)?;
+            Ok(warnings)
+        })?;
+        self.warn(warnings)?;
+        if let Some(lower) = remember {
+            self.batch.state.temporary_tables.insert(lower, place.name.clone());
+        }
+        Ok(place)
+    }
 
     /// Creates the table of a table variable. Returns its name in `tempdb`.
     pub(crate) fn create_table_variable(&mut self, definition: &ast::TableDefinition) -> Result<String, Failure> {
         let TableParts { columns, indexes, checks, .. } = self.columns(definition, "@")?;
         let name = temporary_name("#");
-        let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
+        let database = self.batch.environment.instance.tempdb().map_err(SqlError::from)?;
         let table = TableDefinition {
             schema: "dbo".to_owned(),
             name: name.clone(),
@@ -93,38 +102,34 @@ impl Interpreter<'_> {
             indexes,
         };
         let place = Place { database: database.clone(), schema: "dbo".to_owned(), name: name.clone() };
-        self.in_context_apart(&database, |this, context| {
+        self.batch.in_context_apart(&database, |this, context| {
             database.database().create_table(context, &table).map_err(SqlError::from)?;
-            this.add_first_constraints(context, &place, &checks, &[])
+            this.definitions().add_first_constraints(context, &place, &checks, &[])
         })?;
         Ok(name)
-    }
-
-    /// Whether the temporary table that a name (in lower case) currently means is visible to the caller.
-    fn is_of_caller(&self, lower: &str) -> bool {
-        let of_caller = self.frame().temporary_of_caller.as_ref().and_then(|tables| tables.get(lower));
-        of_caller.is_some() && of_caller == self.state.temporary_tables.get(lower)
     }
 
     /// Drops the tables that end with the topmost frame: those of its table variables, and, unless it is a session's
     /// own batch, the temporary tables created in it.
     pub(crate) fn drop_tables_of_frame(&mut self) -> Result<(), SqlError> {
-        let of_variables = std::mem::take(&mut self.frame_mut().tables).into_values();
+        let of_variables = std::mem::take(&mut self.batch.frame_mut().tables).into_values();
         // A table that a rollback may still change is kept until the transaction ends.
         let is_changed =
-            |name: &String| self.state.transaction.as_ref().is_some_and(|open| open.has_changed_in_tempdb(name));
+            |name: &String| self.batch.state.transaction.as_ref().is_some_and(|open| open.has_changed_in_tempdb(name));
         let (mut names, variables): (Vec<String>, Vec<String>) = of_variables.partition(is_changed);
-        if let Some(of_caller) = self.frame_mut().temporary_of_caller.take() {
-            let here = std::mem::take(&mut self.state.temporary_tables);
+        if let Some(of_caller) = self.batch.frame_mut().temporary_of_caller.take() {
+            let here = std::mem::take(&mut self.batch.state.temporary_tables);
             names.extend(
                 here.into_iter().filter(|(name, stored)| of_caller.get(name) != Some(stored)).map(|(_, it)| it),
             );
-            self.state.temporary_tables = of_caller;
+            self.batch.state.temporary_tables = of_caller;
         }
-        let tempdb = self.environment.instance.tempdb().map_err(SqlError::from)?;
+        let tempdb = self.batch.environment.instance.tempdb().map_err(SqlError::from)?;
         let dropped = match variables.is_empty() {
             true => Ok(()),
-            false => self.in_context_apart(&tempdb, |this, context| this.drop_tables(&tempdb, context, &variables)),
+            false => self.batch.in_context_apart(&tempdb, |this, context| {
+                this.definitions().drop_tables(&tempdb, context, &variables)
+            }),
         };
         self.drop_tables_of_calls(&names)?;
         dropped.map_err(|failure| failure.error)
@@ -136,15 +141,17 @@ impl Interpreter<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        let tempdb = self.environment.instance.tempdb().map_err(SqlError::from)?.seen_by(self.state.viewer());
+        let tempdb =
+            self.batch.environment.instance.tempdb().map_err(SqlError::from)?.seen_by(self.batch.state.viewer());
         let snapshot = tempdb.snapshot();
         let schema = snapshot.schema_id("dbo");
         let is_there = |name: &&String| schema.is_some_and(|schema| snapshot.table(schema, name).is_some());
         let names: Vec<String> = names.iter().filter(is_there).cloned().collect();
-        if let Some(open) = &mut self.state.transaction {
+        if let Some(open) = &mut self.batch.state.transaction {
             open.drops_with_call(&names);
         }
-        let dropped = self.in_context(&tempdb, |this, context| this.drop_tables(&tempdb, context, &names));
+        let dropped =
+            self.batch.in_context(&tempdb, |this, context| this.definitions().drop_tables(&tempdb, context, &names));
         dropped.map_err(|failure| failure.error)
     }
 
@@ -163,14 +170,14 @@ impl Interpreter<'_> {
     ) -> Result<(), Failure> {
         let dropped = self
             .locking_definition(context, database, |lock| database.database().drop_table(context, schema, name, lock));
-        self.forget_identity(context, database.id(), dropped.map_err(SqlError::from)?);
+        self.batch.forget_identity(context, database.id(), dropped.map_err(SqlError::from)?);
         Ok(())
     }
 
     pub(super) fn drop_table(&mut self, name: &ObjectName) -> Result<(), Failure> {
-        let place = self.place(name)?;
-        self.in_context(&place.database, |this, context| {
-            this.drop_found_table(&place.database, context, (&place.schema, &place.name))
+        let place = self.batch.place(name)?;
+        self.batch.in_context(&place.database, |this, context| {
+            this.definitions().drop_found_table(&place.database, context, (&place.schema, &place.name))
         })?;
         self.forget_temporary_table(&name.name.value.to_lowercase());
         Ok(())
@@ -179,21 +186,21 @@ impl Interpreter<'_> {
     /// Removes the name of a dropped temporary table, also for callers if it was theirs. The name then has its meaning
     /// in the caller.
     fn forget_temporary_table(&mut self, lower: &str) {
-        let Some(gone) = self.state.temporary_tables.remove(lower) else { return };
-        let mut depth = self.frames.len() - 1;
-        for (place, frame) in self.frames.iter_mut().enumerate().rev() {
+        let Some(gone) = self.batch.state.temporary_tables.remove(lower) else { return };
+        let mut depth = self.batch.frames.len() - 1;
+        for (place, frame) in self.batch.frames.iter_mut().enumerate().rev() {
             let Some(tables) = frame.temporary_of_caller.as_mut() else { continue };
             if tables.get(lower) == Some(&gone) {
                 tables.remove(lower);
                 depth = place - 1;
             }
         }
-        if let Some(open) = &mut self.state.transaction {
+        if let Some(open) = &mut self.batch.state.transaction {
             open.drops_temporary_table(lower, &gone, depth);
         }
-        let of_caller = self.frame().temporary_of_caller.as_ref().and_then(|tables| tables.get(lower)).cloned();
+        let of_caller = self.batch.frame().temporary_of_caller.as_ref().and_then(|tables| tables.get(lower)).cloned();
         if let Some(stored) = of_caller {
-            self.state.temporary_tables.insert(lower.to_owned(), stored);
+            self.batch.state.temporary_tables.insert(lower.to_owned(), stored);
         }
     }
 
@@ -202,13 +209,13 @@ impl Interpreter<'_> {
         name: &ObjectName,
         partitions: &[PartitionRange],
     ) -> Result<Outcome, Failure> {
-        let place = self.place(name)?;
+        let place = self.batch.place(name)?;
         if !partitions.is_empty() {
             self.truncate_partitions(&place, partitions, name.position())?;
             return Ok(Outcome::QUIET);
         }
-        self.in_context(&place.database, |this, context| {
-            let truncated = this.locking_definition(context, &place.database, |lock| {
+        self.batch.in_context(&place.database, |this, context| {
+            let truncated = this.definitions().locking_definition(context, &place.database, |lock| {
                 place.database.database().truncate_table(context, &place.schema, &place.name, lock)
             });
             let table = truncated.map_err(|error| error.to_sql_error().at(name.position()))?;
@@ -259,7 +266,7 @@ impl Interpreter<'_> {
     pub(super) fn column(&mut self, column: &ast::ColumnDefinition, table: &str) -> Result<ColumnDefinition, Failure> {
         let position = column.name.position;
         let sql_type = match &column.kind {
-            ColumnKind::Typed(data_type) => self.data_type(data_type)?,
+            ColumnKind::Typed(data_type) => self.batch.data_type(data_type)?,
             // Its type is that of its expression, which is bound once all columns are known.
             ColumnKind::Computed { value, persisted } => return Ok(computed_column(column, value, *persisted)),
         };
@@ -320,7 +327,7 @@ impl Interpreter<'_> {
     /// `sysname` does not.
     pub(super) fn is_nullable_by_default(&self, data_type: &ast::DataType) -> bool {
         let name = &data_type.name.name;
-        !name.is("sysname") && self.state.options.switch(SwitchOption::AnsiNullDefaultOn)
+        !name.is("sysname") && self.batch.state.options.switch(SwitchOption::AnsiNullDefaultOn)
     }
 
     fn identity(
@@ -358,7 +365,7 @@ impl Interpreter<'_> {
     }
 
     fn constant_integer(&mut self, value: &Expression) -> Result<i64, Failure> {
-        match self.evaluate_as(value, SqlType::BigInt)? {
+        match self.batch.evaluate_as(value, SqlType::BigInt)? {
             Value::Int(value) => Ok(value),
             _ => Err(SqlError::new(number::SYNTAX, "An identity property takes integers.").into()),
         }

@@ -8,16 +8,16 @@ use hobt_catalog::{Statistics, StatisticsOrigin, Table};
 use hobt_engine::TableChange;
 use hobt_tsql::ast::Identifier;
 
+use crate::ddl::Definitions;
 use crate::ddl::alter_table::Altering;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 
 /// Whether a change of a column drops a statistics object instead of being rejected.
 fn goes_along(statistics: &Statistics) -> bool {
     statistics.origin == StatisticsOrigin::Automatic || statistics.auto_drop
 }
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     /// Drops the statistics that are dropped automatically with a column. The table is locked, and its column is about
     /// to be dropped or changed.
     ///

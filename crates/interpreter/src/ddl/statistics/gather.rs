@@ -17,8 +17,8 @@ use hobt_types::{SqlType, Value};
 
 use super::options::Sample;
 use super::statistics_types;
+use crate::ddl::Definitions;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 use crate::place::Place;
 use crate::query::one_stream;
 use hobt_binder::{BindOptions, Binder};
@@ -148,7 +148,7 @@ impl Groups {
     }
 }
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     /// Reads a table for a statistics object. Returns one part for each partition that has rows.
     pub(super) fn gather(
         &mut self,
@@ -165,19 +165,19 @@ impl Interpreter<'_> {
         let columns = columns.ok_or_else(|| SqlError::internal("a column that has no keys"))?;
         let mut groups = Groups { types, columns, by_partition: HashMap::new() };
         // Otherwise the conditions of this query could trigger an update of these statistics, for other partitions too.
-        let before = std::mem::replace(&mut self.is_gathering, true);
+        let before = std::mem::replace(&mut self.batch.is_gathering, true);
         let mut run_query = |this: &mut Self| -> Result<(), Failure> {
-            let prepared = this.prepare(
+            let prepared = this.batch.prepare(
                 run,
                 BindOptions::default(),
                 &|binder: &Binder<'_>| binder.bind_query(&query),
                 &one_stream,
             )?;
-            this.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
+            this.batch.run_prepared(run, prepared, &mut |batch| groups.take(&batch))?;
             Ok(())
         };
         let done = run_query(self);
-        self.is_gathering = before;
+        self.batch.is_gathering = before;
         done?;
         let of_base = &table.base_index().partitions;
         let hobt = |number: i64| {

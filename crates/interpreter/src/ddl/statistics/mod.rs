@@ -23,13 +23,14 @@ use hobt_txn::locks::LockMode;
 use hobt_types::{SqlType, Value};
 
 use super::partition::wrong_range;
+use crate::ddl::Definitions;
 use crate::ddl::statistics::filter::check_filter;
 use crate::ddl::statistics::gather::Gathering;
 use crate::ddl::statistics::of_index::check_incremental;
 use crate::ddl::statistics::options::{Kinds, Options, Reading, Sample, Verb};
 use crate::event::TableReads;
 use crate::failure::Failure;
-use crate::interpreter::{Interpreter, Outcome};
+use crate::interpreter::Outcome;
 use crate::place::Place;
 use hobt_binder::QueryHints;
 use hobt_table::StatementRun;
@@ -40,13 +41,13 @@ const WHOLE_ROWS_MAX: f64 = 1_000_000.0;
 /// A day in units of 100 ns.
 const DAY: i64 = 864_000_000_000;
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     /// The table that a statement about statistics names.
     ///
     /// # Errors
     /// 1088, 911.
     fn table_of_statistics(&self, name: &ObjectName) -> Result<(Place, Arc<Table>), Failure> {
-        let place = self.place(name)?;
+        let place = self.batch.place(name)?;
         let snapshot = place.database.snapshot();
         let schema = snapshot.schema_id(&place.schema);
         let table = schema.and_then(|schema| snapshot.table(schema, &place.name)).filter(|table| !table.is_system);
@@ -63,7 +64,7 @@ impl Interpreter<'_> {
         const ATTEMPTS: usize = 20;
         let mut wanted = table;
         for _ in 0..ATTEMPTS {
-            let lock = self.lock(context, &place.database, wanted.id, LockMode::SchemaStability)?;
+            let lock = self.batch.lock(context, &place.database, wanted.id, LockMode::SchemaStability)?;
             let snapshot = place.database.snapshot();
             let schema = snapshot.schema_id(&place.schema);
             let found = schema.and_then(|schema| snapshot.table(schema, &place.name)).cloned();
@@ -81,15 +82,17 @@ impl Interpreter<'_> {
     pub(crate) fn create_statistics(&mut self, create: &CreateStatistics) -> Result<Outcome, Failure> {
         let (place, table) = self.table_of_statistics(&create.table)?;
         let options = Options::of(Verb::Create, &create.options)?;
-        let run = self.new_run(Some(&hints(&options)))?;
-        self.in_run(&run, |this| {
-            let table = this.hold_table(&run.context, &place, table)?;
+        let run = self.batch.new_run(Some(&hints(&options)))?;
+        self.batch.in_run(&run, |this| {
+            let table = this.definitions().hold_table(&run.context, &place, table)?;
             let definition = definition_of(create, &table, &options)?;
             let created = place.database.database().create_statistics(&run.context, &table, &definition);
             let created = created.map_err(|error| error.to_sql_error().at(create.name.position))?;
             match &options.stream {
-                Some(bytes) => this.put_stream(&run, &place, &table, &created, bytes, create.name.position),
-                None => this.update_one(&run, &place, &table, &created, &options, create.name.position),
+                Some(bytes) => {
+                    this.definitions().put_stream(&run, &place, &table, &created, bytes, create.name.position)
+                }
+                None => this.definitions().update_one(&run, &place, &table, &created, &options, create.name.position),
             }
         })?;
         Ok(Outcome::QUIET)
@@ -99,9 +102,9 @@ impl Interpreter<'_> {
         let (place, table) = self.table_of_statistics(&update.table)?;
         let options = Options::of(Verb::Update, &update.options)?;
         let position = update.table.position();
-        let run = self.new_run(Some(&hints(&options)))?;
-        self.in_run(&run, |this| {
-            let table = this.hold_table(&run.context, &place, table)?;
+        let run = self.batch.new_run(Some(&hints(&options)))?;
+        self.batch.in_run(&run, |this| {
+            let table = this.definitions().hold_table(&run.context, &place, table)?;
             let known = place.database.snapshot().statistics_of(&table);
             let wanted = wanted_statistics(&known, &update.targets, &options)?;
             if options.stream.is_some() && wanted.len() != 1 {
@@ -113,9 +116,9 @@ impl Interpreter<'_> {
                     check_incremental(&table, statistics.filter.is_some(), position)?;
                 }
                 match &options.stream {
-                    Some(bytes) => this.put_stream(&run, &place, &table, statistics, bytes, position)?,
+                    Some(bytes) => this.definitions().put_stream(&run, &place, &table, statistics, bytes, position)?,
                     None if options.sets_counts_alone() => {}
-                    None => this.update_one(&run, &place, &table, statistics, &options, position)?,
+                    None => this.definitions().update_one(&run, &place, &table, statistics, &options, position)?,
                 }
             }
             if options.sets_counts() {
@@ -185,9 +188,9 @@ impl Interpreter<'_> {
         new: Option<&StatisticsDefinition>,
     ) -> Result<(), Failure> {
         let options = Options::default();
-        let run = self.new_run(None)?;
+        let run = self.batch.new_run(None)?;
         run.set_internal(true);
-        let gathered = self.in_run(&run, |this| {
+        let gathered = self.batch.in_run(&run, |this| {
             let database = place.database.database();
             if !database.statistics_are_free(table.id) {
                 return Err(SqlError::new(number::LOCK_TIMEOUT, "Somebody else is at work in the statistics.").into());
@@ -195,7 +198,7 @@ impl Interpreter<'_> {
             let created = new.map(|definition| database.create_statistics(&run.context, table, definition));
             let created = created.transpose().map_err(SqlError::from)?;
             let statistics = created.as_deref().unwrap_or(statistics);
-            this.update_one(&run, place, table, statistics, &options, Position::default())
+            this.definitions().update_one(&run, place, table, statistics, &options, Position::default())
         });
         // Charges the reads to the table, so that the sum over statements equals what was read from the files.
         let (_, pages) = TableReads::total(&TableReads::of(&run));
@@ -292,7 +295,7 @@ impl Interpreter<'_> {
     /// Handles `sp_autostats`. The arguments are a table's object id, `ON` or `OFF`, and the name of one of its
     /// statistics or NULL.
     pub(crate) fn set_automatic_statistics(&mut self, arguments: &[Value]) -> Result<(), Failure> {
-        let database = self.database();
+        let database = self.batch.database();
         let [Value::Int(id), Value::Text(flag), name] = arguments else {
             return Err(SqlError::internal("sp_autostats gives a table, a flag and a name").into());
         };
@@ -306,8 +309,8 @@ impl Interpreter<'_> {
         let no_recompute = flag.eq_ignore_ascii_case("OFF");
         let schema = snapshot.schema_by_id(table.schema).map_or("dbo", |schema| schema.name.as_str()).to_owned();
         let place = Place { database: database.clone(), schema, name: table.name.clone() };
-        self.in_context(&database, |this, context| {
-            let table = &this.hold_table(context, &place, Arc::clone(table))?;
+        self.batch.in_context(&database, |this, context| {
+            let table = &this.definitions().hold_table(context, &place, Arc::clone(table))?;
             let snapshot = database.snapshot();
             for statistics in snapshot.statistics_of(table).iter().filter(|statistics| is_wanted(statistics)) {
                 let changed = Statistics { no_recompute, ..Statistics::clone(statistics) };
@@ -338,8 +341,8 @@ impl Interpreter<'_> {
             Err(failure) if failure.error.number == number::NO_SUCH_OBJECT => return Err(missing()),
             other => other?,
         };
-        self.in_context(&place.database, |this, context| {
-            let table = this.hold_table(context, &place, table)?;
+        self.batch.in_context(&place.database, |this, context| {
+            let table = this.definitions().hold_table(context, &place, table)?;
             let dropped = place.database.database().drop_statistics(context, &table, &name.name.value);
             Ok(dropped.map_err(SqlError::from)?)
         })

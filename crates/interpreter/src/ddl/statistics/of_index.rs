@@ -7,8 +7,8 @@ use hobt_catalog::{DataSpace, Statistics, Table};
 use hobt_engine::IndexSelector;
 use hobt_tsql::ast::{OptionItem, OptionValue};
 
+use crate::ddl::Definitions;
 use crate::failure::Failure;
-use crate::interpreter::Interpreter;
 use crate::place::Place;
 use hobt_table::StatementRun;
 
@@ -51,7 +51,7 @@ pub(crate) fn is_partitioned(table: &Table) -> bool {
     matches!(table.base_index().data_space, DataSpace::Scheme { .. })
 }
 
-impl Interpreter<'_> {
+impl Definitions<'_, '_> {
     /// Sets these options for the statistics of indexes that a statement has created or changed.
     ///
     /// # Errors
