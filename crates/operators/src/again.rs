@@ -7,18 +7,16 @@
 //! would judge by its own partners alone (so DataFusion's comments say, in 55.2), so such a join fails if its left side
 //! does not fit.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
-use datafusion::physical_plan::statistics::StatisticsArgs;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use super::inputs::{passes_on, without_expressions};
+use super::inputs::{passes_on, shows_its_name, without_expressions};
 use super::join_types::shows_left_by_partners;
 
 /// Passes rows on; each execution gives all of them. See the module.
@@ -42,17 +40,9 @@ impl AgainExec {
     }
 }
 
-impl DisplayAs for AgainExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AgainExec")
-    }
-}
+shows_its_name!(AgainExec);
 
 impl ExecutionPlan for AgainExec {
-    fn name(&self) -> &'static str {
-        "AgainExec"
-    }
-
     passes_on!(input);
     without_expressions!();
 
@@ -65,10 +55,6 @@ impl ExecutionPlan for AgainExec {
             return Err(DataFusionError::ResourcesExhausted(text.to_owned()));
         }
         reset_plan_states(Arc::clone(&self.input))?.execute(partition, task)
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(inputs.first().map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
     }
 }
 

@@ -100,10 +100,6 @@ impl DisplayAs for AggregateScanExec {
 }
 
 impl ExecutionPlan for AggregateScanExec {
-    fn name(&self) -> &'static str {
-        "AggregateScanExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }

@@ -10,18 +10,15 @@ use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
-use datafusion::common::{Result, Statistics};
+use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::statistics::StatisticsArgs;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, RecordBatchStream, SendableRecordBatchStream,
-};
+use datafusion::physical_plan::{ExecutionPlan, RecordBatchStream, SendableRecordBatchStream};
 use futures::{Stream, StreamExt};
 use hobt_base::SqlError;
 
-use super::inputs::{passes_on, without_expressions};
+use super::inputs::{passes_on, shows_its_name, without_expressions};
 use hobt_table::StatementRun;
 use hobt_udf::external;
 
@@ -47,27 +44,15 @@ impl CancelExec {
     }
 }
 
-impl DisplayAs for CancelExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CancelExec")
-    }
-}
+shows_its_name!(CancelExec);
 
 impl ExecutionPlan for CancelExec {
-    fn name(&self) -> &'static str {
-        "CancelExec"
-    }
-
     passes_on!(inner);
     without_expressions!();
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let inner = self.inner.execute(partition, task)?;
         Ok(Box::pin(CancelStream { inner, run: Arc::clone(&self.run) }))
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(inputs.first().map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
     }
 }
 

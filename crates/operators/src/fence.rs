@@ -1,14 +1,13 @@
 //! Keeps a rule from moving projections below an operator: stands above it while the rule runs, and is in no plan that
 //! runs.
 
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use datafusion::physical_plan::ExecutionPlan;
 
-use crate::inputs::{passes_on, without_expressions};
+use crate::inputs::{passes_on, shows_its_name, without_expressions};
 
 /// Stands above a merge join, and lets no projection through.
 #[derive(Debug)]
@@ -32,17 +31,9 @@ impl FenceExec {
     }
 }
 
-impl DisplayAs for FenceExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FenceExec")
-    }
-}
+shows_its_name!(FenceExec);
 
 impl ExecutionPlan for FenceExec {
-    fn name(&self) -> &'static str {
-        "FenceExec"
-    }
-
     passes_on!(fenced);
     without_expressions!();
 

@@ -9,9 +9,35 @@ use datafusion::common::{Result, Statistics};
 use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+/// Displays an operator by its name.
+macro_rules! shows_its_name {
+    ($operator:ident) => {
+        impl datafusion::physical_plan::DisplayAs for $operator {
+            fn fmt_as(
+                &self,
+                _: datafusion::physical_plan::DisplayFormatType,
+                f: &mut std::fmt::Formatter<'_>,
+            ) -> std::fmt::Result {
+                f.write_str(stringify!($operator))
+            }
+        }
+    };
+}
+
+/// The name of an operator: its type's.
+macro_rules! named_as_its_type {
+    () => {
+        fn name(&self) -> &'static str {
+            <Self as datafusion::physical_plan::ExecutionPlan>::static_name()
+        }
+    };
+}
+
 /// The methods of an `ExecutionPlan` about inputs and expressions, for an operator that has neither.
 macro_rules! without_inputs {
     () => {
+        crate::inputs::named_as_its_type!();
+
         fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
             Vec::new()
         }
@@ -39,6 +65,8 @@ macro_rules! without_inputs {
 /// that gives the operator over other inputs.
 macro_rules! with_inputs {
     ($($input:ident),+) => {
+        crate::inputs::named_as_its_type!();
+
         fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
             vec![$(&self.$input),+]
         }
@@ -139,4 +167,4 @@ pub fn replaced(
     replaced.data()
 }
 
-pub(super) use {passes_on, with_inputs, without_expressions, without_inputs};
+pub(super) use {named_as_its_type, passes_on, shows_its_name, with_inputs, without_expressions, without_inputs};

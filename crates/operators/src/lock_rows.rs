@@ -193,10 +193,6 @@ impl DisplayAs for LockRowsExec {
 }
 
 impl ExecutionPlan for LockRowsExec {
-    fn name(&self) -> &'static str {
-        "LockRowsExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }

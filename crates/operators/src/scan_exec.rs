@@ -251,10 +251,6 @@ impl DisplayAs for ScanExec {
 }
 
 impl ExecutionPlan for ScanExec {
-    fn name(&self) -> &'static str {
-        "ScanExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }

@@ -362,10 +362,6 @@ impl DisplayAs for SeekExec {
 }
 
 impl ExecutionPlan for SeekExec {
-    fn name(&self) -> &'static str {
-        "SeekExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }

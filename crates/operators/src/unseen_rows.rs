@@ -152,10 +152,6 @@ impl DisplayAs for UnseenRowsExec {
 }
 
 impl ExecutionPlan for UnseenRowsExec {
-    fn name(&self) -> &'static str {
-        "UnseenRowsExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }

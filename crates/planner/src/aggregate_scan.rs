@@ -34,13 +34,7 @@ impl PhysicalOptimizerRule for AggregateScanRule {
         .data()
     }
 
-    fn name(&self) -> &'static str {
-        "hobt_aggregate_scan"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    crate::named_rule!("hobt_aggregate_scan");
 }
 
 /// The fused operator for `node`, if it is an aggregate that the scan can compute.

@@ -45,13 +45,7 @@ impl PhysicalOptimizerRule for ExtremeSeekRule {
         .data()
     }
 
-    fn name(&self) -> &'static str {
-        "hobt_extreme_seek"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    crate::named_rule!("hobt_extreme_seek");
 }
 
 /// The rows at the ends of indexes that an aggregate needs; `None` if it needs other rows.

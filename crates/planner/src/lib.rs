@@ -7,6 +7,20 @@
 //! Leaves to others: types and names (`hobt-binder`), how a table's rows are estimated (`hobt-table`), running
 //! (`hobt-operators`).
 
+/// The name of a physical rule, and that it keeps the schema.
+macro_rules! named_rule {
+    ($name:literal) => {
+        fn name(&self) -> &'static str {
+            $name
+        }
+
+        fn schema_check(&self) -> bool {
+            true
+        }
+    };
+}
+pub(crate) use named_rule;
+
 mod aggregate_scan;
 mod empty_subquery;
 mod equations;

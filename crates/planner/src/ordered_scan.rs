@@ -55,13 +55,7 @@ impl PhysicalOptimizerRule for OrderedScanRule {
         .data()
     }
 
-    fn name(&self) -> &'static str {
-        "hobt_ordered_scan"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    crate::named_rule!("hobt_ordered_scan");
 }
 
 /// A plan that gives the rows of a sort in its order without sorting them.

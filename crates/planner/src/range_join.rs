@@ -36,13 +36,7 @@ impl PhysicalOptimizerRule for RangeJoinRule {
         .data()
     }
 
-    fn name(&self) -> &'static str {
-        "hobt_range_join"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    crate::named_rule!("hobt_range_join");
 }
 
 /// Whether the build side is known, not only estimated, to have a few rows.

@@ -32,13 +32,7 @@ impl PhysicalOptimizerRule for SortAgainRule {
         plan.transform_up(sorted).data()
     }
 
-    fn name(&self) -> &'static str {
-        "hobt_sort_again"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    crate::named_rule!("hobt_sort_again");
 }
 
 /// The operator over inputs that have the orders it requires.

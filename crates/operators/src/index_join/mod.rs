@@ -36,13 +36,12 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties, RecordBatchStream,
 };
@@ -51,7 +50,7 @@ use futures::{Stream, StreamExt};
 use hobt_instruments::{nanoseconds, processor};
 use parking_lot::Mutex;
 
-use super::inputs::{with_inputs, without_expressions};
+use super::inputs::{shows_its_name, with_inputs, without_expressions};
 use super::lock_rows::LockRowsExec;
 use super::seek_exec::SeekExec;
 use super::unseen_rows::UnseenRowsExec;
@@ -299,10 +298,6 @@ impl DisplayAs for IndexJoinExec {
 }
 
 impl ExecutionPlan for IndexJoinExec {
-    fn name(&self) -> &'static str {
-        "IndexJoinExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         self.join.properties()
     }
@@ -328,10 +323,6 @@ impl ExecutionPlan for IndexJoinExec {
             left: self.inner.fetch.unwrap_or(usize::MAX),
             context,
         }))
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(inputs.get(1).map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
     }
 }
 
@@ -506,17 +497,9 @@ impl InnerExec {
     }
 }
 
-impl DisplayAs for InnerExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("InnerExec")
-    }
-}
+shows_its_name!(InnerExec);
 
 impl ExecutionPlan for InnerExec {
-    fn name(&self) -> &'static str {
-        "InnerExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         self.scan.properties()
     }
@@ -526,10 +509,6 @@ impl ExecutionPlan for InnerExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.scan.execute(partition, context)
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(inputs.first().map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
     }
 }
 

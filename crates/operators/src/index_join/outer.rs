@@ -11,7 +11,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 use futures::future::{Either, select};
 use hobt_base::SqlError;
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::Inner;
-use crate::inputs::without_inputs;
+use crate::inputs::{shows_its_name, without_inputs};
 use hobt_table::Relation;
 use hobt_udf::external;
 
@@ -48,17 +48,9 @@ impl OuterExec {
     }
 }
 
-impl DisplayAs for OuterExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OuterExec")
-    }
-}
+shows_its_name!(OuterExec);
 
 impl ExecutionPlan for OuterExec {
-    fn name(&self) -> &'static str {
-        "OuterExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }
@@ -195,17 +187,9 @@ impl ReplayExec {
     }
 }
 
-impl DisplayAs for ReplayExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ReplayExec")
-    }
-}
+shows_its_name!(ReplayExec);
 
 impl ExecutionPlan for ReplayExec {
-    fn name(&self) -> &'static str {
-        "ReplayExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }

@@ -24,9 +24,8 @@ use std::task::{Context, Poll, ready};
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{filter, filter_record_batch, take};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinSide, JoinType, Result, Statistics, internal_err};
+use datafusion::common::{JoinSide, JoinType, Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType, reset_plan_states};
@@ -34,7 +33,6 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     RecordBatchStream, ReplaceChildrenOptions,
@@ -373,10 +371,6 @@ impl DisplayAs for RowLoopsExec {
 }
 
 impl ExecutionPlan for RowLoopsExec {
-    fn name(&self) -> &'static str {
-        "RowLoopsExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }
@@ -435,12 +429,6 @@ impl ExecutionPlan for RowLoopsExec {
             rows_max: (context.session_config().batch_size() / 2).max(1),
             loops: Arc::clone(loops),
         }))
-    }
-
-    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let mut statistics = Statistics::new_unknown(&self.loops.schema);
-        statistics.num_rows = Precision::Inexact(self.loops.expected.rows.ceil() as usize);
-        Ok(Arc::new(statistics))
     }
 }
 

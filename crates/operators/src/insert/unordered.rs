@@ -3,18 +3,14 @@
 //! A sort by a constant, or of rows that are already sorted, passes rows on as they come. An `INSERT` that reads the
 //! table that it fills would then meet its own rows and never end.
 
-use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::{Result, Statistics};
+use datafusion::common::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_plan::statistics::StatisticsArgs;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties};
 
-use crate::inputs::{about_as_many_rows, with_inputs, without_expressions};
+use crate::inputs::{shows_its_name, with_inputs, without_expressions};
 
 /// Passes on the rows of its input's one partition.
 #[derive(Debug)]
@@ -39,17 +35,9 @@ impl UnorderedExec {
     }
 }
 
-impl DisplayAs for UnorderedExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("UnorderedExec")
-    }
-}
+shows_its_name!(UnorderedExec);
 
 impl ExecutionPlan for UnorderedExec {
-    fn name(&self) -> &'static str {
-        "UnorderedExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }
@@ -59,9 +47,5 @@ impl ExecutionPlan for UnorderedExec {
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.input.execute(partition, task)
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(about_as_many_rows(&self.schema(), inputs))
     }
 }

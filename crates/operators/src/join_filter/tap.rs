@@ -7,12 +7,11 @@ use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, RecordBatchStream,
 };
@@ -62,10 +61,6 @@ impl DisplayAs for KeyTapExec {
 }
 
 impl ExecutionPlan for KeyTapExec {
-    fn name(&self) -> &'static str {
-        "KeyTapExec"
-    }
-
     passes_on!(input);
 
     fn apply_expressions(
@@ -91,10 +86,6 @@ impl ExecutionPlan for KeyTapExec {
         let noted = self.tapped.iter().map(noted).collect();
         let input = self.input.execute(partition, Arc::clone(&context))?;
         Ok(Box::pin(KeyTapStream { input, noted, partitions }))
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(inputs.first().map_or_else(|| Arc::new(Statistics::new_unknown(&self.schema())), Arc::clone))
     }
 }
 

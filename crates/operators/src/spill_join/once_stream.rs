@@ -8,10 +8,10 @@ use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, PlanProperties};
 use parking_lot::Mutex;
 
-use crate::inputs::without_inputs;
+use crate::inputs::{shows_its_name, without_inputs};
 
 /// Gives a stream, once.
 pub(crate) struct OnceStreamExec {
@@ -38,17 +38,9 @@ impl fmt::Debug for OnceStreamExec {
     }
 }
 
-impl DisplayAs for OnceStreamExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnceStreamExec")
-    }
-}
+shows_its_name!(OnceStreamExec);
 
 impl ExecutionPlan for OnceStreamExec {
-    fn name(&self) -> &'static str {
-        "OnceStreamExec"
-    }
-
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }

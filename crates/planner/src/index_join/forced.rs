@@ -49,13 +49,7 @@ impl PhysicalOptimizerRule for ForcedLoopRule {
         .data()
     }
 
-    fn name(&self) -> &'static str {
-        "hobt_forced_loop"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    crate::named_rule!("hobt_forced_loop");
 }
 
 /// The join as nested loops.

@@ -49,13 +49,7 @@ impl PhysicalOptimizerRule for ForcedMergeRule {
         .data()
     }
 
-    fn name(&self) -> &'static str {
-        "hobt_forced_merge"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    crate::named_rule!("hobt_forced_merge");
 }
 
 /// The join as a merge join.

@@ -55,13 +55,7 @@ impl PhysicalOptimizerRule for IndexJoinRule {
         Ok(made)
     }
 
-    fn name(&self) -> &'static str {
-        "hobt_index_join"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    crate::named_rule!("hobt_index_join");
 }
 
 /// A seek of wide ranges that all workers read, instead of one that a single worker reads and spreads among the others.

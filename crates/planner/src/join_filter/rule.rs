@@ -26,13 +26,7 @@ impl PhysicalOptimizerRule for JoinFilterRule {
         filtered(&mut Pusher::default(), &plan)
     }
 
-    fn name(&self) -> &'static str {
-        "hobt_join_filter"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    crate::named_rule!("hobt_join_filter");
 }
 
 /// The plan with the filters of its joins.
