@@ -48,7 +48,6 @@ CIRCLES = {
     "table": (15, "a table's estimates read the statement's notes, and a statement lists its tables"),
     "operators": (12, TO_OPEN),
     "binder": (9, TO_OPEN),
-    "catalog": (12, TO_OPEN),
     "engine": (9, TO_OPEN),
     "log": (6, TO_OPEN),
     "txn": (9, TO_OPEN),
