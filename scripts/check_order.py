@@ -49,7 +49,6 @@ CIRCLES = {
     "operators": (12, TO_OPEN),
     "binder": (9, TO_OPEN),
     "engine": (9, TO_OPEN),
-    "txn": (9, TO_OPEN),
 }
 FENCE = re.compile(r"\s*//[/!]? *```")
 NAMES_DATAFUSION = re.compile(r"\bdatafusion(?:_\w+)?\s*::")

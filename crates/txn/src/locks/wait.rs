@@ -8,76 +8,19 @@
 //! All waits are also in one list under one mutex, where deadlocks are looked for. A request that does not wait never
 //! takes that mutex.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hobt_base::SessionId;
 use hobt_instruments::Wait;
-use hobt_instruments::primitives::{AtomicU8, Thread, current, park_timeout};
+use hobt_instruments::primitives::park_timeout;
 use hobt_instruments::schedule::{self, Place};
 
 use super::queue::{Answer, Crowd, Queue, Waiting};
+use super::slot::{Outcome, WaitRecord, WaitSlot};
 use super::{Grant, LockError, LockManager, LockMode, LockOwner, LockResource, Patience};
 
 /// How often a waiting thread checks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
-
-/// How a wait ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(super) enum Outcome {
-    /// Granted: the owner's first lock of the resource.
-    New = 1,
-    /// Granted: the owner held the resource before, and now holds a stronger mode or one more lock.
-    Converted,
-    /// It must fail, because its wait is part of a deadlock.
-    Victim,
-}
-
-/// The slot on which one thread waits.
-pub(super) struct WaitSlot {
-    thread: Thread,
-    /// 0 or an [`Outcome`].
-    outcome: AtomicU8,
-}
-
-impl WaitSlot {
-    /// A slot of the calling thread.
-    fn new() -> Arc<WaitSlot> {
-        Arc::new(WaitSlot { thread: current(), outcome: AtomicU8::new(0) })
-    }
-
-    /// Sets the outcome, once, under the spinlock of the table that the request was removed from.
-    pub(super) fn decide(&self, outcome: Outcome) {
-        self.outcome.store(outcome as u8, Ordering::Release);
-    }
-
-    /// Ends the thread's sleep. Called after the spinlock was released.
-    pub(super) fn wake(&self) {
-        self.thread.unpark();
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        let outcome = self.outcome.load(Ordering::Acquire);
-        [Outcome::New, Outcome::Converted, Outcome::Victim].into_iter().find(|known| *known as u8 == outcome)
-    }
-}
-
-/// A wait in the list of all waits.
-#[derive(Clone)]
-pub(super) struct WaitRecord {
-    pub(super) owner: Arc<LockOwner>,
-    pub(super) resource: LockResource,
-    pub(super) mode: LockMode,
-    pub(super) deadlock_priority: i8,
-    pub(super) slot: Arc<WaitSlot>,
-    pub(super) since: Instant,
-}
-
-/// All waits, by session. A session has more than one if several of its workers wait.
-pub(super) type Waits = HashMap<SessionId, Vec<WaitRecord>>;
 
 /// A wait that is in the list until this is dropped: a panic of the caller's `is_cancelled` leaves nothing behind.
 struct Registered<'a> {
