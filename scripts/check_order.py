@@ -48,7 +48,6 @@ CIRCLES = {
     "table": (15, "a table's estimates read the statement's notes, and a statement lists its tables"),
     "operators": (12, TO_OPEN),
     "binder": (9, TO_OPEN),
-    "engine": (9, TO_OPEN),
 }
 FENCE = re.compile(r"\s*//[/!]? *```")
 NAMES_DATAFUSION = re.compile(r"\bdatafusion(?:_\w+)?\s*::")

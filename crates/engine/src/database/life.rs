@@ -30,14 +30,7 @@ pub(crate) const MASTER: DatabaseId = DatabaseId(1);
 pub(crate) const TEMPDB: DatabaseId = DatabaseId(2);
 
 const FIRST_OBJECT_ID: i32 = 245_575_913;
-const OBJECT_ID_STEP: i64 = 16_000_057;
 const FIRST_HOBT_ID: u64 = 72_057_594_037_927_936 + (1 << 16);
-
-/// The object id after `id`: never one below 1000. Those below 100 are the system's.
-pub(super) fn following_object_id(id: i32) -> i32 {
-    let next = (i64::from(id) + OBJECT_ID_STEP) % i64::from(i32::MAX);
-    i32::try_from(next.max(1000)).expect("below the modulus")
-}
 
 /// A database to be created.
 pub(crate) struct NewDatabase {
@@ -487,6 +480,7 @@ pub(crate) fn primary_filegroup(is_default: bool) -> Filegroup {
 
 #[cfg(test)]
 mod tests {
+    use super::super::following_object_id;
     use super::*;
 
     #[test]
