@@ -11,6 +11,7 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, Lsn};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
 use hobt_disk::{Disk, DiskError};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_log::{LSN_FIRST, Recovered};
 use hobt_page::BootPage;
@@ -286,15 +287,15 @@ impl Database {
             pending: PendingChanges::default(),
             definitions: Default::default(),
             opened: parts.shared.clock.next(),
-            catalog_writes: Mutex::new(()),
-            stores: RwLock::new(HashMap::new()),
-            sequences: RwLock::new(HashMap::new()),
+            catalog_writes: Ranked::new(Rank::CatalogWrites, Mutex::new(())),
+            stores: Ranked::new(Rank::Stores, RwLock::new(HashMap::new())),
+            sequences: Ranked::new(Rank::Sequences, RwLock::new(HashMap::new())),
             live_statistics: Arc::default(),
             shown_counts: RwLock::default(),
             next_ids: Mutex::new(made.next_ids),
             options: Mutex::new(made.options),
             read_only: AtomicBool::new(false),
-            files: Mutex::new(made.files),
+            files: Ranked::new(Rank::DatabaseFiles, Mutex::new(made.files)),
             removed_files: Mutex::default(),
             mended: Mutex::default(),
             changed: AtomicBool::new(false),

@@ -51,6 +51,7 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, PageId, 
 use hobt_catalog::{
     CatalogError, CountsBeside, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table,
 };
+use hobt_instruments::rank::Ranked;
 use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_page::{PageDamage, RowLayout};
 use hobt_txn::locks::LockManager;
@@ -161,10 +162,10 @@ pub struct Database {
     /// close.
     opened: Stamp,
     /// Writers of catalog rows run one group at a time.
-    catalog_writes: Mutex<()>,
-    stores: RwLock<HashMap<HobtId, RowStore>>,
+    catalog_writes: Ranked<Mutex<()>>,
+    stores: Ranked<RwLock<HashMap<HobtId, RowStore>>>,
     /// The sequences whose values were requested.
-    sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
+    sequences: Ranked<RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>>,
     /// Committed row changes, for statistics.
     live_statistics: Arc<statistics::LiveStatistics>,
     /// Row and page counts shown for partitions, relative to the actual ones.
@@ -173,7 +174,7 @@ pub struct Database {
     options: Mutex<DatabaseOptions>,
     /// Whether the options say that the database is read-only.
     read_only: AtomicBool,
-    files: Mutex<Files>,
+    files: Ranked<Mutex<Files>>,
     /// Data files that were removed since it was opened, each with the end of the log at that time.
     removed_files: Mutex<Vec<(FileId, Lsn)>>,
     /// Copies of headers and of the boot page whose checksum was wrong when the database was opened, clean.

@@ -55,6 +55,7 @@ use std::time::Duration;
 
 use hobt_base::{DatabaseId, HobtId};
 use hobt_instruments::primitives;
+use hobt_instruments::rank::{self, Rank, Ranked, RankedGuard};
 use hobt_instruments::schedule::Mutex;
 
 pub use counts::{FIRST_ATTEMPT, NEXT_ATTEMPT};
@@ -142,7 +143,7 @@ pub struct LockManager {
     graphs: Mutex<VecDeque<Arc<DeadlockGraph>>>,
     deadlock_count: AtomicU64,
     /// The first characters of the names of `APPLICATION` resources.
-    names: Mutex<HashMap<LockResource, Box<str>>>,
+    names: Ranked<Mutex<HashMap<LockResource, Box<str>>>>,
     statistics: statistics::Statistics,
 }
 
@@ -153,7 +154,7 @@ impl Default for LockManager {
             waits: primitives::Mutex::default(),
             graphs: Mutex::default(),
             deadlock_count: AtomicU64::new(0),
-            names: Mutex::default(),
+            names: Ranked::new(Rank::LockNames, Mutex::default()),
             statistics: statistics::Statistics::default(),
         }
     }
@@ -278,6 +279,10 @@ impl LockManager {
         resource
     }
 
+    fn lock_waits(&self) -> RankedGuard<primitives::MutexGuard<'_, Waits>> {
+        rank::wait_for(Rank::LockWaits, || self.waits.lock())
+    }
+
     fn description(&self, resource: &LockResource) -> String {
         match resource {
             LockResource::Application(..) => {
@@ -299,7 +304,7 @@ impl LockManager {
             Answer::Refused | Answer::NeedsCrowd => return None,
         };
         if passed {
-            let waits = self.waits.lock();
+            let waits = self.lock_waits();
             self.break_circles(&waits, owner.session());
         }
         Some(Grant { kind, waited: false, escalation_due })

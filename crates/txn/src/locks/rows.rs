@@ -75,7 +75,7 @@ impl LockManager {
     /// The waits for locks, with the sessions that block them.
     pub fn waits(&self) -> Vec<LockWait> {
         let now = schedule::now();
-        let waits = self.waits.lock();
+        let waits = self.lock_waits();
         let mut rows = Vec::new();
         for record in waits.values().flatten() {
             let (mode, blockers) = self.blockers(record);

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use hobt_instruments::Wait;
 use hobt_instruments::primitives::park_timeout;
+use hobt_instruments::rank::{self, Rank};
 use hobt_instruments::schedule::{self, Place};
 
 use super::queue::{Answer, Crowd, Queue, Waiting};
@@ -32,7 +33,7 @@ impl Drop for Registered<'_> {
     fn drop(&mut self) {
         self.manager.give_up(&self.record);
         let session = self.record.owner.session();
-        let mut waits = self.manager.waits.lock();
+        let mut waits = self.manager.lock_waits();
         let Some(of_session) = waits.get_mut(&session) else { return };
         of_session.retain(|record| !Arc::ptr_eq(&record.slot, &self.record.slot));
         if of_session.is_empty() {
@@ -84,6 +85,7 @@ impl LockManager {
         patience: Patience,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Grant, LockError> {
+        rank::check(Rank::TransactionLock);
         let slot = WaitSlot::new();
         let answer = self.request(owner, resource, mode, Some(&slot));
         if let Some(grant) = self.note(owner, resource, mode, answer) {
@@ -133,7 +135,7 @@ impl LockManager {
     fn register(&self, record: WaitRecord) -> Registered<'_> {
         let session = record.owner.session();
         let registered = Registered { manager: self, record };
-        let mut waits = self.waits.lock();
+        let mut waits = self.lock_waits();
         waits.entry(session).or_default().push(registered.record.clone());
         self.break_circles(&waits, session);
         drop(waits);
