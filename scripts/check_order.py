@@ -47,10 +47,6 @@ CIRCLES = {
     "interleave": (6, "the script drives the sessions, whose history the judge reads"),
     "table": (15, "a table's estimates read the statement's notes, and a statement lists its tables"),
     "binder": (9, TO_OPEN),
-    "catalog": (12, TO_OPEN),
-    "engine": (9, TO_OPEN),
-    "log": (6, TO_OPEN),
-    "txn": (9, TO_OPEN),
 }
 FENCE = re.compile(r"\s*//[/!]? *```")
 NAMES_DATAFUSION = re.compile(r"\bdatafusion(?:_\w+)?\s*::")

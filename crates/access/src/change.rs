@@ -14,6 +14,7 @@
 //! A database without a log (`tempdb`, and tests) changes its pages in the same way, without logging.
 
 use hobt_instruments::planted::{self, Bug};
+use hobt_instruments::rank::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -159,6 +160,12 @@ impl Identity {
     /// Makes it the identity of a B+tree.
     pub(crate) fn with_key(self, key: Option<Arc<TreeKey>>) -> Identity {
         Identity { key, ..self }
+    }
+
+    /// The place of its runs' latch in the order of locks: the pages of a tree are latched before it, those of a heap
+    /// behind it.
+    pub(crate) fn state_rank(&self) -> Rank {
+        if self.key.is_some() { Rank::TreeState } else { Rank::HeapState }
     }
 
     /// The layout, if `change` needs one.

@@ -24,6 +24,7 @@ use arc_swap::ArcSwapOption;
 use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PageId};
 use hobt_buffer::{ExclusiveGuard, ReadCounts, ReadOptions};
 use hobt_instruments::planted::{self, Bug};
+use hobt_instruments::rank::{Rank, Ranked, RankedGuard};
 use hobt_instruments::schedule::RwLock;
 use hobt_instruments::{Latch, LatchClass, LatchWriteGuard};
 use hobt_page::{
@@ -53,10 +54,10 @@ pub struct Hobt {
     row_count: AtomicU64,
     /// Held shared from the log record of a row's insert or delete until the row is counted. A checkpoint holds it
     /// exclusively, so it knows which rows are in the count that it saves.
-    counting: RwLock<()>,
+    counting: Ranked<RwLock<()>>,
     /// Whether the count has changed since it was last saved. Changed while `counting` is held.
     unsaved_count: UnsavedCount,
-    state: Latch<State>,
+    state: Ranked<Latch<State>>,
     /// How often pages of its runs have gone out of use. Changed while `state` is held exclusively.
     retired: AtomicU64,
     /// Pages in use, as far as they were asked for.
@@ -155,10 +156,10 @@ impl Hobt {
         let hobt = Arc::new(Hobt {
             storage: Arc::clone(storage),
             row_count: AtomicU64::new(0),
-            counting: RwLock::new(()),
+            counting: Ranked::new(Rank::Counting, RwLock::new(())),
             unsaved_count: UnsavedCount::of(storage, &identity),
+            state: Ranked::new(identity.state_rank(), Latch::new(LatchClass::HobtVirtualRoot, state)),
             identity,
-            state: Latch::new(LatchClass::HobtVirtualRoot, state),
             retired: AtomicU64::new(0),
             in_use: ArcSwapOption::empty(),
             operations: OperationCounters::default(),
@@ -281,10 +282,10 @@ impl Hobt {
         Ok(Arc::new(Hobt {
             storage: Arc::clone(storage),
             row_count: AtomicU64::new(row_count),
-            counting: RwLock::new(()),
+            counting: Ranked::new(Rank::Counting, RwLock::new(())),
             unsaved_count: UnsavedCount::of(storage, &identity),
+            state: Ranked::new(identity.state_rank(), Latch::new(LatchClass::HobtVirtualRoot, state)),
             identity,
-            state: Latch::new(LatchClass::HobtVirtualRoot, state),
             retired: AtomicU64::new(0),
             in_use: ArcSwapOption::empty(),
             operations: OperationCounters::default(),
@@ -565,7 +566,7 @@ impl Hobt {
     }
 
     /// The state, locked for a change, of a heap that was not dropped.
-    fn state_to_change(&self) -> Result<LatchWriteGuard<'_, State>, AccessError> {
+    fn state_to_change(&self) -> Result<RankedGuard<LatchWriteGuard<'_, State>>, AccessError> {
         let state = self.state.write();
         if state.dropped {
             return Err(AccessError::Closed(format!("the table of HOBT {} was dropped", self.identity.id)));

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use hobt_base::{DatabaseId, EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId};
 use hobt_buffer::{BufferPool, Dirty, PoolFile, PoolFileDescription};
 use hobt_disk::{DiskError, DiskFile};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Mutex, Place, RwLock};
 use hobt_log::{NewRecord, Reservation};
 use hobt_page::{
@@ -111,7 +112,7 @@ pub struct DataFileDescription {
 pub struct DataFile {
     description: DataFileDescription,
     pool_file: Arc<PoolFile>,
-    free: Mutex<FreeExtents>,
+    free: Ranked<Mutex<FreeExtents>>,
     /// The file's credit in the deal; changed under the storage's `dealing`.
     credit: Mutex<f64>,
     /// No extents are allocated from it and it does not grow; changed under the storage's `growth` and `dealing`.
@@ -244,10 +245,10 @@ pub struct Storage {
     settings: RwLock<StorageSettings>,
     log: Option<Arc<TransactionLog>>,
     versions: Arc<VersionStore>,
-    files: RwLock<Vec<Arc<DataFile>>>,
+    files: Ranked<RwLock<Vec<Arc<DataFile>>>>,
     /// Held while a run is dealt, which only changes memory.
-    dealing: Mutex<()>,
-    growth: Mutex<HashMap<FilegroupId, usize>>,
+    dealing: Ranked<Mutex<()>>,
+    growth: Ranked<Mutex<HashMap<FilegroupId, usize>>>,
     /// Whether pages that loads build are logged.
     logs_loads: AtomicBool,
     /// Why the pages cannot be trusted any more.
@@ -286,9 +287,9 @@ impl Storage {
             settings: RwLock::new(settings.in_range()),
             log,
             versions: VersionStore::new(),
-            files: RwLock::default(),
-            dealing: Mutex::default(),
-            growth: Mutex::default(),
+            files: Ranked::new(Rank::StorageFiles, RwLock::default()),
+            dealing: Ranked::new(Rank::Dealing, Mutex::default()),
+            growth: Ranked::new(Rank::Growth, Mutex::default()),
             logs_loads: AtomicBool::new(false),
             broken: OnceLock::new(),
         })
@@ -445,7 +446,7 @@ impl Storage {
             disk: Arc::clone(&description.disk),
             log: self.log.as_ref().map(|log| Arc::clone(log.log())),
         });
-        let free = Mutex::new(FreeExtents::new(description.size_pages));
+        let free = Ranked::new(Rank::FreeExtents, Mutex::new(FreeExtents::new(description.size_pages)));
         let is_set_aside = AtomicBool::new(false);
         Arc::new(DataFile { description, pool_file, free, credit: Mutex::new(0.0), is_set_aside })
     }

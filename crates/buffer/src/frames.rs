@@ -20,6 +20,7 @@
 //! the loads are compiled to plain aligned loads on every supported target, which is what the scheme needs.
 
 use hobt_instruments::planted::{self, Bug};
+use hobt_instruments::rank::{self, Rank};
 use hobt_instruments::schedule::{self, Place};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -467,7 +468,10 @@ impl<'a> PageCell<'a> {
                 return Latched::Busy;
             }
             match self.exchange(word, StateWord(word.0 + SHARED_ONE).with(mark)) {
-                Ok(()) => return Latched::Guard(SharedGuard { page: self, frame: word.frame() }),
+                Ok(()) => {
+                    rank::note(Rank::Page);
+                    return Latched::Guard(SharedGuard { page: self, frame: word.frame() });
+                }
                 Err(now) => word = now,
             }
         }
@@ -488,6 +492,7 @@ impl<'a> PageCell<'a> {
                 Ok(()) => {
                     // Orders the exclusive bits before the writes that follow, for optimistic readers.
                     fence(Release);
+                    rank::note(Rank::Page);
                     return Latched::Guard(ExclusiveGuard { page: self, frame: word.frame(), changed: false });
                 }
                 Err(now) => word = now,
@@ -506,6 +511,7 @@ impl<'a> PageCell<'a> {
     }
 
     fn share_by(self, attempt: fn(Self) -> Latched<SharedGuard<'a>>) -> Latched<SharedGuard<'a>> {
+        rank::check(Rank::Page);
         schedule::point(Place::PageLatch);
         // Readers that arrive while a writer is parked hold back for a moment, so that the page can become free. They
         // do not wait for the writer: two readers of two pages would wait for each other across two writers.
@@ -524,6 +530,9 @@ impl<'a> PageCell<'a> {
 
     /// Exclusive access. Waits for a load or any holder, until `deadline` if there is one.
     pub(crate) fn exclude(self, deadline: Option<Instant>) -> Latched<ExclusiveGuard<'a>> {
+        if deadline.is_none() {
+            rank::check(Rank::Page);
+        }
         schedule::point(Place::PageLatch);
         match self.try_exclude() {
             Latched::Busy => self.wait_for(PageCell::try_exclude, StateWord::admits_exclusive, true, deadline),
@@ -789,6 +798,7 @@ impl LoadClaim {
     pub(crate) fn publish_shared(mut self, frame: OwnedFrame, cell: PageCell<'_>, once: bool) -> SharedGuard<'_> {
         assert!(cell.number == self.number && std::ptr::eq(cell.words, Arc::as_ptr(&self.words)));
         self.enter(&frame, if once { SHARED_ONE } else { SHARED_ONE | REFERENCED });
+        rank::note(Rank::Page);
         SharedGuard { page: cell, frame: frame.0 }
     }
 
@@ -802,6 +812,7 @@ impl LoadClaim {
     ) -> ExclusiveGuard<'_> {
         assert!(cell.number == self.number && std::ptr::eq(cell.words, Arc::as_ptr(&self.words)));
         self.enter(&frame, EXCLUSIVE);
+        rank::note(Rank::Page);
         ExclusiveGuard { page: cell, frame: frame.0, changed }
     }
 }
@@ -846,6 +857,7 @@ impl SharedGuard<'_> {
         let evictable = |word: StateWord| word.is_shared_once() && word == word.without(kept);
         let (page, frame) = (self.page, self.frame);
         page.update(|word| evictable(word).then(|| word.emptied().next_version()))?;
+        rank::forget(Rank::Page);
         std::mem::forget(self);
         Some(page.emptied(frame))
     }
@@ -865,6 +877,7 @@ impl Deref for SharedGuard<'_> {
 impl Drop for SharedGuard<'_> {
     #[inline]
     fn drop(&mut self) {
+        rank::forget(Rank::Page);
         let before = StateWord(self.page.cell.0.fetch_sub(SHARED_ONE, AcqRel));
         // The last holder lets writers in. A page with as many holders as the word can count makes readers wait too.
         if before.has(WAITERS) && (before.is_shared_once() || !before.admits_shared()) {
@@ -905,6 +918,7 @@ impl<'a> ExclusiveGuard<'a> {
             page.words.dirty.fetch_sub(1, Relaxed);
         }
         page.settle(|word| word.emptied().next_version());
+        rank::forget(Rank::Page);
         std::mem::forget(self);
         page.emptied(frame)
     }
@@ -945,6 +959,7 @@ impl DerefMut for ExclusiveGuard<'_> {
 impl Drop for ExclusiveGuard<'_> {
     #[inline]
     fn drop(&mut self) {
+        rank::forget(Rank::Page);
         self.release(0);
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hobt_base::{DatabaseId, FileId, HobtId, PAGE_SIZE, PageId};
 use hobt_disk::{BufferCache, DiskFile};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Mutex, RwLock};
 use hobt_instruments::{Counter, PerHobt};
 use hobt_log::Log;
@@ -105,11 +106,11 @@ pub struct BufferPool {
     /// By frame number: `(file index + 1) << 32 | page number` of the page that was last put there, or 0 for none. A
     /// hint: only the state word is authoritative.
     owners: Box<[AtomicU64]>,
-    free: Mutex<Vec<OwnedFrame>>,
+    free: Ranked<Mutex<Vec<OwnedFrame>>>,
     pub(crate) hand: AtomicU32,
     load_owners: Arc<LoadOwners>,
     page_waits: Arc<PerHobt<HobtPageWaits>>,
-    files: RwLock<Vec<Option<Arc<RegisteredFile>>>>,
+    files: Ranked<RwLock<Vec<Option<Arc<RegisteredFile>>>>>,
     pub(crate) counters: PoolCounters,
     pub(crate) staging: BufferCache,
 }
@@ -128,11 +129,11 @@ impl BufferPool {
         Ok(Arc::new(BufferPool {
             memory: Arc::new(memory),
             owners: std::iter::repeat_with(AtomicU64::default).take(frames as usize + 1).collect(),
-            free: Mutex::new(free),
+            free: Ranked::new(Rank::FreeFrames, Mutex::new(free)),
             hand: AtomicU32::new(0),
             load_owners: Arc::default(),
             page_waits: Arc::default(),
-            files: RwLock::new(Vec::new()),
+            files: Ranked::new(Rank::PoolFiles, RwLock::new(Vec::new())),
             counters: PoolCounters::default(),
             staging: BufferCache::new(4 * WRITE_BYTES_MAX),
         }))

@@ -146,6 +146,28 @@ impl DatabaseSnapshot {
         table.indexes.iter().try_for_each(|index| self.check_index(table, index))
     }
 
+    /// Checks the rules for a table's constraints and computed columns.
+    fn check_constraints(&self, table: &Table) -> Result<(), BrokenRule> {
+        let name = &table.name;
+        let ids: HashSet<i32> = table.columns.iter().map(|column| column.id).collect();
+        let virtual_ids: HashSet<i32> = table.virtual_columns.iter().map(|column| column.id).collect();
+        require(ids.is_disjoint(&virtual_ids), name, "a column's id is its own")?;
+        for key in &table.constraints.foreign_keys {
+            let other = self.tables.get(&key.referenced);
+            let found = other.is_some_and(|other| {
+                key.referenced_columns.iter().all(|id| other.columns.iter().any(|column| column.id == *id))
+            });
+            let own = key.columns.iter().all(|id| ids.contains(id));
+            let same = key.columns.len() == key.referenced_columns.len() && !key.columns.is_empty();
+            require(found && own && same, name, "a foreign key's columns exist")?;
+        }
+        for check in &table.constraints.checks {
+            let known = check.column.is_none_or(|id| ids.contains(&id) || virtual_ids.contains(&id));
+            require(known, name, "a check's column exists")?;
+        }
+        Ok(())
+    }
+
     fn check_index(&self, table: &Table, index: &Index) -> Result<(), BrokenRule> {
         let name = &table.name;
         check_key(table, index)?;

@@ -72,7 +72,7 @@ impl IndexLeaf {
     }
 }
 
-pub(crate) fn column_layout(column: &TableColumn) -> ColumnLayout {
+fn column_layout(column: &TableColumn) -> ColumnLayout {
     ColumnLayout { physical: column.sql_type.physical(), nullable: column.nullable }
 }
 
@@ -93,6 +93,19 @@ pub(crate) fn base_layout(columns: &[TableColumn], base: &Index) -> Arc<RowLayou
 }
 
 impl Table {
+    /// The page layout of these columns in a heap.
+    pub fn row_layout(columns: &[TableColumn]) -> RowLayout {
+        RowLayout::new(columns.iter().map(column_layout).collect())
+    }
+
+    /// Replaces the indexes of the table; the heap or clustered index comes first.
+    #[must_use]
+    pub fn with_indexes(mut self, indexes: Vec<Index>) -> Table {
+        self.rows = base_layout(&self.columns, &indexes[0]);
+        self.indexes = indexes;
+        self
+    }
+
     /// The leaf columns that identify rows of the heap or clustered index.
     fn reference(&self) -> Vec<LeafColumn> {
         let base = self.base_index();

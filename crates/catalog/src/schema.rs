@@ -9,7 +9,6 @@ use hobt_page::RowLayout;
 use hobt_types::{Collation, SqlType, Value};
 
 use crate::constraint::TableConstraints;
-use crate::index_leaf::{base_layout, column_layout};
 use crate::statistics::Statistics;
 use crate::usage::IndexUsage;
 
@@ -115,19 +114,6 @@ impl Table {
     pub fn next_column_id(&self) -> i32 {
         let stored = self.columns.iter().map(|column| column.id);
         stored.chain(self.virtual_columns.iter().map(|column| column.id)).max().unwrap_or(0) + 1
-    }
-
-    /// The page layout of these columns in a heap.
-    pub fn row_layout(columns: &[TableColumn]) -> RowLayout {
-        RowLayout::new(columns.iter().map(column_layout).collect())
-    }
-
-    /// Replaces the indexes of the table; the heap or clustered index comes first.
-    #[must_use]
-    pub fn with_indexes(mut self, indexes: Vec<Index>) -> Table {
-        self.rows = base_layout(&self.columns, &indexes[0]);
-        self.indexes = indexes;
-        self
     }
 
     /// An index by its name.

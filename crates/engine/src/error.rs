@@ -268,3 +268,16 @@ pub(crate) fn of_catalog(database: &str, error: CatalogError) -> EngineError {
         },
     }
 }
+
+/// 2714.
+pub(crate) fn name_is_taken(name: &str) -> EngineError {
+    EngineError::statement(number::OBJECT_EXISTS, format!("There is already an object named '{name}' in the database."))
+}
+
+/// 3701.
+pub(crate) fn cannot_drop(kind: &str, name: &str) -> EngineError {
+    EngineError::statement(
+        number::DROP_DOES_NOT_EXIST,
+        format!("Cannot drop the {kind} '{name}', because it does not exist or you do not have permission."),
+    )
+}

@@ -9,6 +9,7 @@
 //! - [`holds`]: how long single rows hold their page, counted on request.
 //! - [`time_of_day_coarse`]: the time for code that reads it often and does not need it exactly.
 //! - [`primitives`]: the primitives that locks are built from, which model checks replace.
+//! - [`rank`]: the order in which locks may be taken, checked in debug builds.
 //! - [`schedule`]: a seeded scheduler of several threads, for simulators.
 //! - [`planted`]: bugs on purpose, for tests that prove that such bugs are found.
 //! - [`processor`]: processor time that a thread consumed or waited for, and what the hypervisor took.
@@ -34,6 +35,7 @@ mod per_hobt;
 pub mod planted;
 pub mod primitives;
 pub mod processor;
+pub mod rank;
 pub mod schedule;
 mod sharded;
 pub mod signals;

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use hobt_disk::{DiskError, DiskFile};
+use hobt_instruments::rank;
 
 use crate::file_header::FileHeader;
 use crate::room::RoomFor;
@@ -127,7 +128,8 @@ impl Log {
     pub fn remove_file<E: From<LogError>>(&self, id: u16, unlist: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let _alone = self.growing.lock();
         self.set_aside(id)?;
-        if let Err(error) = unlist() {
+        // The list is in another database, whose locks never wait for this log.
+        if let Err(error) = rank::apart(unlist) {
             self.note_removal(0)?;
             let mut segments = self.segments.lock();
             let before = segments.free();

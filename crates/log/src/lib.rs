@@ -8,6 +8,7 @@
 //! The log handles positions, bytes, and the order of a transaction's records. The meaning of a record is defined by
 //! the code that appends it. Pages are unknown here.
 
+mod backup;
 mod block;
 mod error;
 mod file_header;

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
+use hobt_instruments::rank::{self, Rank, Ranked};
 use hobt_instruments::schedule::{self, Mutex};
 use hobt_instruments::{Wait, WaitType};
 
@@ -117,10 +118,10 @@ pub struct Log {
     ring: Ring,
     /// Where the last checkpoint began, with its epoch, packed like the ring's tail.
     begin: AtomicU64,
-    checkpointing: Mutex<()>,
-    pub(crate) growing: Mutex<()>,
-    writer: Mutex<Writer>,
-    pub(crate) segments: Mutex<Segments>,
+    checkpointing: Ranked<Mutex<()>>,
+    pub(crate) growing: Ranked<Mutex<()>>,
+    writer: Ranked<Mutex<Writer>>,
+    pub(crate) segments: Ranked<Mutex<Segments>>,
     /// The first position that backups need.
     pub(crate) backup: AtomicU64,
     waiters: Waiters,
@@ -193,11 +194,11 @@ impl Log {
             life: writer.life,
             begin: AtomicU64::new(Ring::packed(ring.epoch(), begin.0)),
             ring,
-            checkpointing: Mutex::default(),
-            growing: Mutex::default(),
-            writer: Mutex::new(writer),
+            checkpointing: Ranked::new(Rank::LogEpoch, Mutex::default()),
+            growing: Ranked::new(Rank::LogGrowth, Mutex::default()),
+            writer: Ranked::new(Rank::LogWriter, Mutex::new(writer)),
             room,
-            segments: Mutex::new(segments),
+            segments: Ranked::new(Rank::LogSegments, Mutex::new(segments)),
             backup: AtomicU64::new(NO_BACKUP),
             waiters: Waiters::default(),
             durable: AtomicU64::new(end.0),
@@ -355,6 +356,7 @@ impl Log {
     /// Writes a block if no other thread does. Otherwise waits until `lsn` is durable or there is a block to write. If
     /// room is short, the block must reach past `wanted`, or be long.
     fn flush_or_wait(&self, lsn: Lsn, wanted: Lsn, room_for: RoomFor<'_>) -> Result<(), LogError> {
+        rank::check(Rank::LogWriter);
         schedule::point(schedule::Place::LogFlush);
         let Some(mut writer) = self.writer.try_lock() else {
             let must_wait = || self.durable() <= lsn && self.failed.get().is_none() && self.writer.is_locked();

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hobt_base::{DatabaseId, Lsn};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Mutex, Place};
 use hobt_instruments::{Wait, WaitType};
 use hobt_log::{
@@ -101,7 +102,7 @@ pub struct TransactionLog {
     pub(crate) guid: DatabaseGuid,
     pub(crate) decisions: Decisions,
     pub(crate) settlements: Arc<Settlements>,
-    open: Mutex<HashMap<u64, Open>>,
+    open: Ranked<Mutex<HashMap<u64, Open>>>,
     /// How many users' transactions have begun to write.
     begun: AtomicU64,
     next_structure: AtomicU64,
@@ -210,7 +211,7 @@ impl TransactionLog {
             delays: AtomicU8::new(DelayedDurability::default() as u8),
             flush_is_due: AtomicBool::new(false),
             on_delayed: OnceLock::new(),
-            open: Mutex::default(),
+            open: Ranked::new(Rank::OpenTransactions, Mutex::default()),
             begun: AtomicU64::new(0),
             next_structure,
             late: Reservation::default(),
@@ -497,7 +498,7 @@ impl TransactionLog {
             has_undo_reserve: AtomicBool::new(false),
             has_ending_reserve: AtomicBool::new(false),
             touched: Mutex::default(),
-            last: Mutex::default(),
+            last: Ranked::new(Rank::LastRecord, Mutex::default()),
             figures,
             lock_owner,
         })
@@ -517,7 +518,7 @@ pub struct LogChain {
     /// What was passed to [`LogChain::note_touched`], as a bitmap: one word for each 64 consecutive numbers.
     touched: Mutex<HashMap<u64, u64>>,
     /// The last record. Locked while the next one is appended, so that the chain is in the order of the log.
-    last: Mutex<Lsn>,
+    last: Ranked<Mutex<Lsn>>,
     figures: Arc<Figures>,
     /// The owner of the transaction's locks. It counts log bytes: the victim of a deadlock is the one that has written
     /// least.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{HobtId, Stamp};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Mutex, Place};
 
 use crate::memory::{MemoryAccount, MemoryBudget};
@@ -24,12 +25,19 @@ use crate::{HeapPage, VersionStore, VersionsFull};
 const VERSIONS_SHARE: u64 = 4;
 
 /// The transactions of an instance.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Transactions {
     latest: AtomicU64,
-    state: Mutex<State>,
+    state: Ranked<Mutex<State>>,
     /// What versions of ended transactions take; changed under `state`.
     kept: OnceLock<KeptVersions>,
+}
+
+impl Default for Transactions {
+    fn default() -> Transactions {
+        let state = Ranked::new(Rank::Transactions, Mutex::default());
+        Transactions { latest: AtomicU64::new(0), state, kept: OnceLock::new() }
+    }
 }
 
 /// The account of versions that readers need after their writers have ended.

@@ -17,6 +17,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hobt_base::{HobtId, PageId, SlotId, Stamp};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::Mutex;
 use hobt_page::RowImage;
 
@@ -88,7 +89,7 @@ enum Found<'a> {
 }
 
 /// A part of the store: the versions of each page, the oldest first.
-type Shard = Mutex<HashMap<HeapPage, Vec<Version>>>;
+type Shard = Ranked<Mutex<HashMap<HeapPage, Vec<Version>>>>;
 
 /// The versions of one database's rows.
 #[derive(Debug)]
@@ -101,7 +102,7 @@ pub struct VersionStore {
 impl VersionStore {
     /// A store without versions.
     pub fn new() -> Arc<VersionStore> {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let shards = (0..SHARDS).map(|_| Ranked::new(Rank::Versions, Mutex::default())).collect();
         Arc::new(VersionStore { shards, hasher: RandomState::new(), keys: KeyVersions::default() })
     }
 

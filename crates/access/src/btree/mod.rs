@@ -46,6 +46,7 @@ use std::sync::Arc;
 
 use hobt_base::{FilegroupId, HobtId, PageId, SlotId};
 use hobt_buffer::ReadCounts;
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_page::{
     INDEX_KEY_BYTES_MAX, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowLayout, RowPage,
@@ -124,10 +125,10 @@ pub struct BTree {
     notes: SplitNotes,
     given_up: GivenUpRoom,
     /// Held by the thread that puts the tree's pages in order.
-    reorganizing: Mutex<()>,
+    reorganizing: Ranked<Mutex<()>>,
     /// Held exclusively while pages get other addresses or rows move to the left, and shared by a thread that relies on
     /// where pages and rows are. Acquired before latches.
-    moves: RwLock<()>,
+    moves: Ranked<RwLock<()>>,
 }
 
 impl fmt::Debug for BTree {
@@ -224,8 +225,8 @@ impl BTree {
             files: FileTable::new(),
             notes: SplitNotes::default(),
             given_up: GivenUpRoom::default(),
-            reorganizing: Mutex::default(),
-            moves: RwLock::default(),
+            reorganizing: Ranked::new(Rank::Reorganizing, Mutex::default()),
+            moves: Ranked::new(Rank::LeafMoves, RwLock::default()),
         }))
     }
 

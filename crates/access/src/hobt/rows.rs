@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use hobt_base::{Lsn, PageId, SlotId, Stamp};
 use hobt_instruments::holds::Hold;
+use hobt_instruments::rank::RankedGuard;
 use hobt_instruments::schedule::RwLockReadGuard;
 use hobt_page::{
     PageBytes, PageChange, PageDamage, PageFlags, PageHeader, PageType, RowImage, RowPage, Run, RunContents,
@@ -22,7 +23,7 @@ use crate::log_record::Undo;
 
 impl Hobt {
     /// Guards a change of the number of rows: to be held from the row's log record until the row is counted.
-    pub(crate) fn begin_counting(&self) -> RwLockReadGuard<'_, ()> {
+    pub(crate) fn begin_counting(&self) -> RankedGuard<RwLockReadGuard<'_, ()>> {
         let counting = self.counting.read();
         self.unsaved_count.begin();
         counting

@@ -17,7 +17,7 @@ use hobt_types::{Collation, KeyColumn, SqlType};
 use super::{Database, StoreShape, place};
 use crate::clock::time_of_day;
 use crate::definition::{DataSpaceDefinition, IndexDefinition, KeyKind, check_name};
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, name_is_taken};
 
 /// The longest key of a clustered index, in bytes as SQL Server counts them.
 const CLUSTERED_KEY_BYTES_MAX: usize = 900;
@@ -146,7 +146,7 @@ impl Database {
             return Err(index_exists(&name, &table.name));
         }
         if constraint.is_some() && snapshot.has_object(table.schema, &name) {
-            return Err(super::table::name_is_taken(&name));
+            return Err(name_is_taken(&name));
         }
         check_kind(table, definition, is_clustered)?;
         if definition.options.ignores_duplicates && !definition.options.is_unique && constraint.is_none() {

@@ -11,6 +11,7 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, Lsn};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
 use hobt_disk::{Disk, DiskError};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_log::{LSN_FIRST, Recovered};
 use hobt_page::BootPage;
@@ -30,14 +31,7 @@ pub(crate) const MASTER: DatabaseId = DatabaseId(1);
 pub(crate) const TEMPDB: DatabaseId = DatabaseId(2);
 
 const FIRST_OBJECT_ID: i32 = 245_575_913;
-const OBJECT_ID_STEP: i64 = 16_000_057;
 const FIRST_HOBT_ID: u64 = 72_057_594_037_927_936 + (1 << 16);
-
-/// The object id after `id`: never one below 1000. Those below 100 are the system's.
-pub(super) fn following_object_id(id: i32) -> i32 {
-    let next = (i64::from(id) + OBJECT_ID_STEP) % i64::from(i32::MAX);
-    i32::try_from(next.max(1000)).expect("below the modulus")
-}
 
 /// A database to be created.
 pub(crate) struct NewDatabase {
@@ -293,15 +287,15 @@ impl Database {
             pending: PendingChanges::default(),
             definitions: Default::default(),
             opened: parts.shared.clock.next(),
-            catalog_writes: Mutex::new(()),
-            stores: RwLock::new(HashMap::new()),
-            sequences: RwLock::new(HashMap::new()),
+            catalog_writes: Ranked::new(Rank::CatalogWrites, Mutex::new(())),
+            stores: Ranked::new(Rank::Stores, RwLock::new(HashMap::new())),
+            sequences: Ranked::new(Rank::Sequences, RwLock::new(HashMap::new())),
             live_statistics: Arc::default(),
             shown_counts: RwLock::default(),
             next_ids: Mutex::new(made.next_ids),
             options: Mutex::new(made.options),
             read_only: AtomicBool::new(false),
-            files: Mutex::new(made.files),
+            files: Ranked::new(Rank::DatabaseFiles, Mutex::new(made.files)),
             removed_files: Mutex::default(),
             mended: Mutex::default(),
             changed: AtomicBool::new(false),
@@ -487,6 +481,7 @@ pub(crate) fn primary_filegroup(is_default: bool) -> Filegroup {
 
 #[cfg(test)]
 mod tests {
+    use super::super::following_object_id;
     use super::*;
 
     #[test]

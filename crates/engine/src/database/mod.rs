@@ -31,6 +31,7 @@ mod place;
 mod repartition;
 mod save;
 mod sequence;
+mod state;
 mod statistics;
 mod switch;
 mod table;
@@ -50,6 +51,7 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, PageId, 
 use hobt_catalog::{
     CatalogError, CountsBeside, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table,
 };
+use hobt_instruments::rank::Ranked;
 use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_page::{PageDamage, RowLayout};
 use hobt_txn::locks::LockManager;
@@ -70,6 +72,7 @@ pub use current_row::current_row;
 pub use foreign_key::ForeignKeyDefinition;
 pub use index::{key_bytes_max, key_value_bytes, may_exceed_key_bytes};
 pub use sequence::{SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState};
+pub use state::DatabaseState;
 pub use statistics::{
     RowChangeNotes, RowChanges, SAID_MAX, SaidCounts, StatisticsDefinition, StatisticsState, statistics_columns,
     statistics_type,
@@ -82,43 +85,12 @@ pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqu
 pub(crate) use file_removal::{Unlisted, primary_file};
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
 
-/// The state of a database.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum DatabaseState {
-    /// It can be used.
-    Online,
-    /// It is being opened, which takes as long as its recovery. A statement that uses it waits.
-    Recovering,
-    /// Its files are not as a checkpoint left them, or are inconsistent: error 926.
-    Suspect,
-    /// A file does not exist, or another process uses it: error 945.
-    RecoveryPending,
-    /// It was set offline: error 942.
-    Offline,
-}
+const OBJECT_ID_STEP: i64 = 16_000_057;
 
-impl DatabaseState {
-    /// `state_desc` of `sys.databases`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DatabaseState::Online => "ONLINE",
-            DatabaseState::Recovering => "RECOVERING",
-            DatabaseState::Suspect => "SUSPECT",
-            DatabaseState::RecoveryPending => "RECOVERY_PENDING",
-            DatabaseState::Offline => "OFFLINE",
-        }
-    }
-
-    /// `state` of `sys.databases`.
-    pub const fn number(self) -> u8 {
-        match self {
-            DatabaseState::Online => 0,
-            DatabaseState::Recovering => 2,
-            DatabaseState::RecoveryPending => 3,
-            DatabaseState::Suspect => 4,
-            DatabaseState::Offline => 6,
-        }
-    }
+/// The object id after `id`: never one below 1000. Those below 100 are the system's.
+fn following_object_id(id: i32) -> i32 {
+    let next = (i64::from(id) + OBJECT_ID_STEP) % i64::from(i32::MAX);
+    i32::try_from(next.max(1000)).expect("below the modulus")
 }
 
 /// The ids that the next objects get.
@@ -190,10 +162,10 @@ pub struct Database {
     /// close.
     opened: Stamp,
     /// Writers of catalog rows run one group at a time.
-    catalog_writes: Mutex<()>,
-    stores: RwLock<HashMap<HobtId, RowStore>>,
+    catalog_writes: Ranked<Mutex<()>>,
+    stores: Ranked<RwLock<HashMap<HobtId, RowStore>>>,
     /// The sequences whose values were requested.
-    sequences: RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>,
+    sequences: Ranked<RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>>,
     /// Committed row changes, for statistics.
     live_statistics: Arc<statistics::LiveStatistics>,
     /// Row and page counts shown for partitions, relative to the actual ones.
@@ -202,7 +174,7 @@ pub struct Database {
     options: Mutex<DatabaseOptions>,
     /// Whether the options say that the database is read-only.
     read_only: AtomicBool,
-    files: Mutex<Files>,
+    files: Ranked<Mutex<Files>>,
     /// Data files that were removed since it was opened, each with the end of the log at that time.
     removed_files: Mutex<Vec<(FileId, Lsn)>>,
     /// Copies of headers and of the boot page whose checksum was wrong when the database was opened, clean.
@@ -553,7 +525,7 @@ impl Database {
         let mut next = self.next_ids.lock();
         loop {
             let id = ObjectId(next.object);
-            next.object = life::following_object_id(next.object);
+            next.object = following_object_id(next.object);
             if !snapshot.has_object_id(id) {
                 return id;
             }

@@ -8,10 +8,10 @@ use hobt_txn::StatementContext;
 
 use super::Database;
 use super::pending::{Name, Sharing};
-use super::table::{cannot_drop, name_is_taken, schema_id};
+use super::table::schema_id;
 use crate::clock::time_of_day;
 use crate::definition::{ModuleDefinition, Replace, check_name};
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, cannot_drop, name_is_taken};
 
 /// The keyword after `DROP`, and the name in messages.
 fn kind_words(kind: ModuleKind) -> (&'static str, &'static str) {

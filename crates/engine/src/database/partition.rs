@@ -12,9 +12,8 @@ use hobt_types::{Collation, MaxLength, SqlType, Value};
 use super::Database;
 use super::pending::{Name, Sharing};
 use super::place::filegroup_named;
-use super::table::{cannot_drop, name_is_taken};
 use crate::definition::{PartitionFunctionDefinition, PartitionSchemeDefinition, check_name};
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, cannot_drop, name_is_taken};
 
 /// The maximum number of partitions of a table.
 pub(super) const PARTITIONS_MAX: usize = 15_000;

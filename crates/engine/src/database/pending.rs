@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use hobt_base::{ObjectId, SqlError, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, SnapshotChange};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Condvar, Mutex};
 use hobt_txn::StatementContext;
 
@@ -72,10 +73,16 @@ struct Entry {
 }
 
 /// The open transactions' claims and changes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PendingChanges {
-    entries: Mutex<(u64, Vec<Entry>)>,
+    entries: Ranked<Mutex<(u64, Vec<Entry>)>>,
     released: Condvar,
+}
+
+impl Default for PendingChanges {
+    fn default() -> PendingChanges {
+        PendingChanges { entries: Ranked::new(Rank::Pending, Mutex::default()), released: Condvar::new() }
+    }
 }
 
 /// How often a waiting statement checks whether it was cancelled.
@@ -115,7 +122,7 @@ impl PendingChanges {
                 let text = "Lock request time out period exceeded: another statement is changing the same object.";
                 return Err(EngineError::statement(number::LOCK_TIMEOUT, text));
             }
-            self.released.wait_for(&mut state, CANCEL_CHECK);
+            self.released.wait_for(state.guard(), CANCEL_CHECK);
         }
         state.0 += 1;
         let token = state.0;

@@ -12,11 +12,11 @@ use hobt_types::SqlType;
 
 use super::claim::until_locked;
 use super::pending::{Name, Sharing};
-use super::table::{cannot_drop, name_is_taken, schema_id};
+use super::table::schema_id;
 use super::{Change, Database, LockTable};
 use crate::clock::time_of_day;
 use crate::definition::check_name;
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, cannot_drop, name_is_taken};
 
 pub(super) use live::LiveSequence;
 use position::position_after;

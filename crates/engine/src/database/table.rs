@@ -17,23 +17,10 @@ use super::pending::{Claim, Name, Sharing};
 use super::{Database, place};
 use crate::clock::time_of_day;
 use crate::definition::{ColumnDefinition, ComputedDefinition, TableDefinition, check_name};
-use crate::error::{EngineError, Result};
+use crate::error::{EngineError, Result, cannot_drop, name_is_taken};
 
 /// The maximum row size, as SQL Server counts it.
 const ROW_BYTES_MAX: usize = 8060;
-
-/// 2714.
-pub(super) fn name_is_taken(name: &str) -> EngineError {
-    EngineError::statement(number::OBJECT_EXISTS, format!("There is already an object named '{name}' in the database."))
-}
-
-/// 3701.
-pub(super) fn cannot_drop(kind: &str, name: &str) -> EngineError {
-    EngineError::statement(
-        number::DROP_DOES_NOT_EXIST,
-        format!("Cannot drop the {kind} '{name}', because it does not exist or you do not have permission."),
-    )
-}
 
 /// The id of a schema in which objects can be created.
 pub(super) fn schema_id(snapshot: &DatabaseSnapshot, name: &str) -> Result<i32> {

@@ -22,10 +22,9 @@ use hobt_types::statistics::Summary;
 use super::claim::LockTable;
 use super::index::index_named;
 use super::statistics::Gathered;
-use super::table::cannot_drop;
 use super::{Change, Database};
 use crate::definition::IndexDefinition;
-use crate::error::{EngineError, Result, no_such_object};
+use crate::error::{EngineError, Result, cannot_drop, no_such_object};
 
 /// Makes a new definition from an old one, with warnings.
 pub(super) type Define<'a> = dyn FnMut(&DatabaseSnapshot, &Table) -> Result<(Table, Vec<SqlError>)> + 'a;

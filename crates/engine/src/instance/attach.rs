@@ -8,6 +8,7 @@ use hobt_access::AccessError;
 use hobt_base::{FileId, number};
 use hobt_catalog::DatabaseRow;
 use hobt_disk::{DiskError, OpenOptions};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::Mutex;
 use hobt_log::LogFileLabel;
 
@@ -106,7 +107,7 @@ impl Instance {
             logs: Mutex::new(logs.clone()),
             removed: Mutex::default(),
             is_opening: Default::default(),
-            state: Mutex::new(EntryState::Closed(files)),
+            state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::Closed(files))),
         };
         let given: Vec<FileId> = entry.files.lock().iter().map(|(id, _)| *id).collect();
         let database = entry.open(&self.parts, &self.registry).map_err(|error| of_missing_file(name, &given, error))?;

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use hobt_base::{DatabaseId, FileId, number};
 use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text, Timestamp};
 use hobt_disk::DiskError;
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::Mutex;
 
 use super::plan::{DatabasePlan, Planning};
@@ -99,7 +100,7 @@ impl Instance {
             logs: Mutex::new(logs),
             removed: Mutex::default(),
             is_opening: Default::default(),
-            state: Mutex::new(EntryState::Open(database)),
+            state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::Open(database))),
         });
         Ok(Created { database: self.database_by_id(id)?, left_over: planning.into_removed() })
     }

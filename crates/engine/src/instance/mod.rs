@@ -23,6 +23,7 @@ use hobt_base::{DatabaseId, FileId, PAGE_SIZE, SessionId, Stamp, number};
 use hobt_buffer::BufferPool;
 use hobt_catalog::name_equals;
 use hobt_disk::{Disk, DiskFile};
+use hobt_instruments::rank::Ranked;
 use hobt_instruments::schedule::Mutex;
 use hobt_txn::locks::LockManager;
 use hobt_txn::{
@@ -59,7 +60,7 @@ pub struct Instance {
     registry: Arc<Registry>,
     next_database: AtomicU16,
     /// CREATE, DROP and ALTER DATABASE run one at a time.
-    definitions: Mutex<()>,
+    definitions: Ranked<Mutex<()>>,
     /// Keeps other processes out.
     lock_file: Mutex<Option<Arc<dyn DiskFile>>>,
     running: Arc<Running>,

@@ -13,6 +13,7 @@ use std::time::Duration;
 use hobt_base::{DatabaseId, FileId, Stamp, number};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
 use hobt_instruments::planted::{self, Bug};
+use hobt_instruments::rank::{Ranked, RankedGuard};
 use hobt_instruments::schedule::{self, Condvar, Mutex, MutexGuard};
 use hobt_log::{LogError, TruncationWait};
 use hobt_txn::{DatabaseGuid, GlobalTransaction};
@@ -69,7 +70,7 @@ pub(super) struct Entry {
     pub(super) removed: Mutex<Vec<(FileId, PathBuf)>>,
     /// A thread that opens the database holds `state`, for as long as its recovery takes.
     pub(super) is_opening: AtomicBool,
-    pub(super) state: Mutex<EntryState>,
+    pub(super) state: Ranked<Mutex<EntryState>>,
 }
 
 impl Entry {
@@ -165,7 +166,7 @@ impl Entry {
     }
 
     /// The state, unless the database is being opened: readers of the state do not wait for recovery.
-    fn state_unless_opening(&self) -> Option<MutexGuard<'_, EntryState>> {
+    fn state_unless_opening(&self) -> Option<RankedGuard<MutexGuard<'_, EntryState>>> {
         loop {
             if let Some(state) = self.state.try_lock_for(LOOK_PAUSE) {
                 return Some(state);

@@ -11,6 +11,7 @@ use hobt_base::{DatabaseId, FileId, FilegroupId, number};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_catalog::{DatabaseFileRow, DatabaseRow, Growth};
 use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions, open_disk};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::Mutex;
 use hobt_txn::{MemoryAccount, MemoryBudget};
 
@@ -107,7 +108,7 @@ impl Instance {
             parts,
             registry,
             next_database: AtomicU16::new(next_database),
-            definitions: Mutex::new(()),
+            definitions: Ranked::new(Rank::Definitions, Mutex::new(())),
             lock_file: Mutex::new(Some(lock_file)),
             running: Arc::default(),
             background: Mutex::default(),
@@ -219,7 +220,7 @@ impl Start<'_> {
             }),
             removed: Mutex::default(),
             is_opening: Default::default(),
-            state: Mutex::new(EntryState::Open(Arc::clone(database))),
+            state: Ranked::new(Rank::DatabaseState, Mutex::new(EntryState::Open(Arc::clone(database)))),
         });
     }
 
@@ -343,7 +344,7 @@ impl Start<'_> {
             created: row.created.0,
             isolation: Arc::new(IsolationOptions::of_bits(row.isolation)),
             options: Mutex::new(boot.map(|boot| DatabaseOptions::decode(boot.options)).unwrap_or_default()),
-            state: Mutex::new(state),
+            state: Ranked::new(Rank::DatabaseState, Mutex::new(state)),
             files: Mutex::new(paths),
             logs: Mutex::new(logs),
             removed: Mutex::new(removed),

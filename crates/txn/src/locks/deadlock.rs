@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use hobt_base::SessionId;
 
-use super::wait::{Outcome, WaitRecord, Waits};
+use super::slot::{Outcome, WaitRecord, Waits};
 use super::{LockManager, LockMode, LockOwnerKind, LockResource, LockStatus};
 
 /// How many graphs are kept.

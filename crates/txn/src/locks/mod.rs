@@ -16,10 +16,12 @@
 //! |---|---|
 //! | `mode` | which modes are compatible, what two modes of one owner combine to |
 //! | `resource` | what can be locked, and its texts |
+//! | `counts` | how many small locks an owner has of each HOBT |
 //! | `owner` | owners of locks, and what they hold |
 //! | `queue` | one resource's holders and waiters: which request blocks which |
 //! | `range` | which transactions have locked ranges of keys |
 //! | `table` | where the queues are |
+//! | `slot` | what a thread waits on, the list of all waits |
 //! | `wait` | waiting: timeout, cancellation |
 //! | `deadlock` | circles of waiters, their victims, their graphs |
 //! | `escalation` | many small locks for one large one |
@@ -31,6 +33,7 @@
 //!
 //! Left to others: which locks a statement needs, in which order, and when they are released.
 
+mod counts;
 mod deadlock;
 mod escalation;
 mod mode;
@@ -39,6 +42,7 @@ mod queue;
 mod range;
 mod resource;
 mod rows;
+mod slot;
 mod statistics;
 mod table;
 mod wait;
@@ -49,22 +53,25 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use hobt_base::DatabaseId;
+use hobt_base::{DatabaseId, HobtId};
 use hobt_instruments::primitives;
+use hobt_instruments::rank::{self, Rank, Ranked, RankedGuard};
 use hobt_instruments::schedule::Mutex;
 
+pub use counts::{FIRST_ATTEMPT, NEXT_ATTEMPT};
 pub use deadlock::{DeadlockGraph, DeadlockProcess, DeadlockRequest, DeadlockResource};
-pub use escalation::{Escalation, FIRST_ATTEMPT, NEXT_ATTEMPT};
+pub use escalation::Escalation;
 pub use mode::LockMode;
 pub use owner::{LockOwner, LockOwnerKind};
+pub use queue::LockStatus;
 pub use range::RangeLockers;
 pub use resource::{KeyHash, LockResource};
-pub use rows::{LockRow, LockStatus, LockWait};
+pub use rows::{LockRow, LockWait};
 pub use statistics::{HobtLocks, LockTotal};
 
 use queue::{Answer, Released};
+use slot::Waits;
 use table::Tables;
-use wait::Waits;
 
 /// Why a lock was not granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,7 +143,7 @@ pub struct LockManager {
     graphs: Mutex<VecDeque<Arc<DeadlockGraph>>>,
     deadlock_count: AtomicU64,
     /// The first characters of the names of `APPLICATION` resources.
-    names: Mutex<HashMap<LockResource, Box<str>>>,
+    names: Ranked<Mutex<HashMap<LockResource, Box<str>>>>,
     statistics: statistics::Statistics,
 }
 
@@ -147,7 +154,7 @@ impl Default for LockManager {
             waits: primitives::Mutex::default(),
             graphs: Mutex::default(),
             deadlock_count: AtomicU64::new(0),
-            names: Mutex::default(),
+            names: Ranked::new(Rank::LockNames, Mutex::default()),
             statistics: statistics::Statistics::default(),
         }
     }
@@ -236,6 +243,30 @@ impl LockManager {
         self.tables.lock(resource).get(resource).and_then(|queue| queue.mode_of(owner))
     }
 
+    /// Whether no other session holds a lock of the resource that excludes `mode`. Locks nothing, and ignores waiting
+    /// requests.
+    pub fn is_free_for(&self, owner: &LockOwner, resource: &LockResource, mode: LockMode) -> bool {
+        self.tables.lock(resource).get(resource).is_none_or(|queue| queue.is_free_for(owner.session(), mode))
+    }
+
+    /// The lock statistics of a heap or tree.
+    pub fn hobt_locks(&self, database: DatabaseId, hobt: HobtId) -> HobtLocks {
+        self.statistics.0.of(database, hobt)
+    }
+
+    /// Counts an attempt to exchange the locks in a heap or tree for a larger one.
+    pub(crate) fn note_promotion(&self, database: DatabaseId, hobt: HobtId, is_done: bool) {
+        self.statistics.0.change(database, hobt, |locks| {
+            locks.promotion_attempts += 1;
+            locks.promotions += u64::from(is_done);
+        });
+    }
+
+    /// Drops the statistics of heaps and trees that are gone.
+    pub fn forget_hobts(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
+        self.statistics.0.forget(is_gone);
+    }
+
     /// The resource of a name that applications agree on. Names are compared byte for byte.
     pub fn application(&self, database: DatabaseId, principal: i32, name: &str) -> LockResource {
         let resource = LockResource::Application(database, principal, resource::hash_of(name.as_bytes()));
@@ -246,6 +277,10 @@ impl LockManager {
         }
         names.entry(resource).or_insert_with(|| name.chars().take(NAME_LENGTH).collect::<String>().into());
         resource
+    }
+
+    fn lock_waits(&self) -> RankedGuard<primitives::MutexGuard<'_, Waits>> {
+        rank::wait_for(Rank::LockWaits, || self.waits.lock())
     }
 
     fn description(&self, resource: &LockResource) -> String {
@@ -269,7 +304,7 @@ impl LockManager {
             Answer::Refused | Answer::NeedsCrowd => return None,
         };
         if passed {
-            let waits = self.waits.lock();
+            let waits = self.lock_waits();
             self.break_circles(&waits, owner.session());
         }
         Some(Grant { kind, waited: false, escalation_due })

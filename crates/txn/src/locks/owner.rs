@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hobt_base::{SessionId, Stamp};
 use hobt_instruments::schedule::Mutex;
 
-use super::escalation::HobtCounts;
+use super::counts::HobtCounts;
 use super::statistics::Granted;
 use super::{LockMode, LockResource, RangeLockers};
 

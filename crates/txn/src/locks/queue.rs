@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use hobt_base::SessionId;
 
-use super::wait::{Outcome, WaitSlot};
-use super::{LockMode, LockOwner, LockStatus};
+use super::slot::{Outcome, WaitSlot};
+use super::{LockMode, LockOwner};
 
 /// The locks of one resource. Most have one holder and no waiting request: then there is no [`Crowd`].
 pub(super) struct Queue {
@@ -85,6 +85,28 @@ pub(super) enum Released {
     Held,
     /// The owner does not hold it any more.
     Gone,
+}
+
+/// Whether a request was granted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum LockStatus {
+    /// It is held.
+    Granted,
+    /// Its owner holds the resource in a weaker mode, and waits.
+    Converting,
+    /// Its owner waits.
+    Waiting,
+}
+
+impl LockStatus {
+    /// `request_status` of `sys.dm_tran_locks`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            LockStatus::Granted => "GRANT",
+            LockStatus::Converting => "CONVERT",
+            LockStatus::Waiting => "WAIT",
+        }
+    }
 }
 
 /// A request, as views show it.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{LockManager, LockMode, LockOwner, LockResource};
+use super::LockOwner;
 
 /// How many transactions have locked ranges of a tree and have not ended.
 ///
@@ -43,13 +43,5 @@ impl LockOwner {
         ranges.iter().for_each(|lockers| {
             lockers.0.fetch_sub(1, Ordering::Relaxed);
         });
-    }
-}
-
-impl LockManager {
-    /// Whether no other session holds a lock of the resource that excludes `mode`. Locks nothing, and ignores waiting
-    /// requests.
-    pub fn is_free_for(&self, owner: &LockOwner, resource: &LockResource, mode: LockMode) -> bool {
-        self.tables.lock(resource).get(resource).is_none_or(|queue| queue.is_free_for(owner.session(), mode))
     }
 }

@@ -5,29 +5,7 @@ use std::time::Duration;
 
 use hobt_base::SessionId;
 
-use super::{LockManager, LockMode, LockOwnerKind, LockResource};
-
-/// Whether a request was granted.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum LockStatus {
-    /// It is held.
-    Granted,
-    /// Its owner holds the resource in a weaker mode, and waits.
-    Converting,
-    /// Its owner waits.
-    Waiting,
-}
-
-impl LockStatus {
-    /// `request_status` of `sys.dm_tran_locks`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LockStatus::Granted => "GRANT",
-            LockStatus::Converting => "CONVERT",
-            LockStatus::Waiting => "WAIT",
-        }
-    }
-}
+use super::{LockManager, LockMode, LockOwnerKind, LockResource, LockStatus};
 
 /// A row of `sys.dm_tran_locks`: a lock that is held or waited for. An owner that converts has two.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,7 +75,7 @@ impl LockManager {
     /// The waits for locks, with the sessions that block them.
     pub fn waits(&self) -> Vec<LockWait> {
         let now = schedule::now();
-        let waits = self.waits.lock();
+        let waits = self.lock_waits();
         let mut rows = Vec::new();
         for record in waits.values().flatten() {
             let (mode, blockers) = self.blockers(record);

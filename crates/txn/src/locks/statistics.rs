@@ -8,7 +8,7 @@ use std::time::Duration;
 use hobt_base::{DatabaseId, HobtId};
 use hobt_instruments::{PerHobt, nanoseconds};
 
-use super::{LockManager, LockResource};
+use super::LockResource;
 
 /// Locks of one kind in one heap or tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,7 +50,7 @@ pub(super) struct Granted {
 
 /// The locks of all heaps and trees.
 #[derive(Debug, Default)]
-pub(super) struct Statistics(PerHobt<HobtLocks>);
+pub(super) struct Statistics(pub(super) PerHobt<HobtLocks>);
 
 impl Statistics {
     pub(super) fn add_granted(&self, granted: &[Granted]) {
@@ -70,25 +70,5 @@ impl Statistics {
             total.waits += 1;
             total.wait_ns += nanoseconds(time);
         });
-    }
-}
-
-impl LockManager {
-    /// The lock statistics of a heap or tree.
-    pub fn hobt_locks(&self, database: DatabaseId, hobt: HobtId) -> HobtLocks {
-        self.statistics.0.of(database, hobt)
-    }
-
-    /// Counts an attempt to exchange the locks in a heap or tree for a larger one.
-    pub(crate) fn note_promotion(&self, database: DatabaseId, hobt: HobtId, is_done: bool) {
-        self.statistics.0.change(database, hobt, |locks| {
-            locks.promotion_attempts += 1;
-            locks.promotions += u64::from(is_done);
-        });
-    }
-
-    /// Drops the statistics of heaps and trees that are gone.
-    pub fn forget_hobts(&self, is_gone: impl Fn(DatabaseId, HobtId) -> bool) {
-        self.statistics.0.forget(is_gone);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use hobt_instruments::rank::{self, Rank, RankedGuard};
 use hobt_instruments::{Spinlock, SpinlockGuard, SpinlockName};
 
 use super::queue::Queue;
@@ -34,16 +35,16 @@ impl Tables {
     }
 
     /// The table of a resource, locked.
-    pub(super) fn lock(&self, resource: &LockResource) -> SpinlockGuard<'_, Queues> {
-        self.of(resource).lock()
+    pub(super) fn lock(&self, resource: &LockResource) -> RankedGuard<SpinlockGuard<'_, Queues>> {
+        rank::wait_for(Rank::LockTable, || self.of(resource).lock())
     }
 
     /// Like [`Tables::lock`], with room for one resource more. The memory for it is allocated while the lock is not
     /// held.
-    pub(super) fn lock_with_room(&self, resource: &LockResource) -> SpinlockGuard<'_, Queues> {
+    pub(super) fn lock_with_room(&self, resource: &LockResource) -> RankedGuard<SpinlockGuard<'_, Queues>> {
         let table = self.of(resource);
         loop {
-            let queues = table.lock();
+            let queues = rank::wait_for(Rank::LockTable, || table.lock());
             if queues.len() < queues.capacity() {
                 return queues;
             }

@@ -8,76 +8,20 @@
 //! All waits are also in one list under one mutex, where deadlocks are looked for. A request that does not wait never
 //! takes that mutex.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hobt_base::SessionId;
 use hobt_instruments::Wait;
-use hobt_instruments::primitives::{AtomicU8, Thread, current, park_timeout};
+use hobt_instruments::primitives::park_timeout;
+use hobt_instruments::rank::{self, Rank};
 use hobt_instruments::schedule::{self, Place};
 
 use super::queue::{Answer, Crowd, Queue, Waiting};
+use super::slot::{Outcome, WaitRecord, WaitSlot};
 use super::{Grant, LockError, LockManager, LockMode, LockOwner, LockResource, Patience};
 
 /// How often a waiting thread checks whether it was cancelled.
 const CANCEL_CHECK: Duration = Duration::from_millis(50);
-
-/// How a wait ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(super) enum Outcome {
-    /// Granted: the owner's first lock of the resource.
-    New = 1,
-    /// Granted: the owner held the resource before, and now holds a stronger mode or one more lock.
-    Converted,
-    /// It must fail, because its wait is part of a deadlock.
-    Victim,
-}
-
-/// The slot on which one thread waits.
-pub(super) struct WaitSlot {
-    thread: Thread,
-    /// 0 or an [`Outcome`].
-    outcome: AtomicU8,
-}
-
-impl WaitSlot {
-    /// A slot of the calling thread.
-    fn new() -> Arc<WaitSlot> {
-        Arc::new(WaitSlot { thread: current(), outcome: AtomicU8::new(0) })
-    }
-
-    /// Sets the outcome, once, under the spinlock of the table that the request was removed from.
-    pub(super) fn decide(&self, outcome: Outcome) {
-        self.outcome.store(outcome as u8, Ordering::Release);
-    }
-
-    /// Ends the thread's sleep. Called after the spinlock was released.
-    pub(super) fn wake(&self) {
-        self.thread.unpark();
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        let outcome = self.outcome.load(Ordering::Acquire);
-        [Outcome::New, Outcome::Converted, Outcome::Victim].into_iter().find(|known| *known as u8 == outcome)
-    }
-}
-
-/// A wait in the list of all waits.
-#[derive(Clone)]
-pub(super) struct WaitRecord {
-    pub(super) owner: Arc<LockOwner>,
-    pub(super) resource: LockResource,
-    pub(super) mode: LockMode,
-    pub(super) deadlock_priority: i8,
-    pub(super) slot: Arc<WaitSlot>,
-    pub(super) since: Instant,
-}
-
-/// All waits, by session. A session has more than one if several of its workers wait.
-pub(super) type Waits = HashMap<SessionId, Vec<WaitRecord>>;
 
 /// A wait that is in the list until this is dropped: a panic of the caller's `is_cancelled` leaves nothing behind.
 struct Registered<'a> {
@@ -89,7 +33,7 @@ impl Drop for Registered<'_> {
     fn drop(&mut self) {
         self.manager.give_up(&self.record);
         let session = self.record.owner.session();
-        let mut waits = self.manager.waits.lock();
+        let mut waits = self.manager.lock_waits();
         let Some(of_session) = waits.get_mut(&session) else { return };
         of_session.retain(|record| !Arc::ptr_eq(&record.slot, &self.record.slot));
         if of_session.is_empty() {
@@ -141,6 +85,7 @@ impl LockManager {
         patience: Patience,
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Grant, LockError> {
+        rank::check(Rank::TransactionLock);
         let slot = WaitSlot::new();
         let answer = self.request(owner, resource, mode, Some(&slot));
         if let Some(grant) = self.note(owner, resource, mode, answer) {
@@ -190,7 +135,7 @@ impl LockManager {
     fn register(&self, record: WaitRecord) -> Registered<'_> {
         let session = record.owner.session();
         let registered = Registered { manager: self, record };
-        let mut waits = self.waits.lock();
+        let mut waits = self.lock_waits();
         waits.entry(session).or_default().push(registered.record.clone());
         self.break_circles(&waits, session);
         drop(waits);

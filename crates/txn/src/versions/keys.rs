@@ -12,6 +12,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use hobt_base::{HobtId, Stamp, compare_bytes};
+use hobt_instruments::rank::{self, Rank, Ranked, RankedGuard};
 use hobt_instruments::schedule::{Mutex, MutexGuard, RwLock};
 use hobt_page::RowImage;
 use smallvec::SmallVec;
@@ -124,12 +125,12 @@ type Part = BTreeMap<VersionKey, VersionsOfKey>;
 struct Tree([Mutex<Part>; PARTS]);
 
 impl Tree {
-    fn part(&self, key: &[u8]) -> MutexGuard<'_, Part> {
+    fn part(&self, key: &[u8]) -> RankedGuard<MutexGuard<'_, Part>> {
         let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
         let mixed = key.iter().fold(0xCBF2_9CE4_8422_2325, mix);
         // The high bits are the ones that depend on all bytes.
         let part = usize::try_from(mixed >> 40).expect("24 bits") % PARTS;
-        self.0[part].lock()
+        rank::wait_for(Rank::Versions, || self.0[part].lock())
     }
 
     fn forget(&self, writer: Stamp, key: VersionKey) {
@@ -163,9 +164,15 @@ impl TreeVersions {
 }
 
 /// The versions of all trees of a database.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KeyVersions {
-    trees: RwLock<HashMap<HobtId, TreeVersions>>,
+    trees: Ranked<RwLock<HashMap<HobtId, TreeVersions>>>,
+}
+
+impl Default for KeyVersions {
+    fn default() -> KeyVersions {
+        KeyVersions { trees: Ranked::new(Rank::VersionTrees, RwLock::default()) }
+    }
 }
 
 impl KeyVersions {

@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use hobt_base::number;
 use hobt_catalog::{Sequence, SequencePosition, SystemHeaps};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::Mutex;
 use hobt_txn::StatementContext;
 
@@ -42,7 +43,7 @@ pub(in super::super) struct LiveSequence {
     definition: Arc<Sequence>,
     block: ArcSwap<Block>,
     /// The position in the row. The thread that holds the lock may fill the block.
-    position: Mutex<SequencePosition>,
+    position: Ranked<Mutex<SequencePosition>>,
 }
 
 impl LiveSequence {
@@ -53,7 +54,11 @@ impl LiveSequence {
             false => position.next,
         };
         let block = Block { first: position.next, count: 0, taken: AtomicU64::new(0), before };
-        LiveSequence { definition, block: ArcSwap::from_pointee(block), position: Mutex::new(position) }
+        LiveSequence {
+            definition,
+            block: ArcSwap::from_pointee(block),
+            position: Ranked::new(Rank::SequencePosition, Mutex::new(position)),
+        }
     }
 
     /// Takes up to `wanted` values of the block. Returns the first one and their number, or `None` if the block is used

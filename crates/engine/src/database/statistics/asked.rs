@@ -8,11 +8,22 @@ use hobt_base::HobtId;
 use hobt_catalog::Statistics;
 use hobt_types::statistics::Summary;
 
-use super::live::{LeftParts, StatisticsState};
-use super::part::Together;
+use super::part::{LeftParts, Together};
 
 /// How many requests are kept. Each holds two summaries.
 const KEPT: usize = 4;
+
+/// The current state of a statistics object.
+#[derive(Clone, Debug)]
+pub struct StatisticsState {
+    /// The distribution of the rows of the requested partitions.
+    pub summary: Arc<Summary>,
+    /// Rows whose leading column was inserted, deleted or changed since the last update.
+    pub modifications: u64,
+    /// Rows deleted or changed since the last update: a histogram with rows subtracted is less exact than one that
+    /// never had them.
+    pub deleted_rows: f64,
+}
 
 /// A request: a version of a statistics object, and partitions.
 #[derive(Debug)]

@@ -16,8 +16,8 @@ use hobt_types::{KeyColumn, MaxLength, SqlType};
 
 use super::super::Database;
 use super::few_rows::{Change, FewRows};
-use super::live::{LeftParts, LiveStatistics};
-use super::part::PartChanges;
+use super::live::LiveStatistics;
+use super::part::{LeftParts, PartChanges};
 
 /// What is recorded for a table's rows.
 #[derive(Debug)]

@@ -9,8 +9,7 @@ use hobt_txn::StatementContext;
 
 use super::super::Database;
 use super::super::pending::{Name, Sharing};
-use super::live::LeftParts;
-use super::part::Together;
+use super::part::{LeftParts, Together};
 use crate::error::{EngineError, Result};
 
 impl Database {

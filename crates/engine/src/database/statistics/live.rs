@@ -20,9 +20,9 @@ use hobt_txn::StatementContext;
 use hobt_types::statistics::Summary;
 
 use super::super::Database;
-use super::asked::{Asked, Question};
+use super::asked::{Asked, Question, StatisticsState};
 use super::changes::NotedTable;
-use super::part::{PartChanges, Together};
+use super::part::{LeftParts, PartChanges, Together};
 
 /// The committed changes for the statistics of a database.
 #[derive(Default, Debug)]
@@ -30,18 +30,6 @@ pub(crate) struct LiveStatistics {
     objects: RwLock<HashMap<(ObjectId, i32), Arc<Tail>>>,
     /// What is recorded for tables, kept for the next statement.
     pub(super) noted: RwLock<HashMap<ObjectId, Arc<NotedTable>>>,
-}
-
-/// The current state of a statistics object.
-#[derive(Clone, Debug)]
-pub struct StatisticsState {
-    /// The distribution of the rows of the requested partitions.
-    pub summary: Arc<Summary>,
-    /// Rows whose leading column was inserted, deleted or changed since the last update.
-    pub modifications: u64,
-    /// Rows deleted or changed since the last update: a histogram with rows subtracted is less exact than one that
-    /// never had them.
-    pub deleted_rows: f64,
 }
 
 /// The committed changes for one statistics object.
@@ -54,9 +42,6 @@ pub(super) struct Tail {
     left: Mutex<Left>,
     asked: Mutex<Asked>,
 }
-
-/// Committed changes, by partition.
-pub(super) type LeftParts = HashMap<HobtId, Arc<PartChanges>>;
 
 #[derive(Default, Debug)]
 struct Left {

@@ -26,10 +26,10 @@ use super::{Change, Database};
 use crate::definition::check_name;
 use crate::error::{EngineError, Result, no_such_object, no_such_statistics};
 
+pub use asked::StatisticsState;
 pub(crate) use carry::Gathered;
 pub use changes::{RowChangeNotes, RowChanges, statistics_columns, statistics_type};
 pub(crate) use live::LiveStatistics;
-pub use live::StatisticsState;
 pub use shown_counts::{SAID_MAX, SaidCounts};
 
 /// The maximum number of columns of a statistics object.

@@ -1,7 +1,10 @@
 //! Statistics of one partition's rows: what the last update gathered, what was inserted since, what was deleted.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
 
+use hobt_base::HobtId;
 use hobt_types::statistics::{GatherColumns, Summary};
 
 use super::accumulated::Accumulated;
@@ -16,6 +19,9 @@ pub(super) struct PartChanges {
     /// Rows whose leading column was inserted, deleted or changed.
     pub(super) modifications: u64,
 }
+
+/// Committed changes, by partition.
+pub(super) type LeftParts = HashMap<HobtId, Arc<PartChanges>>;
 
 impl PartChanges {
     /// The changes of a partition all of whose rows are gone.
