@@ -50,6 +50,7 @@ target_dir=$(cargo metadata --locked --no-deps --format-version 1 |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
 if [[ -x "$target_dir/debug/hobt" ]]; then
     python3 scripts/check_docs.py --hobt "$target_dir/debug/hobt"
+    python3 scripts/check_getting_started.py --hobt "$target_dir/debug/hobt"
 else
     python3 scripts/check_docs.py
 fi

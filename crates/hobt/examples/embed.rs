@@ -1,6 +1,6 @@
 //! hobt embedded in another program: a table, some rows, and a query whose rows arrive as Arrow batches.
 //!
-//! Run it with `cargo run --example embed`.
+//! Run it with `cargo run -p hobt --example embed`.
 
 use hobt::{Instance, Item, SqlError};
 
