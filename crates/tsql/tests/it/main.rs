@@ -2,6 +2,7 @@
 //! `HOBT_SEEDS`.
 
 mod errors;
+mod fuzz;
 mod limits;
 mod meaning;
 
