@@ -3,6 +3,7 @@
 
 mod errors;
 mod fuzz;
+mod golden;
 mod limits;
 mod meaning;
 
