@@ -25,7 +25,8 @@ use crate::{StatisticsStream, check_value_bytes, row_image, value_from_bytes};
 #[global_allocator]
 static ALLOCATOR: CountedAllocator = CountedAllocator;
 
-/// A few values of a row for each of its bytes; a sketch's list of registers unfolds to 22 times its size, and is merged.
+/// A few values of a row for each of its bytes. A sketch's list of registers unfolds to 22 times its size, and is
+/// merged.
 const LIMIT: (usize, usize) = (512 << 10, 512);
 
 #[test]

@@ -1,9 +1,9 @@
 //! The driver of a fuzz target: a function that takes any bytes and panics when its property does not hold.
 //!
-//! A target is a test with `bolero::check!`. Bolero replays the files of the corpus and makes random bytes; with
-//! cargo-bolero the inputs come from an engine that watches coverage instead. Random bytes alone rarely pass a decoder's
-//! first check, so the driver derives inputs of its own from each of them: entries of the corpus with a few bytes
-//! changed, cut, or joined with other entries. An input that fails is written into the corpus, and so every later run
+//! A target is a test with `bolero::check!`. Bolero replays the files of the corpus and makes random bytes. Under
+//! cargo-bolero the inputs come from an engine that watches coverage instead. Random bytes rarely pass a decoder's
+//! first check. So the driver derives inputs of its own from each of them: entries of the corpus with a few bytes
+//! changed, cut, or joined with other entries. An input that fails is written into the corpus, so that every later run
 //! tries it. `scripts/fuzz.sh` runs the targets for a given time.
 
 use std::collections::BTreeSet;
@@ -35,14 +35,18 @@ pub struct FuzzTarget<F> {
 }
 
 impl<F: Fn(&[u8]) + RefUnwindSafe> FuzzTarget<F> {
-    /// The target `name`, as `bolero::check!(name = …)` in the file `file!()` of the package in `package` has it. The
-    /// property may allocate `limit.0` bytes at a time, and `limit.1` for each byte of its input.
+    /// Reads the corpus of the target `name`, as `bolero::check!(name = …)` in the file `file!()` of the package in
+    /// `package` has it. The property may allocate `limit.0` bytes at a time, and `limit.1` for each byte of its input.
+    ///
+    /// # Panics
+    /// When there is no corpus, or it cannot be read.
     pub fn new(package: &str, file: &str, name: &'static str, limit: (usize, usize), property: F) -> FuzzTarget<F> {
         let folder = corpus_folder(package, file, name);
         let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
             .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
             .unwrap_or_default();
         paths.sort();
+        assert!(!paths.is_empty(), "{} has no corpus: the test write_corpora makes it", folder.display());
         let entries = paths.iter().map(|path| fs::read(path).expect("a readable corpus")).collect();
         FuzzTarget { name, folder, entries, limit, property, inputs: AtomicU64::new(0) }
     }

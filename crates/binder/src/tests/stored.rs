@@ -33,8 +33,8 @@ fn text(length: u16) -> SqlType {
     SqlType::VarChar(MaxLength::Limited(length))
 }
 
-fn key(columns: &[&str]) -> IndexDefinition {
-    IndexDefinition { constraint: Some(KeyKind::Primary), ..index("pk", columns, &[]) }
+fn key(name: &str, columns: &[&str]) -> IndexDefinition {
+    IndexDefinition { constraint: Some(KeyKind::Primary), ..index(name, columns, &[]) }
 }
 
 fn index(name: &str, columns: &[&str], included: &[&str]) -> IndexDefinition {
@@ -50,65 +50,23 @@ fn index(name: &str, columns: &[&str], included: &[&str]) -> IndexDefinition {
     }
 }
 
-/// The tables: name, columns (a `?` behind a name allows NULL), indexes, number of rows.
-fn tables() -> Vec<(&'static str, Vec<(&'static str, SqlType)>, Vec<IndexDefinition>, i64)> {
-    let money = SqlType::Decimal { precision: 9, scale: 2 };
-    vec![
-        (
-            "customer",
-            vec![("id", SqlType::Int), ("name", text(30)), ("city?", text(20)), ("since", SqlType::Date)],
-            vec![IndexDefinition { name: Some("pk_customer".to_owned()), ..key(&["id"]) }],
-            50,
-        ),
-        (
-            "orders",
-            vec![
-                ("id", SqlType::Int),
-                ("customer?", SqlType::Int),
-                ("placed", SqlType::DateTime2 { scale: 3 }),
-                ("total", money),
-            ],
-            vec![
-                IndexDefinition { name: Some("pk_orders".to_owned()), ..key(&["id"]) },
-                index("by_customer", &["customer", "placed"], &["total"]),
-            ],
-            2000,
-        ),
-        (
-            "item",
-            vec![
-                ("order_id", SqlType::Int),
-                ("line", SqlType::Int),
-                ("product", SqlType::Int),
-                ("quantity", SqlType::SmallInt),
-                ("price", money),
-            ],
-            vec![IndexDefinition { name: Some("pk_item".to_owned()), ..key(&["order_id", "line"]) }],
-            3000,
-        ),
-        (
-            "product",
-            vec![
-                ("id", SqlType::Int),
-                ("title?", SqlType::NVarChar(MaxLength::Limited(40))),
-                ("kind", SqlType::Char(1)),
-            ],
-            vec![],
-            30,
-        ),
-        (
-            "event",
-            vec![
-                ("at", SqlType::Int),
-                ("until", SqlType::Int),
-                ("what?", text(8000)),
-                ("weight?", SqlType::Float),
-                ("done", SqlType::Bit),
-            ],
-            vec![],
-            400,
-        ),
-    ]
+/// Makes a table: its name, its columns (a `?` behind a name allows NULL), its indexes, the number of its rows.
+type MakeTable<'m> = &'m dyn Fn(&str, &[(&str, SqlType)], Vec<IndexDefinition>, i64);
+
+fn make_tables(make: MakeTable<'_>) {
+    let (int, money) = (SqlType::Int, SqlType::Decimal { precision: 9, scale: 2 });
+    let customer = [("id", int), ("name", text(30)), ("city?", text(20)), ("since", SqlType::Date)];
+    make("customer", &customer, vec![key("pk_customer", &["id"])], 50);
+    let orders = [("id", int), ("customer?", int), ("placed", SqlType::DateTime2 { scale: 3 }), ("total", money)];
+    let by_customer = index("by_customer", &["customer", "placed"], &["total"]);
+    make("orders", &orders, vec![key("pk_orders", &["id"]), by_customer], 2000);
+    let item = [("order_id", int), ("line", int), ("product", int), ("quantity", SqlType::SmallInt), ("price", money)];
+    make("item", &item, vec![key("pk_item", &["order_id", "line"])], 3000);
+    let title = SqlType::NVarChar(MaxLength::Limited(40));
+    make("product", &[("id", int), ("title?", title), ("kind", SqlType::Char(1))], vec![], 30);
+    let (float, bit) = (SqlType::Float, SqlType::Bit);
+    let event = [("at", int), ("until", int), ("what?", text(8000)), ("weight?", float), ("done", bit)];
+    make("event", &event, vec![], 400);
 }
 
 /// A value of a column, which follows from the row's number.
@@ -134,19 +92,19 @@ impl Shop {
         let instance = Instance::open_on(disk, "/shop".as_ref(), settings).expect("an instance");
         let definition = DatabaseDefinition { name: "shop".to_owned(), ..DatabaseDefinition::default() };
         let database = instance.create_database(&definition).expect("a database").database;
-        for (name, columns, indexes, rows) in tables() {
-            let columns = columns.iter().map(|(name, sql_type)| {
+        make_tables(&|name, columns, indexes, rows| {
+            let column = |(name, sql_type): &(&str, SqlType)| {
                 ColumnDefinition::new(name.trim_end_matches('?'), *sql_type, name.ends_with('?'))
-            });
+            };
             let definition = TableDefinition {
                 schema: "dbo".to_owned(),
                 name: name.to_owned(),
-                columns: columns.collect(),
+                columns: columns.iter().map(column).collect(),
                 data_space: DataSpaceDefinition::Default,
                 indexes,
             };
             fill(&instance, &database, &definition, rows);
-        }
+        });
         let run = StatementRun::new(&instance, SessionId(51), Some(1), Arc::default(), false).expect("a statement");
         Shop { database, run }
     }

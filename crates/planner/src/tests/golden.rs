@@ -1,6 +1,7 @@
-//! Golden tests: what each rule of hobt's makes of a plan. A case begins with the rule's name and, if the plan is not
-//! for one worker, the number of partitions. Its result has the plan before the rule changes it first, and after. A rule
-//! that wraps one of DataFusion's has that one's name.
+//! Golden tests: what each rule of hobt's makes of a plan.
+//!
+//! A case begins with the rule's name and, if the plan is not for one worker, the number of partitions. Its result has
+//! the plan before the rule changes it first, and after. A rule that wraps one of DataFusion's has that one's name.
 
 use std::path::Path;
 use std::sync::Arc;
