@@ -6,6 +6,10 @@
 //!
 //! Not done here: resolving names ([`NameResolver`]), running plans, changing rows, control of flow.
 
+// Tests that other crates have, too, name this one as they do.
+#[cfg(test)]
+extern crate self as hobt_binder;
+
 mod aggregate;
 mod aggregate_call;
 mod apply;
@@ -54,6 +58,8 @@ mod subquery;
 mod subquery_expr;
 mod table_function;
 mod table_rows;
+#[cfg(test)]
+mod tests;
 mod unnest;
 mod values;
 mod window;

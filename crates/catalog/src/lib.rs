@@ -18,6 +18,8 @@ mod change;
 mod check;
 mod constraint;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod heaps;
 mod identity;
 mod index_leaf;

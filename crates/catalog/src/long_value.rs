@@ -88,7 +88,7 @@ impl LongValues {
         LongValues::assemble(heaps.rows()?)
     }
 
-    fn assemble(mut rows: Vec<ValueRow>) -> Result<LongValues, CatalogError> {
+    pub(crate) fn assemble(mut rows: Vec<ValueRow>) -> Result<LongValues, CatalogError> {
         rows.sort_by_key(|row| (row.class, row.id, row.sub_id, row.piece));
         let mut values: HashMap<Key, Option<Vec<u8>>> = HashMap::new();
         let mut next = (None, 0);

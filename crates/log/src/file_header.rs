@@ -98,6 +98,13 @@ impl FileHeader {
     pub(crate) fn write(&mut self, disk: &dyn DiskFile) -> Result<(), LogError> {
         self.version += 1;
         let mut page = AlignedBuffer::new(BLOCK_UNIT)?;
+        self.encode(&mut page);
+        disk.write_durable_at(&page, self.version % 2 * BLOCK_UNIT as u64)?;
+        Ok(())
+    }
+
+    /// Writes the header's bytes into a page of zeros.
+    pub(crate) fn encode(&self, page: &mut [u8]) {
         page[4..8].copy_from_slice(&MAGIC);
         page[8..16].copy_from_slice(&self.log.to_le_bytes());
         page[16..24].copy_from_slice(&self.version.to_le_bytes());
@@ -124,8 +131,6 @@ impl FileHeader {
         }
         let checksum = crc32c(&page[4..]);
         page[..4].copy_from_slice(&checksum.to_le_bytes());
-        disk.write_durable_at(&page, self.version % 2 * BLOCK_UNIT as u64)?;
-        Ok(())
     }
 
     /// The newer sound copy of a file's header.
@@ -151,7 +156,8 @@ impl FileHeader {
         newest.ok_or_else(|| LogError::damaged(disk, 0, "its header is not that of a log file"))
     }
 
-    fn parse(page: &[u8]) -> Option<FileHeader> {
+    /// The header in a page of [`BLOCK_UNIT`] bytes, which may be anything; `None` if there is none.
+    pub(crate) fn parse(page: &[u8]) -> Option<FileHeader> {
         let u16_at = |at: usize| u16::from_le_bytes(page[at..at + 2].try_into().expect("two bytes"));
         let u32_at = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));

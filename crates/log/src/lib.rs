@@ -13,6 +13,8 @@ mod block;
 mod error;
 mod file_header;
 mod files;
+#[cfg(test)]
+mod fuzz;
 mod log;
 mod open;
 mod record;

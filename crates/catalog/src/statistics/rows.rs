@@ -219,7 +219,7 @@ pub(crate) fn of_row(
 }
 
 /// Assembles parts from their pieces, by table and statistics; leaves incomplete ones out.
-fn assemble_parts(mut rows: Vec<StatisticsPartRow>) -> HashMap<(i32, i32), Vec<StatisticsPart>> {
+pub(crate) fn assemble_parts(mut rows: Vec<StatisticsPartRow>) -> HashMap<(i32, i32), Vec<StatisticsPart>> {
     let key = |row: &StatisticsPartRow| (row.table, row.statistics, row.hobt);
     rows.sort_by_key(|row| (key(row), row.piece));
     let mut parts: HashMap<(i32, i32), Vec<StatisticsPart>> = HashMap::new();

@@ -52,7 +52,7 @@ fn formatted(page_type: PageType, number: u32) -> Box<PageBytes> {
 }
 
 /// A sealed page of each type, with its number.
-fn pages() -> Vec<(u32, Box<PageBytes>)> {
+pub(crate) fn pages() -> Vec<(u32, Box<PageBytes>)> {
     let mut map = formatted(PageType::AllocationMap, 2);
     let (offset, bytes) = AllocationMap::set_bytes(&map, 3, 77, true);
     apply(&mut map, None, &PageChange::Write { offset, bytes }).expect("sound");

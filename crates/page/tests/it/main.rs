@@ -3,6 +3,7 @@
 mod codec;
 mod flips;
 mod format;
+mod fuzz;
 mod index;
 mod model;
 mod random;

@@ -3,5 +3,9 @@
 mod errors;
 mod features;
 mod formulas;
+mod golden;
 mod tpch;
+// Of the binder's tests: a test module that two crates have.
+#[path = "../../../binder/src/tests/stored.rs"]
+mod stored;
 mod world;

@@ -2,6 +2,8 @@
 //! `HOBT_SEEDS`.
 
 mod errors;
+mod fuzz;
+mod golden;
 mod limits;
 mod meaning;
 

@@ -1,0 +1,11 @@
+//! What tests of several crates share: the driver of fuzz targets, an allocator that counts, golden files.
+//!
+//! No program depends on it; other crates name it under `[dev-dependencies]`.
+
+mod allocations;
+mod fuzz;
+mod golden;
+
+pub use allocations::{CountedAllocator, allocated_at_most};
+pub use fuzz::{FuzzTarget, write_corpus};
+pub use golden::check_golden;
