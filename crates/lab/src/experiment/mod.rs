@@ -54,6 +54,7 @@ pub trait Experiment: Sync {
             experiment: self.name().to_owned(),
             question: self.question().to_owned(),
             machine: lab.machine(),
+            occasion: lab.occasion(),
             limits,
             settings,
             compares_rates: self.compares_rates(),

@@ -194,7 +194,7 @@ fn heap_and_clustered(cases: &[Case]) -> Grid {
             list(sizes.collect()),
             list(last.rows_per_worker.iter().map(|rows| thousands(*rows)).collect()),
             list(waits.collect()),
-            or_dash(case.median("warm_s").map(|warm| case.bytes() as f64 / 1e9 / warm.max(1e-9))),
+            or_dash(case.warm_gb_s()),
         ]);
     }
     grid
@@ -325,7 +325,7 @@ pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     let waits = case("heap").map(|heap| heap.cold.latch_waits(dealer) + heap.warm.latch_waits(dealer));
     // On a table of any size, not a single wait is allowed.
     marks.extend(waits.map(|waits| at_most("dealer waits of the heap", waits, 0.0, None, None)));
-    let unexplained = cases.iter().filter(|case| case.name != "heap_without_accounting").flat_map(|case| {
+    let unexplained = cases.iter().flat_map(|case| {
         let of = |condition: Condition| Some(format!("{}, {}", case.name, condition.name()));
         let name = "most unexplained time of a case, percent";
         case.unexplained()

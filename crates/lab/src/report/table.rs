@@ -4,8 +4,8 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
-/// The least width of prose.
-const PROSE_WIDTH_MIN: usize = 30;
+/// The least width of prose, unless one of its words is longer.
+const PROSE_WIDTH_MIN: usize = 18;
 
 /// A table of a report, independent of its presentation.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl Grid {
     }
 
     /// Like [`Grid::to_text`], for a width in characters.
-    fn to_text_within(&self, limit: usize) -> String {
+    pub(crate) fn to_text_within(&self, limit: usize) -> String {
         let mut columns: Vec<usize> = (0..self.headers.len()).collect();
         let mut left_out = Vec::new();
         let widths = loop {
@@ -62,12 +62,11 @@ impl Grid {
             let unwanted = self.least_wanted.iter().find_map(|wanted| columns.iter().position(|it| it == wanted));
             left_out.push(columns.remove(unwanted.unwrap_or(columns.len() - 1)));
         };
-        let mut text = if self.title.is_empty() { String::new() } else { format!("{}\n", self.title) };
+        let mut text = if self.title.is_empty() { String::new() } else { paragraph("", &self.title, limit) };
         text.push_str(&format!("{}\n", self.table(&columns, &widths)));
         if !left_out.is_empty() {
             let names: Vec<&str> = left_out.iter().map(|column| self.headers[*column].as_str()).collect();
-            text.push_str(&wrapped(&format!("Not shown, for lack of width: {}", names.join(", ")), limit));
-            text.push('\n');
+            text.push_str(&paragraph("", &format!("Not shown, for lack of width: {}", names.join(", ")), limit));
         }
         text
     }
@@ -93,12 +92,16 @@ impl Grid {
     /// The natural widths of these columns' texts, or their least widths.
     fn widths(&self, columns: &[usize], narrow: bool) -> Vec<usize> {
         let of_column = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(cell)).max().unwrap_or(0);
+            let most = |of: fn(&str) -> usize| {
+                self.rows.iter().filter_map(|row| row.get(column)).map(|cell| of(cell)).max().unwrap_or(0)
+            };
             let header = &self.headers[column];
             match narrow {
-                false => cells.max(length(header)),
-                true if self.prose.contains(&column) => cells.min(PROSE_WIDTH_MIN).max(longest_word(header)),
-                true => cells.max(longest_word(header)),
+                false => most(length).max(length(header)),
+                true if self.prose.contains(&column) => {
+                    most(length).min(PROSE_WIDTH_MIN).max(most(longest_word)).max(longest_word(header))
+                }
+                true => most(length).max(longest_word(header)),
             }
         };
         columns.iter().map(|column| of_column(*column)).collect()
@@ -140,6 +143,13 @@ fn longest_word(text: &str) -> usize {
 /// The width of a table whose columns' texts have these widths, with a space on both sides of each, and lines.
 fn table_width(widths: &[usize]) -> usize {
     widths.iter().map(|width| width + 3).sum::<usize>() + 1
+}
+
+/// A short prefix and a text, in lines of at most `limit` characters where spaces allow it. Further lines are indented
+/// as far as the prefix is long.
+pub(super) fn paragraph(prefix: &str, text: &str, limit: usize) -> String {
+    let indent = format!("\n{:1$}", "", length(prefix));
+    format!("{prefix}{}\n", wrapped(text, limit.saturating_sub(length(prefix))).replace('\n', &indent))
 }
 
 /// A text, wrapped at spaces if it is longer than `width`.
