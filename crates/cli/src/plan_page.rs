@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hobt_lab::Occasion;
 use hobt_showplan::{
     Actual, Judged, PlanNode, ShownStatement, argument, count, counted, judge, memory_text, removed, to_xml,
     worst_estimate,
@@ -52,8 +53,9 @@ fn page(statements: &[Arc<ShownStatement>]) -> String {
     environment.add_template("plan_page.html", TEMPLATE).expect("the template is sound");
     let template = environment.get_template("plan_page.html").expect("it was added");
     let statements: Vec<Value> = statements.iter().filter_map(|statement| shown(statement)).collect();
-    let version = env!("CARGO_PKG_VERSION");
-    template.render(context! { statements, version }).expect("the template's values are all given")
+    let (version, occasion) = (env!("CARGO_PKG_VERSION"), Occasion::now());
+    let (date, command) = (occasion.date, occasion.command);
+    template.render(context! { statements, version, date, command }).expect("the template's values are all given")
 }
 
 fn ms(time: Duration) -> String {
@@ -136,6 +138,8 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
         id => node.id,
         physical => node.physical,
         logical => (node.logical != node.physical).then_some(node.logical),
+        table => node.object.as_ref().map(|object| format!("{}.{}", object.table.schema, object.table.table)),
+        index => node.object.as_ref().and_then(|object| object.index.clone()),
         object => node.object.as_ref().map(ToString::to_string),
         argument => argument(node),
         is_parallel => node.is_parallel,
