@@ -223,7 +223,7 @@ impl Case {
         };
         if self.bytes < SMALL_BYTES {
             let megabytes = |bytes: u64| amount(bytes as f64 / 1e6);
-            return Some(format!("{} MB, needs {}", megabytes(self.bytes), megabytes(SMALL_BYTES)));
+            return Some(format!("{} MB, needs {} MB", megabytes(self.bytes), megabytes(SMALL_BYTES)));
         }
         super::too_short(median(&runs.elapsed_s)?, SHORT_S)
     }

@@ -19,12 +19,14 @@ pub(super) struct BarChart<'a> {
     /// The names of the pieces. A single name is not printed.
     pub(super) legend: Vec<String>,
     pub(super) bars: Vec<Bar>,
+    /// Whether all bars have one length, so that only the shares of their pieces are compared.
+    pub(super) is_of_shares: bool,
     /// A line across all bars: its position and its name.
     pub(super) limit: Option<(f64, &'a str)>,
     pub(super) unit: &'a str,
 }
 
-/// A chart for the page's template. Widths and places are percentages of the longest bar.
+/// A chart for the page's template. Widths and places are percentages of the room for bars.
 #[derive(Debug, Serialize)]
 pub(super) struct Drawn {
     title: String,
@@ -63,7 +65,7 @@ struct Piece {
     says: String,
 }
 
-/// Pieces that are wider than this part of the longest bar, in percent, have their share written on them.
+/// Pieces that are wider than this part of the room, in percent, have their share written on them.
 const ROOM_FOR_SHARE: f64 = 11.0;
 /// Colours of the style sheet, without those of [`OTHER`] and [`REST`].
 const COLOURS: usize = 8;
@@ -91,7 +93,11 @@ impl BarChart<'_> {
                 place: percent(place, most),
                 text: format!("{name}: {} {}", amount(place), self.unit),
             }),
-            rows: self.bars.iter().map(|bar| self.row(bar, most)).collect(),
+            rows: self
+                .bars
+                .iter()
+                .map(|bar| self.row(bar, if self.is_of_shares { length(bar) } else { most }))
+                .collect(),
         })
     }
 
@@ -138,6 +144,7 @@ mod tests {
             says: "",
             legend: ["CPU", "waits", OTHER].map(str::to_owned).to_vec(),
             bars,
+            is_of_shares: false,
             limit: Some((4.0, "the disk")),
             unit: "s",
         }
@@ -157,6 +164,15 @@ mod tests {
         );
         // What no bar has needs no key.
         assert_eq!(drawn.keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["CPU", "waits"]);
+    }
+
+    #[test]
+    fn bars_of_shares_are_equally_long() {
+        let bars = [[1.0, 3.0], [10.0, 30.0]].map(|pieces| Bar { label: String::new(), pieces: pieces.to_vec() });
+        let drawn = BarChart { is_of_shares: true, ..chart(bars.into()) }.drawn().expect("bars");
+        for row in &drawn.rows {
+            assert_eq!((row.pieces[0].width.as_str(), row.pieces[1].width.as_str()), ("25.00", "75.00"));
+        }
     }
 
     #[test]

@@ -125,6 +125,7 @@ fn warm_times(cases: &[Case]) -> BarChart<'static> {
         says: "Every page in memory, the median of all runs. A shorter bar is better.",
         legend: Vec::new(),
         bars: bars(cases, |case| Some(case.median("warm_s")? * 1e3)),
+        is_of_shares: false,
         limit: None,
         unit: "ms",
     }
@@ -137,6 +138,7 @@ fn cold_throughput(report: &Report) -> BarChart<'static> {
                beside the cold runs where there are any.",
         legend: Vec::new(),
         bars: bars(&report.cases, |case| case.median("cold_mb_s")),
+        is_of_shares: false,
         limit: Some((report.disk_mb_s(), "the disk")),
         unit: "MB/s",
     }
@@ -149,6 +151,7 @@ fn warm_throughput(report: &Report) -> BarChart<'static> {
                leaves columns out may lie above it, because it does not touch every byte.",
         legend: Vec::new(),
         bars: bars(&report.cases, Case::warm_gb_s),
+        is_of_shares: false,
         limit: Some((report.limits.memory_read_gb_s_all_cores, "memory, all cores")),
         unit: "GB/s",
     }
@@ -184,10 +187,11 @@ fn time_split(cases: &[Case]) -> BarChart<'static> {
     legend.extend([OTHER, REST].map(str::to_owned));
     BarChart {
         title: "Where the threads' time went",
-        says: "Seconds of all threads together in a run, on the average (cold runs where there are any): processor time, \
-               named waits, and what neither explains.",
+        says: "Shares of the threads' time in a run, on the average (cold runs where there are any): processor time, named \
+               waits, and what neither explains. Beside each bar the seconds of all threads together.",
         bars,
         legend,
+        is_of_shares: true,
         limit: None,
         unit: "s",
     }
@@ -204,6 +208,7 @@ fn rows_by_worker(cases: &[Case]) -> BarChart<'static> {
         says: "Equal pieces mean that no worker waited for another.",
         bars: bars.collect(),
         legend: (1..=most).map(|worker| format!("worker {worker}")).collect(),
+        is_of_shares: false,
         limit: None,
         unit: "million rows",
     }
@@ -223,6 +228,7 @@ fn read_sizes(cases: &[Case]) -> BarChart<'static> {
         says: "How many reads of each size class the cold run made.",
         bars: bars.collect(),
         legend: sizes.iter().map(|size| format!("from {} KiB", size / 1024)).collect(),
+        is_of_shares: false,
         limit: None,
         unit: "reads",
     }

@@ -17,7 +17,7 @@ pub use case::Case;
 pub(crate) use case::{Condition, SHORT_S};
 pub use compare::compare;
 use summary::Shares;
-use table::paragraph;
+use table::{FIRM_SPACE, paragraph};
 pub use table::{Grid, terminal_width};
 
 /// Why a mark is not judged, if its experiment had fewer rows than needed.
@@ -216,12 +216,18 @@ impl Report {
 
     /// Where the threads' time of all cases went.
     fn time_grid(&self) -> Grid {
-        let title = "Where the threads' time went, in percent (cold runs where there are any)";
-        let mut grid = Grid::new(title, &["case", "CPU", "longest waits", "unexplained"]);
+        /// Shorter waits, in percent, are listed together.
+        const LISTED: f64 = 4.5;
+        let title = "Where the threads' time went, in percent; the rest is unexplained";
+        let mut grid = Grid::new(title, &["case", "CPU", "longest waits", "rest"]);
         grid.prose = vec![2];
         for case in self.timed_cases() {
             let Some(shares) = Shares::of([case]) else { continue };
-            let waits: Vec<String> = shares.waits.iter().map(|(name, share)| format!("{name} {share:.0}")).collect();
+            let (listed, short): (Vec<_>, Vec<_>) = shares.waits.iter().partition(|(_, share)| *share >= LISTED);
+            let others = shares.others + short.iter().map(|(_, share)| share).sum::<f64>();
+            let item = |name: &str, share: f64| format!("{name}{FIRM_SPACE}{share:.0}");
+            let mut waits: Vec<String> = listed.iter().map(|(name, share)| item(name, *share)).collect();
+            waits.extend((others >= 0.5).then(|| item("others", others)));
             let rest = format!("{:.1}", tenths(shares.unexplained));
             grid.rows.push(vec![case.name.clone(), format!("{:.0}", shares.cpu), waits.join(", "), rest]);
         }

@@ -108,7 +108,7 @@ impl Report {
         let (met, missed, open) = (count(Some(true)), count(Some(false)), count(None));
         let open = if open > 0 { format!(", {open} not decided") } else { String::new() };
         (!self.marks.is_empty())
-            .then(|| format!("Of {} marks, hobt's own targets, {met} met, {missed} missed{open}.", self.marks.len()))
+            .then(|| format!("Marks, which are hobt's own targets: {met} met, {missed} missed{open}."))
     }
 
     fn busy_sentence(&self) -> Option<String> {

@@ -79,11 +79,14 @@ impl Grid {
         }
         let mut narrow = self.widths(columns, true);
         let mut spare = limit.checked_sub(table_width(&narrow))?;
-        for ((width, wanted), column) in narrow.iter_mut().zip(natural).zip(columns) {
-            if self.prose.contains(column) {
-                let more = (wanted - *width).min(spare);
-                *width += more;
-                spare -= more;
+        // Prose gets the room first, and headers of figures the rest.
+        for is_prose in [true, false] {
+            for ((width, wanted), column) in narrow.iter_mut().zip(&natural).zip(columns) {
+                if self.prose.contains(column) == is_prose {
+                    let more = (wanted - *width).min(spare);
+                    *width += more;
+                    spare -= more;
+                }
             }
         }
         Some(narrow)
@@ -152,6 +155,9 @@ pub(super) fn paragraph(prefix: &str, text: &str, limit: usize) -> String {
     format!("{prefix}{}\n", wrapped(text, limit.saturating_sub(length(prefix))).replace('\n', &indent))
 }
 
+/// A space at which no line is broken. It is printed as any other.
+pub(super) const FIRM_SPACE: char = '\u{a0}';
+
 /// A text, wrapped at spaces if it is longer than `width`.
 fn wrapped(text: &str, width: usize) -> String {
     let mut lines = String::new();
@@ -167,7 +173,7 @@ fn wrapped(text: &str, width: usize) -> String {
         lines.push_str(word);
         line += length(word);
     }
-    lines
+    lines.replace(FIRM_SPACE, " ")
 }
 
 #[cfg(test)]
@@ -208,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_least_goes_first_and_is_named() {
-        let text = grid().to_text_within(75);
+        let text = grid().to_text_within(70);
         assert!(text.contains("Not shown, for lack of width: longest wait\n"), "{text}");
         assert!(text.contains("0.028 s") && text.contains("77 %"), "{text}");
         let text = grid().to_text_within(35);
