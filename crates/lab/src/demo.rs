@@ -128,7 +128,7 @@ fn measure(lab: &mut Laboratory, options: &DemoOptions) -> Result<Report> {
         limits,
         settings,
         marks: crate::experiment::scan_marks(&cases),
-        tables: vec![builds(lab)],
+        tables: vec![crate::experiment::scan_cases(&cases), builds(lab)],
         cases: cases.into_iter().map(without_comments).collect(),
         notes,
     })

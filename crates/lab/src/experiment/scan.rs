@@ -131,7 +131,7 @@ impl Experiment for ScanExperiment {
         settings.insert("queue_depth".to_owned(), json!(lab.instance().runtime().queue_depth));
         Ok(Report {
             notes: notes(&cases),
-            tables: vec![heap_and_clustered(&cases)],
+            tables: vec![explained(&cases), heap_and_clustered(&cases)],
             cases,
             marks,
             ..self.report(lab, limits, settings)
@@ -265,6 +265,30 @@ fn sweep(lab: &mut Laboratory, rows: u64) -> Result<Vec<Case>> {
         lab.run(&format!("DROP TABLE {table}"))?;
     }
     Ok(cases)
+}
+
+/// What the cases of this experiment and of the demo scan, in words.
+pub(crate) fn explained(cases: &[Case]) -> Grid {
+    const MEANINGS: [(&str, &str); 12] = [
+        ("heap", "BigData, a heap whose columns allow NULL: counts ten columns"),
+        (HEAP_24, "the heap in 24 partitions"),
+        ("heap_not_null", "the heap with columns that are NOT NULL"),
+        ("heap_24_partitions_not_null", "both of these"),
+        ("heap_latched_dealer", "workers take their ranges of pages under a latch"),
+        ("heap_24_partitions_latched_dealer", "one such latch for each partition"),
+        ("heap_max_and_sum", "MAX, SUM and LEN in place of counts: looks at values"),
+        ("heap_7_files", "the heap in a filegroup of seven files"),
+        (CLUSTERED, "a clustered index in 24 partitions"),
+        ("heap_without_accounting", "waits are not recorded: what the instruments cost"),
+        ("line_item_query_1", "TPC-H's query 1: eight aggregates of nearly all rows of LINEITEM"),
+        ("line_item_query_6", "TPC-H's query 6: a sum of the few rows that pass its conditions"),
+    ];
+    let mut grid = Grid::new("The cases", &["case", "what it is"]);
+    grid.prose = vec![1];
+    for (name, meaning) in MEANINGS.iter().filter(|(name, _)| cases.iter().any(|case| case.name == *name)) {
+        grid.rows.push(vec![(*name).to_owned(), (*meaning).to_owned()]);
+    }
+    grid
 }
 
 /// Notes about a run of [`scan_plans`].

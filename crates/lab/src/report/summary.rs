@@ -141,3 +141,83 @@ impl Report {
         self.notes.iter().cloned().chain(faster.then(|| why.to_owned())).chain(of_cases).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::machine::Machine;
+    use crate::measure::Measured;
+    use crate::occasion::Occasion;
+
+    fn measured(wait: &str, pages: u64) -> Measured {
+        Measured {
+            elapsed_s: 1.0,
+            threads_s: 2.0,
+            cpu_s: 0.5,
+            logical_pages: pages,
+            read_ahead_pages: pages,
+            waits_ms: [(wait.to_owned(), 1_475.0), ("X".to_owned(), 15.0)].into(),
+            ..Measured::default()
+        }
+    }
+
+    fn report(cases: Vec<Case>) -> Report {
+        let limits = Limits {
+            disk_read_mb_s: 9_999.0,
+            disk_read_kib: 512,
+            disk_read_depth: 8,
+            disk_write_mb_s: 1.0,
+            disk_flushes_per_s: 1.0,
+            disk_is_direct: true,
+            disk_file_bytes: 1,
+            memory_read_gb_s_1_core: 1.0,
+            memory_read_gb_s_all_cores: 1.0,
+            memory_bytes: 1,
+            disk_reads: Vec::new(),
+        };
+        Report {
+            experiment: "test".to_owned(),
+            question: "What?".to_owned(),
+            machine: Machine { processors: 2, ..Machine::this("threads") },
+            occasion: Occasion { load_before: Some(5.0), ..Occasion::now() },
+            limits,
+            settings: serde_json::Map::new(),
+            compares_rates: true,
+            cases,
+            marks: Vec::new(),
+            tables: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_report_has_one_rate_of_the_disk_and_says_what_its_figures_come_to() {
+        let mut real = Case::new("real", "SELECT 1");
+        // 8,192 bytes by 12,207 pages: 100 MB in a second.
+        real.add_cold(measured("PAGEIOLATCH_SH", 12_207));
+        real.push("disk_mb_s", 200.0);
+        let mut modelled = Case::new("modelled", "SELECT 1");
+        modelled.add_cold(measured("PAGEIOLATCH_SH", 12_207));
+        let unaccounted =
+            Case { has_no_accounting: true, cold: modelled.cold.clone(), ..Case::new("bare", "SELECT 1") };
+        let report = report(vec![real, modelled, unaccounted]);
+        assert_eq!(report.disk_mb_s(), 200.0);
+        assert!(report.over_disk(&report.cases[0]).is_some_and(|ratio| (ratio - 0.5).abs() < 0.001));
+        assert_eq!(report.over_disk(&report.cases[1]), None);
+        let headline = report.headline();
+        assert_eq!(headline[0], "Cold runs read at 50 % of this disk's 200 MB/s.");
+        assert_eq!(
+            headline[1],
+            "Where the threads' time of cold runs went: CPU 25 %, PAGEIOLATCH_SH 74 %, other waits 1 %, unexplained 0.5 %."
+        );
+        assert_eq!(headline[2], "The machine was busy: load 5.0 on 2 processors before the run.");
+        assert!(!report.to_html().contains("9,999") && !report.to_text_within(80).contains("9,999"));
+    }
+
+    #[test]
+    fn a_report_without_runs_has_the_measured_rate_and_no_shares() {
+        let report = report(vec![Case::new("none", "")]);
+        assert_eq!((report.disk_mb_s(), report.headline().len()), (9_999.0, 1));
+    }
+}

@@ -418,6 +418,9 @@ fn the_demo_writes_its_report_and_leaves_no_data() {
     for case in ["heap_24_partitions", "heap_not_null", "clustered_24_partitions", "line_item_query_6"] {
         assert!(unbroken.contains(case), "{case}");
     }
+    // No case is left without words for a reader that does not know its name.
+    let meanings = result.report.tables.iter().find(|grid| grid.title == "The cases").map(|grid| grid.rows.len());
+    assert_eq!(meanings, Some(result.report.cases.len()));
     assert!(result.json.is_file());
     assert!(!options.data.exists(), "the data were to be removed");
     assert!(result.closing_words().contains("hobt lab run scan"));
