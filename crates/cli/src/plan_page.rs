@@ -167,7 +167,7 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
 mod tests {
     use super::*;
     use hobt_showplan::MemoryShown;
-    use hobt_showplan::{Detail, WorkerActual};
+    use hobt_showplan::{Detail, PlanObject, TableName, WorkerActual};
 
     #[test]
     fn the_worst_operator_is_marked_and_text_is_escaped() {
@@ -180,6 +180,23 @@ mod tests {
         assert_eq!(page.matches("class=\"operator worst").count(), 1, "{page}");
         assert!(page.contains("SELECT a &lt; &#x27;b&#x27;"), "{page}");
         assert!(page.contains("expected 2, got 500 rows, 250 times as many"), "{page}");
+    }
+
+    #[test]
+    fn a_scan_shows_its_table_first_and_the_page_says_when_it_was_made() {
+        let table = TableName { database: "d".repeat(60), schema: "dbo".to_owned(), table: "Orders".to_owned() };
+        let object = PlanObject { table: Arc::new(table), index: Some("PK_Orders".to_owned()), is_clustered: true };
+        let mut node = PlanNode::new("Clustered Index Scan", "Clustered Index Scan", Detail::Filter);
+        node.object = Some(object.clone());
+        let page =
+            page(&[Arc::new(ShownStatement { root: Some(node), ..ShownStatement::plain("SELECT 1", "SELECT") })]);
+        let label = page.split("class=\"label\"").nth(1).and_then(|label| label.split("</summary>").next());
+        // Its title, which appears under the pointer, has the whole argument.
+        let (_title, label) = label.and_then(|label| label.split_once('>')).expect("the operator's line");
+        assert!(label.contains("<code>dbo.Orders</code>") && label.contains("PK_Orders"), "{label}");
+        assert!(!label.contains("ddd") && page.contains(&object.to_string()), "{page}");
+        let occasion = Occasion::now();
+        assert!(page.contains(&occasion.date[..10]) && page.contains(env!("CARGO_PKG_VERSION")), "{page}");
     }
 
     #[test]
