@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use hobt_base::number;
 use hobt_engine::InstanceSettings;
 use hobt_lab::{
     DataFolder, Experiment, FixtureOptions, LabError, Laboratory, PathPart, Progress, RunOptions, RunPlaces, SizePlan,
@@ -149,15 +150,16 @@ pub(crate) fn run(arguments: Arguments, interrupts: &Interrupts) -> ExitCode {
     exit_code(done, interrupts)
 }
 
-/// Says what went wrong, if anything did. A signal decides over the exit code of what failed.
+/// Reports an error, unless it is the cancellation that a signal asked for. A signal decides over the exit code of what
+/// failed.
 pub(crate) fn exit_code(done: Result<(), LabError>, interrupts: &Interrupts) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("hobt: {error}");
-            interrupts.exit_code().unwrap_or(ExitCode::FAILURE)
-        }
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    let ended = interrupts.exit_code();
+    let is_cancelled = matches!(&error, LabError::Sql { error, .. } if error.number == number::CANCELED);
+    if ended.is_none() || !is_cancelled {
+        eprintln!("hobt: {error}");
     }
+    ended.unwrap_or(ExitCode::FAILURE)
 }
 
 /// Looks at a folder that the user names before an instance is opened in it.

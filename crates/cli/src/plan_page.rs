@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hobt_lab::Occasion;
 use hobt_showplan::{
     Actual, Judged, PlanNode, ShownStatement, argument, count, counted, judge, memory_text, removed, to_xml,
     worst_estimate,
@@ -52,8 +53,9 @@ fn page(statements: &[Arc<ShownStatement>]) -> String {
     environment.add_template("plan_page.html", TEMPLATE).expect("the template is sound");
     let template = environment.get_template("plan_page.html").expect("it was added");
     let statements: Vec<Value> = statements.iter().filter_map(|statement| shown(statement)).collect();
-    let version = env!("CARGO_PKG_VERSION");
-    template.render(context! { statements, version }).expect("the template's values are all given")
+    let (version, occasion) = (env!("CARGO_PKG_VERSION"), Occasion::now());
+    let (date, command) = (occasion.date, occasion.command);
+    template.render(context! { statements, version, date, command }).expect("the template's values are all given")
 }
 
 fn ms(time: Duration) -> String {
@@ -136,6 +138,8 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
         id => node.id,
         physical => node.physical,
         logical => (node.logical != node.physical).then_some(node.logical),
+        table => node.object.as_ref().map(|object| format!("{}.{}", object.table.schema, object.table.table)),
+        index => node.object.as_ref().and_then(|object| object.index.clone()),
         object => node.object.as_ref().map(ToString::to_string),
         argument => argument(node),
         is_parallel => node.is_parallel,
@@ -163,7 +167,7 @@ fn add(node: &PlanNode, whole: &Whole, depth: usize, rows: &mut Vec<Value>) {
 mod tests {
     use super::*;
     use hobt_showplan::MemoryShown;
-    use hobt_showplan::{Detail, WorkerActual};
+    use hobt_showplan::{Detail, PlanObject, TableName, WorkerActual};
 
     #[test]
     fn the_worst_operator_is_marked_and_text_is_escaped() {
@@ -176,6 +180,23 @@ mod tests {
         assert_eq!(page.matches("class=\"operator worst").count(), 1, "{page}");
         assert!(page.contains("SELECT a &lt; &#x27;b&#x27;"), "{page}");
         assert!(page.contains("expected 2, got 500 rows, 250 times as many"), "{page}");
+    }
+
+    #[test]
+    fn a_scan_shows_its_table_first_and_the_page_says_when_it_was_made() {
+        let table = TableName { database: "d".repeat(60), schema: "dbo".to_owned(), table: "Orders".to_owned() };
+        let object = PlanObject { table: Arc::new(table), index: Some("PK_Orders".to_owned()), is_clustered: true };
+        let mut node = PlanNode::new("Clustered Index Scan", "Clustered Index Scan", Detail::Filter);
+        node.object = Some(object.clone());
+        let page =
+            page(&[Arc::new(ShownStatement { root: Some(node), ..ShownStatement::plain("SELECT 1", "SELECT") })]);
+        let label = page.split("class=\"label\"").nth(1).and_then(|label| label.split("</summary>").next());
+        // Its title, which appears under the pointer, has the whole argument.
+        let (_title, label) = label.and_then(|label| label.split_once('>')).expect("the operator's line");
+        assert!(label.contains("<code>dbo.Orders</code>") && label.contains("PK_Orders"), "{label}");
+        assert!(!label.contains("ddd") && page.contains(&object.to_string()), "{page}");
+        let occasion = Occasion::now();
+        assert!(page.contains(&occasion.date[..10]) && page.contains(env!("CARGO_PKG_VERSION")), "{page}");
     }
 
     #[test]

@@ -124,10 +124,11 @@ fn measure(lab: &mut Laboratory, options: &DemoOptions) -> Result<Report> {
         experiment: "demo".to_owned(),
         question: "What does a scan reach on this machine, and where does the time go?".to_owned(),
         machine: lab.machine(),
+        occasion: lab.occasion(),
         limits,
         settings,
         marks: crate::experiment::scan_marks(&cases),
-        tables: vec![builds(lab)],
+        tables: vec![crate::experiment::scan_cases(&cases), builds(lab)],
         cases: cases.into_iter().map(without_comments).collect(),
         notes,
     })

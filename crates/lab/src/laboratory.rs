@@ -16,6 +16,7 @@ use crate::error::{LabError, Result};
 use crate::limits::disk::{ReadMode, Stretch, read_stretches};
 use crate::limits::{LimitSettings, Limits};
 use crate::machine::{self, Machine};
+use crate::occasion::Occasion;
 use crate::progress::Progress;
 
 /// The database that experiments use.
@@ -76,6 +77,7 @@ pub struct Laboratory {
     progress: Progress,
     disk_kind: &'static str,
     builds: Vec<Build>,
+    occasion: Occasion,
     /// When it was opened, and the processor time that the hypervisor had taken until then.
     opened: (Instant, Option<Duration>),
     /// The read size and depth with which the disk was fastest.
@@ -125,6 +127,7 @@ impl Laboratory {
             progress,
             disk_kind,
             builds: Vec::new(),
+            occasion: Occasion::now(),
             opened: (Instant::now(), hobt_instruments::processor::steal_time()),
             read_mode: Cell::new((512, 8)),
         })
@@ -168,6 +171,11 @@ impl Laboratory {
     /// The machine, as a report describes it.
     pub fn machine(&self) -> Machine {
         Machine::this(self.disk_kind)
+    }
+
+    /// When and by which command it was opened, and the load until now.
+    pub fn occasion(&self) -> Occasion {
+        self.occasion.ended()
     }
 
     /// Runs a batch in the laboratory's own session.
@@ -260,7 +268,7 @@ impl Laboratory {
     pub fn ensure_table(&mut self, name: &str, rows: u64, build: &[String]) -> Result<()> {
         if self.has_table(name)? {
             if self.row_count(name)? == rows {
-                self.progress.step(&format!("{name} is there already"));
+                self.progress.step(&format!("using {name}"));
                 return Ok(());
             }
             self.run(&format!("DROP TABLE dbo.{name}"))?;
@@ -300,7 +308,7 @@ impl Laboratory {
     pub fn ensure_customers(&mut self) -> Result<()> {
         if self.has_table("DimCustomer")? {
             if self.row_count("DimCustomer")? == data::CUSTOMERS {
-                self.progress.step("DimCustomer is there already");
+                self.progress.step("using DimCustomer");
                 return Ok(());
             }
             self.run("DROP TABLE dbo.DimCustomer")?;
@@ -353,7 +361,7 @@ impl Laboratory {
             let question = format!("SELECT COUNT_BIG(*) FROM dbo.{SCALE_TABLE} WHERE scale = {scale_factor:e}");
             if self.run(&question)?.count() == Some(1) {
                 for table in data::TpchTable::ALL {
-                    self.progress.step(&format!("{} is there already", table.name()));
+                    self.progress.step(&format!("using {}", table.name()));
                 }
                 return Ok(());
             }

@@ -1,7 +1,7 @@
 //! User errors, through the program: every mistake ends in its error, and none in a panic or a damaged database.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -411,7 +411,8 @@ fn an_interrupted_laboratory_leaves_a_whole_database() {
         let folder = Folder(tempfile::tempdir().expect("a temporary folder"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
         command.args(["lab", "fixtures", "--rows", "4000000000", "--data"]).arg(folder.path());
-        command.stderr(Stdio::null());
+        let mut errors = tempfile::tempfile().expect("a temporary file");
+        command.stderr(errors.try_clone().expect("a second handle"));
         let running = Running::of(command);
         let grown = || {
             let files = fs::read_dir(folder.path()).into_iter().flatten().flatten();
@@ -421,6 +422,9 @@ fn an_interrupted_laboratory_leaves_a_whole_database() {
         running.signal(signal);
         let (code, text) = running.end();
         assert_eq!(code, Some(wanted), "{text}");
+        let mut said = String::new();
+        errors.rewind().and_then(|()| errors.read_to_string(&mut said)).expect("the error stream");
+        assert!(said.contains("Ending: ") && !said.contains("3617"), "what was asked for is no error: {said}");
         let states = "SELECT name, state_desc FROM sys.databases WHERE state_desc <> 'ONLINE'";
         let text = folder.succeeds(states);
         assert!(text.contains("(0 rows affected)"), "{text}");

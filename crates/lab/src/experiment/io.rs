@@ -114,7 +114,7 @@ fn place_tables(lab: &mut Laboratory, rows: u64) -> Result<()> {
     storage.set_settings(usual);
     made?;
     if lab.has_table("Scattered")? && lab.row_count("Scattered")? == rows {
-        lab.progress().step("Scattered is there already");
+        lab.progress().step("using Scattered");
         return Ok(());
     }
     for name in ["Scattered", "ScatteredBeside"] {

@@ -58,6 +58,7 @@ impl Experiment for LimitsExperiment {
             experiment: self.name().to_owned(),
             question: self.question().to_owned(),
             machine: lab.machine(),
+            occasion: lab.occasion(),
             cases: limits.disk_reads.iter().map(case_of).collect(),
             limits,
             settings,

@@ -24,7 +24,8 @@ use crate::limits::Limits;
 use crate::report::Report;
 pub(crate) use plan::{Plan, Tuning, plan_steps, run_plans};
 pub(crate) use scan::{
-    FormTables, clustered_plan, ensure_clustered, marks as scan_marks, notes as scan_notes, scan_plans,
+    FormTables, clustered_plan, ensure_clustered, explained as scan_cases, marks as scan_marks, notes as scan_notes,
+    scan_plans,
 };
 pub use user::UserExperiment;
 
@@ -54,6 +55,7 @@ pub trait Experiment: Sync {
             experiment: self.name().to_owned(),
             question: self.question().to_owned(),
             machine: lab.machine(),
+            occasion: lab.occasion(),
             limits,
             settings,
             compares_rates: self.compares_rates(),

@@ -99,8 +99,16 @@ pub(crate) fn plan_steps(plans: usize, repeat: usize) -> u64 {
 pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> Result<Vec<Case>> {
     let mut cases: Vec<Case> = plans
         .iter()
-        .map(|plan| Case { rows: plan.rows, text: plan.text, ..Case::new(&plan.name, &plan.statement) })
+        .map(|plan| Case {
+            rows: plan.rows,
+            text: plan.text,
+            has_no_accounting: plan.tuning.no_accounting,
+            ..Case::new(&plan.name, &plan.statement)
+        })
         .collect();
+    for case in cases.iter_mut().filter(|case| case.has_no_accounting) {
+        case.note("its waits were not recorded, so where its time went is not known");
+    }
     let mut answers: Vec<Option<Vec<Option<String>>>> = vec![None; plans.len()];
     for repetition in 0..repeat.max(1) {
         let mut order: Vec<usize> = (0..plans.len()).collect();

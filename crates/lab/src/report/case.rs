@@ -127,6 +127,8 @@ pub struct Case {
     /// Further single figures.
     pub(crate) figures: Map<String, Value>,
     pub(crate) bytes: u64,
+    /// Whether it ran without wait accounting, so that its waits are among what is unexplained.
+    pub(crate) has_no_accounting: bool,
 }
 
 impl Case {
@@ -200,15 +202,16 @@ impl Case {
         if self.warm.count() > 0 { &self.warm } else { &self.cold }
     }
 
-    /// The wait with the most time, and its milliseconds.
-    pub(crate) fn top_wait(&self) -> Option<(String, f64)> {
-        self.main().mean_waits_ms().into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, time)| *time >= 0.5)
+    /// The rate of warm runs, in gigabytes of pages per second.
+    pub(crate) fn warm_gb_s(&self) -> Option<f64> {
+        Some(self.bytes as f64 / 1e9 / self.median("warm_s")?.max(1e-9))
     }
 
-    /// The time that is neither CPU nor named waits, in percent.
+    /// The time that is neither CPU nor named waits, in percent. Nothing without wait accounting.
     pub(crate) fn unexplained(&self) -> impl Iterator<Item = (Condition, f64)> {
         [(Condition::Cold, &self.cold), (Condition::Warm, &self.warm)]
             .into_iter()
+            .filter(|_| !self.has_no_accounting)
             .filter_map(|(condition, runs)| Some((condition, runs.unexplained()?)))
     }
 
@@ -220,7 +223,7 @@ impl Case {
         };
         if self.bytes < SMALL_BYTES {
             let megabytes = |bytes: u64| amount(bytes as f64 / 1e6);
-            return Some(format!("{} MB, needs {}", megabytes(self.bytes), megabytes(SMALL_BYTES)));
+            return Some(format!("{} MB, needs {} MB", megabytes(self.bytes), megabytes(SMALL_BYTES)));
         }
         super::too_short(median(&runs.elapsed_s)?, SHORT_S)
     }

@@ -1,12 +1,7 @@
-//! Charts of a report as inline SVG. Texts and lines take the page's colours from its style sheet, so they are readable
-//! on light and dark pages. The bars' colours stand out on both.
+//! Charts of a report as plain elements of its page, so that their texts keep their size on a narrow screen. The style
+//! sheet has the colours: no two of them are told apart by red against green, and pieces have a gap between them.
 
-use plotters::coord::Shift;
-use plotters::prelude::{
-    DrawingArea, DrawingBackend, IntoDrawingArea, PathElement, RGBColor, Rectangle, SVGBackend, Text,
-};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, IntoFont, IntoTextStyle, TextStyle};
+use serde::Serialize;
 
 use crate::figures::amount;
 
@@ -19,130 +14,169 @@ pub(super) struct Bar {
 
 /// Horizontal bars, one below the other.
 pub(super) struct BarChart<'a> {
+    pub(super) title: &'a str,
+    pub(super) says: &'a str,
     /// The names of the pieces. A single name is not printed.
     pub(super) legend: Vec<String>,
     pub(super) bars: Vec<Bar>,
+    /// Whether all bars have one length, so that only the shares of their pieces are compared.
+    pub(super) is_of_shares: bool,
     /// A line across all bars: its position and its name.
-    pub(super) limit: Option<(f64, String)>,
+    pub(super) limit: Option<(f64, &'a str)>,
     pub(super) unit: &'a str,
 }
 
-const WIDTH: i32 = 900;
-const LABEL_WIDTH: i32 = 260;
-const VALUE_WIDTH: i32 = 110;
-const BAR_HEIGHT: i32 = 18;
-const BAR_STEP: i32 = 26;
-const LEGEND_STEP: i32 = 20;
-const FONT: (&str, i32) = ("sans-serif", 13);
+/// A chart for the page's template. Widths and places are percentages of the room for bars.
+#[derive(Debug, Serialize)]
+pub(super) struct Drawn {
+    title: String,
+    says: String,
+    keys: Vec<Key>,
+    limit: Option<Limit>,
+    rows: Vec<Row>,
+}
 
-const COLOURS: [RGBColor; 10] = [
-    RGBColor(0x3B, 0x82, 0xC4),
-    RGBColor(0xE0, 0x8A, 0x2E),
-    RGBColor(0x4F, 0xA3, 0x62),
-    RGBColor(0xC4, 0x4E, 0x52),
-    RGBColor(0x8C, 0x72, 0xC2),
-    RGBColor(0x93, 0x7B, 0x60),
-    RGBColor(0xD1, 0x7C, 0xB8),
-    RGBColor(0x8A, 0x8A, 0x8A),
-    RGBColor(0xB5, 0xA6, 0x2B),
-    RGBColor(0x3A, 0xA8, 0xB5),
-];
+/// An entry of the legend.
+#[derive(Debug, Serialize)]
+struct Key {
+    class: String,
+    name: String,
+}
 
-/// The style sheet sets the real colour.
-const INK: RGBColor = RGBColor(0x77, 0x77, 0x77);
+#[derive(Debug, Serialize)]
+struct Limit {
+    place: String,
+    text: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    label: String,
+    value: String,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Debug, Serialize)]
+struct Piece {
+    class: String,
+    width: String,
+    /// Its share of the bar, where there is room for it.
+    share: Option<String>,
+    says: String,
+}
+
+/// Pieces that are wider than this part of the room, in percent, have their share written on them.
+const ROOM_FOR_SHARE: f64 = 11.0;
+/// Colours of the style sheet, without those of [`OTHER`] and [`REST`].
+const COLOURS: usize = 8;
+
+/// The pieces whose colours do not depend on their place.
+pub(super) const OTHER: &str = "other waits";
+pub(super) const REST: &str = "unexplained";
 
 impl BarChart<'_> {
-    /// The chart as an `svg` element; empty without bars.
-    pub(super) fn to_svg(&self) -> String {
+    /// The chart for the template; `None` without bars.
+    pub(super) fn drawn(&self) -> Option<Drawn> {
         if self.bars.is_empty() {
-            return String::new();
+            return None;
         }
-        let legend_rows = if self.legend.len() > 1 { self.legend.len().div_ceil(3) as i32 } else { 0 };
-        let top = legend_rows * LEGEND_STEP + if self.limit.is_some() { LEGEND_STEP } else { 4 };
-        let height = top + self.bars.len() as i32 * BAR_STEP + 6;
-        let mut svg = String::new();
-        {
-            let area = SVGBackend::with_string(&mut svg, (WIDTH as u32, height as u32)).into_drawing_area();
-            self.draw(&area, top, height).expect("drawing into a string works");
-        }
-        svg
+        let longest = self.bars.iter().map(length).fold(0.0, f64::max);
+        let limit = self.limit.map_or(0.0, |(place, _)| place);
+        let most = longest.max(limit).max(f64::MIN_POSITIVE);
+        let is_used = |place: usize| self.bars.iter().any(|bar| bar.pieces.get(place).is_some_and(|it| *it > 0.0));
+        let keys = self.legend.iter().enumerate().filter(|(place, _)| self.legend.len() > 1 && is_used(*place));
+        Some(Drawn {
+            title: self.title.to_owned(),
+            says: self.says.to_owned(),
+            keys: keys.map(|(place, name)| Key { class: class(place, name), name: name.clone() }).collect(),
+            limit: self.limit.map(|(place, name)| Limit {
+                place: percent(place, most),
+                text: format!("{name}: {} {}", amount(place), self.unit),
+            }),
+            rows: self
+                .bars
+                .iter()
+                .map(|bar| self.row(bar, if self.is_of_shares { length(bar) } else { most }))
+                .collect(),
+        })
     }
 
-    fn most(&self) -> f64 {
-        let longest = self.bars.iter().map(|bar| bar.pieces.iter().sum::<f64>()).fold(0.0, f64::max);
-        let limit = self.limit.as_ref().map_or(0.0, |(place, _)| *place);
-        longest.max(limit).max(f64::MIN_POSITIVE)
-    }
-
-    fn draw<'b, B: DrawingBackend + 'b>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        top: i32,
-        height: i32,
-    ) -> Result<(), plotters::drawing::DrawingAreaErrorKind<B::ErrorType>> {
-        let scale = f64::from(WIDTH - LABEL_WIDTH - VALUE_WIDTH) / self.most();
-        let place = |value: f64| LABEL_WIDTH + (value * scale).round() as i32;
-        if self.legend.len() > 1 {
-            for (number, name) in self.legend.iter().enumerate() {
-                let (column, row) = ((number % 3) as i32, (number / 3) as i32);
-                let (x, y) = (LABEL_WIDTH + column * 215, row * LEGEND_STEP + 2);
-                area.draw(&Rectangle::new([(x, y), (x + 12, y + 12)], colour(number).filled()))?;
-                area.draw(&Text::new(name.clone(), (x + 18, y + 6), style(HPos::Left)))?;
-            }
+    fn row(&self, bar: &Bar, most: f64) -> Row {
+        let whole = length(bar);
+        let piece = |(place, value): (usize, &f64)| {
+            let name = self.legend.get(place).map_or("", String::as_str);
+            let share = format!("{:.0} %", value / whole * 100.0);
+            let says = format!("{name} {} {}, {share}", amount(*value), self.unit);
+            let has_room = bar.pieces.len() > 1 && value / most * 100.0 > ROOM_FOR_SHARE;
+            Piece { class: class(place, name), width: percent(*value, most), share: has_room.then_some(share), says }
+        };
+        Row {
+            label: bar.label.clone(),
+            value: format!("{} {}", amount(whole), self.unit),
+            pieces: bar.pieces.iter().enumerate().filter(|(_, value)| **value > 0.0).map(piece).collect(),
         }
-        for (number, bar) in self.bars.iter().enumerate() {
-            let y = top + number as i32 * BAR_STEP;
-            let middle = y + BAR_HEIGHT / 2;
-            area.draw(&Text::new(bar.label.clone(), (LABEL_WIDTH - 8, middle), style(HPos::Right)))?;
-            let mut sum = 0.0;
-            for (piece, value) in bar.pieces.iter().enumerate() {
-                let corners = [(place(sum), y), (place(sum + value.max(0.0)), y + BAR_HEIGHT)];
-                area.draw(&Rectangle::new(corners, colour(piece).filled()))?;
-                sum += value.max(0.0);
-            }
-            let text = format!("{} {}", amount(sum), self.unit);
-            area.draw(&Text::new(text, (place(sum) + 6, middle), style(HPos::Left)))?;
-        }
-        if let Some((limit, name)) = &self.limit {
-            let x = place(*limit);
-            area.draw(&PathElement::new([(x, top - 4), (x, height - 2)], INK.stroke_width(2)))?;
-            let text = format!("{name}: {} {}", amount(*limit), self.unit);
-            area.draw(&Text::new(text, (x, top - 12), style(HPos::Right)))?;
-        }
-        area.present()
     }
 }
 
-fn colour(place: usize) -> RGBColor {
-    COLOURS[place % COLOURS.len()]
+fn length(bar: &Bar) -> f64 {
+    bar.pieces.iter().map(|piece| piece.max(0.0)).sum()
 }
 
-fn style(horizontal: HPos) -> TextStyle<'static> {
-    FONT.into_font().color(&INK).into_text_style(&(WIDTH as u32, 100)).pos(Pos::new(horizontal, VPos::Center))
+fn percent(part: f64, most: f64) -> String {
+    format!("{:.2}", part.max(0.0) / most * 100.0)
+}
+
+fn class(place: usize, name: &str) -> String {
+    match name {
+        OTHER => "other".to_owned(),
+        REST => "rest".to_owned(),
+        _ => format!("c{}", place % COLOURS),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_chart_names_its_bars_and_its_limit() {
-        let bar = |label: &str, pieces: &[f64]| Bar { label: label.to_owned(), pieces: pieces.to_vec() };
-        let chart = BarChart {
-            legend: vec!["CPU".to_owned(), "waits".to_owned()],
-            bars: vec![bar("heap <&>", &[1.0, 2.0]), bar("other", &[0.0, 0.0])],
-            limit: Some((4.0, "the disk".to_owned())),
+    fn chart(bars: Vec<Bar>) -> BarChart<'static> {
+        BarChart {
+            title: "Time",
+            says: "",
+            legend: ["CPU", "waits", OTHER].map(str::to_owned).to_vec(),
+            bars,
+            is_of_shares: false,
+            limit: Some((4.0, "the disk")),
             unit: "s",
-        };
-        let svg = chart.to_svg();
-        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
-        assert!(svg.contains("the disk: 4.00 s") && svg.contains("waits"));
-        assert!(svg.contains("heap &lt;&amp;&gt;"), "names are escaped");
+        }
+    }
+
+    #[test]
+    fn pieces_are_parts_of_the_longest_bar_and_name_their_share() {
+        let bar = |label: &str, pieces: &[f64]| Bar { label: label.to_owned(), pieces: pieces.to_vec() };
+        let drawn = chart(vec![bar("heap", &[1.0, 1.0, 0.0]), bar("none", &[0.0, 0.0, 0.0])]).drawn().expect("bars");
+        let heap = &drawn.rows[0];
+        assert_eq!(heap.pieces.iter().map(|piece| piece.width.as_str()).collect::<Vec<_>>(), ["25.00", "25.00"]);
+        assert_eq!((heap.pieces[1].share.as_deref(), heap.value.as_str()), (Some("50 %"), "2.00 s"));
+        assert!(drawn.rows[1].pieces.is_empty());
+        assert_eq!(
+            drawn.limit.map(|limit| (limit.place, limit.text)),
+            Some(("100.00".into(), "the disk: 4.00 s".into()))
+        );
+        // What no bar has needs no key.
+        assert_eq!(drawn.keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["CPU", "waits"]);
+    }
+
+    #[test]
+    fn bars_of_shares_are_equally_long() {
+        let bars = [[1.0, 3.0], [10.0, 30.0]].map(|pieces| Bar { label: String::new(), pieces: pieces.to_vec() });
+        let drawn = BarChart { is_of_shares: true, ..chart(bars.into()) }.drawn().expect("bars");
+        for row in &drawn.rows {
+            assert_eq!((row.pieces[0].width.as_str(), row.pieces[1].width.as_str()), ("25.00", "75.00"));
+        }
     }
 
     #[test]
     fn no_bars_are_no_chart() {
-        let chart = BarChart { legend: Vec::new(), bars: Vec::new(), limit: None, unit: "s" };
-        assert_eq!(chart.to_svg(), "");
+        assert!(chart(Vec::new()).drawn().is_none());
     }
 }

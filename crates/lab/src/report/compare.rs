@@ -6,10 +6,13 @@ use serde_json::Value;
 
 use super::table::Grid;
 use crate::error::{LabError, Result};
-use crate::figures::{amount, seconds};
+use crate::figures::{amount, median_interval, seconds};
 
-/// Reads two reports and prints the ratio, second over first, of every median that is in both. Cases that are in only
-/// one are listed below.
+/// Figures that are near zero in a good run, so that their ratios say nothing.
+const WITHOUT_RATIO: [&str; 2] = ["unexplained_percent_repetitions", "warm_physical_reads"];
+
+/// Reads two reports and prints the ratio, second over first, of every median that is in both, and between which values
+/// it lies by the repetitions of both. Cases that are in only one are listed below.
 ///
 /// # Errors
 /// If a file cannot be read, is not a report, or the reports are of different experiments.
@@ -26,7 +29,7 @@ pub fn compare(first: &Path, second: &Path) -> Result<String> {
         )));
     }
     let title = format!("{}: {} against {}", name(&one), second.display(), first.display());
-    let mut grid = Grid::new(title, &["case", "figure", "first", "second", "ratio"]);
+    let mut grid = Grid::new(title, &["case", "figure", "first", "second", "ratio", "lies between"]);
     // The two figures are left out before the ratio.
     grid.least_wanted = vec![2, 3];
     let (cases, others) = (cases(&one), cases(&other));
@@ -58,30 +61,59 @@ fn cases(report: &Value) -> Vec<(String, &Value)> {
     cases.iter().filter_map(|case| Some((case["name"].as_str()?.to_owned(), case))).collect()
 }
 
-fn row(grid: &mut Grid, case: &str, figure: &str, one: Option<f64>, other: Option<f64>) {
+/// A figure of a report: its value, and between which two values it lies.
+struct Figure {
+    value: f64,
+    between: Option<(f64, f64)>,
+}
+
+impl Figure {
+    fn lone(value: &Value) -> Option<Figure> {
+        Some(Figure { value: value.as_f64()?, between: None })
+    }
+
+    /// The median of a case's repetitions. With six or more it lies in their interval of 95 %; with fewer, between the
+    /// least and the greatest.
+    fn median(case: &Value, key: &str) -> Option<Figure> {
+        let value = case[format!("{key}_median").as_str()].as_f64()?;
+        let repetitions = case[key].as_array().map(Vec::as_slice).unwrap_or_default();
+        let values: Vec<f64> = repetitions.iter().filter_map(Value::as_f64).collect();
+        let range = || {
+            let least = values.iter().copied().reduce(f64::min)?;
+            Some((least, values.iter().copied().reduce(f64::max)?)).filter(|_| values.len() > 1)
+        };
+        let between = median_interval(&values).map(|interval| (interval.low, interval.high)).or_else(range);
+        Some(Figure { value, between })
+    }
+}
+
+fn row(grid: &mut Grid, case: &str, name: &str, one: Option<Figure>, other: Option<Figure>) {
     if let (Some(one), Some(other)) = (one, other)
-        && one > 0.0
+        && one.value > 0.0
     {
         // Rates end in `_mb_s` and `_gb_s`.
-        let is_time = figure.ends_with("_s") && !figure.ends_with("b_s");
+        let is_time = name.ends_with("_s") && !name.ends_with("b_s");
         let shown = if is_time { seconds } else { amount };
-        let ratio = format!("{:.3}", other / one);
-        grid.rows.push(vec![case.to_owned(), figure.to_owned(), shown(one), shown(other), ratio]);
+        let ratio = format!("{:.3}", other.value / one.value);
+        let between = one.between.zip(other.between).filter(|(one, _)| one.0 > 0.0);
+        let between = between
+            .map_or_else(|| "-".to_owned(), |(one, other)| format!("{:.3} to {:.3}", other.0 / one.1, other.1 / one.0));
+        grid.rows.push(vec![case.to_owned(), name.to_owned(), shown(one.value), shown(other.value), ratio, between]);
     }
 }
 
 fn limits(one: &Value, other: &Value, grid: &mut Grid) {
     for key in ["disk_read_mb_s", "memory_read_gb_s_1_core", "memory_read_gb_s_all_cores"] {
-        row(grid, "the machine", key, one["limits"][key].as_f64(), other["limits"][key].as_f64());
+        let of = |report: &Value| Figure::lone(&report["limits"][key]);
+        row(grid, "the machine", key, of(one), of(other));
     }
 }
 
 fn medians(name: &str, case: &Value, twin: &Value, grid: &mut Grid) {
     let Some(object) = case.as_object() else { return };
-    for (key, value) in object {
-        if let Some(figure) = key.strip_suffix("_median") {
-            row(grid, name, figure, value.as_f64(), twin[key].as_f64());
-        }
+    let figures = object.keys().filter_map(|key| key.strip_suffix("_median"));
+    for figure in figures.filter(|figure| !WITHOUT_RATIO.contains(figure)) {
+        row(grid, name, figure, Figure::median(case, figure), Figure::median(twin, figure));
     }
 }
 
@@ -116,6 +148,24 @@ mod tests {
         let text = compare(&one, &other).expect("both are reports");
         assert!(text.contains("1.500") && text.contains("only in the first: b"), "{text}");
         assert!(text.contains("only in the second: c"), "{text}");
+        for path in [one, other] {
+            std::fs::remove_file(path).expect("removed");
+        }
+    }
+
+    #[test]
+    fn a_ratio_lies_between_what_the_repetitions_allow_and_noise_has_none() {
+        let report = |times: &str, median: f64| {
+            format!(
+                r#"{{"experiment":"scan","cases":[{{"name":"a","cold_s":{times},"cold_s_median":{median},
+                "unexplained_percent_repetitions_median":-0.3}}]}}"#
+            )
+        };
+        let (one, other) =
+            (file("few", &report("[1.0, 2.0, 4.0]", 2.0)), file("more", &report("[2.0, 3.0, 8.0]", 3.0)));
+        let text = compare(&one, &other).expect("both are reports");
+        assert!(text.contains("1.500") && text.contains("0.500 to 8.000"), "{text}");
+        assert!(!text.contains("unexplained"), "{text}");
         for path in [one, other] {
             std::fs::remove_file(path).expect("removed");
         }

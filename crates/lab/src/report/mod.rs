@@ -4,6 +4,7 @@ mod case;
 mod chart;
 mod compare;
 mod html;
+mod summary;
 mod table;
 
 use serde_json::{Map, Value, json};
@@ -11,9 +12,12 @@ use serde_json::{Map, Value, json};
 use crate::figures::{MedianInterval, amount, seconds, thousands};
 use crate::limits::Limits;
 use crate::machine::Machine;
+use crate::occasion::Occasion;
 pub use case::Case;
 pub(crate) use case::{Condition, SHORT_S};
 pub use compare::compare;
+use summary::Shares;
+use table::{FIRM_SPACE, paragraph};
 pub use table::{Grid, terminal_width};
 
 /// Why a mark is not judged, if its experiment had fewer rows than needed.
@@ -72,6 +76,8 @@ pub struct Report {
     pub question: String,
     /// The machine that it ran on.
     pub machine: Machine,
+    /// When and by which command.
+    pub occasion: Occasion,
     /// That machine's limits.
     pub limits: Limits,
     /// The settings of the run.
@@ -113,8 +119,11 @@ impl Report {
         json!({
             "experiment": self.experiment,
             "question": self.question,
+            "headline": self.headline(),
+            "occasion": self.occasion,
             "machine": self.machine,
             "limits": self.limits,
+            "disk_mb_s": self.disk_mb_s(),
             "settings": self.settings,
             "cases": self.cases.iter().map(Case::to_json).collect::<Vec<_>>(),
             "marks": marks,
@@ -127,98 +136,111 @@ impl Report {
         html::page(self)
     }
 
-    /// The report for a terminal: question, tables, limits, marks, notes.
+    /// The report for the terminal of the standard output. Without a terminal, the width is not limited.
     pub fn to_text(&self) -> String {
-        let mut text = format!("{}: {}\n\n", self.experiment, self.question);
+        self.to_text_within(terminal_width().unwrap_or(usize::MAX))
+    }
+
+    /// The report for a width in characters: question, headline, tables, limits, marks, notes, and how it was made.
+    pub fn to_text_within(&self, limit: usize) -> String {
+        let mut text = paragraph("", &format!("{}: {}", self.experiment, self.question), limit);
+        text.push('\n');
+        for sentence in self.headline() {
+            text.push_str(&paragraph("", &sentence, limit));
+        }
+        text.push('\n');
         for grid in self.grids() {
-            text.push_str(&grid.to_text());
+            text.push_str(&grid.to_text_within(limit));
             text.push('\n');
         }
-        text.push_str(&self.limits_line());
+        text.push_str(&paragraph("", &self.limits_line(), limit));
         for mark in &self.marks {
-            text.push_str(&format!("mark: {}\n", mark_text(mark)));
+            text.push_str(&paragraph("mark: ", &format!("{}: {}", mark_text(mark), verdict(mark)), limit));
         }
-        let case_notes =
-            self.cases.iter().flat_map(|case| case.notes.iter().map(|note| format!("{}: {note}", case.name)));
-        for note in self.notes.iter().cloned().chain(case_notes) {
-            text.push_str(&format!("note: {note}\n"));
+        for note in self.all_notes() {
+            text.push_str(&paragraph("note: ", &note, limit));
         }
+        text.push_str(&paragraph("made: ", &self.made(), limit));
+        text.push_str(&paragraph("by: ", &self.occasion.command, limit));
         text
     }
 
-    /// All tables. That of the cases comes first if there are timed cases.
+    /// All tables. Those of the cases come first if there are timed cases.
     pub(crate) fn grids(&self) -> Vec<Grid> {
-        let timed = self.cases.iter().any(|case| case.main().count() > 0);
-        let cases = timed.then(|| self.case_grid());
-        cases.into_iter().chain(self.text_grid()).chain(self.tables.iter().cloned()).collect()
+        let of_cases = [self.case_grid(), self.time_grid(), self.text_grid()];
+        let of_cases = of_cases.into_iter().filter(|grid| !grid.rows.is_empty());
+        of_cases.chain(self.tables.iter().cloned()).collect()
     }
 
-    /// The results in the texts, compared with the results here. `None` if the texts have none.
-    fn text_grid(&self) -> Option<Grid> {
-        let mut grid = Grid::new("What the texts found", &["case", "here, cold", "the text"]);
-        grid.prose = vec![2];
+    /// The results in the texts, compared with the results here.
+    fn text_grid(&self) -> Grid {
+        let mut grid = Grid::new("What the texts found", &["case", "here, cold", "here, MB/s", "the text"]);
+        grid.prose = vec![3];
         grid.least_wanted = vec![1];
         for case in &self.cases {
             let Some(text) = case.text else { continue };
-            let here = match (case.median("cold_s"), case.median("cold_mb_s")) {
-                (Some(time), Some(rate)) => format!("{}, {} MB/s", seconds(time), amount(rate)),
-                _ => "-".to_owned(),
-            };
-            grid.rows.push(vec![case.name.clone(), here, text.to_owned()]);
+            let (time, rate) = (case.median("cold_s").map(seconds), case.median("cold_mb_s").map(amount));
+            grid.rows.push(vec![case.name.clone(), or_dash(time), or_dash(rate), text.to_owned()]);
         }
-        (!grid.rows.is_empty()).then_some(grid)
+        grid
     }
 
-    /// The table of all cases.
+    fn timed_cases(&self) -> impl Iterator<Item = &Case> {
+        self.cases.iter().filter(|case| case.main().count() > 0)
+    }
+
+    /// Times and rates of all cases, the most important first.
     fn case_grid(&self) -> Grid {
-        let headers = [
-            "case",
-            "rows",
-            "MB",
-            "cold",
-            "cold MB/s",
-            "of the disk",
-            "warm",
-            "warm GB/s",
-            "CPU",
-            "longest wait",
-            "unexplained",
-        ];
-        let mut grid = Grid::new("", &headers);
-        for case in self.cases.iter().filter(|case| case.main().count() > 0) {
-            let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-            let warm_s = case.median("warm_s").filter(|_| self.compares_rates);
-            let warm_gb_s = warm_s.map(|warm| case.bytes() as f64 / 1e9 / warm.max(1e-9));
-            let unexplained = case.main().unexplained();
+        let headers = ["case", "cold", "cold MB/s", "of the disk", "warm", "warm GB/s", "CPU", "MB", "rows"];
+        let mut grid = Grid::new("Times and rates", &headers);
+        for case in self.timed_cases() {
+            let warm_gb_s = case.warm_gb_s().filter(|_| self.compares_rates);
             grid.rows.push(vec![
                 case.name.clone(),
-                thousands(case.rows),
-                amount(case.bytes() as f64 / 1e6),
                 or_dash(case.median("cold_s").map(seconds)),
                 or_dash(case.median("cold_mb_s").map(amount)),
-                or_dash(case.median("cold_over_disk").map(|ratio| format!("{:.0} %", ratio * 100.0))),
+                or_dash(self.over_disk(case).map(|ratio| format!("{:.0} %", ratio * 100.0))),
                 or_dash(case.median("warm_s").map(seconds)),
                 or_dash(warm_gb_s.map(amount)),
                 or_dash(case.median("cpu_s").map(seconds)),
-                or_dash(case.top_wait().map(|(name, time)| format!("{name} {} ms", amount(time)))),
-                or_dash(unexplained.map(|percent| format!("{:.1} %", tenths(percent)))),
+                amount(case.bytes() as f64 / 1e6),
+                thousands(case.rows),
             ]);
         }
         grid.leave_out_where(|cell| cell == "-");
-        let least_wanted =
-            ["longest wait", "MB", "rows", "CPU", "warm GB/s", "unexplained", "cold MB/s", "of the disk"];
+        let least_wanted = ["MB", "rows", "warm GB/s", "CPU"];
         grid.least_wanted =
             least_wanted.iter().filter_map(|name| grid.headers.iter().position(|header| header == name)).collect();
         grid
     }
 
-    pub(crate) fn limits_line(&self) -> String {
+    /// Where the threads' time of all cases went.
+    fn time_grid(&self) -> Grid {
+        /// Shorter waits, in percent, are listed together.
+        const LISTED: f64 = 4.5;
+        let title = "Where the threads' time went, in percent; the rest is unexplained";
+        let mut grid = Grid::new(title, &["case", "CPU", "longest waits", "rest"]);
+        grid.prose = vec![2];
+        for case in self.timed_cases() {
+            let Some(shares) = Shares::of([case]) else { continue };
+            let (listed, short): (Vec<_>, Vec<_>) = shares.waits.iter().partition(|(_, share)| *share >= LISTED);
+            let others = shares.others + short.iter().map(|(_, share)| share).sum::<f64>();
+            let item = |name: &str, share: f64| format!("{name}{FIRM_SPACE}{share:.0}");
+            let mut waits: Vec<String> = listed.iter().map(|(name, share)| item(name, *share)).collect();
+            waits.extend((others >= 0.5).then(|| item("others", others)));
+            let rest = format!("{:.1}", tenths(shares.unexplained));
+            grid.rows.push(vec![case.name.clone(), format!("{:.0}", shares.cpu), waits.join(", "), rest]);
+        }
+        grid
+    }
+
+    fn limits_line(&self) -> String {
         let limits = &self.limits;
         let direct = if limits.disk_is_direct { "" } else { " (through the system's cache: no disk's rate)" };
         format!(
             "this machine gives: disk {} MB/s read{direct}, {} MB/s write, {} flushes/s; memory {} GB/s on one core, \
-             {} GB/s on all {}\n",
-            amount(limits.disk_read_mb_s),
+             {} GB/s on all {}",
+            amount(self.disk_mb_s()),
             amount(limits.disk_write_mb_s),
             amount(limits.disk_flushes_per_s),
             amount(limits.memory_read_gb_s_1_core),
@@ -228,24 +250,32 @@ impl Report {
     }
 }
 
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
+}
+
 /// Rounds a figure to one decimal. A result of zero has no sign.
 fn tenths(figure: f64) -> f64 {
     (figure * 10.0).round() / 10.0 + 0.0
 }
 
-/// A mark in one line, without the line end.
-fn mark_text(mark: &Mark) -> String {
-    let relation = if mark.at_least { "at least" } else { "at most" };
-    let verdict = match (mark.is_met(), &mark.too_small) {
+/// Whether a mark is met, in words.
+fn verdict(mark: &Mark) -> String {
+    match (mark.is_met(), &mark.too_small) {
         (Some(true), _) => "met".to_owned(),
         (Some(false), _) => "NOT MET".to_owned(),
         (None, Some(why)) => format!("not judged: {why}"),
         (None, None) if mark.is_reached() => "met by the median, not decided".to_owned(),
         (None, None) => "missed by the median, not decided".to_owned(),
-    };
+    }
+}
+
+/// A mark in one line, without its verdict.
+fn mark_text(mark: &Mark) -> String {
+    let relation = if mark.at_least { "at least" } else { "at most" };
     let of = mark.of.as_ref().map_or_else(String::new, |of| format!(" ({of})"));
     let interval = mark.interval.map_or_else(String::new, |interval| {
-        format!(" ({:.3} to {:.3}, 95 % of {} measurements)", interval.low, interval.high, interval.count)
+        format!(" (95 % interval of {} measurements: {:.3} to {:.3})", interval.count, interval.low, interval.high)
     });
-    format!("{}{of} = {:.3}{interval}, {relation} {}: {verdict}", mark.name, mark.value, mark.aim)
+    format!("{}{of} = {:.3}{interval}, {relation} {}", mark.name, mark.value, mark.aim)
 }

@@ -4,8 +4,8 @@
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
-/// The least width of prose.
-const PROSE_WIDTH_MIN: usize = 30;
+/// The least width of prose, unless one of its words is longer.
+const PROSE_WIDTH_MIN: usize = 18;
 
 /// A table of a report, independent of its presentation.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl Grid {
     }
 
     /// Like [`Grid::to_text`], for a width in characters.
-    fn to_text_within(&self, limit: usize) -> String {
+    pub(crate) fn to_text_within(&self, limit: usize) -> String {
         let mut columns: Vec<usize> = (0..self.headers.len()).collect();
         let mut left_out = Vec::new();
         let widths = loop {
@@ -62,12 +62,11 @@ impl Grid {
             let unwanted = self.least_wanted.iter().find_map(|wanted| columns.iter().position(|it| it == wanted));
             left_out.push(columns.remove(unwanted.unwrap_or(columns.len() - 1)));
         };
-        let mut text = if self.title.is_empty() { String::new() } else { format!("{}\n", self.title) };
+        let mut text = if self.title.is_empty() { String::new() } else { paragraph("", &self.title, limit) };
         text.push_str(&format!("{}\n", self.table(&columns, &widths)));
         if !left_out.is_empty() {
             let names: Vec<&str> = left_out.iter().map(|column| self.headers[*column].as_str()).collect();
-            text.push_str(&wrapped(&format!("Not shown, for lack of width: {}", names.join(", ")), limit));
-            text.push('\n');
+            text.push_str(&paragraph("", &format!("Not shown, for lack of width: {}", names.join(", ")), limit));
         }
         text
     }
@@ -80,11 +79,14 @@ impl Grid {
         }
         let mut narrow = self.widths(columns, true);
         let mut spare = limit.checked_sub(table_width(&narrow))?;
-        for ((width, wanted), column) in narrow.iter_mut().zip(natural).zip(columns) {
-            if self.prose.contains(column) {
-                let more = (wanted - *width).min(spare);
-                *width += more;
-                spare -= more;
+        // Prose gets the room first, and headers of figures the rest.
+        for is_prose in [true, false] {
+            for ((width, wanted), column) in narrow.iter_mut().zip(&natural).zip(columns) {
+                if self.prose.contains(column) == is_prose {
+                    let more = (wanted - *width).min(spare);
+                    *width += more;
+                    spare -= more;
+                }
             }
         }
         Some(narrow)
@@ -93,12 +95,16 @@ impl Grid {
     /// The natural widths of these columns' texts, or their least widths.
     fn widths(&self, columns: &[usize], narrow: bool) -> Vec<usize> {
         let of_column = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| length(cell)).max().unwrap_or(0);
+            let most = |of: fn(&str) -> usize| {
+                self.rows.iter().filter_map(|row| row.get(column)).map(|cell| of(cell)).max().unwrap_or(0)
+            };
             let header = &self.headers[column];
             match narrow {
-                false => cells.max(length(header)),
-                true if self.prose.contains(&column) => cells.min(PROSE_WIDTH_MIN).max(longest_word(header)),
-                true => cells.max(longest_word(header)),
+                false => most(length).max(length(header)),
+                true if self.prose.contains(&column) => {
+                    most(length).min(PROSE_WIDTH_MIN).max(most(longest_word)).max(longest_word(header))
+                }
+                true => most(length).max(longest_word(header)),
             }
         };
         columns.iter().map(|column| of_column(*column)).collect()
@@ -142,6 +148,16 @@ fn table_width(widths: &[usize]) -> usize {
     widths.iter().map(|width| width + 3).sum::<usize>() + 1
 }
 
+/// A short prefix and a text, in lines of at most `limit` characters where spaces allow it. Further lines are indented
+/// as far as the prefix is long.
+pub(super) fn paragraph(prefix: &str, text: &str, limit: usize) -> String {
+    let indent = format!("\n{:1$}", "", length(prefix));
+    format!("{prefix}{}\n", wrapped(text, limit.saturating_sub(length(prefix))).replace('\n', &indent))
+}
+
+/// A space at which no line is broken. It is printed as any other.
+pub(super) const FIRM_SPACE: char = '\u{a0}';
+
 /// A text, wrapped at spaces if it is longer than `width`.
 fn wrapped(text: &str, width: usize) -> String {
     let mut lines = String::new();
@@ -157,7 +173,7 @@ fn wrapped(text: &str, width: usize) -> String {
         lines.push_str(word);
         line += length(word);
     }
-    lines
+    lines.replace(FIRM_SPACE, " ")
 }
 
 #[cfg(test)]
@@ -198,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_is_wanted_least_goes_first_and_is_named() {
-        let text = grid().to_text_within(75);
+        let text = grid().to_text_within(70);
         assert!(text.contains("Not shown, for lack of width: longest wait\n"), "{text}");
         assert!(text.contains("0.028 s") && text.contains("77 %"), "{text}");
         let text = grid().to_text_within(35);

@@ -39,6 +39,8 @@ fn run(name: &str, options: RunOptions) -> (Report, Value) {
     assert_eq!(written.len(), 3);
     let page = std::fs::read_to_string(&written[0]).expect("the page was written");
     assert_stands_alone(&page);
+    assert_says_where_it_is_from(&report, &page);
+    assert_fits_a_terminal(&report);
     let text = std::fs::read_to_string(json).expect("the file was written");
     (report, serde_json::from_str(&text).expect("it is JSON"))
 }
@@ -50,8 +52,38 @@ fn assert_stands_alone(page: &str) {
     }
 }
 
+/// A page or a text that is passed on must say when, by what and how it was made.
+fn assert_says_where_it_is_from(report: &Report, page: &str) {
+    let occasion = &report.occasion;
+    assert!(occasion.date.starts_with("20") && occasion.date.ends_with(" UTC"), "{}", occasion.date);
+    // The test program has a number in its name, so a shell needs no quotes for it.
+    let command = occasion.command.split(' ').next().expect("the program");
+    assert!(!command.is_empty() && !command.contains('/'), "{command}");
+    let text = report.to_text_within(usize::MAX);
+    for wanted in [&occasion.date, command, concat!("hobt ", env!("CARGO_PKG_VERSION")), "load "] {
+        assert!(page.contains(wanted), "the page has no {wanted}");
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    // Lists and objects may be records, which are data for the tables.
+    for (name, _) in report.settings.iter().filter(|(_, value)| value.is_number() || value.is_boolean()) {
+        assert!(page.contains(name), "the page has no {name}");
+    }
+}
+
+fn assert_fits_a_terminal(report: &Report) {
+    let text = report.to_text_within(80);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}\n{text}");
+    }
+    for line in text.lines().filter(|line| line.starts_with("Not shown")) {
+        for wanted in ["of the disk", "longest waits", "rest", "here, MB/s", "cold,", "warm,"] {
+            assert!(!line.contains(wanted), "{line}");
+        }
+    }
+}
+
 fn assert_complete(report: &Value) {
-    for key in ["experiment", "machine", "limits", "settings", "cases"] {
+    for key in ["experiment", "headline", "occasion", "machine", "limits", "settings", "cases"] {
         assert!(report.get(key).is_some(), "{key} is missing");
     }
     for key in ["disk_read_mb_s", "memory_read_gb_s_1_core", "memory_read_gb_s_all_cores"] {
@@ -370,13 +402,25 @@ fn the_demo_writes_its_report_and_leaves_no_data() {
     );
     let page = std::fs::read_to_string(&result.page).expect("the page was written");
     assert_stands_alone(&page);
+    assert_says_where_it_is_from(&result.report, &page);
+    assert_fits_a_terminal(&result.report);
+    // The chart of the waits comes before all other charts and tables.
+    let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("the page has no {what}"));
+    assert!(place("Where the threads") < place("Cold: megabytes") && place("Cold: megabytes") < place("<table"));
+    // All of the page refers to one rate of the disk.
+    let disk: Vec<&str> = page.split("the disk: ").skip(1).filter_map(|rest| rest.split(" MB").next()).collect();
+    assert!(disk.len() == 1 && page.matches(&format!("{} MB", disk[0])).count() >= 3, "{disk:?}");
     assert!(
         !page.contains("mark: ") && !page.contains("NOT MET") && page.contains("rows 36,968"),
         "marks and settings"
     );
+    let unbroken = page.replace("<wbr>", "");
     for case in ["heap_24_partitions", "heap_not_null", "clustered_24_partitions", "line_item_query_6"] {
-        assert!(page.contains(case), "{case}");
+        assert!(unbroken.contains(case), "{case}");
     }
+    // No case is left without words for a reader that does not know its name.
+    let meanings = result.report.tables.iter().find(|grid| grid.title == "The cases").map(|grid| grid.rows.len());
+    assert_eq!(meanings, Some(result.report.cases.len()));
     assert!(result.json.is_file());
     assert!(!options.data.exists(), "the data were to be removed");
     assert!(result.closing_words().contains("hobt lab run scan"));
