@@ -186,14 +186,7 @@ impl Interpreter<'_> {
     pub(super) fn warn(&mut self, warnings: Vec<SqlError>) -> Result<(), Failure> {
         for warning in warnings {
             let line = warning.position.unwrap_or_default().line;
-            let message = super::Message {
-                number: warning.number,
-                severity: 10,
-                state: warning.state,
-                line,
-                text: warning.message,
-            };
-            self.send_message(message)?;
+            self.send_message(super::Message { severity: 10, ..super::Message::of(line, warning) })?;
         }
         Ok(())
     }
