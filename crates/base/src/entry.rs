@@ -4,6 +4,9 @@ use std::fmt::{Display, Write as _};
 
 use crate::SqlError;
 
+/// How long arguments usually are, so that most texts are allocated once.
+const ARGUMENT_LENGTH: usize = 16;
+
 /// An entry of the table of errors ([`crate::errors`]): a number with its severity, state and text.
 ///
 /// `HOLES` is the number of `{}` in the text, so that the compiler counts the arguments.
@@ -22,8 +25,9 @@ pub struct Entry<const HOLES: usize> {
 impl<const HOLES: usize> Entry<HOLES> {
     /// The error with these arguments in its text, in order.
     pub fn with(&self, arguments: [&dyn Display; HOLES]) -> SqlError {
+        let mut message = String::with_capacity(self.text.len() + HOLES * ARGUMENT_LENGTH);
         let mut pieces = self.text.split("{}");
-        let mut message = pieces.next().unwrap_or_default().to_owned();
+        message.push_str(pieces.next().unwrap_or_default());
         for (argument, piece) in arguments.into_iter().zip(pieces) {
             // An argument that fails to show itself leaves a gap.
             let _ = write!(message, "{argument}");

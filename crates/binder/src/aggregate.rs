@@ -221,7 +221,7 @@ impl Binder<'_> {
         }
         if !is_id {
             let [bit] = bits.as_slice() else {
-                return Err(errors::FUNCTION_ARGUMENT_COUNT.with([&"grouping", &"1"]).at(position));
+                return Err(errors::FUNCTION_ARGUMENT_COUNT.with([&"grouping", &1]).at(position));
             };
             return Ok(BoundExpr::new(bit.clone(), SqlType::TinyInt, false, position));
         }

@@ -193,7 +193,7 @@ impl Binder<'_> {
             .partition_function(call.database.as_ref(), &call.function)
             .map_err(|error| error.at(position))?;
         let [argument] = call.arguments.as_slice() else {
-            return Err(errors::FUNCTION_ARGUMENT_COUNT.with([&function.name, &"1"]).at(position));
+            return Err(errors::FUNCTION_ARGUMENT_COUNT.with([&function.name, &1]).at(position));
         };
         let argument = implicit(self.expression(argument, site)?, function.parameter)?;
         let expr = Kernel::call(Operation::PartitionNumber(function), vec![argument.expr], position);

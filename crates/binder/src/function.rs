@@ -78,7 +78,7 @@ impl Binder<'_> {
                     arguments.try_into().map_err(|_| SqlError::internal("ISNULL lost an argument"))?;
                 self.is_null_function(value, replacement, position)
             }
-            ("ISNULL", _) => Err(errors::FUNCTION_ARGUMENT_COUNT.with([&"isnull", &"2"]).at(position)),
+            ("ISNULL", _) => Err(errors::FUNCTION_ARGUMENT_COUNT.with([&"isnull", &2]).at(position)),
             ("CHOOSE", 2..) => {
                 let mut arguments = arguments;
                 let index = arguments.remove(0);

@@ -161,7 +161,7 @@ fn varying(sql_type: SqlType) -> SqlType {
 fn check_count(function: &str, count: usize) -> Result<(), SqlError> {
     match count {
         2 | 3 => Ok(()),
-        _ => Err(errors::FUNCTION_ARGUMENT_RANGE.with([&function, &"2", &"3"])),
+        _ => Err(errors::FUNCTION_ARGUMENT_RANGE.with([&function, &2, &3])),
     }
 }
 

@@ -126,9 +126,7 @@ impl Binder<'_> {
                 let buckets = implicit(arguments.remove(0), SqlType::BigInt)?;
                 let buckets = match self.evaluate(&buckets)? {
                     Value::Int(buckets) if buckets > 0 => buckets,
-                    _ => {
-                        return Err(errors::NTILE_ARGUMENT.error().at(position));
-                    }
+                    _ => return Err(errors::NTILE_ARGUMENT.error().at(position)),
                 };
                 let buckets = Expr::Literal(ScalarValue::Int64(Some(buckets)), None);
                 Ok((ntile::ntile_udwf(), vec![buckets], shell(SqlType::BigInt, false), true))
@@ -152,9 +150,7 @@ impl Binder<'_> {
                     None => 1,
                     Some(offset) => match self.evaluate(&implicit(offset, SqlType::BigInt)?)? {
                         Value::Int(offset) if offset >= 0 => offset,
-                        _ => {
-                            return Err(errors::NEGATIVE_OFFSET.error().at(position));
-                        }
+                        _ => return Err(errors::NEGATIVE_OFFSET.error().at(position)),
                     },
                 };
                 let mut exprs = vec![value.expr.clone(), Expr::Literal(ScalarValue::Int64(Some(offset)), None)];

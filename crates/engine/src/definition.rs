@@ -230,7 +230,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     }
     if name.encode_utf16().count() > NAME_LENGTH_MAX {
         let start: String = name.chars().take(NAME_LENGTH_MAX).collect();
-        return Err(EngineError::Statement(errors::IDENTIFIER_TOO_LONG.with([&start, &"128"])));
+        return Err(EngineError::Statement(errors::IDENTIFIER_TOO_LONG.with([&start, &128])));
     }
     Ok(())
 }

@@ -361,13 +361,9 @@ fn places_of(parameters: &[Parameter], procedure: &str, arguments: &[Argument<'_
                     parameters.iter().position(|parameter| parameter.name.value.eq_ignore_ascii_case(&name.value));
                 found.ok_or_else(|| errors::UNKNOWN_PARAMETER.with([&name.value, &procedure]))?
             }
-            None if named => {
-                return Err(errors::PARAMETER_ORDER.with([&(index + 1)]));
-            }
+            None if named => return Err(errors::PARAMETER_ORDER.with([&(index + 1)])),
             None if index < parameters.len() => index,
-            None => {
-                return Err(errors::TOO_MANY_ARGUMENTS.with([&procedure]));
-            }
+            None => return Err(errors::TOO_MANY_ARGUMENTS.with([&procedure])),
         };
         if places.contains(&place) {
             return Err(errors::PARAMETER_TWICE.with([&parameters[place].name.value]));

@@ -170,9 +170,7 @@ impl Interpreter<'_> {
             Value::Null => FormatArgument::Null,
             Value::Int(value_) if value.sql_type.is_integer() => FormatArgument::Int(value_),
             Value::Text(text) => FormatArgument::Text(text),
-            _ => {
-                return Err(errors::FORMAT_ARGUMENT.with([&value.sql_type.name()]).into());
-            }
+            _ => return Err(errors::FORMAT_ARGUMENT.with([&value.sql_type.name()]).into()),
         })
     }
 

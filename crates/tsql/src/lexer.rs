@@ -377,7 +377,7 @@ fn unclosed(content: &str) -> SqlError {
 
 fn too_long(name: &str) -> SqlError {
     let shown: String = name.chars().take(IDENTIFIER_LENGTH_MAX).collect();
-    errors::IDENTIFIER_TOO_LONG.with([&shown, &"128"])
+    errors::IDENTIFIER_TOO_LONG.with([&shown, &128])
 }
 
 /// The value of a quoted token (`[x]`, `"x"`, `'x'`): without its quotes, doubled closing quotes reduced to one.

@@ -142,7 +142,7 @@ pub(super) fn invalid_object(name: &str) -> EngineError {
 pub(super) fn value_is_of(function: &PartitionFunction, value: &Value) -> Result<()> {
     value_to_bytes(function.parameter, value)
         .map(|_| ())
-        .map_err(|_| EngineError::Statement(errors::INVALID_PARTITION_FUNCTION.with([&"1"])))
+        .map_err(|_| EngineError::Statement(errors::INVALID_PARTITION_FUNCTION.with([&1])))
 }
 
 /// Checks and sorts boundary values. Ordinals in messages count from 1, in the order as written.

@@ -53,7 +53,7 @@ fn check_second(argument: Option<&Value>, command: &str, position: Position) -> 
     }
     let error = match word.starts_with("REPAIR_") {
         true => SqlError::not_supported(format!("DBCC {command} with {word}")),
-        false => errors::DBCC_PARAMETER.with([&"2"]),
+        false => errors::DBCC_PARAMETER.with([&2]),
     };
     Err(error.at(position))
 }

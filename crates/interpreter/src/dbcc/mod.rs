@@ -141,9 +141,7 @@ impl Interpreter<'_> {
             ("dm_os_spinlock_stats" | "spinlockstats", "clear") => hobt_instruments::spinlocks::clear(),
             ("spinlockstats", "") => return self.spinlock_stats(),
             ("logspace", "") => return self.log_space(),
-            _ => {
-                return Err(errors::SQLPERF_ARGUMENT.with([&what]).at(position).into());
-            }
+            _ => return Err(errors::SQLPERF_ARGUMENT.with([&what]).at(position).into()),
         }
         Ok(())
     }
@@ -289,9 +287,7 @@ fn split_flags(arguments: &[Value]) -> Result<(Vec<i32>, bool), SqlError> {
             Value::Int(flag) if (1..=i64::from(i16::MAX)).contains(flag) => {
                 flags.push(i32::try_from(*flag).unwrap_or(i32::MAX));
             }
-            _ => {
-                return Err(errors::TRACE_FLAG_RANGE.error());
-            }
+            _ => return Err(errors::TRACE_FLAG_RANGE.error()),
         }
     }
     Ok((flags, global))

@@ -62,6 +62,6 @@ fn index_of(tables: &[Arc<Table>], index: &Value, position: Position) -> Result<
         Value::Int(id) => table.indexes.iter().find(|index| i64::from(index.id.0) == *id),
         _ => None,
     });
-    let wrong = || errors::DBCC_PARAMETER.with([&"3"]);
+    let wrong = || errors::DBCC_PARAMETER.with([&3]);
     found.map(|index| index.id).ok_or_else(|| wrong().at(position))
 }

@@ -376,9 +376,7 @@ impl Interpreter<'_> {
                     let text = format!("The index option {other}");
                     return Err(SqlError::not_supported(text).at(item.span.position).into());
                 }
-                other => {
-                    return Err(errors::UNKNOWN_OPTION.with([&other, &"index"]).at(item.span.position).into());
-                }
+                other => return Err(errors::UNKNOWN_OPTION.with([&other, &"index"]).at(item.span.position).into()),
             }
         }
         Ok((options, drops_existing))
