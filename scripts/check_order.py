@@ -8,6 +8,7 @@
 5. Lines of comments have at most 120 characters, drawings apart: the formatter leaves them as they are.
 6. Inside a crate imports run one way: at most CIRCLE_MAX files import each other in a circle (a module and its parts, a
    trait and what implements it), or as many as CIRCLES allows with a reason.
+7. Numbers of errors stand in the table of errors alone (TABLE): what raises or compares an error names an entry.
 """
 
 import re
@@ -49,6 +50,13 @@ CIRCLES = {
     "table": (15, "a table's estimates read the statement's notes, and a statement lists its tables"),
     "binder": (9, TO_OPEN),
 }
+TABLE = Path("crates/base/src/errors.rs")
+NUMBER = r"-?\d[\d_]*\b"
+# `SqlError::raised(208,`, `SqlError { number: 208,`, `error.number == 208`, `match error.number { 208 =>`, `Entry { … }`.
+BARE_NUMBER = re.compile(
+    rf"\bSqlError::raised\(\s*{NUMBER}|\b(?:SqlError|Message)\s*\{{[^{{}}]*\bnumber:\s*(?!0\b){NUMBER}|\bEntry\s*\{{[^{{}}]*\bnumber:"
+    rf"|\berror\.number\s*[=!]=\s*{NUMBER}|\bmatches!\(\s*[\w.]*\berror\.number,\s*{NUMBER}"
+    rf"|\bmatch [\w.]*\berror\.number \{{\s*{NUMBER}")
 FENCE = re.compile(r"\s*//[/!]? *```")
 NAMES_DATAFUSION = re.compile(r"\bdatafusion(?:_\w+)?\s*::")
 
@@ -149,10 +157,23 @@ def circle_problems(packages):
             yield f"crate {name}: its largest circle has {max(sizes)} files now; CIRCLES still allows {limit}"
 
 
+def number_problems(packages):
+    """Rule 7. Tests may say which numbers they expect."""
+    for package in packages:
+        for path in sorted((Path(package["manifest_path"]).parent / "src").rglob("*.rs")):
+            shown = path.relative_to(ROOT)
+            source = without_comments(path.read_text(encoding="utf-8")).split("#[cfg(test)]\nmod tests {")[0]
+            if shown == TABLE or "tests" in path.parts or path.name == "tests.rs":
+                continue
+            for found in BARE_NUMBER.finditer(source):
+                line = source.count("\n", 0, found.start()) + 1
+                yield f"{shown}:{line}: an error's number outside the table {TABLE}: {found.group().split()[-1]}"
+
+
 def main():
     packages = cargo_metadata("--no-deps")["packages"]
     problems = [*dependency_problems(packages), *source_problems(packages), *module_problems(packages),
-                *comment_problems(packages), *circle_problems(packages)]
+                *comment_problems(packages), *circle_problems(packages), *number_problems(packages)]
     lints = (ROOT / "Cargo.toml").read_text(encoding="utf-8")
     if not re.search(r'^unsafe_code\s*=\s*"(?:deny|forbid)"', lints, re.MULTILINE):
         problems.append('Cargo.toml does not say unsafe_code = "deny" under [workspace.lints.rust]')

@@ -1,4 +1,4 @@
-//! The base of all other crates: ids and units as newtypes, SQL Server's error numbers, the error that reaches a user,
+//! The base of all other crates: ids and units as newtypes, the table of errors and the error that reaches a user,
 //! a clock and a random source.
 //!
 //! Nothing here allocates pages, reads files or knows SQL. A number that counts one thing cannot be used for a number
@@ -8,9 +8,10 @@ mod bytes;
 mod checksum;
 mod clock;
 mod currency;
+mod entry;
 mod error;
+pub mod errors;
 mod ids;
-pub mod number;
 mod random;
 mod units;
 
@@ -18,7 +19,9 @@ pub use bytes::compare_bytes;
 pub use checksum::crc32c;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use currency::is_currency_sign;
-pub use error::{Position, SqlError, severity_of};
+pub use entry::Entry;
+pub use error::{Position, SqlError};
+pub use errors::number;
 pub use ids::{
     DatabaseId, FileId, FilegroupId, HobtId, IndexId, Lsn, ObjectId, PageId, PartitionNumber, SessionId, SlotId, Stamp,
 };

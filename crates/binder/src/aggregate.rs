@@ -3,7 +3,7 @@
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{AggregateUDF, Expr, SortExpr};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::aggregate::AggregateKind;
 use hobt_functions::invalid_argument;
 use hobt_functions::type_rules::declared_length;
@@ -50,26 +50,12 @@ pub(super) fn aggregate_kind(name: &str) -> Option<(AggregateKind, &'static str)
 /// The error of an aggregate in a clause that allows none.
 fn misplaced(clause: Clause) -> SqlError {
     match clause {
-        Clause::On => SqlError::new(
-            1015,
-            "An aggregate cannot appear in an ON clause unless it is in a subquery contained in a HAVING clause or \
-             select list, and the column being aggregated is an outer reference.",
-        ),
-        Clause::GroupBy => SqlError::new(
-            144,
-            "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.",
-        ),
-        Clause::Aggregate => SqlError::new(
-            130,
-            "Cannot perform an aggregate function on an expression containing an aggregate or a subquery.",
-        ),
-        Clause::Set => SqlError::new(157, "An aggregate may not appear in the set list of an UPDATE statement."),
-        Clause::Output => SqlError::new(158, "An aggregate may not appear in the OUTPUT clause."),
-        _ => SqlError::new(
-            number::AGGREGATE_IN_WHERE,
-            "An aggregate may not appear in the WHERE clause unless it is in a subquery contained in a HAVING clause \
-             or a select list, and the column being aggregated is an outer reference.",
-        ),
+        Clause::On => errors::AGGREGATE_IN_ON.error(),
+        Clause::GroupBy => errors::AGGREGATE_IN_GROUP_BY.error(),
+        Clause::Aggregate => errors::AGGREGATE_OF_AGGREGATE.error(),
+        Clause::Set => errors::AGGREGATE_IN_SET_LIST.error(),
+        Clause::Output => errors::AGGREGATE_IN_OUTPUT.error(),
+        _ => errors::AGGREGATE_IN_WHERE.error(),
     }
 }
 
@@ -144,26 +130,22 @@ impl Binder<'_> {
                 });
             }
             FunctionArguments::Star => {
-                return Err(at(SqlError::new(number::SYNTAX, "Incorrect syntax near '*'.")));
+                return Err(at(errors::SYNTAX.with([&"*"])));
             }
             // Not in SQL Server's grammar.
             FunctionArguments::List { distinct: true, .. } if kind == AggregateKind::StringAgg => {
-                return Err(at(SqlError::new(number::SYNTAX, "Incorrect syntax near ','.")));
+                return Err(at(errors::SYNTAX.with([&","])));
             }
             FunctionArguments::List { distinct, values } => (*distinct, values),
         };
         let wanted = if kind == AggregateKind::StringAgg { 2 } else { 1 };
         if values.len() != wanted {
-            return Err(at(SqlError::new(
-                number::FUNCTION_ARGUMENT_COUNT,
-                format!("The {name} function requires {wanted} argument(s)."),
-            )));
+            return Err(at(errors::FUNCTION_ARGUMENT_COUNT.with([&name, &wanted])));
         }
         let mut bound = values.iter().map(|value| self.expression(value, site)).collect::<Result<Vec<_>, _>>()?;
         let argument = bound.remove(0);
         if argument.is_untyped_null() {
-            let message = format!("Operand data type NULL is invalid for {name} operator.");
-            return Err(at(SqlError::new(number::INVALID_OPERAND_TYPE, message)));
+            return Err(at(errors::INVALID_OPERAND_TYPE.with([&"NULL", &name])));
         }
         if crate::subquery_expr::has_subquery(&argument.expr) {
             return Err(at(misplaced(Clause::Aggregate)));
@@ -189,8 +171,7 @@ impl Binder<'_> {
                 AggregateUDF::new_from_impl(OrderedStringAgg::new(descending, units_max))
             }
             _ => {
-                let message = format!("The function '{name}' may not have a WITHIN GROUP clause.");
-                return Err(at(SqlError::new(10757, message)));
+                return Err(at(errors::WITHIN_GROUP_NOT_ALLOWED.with([&name])));
             }
         };
         // MIN and MAX of the distinct values are those of all values.
@@ -240,8 +221,7 @@ impl Binder<'_> {
         }
         if !is_id {
             let [bit] = bits.as_slice() else {
-                let message = "The grouping function requires 1 argument(s).";
-                return Err(SqlError::new(number::FUNCTION_ARGUMENT_COUNT, message).at(position));
+                return Err(errors::FUNCTION_ARGUMENT_COUNT.with([&"grouping", &1]).at(position));
             };
             return Ok(BoundExpr::new(bit.clone(), SqlType::TinyInt, false, position));
         }
@@ -259,10 +239,7 @@ impl Binder<'_> {
                 }
             });
         }
-        total.ok_or_else(|| {
-            SqlError::new(number::FUNCTION_ARGUMENT_COUNT, "The grouping_id function requires 1 or more arguments.")
-                .at(position)
-        })
+        total.ok_or_else(|| errors::GROUPING_ID_ARGUMENTS.error().at(position))
     }
 
     /// The sort expressions of an `ORDER BY` inside an expression; constants are left out.
@@ -326,15 +303,10 @@ pub(super) fn is_constant_text(expression: &Expression) -> bool {
 /// Errors 5308 and 5309: a constant is not a valid order. One that could be a column's position has an error number of
 /// its own.
 fn constant_order(value: &Value, sql_type: SqlType) -> SqlError {
-    let (number, what) = match (value, sql_type) {
-        (Value::Int(1..), SqlType::Int) => (5308, "integer indices"),
-        _ => (5309, "constants"),
-    };
-    let message = format!(
-        "Windowed functions, aggregates and NEXT VALUE FOR functions do not support {what} as ORDER BY clause \
-         expressions."
-    );
-    SqlError::new(number, message)
+    match (value, sql_type) {
+        (Value::Int(1..), SqlType::Int) => errors::ORDER_BY_INTEGER.error(),
+        _ => errors::ORDER_BY_CONSTANTS.error(),
+    }
 }
 
 /// Whether an expression is `(SELECT NULL)`, `(SELECT 1)` or the like, which means "in no order".

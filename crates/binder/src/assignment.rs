@@ -26,7 +26,7 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::{array_value, carrier, value_to_array};
 use hobt_tsql::ast::{Select, SelectItem, VariableName};
 use hobt_types::{SqlType, TypedValue};
@@ -177,10 +177,10 @@ impl Binder<'_> {
             if variables.iter().any(|known| known.is(variable)) {
                 continue;
             }
-            let before = self.resolver.variable(&variable.value).ok_or_else(|| {
-                let message = format!("Must declare the scalar variable \"{}\".", variable.value);
-                SqlError::new(number::UNDECLARED_VARIABLE, message).at(variable.position)
-            })?;
+            let before = self
+                .resolver
+                .variable(&variable.value)
+                .ok_or_else(|| errors::UNDECLARED_VARIABLE.with([&variable.value]).at(variable.position))?;
             variables.push(AssignedVariable { name: variable.clone(), before });
         }
         Ok(variables)

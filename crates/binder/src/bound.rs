@@ -3,7 +3,7 @@
 use arrow::array::Array;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::value_to_array;
 use hobt_tsql::ast::SelectInto;
 use hobt_types::{Collation, SqlType, Value};
@@ -54,14 +54,7 @@ impl ExprCollation {
         if self.collation == other.collation || self.coercibility == Coercibility::Default {
             return Ok(self);
         }
-        Err(SqlError::new(
-            number::COLLATION_CONFLICT,
-            format!(
-                "Cannot resolve the collation conflict between \"{}\" and \"{}\" in the {operation} operation.",
-                other.collation.name(),
-                self.collation.name()
-            ),
-        ))
+        Err(errors::COLLATION_CONFLICT.with([&other.collation.name(), &self.collation.name(), &operation]))
     }
 }
 

@@ -5,7 +5,7 @@
 //! others read the columns of the row. Everything that is not of this simple form returns `None`. The statement is then
 //! executed as an ordinary query, which also reports its errors.
 
-use hobt_base::SqlError;
+use hobt_base::{SqlError, errors};
 use hobt_catalog::{Table, TableColumn};
 use hobt_functions::common_type;
 use hobt_tsql::ast::{Assignment, ColumnName, ComparisonOperator, Condition, Expression, SelectItem, VariableName};
@@ -149,7 +149,8 @@ impl Binder<'_> {
         let site = Site { scope: &rows.scope, names: &names, clause: Clause::Set, collector: None };
         let bind = || -> Result<BoundExpr, SqlError> {
             let position = assignment.value.position();
-            let mut value = self.refusing_next_values(11719, || self.expression(&assignment.value, site))?;
+            let mut value =
+                self.refusing_next_values(errors::NEXT_VALUE_NOT_ALLOWED, || self.expression(&assignment.value, site))?;
             if let Some(operator) = assignment.operator.arithmetic() {
                 let current = rows.scope.tables[0].columns[place].bound(position);
                 value = binary(current, operator_of(operator), value, position)?;

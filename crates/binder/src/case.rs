@@ -3,7 +3,7 @@
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, Operator};
-use hobt_base::{Position, SqlError};
+use hobt_base::{Position, SqlError, errors};
 use hobt_tsql::ast::{Condition, Expression, SearchedWhen, SimpleWhen};
 use hobt_types::{SqlType, Value};
 
@@ -30,9 +30,7 @@ fn searched(
     let has_else = otherwise.is_some();
     results.extend(otherwise);
     if results.iter().all(BoundExpr::is_untyped_null) {
-        let message = "At least one of the result expressions in a CASE specification must be an expression other than \
-                       the NULL constant.";
-        return Err(SqlError::new(8133, message).at(position));
+        return Err(errors::CASE_OF_NULLS.error().at(position));
     }
     let (mut results, sql_type) = unify(results, "CASE").map_err(|error| error.at(position))?;
     let nullable = !has_else || results.iter().any(|result| result.nullable);
@@ -114,11 +112,7 @@ impl Binder<'_> {
         let bound = arguments.iter().map(|argument| self.expression(argument, site));
         let bound: Vec<BoundExpr> = bound.collect::<Result<_, _>>()?;
         if bound.iter().all(BoundExpr::is_untyped_null) {
-            return Err(SqlError::new(
-                4127,
-                "At least one of the arguments to COALESCE must be an expression that is not the NULL constant.",
-            )
-            .at(position));
+            return Err(errors::COALESCE_OF_NULLS.error().at(position));
         }
         let (mut bound, sql_type) = unify(bound, "COALESCE").map_err(|error| error.at(position))?;
         // As for a CASE; only ISNULL makes a column of SELECT INTO NOT NULL ("COALESCE", comparing COALESCE and
@@ -143,7 +137,7 @@ impl Binder<'_> {
     ) -> Result<BoundExpr, SqlError> {
         let left = self.expression(left, site)?;
         if left.is_untyped_null() {
-            return Err(SqlError::new(4151, "The type of the first argument to NULLIF cannot be the NULL constant because the type of the first argument has to be known.").at(position));
+            return Err(errors::NULLIF_OF_NULL.error().at(position));
         }
         let right = self.expression(right, site)?;
         let equal = compare(left.clone(), Operator::Eq, right, position)?;

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_tsql::ast::{
     ChangeTarget, CommonTableExpression, Condition, Delete, Identifier, NamedTable, ObjectName, Output, TableAlias,
     TableHint, TableSource, TargetName, Top, Update,
@@ -288,9 +288,7 @@ pub(super) fn names_for<'p>(with: &[CommonTableExpression]) -> Names<'p> {
 /// Error 1065.
 pub(super) fn check_target_hints(hints: &[TableHint]) -> Result<(), SqlError> {
     if hints.iter().any(|hint| matches!(hint, TableHint::NoLock | TableHint::ReadUncommitted)) {
-        let message = "The NOLOCK and READUNCOMMITTED lock hints are not allowed for target tables of INSERT, UPDATE, \
-                       DELETE or MERGE statements.";
-        return Err(SqlError::new(1065, message));
+        return Err(errors::NOLOCK_OF_TARGET.error());
     }
     Ok(())
 }
@@ -309,35 +307,18 @@ pub(super) fn place_of(target: &Target<'_>) -> Result<BoundExpr, SqlError> {
 /// # Errors
 /// Errors 259, 4403, 4405, 4406.
 pub(super) fn rows_of(stored: &Stored, name: &str) -> Result<StoredRows, SqlError> {
-    let (number, message) = match stored {
+    Err(match stored {
         Stored::Rows(rows) if !rows.table.table().is_system => return Ok((**rows).clone()),
-        Stored::Rows(_) | Stored::System => {
-            (number::SYSTEM_TABLE_UPDATE, "Ad hoc updates to system catalogs are not allowed.".to_owned())
-        }
-        Stored::Grouped => (
-            4403,
-            format!(
-                "Cannot update the view or function '{name}' because it contains aggregates, or a DISTINCT or GROUP BY \
-                 clause, or PIVOT or UNPIVOT operator."
-            ),
-        ),
-        Stored::Joined => (
-            4405,
-            format!(
-                "View or function '{name}' is not updatable because the modification affects multiple base tables."
-            ),
-        ),
-        Stored::Computed => return Err(derived_field(name)),
-    };
-    Err(SqlError::new(number, message))
+        Stored::Rows(_) | Stored::System => errors::SYSTEM_TABLE_UPDATE.error(),
+        Stored::Grouped => errors::CHANGE_OF_GROUPED.with([&name]),
+        Stored::Joined => errors::CHANGE_OF_JOINED.with([&name]),
+        Stored::Computed => derived_field(name),
+    })
 }
 
 /// Error 4406.
 pub(super) fn derived_field(name: &str) -> SqlError {
-    let message = format!(
-        "Update or insert of view or function '{name}' failed because it contains a derived or constant field."
-    );
-    SqlError::new(4406, message)
+    errors::CHANGE_OF_DERIVED.with([&name])
 }
 
 /// A target's name as messages show it.
@@ -390,7 +371,7 @@ fn named_source(target: &TargetName, sources: &[TableSource]) -> Result<Option<u
     }
     let mut of_table = all.iter().enumerate().filter(|(_, source)| has_table(source, target));
     match (of_table.next(), of_table.next()) {
-        (Some(_), Some(_)) => Err(SqlError::new(8154, format!("The table '{}' is ambiguous.", written(target)))),
+        (Some(_), Some(_)) => Err(errors::AMBIGUOUS_TABLE.with([&written(target)])),
         (found, _) => Ok(found.map(|(place, _)| place)),
     }
 }

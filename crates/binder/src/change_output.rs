@@ -11,7 +11,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Column, DFSchema};
 use datafusion::physical_expr::PhysicalExpr;
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::carrier;
 use hobt_tsql::ast::{Expression, Output, SelectItem};
 use hobt_types::{MaxLength, SqlType};
@@ -206,23 +206,18 @@ impl Binder<'_> {
             match item {
                 SelectItem::Wildcard { qualifier: Some(qualifier), span } => {
                     let mut tables = scope.tables.iter().filter(|table| table.answers_to(qualifier));
-                    let table = tables.next().ok_or_else(|| {
-                        let message = format!(
-                            "The column prefix '{}' does not match with a table name or alias name used in the query.",
-                            qualifier.name.value
-                        );
-                        SqlError::new(107, message).at(span.position)
-                    })?;
+                    let table = tables
+                        .next()
+                        .ok_or_else(|| errors::COLUMN_PREFIX.with([&qualifier.name.value]).at(span.position))?;
                     items.extend(table.columns.iter().map(|column| (column.name.clone(), column.bound(span.position))));
                 }
                 SelectItem::Wildcard { qualifier: None, span } => {
-                    return Err(SqlError::new(number::SYNTAX, "Incorrect syntax near '*'.").at(span.position));
+                    return Err(errors::SYNTAX.with([&"*"]).at(span.position));
                 }
                 SelectItem::Value { value, alias } => {
                     let bound = self.expression(value, site)?;
                     if has_subquery(&bound.expr) {
-                        let message = "Subqueries are not allowed in the OUTPUT clause.";
-                        return Err(SqlError::new(10705, message).at(value.position()));
+                        return Err(errors::SUBQUERY_IN_OUTPUT.error().at(value.position()));
                     }
                     let name = match (alias, value) {
                         (Some(alias), _) => Some(alias.value.clone()),
@@ -232,8 +227,7 @@ impl Binder<'_> {
                     items.push((name, bound));
                 }
                 SelectItem::Assign { variable, .. } => {
-                    let message = format!("Incorrect syntax near '{}'.", variable.value);
-                    return Err(SqlError::new(number::SYNTAX, message).at(variable.position));
+                    return Err(errors::SYNTAX.with([&variable.value]).at(variable.position));
                 }
             }
         }
@@ -248,24 +242,13 @@ impl Binder<'_> {
         is_listed: bool,
     ) -> Result<Vec<(Option<String>, BoundExpr)>, SqlError> {
         if items.len() != into.columns.len() {
-            let (number, message) = match (is_listed, items.len() < into.columns.len()) {
-                (false, _) => (
-                    number::INSERT_COLUMN_COUNT,
-                    "Column name or number of supplied values does not match table definition.",
-                ),
-                (true, true) => (
-                    120,
-                    "The select list for the INSERT statement contains fewer items than the insert list. The number of \
-                     SELECT values must match the number of INSERT columns.",
-                ),
-                (true, false) => (
-                    121,
-                    "The select list for the INSERT statement contains more items than the insert list. The number of \
-                     SELECT values must match the number of INSERT columns.",
-                ),
+            let entry = match (is_listed, items.len() < into.columns.len()) {
+                (false, _) => errors::INSERT_COLUMN_COUNT,
+                (true, true) => errors::SELECT_FEWER_ITEMS,
+                (true, false) => errors::SELECT_MORE_ITEMS,
             };
             let position = items.first().map(|(_, item)| item.position).unwrap_or_default();
-            return Err(SqlError::new(number, message).at(position));
+            return Err(entry.error().at(position));
         }
         let assigned = items.into_iter().zip(&into.columns).map(|((name, value), column)| {
             let value = self.assign(value, column.sql_type)?;

@@ -13,7 +13,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_expr::PhysicalExpr;
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::{array_value, carrier, value_to_array};
 use hobt_tsql::ast::{Assignment, ColumnName, Expression, VariableName};
 use hobt_types::{SqlType, TypedValue};
@@ -280,11 +280,7 @@ impl Binder<'_> {
         let source = &target.scope.tables[target.place];
         let at = |error: SqlError| error.at(name.position());
         if let Some(qualifier) = name.qualifier.as_ref().filter(|qualifier| !source.answers_to(qualifier)) {
-            let text = format!(
-                "The multi-part identifier \"{}.{}\" could not be bound.",
-                qualifier.name.value, name.name.value
-            );
-            return Err(at(SqlError::new(number::MULTI_PART_IDENTIFIER, text)));
+            return Err(at(errors::TARGET_COLUMN_IDENTIFIER.with([&qualifier.name.value, &name.name.value])));
         }
         let is_named =
             |known: &Option<String>| known.as_deref().is_some_and(|known| same_name(known, &name.name.value));
@@ -300,8 +296,7 @@ impl Binder<'_> {
         let called = source.name.as_deref().unwrap_or_default();
         let column = target.stored.shown.get(shown).copied().flatten().ok_or_else(|| at(derived_field(called)))?;
         if target.stored.table.table().columns[column].identity.is_some() {
-            let text = format!("Cannot update identity column '{}'.", name.name.value);
-            return Err(at(SqlError::new(8102, text)));
+            return Err(at(errors::UPDATE_OF_IDENTITY.with([&name.name.value])));
         }
         Ok((shown, column))
     }
@@ -354,18 +349,10 @@ impl Binder<'_> {
 
 /// Error 271.
 pub fn cannot_be_modified(column: &str) -> SqlError {
-    let text = format!(
-        "The column \"{column}\" cannot be modified because it is either a computed column or is the result of a UNION \
-         operator."
-    );
-    SqlError::new(number::COMPUTED_COLUMN, text)
+    errors::COMPUTED_COLUMN.with([&column])
 }
 
 /// Error 264.
 pub(super) fn set_twice(name: &str) -> SqlError {
-    let text = format!(
-        "The column name '{name}' is specified more than once in the SET clause or column list of an INSERT. A column \
-         cannot be assigned more than one value in the same clause."
-    );
-    SqlError::new(number::COLUMN_TWICE, text)
+    errors::COLUMN_TWICE.with([&name])
 }

@@ -2,7 +2,7 @@
 
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_tsql::ast::ComparisonOperator;
 use hobt_types::{Collation, SqlType, Value};
 
@@ -91,8 +91,7 @@ fn incompatible(left: SqlType, right: SqlType, operation: &str) -> Option<SqlErr
     let clash = left.is_temporal() && right.is_temporal() && is_time(left) != is_time(right);
     clash.then(|| {
         let (left, right) = (left.name(), right.name());
-        let message = format!("The data types {left} and {right} are incompatible in the {operation} operator.");
-        SqlError::new(number::INCOMPATIBLE_OPERANDS, message)
+        errors::INCOMPATIBLE_OPERANDS.with([&left, &right, &operation])
     })
 }
 

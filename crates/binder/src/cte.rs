@@ -10,7 +10,7 @@ use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::{Column, ScalarValue, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection};
-use hobt_base::{Position, SqlError};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::carrier;
 use hobt_tsql::ast::{Identifier, Query, QueryBody, SetOperationStep, SetOperator, TableSource};
 use hobt_types::SqlType;
@@ -162,23 +162,15 @@ impl Binder<'_> {
         for (bound, column) in bound.into_iter().zip(&work_table.columns) {
             if bound.sql_type != column.sql_type && !bound.is_untyped_null() {
                 let name = column.name.as_deref().unwrap_or_default();
-                let message = format!(
-                    "Types don't match between the anchor and the recursive part in column \"{name}\" of recursive \
-                     query."
-                );
-                return Err(SqlError::new(240, message).at(position));
+                return Err(errors::RECURSIVE_TYPES.with([&name]).at(position));
             }
             exprs.push(implicit(bound, column.sql_type)?.expr.alias(&column.column.name));
         }
         let limit = self.options.max_recursion;
         let evaluate: hobt_udf::RowFunction = Arc::new(move |values| match values {
-            [hobt_types::Value::Int(level)] if limit > 0 && *level >= i64::from(limit) => Err(SqlError::new(
-                530,
-                format!(
-                    "The statement terminated. The maximum recursion {limit} has been exhausted before statement \
-                     completion."
-                ),
-            )),
+            [hobt_types::Value::Int(level)] if limit > 0 && *level >= i64::from(limit) => {
+                Err(errors::RECURSION_EXHAUSTED.with([&limit]))
+            }
             [hobt_types::Value::Int(level)] => Ok(hobt_types::Value::Int(level + 1)),
             _ => Ok(hobt_types::Value::Null),
         });
@@ -203,8 +195,7 @@ impl Binder<'_> {
     ) -> Result<(LogicalPlan, Vec<super::bound::BoundExpr>, Expr), SqlError> {
         let plain = select.group_by.is_none() && select.having.is_none() && !select.distinct && select.top.is_none();
         if !plain {
-            let message = "GROUP BY, HAVING, or aggregate functions are not allowed in the recursive part of a recursive common table expression.";
-            return Err(SqlError::new(467, message).at(position));
+            return Err(errors::RECURSIVE_GROUPED.error().at(position));
         }
         let (mut plan, scope) = self.from(&select.from, names)?;
         let site = super::Site { scope: &scope, names, clause: super::Clause::Where, collector: None };
@@ -214,8 +205,7 @@ impl Binder<'_> {
         }
         let levels: Vec<&ScopeColumn> = scope.columns().filter(|column| column.name.is_none()).collect();
         let [level] = levels.as_slice() else {
-            let message = "Recursive references are not allowed more than once in a recursive member.";
-            return Err(SqlError::new(253, message).at(position));
+            return Err(errors::RECURSIVE_TWICE.error().at(position));
         };
         let mut bound = Vec::with_capacity(wanted);
         for item in &select.items {
@@ -237,8 +227,7 @@ impl Binder<'_> {
             }
         }
         if bound.len() != wanted {
-            let message = "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal number of expressions in their target lists.";
-            return Err(SqlError::new(hobt_base::number::SET_OPERATION_COLUMNS, message).at(position));
+            return Err(hobt_base::errors::SET_OPERATION_COLUMNS.error().at(position));
         }
         let level = Expr::Column(level.column.clone());
         Ok((plan, bound, level))

@@ -1,6 +1,6 @@
 //! Converts data types from their syntax.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_tsql::ast::{DataType, TypeArgument};
 use hobt_types::{MaxLength, SqlType};
 
@@ -51,15 +51,12 @@ fn read(written: &DataType, place: TypePlace) -> Result<SqlType, SqlError> {
         "varchar" => Ok(SqlType::VarChar(variable(&name, arguments, 8000, default_length)?)),
         "nvarchar" => Ok(SqlType::NVarChar(variable(&name, arguments, 4000, default_length)?)),
         "varbinary" => Ok(SqlType::VarBinary(variable(&name, arguments, 8000, default_length)?)),
-        _ => Err(SqlError::new(
-            number::UNKNOWN_TYPE,
-            format!("Type {} is not a defined system type.", written.name.name.value),
-        )),
+        _ => Err(errors::UNKNOWN_TYPE.with([&written.name.name.value])),
     }
 }
 
 fn no_arguments(name: &str) -> SqlError {
-    SqlError::new(2716, format!("Column, parameter, or variable: Cannot specify a column width on data type {name}."))
+    errors::TYPE_WITHOUT_WIDTH.with([&name])
 }
 
 fn decimal(name: &str, arguments: &[TypeArgument]) -> Result<SqlType, SqlError> {
@@ -70,18 +67,10 @@ fn decimal(name: &str, arguments: &[TypeArgument]) -> Result<SqlType, SqlError> 
         _ => return Err(no_arguments(name)),
     };
     if !(1..=38).contains(&precision) {
-        return Err(SqlError::new(
-            2750,
-            format!(
-                "Column or parameter: Specified column precision {precision} is greater than the maximum precision of 38."
-            ),
-        ));
+        return Err(errors::PRECISION_TOO_LARGE.with([&precision]));
     }
     if !(0..=precision).contains(&scale) {
-        return Err(SqlError::new(
-            183,
-            format!("The scale ({scale}) for column or parameter must be within the range 0 to {precision}."),
-        ));
+        return Err(errors::SCALE_RANGE.with([&scale, &precision]));
     }
     Ok(SqlType::Decimal { precision: u8::try_from(precision).unwrap_or(38), scale: u8::try_from(scale).unwrap_or(0) })
 }
@@ -90,7 +79,7 @@ fn float(arguments: &[TypeArgument]) -> Result<SqlType, SqlError> {
     match arguments {
         [] | [TypeArgument::Number(25..=53)] => Ok(SqlType::Float),
         [TypeArgument::Number(1..=24)] => Ok(SqlType::Real),
-        _ => Err(SqlError::new(2750, "The precision of a float must be 1 to 53.")),
+        _ => Err(errors::FLOAT_PRECISION.error()),
     }
 }
 
@@ -98,20 +87,17 @@ fn scale(arguments: &[TypeArgument]) -> Result<u8, SqlError> {
     match arguments {
         [] => Ok(7),
         [TypeArgument::Number(scale @ 0..=7)] => Ok(u8::try_from(*scale).unwrap_or(7)),
-        _ => Err(SqlError::new(1002, "Line 1: Specified scale is invalid: use 0 to 7.")),
+        _ => Err(errors::SCALE_INVALID.error()),
     }
 }
 
 fn bad_length(name: &str, most: i64) -> SqlError {
-    SqlError::new(1001, format!("Length or precision specification for the type '{name}' is invalid: use 1 to {most}."))
+    errors::TYPE_LENGTH.with([&name, &most])
 }
 
 fn length(name: &str, value: i64, most: i64) -> Result<u16, SqlError> {
     if value > most {
-        let message = format!(
-            "The size ({value}) given to the type '{name}' exceeds the maximum allowed for any data type ({most})."
-        );
-        return Err(SqlError::new(131, message));
+        return Err(errors::TYPE_SIZE.with([&value, &name, &most]));
     }
     u16::try_from(value).ok().filter(|length| *length > 0).ok_or_else(|| bad_length(name, most))
 }

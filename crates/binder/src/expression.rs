@@ -1,6 +1,6 @@
 //! Binds expressions that have a value.
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::Volatility;
 use hobt_tsql::ast::{ColumnName, Expression, Identifier, NiladicFunction, PartitionNumberCall, VariableName};
 use hobt_types::{Collation, SqlType};
@@ -46,7 +46,7 @@ impl Binder<'_> {
             _ => false,
         };
         match is_choice {
-            true => self.refusing_next_values(11741, || self.kind_of_expression(expression, site)),
+            true => self.refusing_next_values(errors::NEXT_VALUE_IN_CASE, || self.kind_of_expression(expression, site)),
             false => self.kind_of_expression(expression, site),
         }
     }
@@ -96,24 +96,14 @@ impl Binder<'_> {
             Expression::NextValue { sequence, over, span } => {
                 self.next_value(sequence, over.as_deref(), span.position, site)
             }
-            Expression::Default { span } => {
-                Err(SqlError::new(number::SYNTAX_KEYWORD, "Incorrect syntax near the keyword 'DEFAULT'.")
-                    .at(span.position))
-            }
+            Expression::Default { span } => Err(errors::SYNTAX_KEYWORD.with([&"DEFAULT"]).at(span.position)),
         }
     }
 
     fn column(&self, name: &ColumnName, site: Site<'_>) -> Result<BoundExpr, SqlError> {
         if site.scope.tables.is_empty() && site.names.outer.is_none() && name.qualifier.is_none() {
             let error = match site.clause {
-                Clause::Scalar => SqlError::new(
-                    128,
-                    format!(
-                        "The name \"{}\" is not permitted in this context. Valid expressions are constants, constant \
-                         expressions, and (in some contexts) variables. Column names are not permitted.",
-                        name.name.value
-                    ),
-                ),
+                Clause::Scalar => errors::COLUMN_NAME_NOT_PERMITTED.with([&name.name.value]),
                 _ => super::scope::invalid_column(&name.name.value),
             };
             return Err(error.at(name.position()));
@@ -146,15 +136,14 @@ impl Binder<'_> {
                 None => Ok(known),
             };
         }
-        Err(SqlError::new(number::UNDECLARED_VARIABLE, format!("Must declare the scalar variable \"{}\".", name.value))
-            .at(name.position))
+        Err(errors::UNDECLARED_VARIABLE.with([&name.value]).at(name.position))
     }
 
     fn global_variable(&self, name: &VariableName) -> Result<BoundExpr, SqlError> {
-        let typed = self.resolver.global_variable(&name.value).ok_or_else(|| {
-            let message = format!("Must declare the scalar variable \"{}\".", name.value);
-            SqlError::new(number::UNDECLARED_VARIABLE, message).at(name.position)
-        })?;
+        let typed = self
+            .resolver
+            .global_variable(&name.value)
+            .ok_or_else(|| errors::UNDECLARED_VARIABLE.with([&name.value]).at(name.position))?;
         if self.options.keeps_variables {
             return Ok(parameter(name, typed.sql_type));
         }
@@ -191,8 +180,7 @@ impl Binder<'_> {
         let bound = self.expression(operand, site)?;
         let at = |error: SqlError| error.at(collation.position);
         if !bound.sql_type.is_text() && !bound.is_untyped_null() {
-            let message = format!("Expression type {} is invalid for COLLATE clause.", bound.sql_type.name());
-            return Err(at(SqlError::new(447, message)));
+            return Err(at(errors::COLLATE_TYPE.with([&bound.sql_type.name()])));
         }
         let known = collation_named(&collation.value).map_err(at)?;
         Ok(bound.with_collation(ExprCollation { collation: known, coercibility: Coercibility::Explicit }))
@@ -205,11 +193,7 @@ impl Binder<'_> {
             .partition_function(call.database.as_ref(), &call.function)
             .map_err(|error| error.at(position))?;
         let [argument] = call.arguments.as_slice() else {
-            return Err(SqlError::new(
-                number::FUNCTION_ARGUMENT_COUNT,
-                format!("The {} function requires 1 argument(s).", function.name),
-            )
-            .at(position));
+            return Err(errors::FUNCTION_ARGUMENT_COUNT.with([&function.name, &1]).at(position));
         };
         let argument = implicit(self.expression(argument, site)?, function.parameter)?;
         let expr = Kernel::call(Operation::PartitionNumber(function), vec![argument.expr], position);
@@ -244,5 +228,5 @@ fn collation_named(name: &str) -> Result<Collation, SqlError> {
     if name.eq_ignore_ascii_case("database_default") || name.eq_ignore_ascii_case("catalog_default") {
         return Ok(Collation::default());
     }
-    Collation::from_name(name).ok_or_else(|| SqlError::new(448, format!("Invalid collation '{name}'.")))
+    Collation::from_name(name).ok_or_else(|| errors::INVALID_COLLATION.with([&name]))
 }

@@ -12,7 +12,7 @@
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use hobt_base::SqlError;
+use hobt_base::{SqlError, errors};
 
 use super::Binder;
 use crate::subquery_expr::plan_of;
@@ -40,24 +40,17 @@ const WINDOWS_MAX: usize = 4096;
 
 /// Error 8631.
 fn too_deep() -> SqlError {
-    let text = "Internal error: Server stack limit has been reached. Please look for potentially deep nesting in your \
-                query, and try to simplify it.";
-    SqlError { severity: 17, ..SqlError::new(8631, text) }
+    errors::STATEMENT_TOO_DEEP.error()
 }
 
 /// Error 8632.
 fn expression_too_large() -> SqlError {
-    let text = "Internal error: An expression services limit has been reached. Please look for potentially complex \
-                expressions in your query, and try to simplify them.";
-    SqlError { severity: 17, ..SqlError::new(8632, text) }
+    errors::EXPRESSION_TOO_LARGE.error()
 }
 
 /// Error 8623.
 fn plan_too_large() -> SqlError {
-    let text = "The query processor ran out of internal resources and could not produce a query plan. This is a rare \
-                event and only expected for extremely complex queries or queries that reference a very large number of \
-                tables or partitions. Please simplify the query.";
-    SqlError::new(8623, text)
+    errors::PLAN_TOO_LARGE.error()
 }
 
 /// Refuses a list that is too long.

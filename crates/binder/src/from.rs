@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, JoinType, NullEquality, TableReference};
 use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder, Projection, TableScan};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::convert_value;
 use hobt_tsql::ast::{
     Expression, Identifier, JoinHint, JoinKind, JoinStep, NamedTable, ObjectName, TableAlias, TableSample, TableSource,
@@ -116,14 +116,7 @@ impl Binder<'_> {
             let value = self.evaluate(&bound)?;
             convert_value(&value, bound.sql_type, to).map_err(|error| error.at(expression.position()))
         };
-        let wrong_rows = || {
-            let text = format!(
-                "Invalid ROWS value or REPEATABLE seed in the TABLESAMPLE clause for table \"{}\". The value or seed must \
-                 be greater than 0.",
-                table.name.name.value
-            );
-            SqlError::new(number::SAMPLE_ROWS, text).at(sample.amount.position())
-        };
+        let wrong_rows = || errors::SAMPLE_ROWS.with([&table.name.name.value]).at(sample.amount.position());
         let seed = match &sample.repeatable {
             None => None,
             Some(seed) => match number_of(seed, SqlType::BigInt)? {
@@ -136,12 +129,9 @@ impl Binder<'_> {
             return Err(wrong_rows());
         }
         if !sample.rows && !(0.0..=100.0).contains(&amount) {
-            let text = format!(
-                "Invalid PERCENT tablesample size \"{amount}\" for table \"{}\". The PERCENT tablesample size must be \
-                 between 0 and 100.",
-                table.name.name.value
-            );
-            return Err(SqlError::new(number::SAMPLE_PERCENT, text).at(sample.amount.position()));
+            return Err(errors::TABLE_SAMPLE_PERCENT
+                .with([&amount, &table.name.name.value])
+                .at(sample.amount.position()));
         }
         Ok(ScanSample { amount, is_rows: sample.rows, seed })
     }
@@ -164,8 +154,7 @@ impl Binder<'_> {
                 Ok((plan, scope))
             }
             Resolved::InlineFunction { .. } => {
-                let message = format!("Parameters were not supplied for the function '{}'.", name.name.value);
-                Err(SqlError::new(216, message).at(position))
+                Err(errors::PARAMETERS_NOT_SUPPLIED.with([&name.name.value]).at(position))
             }
         }
     }
@@ -235,20 +224,19 @@ impl Binder<'_> {
         list: &[Identifier],
     ) -> Result<(LogicalPlan, Scope), SqlError> {
         if !list.is_empty() && list.len() != body.columns.len() {
-            let (number, word) = if body.columns.len() > list.len() { (8158, "more") } else { (8159, "fewer") };
-            let message = format!("'{name}' has {word} columns than were specified in the column list.");
-            return Err(SqlError::new(number, message));
+            return Err(match body.columns.len() > list.len() {
+                true => errors::TOO_MANY_COLUMNS_FOR_LIST.with([&name]),
+                false => errors::TOO_FEW_COLUMNS_FOR_LIST.with([&name]),
+            });
         }
         let mut columns: Vec<ScopeColumn> = Vec::with_capacity(body.columns.len());
         for (place, column) in body.columns.iter().enumerate() {
             let known = list.get(place).map(|name| name.value.clone()).or_else(|| column.name.clone());
             let Some(known) = known else {
-                let message = format!("No column name was specified for column {} of '{name}'.", place + 1);
-                return Err(SqlError::new(number::NO_COLUMN_NAME, message));
+                return Err(errors::NO_COLUMN_NAME.with([&(place + 1), &name]));
             };
             if columns.iter().any(|other| other.name.as_deref().is_some_and(|other| same_name(other, &known))) {
-                let message = format!("The column '{known}' was specified multiple times for '{name}'.");
-                return Err(SqlError::new(number::DUPLICATE_COLUMN_SELECT, message));
+                return Err(errors::DUPLICATE_COLUMN_SELECT.with([&known, &name]));
             }
             columns.push(ScopeColumn {
                 name: Some(known),
@@ -314,15 +302,7 @@ impl Binder<'_> {
                 let body = body.map_err(|error| error.at(position))?;
                 self.named_rows(body, shown, list).map_err(|error| error.at(position))
             }
-            Resolved::View { .. } => Err(SqlError::new(
-                number::NOT_A_TABLE_FUNCTION,
-                format!(
-                    "Parameters supplied for object '{}' which is not a function. If the parameters are intended as a \
-                     table hint, a WITH keyword is required.",
-                    name.name.value
-                ),
-            )
-            .at(position)),
+            Resolved::View { .. } => Err(errors::NOT_A_TABLE_FUNCTION.with([&name.name.value]).at(position)),
         }
     }
 
@@ -443,6 +423,5 @@ fn check_sampled(table: &NamedTable, is_table: bool) -> Result<(), SqlError> {
     if table.sample.is_none() || is_table {
         return Ok(());
     }
-    let text = "The TABLESAMPLE clause can only be used with local tables.";
-    Err(SqlError::new(number::SAMPLE_NO_TABLE, text).at(table.span.position))
+    Err(errors::SAMPLE_NO_TABLE.error().at(table.span.position))
 }

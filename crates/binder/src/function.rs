@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::{ArgType, DatePart, FunctionDef, Volatility, lookup};
 use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall};
 use hobt_types::SqlType;
@@ -36,12 +36,7 @@ impl Binder<'_> {
         if call.name.as_simple().is_none() {
             let schema = call.name.schema.as_ref().map(|schema| schema.value.as_str()).unwrap_or_default();
             if !schema.eq_ignore_ascii_case("sys") {
-                let message = format!(
-                    "Cannot find either column \"{schema}\" or the user-defined function or aggregate \
-                     \"{schema}.{}\", or the name is ambiguous.",
-                    call.name.name.value
-                );
-                return Err(SqlError::new(4121, message).at(position));
+                return Err(errors::NO_COLUMN_OR_FUNCTION.with([&schema, &schema, &call.name.name.value]).at(position));
             }
         }
         if let Some(kind) = aggregate_kind(&name) {
@@ -53,17 +48,11 @@ impl Binder<'_> {
         if WINDOW_FUNCTIONS.contains(&name.as_str()) {
             return match &call.over {
                 Some(window) => self.window_function(&name, call, window, site),
-                None => {
-                    Err(SqlError::new(10753, format!("The function '{name}' must have an OVER clause.")).at(position))
-                }
+                None => Err(errors::WINDOW_MISSING.with([&name]).at(position)),
             };
         }
         if call.over.is_some() {
-            let message = format!(
-                "The function '{}' is not a valid windowing function, and cannot be used with the OVER clause.",
-                call.name.name.value
-            );
-            return Err(SqlError::new(4113, message).at(position));
+            return Err(errors::NOT_A_WINDOW_FUNCTION.with([&call.name.name.value]).at(position));
         }
         if name == "NEWSEQUENTIALID" && self.progress.in_default.get() != InDefault::Bound {
             return Err(sequential_outside_default().at(position));
@@ -89,10 +78,7 @@ impl Binder<'_> {
                     arguments.try_into().map_err(|_| SqlError::internal("ISNULL lost an argument"))?;
                 self.is_null_function(value, replacement, position)
             }
-            ("ISNULL", _) => {
-                let message = "The isnull function requires 2 argument(s).";
-                Err(SqlError::new(number::FUNCTION_ARGUMENT_COUNT, message).at(position))
-            }
+            ("ISNULL", _) => Err(errors::FUNCTION_ARGUMENT_COUNT.with([&"isnull", &2]).at(position)),
             ("CHOOSE", 2..) => {
                 let mut arguments = arguments;
                 let index = arguments.remove(0);
@@ -105,7 +91,7 @@ impl Binder<'_> {
     /// `CHECKSUM(*)`: the function over all columns.
     fn over_all_columns(&self, name: &str, position: Position, site: Site<'_>) -> Result<BoundExpr, SqlError> {
         if !matches!(name, "CHECKSUM" | "BINARY_CHECKSUM") {
-            return Err(SqlError::new(number::SYNTAX, "Incorrect syntax near '*'.").at(position));
+            return Err(errors::SYNTAX.with([&"*"]).at(position));
         }
         let columns = site.scope.columns().map(|column| column.bound(position)).collect();
         self.scalar_function(name, None, columns, position)
@@ -185,10 +171,7 @@ impl Binder<'_> {
     ) -> Result<BoundExpr, SqlError> {
         let types: Vec<SqlType> = arguments.iter().map(|argument| argument.sql_type).collect();
         let Some(function) = self.function_of_session(name, &types)? else {
-            return Err(SqlError::new(
-                number::UNKNOWN_FUNCTION,
-                format!("'{name}' is not a recognized built-in function name."),
-            ));
+            return Err(errors::UNKNOWN_FUNCTION.with([&name]));
         };
         self.progress.is_cacheable.set(false);
         let literals: Option<Vec<_>> = arguments.iter().map(|argument| argument.literal.clone()).collect();
@@ -208,12 +191,7 @@ impl Binder<'_> {
 
 /// Error 302.
 pub(super) fn sequential_outside_default() -> SqlError {
-    SqlError::new(
-        302,
-        "The newsequentialid() built-in function can only be used in a DEFAULT expression for a column of type \
-         'uniqueidentifier' in a CREATE TABLE or ALTER TABLE statement. It cannot be combined with other operators to form a \
-         complex scalar expression.",
-    )
+    errors::NEWSEQUENTIALID.error()
 }
 
 fn arg_type(bound: &BoundExpr) -> ArgType {
@@ -223,14 +201,11 @@ fn arg_type(bound: &BoundExpr) -> ArgType {
 /// The date part of a date function, which the parser reads as a column.
 fn date_part(expression: &Expression, function: &str) -> Result<DatePart, SqlError> {
     let position = expression.position();
-    let invalid =
-        || SqlError::new(1023, format!("Invalid parameter 1 specified for {}.", function.to_lowercase())).at(position);
+    let invalid = || errors::INVALID_PARAMETER_1.with([&function.to_lowercase()]).at(position);
     let Expression::Column { name } = expression else { return Err(invalid()) };
     if name.qualifier.is_some() {
         return Err(invalid());
     }
-    DatePart::parse(&name.name.value).ok_or_else(|| {
-        let message = format!("'{}' is not a recognized {} option.", name.name.value, function.to_lowercase());
-        SqlError::new(155, message).at(position)
-    })
+    DatePart::parse(&name.name.value)
+        .ok_or_else(|| errors::UNKNOWN_OPTION.with([&name.name.value, &function.to_lowercase()]).at(position))
 }

@@ -4,7 +4,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Aggregate, BinaryExpr, Expr, GroupingSet, LogicalPlan, Operator, Projection, Subquery};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::aggregate::AggregateKind;
 use hobt_tsql::ast::{Expression, GroupBy, GroupByModifier, GroupingItem};
 use hobt_types::Collation;
@@ -84,11 +84,10 @@ impl Binder<'_> {
             outputs.push((bound.expr.clone(), output));
         }
         for (argument, column, position) in groupings {
-            let place = keys.iter().position(|bound| bound.expr == argument).ok_or_else(|| {
-                let message =
-                    "Argument 1 of the GROUPING function does not match any of the expressions in the GROUP BY clause.";
-                SqlError::new(8161, message).at(position)
-            })?;
+            let place = keys
+                .iter()
+                .position(|bound| bound.expr == argument)
+                .ok_or_else(|| errors::GROUPING_ARGUMENT.error().at(position))?;
             let value = match has_sets {
                 true => bit(place),
                 false => Expr::Literal(ScalarValue::UInt8(Some(0)), None),
@@ -217,8 +216,7 @@ impl Binder<'_> {
             bound = self.unfolded(|| self.expression(value, site))?;
         }
         if !bound.expr.any_column_refs() {
-            let message = "Each GROUP BY expression must contain at least one column that is not an outer reference.";
-            return Err(SqlError::new(164, message).at(bound.position));
+            return Err(errors::GROUP_BY_OUTER_REFERENCE.error().at(bound.position));
         }
         if let Some(place) = keys.iter().position(|known| known.expr == bound.expr) {
             return Ok(place);
@@ -236,7 +234,7 @@ fn site_position(items: &[GroupingItem]) -> Position {
 }
 
 fn too_many() -> SqlError {
-    SqlError::new(10703, format!("Too many grouping sets. The maximum number is {SETS_LIMIT}."))
+    errors::TOO_MANY_GROUPING_SETS.with([&SETS_LIMIT])
 }
 
 fn check_count(count: usize, position: Position) -> Result<(), SqlError> {
@@ -332,26 +330,8 @@ impl Groups {
 
 fn ungrouped(name: &str, clause: Clause) -> SqlError {
     match clause {
-        Clause::Having => SqlError::new(
-            number::NOT_IN_GROUP_BY_HAVING,
-            format!(
-                "Column '{name}' is invalid in the HAVING clause because it is not contained in either an aggregate \
-                 function or the GROUP BY clause."
-            ),
-        ),
-        Clause::OrderBy => SqlError::new(
-            number::NOT_IN_GROUP_BY_ORDER,
-            format!(
-                "Column \"{name}\" is invalid in the ORDER BY clause because it is not contained in either an \
-                 aggregate function or the GROUP BY clause."
-            ),
-        ),
-        _ => SqlError::new(
-            number::NOT_IN_GROUP_BY,
-            format!(
-                "Column '{name}' is invalid in the select list because it is not contained in either an aggregate \
-                 function or the GROUP BY clause."
-            ),
-        ),
+        Clause::Having => errors::NOT_IN_GROUP_BY_HAVING.with([&name]),
+        Clause::OrderBy => errors::NOT_IN_GROUP_BY_ORDER.with([&name]),
+        _ => errors::NOT_IN_GROUP_BY.with([&name]),
     }
 }

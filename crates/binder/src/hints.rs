@@ -1,6 +1,6 @@
 //! Hints of `OPTION (…)` and of joins, as far as they change a plan.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_tsql::ast::{Expression, JoinHint, Position, QueryHint, UnaryOperator, VariableName};
 use hobt_types::{TypedValue, Value};
 
@@ -97,9 +97,7 @@ impl PermittedJoins {
         if is_left {
             return Ok(());
         }
-        let text = "Conflicting JOIN optimizer hints specified. Name the way of the join in OPTION as well, or in one of \
-                    both places alone.";
-        Err(SqlError::new(number::CONFLICTING_HINTS, text))
+        Err(errors::CONFLICTING_JOIN_HINTS.error())
     }
 }
 
@@ -171,10 +169,8 @@ impl QueryHints {
         if let (Some(least), Some(most)) = hints.grant_percent
             && least > most
         {
-            let text =
-                format!("MIN_GRANT_PERCENT, {least}, is more than MAX_GRANT_PERCENT, {most}: give a smaller one.");
             let at = options.first().map_or_else(Position::default, |option| option.span.position);
-            return Err(SqlError::new(number::INVALID_OPTION_VALUE, text).at(at));
+            return Err(errors::GRANT_PERCENT_ORDER.with([&least, &most]).at(at));
         }
         Ok(hints)
     }
@@ -232,7 +228,7 @@ impl QueryHints {
         } else if is(ASCENDING.0) {
             self.trace_flags.push(ASCENDING.1);
         } else if !WITHOUT_EFFECT.iter().any(|known| is(known)) && !level.is_some_and(|level| LEVELS.contains(&level)) {
-            return Err(SqlError::new(number::NO_SUCH_HINT, format!("'{name}' is not a valid hint.")));
+            return Err(errors::NO_SUCH_HINT.with([&name]));
         }
         Ok(())
     }
@@ -244,23 +240,14 @@ impl QueryHints {
 /// 1042 if it is already set to another value.
 fn set<T: PartialEq>(hint: &mut Option<T>, value: T, name: &str) -> Result<(), SqlError> {
     match hint.replace(value) {
-        Some(before) if hint.as_ref() != Some(&before) => {
-            let text = format!("Conflicting {name} optimizer hints specified. Leave one of them in OPTION.");
-            Err(SqlError::new(number::CONFLICTING_HINTS, text))
-        }
+        Some(before) if hint.as_ref() != Some(&before) => Err(errors::CONFLICTING_HINTS.with([&name])),
         _ => Ok(()),
     }
 }
 
 fn recursion_of(value: i64) -> Result<u32, SqlError> {
-    let text = || {
-        format!(
-            "The value {value} specified for the MAXRECURSION option exceeds the allowed maximum of 32767. Use 0 for no \
-             limit."
-        )
-    };
     number_of(value, "MAXRECURSION").map_err(|error| match value > 0 {
-        true => SqlError::new(number::MAX_RECURSION_RANGE, text()),
+        true => errors::MAX_RECURSION_RANGE.with([&value]),
         false => error,
     })
 }
@@ -270,8 +257,7 @@ fn number_of(value: i64, name: &str) -> Result<u32, SqlError> {
     if (0..=MOST).contains(&value) {
         return Ok(u32::try_from(value).unwrap_or(u32::MAX));
     }
-    let message = format!("The value {value} of the query hint {name} is out of range: use 0 to {MOST}.");
-    Err(SqlError::new(number::INVALID_OPTION_VALUE, message))
+    Err(errors::INVALID_OPTION_VALUE.with([&value, &name, &MOST]))
 }
 
 /// A percentage of the memory.
@@ -283,18 +269,15 @@ fn percent_of(value: &Expression, name: &str) -> Result<f64, SqlError> {
         Value::Float(number) => Some(number),
         _ => None,
     };
-    percent.filter(|percent| (0.0..=100.0).contains(percent)).ok_or_else(|| {
-        let text = format!("Conflicting {name} optimizer hints specified. {value} is out of range: use 0 to 100.");
-        SqlError::new(number::CONFLICTING_HINTS, text)
-    })
+    percent
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .ok_or_else(|| errors::HINT_OUT_OF_RANGE.with([&name, &value]))
 }
 
 /// The value of a constant, which may have a sign.
 fn constant(expression: &Expression) -> Result<TypedValue, SqlError> {
-    let no_constant = |expression: &Expression| {
-        let text = format!("Incorrect syntax near '{expression}': OPTIMIZE FOR takes constants.");
-        SqlError::new(number::SYNTAX, text).at(expression.position())
-    };
+    let no_constant =
+        |expression: &Expression| errors::OPTIMIZE_FOR_CONSTANTS.with([&expression]).at(expression.position());
     match expression {
         Expression::Literal { value, span } => {
             let bound = bind_literal(value, span.position)?;

@@ -2,7 +2,7 @@
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{LogicalPlan, Projection};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_functions::type_rules::{check_implicit, declared_length};
 use hobt_tsql::ast::{Expression, Query};
 use hobt_types::{MaxLength, SqlType};
@@ -86,15 +86,11 @@ impl Binder<'_> {
         let body = self.query(query, &Names::default(), QueryUse::Statement)?;
         let position = query.span.position;
         if body.columns.len() != target.columns.len() {
-            let (number, more, less) = match body.columns.len() < target.columns.len() {
-                true => (120, "fewer", "INSERT"),
-                false => (121, "more", "INSERT"),
+            let entry = match body.columns.len() < target.columns.len() {
+                true => errors::SELECT_FEWER_ITEMS,
+                false => errors::SELECT_MORE_ITEMS,
             };
-            let message = format!(
-                "The select list for the {less} statement contains {more} items than the insert list. The number of \
-                 SELECT values must match the number of INSERT columns."
-            );
-            return Err(SqlError::new(number, message).at(position));
+            return Err(entry.error().at(position));
         }
         let values = body.columns.iter().map(|column| column.bound(position)).collect();
         Ok((body.plan, values))
@@ -165,15 +161,11 @@ impl Binder<'_> {
         default: &mut dyn FnMut(usize) -> Result<BoundExpr, SqlError>,
     ) -> Result<Vec<BoundExpr>, SqlError> {
         if row.len() != target.columns.len() {
-            let (number, more) = match row.len() < target.columns.len() {
-                true => (number::INSERT_MORE_COLUMNS, "more columns in the INSERT statement than values"),
-                false => (number::INSERT_FEWER_COLUMNS, "fewer columns in the INSERT statement than values"),
+            let entry = match row.len() < target.columns.len() {
+                true => errors::INSERT_MORE_COLUMNS,
+                false => errors::INSERT_FEWER_COLUMNS,
             };
-            let message = format!(
-                "There are {more} specified in the VALUES clause. The number of values in the VALUES clause must match \
-                 the number of columns specified in the INSERT statement."
-            );
-            return Err(SqlError::new(number, message).at(row.first().map(Expression::position).unwrap_or_default()));
+            return Err(entry.error().at(row.first().map(Expression::position).unwrap_or_default()));
         }
         let mut values = Vec::with_capacity(row.len());
         for (place, (value, column)) in row.iter().zip(&target.columns).enumerate() {

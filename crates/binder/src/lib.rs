@@ -73,7 +73,7 @@ use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan};
 use datafusion::physical_expr::create_physical_expr;
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_engine::DatabaseUse;
 use hobt_functions::{FunctionContext, array_value};
 use hobt_tsql::ast::{Condition, Expression, Query};
@@ -369,12 +369,7 @@ impl<'r> Binder<'r> {
     fn enter<T>(&self, name: &str, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
         let depth = self.progress.nesting.get() + 1;
         if depth > NESTING_LIMIT {
-            return Err(SqlError::new(
-                number::NESTED_TOO_DEEPLY,
-                format!(
-                    "'{name}' is nested too deeply: views, functions and common table expressions may lie {NESTING_LIMIT} deep."
-                ),
-            ));
+            return Err(errors::VIEWS_NESTED_TOO_DEEPLY.with([&name, &NESTING_LIMIT]));
         }
         self.progress.nesting.set(depth);
         let result = bind();
@@ -385,10 +380,7 @@ impl<'r> Binder<'r> {
 
 /// Error 141.
 fn mixed_assignment() -> SqlError {
-    SqlError::new(
-        141,
-        "A SELECT statement that assigns a value to a variable must not be combined with data-retrieval operations.",
-    )
+    errors::ASSIGNMENT_WITH_RETRIEVAL.error()
 }
 
 fn shared(plan: LogicalPlan) -> Arc<LogicalPlan> {

@@ -5,7 +5,7 @@ use datafusion::functions_window::{rank, row_number};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, Filter, Limit, LogicalPlan, Operator, Projection, Sort, SortExpr, WindowFunctionDefinition,
 };
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_functions::aggregate::AggregateKind;
 use hobt_tsql::ast::{Expression, Offset, Top};
 use hobt_types::{Collation, SqlType, Value};
@@ -99,8 +99,7 @@ impl Binder<'_> {
             return Ok(LogicalPlan::Limit(Limit { skip: None, fetch: rows(count), input: shared(sorted) }));
         }
         if top.with_ties && order.is_empty() {
-            let message = "The TOP N WITH TIES clause is not allowed without a corresponding ORDER BY clause.";
-            return Err(SqlError::new(1062, message).at(top.count.position()));
+            return Err(errors::WITH_TIES_WITHOUT_ORDER.error().at(top.count.position()));
         }
         let rank = match top.with_ties {
             true => rank::rank_udwf(),
@@ -130,21 +129,15 @@ impl Binder<'_> {
     fn row_count(&self, expression: &Expression, what: Counts, names: &Names<'_>) -> Result<i64, SqlError> {
         let position = expression.position();
         let bound = self.known_number(expression, SqlType::BigInt, names)?;
-        let (number, message) = match (self.evaluate(&bound).map_err(|error| error.at(position))?, what) {
+        let entry = match (self.evaluate(&bound).map_err(|error| error.at(position))?, what) {
             (Value::Int(count @ 1..), _) => return Ok(count),
             (Value::Int(0), Counts::Top | Counts::Skipped) => return Ok(0),
-            (Value::Int(_), Counts::Top) => {
-                (number::NEGATIVE_ROW_COUNT, "A TOP N or FETCH rowcount value may not be negative.")
-            }
-            (Value::Int(_), Counts::Skipped) => (10742, "The offset specified in a OFFSET clause may not be negative."),
-            (Value::Int(_), Counts::Fetched) => {
-                (10744, "The number of rows provided for a FETCH clause must be greater then zero.")
-            }
-            _ => {
-                (1060, "The number of rows provided for a TOP or FETCH clauses row count parameter must be an integer.")
-            }
+            (Value::Int(_), Counts::Top) => errors::NEGATIVE_ROW_COUNT,
+            (Value::Int(_), Counts::Skipped) => errors::OFFSET_NEGATIVE,
+            (Value::Int(_), Counts::Fetched) => errors::FETCH_COUNT,
+            _ => errors::ROW_COUNT_TYPE,
         };
-        Err(SqlError::new(number, message).at(position))
+        Err(entry.error().at(position))
     }
 
     /// A number that is constant for the whole query: of constants, variables, and parameters of the enclosing
@@ -170,7 +163,7 @@ impl Binder<'_> {
         let bound = self.known_number(expression, SqlType::Float, names)?;
         match self.evaluate(&bound).map_err(|error| error.at(position))? {
             Value::Float(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
-            _ => Err(SqlError::new(1031, "Percent values must be between 0 and 100.").at(position)),
+            _ => Err(errors::PERCENT_RANGE.error().at(position)),
         }
     }
 }

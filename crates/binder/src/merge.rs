@@ -14,7 +14,7 @@ use std::sync::Arc;
 use datafusion::common::{Column, JoinType, ScalarValue};
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors, number};
 use hobt_tsql::ast::{Expression, Identifier, Merge, MergeAction, MergeClause, MergeMatch};
 use hobt_types::SqlType;
 
@@ -258,11 +258,7 @@ impl Binder<'_> {
                 return Err(set_twice(&name.value).at(name.position));
             }
             if table.columns[place].identity.is_some() {
-                let text = format!(
-                    "Cannot insert explicit value for identity column in table '{}' when IDENTITY_INSERT is set to OFF.",
-                    table.name
-                );
-                return Err(SqlError::new(number::IDENTITY_INSERT_OFF, text).at(name.position));
+                return Err(errors::IDENTITY_INSERT_OFF.with([&table.name]).at(name.position));
             }
             listed.push(place);
         }
@@ -334,10 +330,10 @@ fn of_side<T>(
     target: &Target<'_>,
     bind: &dyn Fn(Site<'_>) -> Result<T, SqlError>,
 ) -> SqlError {
-    let (number, own, clause) = match matched {
+    let entry = match matched {
         MergeMatch::Matched => return error,
-        MergeMatch::NotMatchedByTarget => (number::MERGE_NOT_OF_SOURCE, "source", "WHEN NOT MATCHED"),
-        MergeMatch::NotMatchedBySource => (number::MERGE_NOT_OF_TARGET, "target", "WHEN NOT MATCHED BY SOURCE"),
+        MergeMatch::NotMatchedByTarget => errors::MERGE_NOT_OF_SOURCE,
+        MergeMatch::NotMatchedBySource => errors::MERGE_NOT_OF_TARGET,
     };
     if !matches!(error.number, number::MULTI_PART_IDENTIFIER | number::INVALID_COLUMN) {
         return error;
@@ -351,11 +347,7 @@ fn of_side<T>(
     {
         return other;
     }
-    let text = format!(
-        "The identifier '{name}' cannot be bound. Only {own} columns and columns in the clause scope are allowed in the \
-         '{clause}' clause of a MERGE statement."
-    );
-    SqlError { position: error.position, ..SqlError::new(number, text) }
+    SqlError { position: error.position, ..entry.with([&name]) }
 }
 
 fn kind_of(action: &MergeAction) -> ChangeKind {
@@ -385,19 +377,11 @@ fn chosen(action: &Column, values: ColumnValues, before: Expr) -> Expr {
 
 /// Errors 109, 110, 213.
 fn value_count(is_listed: bool, more_columns: bool) -> SqlError {
-    let (number, more) = match (is_listed, more_columns) {
-        (false, _) => {
-            let text = "Column name or number of supplied values does not match table definition.";
-            return SqlError::new(number::INSERT_COLUMN_COUNT, text);
-        }
-        (true, true) => (number::INSERT_MORE_COLUMNS, "more"),
-        (true, false) => (number::INSERT_FEWER_COLUMNS, "fewer"),
-    };
-    let text = format!(
-        "There are {more} columns in the INSERT statement than values specified in the VALUES clause. The number of values \
-         in the VALUES clause must match the number of columns specified in the INSERT statement."
-    );
-    SqlError::new(number, text)
+    match (is_listed, more_columns) {
+        (false, _) => errors::INSERT_COLUMN_COUNT.error(),
+        (true, true) => errors::INSERT_MORE_COLUMNS.error(),
+        (true, false) => errors::INSERT_FEWER_COLUMNS.error(),
+    }
 }
 
 /// Checks which actions the clauses have, and in which order.
@@ -419,24 +403,15 @@ fn check_clauses(clauses: &[MergeClause]) -> Result<(), SqlError> {
         };
         let is_insert = kind == ChangeKind::Insert;
         if is_insert != (clause.matched == MergeMatch::NotMatchedByTarget) {
-            let number = if is_insert { 10710 } else { 10711 };
-            let text =
-                format!("An action of type '{action}' is not allowed in the '{name}' clause of a MERGE statement.");
-            return Err(SqlError::new(number, text));
+            let entry = if is_insert { errors::MERGE_INSERT_CLAUSE } else { errors::MERGE_CHANGE_CLAUSE };
+            return Err(entry.with([&action, &name]));
         }
         for before in clauses[..place].iter().filter(|before| before.matched == clause.matched) {
             if kind_of(&before.action) == kind {
-                let text = format!(
-                    "An action of type '{action}' cannot appear more than once in a '{name}' clause of a MERGE statement."
-                );
-                return Err(SqlError::new(10714, text));
+                return Err(errors::MERGE_ACTION_TWICE.with([&action, &name]));
             }
             if before.condition.is_none() {
-                let text = format!(
-                    "In a MERGE statement, a '{name}' clause with a search condition cannot appear after a '{name}' clause \
-                     with no search condition."
-                );
-                return Err(SqlError::new(5324, text));
+                return Err(errors::MERGE_CLAUSE_AFTER_ALL.with([&name, &name]));
             }
         }
     }

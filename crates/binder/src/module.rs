@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors, number};
 use hobt_tsql::ast::{CreateFunction, CreateView, FunctionBody, Parameter, StatementKind};
 use hobt_tsql::parse_batch;
 use hobt_types::{SqlType, Value};
@@ -39,11 +39,7 @@ fn check_columns(name: &str, columns: &[Option<&str>], unnamed: impl Fn(usize) -
     for (place, column) in columns.iter().enumerate() {
         let column = column.ok_or_else(|| unnamed(place + 1))?;
         if !known.insert(column.to_lowercase()) {
-            let message = format!(
-                "Column names in each view or function must be unique. Column name '{column}' in view or function \
-                 '{name}' is specified more than once."
-            );
-            return Err(SqlError::new(4506, message));
+            return Err(errors::VIEW_COLUMN_TWICE.with([&column, &name]));
         }
     }
     Ok(())
@@ -87,18 +83,12 @@ impl Binder<'_> {
             listed => listed.iter().map(|column| Some(column.value.as_str())).collect(),
         };
         if given.len() > body.columns.len() {
-            let message = format!("View or function '{name}' has more column names specified than columns defined.");
-            return Err(SqlError::new(4502, message));
+            return Err(errors::TOO_MANY_VIEW_COLUMNS.with([&name]));
         }
         if given.len() < body.columns.len() {
-            let message = format!("'{name}' has more columns than were specified in the column list.");
-            return Err(SqlError::new(8158, message));
+            return Err(errors::TOO_MANY_COLUMNS_FOR_LIST.with([&name]));
         }
-        let named = |place: usize| {
-            let text =
-                format!("Create View or Function failed because no column name was specified for column {place}.");
-            SqlError::new(4511, text)
-        };
+        let named = |place: usize| errors::VIEW_COLUMN_UNNAMED.with([&place]);
         check_columns(name, &given, named)
     }
 
@@ -124,10 +114,7 @@ impl Binder<'_> {
         }
         let given: Vec<Option<&str>> =
             body.columns.iter().map(|column| column.name.as_deref().filter(|name| !name.is_empty())).collect();
-        let named = |place: usize| {
-            let text = format!("CREATE FUNCTION failed because a column name is not specified for column {place}.");
-            SqlError::new(4514, text)
-        };
+        let named = |place: usize| errors::FUNCTION_COLUMN_UNNAMED.with([&place]);
         check_columns(&function.name.name.value, &given, named)
     }
 
@@ -141,9 +128,7 @@ impl Binder<'_> {
             let mut body = self.query(&view.query, &names, QueryUse::Nested).map_err(without_place)?;
             if !view.columns.is_empty() {
                 if view.columns.len() != body.columns.len() {
-                    let message =
-                        format!("View or function '{name}' has more column names specified than columns defined.");
-                    return Err(SqlError::new(4502, message));
+                    return Err(errors::TOO_MANY_VIEW_COLUMNS.with([&name]));
                 }
                 for (column, name) in body.columns.iter_mut().zip(&view.columns) {
                     column.name = Some(name.value.clone());
@@ -167,13 +152,10 @@ impl Binder<'_> {
             return Err(SqlError::not_supported(format!("The function {name}, which is not inline,")));
         };
         if arguments.len() > function.parameters.len() {
-            let message = format!("Procedure or function {name} has too many arguments specified.");
-            return Err(SqlError::new(8144, message));
+            return Err(errors::TOO_MANY_ARGUMENTS.with([&name]));
         }
         if arguments.len() < function.parameters.len() {
-            let message =
-                format!("An insufficient number of arguments were supplied for the procedure or function {name}.");
-            return Err(SqlError::new(313, message));
+            return Err(errors::TOO_FEW_ARGUMENTS.with([&name]));
         }
         let mut parameters = HashMap::with_capacity(arguments.len());
         for (parameter, argument) in function.parameters.iter().zip(arguments) {
@@ -191,10 +173,7 @@ impl Binder<'_> {
     fn default_of(&self, parameter: &Parameter, name: &str) -> Result<BoundExpr, SqlError> {
         match &parameter.default {
             Some(default) => self.bind_scalar(default).map_err(without_place),
-            None => Err(SqlError::new(
-                number::FUNCTION_ARGUMENT_COUNT,
-                format!("The parameter {} of {name} has no default.", parameter.name.value),
-            )),
+            None => Err(errors::PARAMETER_WITHOUT_DEFAULT.with([&parameter.name.value, &name])),
         }
     }
 }

@@ -10,7 +10,7 @@
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
-use hobt_base::{Position, SqlError};
+use hobt_base::{Entry, Position, SqlError, errors, number};
 use hobt_tsql::ast::{Expression, FunctionArguments, FunctionCall, Identifier, ObjectName, Window};
 use hobt_types::SqlType;
 
@@ -19,50 +19,6 @@ use super::{Binder, Clause, Site, shared};
 use crate::body::QueryUse;
 use crate::sequence_scope::{InDefault, NextValueColumn, SequenceScope, Wrapped};
 use hobt_udf::{Kernel, Operation, sql_error_of};
-
-/// The error of a `NEXT VALUE FOR` that is not allowed.
-fn refused(number: i32) -> SqlError {
-    let text = match number {
-        11716 => "NEXT VALUE FOR function does not support the PARTITION BY clause.",
-        11717 => {
-            "NEXT VALUE FOR function does not support the OVER clause in default constraints, UPDATE statements, or MERGE \
-             statements."
-        }
-        11718 => "NEXT VALUE FOR function does not support an empty OVER clause.",
-        11720 => {
-            "NEXT VALUE FOR function is not allowed in the TOP, OVER, OUTPUT, ON, WHERE, GROUP BY, HAVING, or ORDER BY \
-             clauses."
-        }
-        11721 => {
-            "NEXT VALUE FOR function cannot be used directly in a statement that uses a DISTINCT, UNION, UNION ALL, EXCEPT \
-             or INTERSECT operator."
-        }
-        11723 => {
-            "NEXT VALUE FOR function cannot be used directly in a statement that contains an ORDER BY clause unless the \
-             OVER clause is specified."
-        }
-        11725 => {
-            "An expression that contains a NEXT VALUE FOR function cannot be passed as an argument to an aggregate."
-        }
-        11727 => {
-            "NEXT VALUE FOR functions for a given sequence object must have exactly the same OVER clause definition."
-        }
-        11739 => {
-            "NEXT VALUE FOR function cannot be used if ROWCOUNT option has been set, or the query contains TOP or OFFSET."
-        }
-        11741 => "NEXT VALUE FOR function cannot be used within CASE, CHOOSE, COALESCE, IIF, ISNULL and NULLIF.",
-        11742 => {
-            "NEXT VALUE FOR function can only be used with MERGE if it is defined within a default constraint on the target \
-             table for insert actions."
-        }
-        _ => {
-            "NEXT VALUE FOR function is not allowed in check constraints, default objects, computed columns, views, \
-             user-defined functions, user-defined aggregates, user-defined table types, sub-queries, common table \
-             expressions, derived tables or return statements."
-        }
-    };
-    SqlError::new(number, text)
-}
 
 impl Binder<'_> {
     /// Runs `bind` with its own scope on the stack, and returns the collected sequences too.
@@ -83,14 +39,14 @@ impl Binder<'_> {
     /// Runs `bind`, in which sequences are refused.
     pub(super) fn refusing_next_values<T>(
         &self,
-        number: i32,
+        refusal: Entry<0>,
         bind: impl FnOnce() -> Result<T, SqlError>,
     ) -> Result<T, SqlError> {
         let is_refused = matches!(self.progress.sequences.borrow().last(), Some(SequenceScope::Refuse(_)));
         if is_refused {
             return bind();
         }
-        self.in_sequence_scope(SequenceScope::Refuse(number), bind).map(|(result, _)| result)
+        self.in_sequence_scope(SequenceScope::Refuse(refusal), bind).map(|(result, _)| result)
     }
 
     /// Runs `bind` and collects its sequences, for a `SET` or the like.
@@ -103,7 +59,7 @@ impl Binder<'_> {
 
     /// Runs `bind` for the rows of a `MERGE`, in which only defaults may name sequences.
     pub(super) fn merging_next_values<T>(&self, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
-        let inside = || self.refusing_next_values(11742, bind);
+        let inside = || self.refusing_next_values(errors::NEXT_VALUE_IN_MERGE, bind);
         self.in_sequence_scope(SequenceScope::Inline, inside).map(|(result, _)| result)
     }
 
@@ -130,7 +86,7 @@ impl Binder<'_> {
     ) -> Result<(T, Vec<NextValueColumn>), SqlError> {
         match allowed {
             true => self.collecting_next_values(bind),
-            false => self.refusing_next_values(11719, bind).map(|result| (result, Vec::new())),
+            false => self.refusing_next_values(errors::NEXT_VALUE_NOT_ALLOWED, bind).map(|result| (result, Vec::new())),
         }
     }
 
@@ -142,14 +98,16 @@ impl Binder<'_> {
         limited: bool,
         ordered: bool,
     ) -> Result<(), SqlError> {
-        let number = match columns {
+        let entry = match columns {
             [] => return Ok(()),
-            _ if distinct => 11721,
-            _ if limited => 11739,
-            columns if ordered && columns.iter().any(|column| column.number.is_none()) => 11723,
+            _ if distinct => errors::NEXT_VALUE_WITH_DISTINCT,
+            _ if limited => errors::NEXT_VALUE_WITH_TOP,
+            columns if ordered && columns.iter().any(|column| column.number.is_none()) => {
+                errors::NEXT_VALUE_WITH_ORDER_BY
+            }
             _ => return Ok(()),
         };
-        Err(refused(number))
+        Err(entry.error())
     }
 
     /// Runs `bind` for a column's DEFAULT, which may use some functions that are not allowed elsewhere.
@@ -175,16 +133,16 @@ impl Binder<'_> {
         if self.options.keeps_variables {
             return Err(SqlError::not_supported("NEXT VALUE FOR in what is bound once").at(position));
         }
-        let refuse = |number| Err(refused(number).at(position));
+        let refuse = |entry: Entry<0>| Err(entry.error().at(position));
         match site.clause {
             Clause::Where | Clause::On | Clause::GroupBy | Clause::Having | Clause::OrderBy | Clause::Output => {
-                return refuse(11720);
+                return refuse(errors::NEXT_VALUE_IN_CLAUSE);
             }
-            Clause::Aggregate => return refuse(11725),
+            Clause::Aggregate => return refuse(errors::NEXT_VALUE_IN_AGGREGATE),
             Clause::Select | Clause::Set | Clause::Scalar => {}
         }
-        if let Some(number) = self.refusal() {
-            return refuse(number);
+        if let Some(entry) = self.refusal() {
+            return refuse(entry);
         }
         let in_default = self.progress.in_default.get() != InDefault::No;
         // A default is evaluated in the context of the statement around it, if there is one.
@@ -192,7 +150,7 @@ impl Binder<'_> {
             self.progress.sequences.borrow().iter().any(|scope| !matches!(scope, SequenceScope::Refuse(_)));
         if site.clause == Clause::Scalar && !(is_collected && in_default) {
             if over.is_some() {
-                return refuse(11717);
+                return refuse(errors::NEXT_VALUE_OVER_NOT_ALLOWED);
             }
             self.progress.is_cacheable.set(false);
             let value = self.resolver.next_row_value(sequence)?;
@@ -200,9 +158,11 @@ impl Binder<'_> {
         }
         let number = match over {
             None => None,
-            Some(_) if site.clause != Clause::Select => return refuse(11717),
-            Some(window) if !window.partition_by.is_empty() => return refuse(11716),
-            Some(window) if window.order_by.is_empty() && window.base.is_none() => return refuse(11718),
+            Some(_) if site.clause != Clause::Select => return refuse(errors::NEXT_VALUE_OVER_NOT_ALLOWED),
+            Some(window) if !window.partition_by.is_empty() => return refuse(errors::NEXT_VALUE_PARTITIONED),
+            Some(window) if window.order_by.is_empty() && window.base.is_none() => {
+                return refuse(errors::NEXT_VALUE_EMPTY_OVER);
+            }
             Some(window) => Some(self.row_number(window, position, site)?),
         };
         let values = self.resolver.next_values(sequence)?;
@@ -219,11 +179,11 @@ impl Binder<'_> {
                 let call = Kernel::call(Operation::NextValue(values), Vec::new(), position);
                 return Ok(BoundExpr::new(call, sql_type, false, position));
             }
-            _ => return refuse(11719),
+            _ => return refuse(errors::NEXT_VALUE_NOT_ALLOWED),
         };
         if let Some(known) = collected.iter().find(|known| known.values.name == values.name) {
             if known.number != number {
-                return refuse(11727);
+                return refuse(errors::NEXT_VALUE_OVER_DIFFERS);
             }
             return Ok(bound(&known.column, known.values.result));
         }
@@ -232,14 +192,16 @@ impl Binder<'_> {
         Ok(shown)
     }
 
-    /// The error number if no sequence may be named here. A default is not refused for the clause around it, except
+    /// The error if no sequence may be named here. A default is not refused for the clause around it, except
     /// with 11741; the statement decides.
-    fn refusal(&self) -> Option<i32> {
+    fn refusal(&self) -> Option<Entry<0>> {
         let in_default = self.progress.in_default.get() != InDefault::No;
         let scopes = self.progress.sequences.borrow();
         match scopes.last() {
-            Some(SequenceScope::Refuse(number)) if !in_default || *number == 11741 => Some(*number),
-            _ if self.progress.nesting.get() > 0 => Some(11719),
+            Some(SequenceScope::Refuse(number)) if !in_default || number.number == number::NEXT_VALUE_IN_CASE => {
+                Some(*number)
+            }
+            _ if self.progress.nesting.get() > 0 => Some(errors::NEXT_VALUE_NOT_ALLOWED),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan, Projection, SortExpr};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_tsql::ast::{Expression, Literal, OrderItem, Query, QueryBody};
 
 use super::assignment::Assignments;
@@ -59,8 +59,9 @@ impl Binder<'_> {
                     return Err(order_in_nested().at(query.span.position));
                 }
                 names.places = false;
-                let body =
-                    self.refusing_next_values(11721, || self.set_operation(first, rest, &names, query.span.position))?;
+                let body = self.refusing_next_values(errors::NEXT_VALUE_WITH_DISTINCT, || {
+                    self.set_operation(first, rest, &names, query.span.position)
+                })?;
                 self.order_outputs(body, query, &names)
             }
         }
@@ -92,14 +93,9 @@ impl Binder<'_> {
         let mut order = Vec::with_capacity(query.order_by.len());
         for item in &query.order_by {
             let place = output_place(item, &body.columns)?;
-            let place = place.or_else(|| source_place(item, &body.sources)).ok_or_else(|| {
-                SqlError::new(
-                    104,
-                    "ORDER BY items must appear in the select list if the statement contains a UNION, INTERSECT or \
-                     EXCEPT operator.",
-                )
-                .at(item.value.position())
-            })?;
+            let place = place
+                .or_else(|| source_place(item, &body.sources))
+                .ok_or_else(|| errors::ORDER_BY_OF_SET_OPERATION.error().at(item.value.position()))?;
             let bound = body.columns[place].bound(item.value.position());
             order.push(SortExpr::new(key(&bound), !item.descending, !item.descending));
         }
@@ -138,11 +134,7 @@ pub(super) fn empty_row() -> LogicalPlan {
 
 /// Error 1033.
 fn order_in_nested() -> SqlError {
-    SqlError::new(
-        1033,
-        "The ORDER BY clause is invalid in views, inline functions, derived tables, subqueries, and common table \
-         expressions, unless TOP, OFFSET or FOR XML is also specified.",
-    )
+    errors::ORDER_BY_NOT_ALLOWED.error()
 }
 
 /// The output column that an `ORDER BY` item names as a column of a source of the first side: `t.c`.
@@ -159,16 +151,10 @@ pub(super) fn output_place(item: &OrderItem, columns: &[BodyColumn]) -> Result<O
     match &item.value {
         Expression::Literal { value: Literal::Integer(position), span } => {
             let place = usize::try_from(*position).ok().and_then(|position| position.checked_sub(1));
-            place.filter(|place| *place < columns.len()).map(Some).ok_or_else(|| {
-                SqlError::new(
-                    number::ORDER_BY_POSITION,
-                    format!(
-                        "The ORDER BY position number {position} is out of range of the number of items in the \
-                         select list."
-                    ),
-                )
-                .at(span.position)
-            })
+            place
+                .filter(|place| *place < columns.len())
+                .map(Some)
+                .ok_or_else(|| errors::ORDER_BY_POSITION.with([&position]).at(span.position))
         }
         Expression::Column { name } if name.qualifier.is_none() => {
             let is_named =
@@ -178,11 +164,7 @@ pub(super) fn output_place(item: &OrderItem, columns: &[BodyColumn]) -> Result<O
                 let others = columns[place + 1..].iter().filter(|column| is_named(column));
                 // A column that occurs twice is not ambiguous.
                 if others.clone().any(|other| other.column != columns[place].column) {
-                    return Err(SqlError::new(
-                        number::AMBIGUOUS_COLUMN,
-                        format!("Ambiguous column name '{}'.", name.name.value),
-                    )
-                    .at(name.position()));
+                    return Err(errors::AMBIGUOUS_COLUMN.with([&name.name.value]).at(name.position()));
                 }
             }
             Ok(place)

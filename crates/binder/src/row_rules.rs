@@ -6,7 +6,7 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_catalog::Table;
 use hobt_functions::{Volatility, carrier, is_call_deterministic, is_conversion_deterministic};
 use hobt_tsql::ast::{Condition, Expression};
@@ -65,8 +65,7 @@ pub(super) fn no_subquery(bound: &Expr, position: Position) -> Result<(), SqlErr
     if !crate::subquery_expr::has_subquery(bound) {
         return Ok(());
     }
-    let text = "Subqueries are not allowed in this context. Only scalar expressions are allowed.";
-    Err(SqlError::new(1046, text).at(position))
+    Err(errors::SUBQUERY_NOT_ALLOWED.error().at(position))
 }
 
 impl Binder<'_> {
@@ -100,7 +99,9 @@ impl Binder<'_> {
     pub(super) fn row_value(&self, rows: &RowScope, expression: &Expression) -> Result<BoundExpr, SqlError> {
         let names = Names::default();
         let site = Site { scope: &rows.scope, names: &names, clause: Clause::Select, collector: None };
-        let bound = self.refusing_next_values(11719, || self.unfolded(|| self.expression(expression, site)))?;
+        let bound = self.refusing_next_values(errors::NEXT_VALUE_NOT_ALLOWED, || {
+            self.unfolded(|| self.expression(expression, site))
+        })?;
         no_subquery(&bound.expr, expression.position())?;
         Ok(bound)
     }
@@ -108,7 +109,9 @@ impl Binder<'_> {
     pub(super) fn row_condition(&self, rows: &RowScope, condition: &Condition) -> Result<Expr, SqlError> {
         let names = Names::default();
         let site = Site { scope: &rows.scope, names: &names, clause: Clause::Select, collector: None };
-        let bound = self.refusing_next_values(11719, || self.unfolded(|| self.condition(condition, site)))?;
+        let bound = self.refusing_next_values(errors::NEXT_VALUE_NOT_ALLOWED, || {
+            self.unfolded(|| self.condition(condition, site))
+        })?;
         no_subquery(&bound, Position::default())?;
         Ok(bound)
     }
@@ -162,15 +165,12 @@ impl Binder<'_> {
         let bound = bound?;
         let computed = places_read(&bound.expr).into_iter().find(|place| columns[*place].computed.is_some());
         if let Some(place) = computed {
-            let text = format!(
-                "Computed column '{}' in table '{table}' is not allowed to be used in another computed-column definition.",
-                columns[place].column.name
-            );
-            return Err(SqlError::new(1759, text).at(expression.position()));
+            return Err(errors::COMPUTED_OF_COMPUTED
+                .with([&columns[place].column.name, &table])
+                .at(expression.position()));
         }
         if bound.is_untyped_null() {
-            let text = format!("The computed column '{name}' in table '{table}' has no type. Convert NULL to one.");
-            return Err(SqlError::new(number::SYNTAX, text).at(expression.position()));
+            return Err(errors::COMPUTED_WITHOUT_TYPE.with([&name, &table]).at(expression.position()));
         }
         let is_text = bound.sql_type.is_text();
         Ok(ComputedType {
@@ -197,10 +197,7 @@ impl Binder<'_> {
         if let Some(column) = of_column {
             let is_other = |place: usize| !same_name(&columns[place].column.name, column);
             if places_read(&bound).into_iter().any(is_other) {
-                let text = format!(
-                    "Column CHECK constraint for column '{column}' references another column, table '{table}'."
-                );
-                return Err(SqlError::new(8141, text));
+                return Err(errors::COLUMN_CHECK_REFERENCES.with([&column, &table]));
             }
         }
         physical(replace(bound, &rows.replaced)?, &rows.schema).map(|_| ())

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::carrier;
 use hobt_tsql::ast::{ColumnName, CommonTableExpression, Identifier, NamedWindow, ObjectName};
 use hobt_types::{SqlType, Value};
@@ -162,13 +162,7 @@ impl Scope {
                 };
                 if let Some(known) = self.tables.iter().find(same) {
                     let known = known.name.as_deref().unwrap_or_default();
-                    return Err(SqlError::new(
-                        1013,
-                        format!(
-                            "The objects \"{known}\" and \"{name}\" in the FROM clause have the same exposed names. \
-                             Use correlation names to distinguish them."
-                        ),
-                    ));
+                    return Err(errors::SAME_EXPOSED_NAMES.with([&known, &name]));
                 }
             }
             self.tables.push(table);
@@ -190,10 +184,7 @@ impl Scope {
             for column in &table.columns {
                 if column.name.as_deref().is_some_and(|known| same_name(known, &name.name.value)) {
                     if found.is_some() {
-                        return Err(SqlError::new(
-                            number::AMBIGUOUS_COLUMN,
-                            format!("Ambiguous column name '{}'.", name.name.value),
-                        ));
+                        return Err(errors::AMBIGUOUS_COLUMN.with([&name.name.value]));
                     }
                     found = Some(column);
                 }
@@ -290,15 +281,12 @@ pub(super) fn resolve_column(
         level = outer.parent;
     }
     Err(at(match &name.qualifier {
-        Some(_) if !known => SqlError::new(
-            number::MULTI_PART_IDENTIFIER,
-            format!("The multi-part identifier \"{}\" could not be bound.", written(name)),
-        ),
+        Some(_) if !known => errors::MULTI_PART_IDENTIFIER.with([&written(name)]),
         _ => invalid_column(&name.name.value),
     }))
 }
 
 /// Error 207.
 pub(super) fn invalid_column(name: &str) -> SqlError {
-    SqlError::new(number::INVALID_COLUMN, format!("Invalid column name '{name}'."))
+    errors::INVALID_COLUMN.with([&name])
 }

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use datafusion::common::Column;
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection, SortExpr};
-use hobt_base::{Position, SqlError};
+use hobt_base::{Position, SqlError, errors};
 use hobt_tsql::ast::{Expression, Query, Select, SelectItem};
 use hobt_types::SqlType;
 
@@ -36,10 +36,7 @@ fn check_items(count: usize, select: &Select) -> Result<(), SqlError> {
     if count <= ITEMS_MAX {
         return Ok(());
     }
-    let text = format!(
-        "The number of elements in the select list exceeds the maximum allowed number of {ITEMS_MAX} elements."
-    );
-    Err(SqlError { severity: 15, ..SqlError::new(1056, text) }.at(select.span.position))
+    Err(errors::TOO_MANY_SELECT_ITEMS.with([&ITEMS_MAX]).at(select.span.position))
 }
 
 /// A sort key.
@@ -131,8 +128,7 @@ impl Binder<'_> {
                 *window = groups.rewrite(expr, &scope, Clause::Select, query.span.position)?;
             }
         } else if let Some((_, _, position)) = collector.groupings.first() {
-            let message = "GROUPING function can only be specified when there is a GROUP BY clause.";
-            return Err(SqlError::new(8162, message).at(*position));
+            return Err(errors::GROUPING_WITHOUT_GROUP_BY.error().at(*position));
         }
         if let Some((window, _)) = collector.windows.iter().find(|(window, _)| reads_assigned(window)) {
             let bound = BoundExpr::new(window.clone(), SqlType::Int, true, query.span.position);
@@ -265,7 +261,7 @@ impl Binder<'_> {
         items: &mut Vec<Item>,
     ) -> Result<(), SqlError> {
         if site.scope.tables.is_empty() {
-            return Err(SqlError::new(263, "Must specify table to select from.").at(position));
+            return Err(errors::STAR_WITHOUT_TABLE.error().at(position));
         }
         let mut found = false;
         for table in &site.scope.tables {
@@ -278,13 +274,7 @@ impl Binder<'_> {
             }
         }
         match qualifier {
-            Some(qualifier) if !found => {
-                let message = format!(
-                    "The column prefix '{}' does not match with a table name or alias name used in the query.",
-                    qualifier.name.value
-                );
-                Err(SqlError::new(107, message).at(position))
-            }
+            Some(qualifier) if !found => Err(errors::COLUMN_PREFIX.with([&qualifier.name.value]).at(position)),
             _ => Ok(()),
         }
     }
@@ -313,9 +303,7 @@ impl Binder<'_> {
                     let value = self.expression(&item.value, site)?;
                     if is_constant_text(&item.value) {
                         let place = order.len() + 1;
-                        let message =
-                            format!("A constant expression was encountered in the ORDER BY list, position {place}.");
-                        return Err(SqlError::new(408, message).at(item.value.position()));
+                        return Err(errors::ORDER_BY_CONSTANT.with([&place]).at(item.value.position()));
                     }
                     match items.iter().position(|known| known.value.expr == value.expr && same_collation(known, &value))
                     {
@@ -378,8 +366,7 @@ impl Binder<'_> {
                     Expr::Column(Column::new_unqualified(name))
                 }
                 SortBy::Value(value) if select.distinct => {
-                    let message = "ORDER BY items must appear in the select list if SELECT DISTINCT is specified.";
-                    return Err(SqlError::new(145, message).at(value.position));
+                    return Err(errors::ORDER_BY_OF_DISTINCT.error().at(value.position));
                 }
                 SortBy::Value(value) => {
                     let name = self.fresh("key");
@@ -402,8 +389,7 @@ impl Binder<'_> {
         plan = match &select.top {
             Some(top) => {
                 if query.offset.is_some() {
-                    let message = "A TOP can not be used in the same query or sub-query as a OFFSET.";
-                    return Err(SqlError::new(10741, message).at(top.count.position()));
+                    return Err(errors::TOP_AND_OFFSET.error().at(top.count.position()));
                 }
                 has_hidden |= top.percent || top.with_ties;
                 self.top(plan, top, sorts, names)?

@@ -2,6 +2,7 @@
 
 use datafusion::common::Column;
 use datafusion::logical_expr::Expr;
+use hobt_base::Entry;
 use hobt_udf::NextValues;
 
 /// What to do with a `NEXT VALUE FOR`.
@@ -12,7 +13,7 @@ pub(super) enum SequenceScope {
     /// It is computed in place: in a row that a `MERGE` inserts, independently of the other rows.
     Inline,
     /// It is refused with this error.
-    Refuse(i32),
+    Refuse(Entry<0>),
 }
 
 /// A sequence that a query names, and the column with its values.

@@ -5,7 +5,7 @@ use datafusion::common::{Column, JoinType, NullEquality};
 use datafusion::logical_expr::{
     Aggregate, Distinct, EmptyRelation, Expr, Join, JoinConstraint, LogicalPlan, Projection, Union,
 };
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::aggregate::AggregateKind;
 use hobt_tsql::ast::{QueryBody, SetOperationStep, SetOperator};
 use hobt_types::Collation;
@@ -53,12 +53,7 @@ impl Binder<'_> {
     fn combine(&self, mut sides: Vec<Body>, operator: SetOperator, position: Position) -> Result<Body, SqlError> {
         let into = sides.iter().find_map(|side| side.into.clone());
         if let Some(place) = sides.iter().find_map(|side| side.assigns) {
-            return Err(SqlError::new(
-                10734,
-                "Variable assignment is not allowed in a statement containing a top level UNION, INTERSECT or EXCEPT \
-                 operator.",
-            )
-            .at(place));
+            return Err(errors::ASSIGNMENT_IN_SET_OPERATION.error().at(place));
         }
         let sources = std::mem::take(&mut sides[0].sources);
         let (plans, columns) = self.unified(sides, operator, position)?;
@@ -87,12 +82,7 @@ impl Binder<'_> {
     ) -> Result<(Vec<LogicalPlan>, Vec<BodyColumn>), SqlError> {
         let count = sides[0].columns.len();
         if sides.iter().any(|side| side.columns.len() != count) {
-            return Err(SqlError::new(
-                number::SET_OPERATION_COLUMNS,
-                "All queries combined using a UNION, INTERSECT or EXCEPT operator must have an equal number of \
-                 expressions in their target lists.",
-            )
-            .at(position));
+            return Err(errors::SET_OPERATION_COLUMNS.error().at(position));
         }
         let word = match operator {
             SetOperator::Union => "UNION",

@@ -6,7 +6,7 @@ use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::{
     Aggregate, AggregateUDF, BinaryExpr, Expr, Filter, Limit, LogicalPlan, Operator, Projection,
 };
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::aggregate::AggregateKind;
 use hobt_functions::carrier;
 use hobt_tsql::ast::{ComparisonOperator, Expression, Quantifier, Query};
@@ -77,11 +77,7 @@ impl Binder<'_> {
         let assigned = site.names.assigned.map(|assigned| Assigned { in_subquery: true, ..assigned });
         let names = Names { outer: Some(&outer), assigned, places: false, ..site.names.clone() };
         if site.clause == Clause::GroupBy {
-            return Err(SqlError::new(
-                144,
-                "Cannot use an aggregate or a subquery in an expression used for the group by list of a GROUP BY clause.",
-            )
-            .at(query.span.position));
+            return Err(errors::AGGREGATE_IN_GROUP_BY.error().at(query.span.position));
         }
         self.progress.applied.set(self.progress.applied.get() + 1);
         let body = self.query(query, &names, usage);
@@ -93,12 +89,7 @@ impl Binder<'_> {
     fn one_column(&self, query: &Query, site: Site<'_>) -> Result<Body, SqlError> {
         let body = self.inner_query(query, site, QueryUse::Nested)?;
         if body.columns.len() != 1 {
-            return Err(SqlError::new(
-                number::SUBQUERY_ONE_EXPRESSION,
-                "Only one expression can be specified in the select list when the subquery is not introduced with \
-                 EXISTS.",
-            )
-            .at(query.span.position));
+            return Err(errors::SUBQUERY_ONE_EXPRESSION.error().at(query.span.position));
         }
         Ok(body)
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::common::{Column, NullHandling, UnnestOptions};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Projection};
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::carrier;
 use hobt_tsql::ast::ObjectName;
 use hobt_types::{MaxLength, SqlType, Value};
@@ -83,15 +83,13 @@ impl Binder<'_> {
     /// The third argument of `STRING_SPLIT`: a constant, 1 for a column with the parts' numbers.
     fn enable_ordinal(&self, argument: &BoundExpr) -> Result<bool, SqlError> {
         let Some(value) = &argument.literal else {
-            let text = "The enable_ordinal argument for string_split only supports constant values (not variables or \
-                        columns).";
-            return Err(SqlError::new(8748, text));
+            return Err(errors::ENABLE_ORDINAL_CONSTANT.error());
         };
         match value {
             Value::Null | Value::Int(0) => Ok(false),
             Value::Int(1) => Ok(true),
             Value::Int(value) => Err(invalid_argument(*value, "string_split")),
-            _ => Err(SqlError::new(8748, "The enable_ordinal argument for string_split must be 0 or 1.")),
+            _ => Err(errors::ENABLE_ORDINAL_VALUE.error()),
         }
     }
 
@@ -99,9 +97,7 @@ impl Binder<'_> {
         check_count("generate_series", arguments.len())?;
         let sql_type = arguments[0].sql_type;
         if arguments.iter().any(|argument| argument.sql_type != sql_type && !argument.is_untyped_null()) {
-            let text = "All the input parameters should be of the same type. Supported types are tinyint, smallint, int, \
-                        bigint, decimal and numeric.";
-            return Err(SqlError::new(5373, text));
+            return Err(errors::GENERATE_SERIES_TYPES.error());
         }
         if !sql_type.is_integer() || sql_type == SqlType::Bit {
             return Err(SqlError::not_supported(format!("GENERATE_SERIES of {}", sql_type.name())));
@@ -165,13 +161,10 @@ fn varying(sql_type: SqlType) -> SqlType {
 fn check_count(function: &str, count: usize) -> Result<(), SqlError> {
     match count {
         2 | 3 => Ok(()),
-        _ => Err(SqlError::new(
-            number::FUNCTION_ARGUMENT_RANGE,
-            format!("The {function} function requires 2 to 3 arguments."),
-        )),
+        _ => Err(errors::FUNCTION_ARGUMENT_RANGE.with([&function, &2, &3])),
     }
 }
 
 fn invalid_argument(value: i64, function: &str) -> SqlError {
-    SqlError::new(4199, format!("Argument value {value} is invalid for argument 3 of {function} function."))
+    errors::INVALID_ARGUMENT_VALUE.with([&value, &function])
 }

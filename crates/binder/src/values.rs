@@ -3,7 +3,7 @@
 use arrow::datatypes::Field;
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Values};
-use hobt_base::SqlError;
+use hobt_base::{SqlError, errors};
 use hobt_functions::carrier;
 use hobt_tsql::ast::Expression;
 
@@ -23,11 +23,9 @@ use hobt_udf::sql_error_of;
 pub(super) fn width(rows: &[Vec<Expression>]) -> Result<usize, SqlError> {
     let width = rows.first().map_or(0, Vec::len);
     match rows.iter().find(|row| row.len() != width) {
-        Some(row) => Err(SqlError::new(
-            10709,
-            "The number of columns for each row in a table value constructor must be the same.",
-        )
-        .at(row.first().map(Expression::position).unwrap_or_default())),
+        Some(row) => {
+            Err(errors::VALUES_COLUMN_COUNT.error().at(row.first().map(Expression::position).unwrap_or_default()))
+        }
         None => Ok(width),
     }
 }

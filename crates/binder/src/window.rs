@@ -7,7 +7,7 @@ use datafusion::logical_expr::{
     Expr, LogicalPlan, SortExpr, Window as WindowPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
     WindowFunctionDefinition, WindowUDF,
 };
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::aggregate::AggregateKind;
 use hobt_functions::carrier;
 use hobt_tsql::ast::{FrameBound, FrameUnit, FunctionArguments, FunctionCall, Window};
@@ -32,7 +32,7 @@ struct Over {
 
 /// Error 4108.
 fn misplaced(position: Position) -> SqlError {
-    SqlError::new(4108, "Windowed functions can only appear in the SELECT or ORDER BY clauses.").at(position)
+    errors::WINDOW_NOT_ALLOWED.error().at(position)
 }
 
 impl Binder<'_> {
@@ -51,8 +51,7 @@ impl Binder<'_> {
         let window = &*self.whole_window(window, site)?;
         let ready = self.aggregate_call(kind, call, site)?;
         if ready.distinct {
-            let message = "Use of DISTINCT is not allowed with the OVER clause.";
-            return Err(SqlError::new(10759, message).at(position));
+            return Err(errors::DISTINCT_WITH_OVER.error().at(position));
         }
         let over = self.over(window, true, site)?;
         let function = WindowFunctionDefinition::AggregateUDF(ready.function.into());
@@ -75,16 +74,14 @@ impl Binder<'_> {
         }
         let window = &*self.whole_window(window, site)?;
         if window.order_by.is_empty() {
-            let message = format!("The function '{name}' must have an OVER clause with ORDER BY.");
-            return Err(SqlError::new(4112, message).at(position));
+            return Err(errors::WINDOW_WITHOUT_ORDER.with([&name]).at(position));
         }
         let takes_frame = matches!(name, "FIRST_VALUE" | "LAST_VALUE");
         if window.frame.is_some() && !takes_frame {
-            let message = format!("The function '{name}' may not have a window frame.");
-            return Err(SqlError::new(10752, message).at(position));
+            return Err(errors::WINDOW_FRAME_NOT_ALLOWED.with([&name]).at(position));
         }
         let FunctionArguments::List { values, .. } = &call.arguments else {
-            return Err(SqlError::new(number::SYNTAX, "Incorrect syntax near '*'.").at(position));
+            return Err(errors::SYNTAX.with([&"*"]).at(position));
         };
         let arguments = values.iter().map(|value| self.expression(value, site)).collect::<Result<Vec<_>, _>>()?;
         let over = self.over(window, takes_frame, site)?;
@@ -111,10 +108,7 @@ impl Binder<'_> {
         mut arguments: Vec<BoundExpr>,
         position: Position,
     ) -> Result<(Arc<WindowUDF>, Vec<Expr>, BoundExpr, bool), SqlError> {
-        let wrong = |count: usize| {
-            let message = format!("The function '{name}' takes exactly {count} argument(s).");
-            SqlError::new(number::FUNCTION_ARGUMENT_COUNT, message).at(position)
-        };
+        let wrong = |count: usize| errors::WINDOW_ARGUMENT_COUNT.with([&name, &count]).at(position);
         let shell = |sql_type, nullable| {
             let expr = Expr::Literal(ScalarValue::Null, None);
             BoundExpr::new(expr, sql_type, nullable, position)
@@ -132,11 +126,7 @@ impl Binder<'_> {
                 let buckets = implicit(arguments.remove(0), SqlType::BigInt)?;
                 let buckets = match self.evaluate(&buckets)? {
                     Value::Int(buckets) if buckets > 0 => buckets,
-                    _ => {
-                        let message =
-                            "The function 'ntile' takes only a positive int or bigint expression as its input.";
-                        return Err(SqlError::new(4116, message).at(position));
-                    }
+                    _ => return Err(errors::NTILE_ARGUMENT.error().at(position)),
                 };
                 let buckets = Expr::Literal(ScalarValue::Int64(Some(buckets)), None);
                 Ok((ntile::ntile_udwf(), vec![buckets], shell(SqlType::BigInt, false), true))
@@ -160,10 +150,7 @@ impl Binder<'_> {
                     None => 1,
                     Some(offset) => match self.evaluate(&implicit(offset, SqlType::BigInt)?)? {
                         Value::Int(offset) if offset >= 0 => offset,
-                        _ => {
-                            let message = "Offset parameter for Lag and Lead functions cannot be a negative value.";
-                            return Err(SqlError::new(8730, message).at(position));
-                        }
+                        _ => return Err(errors::NEGATIVE_OFFSET.error().at(position)),
                     },
                 };
                 let mut exprs = vec![value.expr.clone(), Expr::Literal(ScalarValue::Int64(Some(offset)), None)];
@@ -184,7 +171,7 @@ impl Binder<'_> {
         let mut whole = Cow::Borrowed(window);
         let mut seen = 0;
         while let Some(base) = &whole.base {
-            let undefined = || SqlError::new(5362, format!("Window '{}' is undefined.", base.value)).at(base.position);
+            let undefined = || errors::UNKNOWN_WINDOW.with([&base.value]).at(base.position);
             let named = site.names.windows.iter().find(|named| same_name(&named.name.value, &base.value));
             let named = named.ok_or_else(undefined)?;
             if named.window.base.as_ref().is_some_and(|own| same_name(&own.value, &named.name.value)) {
@@ -192,15 +179,14 @@ impl Binder<'_> {
             }
             seen += 1;
             if seen > site.names.windows.len() {
-                return Err(SqlError::new(5365, "Cyclic window references are not permitted.").at(base.position));
+                return Err(errors::CYCLIC_WINDOW.error().at(base.position));
             }
             let from = &named.window;
             let twice = (!whole.partition_by.is_empty() && !from.partition_by.is_empty())
                 || (!whole.order_by.is_empty() && !from.order_by.is_empty())
                 || (whole.frame.is_some() && from.frame.is_some());
             if twice {
-                let message = "Window element in OVER clause can not also be specified in WINDOW clause.";
-                return Err(SqlError::new(4123, message).at(base.position));
+                return Err(errors::WINDOW_ELEMENT_TWICE.error().at(base.position));
             }
             let mut next = from.clone();
             if !whole.partition_by.is_empty() {
@@ -229,8 +215,7 @@ impl Binder<'_> {
         let frame = match &window.frame {
             Some(frame) if takes_frame => {
                 if window.order_by.is_empty() {
-                    let message = "Window frame with ROWS or RANGE must have an ORDER BY clause.";
-                    return Err(SqlError::new(10756, message).at(frame.span.position));
+                    return Err(errors::WINDOW_FRAME_WITHOUT_ORDER.error().at(frame.span.position));
                 }
                 let units = match frame.unit {
                     FrameUnit::Rows => WindowFrameUnits::Rows,
@@ -256,15 +241,11 @@ impl Binder<'_> {
         let rows = |value: &hobt_tsql::ast::Expression| {
             let position = value.position();
             if unit == FrameUnit::Range {
-                let message = "RANGE is only supported with UNBOUNDED and CURRENT ROW window frame delimiters.";
-                return Err(SqlError::new(4194, message).at(position));
+                return Err(errors::WINDOW_RANGE_BOUNDS.error().at(position));
             }
             match self.evaluate(&implicit(self.expression(value, site)?, SqlType::BigInt)?)? {
                 Value::Int(rows) if rows >= 0 => Ok(ScalarValue::UInt64(Some(u64::try_from(rows).unwrap_or(u64::MAX)))),
-                _ => {
-                    let message = "The number of rows of a window frame must not be negative.";
-                    Err(SqlError::new(number::SYNTAX, message).at(position))
-                }
+                _ => Err(errors::WINDOW_FRAME_NEGATIVE.error().at(position)),
             }
         };
         Ok(match bound {
@@ -318,8 +299,7 @@ fn backward(start: &FrameBound, end: Option<&FrameBound>) -> SqlError {
         FrameBound::UnboundedFollowing => "UNBOUNDED FOLLOWING",
     };
     let frame = format!("BETWEEN {} AND {}", shape(start), end.map_or("CURRENT ROW", shape));
-    let message = format!("'{frame}' is not a valid window frame and cannot be used with the OVER clause.");
-    SqlError::new(4193, message)
+    errors::INVALID_WINDOW_FRAME.with([&frame])
 }
 
 fn window_expr(

@@ -8,7 +8,7 @@
 //! HOBT. A part with HOBT 0 describes the whole table, as a `STATS_STREAM` supplies it. Parts with HOBTs that the table
 //! no longer has are ignored. Changes since then are kept elsewhere (crate `engine`).
 
-mod rows;
+pub(crate) mod rows;
 
 use std::sync::Arc;
 

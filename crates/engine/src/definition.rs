@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hobt_base::number;
+use hobt_base::errors;
 use hobt_catalog::{Growth, IdentityColumn, IndexOptions, ModuleKind, NAME_LENGTH_MAX};
 use hobt_types::{Collation, SqlType, Value};
 
@@ -226,15 +226,11 @@ pub struct FileDefinition {
 /// 1038 for an empty name, 103 for one of more than 128 characters.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(EngineError::statement(
-            number::EMPTY_NAME,
-            "An object or column name is missing or empty. Give it a name.",
-        ));
+        return Err(EngineError::Statement(errors::EMPTY_NAME.error()));
     }
     if name.encode_utf16().count() > NAME_LENGTH_MAX {
         let start: String = name.chars().take(NAME_LENGTH_MAX).collect();
-        let text = format!("The identifier that starts with '{start}' is too long. Maximum length is 128.");
-        return Err(EngineError::statement(number::IDENTIFIER_TOO_LONG, text));
+        return Err(EngineError::Statement(errors::IDENTIFIER_TOO_LONG.with([&start, &128])));
     }
     Ok(())
 }

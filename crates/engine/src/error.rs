@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use hobt_access::AccessError;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::CatalogError;
 use hobt_disk::{DiskError, Operation};
 
@@ -46,80 +46,41 @@ pub enum EngineError {
 pub(crate) type Result<T> = std::result::Result<T, EngineError>;
 
 impl EngineError {
-    /// A statement's error.
-    pub(crate) fn statement(number: i32, message: impl Into<String>) -> EngineError {
-        EngineError::Statement(SqlError::new(number, message))
-    }
-
     /// The error as a client sees it.
     pub fn to_sql_error(&self) -> SqlError {
         match self {
             EngineError::Statement(error) => error.clone(),
             EngineError::Storage { database, filegroup, error } => storage_error(database, filegroup.as_deref(), error),
             EngineError::Unavailable { database, state, reason } => match state {
-                DatabaseState::Suspect => SqlError::new(
-                    number::DATABASE_SUSPECT,
-                    format!(
-                        "Database '{database}' cannot be opened. It has been marked SUSPECT: {reason}. Stop the \
-                         instance and put back copies of all its files that were made while it was stopped, or drop \
-                         the database and load it again."
-                    ),
-                ),
-                DatabaseState::Offline => SqlError::new(
-                    number::DATABASE_OFFLINE,
-                    format!("Database '{database}' cannot be opened because it is offline."),
-                ),
-                _ => SqlError::new(
-                    number::DATABASE_INACCESSIBLE,
-                    format!(
-                        "Database '{database}' cannot be opened due to inaccessible files or insufficient memory or \
-                         disk space: {reason}. Make its files accessible and start the instance again."
-                    ),
-                ),
+                DatabaseState::Suspect => errors::DATABASE_SUSPECT.with([&database, &reason]),
+                DatabaseState::Offline => errors::DATABASE_OFFLINE.with([&database]),
+                _ => errors::DATABASE_INACCESSIBLE.with([&database, &reason]),
             },
-            EngineError::Instance { path, reason } => SqlError::new(
-                number::DEVICE_ACTIVATION,
-                format!("The instance in \"{}\" cannot be opened: {reason}", path.display()),
-            ),
+            EngineError::Instance { path, reason } => errors::DEVICE_ACTIVATION.with([&path.display(), &reason]),
         }
     }
 }
 
 /// 1088.
 pub fn no_such_object(name: impl fmt::Display) -> SqlError {
-    let text = format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
-    SqlError::new(number::NO_SUCH_OBJECT, text)
+    errors::NO_SUCH_OBJECT.with([&name])
 }
 
 /// 2767.
 pub fn no_such_statistics(name: &str) -> SqlError {
-    let text = format!("Could not locate statistics '{name}' in the system catalogs.");
-    SqlError::new(number::NO_SUCH_STATISTICS, text)
+    errors::NO_SUCH_STATISTICS.with([&name])
 }
 
 /// An error of the access methods as a client sees it: 824, 823, 1105, 701, 511 and others. `database` and `filegroup`
 /// are names; the filegroup's id stands in for an absent one.
 pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessError) -> SqlError {
     match error {
-        AccessError::Damaged { file, page, damage } => SqlError::new(
-            number::PAGE_DAMAGED,
-            format!(
-                "A logical consistency-based I/O error was detected: {damage}. It occurred during a read of page \
-                 {page} in database '{database}' at offset {:#018x} in file '{file}'. This is a severe error \
-                 condition that threatens database integrity: restore the file from a copy, and look for the cause \
-                 in the storage below it.",
-                page.byte_offset()
-            ),
-        ),
+        AccessError::Damaged { file, page, damage } => {
+            errors::PAGE_DAMAGED.with([&damage, &page, &database, &format_args!("{:#018x}", page.byte_offset()), &file])
+        }
         AccessError::FilegroupFull { filegroup: id, reason } => {
             let name = filegroup.map_or_else(|| format!("number {id}"), str::to_owned);
-            SqlError::new(
-                number::FILEGROUP_FULL,
-                format!(
-                    "Could not allocate space in database '{database}' because the '{name}' filegroup is full: \
-                     {reason}. Delete what is not needed, add files to the filegroup, or let its files grow."
-                ),
-            )
+            errors::FILEGROUP_FULL.with([&database, &name, &reason])
         }
         AccessError::LogFull { wait, reason } => {
             let advice = match *wait {
@@ -127,67 +88,30 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
                 "ACTIVE_TRANSACTION" => "end the oldest open transaction, or change fewer rows in one",
                 _ => "run a CHECKPOINT",
             };
-            SqlError::new(
-                number::LOG_FULL,
-                format!(
-                    "The transaction log for database '{database}' is full due to '{wait}': {reason}. The statement was \
-                     undone; {advice}."
-                ),
-            )
+            errors::LOG_FULL.with([&database, &wait, &reason, &advice])
         }
-        AccessError::LogFailed(reason) => SqlError::new(
-            number::LOG_NOT_AVAILABLE,
-            format!(
-                "The log for database '{database}' is not available: {reason}. Look for the cause in the storage \
-                 below it, and restart: recovery brings back everything that was committed."
-            ),
-        ),
-        AccessError::Undecided(reason) => SqlError::new(
-            number::DATABASE_INACCESSIBLE,
-            format!("Database '{database}' cannot be recovered: a transaction is in doubt, because {reason}."),
-        ),
+        AccessError::LogFailed(reason) => errors::LOG_NOT_AVAILABLE.with([&database, &reason]),
+        AccessError::Undecided(reason) => errors::TRANSACTION_IN_DOUBT.with([&database, &reason]),
         AccessError::Disk(error) => disk_error(error),
-        AccessError::OutOfFrames | AccessError::OutOfMemory(_) => SqlError::new(
-            number::OUT_OF_MEMORY,
-            format!("There is insufficient system memory to run this query: {error}. Raise the memory setting."),
-        ),
-        AccessError::VersionsFull(full) => SqlError::new(
-            number::VERSION_STORE_FULL,
-            format!(
-                "Version store is full. New version(s) could not be added: {full}. End the transaction that has been open \
-                 for longest (sys.dm_tran_active_snapshot_database_transactions lists them; KILL ends its session), or \
-                 raise the memory setting."
-            ),
-        ),
-        AccessError::RowTooLarge { bytes } => SqlError::new(
-            number::ROW_TOO_LARGE,
-            format!(
-                "Cannot create a row of size {bytes} which is greater than the allowable maximum row size of 8060."
-            ),
-        ),
-        AccessError::DataMoved => SqlError::new(
-            number::DATA_MOVED,
-            "Could not continue scan with NOLOCK due to data movement. The transaction that wrote a value rolled back \
-             while the value was read: run the query again, or read committed rows.",
-        ),
+        AccessError::OutOfFrames | AccessError::OutOfMemory(_) => errors::OUT_OF_MEMORY.with([&error]),
+        AccessError::VersionsFull(full) => errors::VERSION_STORE_FULL.with([&full]),
+        AccessError::RowTooLarge { bytes } => errors::ROW_TOO_LARGE.with([&bytes]),
+        AccessError::DataMoved => errors::DATA_MOVED.error(),
         AccessError::Cancelled => SqlError::cancelled(),
-        AccessError::Closed(what) => {
-            SqlError::new(number::DATABASE_INACCESSIBLE, format!("Database '{database}' cannot be used: {what}."))
-        }
+        AccessError::Closed(what) => errors::DATABASE_UNUSABLE.with([&database, &what]),
         AccessError::Visitor(error) => match error.downcast_ref::<SqlError>() {
             Some(error) => error.clone(),
-            None => SqlError::internal(error.to_string()),
+            None => SqlError::internal(error),
         },
     }
 }
 
 /// A device's error as a client sees it: 823, or 1105 if there is no room.
 pub fn disk_error(error: &DiskError) -> SqlError {
-    let text = format!("The operating system returned an error to a file operation: {error}.");
     match error {
-        DiskError::NoSpace { .. } => SqlError::new(number::FILEGROUP_FULL, text),
-        DiskError::OutOfMemory { .. } => SqlError::new(number::OUT_OF_MEMORY, error.to_string()),
-        _ => SqlError::new(number::IO_ERROR, text),
+        DiskError::NoSpace { .. } => errors::DISK_FULL.with([error]),
+        DiskError::OutOfMemory { .. } => errors::DISK_MEMORY.with([error]),
+        _ => errors::IO_ERROR.with([error]),
     }
 }
 
@@ -195,19 +119,13 @@ pub fn disk_error(error: &DiskError) -> SqlError {
 pub(crate) fn cannot_create(path: &Path, error: &DiskError) -> EngineError {
     let path = path.display();
     if let DiskError::AlreadyExists { .. } = error {
-        return EngineError::statement(
-            number::FILE_EXISTS,
-            format!(
-                "Cannot create file '{path}' because it already exists. Change the file path or the file name, and \
-                 retry the operation."
-            ),
-        );
+        return EngineError::Statement(errors::FILE_EXISTS.with([&path]));
     }
-    let (number, attempt, doing) = match error {
+    let (entry, attempt, doing) = match error {
         DiskError::NoSpace { operation: Operation::SetSize, .. } => {
-            (number::CANNOT_EXPAND_FILE, "MODIFY FILE", "expand the physical file")
+            (errors::CANNOT_EXPAND_FILE, "MODIFY FILE", "expand the physical file")
         }
-        _ => (number::CANNOT_CREATE_FILE, "CREATE FILE", "open or create the physical file"),
+        _ => (errors::CREATE_FILE_ERROR, "CREATE FILE", "open or create the physical file"),
     };
     let system = error.os_error_text().map(|text| format!(" {text}"));
     let why = match error {
@@ -218,10 +136,7 @@ pub(crate) fn cannot_create(path: &Path, error: &DiskError) -> EngineError {
         error => error.to_string(),
     };
     let system = system.unwrap_or_default();
-    EngineError::statement(
-        number,
-        format!("{attempt} encountered operating system error{system} while attempting to {doing} '{path}': {why}."),
-    )
+    EngineError::Statement(entry.with([&attempt, &system, &doing, &path, &why]))
 }
 
 impl fmt::Display for EngineError {
@@ -271,13 +186,10 @@ pub(crate) fn of_catalog(database: &str, error: CatalogError) -> EngineError {
 
 /// 2714.
 pub(crate) fn name_is_taken(name: &str) -> EngineError {
-    EngineError::statement(number::OBJECT_EXISTS, format!("There is already an object named '{name}' in the database."))
+    EngineError::Statement(errors::OBJECT_EXISTS.with([&name]))
 }
 
 /// 3701.
 pub(crate) fn cannot_drop(kind: &str, name: &str) -> EngineError {
-    EngineError::statement(
-        number::DROP_DOES_NOT_EXIST,
-        format!("Cannot drop the {kind} '{name}', because it does not exist or you do not have permission."),
-    )
+    EngineError::Statement(errors::DROP_DOES_NOT_EXIST.with([&kind, &name]))
 }

@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use hobt_base::number;
+use hobt_base::errors;
 use hobt_disk::Disk;
 
 use crate::error::{EngineError, Result, cannot_create};
@@ -32,14 +32,7 @@ pub(crate) struct AllowedFolders {
 }
 
 fn refuse(path: &Path, why: &str) -> EngineError {
-    EngineError::statement(
-        number::CANNOT_CREATE_FILE,
-        format!(
-            "CREATE FILE was refused for the physical file '{}': {why}. Use a path below the instance's folder, or add \
-             the folder to the allowed ones when the instance starts (hobt sql --allow).",
-            path.display()
-        ),
-    )
+    EngineError::Statement(errors::CANNOT_CREATE_FILE.with([&path.display(), &why]))
 }
 
 /// Resolves an absolute path: `.`, `..` and every existing symbolic link in it.
@@ -164,6 +157,7 @@ mod tests {
     use hobt_disk::{DiskKind, open_disk};
 
     use super::*;
+    use hobt_base::number;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("hobt-path-{}-{name}", std::process::id()));

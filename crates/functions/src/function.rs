@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use arrow::array::ArrayRef;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::{Collation, SqlType, Value};
 
 use crate::column::Column;
@@ -191,17 +191,11 @@ impl FunctionDef {
         let (min, max) = (self.min_args + extra, self.max_args.saturating_add(extra));
         let name = self.name.to_lowercase();
         Err(if self.max_args == usize::MAX {
-            SqlError::new(
-                number::FUNCTION_ARGUMENT_RANGE,
-                format!("The {name} function requires {min} or more arguments."),
-            )
+            errors::FUNCTION_ARGUMENTS_MIN.with([&name, &min])
         } else if min == max {
-            SqlError::new(number::FUNCTION_ARGUMENT_COUNT, format!("The {name} function requires {min} argument(s)."))
+            errors::FUNCTION_ARGUMENT_COUNT.with([&name, &min])
         } else {
-            SqlError::new(
-                number::FUNCTION_ARGUMENT_RANGE,
-                format!("The {name} function requires {min} to {max} arguments."),
-            )
+            errors::FUNCTION_ARGUMENT_RANGE.with([&name, &min, &max])
         })
     }
 }

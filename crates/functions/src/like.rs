@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 
 use arrow::array::{AsArray, BooleanArray, BooleanBuilder, StringViewArray};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::Collation;
 
 use crate::column::Column;
@@ -354,10 +354,7 @@ pub fn escape_character(text: &str) -> Result<char, SqlError> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
         (Some(only), None) => Ok(only),
-        _ => Err(SqlError::new(
-            number::INVALID_ESCAPE,
-            format!("The invalid escape character \"{text}\" was specified in a LIKE predicate."),
-        )),
+        _ => Err(errors::INVALID_ESCAPE.with([&text])),
     }
 }
 
@@ -404,6 +401,7 @@ pub fn like(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hobt_base::number;
 
     fn all_of(text: &str, pattern: &Pattern) -> bool {
         pattern.matches(text, &mut Meter::new()).expect("nobody cancels")

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 
 /// The statement that a thread works for.
 pub trait Watch: Debug + Send + Sync {
@@ -53,13 +53,7 @@ impl Drop for WatchGuard {
 
 /// 701, with the number of bytes requested.
 pub fn out_of_memory(bytes: u64) -> SqlError {
-    SqlError::new(
-        number::OUT_OF_MEMORY,
-        format!(
-            "There is insufficient system memory in resource pool 'default' to run this query. {bytes} bytes were asked \
-             for: make its texts shorter or its rows fewer, or give the instance more memory."
-        ),
-    )
+    errors::VALUE_MEMORY.with([&bytes])
 }
 
 /// The statement that this thread works for.
@@ -116,7 +110,7 @@ impl Drop for Charge {
 
 /// 7119.
 pub(crate) fn value_too_long() -> SqlError {
-    SqlError::new(7119, "Attempting to grow LOB beyond maximum allowed size of 2147483647 bytes.")
+    errors::VALUE_TOO_LARGE.error()
 }
 
 /// The maximum length of a value in bytes.
@@ -192,6 +186,7 @@ pub(crate) mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use super::*;
+    use hobt_base::number;
 
     /// A statement with this amount of memory.
     #[derive(Debug)]

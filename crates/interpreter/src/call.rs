@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors, number};
 use hobt_catalog::ModuleKind;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{
@@ -92,11 +92,7 @@ impl Interpreter<'_> {
         if count == before || begun_by_itself {
             return Ok(());
         }
-        let text = format!(
-            "Transaction count after EXECUTE indicates a mismatching number of BEGIN and COMMIT statements. Previous count = \
-             {before}, current count = {count}."
-        );
-        let error = SqlError::new(number::TRANSACTION_COUNT, text).with_state(2);
+        let error = errors::TRANSACTION_COUNT.with([&before, &count]);
         let failure = Failure { heeds_xact_abort: false, ..error.into() };
         Err(match target {
             ExecuteTarget::Text(_) => failure,
@@ -172,9 +168,10 @@ impl Interpreter<'_> {
             "sp_detach_db" => {
                 let name = arguments.first().and_then(|argument| argument.value.clone()).map(|given| given.value);
                 let Some(Value::Text(name)) = name else {
-                    let text =
-                        "Procedure or function 'sp_detach_db' expects parameter '@dbname', which was not supplied.";
-                    return Err(SqlError::new(number::PARAMETER_NOT_SUPPLIED, text).at(call.span.position).into());
+                    return Err(errors::SYSTEM_PROCEDURE_PARAMETER
+                        .with([&"sp_detach_db", &"@dbname"])
+                        .at(call.span.position)
+                        .into());
                 };
                 return self.definitions().detach_database(&name);
             }
@@ -225,11 +222,7 @@ impl Interpreter<'_> {
         let text = match module {
             Some(module) if module.kind == ModuleKind::Procedure => module.definition.clone(),
             Some(_) => {
-                let text = format!(
-                    "The request for procedure '{}' failed because '{}' is no procedure object.",
-                    name.name.value, name.name.value
-                );
-                return Err(SqlError::new(number::NOT_A_PROCEDURE, text).at(position).into());
+                return Err(errors::NOT_A_PROCEDURE.with([&name.name.value, &name.name.value]).at(position).into());
             }
             None => procedures::definition(&place.name).ok_or_else(unknown)?.to_owned(),
         };
@@ -265,11 +258,7 @@ impl Interpreter<'_> {
                 (Some(given), _) => self.parameter_value(given, sql_type)?,
                 (None, Some(default)) => self.evaluate_as(default, sql_type)?,
                 (None, None) => {
-                    let text = format!(
-                        "Procedure or function '{procedure}' expects parameter '{}', which was not supplied.",
-                        parameter.name.value
-                    );
-                    let error = SqlError::new(number::PARAMETER_NOT_SUPPLIED, text).with_state(4);
+                    let error = errors::PARAMETER_NOT_SUPPLIED.with([&procedure, &parameter.name.value]);
                     return Err(Failure::from(error).of_call(procedure));
                 }
             };
@@ -289,8 +278,7 @@ impl Interpreter<'_> {
                     SqlType::Decimal { .. } => "numeric",
                     other => other.name(),
                 };
-                let text = format!("Error converting data type {} to {to}.", from.name());
-                let error = SqlError::new(number::CONVERSION_TYPE, text);
+                let error = errors::CONVERSION_TYPE.with([&from.name(), &to]);
                 failure = Failure { reach: Reach::Statement, dooms: false, ..error.into() };
             }
             failure
@@ -327,14 +315,10 @@ impl Interpreter<'_> {
         let text = |argument: Option<&Argument<'_>>| match argument.and_then(|argument| argument.value.as_ref()) {
             Some(TypedValue { value: Value::Text(text), .. }) => Ok(text.clone()),
             None | Some(TypedValue { value: Value::Null, .. }) => Ok(String::new()),
-            Some(_) => {
-                let text = "Procedure expects parameter '@statement' of type 'ntext/nchar/nvarchar'.";
-                Err(SqlError::new(number::PARAMETER_TYPE, text).at(position))
-            }
+            Some(_) => Err(errors::STATEMENT_TYPE.error().at(position)),
         };
         if arguments.first().is_none_or(|first| first.value.is_none()) {
-            let text = "Procedure or function 'sp_executesql' expects parameter '@statement', which was not supplied.";
-            let error = SqlError::new(number::PARAMETER_NOT_SUPPLIED, text);
+            let error = errors::SYSTEM_PROCEDURE_PARAMETER.with([&"sp_executesql", &"@statement"]);
             return Err(Failure::from(error).of_call("sp_executesql"));
         }
         let statement = text(arguments.first())?;
@@ -361,7 +345,7 @@ pub(super) fn parse_parameters(text: &str) -> Result<Vec<Parameter>, SqlError> {
     let batch = hobt_tsql::parse_batch(&format!("CREATE PROCEDURE p {text}\nAS RETURN"))?;
     match batch.statements.into_iter().next().map(|statement| statement.kind) {
         Some(StatementKind::CreateProcedure(create)) => Ok(create.parameters),
-        _ => Err(SqlError::new(number::SYNTAX, "The parameters of sp_executesql are a list of names with types.")),
+        _ => Err(errors::PARAMETER_LIST.error()),
     }
 }
 
@@ -375,28 +359,14 @@ fn places_of(parameters: &[Parameter], procedure: &str, arguments: &[Argument<'_
                 named = true;
                 let found =
                     parameters.iter().position(|parameter| parameter.name.value.eq_ignore_ascii_case(&name.value));
-                found.ok_or_else(|| {
-                    let text = format!("{} is not a parameter for procedure {procedure}.", name.value);
-                    SqlError::new(number::UNKNOWN_PARAMETER, text)
-                })?
+                found.ok_or_else(|| errors::UNKNOWN_PARAMETER.with([&name.value, &procedure]))?
             }
-            None if named => {
-                let text = format!(
-                    "Must pass parameter number {} and subsequent parameters as '@name = value'. After the form '@name = \
-                     value' has been used, all subsequent parameters must be passed in the form '@name = value'.",
-                    index + 1
-                );
-                return Err(SqlError::new(number::PARAMETER_ORDER, text));
-            }
+            None if named => return Err(errors::PARAMETER_ORDER.with([&(index + 1)])),
             None if index < parameters.len() => index,
-            None => {
-                let text = format!("Procedure or function {procedure} has too many arguments specified.");
-                return Err(SqlError::new(number::TOO_MANY_ARGUMENTS, text));
-            }
+            None => return Err(errors::TOO_MANY_ARGUMENTS.with([&procedure])),
         };
         if places.contains(&place) {
-            let text = format!("Parameter '{}' was supplied multiple times.", parameters[place].name.value);
-            return Err(SqlError::new(number::PARAMETER_TWICE, text));
+            return Err(errors::PARAMETER_TWICE.with([&parameters[place].name.value]));
         }
         places.push(place);
     }
@@ -404,5 +374,5 @@ fn places_of(parameters: &[Parameter], procedure: &str, arguments: &[Argument<'_
 }
 
 fn unknown_procedure(name: &str, position: Position) -> SqlError {
-    SqlError::new(number::UNKNOWN_PROCEDURE, format!("Could not find stored procedure '{name}'.")).at(position)
+    errors::UNKNOWN_PROCEDURE.with([&name]).at(position)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors, number};
 use hobt_instruments::{Wait, WaitType};
 use hobt_tsql::ast::{
     AssignmentOperator, Declaration, DeclarationKind, Expression, OptionItem, RaisError, Throw, VariableName,
@@ -114,27 +114,19 @@ impl Interpreter<'_> {
                 Some(caught) => {
                     Failure { raised_in: Some(RaisedIn(caught.procedure)), ..Failure::of_batch(caught.error) }
                 }
-                None => {
-                    let text = "To rethrow an error, a THROW statement must be used inside a CATCH block. Insert the \
-                                THROW statement inside a CATCH block, or add error parameters to the THROW statement.";
-                    Failure::of_batch(SqlError::new(number::THROW_OUTSIDE_CATCH, text).at(position))
-                }
+                None => Failure::of_batch(errors::THROW_OUTSIDE_CATCH.error().at(position)),
             });
         };
         let number = self.integer(&throw.number)?;
         let Some(error_number) = i32::try_from(number).ok().filter(|number| *number >= 50_000) else {
-            let text = format!(
-                "Error number {number} in the THROW statement is outside the valid range. Specify an error number in \
-                 the valid range of 50000 to 2147483647."
-            );
-            return Err(Failure::of_batch(SqlError::new(number::THROW_NUMBER, text).at(position)));
+            return Err(Failure::of_batch(errors::THROW_NUMBER.with([&number]).at(position)));
         };
         let message = match self.evaluate_as(&throw.message, SqlType::NVarChar(MaxLength::Limited(2048)))? {
             Value::Text(text) => text,
             _ => String::new(),
         };
         let state = u8::try_from(self.integer(&throw.state)?.clamp(0, 255)).unwrap_or(u8::MAX);
-        let error = SqlError { severity: 16, state, ..SqlError::new(error_number, message).at(position) };
+        let error = SqlError::raised(error_number, 16, state, message).at(position);
         Err(Failure::of_batch(error))
     }
 
@@ -145,9 +137,7 @@ impl Interpreter<'_> {
         let severity = u8::try_from(severity).unwrap_or(25);
         let with = |name: &str| OptionItem::find(&raise.options, name).is_some();
         if severity > 18 && !with("LOG") {
-            let text = "Error severity levels greater than 18 can only be specified by members of the sysadmin role, \
-                        using the WITH LOG option.";
-            return Err(SqlError::new(number::RAISERROR_SEVERITY, text).into());
+            return Err(errors::RAISERROR_SEVERITY.error().into());
         }
         let (number, format) = match message.value {
             Value::Text(format) => (number::USER_ERROR, format),
@@ -169,7 +159,7 @@ impl Interpreter<'_> {
             self.send_message(Message { number, severity, state, line: position.line, text })?;
             return Ok(Outcome::QUIET);
         }
-        let error = SqlError { severity, state, ..SqlError::new(number, text).at(position) };
+        let error = SqlError::raised(number, severity, state, text).at(position);
         let reach = if severity >= 20 { Reach::Batch } else { Reach::Statement };
         Err(Failure { reach, dooms: severity >= 20, heeds_xact_abort: false, ..error.into() })
     }
@@ -180,13 +170,7 @@ impl Interpreter<'_> {
             Value::Null => FormatArgument::Null,
             Value::Int(value_) if value.sql_type.is_integer() => FormatArgument::Int(value_),
             Value::Text(text) => FormatArgument::Text(text),
-            _ => {
-                let text = format!(
-                    "Cannot specify {} data type (parameter 4) as a substitution parameter.",
-                    value.sql_type.name()
-                );
-                return Err(SqlError::new(number::FORMAT_ARGUMENT, text).into());
-            }
+            _ => return Err(errors::FORMAT_ARGUMENT.with([&value.sql_type.name()]).into()),
         })
     }
 
@@ -200,8 +184,7 @@ impl Interpreter<'_> {
             },
         };
         let Some(time) = parse_time(&text) else {
-            let text = format!("Incorrect time syntax in time string '{text}' used with WAITFOR.");
-            return Err(Failure::of_batch(SqlError::new(number::WAITFOR_TIME, text).at(position)));
+            return Err(Failure::of_batch(errors::WAITFOR_TIME.with([&text]).at(position)));
         };
         let delay = match until {
             false => time,
@@ -258,15 +241,8 @@ impl Interpreter<'_> {
 
 fn format_failure(error: FormatError) -> Failure {
     Failure::from(match error {
-        FormatError::WrongType(place) => SqlError::new(
-            number::FORMAT_TYPE,
-            format!(
-                "The data type of substitution parameter {place} does not match the expected type of the format specification."
-            ),
-        ),
-        FormatError::Specification(tail) => {
-            SqlError::new(number::FORMAT_SPECIFICATION, format!("Invalid format specification: '{tail}'."))
-        }
+        FormatError::WrongType(place) => errors::FORMAT_TYPE.with([&place]),
+        FormatError::Specification(tail) => errors::FORMAT_SPECIFICATION.with([&tail]),
     })
 }
 
@@ -295,11 +271,7 @@ fn time_of_day() -> Duration {
 
 /// 18054.
 fn no_such_message(user: i64, severity: u8, state: u8) -> SqlError {
-    let text = format!(
-        "Error {user}, severity {severity}, state {state} was raised, but no message with that error number was found in \
-         sys.messages. If error is larger than 50000, make sure the user-defined message is added using sp_addmessage."
-    );
-    SqlError::new(number::MESSAGE_NOT_FOUND, text)
+    errors::MESSAGE_NOT_FOUND.with([&user, &severity, &state])
 }
 
 #[cfg(test)]

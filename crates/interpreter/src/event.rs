@@ -48,9 +48,10 @@ impl Message {
         Message { number: 0, severity: 0, state: 1, line, text: text.into() }
     }
 
-    /// A numbered message of severity 10.
-    pub fn numbered(number: i32, line: u32, text: impl Into<String>) -> Message {
-        Message { number, severity: 10, state: 1, line, text: text.into() }
+    /// An entry of the table of errors as a message.
+    pub fn of(line: u32, entry: SqlError) -> Message {
+        let SqlError { number, severity, state, message: text, .. } = entry;
+        Message { number, severity, state, line, text }
     }
 }
 

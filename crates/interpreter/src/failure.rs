@@ -123,7 +123,6 @@ fn dooms(error: &SqlError) -> bool {
             | number::DATE_OUT_OF_RANGE
             | number::GUID_CONVERSION
             | number::INT_OVERFLOW_TEXT
-            | number::MONEY_OVERFLOW
             | number::DEADLOCK
             | number::OUT_OF_MEMORY
             | number::TRANSACTION_DOOMED
@@ -138,12 +137,13 @@ fn dooms(error: &SqlError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hobt_base::errors;
 
     #[test]
     fn arithmetic_ends_the_statement_and_conversion_the_batch() {
-        assert_eq!(Failure::from(SqlError::new(number::DIVIDE_BY_ZERO, "")).reach, Reach::Statement);
-        assert_eq!(Failure::from(SqlError::new(number::OVERFLOW, "")).reach, Reach::Statement);
-        assert_eq!(Failure::from(SqlError::new(number::CONVERSION, "")).reach, Reach::Batch);
-        assert_eq!(Failure::of_binding(SqlError::new(number::INVALID_COLUMN, "")).reach, Reach::Scope);
+        assert_eq!(Failure::from(errors::DIVIDE_BY_ZERO.error()).reach, Reach::Statement);
+        assert_eq!(Failure::from(errors::OVERFLOW.with([&"", &""])).reach, Reach::Statement);
+        assert_eq!(Failure::from(errors::CONVERSION.with([&"", &"", &""])).reach, Reach::Batch);
+        assert_eq!(Failure::of_binding(errors::INVALID_COLUMN.with([&""])).reach, Reach::Scope);
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::{ForeignKey, ReferentialRule, Table, TableColumn};
 use hobt_functions::{array_value, carrier};
 use hobt_tsql::ast::StatementKind;
@@ -366,14 +366,13 @@ fn conflict(
         [column] => format!(", column '{}'", other.columns[*column].name),
         _ => String::new(),
     };
-    let text = format!(
-        "The {} statement conflicted with the {kind} constraint \"{}\". The conflict occurred in database \"{}\", table \
-         \"{}.{}\"{column}.",
-        target.statement(),
-        key.head.name,
-        target.database().name(),
-        schema_of(target, other),
-        other.name
-    );
-    SqlError::new(number::CONSTRAINT_VIOLATION, text).with_state(0)
+    errors::CONSTRAINT_VIOLATION.with([
+        &target.statement(),
+        &kind,
+        &key.head.name,
+        &target.database().name(),
+        &schema_of(target, other),
+        &other.name,
+        &column,
+    ])
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::watch::Charge;
 use hobt_types::{SqlType, TypedValue, Value};
 
@@ -161,12 +161,13 @@ fn charged(value: &Value) -> u64 {
 
 /// 137.
 pub(super) fn undeclared(name: &str) -> SqlError {
-    SqlError::new(number::UNDECLARED_VARIABLE, format!("Must declare the scalar variable \"{name}\"."))
+    errors::UNDECLARED_VARIABLE.with([&name])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hobt_base::number;
 
     #[test]
     fn variables_are_found_in_any_case() {

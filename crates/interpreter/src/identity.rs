@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{DatabaseId, ObjectId, SqlError, number};
+use hobt_base::{DatabaseId, ObjectId, SqlError, errors};
 use hobt_catalog::{IdentityPosition, Table, TableColumn};
 use hobt_engine::DatabaseUse;
 use hobt_functions::array_value;
@@ -33,27 +33,15 @@ impl Interpreter<'_> {
         let place = self.place(name)?;
         let snapshot = place.database.snapshot();
         let table = snapshot.schema_id(&place.schema).and_then(|schema| snapshot.table(schema, &place.name));
-        let table = table.ok_or_else(|| {
-            let text = format!(
-                "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                written(name)
-            );
-            SqlError::new(1088, text).at(name.position())
-        })?;
+        let table = table.ok_or_else(|| errors::NO_SUCH_OBJECT.with([&written(name)]).at(name.position()))?;
         if table.identity_column().is_none() {
-            let text =
-                format!("Table '{}' does not have the identity property. Cannot perform SET operation.", written(name));
-            return Err(SqlError::new(8106, text).at(name.position()).into());
+            return Err(errors::NO_IDENTITY_PROPERTY.with([&written(name)]).at(name.position()).into());
         }
         let key = (place.database.id(), table.id);
         let other = self.state.identity_insert.filter(|known| *known != key);
         match (on, other.and_then(|other| self.name_of(other))) {
             (true, Some(other)) => {
-                let text = format!(
-                    "IDENTITY_INSERT is already ON for table '{other}'. Cannot perform SET operation for table '{}'.",
-                    written(name)
-                );
-                return Err(SqlError::new(8107, text).at(name.position()).into());
+                return Err(errors::IDENTITY_INSERT_TWICE.with([&other, &written(name)]).at(name.position()).into());
             }
             (true, None) => self.state.identity_insert = Some(key),
             (false, _) if other.is_none() => self.state.identity_insert = None,
@@ -84,12 +72,7 @@ impl Interpreter<'_> {
         if !self.inserts_identity(database, table) {
             return Ok(());
         }
-        let text = format!(
-            "Explicit value must be specified for identity column in table '{}' either when IDENTITY_INSERT is set to ON or \
-             when a replication user is inserting into a NOT FOR REPLICATION identity column.",
-            table.name
-        );
-        Err(SqlError::new(545, text))
+        Err(errors::IDENTITY_VALUE_MISSING.with([&table.name]))
     }
 
     /// The next value of an identity column. Takes `count` values. The table is locked against other sessions.
@@ -262,8 +245,7 @@ pub(super) fn integer_of_type(value: i128, column: &TableColumn) -> Result<Value
         _ => i64::try_from(value).is_ok(),
     };
     if !fits {
-        let text = format!("Arithmetic overflow error converting IDENTITY to data type {}.", column.sql_type.name());
-        return Err(SqlError::new(number::OVERFLOW, text));
+        return Err(errors::OVERFLOW.with([&"IDENTITY", &column.sql_type.name()]));
     }
     Ok(match column.sql_type {
         SqlType::Decimal { .. } => Value::Decimal(value),

@@ -11,7 +11,7 @@ mod values;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::TableColumn;
 use hobt_tsql::ast::{Insert, InsertSource, Query, TableHint};
 use hobt_types::TypedValue;
@@ -102,7 +102,7 @@ impl Interpreter<'_> {
         })?;
         if run.left_duplicates_out() {
             let line = insert.target.span.position.line;
-            self.send_message(Message::numbered(number::DUPLICATE_KEY_IGNORED, line, "Duplicate key was ignored."))?;
+            self.send_message(Message::of(line, errors::DUPLICATE_KEY_IGNORED.error()))?;
         }
         Ok(Outcome::counted(DoneKind::Insert, rows))
     }

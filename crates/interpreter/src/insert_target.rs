@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::{Table, TableColumn};
 use hobt_engine::DatabaseUse;
 use hobt_operators::WriteTarget;
@@ -74,12 +74,7 @@ impl Target {
     pub(crate) fn wrong_width(&self, width: usize) -> SqlError {
         let columns = &self.table.columns;
         if width == columns.len() && columns.iter().any(|column| column.identity.is_some()) {
-            let text = format!(
-                "An explicit value for the identity column in table '{}' can only be specified when a column list is used and \
-                 IDENTITY_INSERT is ON.",
-                self.written
-            );
-            return SqlError::new(number::IDENTITY_WITHOUT_LIST, text);
+            return errors::IDENTITY_WITHOUT_LIST.with([&self.written]);
         }
         column_count()
     }
@@ -87,8 +82,5 @@ impl Target {
 
 /// 213.
 pub(super) fn column_count() -> SqlError {
-    SqlError::new(
-        number::INSERT_COLUMN_COUNT,
-        "Column name or number of supplied values does not match table definition.",
-    )
+    errors::INSERT_COLUMN_COUNT.error()
 }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors, number};
 use hobt_catalog::{Index, IndexKind, ModuleKind, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_functions::FunctionContext;
@@ -278,14 +278,8 @@ impl NameResolver for Names<'_> {
         }
         if view.parameters.len() != arguments.len() {
             let few = arguments.len() < view.parameters.len();
-            let (number, text) = if few {
-                let text = "An insufficient number of arguments were supplied for the procedure or function";
-                (number::TOO_FEW_ARGUMENTS, format!("{text} {}.", written(name)))
-            } else {
-                let text = "Procedure or function";
-                (number::TOO_MANY_ARGUMENTS, format!("{text} {} has too many arguments specified.", written(name)))
-            };
-            return Err(SqlError::new(number, text).at(name.position()));
+            let entry = if few { errors::TOO_FEW_ARGUMENTS } else { errors::TOO_MANY_ARGUMENTS };
+            return Err(entry.with([&written(name)]).at(name.position()));
         }
         let mut values = Vec::with_capacity(arguments.len());
         for (argument, sql_type) in arguments.iter().zip(&view.parameters) {
@@ -302,10 +296,7 @@ impl NameResolver for Names<'_> {
     }
 
     fn resolve_variable_table(&self, name: &VariableName, hints: &ScanHints<'_>) -> Result<Resolved, SqlError> {
-        let undeclared = || {
-            let text = format!("Must declare the table variable \"{}\".", name.value);
-            SqlError::new(number::UNDECLARED_TABLE_VARIABLE, text).at(name.position)
-        };
+        let undeclared = || errors::UNDECLARED_TABLE_VARIABLE.with([&name.value]).at(name.position);
         let table_name = self.frame.tables.get(&name.value.to_lowercase()).ok_or_else(undeclared)?;
         let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
         let snapshot = database.snapshot();
@@ -319,10 +310,7 @@ impl NameResolver for Names<'_> {
         database: Option<&Identifier>,
         name: &Identifier,
     ) -> Result<Arc<PartitionFunction>, SqlError> {
-        let unknown = || {
-            let text = format!("Invalid object name '{}'.", name.value);
-            SqlError::new(number::INVALID_OBJECT, text).at(name.position)
-        };
+        let unknown = || errors::INVALID_OBJECT.with([&name.value]).at(name.position);
         let database = match database {
             Some(database) => {
                 let database = self.environment.instance.database(&database.value).map_err(|_| unknown())?;
@@ -375,12 +363,8 @@ impl NameResolver for Names<'_> {
 /// 4508 for a view, 2772 for a function.
 fn temporary_in_module(kind: ModuleKind) -> SqlError {
     match kind {
-        ModuleKind::View => SqlError::new(
-            4508,
-            "Views or functions are not allowed on temporary tables. Table names that begin with '#' denote temporary \
-             tables.",
-        ),
-        _ => SqlError::new(2772, "Cannot access temporary tables from within a function."),
+        ModuleKind::View => errors::VIEW_ON_TEMPORARY_TABLE.error(),
+        _ => errors::TEMPORARY_TABLE_IN_FUNCTION.error(),
     }
 }
 
@@ -415,21 +399,12 @@ fn check_seek_columns(table: &Table, index: &Index, seek: &ForceSeek) -> Result<
     let (name, shown) = (&table.name, shown_index(&seek.index));
     let way_out = format!("Its key is ({}).", key.join(", "));
     if seek.columns.len() > key.len() {
-        let text = format!(
-            "The query processor could not produce a query plan because the FORCESEEK hint on table or view '{name}' \
-             specified more seek columns than the number of key columns in index {shown}. {way_out}"
-        );
-        return Err(SqlError::new(number::TOO_MANY_SEEK_COLUMNS, text));
+        return Err(errors::TOO_MANY_SEEK_COLUMNS.with([&name, &shown, &way_out]));
     }
     let Some((column, _)) = seek.columns.iter().zip(&key).find(|(column, known)| !column.is(known)) else {
         return Ok(());
     };
-    let text = format!(
-        "The query processor could not produce a query plan because the name '{}' in the FORCESEEK hint on table or view \
-         '{name}' did not match the key column names of the index {shown}. {way_out}",
-        column.value
-    );
-    Err(SqlError::new(number::NO_SEEK_COLUMN, text).at(column.position))
+    Err(errors::NO_SEEK_COLUMN.with([&column.value, &name, &shown, &way_out]).at(column.position))
 }
 
 fn shown_index(reference: &IndexReference) -> String {
@@ -452,7 +427,7 @@ fn check_level_hints(hints: &[TableHint]) -> Result<(), SqlError> {
     let first = levels.next();
     match levels.all(|other| Some(other) == first) {
         true => Ok(()),
-        false => Err(SqlError::new(number::CONFLICTING_LOCK_HINTS, "Conflicting locking hints specified.")),
+        false => Err(errors::CONFLICTING_LOCK_HINTS.error()),
     }
 }
 
@@ -464,33 +439,24 @@ fn check_index_hints(table: &Table, hints: &[TableHint]) -> Result<(), SqlError>
         _ => Vec::new(),
     });
     for (reference, seek) in named {
-        let (number, found) = match reference {
+        let (missing, found) = match reference {
             IndexReference::Number(0) if seek.is_none() => continue,
             IndexReference::Number(id) => {
                 let is_it = |index: &&Index| i64::from(index.id.0) == *id && index.kind != IndexKind::Heap;
-                (number::NO_INDEX_ID, table.indexes.iter().find(is_it))
+                (errors::NO_INDEX_ID, table.indexes.iter().find(is_it))
             }
             IndexReference::Name(name) => {
                 let named = |known: &Option<String>| known.as_ref().is_some_and(|known| name.is(known));
-                (number::NO_INDEX_NAME, table.indexes.iter().find(|index| named(&index.name)))
+                (errors::NO_INDEX_NAME, table.indexes.iter().find(|index| named(&index.name)))
             }
         };
         let shown = shown_index(reference);
         match found {
             Some(index) if index.options.is_disabled => {
-                let text = format!(
-                    "Index {shown} on table '{}' (specified in the FROM clause) is disabled. ALTER INDEX … REBUILD makes \
-                     it anew.",
-                    table.name
-                );
-                return Err(SqlError::new(number::HINTED_INDEX_DISABLED, text));
+                return Err(errors::HINTED_INDEX_DISABLED.with([&shown, &table.name]));
             }
             Some(index) => seek.iter().try_for_each(|seek| check_seek_columns(table, index, seek))?,
-            None => {
-                let text =
-                    format!("Index {shown} on table '{}' (specified in the FROM clause) does not exist.", table.name);
-                return Err(SqlError::new(number, text));
-            }
+            None => return Err(missing.with([&shown, &table.name])),
         }
     }
     Ok(())
@@ -517,18 +483,13 @@ pub(super) fn written(name: &ObjectName) -> String {
 
 /// 208.
 pub(super) fn invalid_object(name: &ObjectName) -> SqlError {
-    SqlError::new(number::INVALID_OBJECT, format!("Invalid object name '{}'.", written(name))).at(name.position())
+    errors::INVALID_OBJECT.with([&written(name)]).at(name.position())
 }
 
 fn without_parameters(name: &ObjectName) -> SqlError {
-    let text = format!("Parameters were not supplied for the function '{}'.", written(name));
-    SqlError::new(number::PARAMETERS_NOT_SUPPLIED, text).at(name.position())
+    errors::PARAMETERS_NOT_SUPPLIED.with([&written(name)]).at(name.position())
 }
 
 fn not_a_function(name: &ObjectName) -> SqlError {
-    let text = format!(
-        "Parameters supplied for object '{}' which is not a function. If the parameters are intended as a table hint, a WITH keyword is required.",
-        written(name)
-    );
-    SqlError::new(number::NOT_A_TABLE_FUNCTION, text).at(name.position())
+    errors::NOT_A_TABLE_FUNCTION.with([&written(name)]).at(name.position())
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use hobt_base::SqlError;
+use hobt_base::{SqlError, errors};
 use hobt_functions::array_value;
 use hobt_tsql::ast::{ChangeTarget, Insert, InsertSource, Output, Span};
 
@@ -61,12 +61,7 @@ impl Interpreter<'_> {
         let is_referenced = self.referring_keys(&target.store()?);
         let key = table.constraints.foreign_keys.first().or(is_referenced.first().map(|(_, key)| key));
         if let Some(key) = key {
-            let text = format!(
-                "The target table '{}' of the OUTPUT INTO clause cannot be on either side of a (primary key, foreign key) \
-                 relationship. Found reference constraint '{}'.",
-                table.name, key.head.name
-            );
-            return Err(Failure::of_binding(SqlError::new(332, text)));
+            return Err(Failure::of_binding(errors::OUTPUT_INTO_FOREIGN_KEY.with([&table.name, &key.head.name])));
         }
         let run = self.new_run(None)?;
         let ruled = self.ruled(&run, target.store()?);

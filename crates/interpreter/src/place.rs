@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_engine::DatabaseUse;
 use hobt_operators::lock_error;
 use hobt_tsql::ast::{Identifier, ObjectName};
@@ -30,8 +30,7 @@ pub(super) fn place_of(
     name: &ObjectName,
 ) -> Result<Place, SqlError> {
     if let Some(server) = &name.server {
-        let text = format!("Could not find server '{}' in sys.servers.", server.value);
-        return Err(SqlError::new(number::UNKNOWN_SERVER, text).at(server.position));
+        return Err(errors::UNKNOWN_SERVER.with([&server.value]).at(server.position));
     }
     if name.name.value.starts_with('#') {
         return Ok(Place {

@@ -1,6 +1,6 @@
 //! System procedures and functions written in T-SQL, and `sp_configure`.
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, errors};
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::call::Argument;
@@ -230,16 +230,11 @@ impl Interpreter<'_> {
             Some(name) => configuration::find(name),
         };
         if matching.is_empty() {
-            let text = format!(
-                "The configuration option '{}' does not exist, or it may be an advanced option. See sys.configurations.",
-                name.unwrap_or_default()
-            );
-            return Err(SqlError::new(number::UNKNOWN_CONFIGURATION, text).at(position).into());
+            return Err(errors::UNKNOWN_CONFIGURATION.with([&name.unwrap_or_default()]).at(position).into());
         }
         if let Some(value) = given(1) {
             let [option] = matching.as_slice() else {
-                let text = "The configuration option is not unique. Give its whole name.";
-                return Err(SqlError::new(number::AMBIGUOUS_CONFIGURATION, text).at(position).into());
+                return Err(errors::AMBIGUOUS_CONFIGURATION.error().at(position).into());
             };
             return self.configure(option, value, position).map(|()| 0);
         }
@@ -273,20 +268,15 @@ impl Interpreter<'_> {
     ) -> Result<(), Failure> {
         let Value::Int(value) = self.convert(value, SqlType::Int)? else { return Ok(()) };
         if !(option.minimum..=option.maximum).contains(&value) || !(option.accepts)(value) {
-            let text = format!(
-                "The value {value} is not valid for the configuration option '{}': use {} to {}.",
-                option.name, option.minimum, option.maximum
-            );
-            return Err(SqlError::new(number::INVALID_CONFIGURATION, text).at(position).into());
+            return Err(errors::INVALID_CONFIGURATION
+                .with([&value, &option.name, &option.minimum, &option.maximum])
+                .at(position)
+                .into());
         }
         let instance = &self.environment.instance;
         let old = (option.get)(&instance.runtime());
         instance.change_runtime(|runtime| (option.set)(runtime, value));
-        let text = format!(
-            "Configuration option '{}' changed from {old} to {value}. Run the RECONFIGURE statement to install.",
-            option.name
-        );
-        self.send_message(Message::numbered(15457, position.line, text))
+        self.send_message(Message::of(position.line, errors::CONFIGURATION_CHANGED.with([&option.name, &old, &value])))
     }
 }
 

@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_tsql::ast::{Condition, Declaration, Expression, Identifier, Statement, StatementKind, VariableName};
 
 /// One step.
@@ -93,16 +93,12 @@ impl<'b> Program<'b> {
         let mut compiler = Compiler { scopes: vec![0], ..Compiler::default() };
         compiler.block(statements, Place::default())?;
         for (step, label, scope) in std::mem::take(&mut compiler.gotos) {
-            let target = compiler.labels.get(&label.value.to_lowercase()).ok_or_else(|| {
-                let text = format!(
-                    "A GOTO statement references the label '{}' but the label has not been declared.",
-                    label.value
-                );
-                SqlError::new(number::UNKNOWN_LABEL, text).at(label.position)
-            })?;
+            let target = compiler
+                .labels
+                .get(&label.value.to_lowercase())
+                .ok_or_else(|| errors::UNKNOWN_LABEL.with([&label.value]).at(label.position))?;
             if !compiler.is_within(scope, target.scope) {
-                let text = "GOTO cannot be used to jump into a TRY or CATCH scope.";
-                return Err(SqlError::new(1026, text).at(label.position));
+                return Err(errors::GOTO_INTO_TRY.error().at(label.position));
             }
             compiler.steps[step].step = Step::Jump(target.step);
         }
@@ -137,12 +133,7 @@ fn check_declarations(steps: &[PlacedStep<'_>]) -> Result<(), SqlError> {
 
 /// 134.
 pub(super) fn redeclared(name: &VariableName) -> SqlError {
-    let text = format!(
-        "The variable name '{}' has already been declared. Variable names must be unique within a query batch or stored \
-         procedure.",
-        name.value
-    );
-    SqlError::new(number::VARIABLE_REDECLARED, text).at(name.position)
+    errors::VARIABLE_REDECLARED.with([&name.value]).at(name.position)
 }
 
 impl<'b> Compiler<'b> {
@@ -210,25 +201,18 @@ impl<'b> Compiler<'b> {
             }
             StatementKind::TryCatch { body, handler } => self.try_catch(body, handler, place)?,
             StatementKind::Break => {
-                let enclosing =
-                    place.enclosing.ok_or_else(|| outside_loop(number::BREAK_OUTSIDE_LOOP, "BREAK", position))?;
+                let enclosing = place.enclosing.ok_or_else(|| errors::BREAK_OUTSIDE_LOOP.error().at(position))?;
                 let step = self.push(Step::Jump(OPEN), place);
                 self.breaks[enclosing.breaks].push(step);
             }
             StatementKind::Continue => {
-                let enclosing =
-                    place.enclosing.ok_or_else(|| outside_loop(number::CONTINUE_OUTSIDE_LOOP, "CONTINUE", position))?;
+                let enclosing = place.enclosing.ok_or_else(|| errors::CONTINUE_OUTSIDE_LOOP.error().at(position))?;
                 self.push(Step::Jump(enclosing.start), place);
             }
             StatementKind::Label { name } => {
                 let label = Label { step: self.steps.len(), scope: place.scope };
                 if self.labels.insert(name.value.to_lowercase(), label).is_some() {
-                    let text = format!(
-                        "The label '{}' has already been declared. Label names must be unique within a query batch or \
-                         stored procedure.",
-                        name.value
-                    );
-                    return Err(SqlError::new(number::LABEL_REDECLARED, text).at(name.position));
+                    return Err(errors::LABEL_REDECLARED.with([&name.value]).at(name.position));
                 }
             }
             StatementKind::Goto { label } => {
@@ -265,13 +249,10 @@ impl<'b> Compiler<'b> {
     }
 }
 
-fn outside_loop(number: i32, word: &str, position: Position) -> SqlError {
-    SqlError::new(number, format!("Cannot use a {word} statement outside the scope of a WHILE statement.")).at(position)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hobt_base::number;
 
     /// The targets of a batch's jumps. `r` stands for a statement that runs, `x` for a return.
     fn shape(batch: &str) -> Result<String, SqlError> {

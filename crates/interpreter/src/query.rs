@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors, number};
 use hobt_catalog::ModuleKind;
 use hobt_engine::{ColumnDefinition, DataSpaceDefinition, TableDefinition};
 use hobt_instruments::processor;
@@ -354,12 +354,8 @@ pub(super) fn shown_columns(query: &BoundQuery) -> Vec<ResultColumn> {
 /// The columns of the table that a `SELECT … INTO` creates.
 fn new_columns(query: &BoundQuery) -> Result<Vec<ColumnDefinition>, SqlError> {
     let column = |column: &hobt_binder::ResultColumn| {
-        let name = column.name.clone().filter(|name| !name.is_empty()).ok_or_else(|| {
-            let text = "An object or column name is missing or empty. For SELECT INTO statements, verify each column has a \
-                        name. For other statements, look for empty alias names. Aliases defined as \"\" or [] are not \
-                        allowed. Change the alias to a valid name.";
-            SqlError::new(number::EMPTY_NAME, text)
-        })?;
+        let name =
+            column.name.clone().filter(|name| !name.is_empty()).ok_or_else(|| errors::EMPTY_COLUMN_NAME.error())?;
         let mut definition = ColumnDefinition::new(name, column.sql_type, column.nullable);
         definition.collation = column.collation;
         Ok(definition)

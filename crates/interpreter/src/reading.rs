@@ -3,7 +3,7 @@
 //! A hint takes precedence over the session's setting, and a lock hint over the isolation level.
 //! `docs/design/0021-row-locks-and-isolation.md` describes the result for each level.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::{Index, IndexKind, Table};
 use hobt_engine::{DatabaseUse, IsolationOption};
 use hobt_tsql::ast::{IsolationLevel, TableHint};
@@ -207,50 +207,25 @@ pub(super) fn check_readpast(
     if is_allowed || !hints.contains(&TableHint::ReadPast) {
         return Ok(());
     }
-    let text = "You can only specify the READPAST lock in the READ COMMITTED or REPEATABLE READ isolation levels.";
-    Err(SqlError::new(number::READPAST_NOT_ALLOWED, text))
+    Err(errors::READPAST_NOT_ALLOWED.error())
 }
 
 /// 3952.
 pub(super) fn snapshot_not_allowed(database: &DatabaseUse) -> SqlError {
-    let text = format!(
-        "Snapshot isolation transaction failed accessing database '{}' because snapshot isolation is not allowed in this \
-         database. Use ALTER DATABASE to allow snapshot isolation.",
-        database.name()
-    );
-    SqlError::new(number::SNAPSHOT_NOT_ALLOWED, text)
+    errors::SNAPSHOT_NOT_ALLOWED.with([&database.name()])
 }
 
 /// 3957.
 pub(super) fn opened_since(database: &DatabaseUse) -> SqlError {
-    let text = format!(
-        "Snapshot isolation transaction failed in database '{}' because the database did not allow snapshot isolation when the \
-         current transaction started: it was closed then, or has been opened again since. It may help to retry the \
-         transaction.",
-        database.name()
-    );
-    SqlError::new(number::SNAPSHOT_OF_CLOSED, text)
+    errors::SNAPSHOT_OF_CLOSED.with([&database.name()])
 }
 
 /// 3951.
 pub(super) fn begun_otherwise(database: &DatabaseUse) -> SqlError {
-    let text = format!(
-        "Transaction failed in database '{}' because the statement was run under snapshot isolation but the transaction did \
-         not start in snapshot isolation. You cannot change the isolation level of the transaction to snapshot after the \
-         transaction has started unless the transaction was originally started under snapshot isolation level.",
-        database.name()
-    );
-    SqlError::new(number::SNAPSHOT_BEGUN_OTHERWISE, text)
+    errors::SNAPSHOT_BEGUN_OTHERWISE.with([&database.name()])
 }
 
 /// 3961.
 pub(super) fn changed_since(database: &DatabaseUse) -> SqlError {
-    let text = format!(
-        "Snapshot isolation transaction failed in database '{}' because the object accessed by the statement has been \
-         modified by a DDL statement in another concurrent transaction since the start of this transaction. It is disallowed \
-         because the metadata is not versioned. A concurrent update to metadata can lead to inconsistency if mixed with \
-         snapshot isolation.",
-        database.name()
-    );
-    SqlError::new(number::SNAPSHOT_DEFINITION_CHANGED, text)
+    errors::SNAPSHOT_DEFINITION_CHANGED.with([&database.name()])
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use hobt_base::{ObjectId, Position, SqlError, number};
+use hobt_base::{ObjectId, Position, SqlError, errors};
 use hobt_functions::watch::set_watch;
 use hobt_instruments::processor;
 use hobt_tsql::ast::{Expression, Statement, StatisticsKind, SwitchOption};
@@ -87,7 +87,7 @@ pub(super) fn drop_temporary_tables(environment: &Environment, state: &mut Sessi
             let mode = LockMode::SchemaModification;
             let resource = LockResource::Object(tempdb.id(), table);
             let taken = environment.instance.locks().hold(context.lock_owner(), resource, mode, patience, &|| false);
-            context.hold(taken.map_err(|error| SqlError::new(number::LOCK_TIMEOUT, error.to_string()))?);
+            context.hold(taken.map_err(|error| errors::LOCK_TIMEOUT.with([&error]))?);
             Ok(())
         };
         let dropped = tempdb.database().drop_table(&context, "dbo", &name, &mut lock);
@@ -194,8 +194,7 @@ impl Interpreter<'_> {
     fn return_value(&mut self, value: Option<&Expression>, position: Position) -> Result<i32, Failure> {
         let Some(value) = value else { return Ok(0) };
         if self.frame().procedure.is_none() {
-            let text = "A RETURN statement with a return value cannot be used in this context.";
-            return Err(Failure::of_batch(SqlError::new(number::RETURN_VALUE, text).at(position)));
+            return Err(Failure::of_batch(errors::RETURN_VALUE.error().at(position)));
         }
         let value = self.evaluate_as(value, SqlType::Int)?;
         Ok(match value {
@@ -360,8 +359,7 @@ impl Interpreter<'_> {
         body: impl FnOnce(&mut Self) -> Result<R, Failure>,
     ) -> Result<(R, Frame), Failure> {
         if self.frames.len() > MAX_NESTING {
-            let text = "Maximum stored procedure, function, trigger, or view nesting level exceeded (limit 32).";
-            return Err(Failure::of_batch(SqlError::new(number::NESTING_LEVEL, text)));
+            return Err(Failure::of_batch(errors::NESTING_LEVEL.error()));
         }
         let depth = self.caught.len();
         frame.caught_below = depth;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use hobt_base::{DatabaseId, Position, SqlError, number};
+use hobt_base::{DatabaseId, Position, SqlError, errors};
 use hobt_catalog::Sequence;
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::ObjectName;
@@ -32,8 +32,7 @@ impl Names<'_> {
             return Ok((place.database, Arc::clone(sequence)));
         }
         if schema.is_some_and(|schema| snapshot.has_object(schema, &place.name)) {
-            let text = format!("Object '{}' is not a sequence object.", written(name));
-            return Err(SqlError::new(number::NOT_A_SEQUENCE, text).at(name.position()));
+            return Err(errors::NOT_A_SEQUENCE.with([&written(name)]).at(name.position()));
         }
         Err(invalid_object(name))
     }
@@ -164,15 +163,12 @@ impl Interpreter<'_> {
             Value::Text(name) => parse_name(&name),
             _ => None,
         };
-        let name = name.ok_or_else(|| SqlError::new(11714, "Invalid sequence name '(null)'.").at(position))?;
+        let name = name.ok_or_else(|| errors::SEQUENCE_NAME_NULL.error().at(position))?;
         let size = match given("@range_size") {
             Value::Int(size) => u64::try_from(size).ok().filter(|size| *size > 0),
             _ => None,
         };
-        let size = size.ok_or_else(|| {
-            let text = "An invalid value was specified for argument '@range_size' for the given data type.";
-            SqlError::new(number::SEQUENCE_ARGUMENT, text).at(position)
-        })?;
+        let size = size.ok_or_else(|| errors::SEQUENCE_ARGUMENT.with([&"@range_size"]).at(position))?;
         let (range, sequence) = self.names_alone().in_own_statement(|names, run| {
             let (database, sequence) = names.locked_sequence(run, &name)?;
             let range = database.database().take_sequence_range(&run.context, &sequence, size);

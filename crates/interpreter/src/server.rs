@@ -1,6 +1,6 @@
 //! `KILL` and `ALTER SERVER CONFIGURATION`.
 
-use hobt_base::{Position, SessionId, SqlError, number};
+use hobt_base::{Position, SessionId, SqlError, errors};
 use hobt_tsql::ast::{Expression, ServerConfiguration};
 
 use super::failure::Failure;
@@ -16,8 +16,7 @@ impl Interpreter<'_> {
         let id = self.integer(session)?;
         let session = i32::try_from(id).map(SessionId).map_err(|_| no_such_session(id, position))?;
         if session == self.state.id {
-            let text = "Cannot use KILL to kill your own process.";
-            return Err(SqlError::new(number::KILL_SELF, text).at(position).into());
+            return Err(errors::KILL_SELF.error().at(position).into());
         }
         if !status_only {
             let open = self.environment.sessions.kill(session).map_err(|error| error.at(position))?;
@@ -47,11 +46,7 @@ fn affinity_mask(ranges: &[(i64, i64)]) -> Result<u64, SqlError> {
     let mut mask = 0;
     for &(first, last) in ranges {
         if first < 0 || first > last || last >= processors {
-            let text = format!(
-                "This server has the processors 0 to {}; the range {first} to {last} names others.",
-                processors - 1
-            );
-            return Err(SqlError::new(number::INVALID_AFFINITY, text));
+            return Err(errors::INVALID_AFFINITY.with([&(processors - 1), &first, &last]));
         }
         for processor in first..=last {
             mask |= 1 << processor;
@@ -61,7 +56,7 @@ fn affinity_mask(ranges: &[(i64, i64)]) -> Result<u64, SqlError> {
 }
 
 fn no_such_session(id: i64, position: Position) -> SqlError {
-    SqlError::new(number::NO_SUCH_SESSION, format!("Process ID {id} is not an active process ID.")).at(position)
+    errors::NO_SUCH_SESSION.with([&id]).at(position)
 }
 
 #[cfg(test)]

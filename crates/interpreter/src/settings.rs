@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_engine::EngineError;
 use hobt_tsql::ast::{Expression, Identifier, Literal, SetOption, SwitchOption, ValueOption};
 use hobt_types::{SqlType, Value};
@@ -79,7 +79,7 @@ impl Interpreter<'_> {
                 if !language.eq_ignore_ascii_case("us_english") && !language.eq_ignore_ascii_case("english") {
                     return Err(SqlError::not_supported(format!("SET LANGUAGE {language}")).into());
                 }
-                self.send_message(Message::numbered(5703, position.line, "Changed language setting to us_english."))?;
+                self.send_message(Message::of(position.line, errors::LANGUAGE_CHANGED.error()))?;
             }
             ValueOption::DeadlockPriority => {
                 let priority = match value {
@@ -116,8 +116,7 @@ impl Interpreter<'_> {
     pub(super) fn use_database(&mut self, database: &Identifier, position: Position) -> Result<Outcome, Failure> {
         let found = self.environment.instance.database(&database.value);
         self.state.database = found.map_err(|error: EngineError| error.to_sql_error().at(position))?;
-        let text = format!("Changed database context to '{}'.", self.state.database.name());
-        self.send_message(Message { state: 1, ..Message::numbered(5701, position.line, text) })?;
+        self.send_message(Message::of(position.line, errors::DATABASE_CHANGED.with([&self.state.database.name()])))?;
         Ok(Outcome::QUIET)
     }
 }
@@ -141,5 +140,5 @@ fn refused(option: SwitchOption, on: bool) -> Option<&'static str> {
 }
 
 fn invalid(option: &str, position: Position) -> SqlError {
-    SqlError::new(number::SET_OPTION_VALUE, format!("SET {option} was given a value outside its range.")).at(position)
+    errors::SET_OPTION_VALUE.with([&option]).at(position)
 }

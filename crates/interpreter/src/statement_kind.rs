@@ -1,7 +1,7 @@
 //! Properties of a statement that follow from its kind: its name, what it changes, and the session states that it runs
 //! in.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{Entry, SqlError, errors, number};
 use hobt_tsql::ast::{
     CommonTableExpression, ObjectKind, Query, QueryBody, Statement, StatementKind, TableSource, TargetName,
 };
@@ -149,10 +149,7 @@ pub(super) fn terminated(step: Step<'_>, error: &SqlError) -> Option<Message> {
             | number::KEY_TOO_LONG
     );
     let line = statement.span.position.line;
-    (changes && ran).then(|| Message {
-        severity: 0,
-        ..Message::numbered(number::STATEMENT_TERMINATED, line, "The statement has been terminated.")
-    })
+    (changes && ran).then(|| Message::of(line, errors::STATEMENT_TERMINATED.error()))
 }
 
 /// Whether success of the statement sets `@@ERROR` to zero. `DECLARE` without a value does not run.
@@ -241,14 +238,14 @@ pub(super) fn changes_what_is_read(kind: &StatementKind) -> bool {
 
 /// The error for a statement that cannot be rolled back and so must not run in a transaction, and the statement's name
 /// there.
-pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(i32, &'static str)> {
+pub(super) fn forbidden_in_transaction(kind: &StatementKind) -> Option<(Entry<1>, &'static str)> {
     Some(match kind {
-        StatementKind::CreateDatabase(_) => (number::NOT_IN_TRANSACTION, "CREATE DATABASE"),
-        StatementKind::AlterDatabase(_) => (number::NOT_IN_TRANSACTION, "ALTER DATABASE"),
+        StatementKind::CreateDatabase(_) => (errors::NOT_IN_TRANSACTION, "CREATE DATABASE"),
+        StatementKind::AlterDatabase(_) => (errors::NOT_IN_TRANSACTION, "ALTER DATABASE"),
         StatementKind::Drop(drop) if drop.kind == ObjectKind::Database => {
-            (number::NOT_IN_USER_TRANSACTION, "DROP DATABASE")
+            (errors::NOT_IN_USER_TRANSACTION, "DROP DATABASE")
         }
-        StatementKind::Reconfigure { .. } => (number::NOT_IN_USER_TRANSACTION, "CONFIG"),
+        StatementKind::Reconfigure { .. } => (errors::NOT_IN_USER_TRANSACTION, "CONFIG"),
         _ => return None,
     })
 }
@@ -302,13 +299,13 @@ mod tests {
 
     #[test]
     fn a_failed_insert_says_that_it_was_terminated() {
-        let says = |text: &str, number: i32| {
+        let says = |text: &str, error: SqlError| {
             let batch = hobt_tsql::parse_batch(text).expect("a batch that parses");
-            terminated(Step::Run(&batch.statements[0]), &SqlError::new(number, "")).map(|message| message.severity)
+            terminated(Step::Run(&batch.statements[0]), &error).map(|message| message.severity)
         };
-        assert_eq!(says("INSERT t VALUES (NULL)", number::NULL_NOT_ALLOWED), Some(0));
-        assert_eq!(says("SELECT 1 / 0 AS a INTO t", number::DIVIDE_BY_ZERO), Some(0));
-        assert_eq!(says("SELECT 1 / 0", number::DIVIDE_BY_ZERO), None);
-        assert_eq!(says("INSERT t VALUES (1)", number::INVALID_OBJECT), None);
+        assert_eq!(says("INSERT t VALUES (NULL)", errors::NULL_NOT_ALLOWED.with([&"", &"", &""])), Some(0));
+        assert_eq!(says("SELECT 1 / 0 AS a INTO t", errors::DIVIDE_BY_ZERO.error()), Some(0));
+        assert_eq!(says("SELECT 1 / 0", errors::DIVIDE_BY_ZERO.error()), None);
+        assert_eq!(says("INSERT t VALUES (1)", errors::INVALID_OBJECT.with([&""])), None);
     }
 }

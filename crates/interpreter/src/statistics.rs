@@ -1,5 +1,6 @@
 //! The texts of `SET STATISTICS TIME` and `SET STATISTICS IO`, exactly as SQL Server prints them.
 
+use hobt_base::errors;
 use std::time::Duration;
 
 use super::event::{Message, TableReads};
@@ -7,26 +8,22 @@ use super::event::{Message, TableReads};
 /// Message 3613.
 pub(super) fn compile_time(cpu: Duration, elapsed: Duration) -> Message {
     let (cpu, elapsed) = (cpu.as_millis(), elapsed.as_millis());
-    let text = format!("SQL Server parse and compile time: \n   CPU time = {cpu} ms, elapsed time = {elapsed} ms.");
-    Message::numbered(3613, 1, text)
+    Message::of(1, errors::COMPILE_TIMES.with([&cpu, &elapsed]))
 }
 
 /// Message 3612.
 pub(super) fn execution_times(cpu: Duration, elapsed: Duration) -> Message {
     let (cpu, elapsed) = (cpu.as_millis(), elapsed.as_millis());
-    let text = format!("\n SQL Server Execution Times:\n   CPU time = {cpu} ms,  elapsed time = {elapsed} ms.");
-    Message::numbered(3612, 1, text)
+    Message::of(1, errors::EXECUTION_TIMES.with([&cpu, &elapsed]))
 }
 
 /// Message 3615.
 pub(super) fn table_reads(line: u32, reads: &TableReads) -> Message {
     let TableReads { table, scans, logical, physical, read_ahead, lob_logical, lob_physical } = reads;
-    let text = format!(
-        "Table '{table}'. Scan count {scans}, logical reads {logical}, physical reads {physical}, page server reads 0, \
-         read-ahead reads {read_ahead}, page server read-ahead reads 0, lob logical reads {lob_logical}, lob physical \
-         reads {lob_physical}, lob page server reads 0, lob read-ahead reads 0, lob page server read-ahead reads 0."
-    );
-    Message::numbered(3615, line, text)
+    Message::of(
+        line,
+        errors::TABLE_READS.with([&table, &scans, &logical, &physical, &read_ahead, &lob_logical, &lob_physical]),
+    )
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::MAIN_SEPARATOR;
 use std::sync::Arc;
 
-use hobt_base::{SqlError, Stamp, number};
+use hobt_base::{SqlError, Stamp, errors};
 use hobt_engine::DatabaseUse;
 use hobt_tsql::ast::{Identifier, ObjectName};
 use hobt_types::{MaxLength, SqlType, Value};
@@ -121,12 +121,9 @@ fn check_arity(name: &str, (least, most): (usize, usize), count: usize) -> Resul
     }
     let name = name.to_lowercase();
     Err(if least == most {
-        SqlError::new(number::FUNCTION_ARGUMENT_COUNT, format!("The {name} function requires {least} argument(s)."))
+        errors::FUNCTION_ARGUMENT_COUNT.with([&name, &least])
     } else {
-        SqlError::new(
-            number::FUNCTION_ARGUMENT_RANGE,
-            format!("The {name} function requires {least} to {most} arguments."),
-        )
+        errors::FUNCTION_ARGUMENT_RANGE.with([&name, &least, &most])
     })
 }
 

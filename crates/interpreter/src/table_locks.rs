@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_engine::IsolationOption;
 use hobt_tsql::ast::IsolationLevel;
 use hobt_txn::locks::LockMode;
@@ -141,8 +141,7 @@ impl Interpreter<'_> {
 
 /// The error if a statement's tables changed faster than it could be compiled.
 pub(super) fn definition_changed() -> SqlError {
-    let text = "The definition of a table changed again and again while the statement was compiled.";
-    SqlError::new(number::DEFINITION_CHANGED, text)
+    errors::TABLE_DEFINITION_CHANGED.error()
 }
 
 /// The lock mode of a table. `same` are all uses of the table in the statement.

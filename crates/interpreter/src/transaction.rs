@@ -15,7 +15,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use hobt_base::{Position, SqlError, Stamp, number};
+use hobt_base::{Position, SqlError, Stamp, errors};
 use hobt_engine::{Database, DatabaseUse};
 use hobt_instruments::schedule::Mutex;
 use hobt_tsql::ast::{IsolationLevel, StatementKind, SwitchOption, TransactionName};
@@ -182,18 +182,10 @@ impl Transactions<'_, '_> {
         let is_snapshot =
             self.batch.state.options.isolation == IsolationLevel::Snapshot || open.has_begun_in_snapshot();
         if is_snapshot && changes_what_is_read(kind) {
-            let text = "Transaction failed because this DDL statement is not allowed inside a snapshot isolation transaction. Since \
-                        metadata is not versioned, a metadata change can lead to inconsistency if mixed within snapshot isolation.";
-            return Err(SqlError::new(number::SNAPSHOT_DEFINITION, text).at(position).into());
+            return Err(errors::SNAPSHOT_DEFINITION.error().at(position).into());
         }
         match forbidden_in_transaction(kind) {
-            Some((number, name)) => {
-                let text = match number {
-                    number::NOT_IN_TRANSACTION => "statement not allowed within multi-statement transaction.",
-                    _ => "statement cannot be used inside a user transaction.",
-                };
-                Err(SqlError::new(number, format!("{name} {text}")).at(position).into())
-            }
+            Some((entry, name)) => Err(entry.with([&name]).at(position).into()),
             None => Ok(()),
         }
     }
@@ -234,15 +226,13 @@ impl Transactions<'_, '_> {
     pub(super) fn commit_transaction(&mut self, delays: bool, position: Position) -> Result<Outcome, Failure> {
         let count_before_call = self.batch.capture.as_ref().map(|capture| capture.transaction_count);
         let Some(open) = &mut self.batch.state.transaction else {
-            let text = "The COMMIT TRANSACTION request has no corresponding BEGIN TRANSACTION.";
-            return Err(SqlError::new(number::COMMIT_WITHOUT_BEGIN, text).at(position).into());
+            return Err(errors::COMMIT_WITHOUT_BEGIN.error().at(position).into());
         };
         if open.is_doomed {
             return Err(doomed().at(position).into());
         }
         if count_before_call.is_some_and(|before| open.count <= before) {
-            let text = "Cannot use the COMMIT statement within an INSERT-EXEC statement unless BEGIN TRANSACTION is used first.";
-            return Err(SqlError::new(number::COMMIT_IN_INSERT_EXEC, text).at(position).into());
+            return Err(errors::COMMIT_IN_INSERT_EXEC.error().at(position).into());
         }
         if open.count > 1 {
             open.count -= 1;
@@ -270,8 +260,7 @@ impl Transactions<'_, '_> {
     ) -> Result<Outcome, Failure> {
         let name = self.transaction_name(name)?;
         let Some(open) = &self.batch.state.transaction else {
-            let text = "The ROLLBACK TRANSACTION request has no corresponding BEGIN TRANSACTION.";
-            return Err(SqlError::new(number::ROLLBACK_WITHOUT_BEGIN, text).at(position).into());
+            return Err(errors::ROLLBACK_WITHOUT_BEGIN.error().at(position).into());
         };
         if let Some(name) = &name {
             if let Some(index) = open.savepoints.iter().rposition(|savepoint| savepoint.name == *name) {
@@ -279,13 +268,11 @@ impl Transactions<'_, '_> {
                 return Ok(Outcome::QUIET);
             }
             if open.shared.name() != Some(name) {
-                let text = format!("Cannot roll back {name}. No transaction or savepoint of that name was found.");
-                return Err(SqlError::new(number::NO_SUCH_SAVEPOINT, text).at(position).into());
+                return Err(errors::NO_SUCH_SAVEPOINT.with([&name]).at(position).into());
             }
         }
         if self.batch.capture.is_some() {
-            let text = "Cannot use the ROLLBACK statement within an INSERT-EXEC statement.";
-            return Err(Failure::of_batch(SqlError::new(number::ROLLBACK_IN_INSERT_EXEC, text).at(position)));
+            return Err(Failure::of_batch(errors::ROLLBACK_IN_INSERT_EXEC.error().at(position)));
         }
         self.roll_back_open().map_err(|error| error.at(position))?;
         Ok(Outcome::QUIET)
@@ -294,9 +281,7 @@ impl Transactions<'_, '_> {
     fn rollback_to(&mut self, index: usize, position: Position) -> Result<(), Failure> {
         let Some(open) = &mut self.batch.state.transaction else { return Ok(()) };
         if open.is_doomed {
-            let text = "The current transaction cannot be committed and cannot be rolled back to a savepoint. Roll back \
-                        the entire transaction.";
-            return Err(SqlError::new(number::DOOMED_TO_SAVEPOINT, text).at(position).into());
+            return Err(errors::DOOMED_TO_SAVEPOINT.error().at(position).into());
         }
         open.savepoints.truncate(index + 1);
         let NamedSavepoint { place, dropped, .. } = open.savepoints[index];
@@ -330,8 +315,7 @@ impl Transactions<'_, '_> {
     pub(super) fn save_transaction(&mut self, name: &TransactionName, position: Position) -> Result<Outcome, Failure> {
         let name = self.transaction_name(Some(name))?.unwrap_or_default();
         let Some(open) = &mut self.batch.state.transaction else {
-            let text = "Cannot issue SAVE TRANSACTION when there is no active transaction.";
-            return Err(SqlError::new(number::SAVE_WITHOUT_TRANSACTION, text).at(position).into());
+            return Err(errors::SAVE_WITHOUT_TRANSACTION.error().at(position).into());
         };
         let (place, dropped) = (open.transaction().savepoint(), open.temporary_tables.by_name.len());
         open.savepoints.push(NamedSavepoint { name, place, dropped });
@@ -344,9 +328,7 @@ impl Transactions<'_, '_> {
             Some(TransactionName::Name(name)) => {
                 if name.value.chars().count() > MAX_NAME {
                     let start: String = name.value.chars().take(MAX_NAME).collect();
-                    let text =
-                        format!("The identifier that starts with '{start}' is too long. Maximum length is {MAX_NAME}.");
-                    let error = SqlError::new(number::IDENTIFIER_TOO_LONG, text).at(name.position);
+                    let error = errors::IDENTIFIER_TOO_LONG.with([&start, &MAX_NAME]).at(name.position);
                     return Err(Failure::of_batch(error));
                 }
                 Some(name.value.clone())
@@ -371,8 +353,7 @@ impl Transactions<'_, '_> {
         if self.batch.state.transaction_state() >= 0 {
             return;
         }
-        let text = "Uncommittable transaction is detected at the end of the batch. The transaction is rolled back.";
-        let error = SqlError::new(number::DOOMED_AT_END_OF_BATCH, text);
+        let error = errors::DOOMED_AT_END_OF_BATCH.error();
         self.batch.state.error = error.number;
         self.batch.report(error);
         if let Err(error) = self.roll_back_open() {
@@ -412,7 +393,5 @@ impl Transactions<'_, '_> {
 
 /// 3930.
 fn doomed() -> SqlError {
-    let text = "The current transaction cannot be committed and cannot support operations that write to the log file. \
-                Roll back the transaction.";
-    SqlError::new(number::TRANSACTION_DOOMED, text)
+    errors::TRANSACTION_DOOMED.error()
 }

@@ -1,6 +1,6 @@
 //! Evaluation of expressions and conditions outside queries, and conversion as in assignments.
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors, number};
 use hobt_functions::type_rules::check_implicit;
 use hobt_functions::{array_value, convert_value};
 use hobt_tsql::ast::{Condition, DataType, Expression};
@@ -78,8 +78,7 @@ impl Interpreter<'_> {
         sql_type(written, TypePlace::Declaration).map_err(|error| match error.number {
             number::UNKNOWN_TYPE => {
                 let name = &written.name.name.value;
-                let text = format!("Column, parameter, or variable: Cannot find data type {name}.");
-                SqlError::new(number::CANNOT_FIND_TYPE, text).at(written.name.position())
+                errors::CANNOT_FIND_TYPE.with([&name]).at(written.name.position())
             }
             _ => error,
         })

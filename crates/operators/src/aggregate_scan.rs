@@ -25,7 +25,7 @@ use hobt_access::scan::{
     AggregateError, AggregateValue, Aggregator, Counts, IntegerWidth, NextPage, PageVisitor, Scan, ScanAggregate,
     ScanWorker,
 };
-use hobt_base::{PageId, SqlError, number};
+use hobt_base::{PageId, SqlError, errors};
 use hobt_functions::aggregate::{Aggregate, Emit};
 use hobt_functions::value_to_array;
 use hobt_page::RowPage;
@@ -196,8 +196,7 @@ fn overflow(width: IntegerWidth) -> SqlError {
         IntegerWidth::Signed32 => "int",
         IntegerWidth::Signed64 => "bigint",
     };
-    let text = format!("Arithmetic overflow error converting expression to data type {name}.");
-    SqlError::new(number::OVERFLOW, text).with_state(2)
+    errors::AGGREGATE_OVERFLOW.with([&name])
 }
 
 struct AggregateStream {

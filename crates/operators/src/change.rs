@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Int32Type};
 use hobt_access::AccessError;
-use hobt_base::SqlError;
+use hobt_base::{SqlError, errors};
 use hobt_catalog::row_image;
 use hobt_engine::{RowAt, RowUpdate};
 use hobt_functions::array_value;
@@ -250,11 +250,7 @@ impl MergedRows {
 
 /// 8672.
 fn taken_twice() -> SqlError {
-    let text = "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This happens when a target row \
-                matches more than one source row. A MERGE statement cannot UPDATE/DELETE the same row of the target table \
-                multiple times. Refine the ON clause to ensure a target row matches at most one source row, or use the \
-                GROUP BY clause to group the source rows.";
-    SqlError::new(8672, text)
+    errors::MERGE_ROW_TWICE.error()
 }
 
 fn internal(error: arrow::error::ArrowError) -> SqlError {

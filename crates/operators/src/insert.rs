@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::Schema;
 use hobt_access::{AccessError, Hobt, RowStore};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::{
     Index, IndexKind, PartitionFunction, Table, TableColumn, row_image, value_from_bytes, value_to_bytes,
 };
@@ -54,24 +54,17 @@ impl std::fmt::Debug for WriteTarget {
 /// 1946 for SQL Server's limit.
 pub(super) fn key_too_long(index: &Index, bytes: usize) -> SqlError {
     let kind = if index.kind == IndexKind::Clustered { "clustered" } else { "nonclustered" };
-    let text = format!(
-        "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length of {} \
-         bytes for {kind} indexes.",
-        index.name.as_deref().unwrap_or(""),
-        hobt_engine::key_bytes_max(index.kind)
-    );
-    SqlError::new(number::KEY_TOO_LONG, text).with_state(3)
+    errors::KEY_TOO_LONG.with([
+        &bytes,
+        &index.name.as_deref().unwrap_or(""),
+        &hobt_engine::key_bytes_max(index.kind),
+        &kind,
+    ])
 }
 
 /// 1946 for the limit of a page.
 pub(super) fn entry_too_long(index: &Index, bytes: usize) -> SqlError {
-    let text = format!(
-        "Operation failed. The index entry of length {bytes} bytes for the index '{}' exceeds the maximum length of \
-         {INDEX_KEY_BYTES_MAX} bytes that hobt's index pages take, the key of the clustered index and what text needs to be \
-         sorted included. Make the values of the keys shorter.",
-        index.name.as_deref().unwrap_or("")
-    );
-    SqlError::new(number::KEY_TOO_LONG, text)
+    errors::ENTRY_TOO_LONG.with([&bytes, &index.name.as_deref().unwrap_or(""), &INDEX_KEY_BYTES_MAX])
 }
 
 impl WriteTarget {
@@ -249,14 +242,11 @@ impl WriteTarget {
     pub(super) fn duplicate_in_build(&self, index: &Index, key: &[Value]) -> SqlError {
         let columns = &self.table().columns;
         let shown = index.key.iter().zip(key).map(|(part, value)| shown_value(columns[part.column].sql_type, value));
-        let text = format!(
-            "The CREATE UNIQUE INDEX statement terminated because a duplicate key was found for the object name '{}' and the \
-             index name '{}'. The duplicate key value is ({}).",
-            self.object,
-            index.name.as_deref().unwrap_or(""),
-            shown.collect::<Vec<_>>().join(", ")
-        );
-        SqlError::new(number::DUPLICATE_KEY_BUILD, text)
+        errors::DUPLICATE_KEY_BUILD.with([
+            &self.object,
+            &index.name.as_deref().unwrap_or(""),
+            &(shown.collect::<Vec<_>>().join(", ")),
+        ])
     }
 
     /// 2601 or 2627.
@@ -270,19 +260,9 @@ impl WriteTarget {
         match index.constraint {
             Some(constraint) => {
                 let kind = if constraint.is_primary { "PRIMARY KEY" } else { "UNIQUE KEY" };
-                let text = format!(
-                    "Violation of {kind} constraint '{name}'. Cannot insert duplicate key in object '{object}'. The \
-                     duplicate key value is ({shown})."
-                );
-                SqlError::new(number::DUPLICATE_KEY_CONSTRAINT, text)
+                errors::DUPLICATE_KEY_CONSTRAINT.with([&kind, &name, &object, &shown])
             }
-            None => {
-                let text = format!(
-                    "Cannot insert duplicate key row in object '{object}' with unique index '{name}'. The duplicate key \
-                     value is ({shown})."
-                );
-                SqlError::new(number::DUPLICATE_KEY_INDEX, text)
-            }
+            None => errors::DUPLICATE_KEY_INDEX.with([&object, &name, &shown]),
         }
     }
 
@@ -452,13 +432,11 @@ fn violation(target: &WriteTarget, rule: &CheckRule) -> SqlError {
         [column] => format!(", column '{}'", target.table().columns[*column].name),
         _ => String::new(),
     };
-    let text = format!(
-        "The {} statement conflicted with the CHECK constraint \"{}\". The conflict occurred in database \"{}\", table \
-         \"{}\"{column}.",
-        target.statement(),
-        rule.name,
-        target.database().name(),
-        target.name_in_database()
-    );
-    SqlError::new(number::CONSTRAINT_VIOLATION, text).with_state(0)
+    errors::CHECK_VIOLATION.with([
+        &target.statement(),
+        &rule.name,
+        &target.database().name(),
+        &target.name_in_database(),
+        &column,
+    ])
 }

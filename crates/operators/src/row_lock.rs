@@ -1,7 +1,7 @@
 //! Locks on rows that a statement has found and will change.
 
 use arrow::array::RecordBatch;
-use hobt_base::{SessionId, SqlError, number};
+use hobt_base::{SessionId, SqlError, errors};
 use hobt_engine::{DatabaseUse, RowAt};
 use hobt_txn::locks::{LockError, LockMode, LockResource};
 
@@ -81,24 +81,12 @@ impl FoundRows {
 pub fn lock_error(session: SessionId, error: LockError) -> SqlError {
     match error {
         LockError::Cancelled => SqlError::cancelled(),
-        LockError::Timeout => SqlError::new(number::LOCK_TIMEOUT, error.to_string()),
-        LockError::Deadlock => {
-            let text = format!(
-                "Transaction (Process ID {session}) was deadlocked on lock resources with another process and has been chosen \
-                 as the deadlock victim. Rerun the transaction."
-            );
-            SqlError { severity: 13, state: 51, ..SqlError::new(number::DEADLOCK, text) }
-        }
+        LockError::Timeout => errors::LOCK_TIMEOUT.with([&error]),
+        LockError::Deadlock => errors::DEADLOCK.with([&session]),
     }
 }
 
 /// 3960.
 pub fn snapshot_conflict(database: &DatabaseUse, table: &str) -> SqlError {
-    let text = format!(
-        "Snapshot isolation transaction aborted due to update conflict. You cannot use snapshot isolation to access table \
-         '{table}' directly or indirectly in database '{}' to update, delete, or insert the row that has been modified or \
-         deleted by another transaction. Retry the transaction or change the isolation level for the update/delete statement.",
-        database.name()
-    );
-    SqlError { state: 2, ..SqlError::new(number::SNAPSHOT_CONFLICT, text) }
+    errors::SNAPSHOT_CONFLICT.with([&table, &database.name()])
 }

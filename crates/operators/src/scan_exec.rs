@@ -580,9 +580,7 @@ pub(super) fn array_of(sql_type: &SqlType, vector: ColumnVector) -> Result<Array
     let rows = vector.rows();
     let nulls = (vector.null_count > 0)
         .then(|| NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(vector.validity), 0, rows)));
-    let broken = |error: arrow::error::ArrowError| {
-        SqlError::new(hobt_base::number::PAGE_DAMAGED, format!("A column's values contradict its type: {error}."))
-    };
+    let broken = |error: arrow::error::ArrowError| hobt_base::errors::VALUE_DAMAGED.with([&error]);
     Ok(match vector.data {
         VectorData::U8(values) => Arc::new(UInt8Array::new(values.into(), nulls)),
         VectorData::I16(values) => Arc::new(Int16Array::new(values.into(), nulls)),

@@ -12,7 +12,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::spill_file::{SpillFile as PlanSpillFile, SpillWriter, TempFileFactory};
 use datafusion::object_store::PutPayload;
 use futures::Stream;
-use hobt_base::{SqlError, number};
+use hobt_base::errors;
 use hobt_disk::DiskError;
 use hobt_engine::{SpillFile, SpillFiles, disk_error};
 
@@ -132,8 +132,7 @@ fn cannot_create(error: DiskError) -> DataFusionError {
     if let DiskError::NoSpace { .. } = error {
         return plan_error(error);
     }
-    let text = format!("A file for what does not fit into memory cannot be made in the folder 'tempdb': {error}.");
-    external(SqlError::new(number::CANNOT_CREATE_FILE, text))
+    external(errors::SPILL_FILE.with([&error]))
 }
 
 /// Converts to an I/O error: for a full disk with its kind, otherwise with the text that the user sees.

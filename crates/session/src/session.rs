@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use hobt_base::{SessionId, SqlError};
+use hobt_base::{SessionId, SqlError, errors};
 use hobt_interpreter::{Event, EventSink, SessionState, end_session, roll_back_session, run_batch};
 
 use crate::server::Server;
@@ -102,8 +102,7 @@ impl Session {
     pub fn execute_expected(&mut self, batch: &str, sink: &mut dyn EventSink) -> bool {
         let registry = Arc::clone(self.server.registry());
         if !registry.batch_begins(self.state.id, batch) {
-            let text = "Cannot continue the execution because the session is in the kill state.";
-            let error = SqlError { severity: 21, ..SqlError::new(596, text) };
+            let error = errors::SESSION_KILLED.error();
             let _flow = sink.event(Event::Error(error));
             return false;
         }

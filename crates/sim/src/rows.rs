@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use hobt_base::{SqlError, number};
 use hobt_catalog::{DatabaseSnapshot, PartitionFunction, Table};
 use hobt_engine::{Database, EngineError, RowAt, RowUpdate, TableWriter, WriteError};
 use hobt_page::RowImage;
@@ -117,7 +118,7 @@ impl<'d> OpenTable<'d> {
         }
         match wrong {
             None => Ok((rows, places)),
-            Some(text) => Err(EngineError::from(hobt_base::SqlError::new(hobt_base::number::IO_ERROR, text))),
+            Some(text) => Err(EngineError::from(SqlError::raised(number::IO_ERROR, 24, 1, text))),
         }
     }
 }
@@ -131,7 +132,7 @@ pub(crate) fn function_of(snapshot: &DatabaseSnapshot, table: &Table) -> Option<
 pub(crate) fn refused(database: &Database, error: WriteError) -> EngineError {
     match error {
         WriteError::Storage(error) => database.storage_error(error),
-        other => EngineError::from(hobt_base::SqlError::new(hobt_base::number::IO_ERROR, format!("{other:?}"))),
+        other => EngineError::from(SqlError::raised(number::IO_ERROR, 24, 1, format!("{other:?}"))),
     }
 }
 

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, TableSource};
 use hobt_access::scan::{PageSample, ScanSettings};
 use hobt_access::{AccessError, RowStore};
-use hobt_base::{PAGE_SIZE, SqlError, number};
+use hobt_base::{PAGE_SIZE, SqlError, errors};
 use hobt_catalog::{PartitionCounts, Table};
 use hobt_engine::{DatabaseUse, EngineError};
 use hobt_functions::carrier;
@@ -370,11 +370,7 @@ impl TableRead {
 /// 8655.
 pub fn clustered_disabled(table: &Table) -> SqlError {
     let index = table.base_index().name.as_deref().unwrap_or("");
-    let text = format!(
-        "The query processor is unable to produce a plan because the index '{index}' on table or view '{}' is disabled.",
-        table.name
-    );
-    SqlError::new(number::CLUSTERED_DISABLED, text)
+    errors::CLUSTERED_DISABLED.with([&index, &table.name])
 }
 
 /// The most bytes of a value of this type in a batch.

@@ -7,7 +7,7 @@
 //! Not here: which words have a meaning in which context (the parser), and `GO` (the client, see
 //! [`crate::split_batches`]).
 
-use hobt_base::{Position, SqlError, is_currency_sign, number};
+use hobt_base::{Position, SqlError, errors, is_currency_sign};
 
 use crate::keyword::{self, Keyword};
 
@@ -244,7 +244,7 @@ impl<'a> Lexer<'a> {
                 }
                 _ => {
                     if self.bump().is_none() {
-                        let error = SqlError::new(number::UNCLOSED_COMMENT, "Missing end comment mark '*/'.");
+                        let error = errors::UNCLOSED_COMMENT.error();
                         return Err(error.at(position));
                     }
                 }
@@ -372,13 +372,12 @@ pub(crate) fn is_word_character(c: char) -> bool {
 
 fn unclosed(content: &str) -> SqlError {
     let shown: String = content.chars().take(IDENTIFIER_LENGTH_MAX).collect();
-    SqlError::new(number::UNCLOSED_QUOTE, format!("Unclosed quotation mark after the character string '{shown}'."))
+    errors::UNCLOSED_QUOTE.with([&shown])
 }
 
 fn too_long(name: &str) -> SqlError {
     let shown: String = name.chars().take(IDENTIFIER_LENGTH_MAX).collect();
-    let message = format!("The identifier that starts with '{shown}' is too long. Maximum length is 128.");
-    SqlError::new(number::IDENTIFIER_TOO_LONG, message)
+    errors::IDENTIFIER_TOO_LONG.with([&shown, &128])
 }
 
 /// The value of a quoted token (`[x]`, `"x"`, `'x'`): without its quotes, doubled closing quotes reduced to one.

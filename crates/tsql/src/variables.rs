@@ -7,7 +7,7 @@
 
 use std::collections::HashSet;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 
 use crate::ast::{Execute, InsertSource, Statement, StatementKind, VariableName};
 use crate::lexer::{Lexer, TokenKind};
@@ -53,14 +53,8 @@ pub fn check_variables(text: &str, statements: &[Statement], is_known: impl Fn(&
 /// The error for an undeclared variable.
 fn undeclared(name: &str, is_table: bool) -> SqlError {
     match is_table {
-        true => {
-            let text = format!("Must declare the table variable \"{name}\".");
-            SqlError::new(number::UNDECLARED_TABLE_VARIABLE, text)
-        }
-        false => {
-            let text = format!("Must declare the scalar variable \"{name}\".");
-            SqlError::new(number::UNDECLARED_VARIABLE, text)
-        }
+        true => errors::UNDECLARED_TABLE_VARIABLE.with([&name]),
+        false => errors::UNDECLARED_VARIABLE.with([&name]),
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 
 /// Wraps a SQL error in one of DataFusion's.
 pub fn external(error: SqlError) -> DataFusionError {
@@ -76,24 +76,12 @@ pub const REFUSED: &str = "refused: ";
 /// 701; `refused` tells how much was requested and how much there was.
 fn out_of_memory(refused: Option<&str>) -> SqlError {
     let told = refused.map(|refused| format!(" ({refused})")).unwrap_or_default();
-    SqlError::new(
-        number::OUT_OF_MEMORY,
-        format!(
-            "There is insufficient system memory in resource pool 'default' to run this query. Its sorts, groups or joins \
-             keep more rows than fit: select fewer or shorter columns, run it with a lower MAXDOP or when fewer queries \
-             run, or give the instance more memory.{told}"
-        ),
-    )
+    errors::QUERY_MEMORY.with([&told])
 }
 
 /// 1105 for the folder into which operators spill.
 fn no_room_to_spill() -> SqlError {
-    SqlError::new(
-        number::FILEGROUP_FULL,
-        "Could not allocate space for object 'temporary run storage' in database 'tempdb' because the 'PRIMARY' filegroup \
-         is full. Make room on the disk of the instance's folder 'tempdb', where sorts, groups and joins put what does not \
-         fit into memory.",
-    )
+    errors::SPILL_FULL.error()
 }
 
 /// Whether a file could not grow: the disk is full, or the user's quota or file size limit is reached.
@@ -129,11 +117,12 @@ fn is_correlation(message: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hobt_base::number;
     use std::sync::Arc;
 
     #[test]
     fn an_error_is_found_through_every_wrapper() {
-        let error = SqlError::new(number::DIVIDE_BY_ZERO, "Divide by zero error encountered.");
+        let error = errors::DIVIDE_BY_ZERO.error();
         let arrow = ArrowError::ExternalError(Box::new(external(error.clone())));
         let wrapped = DataFusionError::Shared(Arc::new(DataFusionError::from(arrow).context("while joining")));
         assert_eq!(sql_error_of(wrapped), error);

@@ -7,17 +7,13 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Signature, Volatility};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 
 use super::external;
 
 /// 512.
 pub(crate) fn more_than_one() -> SqlError {
-    SqlError::new(
-        number::SUBQUERY_MORE_THAN_ONE,
-        "Subquery returned more than 1 value. This is not permitted when the subquery follows =, !=, <, <= , >, >= or \
-         when the subquery is used as an expression.",
-    )
+    errors::SUBQUERY_MORE_THAN_ONE.error()
 }
 
 /// The aggregate: NULL for no row, the value for one row, error 512 for more.

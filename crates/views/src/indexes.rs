@@ -1,7 +1,7 @@
 //! Indexes, their columns, the constraints that they enforce, and statistics of their trees.
 
 use hobt_access::{RowStore, TreeFigures};
-use hobt_base::{DatabaseId, SqlError, number};
+use hobt_base::{DatabaseId, SqlError, errors, number};
 use hobt_catalog::{DataSpace, Index, IndexKind, KeyConstraint, Partition, Table};
 use hobt_engine::DatabaseUse;
 use hobt_interpreter::ViewContext;
@@ -223,10 +223,7 @@ impl Wanted {
 }
 
 fn invalid_mode(given: &str) -> SqlError {
-    let text = format!(
-        "An invalid mode '{given}' was given: sys.dm_db_index_physical_stats takes LIMITED, SAMPLED or DETAILED."
-    );
-    SqlError::new(number::INVALID_STATISTICS_MODE, text)
+    errors::INVALID_STATISTICS_MODE.with([&given])
 }
 
 /// Visits the databases that are open, or the one with this id.
@@ -242,7 +239,7 @@ pub(super) fn for_each_database(
     match wanted {
         Some(id) if id == i64::from(context.database.id().0) => look(&context.database),
         Some(id) => {
-            let missing = || SqlError::new(number::DATABASE_ID_NOT_FOUND, format!("Could not find database ID {id}."));
+            let missing = || errors::DATABASE_ID_NOT_FOUND.with([&id]);
             let id = DatabaseId(u16::try_from(id).map_err(|_| missing())?);
             look(&sources.instance.database_by_id(id).map_err(|_| missing())?)
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use hobt_base::{SessionId, SqlError, number};
+use hobt_base::{SessionId, SqlError, errors};
 use hobt_engine::time_of_day;
 use hobt_instruments::WaitCounters;
 use hobt_interpreter::Progress;
@@ -235,9 +235,7 @@ impl Registry {
 impl SessionDirectory for Registry {
     fn kill(&self, session: SessionId) -> Result<Option<Arc<SharedTransaction>>, SqlError> {
         let mut sessions = self.lock();
-        let found = sessions.get_mut(&session.0).ok_or_else(|| {
-            SqlError::new(number::NO_SUCH_SESSION, format!("Process ID {session} is not an active process ID."))
-        })?;
+        let found = sessions.get_mut(&session.0).ok_or_else(|| errors::NO_SUCH_SESSION.with([&session]))?;
         // In this order: a batch that begins meanwhile clears the flag before it checks whether it was killed.
         found.killed = true;
         found.cancelled.store(true, Ordering::SeqCst);
@@ -312,6 +310,7 @@ impl SessionDirectory for Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hobt_base::number;
 
     #[test]
     fn ids_start_at_51_and_are_used_again() {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{SessionId, SqlError, number};
+use hobt_base::{SessionId, SqlError, errors};
 use hobt_catalog::{IndexOptions, PartitionFunction, row_image};
 use hobt_disk::{SimulatedConfig, SimulatedDisk};
 use hobt_engine::{
@@ -11,7 +11,7 @@ use hobt_engine::{
     InstanceSettings, KeyKind, TableDefinition, TableWriter,
 };
 use hobt_functions::FunctionContext;
-use hobt_table::{StatementRun, TableRead};
+use hobt_table::{RunSettings, StatementRun, TableRead};
 use hobt_tsql::ast::{Identifier, ObjectName, VariableName};
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 use hobt_udf::NextValues;
@@ -105,7 +105,8 @@ impl Shop {
             };
             fill(&instance, &database, &definition, rows);
         });
-        let run = StatementRun::new(&instance, SessionId(51), Some(1), Arc::default(), false).expect("a statement");
+        let settings = RunSettings { max_dop: Some(1), ..RunSettings::default() };
+        let run = StatementRun::new(&instance, SessionId(51), None, Arc::default(), settings).expect("a statement");
         Shop { database, run }
     }
 }
@@ -139,7 +140,7 @@ impl NameResolver for Shop {
             return Ok(Resolved::View { definition: VIEW.to_owned(), database: None });
         }
         let snapshot = self.database.snapshot();
-        let unknown = || SqlError::new(number::INVALID_OBJECT, format!("Invalid object name '{word}'."));
+        let unknown = || errors::INVALID_OBJECT.with([word]);
         let table = Arc::clone(snapshot.table(1, word).ok_or_else(unknown)?);
         let column = |column: &hobt_catalog::TableColumn| SourceColumn {
             name: column.name.clone(),
@@ -155,13 +156,12 @@ impl NameResolver for Shop {
     fn resolve_function(&self, name: &ObjectName, _: &[Option<TypedValue>]) -> Result<Resolved, SqlError> {
         match name.name.value.as_str() {
             "lines_of" => Ok(Resolved::InlineFunction { definition: FUNCTION.to_owned(), database: None }),
-            other => Err(SqlError::new(number::INVALID_OBJECT, format!("Invalid object name '{other}'."))),
+            other => Err(errors::INVALID_OBJECT.with([&other])),
         }
     }
 
     fn resolve_variable_table(&self, name: &VariableName, _: &ScanHints<'_>) -> Result<Resolved, SqlError> {
-        let message = format!("Must declare the table variable \"{}\".", name.value);
-        Err(SqlError::new(number::UNDECLARED_TABLE_VARIABLE, message))
+        Err(errors::UNDECLARED_TABLE_VARIABLE.with([&name.value]))
     }
 
     fn partition_function(
@@ -169,7 +169,7 @@ impl NameResolver for Shop {
         _: Option<&Identifier>,
         name: &Identifier,
     ) -> Result<Arc<PartitionFunction>, SqlError> {
-        Err(SqlError::new(number::INVALID_OBJECT, format!("Invalid object name '{}'.", name.value)))
+        Err(errors::INVALID_OBJECT.with([&name.value]))
     }
 
     fn variable(&self, name: &str) -> Option<TypedValue> {

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{ObjectId, SqlError, number};
+use hobt_base::{ObjectId, SqlError, errors};
 use hobt_catalog::{DatabaseSnapshot, Table};
 use hobt_txn::StatementContext;
 
@@ -23,8 +23,7 @@ pub(super) const CLAIM_ATTEMPTS: usize = 20;
 
 /// 2801.
 pub(super) fn changed_again(names: &str) -> EngineError {
-    let text = format!("The definition of '{names}' changed again and again while the statement waited for it.");
-    EngineError::statement(number::DEFINITION_CHANGED, text)
+    EngineError::Statement(errors::DEFINITION_CHANGED.with([&names]))
 }
 
 /// Calls `claim`, which claims `names` and finds their objects, until these are the objects that `lock` has locked, in

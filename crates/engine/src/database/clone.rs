@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use hobt_base::{FilegroupId, HobtId, number};
+use hobt_base::{FilegroupId, HobtId, errors};
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, IndexUsage, PartitionScheme, SequencePosition, SnapshotChange, Statistics,
     StatisticsOrigin, StatisticsPart, Table,
@@ -143,10 +143,9 @@ impl Database {
 /// Maps the filegroups of the source to those of the clone, which have the same names.
 fn filegroups_of(source: &DatabaseSnapshot, own: &DatabaseSnapshot) -> Result<HashMap<FilegroupId, FilegroupId>> {
     let pair = |filegroup: &hobt_catalog::Filegroup| {
-        let found = own.filegroup(&filegroup.name).ok_or_else(|| {
-            let text = format!("Invalid filegroup '{}' specified.", filegroup.name);
-            EngineError::statement(number::INVALID_DATA_SPACE, text)
-        })?;
+        let found = own
+            .filegroup(&filegroup.name)
+            .ok_or_else(|| EngineError::Statement(errors::INVALID_DATA_SPACE.with([&filegroup.name])))?;
         Ok((filegroup.id, found.id))
     };
     source.filegroups.iter().map(pair).collect()

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::number;
+use hobt_base::errors;
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, SnapshotChange, Statistics, StatisticsOrigin, Table, TableColumn, VirtualColumn,
     name_equals,
@@ -33,21 +33,17 @@ pub struct ColumnAlteration {
 
 /// 2705.
 fn column_twice(table: &str, column: &str) -> EngineError {
-    let text = format!(
-        "Column names in each table must be unique. Column name '{column}' in table '{table}' is specified more than once."
-    );
-    EngineError::statement(number::DUPLICATE_COLUMN, text)
+    EngineError::Statement(errors::DUPLICATE_COLUMN.with([&column, &table]))
 }
 
 /// 5074.
 fn is_needed(kind: &str, name: &str, column: &str) -> EngineError {
-    EngineError::statement(number::COLUMN_NEEDED, format!("The {kind} '{name}' is dependent on column '{column}'."))
+    EngineError::Statement(errors::COLUMN_NEEDED.with([&kind, &name, &column]))
 }
 
 /// 4924.
 fn no_such_column(action: &str, table: &str, column: &str) -> EngineError {
-    let text = format!("ALTER TABLE {action} failed because column '{column}' does not exist in table '{table}'.");
-    EngineError::statement(number::ALTER_NO_SUCH_COLUMN, text)
+    EngineError::Statement(errors::ALTER_NO_SUCH_COLUMN.with([&action, &column, &table]))
 }
 
 /// Whether all values of one type have the same stored form in another type.
@@ -73,8 +69,7 @@ fn relaid(mut table: Table) -> Result<Table> {
     indexes.iter_mut().for_each(|index| index.partitions.clear());
     let table = table.with_indexes(indexes);
     if table.rows.page_layout(1).is_none() {
-        let text = format!("Creating or altering table '{}' failed because its rows do not fit a page.", table.name);
-        return Err(EngineError::statement(number::ROW_TOO_LARGE_DEFINITION, text));
+        return Err(EngineError::Statement(errors::ROW_DOES_NOT_FIT_PAGE.with([&table.name])));
     }
     Ok(table)
 }
@@ -165,15 +160,9 @@ impl Database {
                 new.virtual_columns.retain(|known| !name_equals(&known.name, column));
                 return Ok((new, Vec::new()));
             }
-            let place =
-                old.column_named(column).ok_or_else(|| no_such_column("DROP COLUMN", &old.name, column))?;
+            let place = old.column_named(column).ok_or_else(|| no_such_column("DROP COLUMN", &old.name, column))?;
             if old.columns.len() == 1 {
-                let text = format!(
-                    "ALTER TABLE DROP COLUMN failed because '{column}' is the only data column in table '{}'. A table must \
-                     have at least one data column.",
-                    old.name
-                );
-                return Err(EngineError::statement(number::ONLY_COLUMN, text));
+                return Err(EngineError::Statement(errors::ONLY_COLUMN.with([&column, &old.name])));
             }
             check_not_needed(snapshot, old, place, false)?;
             let id = old.columns[place].id;
@@ -210,10 +199,7 @@ impl Database {
         lock: &mut LockTable<'_>,
     ) -> Result<TableChange> {
         self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
-            let cannot = |why: &str| {
-                let text = format!("Cannot alter column '{column}' because it is '{why}'.");
-                EngineError::statement(number::CANNOT_ALTER_COLUMN, text)
-            };
+            let cannot = |why: &str| EngineError::Statement(errors::CANNOT_ALTER_COLUMN.with([&column, &why]));
             if old.virtual_column_named(column).is_some() {
                 return Err(cannot("COMPUTED"));
             }
@@ -271,9 +257,9 @@ impl Database {
             }
             let stored = new.columns.iter_mut().map(|column| &mut column.name);
             let mut names = stored.chain(new.virtual_columns.iter_mut().map(|column| &mut column.name));
-            let name = names.find(|name| name_equals(name, old_name)).ok_or_else(|| {
-                EngineError::statement(number::INVALID_COLUMN, format!("Invalid column name '{old_name}'."))
-            })?;
+            let name = names
+                .find(|name| name_equals(name, old_name))
+                .ok_or_else(|| EngineError::Statement(errors::INVALID_COLUMN.with([&old_name])))?;
             new_name.clone_into(name);
             Ok((new, Vec::new()))
         })
@@ -358,8 +344,5 @@ impl Database {
 
 /// 15335.
 fn already_in_use(name: &str, kind: &str) -> EngineError {
-    let text = format!(
-        "Error: The new name '{name}' is already in use as a {kind} name and would cause a duplicate that is not permitted."
-    );
-    EngineError::statement(number::NAME_IN_USE, text)
+    EngineError::Statement(errors::NAME_IN_USE.with([&name, &kind]))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::number;
+use hobt_base::errors;
 use hobt_catalog::{CheckConstraint, ColumnDefault, ConstraintHead, DatabaseSnapshot, Table, name_equals};
 use hobt_txn::StatementContext;
 
@@ -30,7 +30,7 @@ pub struct CheckDefinition {
 
 /// 3728.
 pub(super) fn no_such_constraint(name: &str) -> EngineError {
-    EngineError::statement(number::NO_SUCH_CONSTRAINT, format!("'{name}' is not a constraint."))
+    EngineError::Statement(errors::NO_SUCH_CONSTRAINT.with([&name]))
 }
 
 /// `CK__table__column__0E391C95`, as SQL Server generates names.
@@ -113,9 +113,9 @@ impl Database {
         self.begin_table_change(ctx, table, lock, &mut |snapshot, old| {
             let mut new = old.clone();
             let head = self.constraint_head(snapshot, &new, ("DF", name, Some(column)))?;
-            let place = new.column_named(column).ok_or_else(|| {
-                EngineError::statement(number::INVALID_COLUMN, format!("Invalid column name '{column}'."))
-            })?;
+            let place = new
+                .column_named(column)
+                .ok_or_else(|| EngineError::Statement(errors::INVALID_COLUMN.with([&column])))?;
             let definition = definition.to_owned();
             new.columns[place].default = Some(ColumnDefault { name: head.name, definition });
             Ok((new, Vec::new()))
@@ -182,8 +182,7 @@ impl Database {
             let mut new = old.clone();
             for name in names {
                 if !new.constraints.heads().any(|head| name_equals(&head.name, name)) {
-                    let text = format!("Constraint '{name}' does not exist.");
-                    return Err(EngineError::statement(4917, text));
+                    return Err(EngineError::Statement(errors::NO_CONSTRAINT.with([&name])));
                 }
             }
             for head in new.constraints.heads_mut() {

@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{FileId, FilegroupId, Lsn, number};
+use hobt_base::{FileId, FilegroupId, Lsn, errors};
 use hobt_catalog::{DataSpace, DatabaseFile, DatabaseSnapshot, SnapshotChange, name_equals};
 use hobt_txn::StatementContext;
 
@@ -34,14 +34,12 @@ pub(crate) enum Unlisted {
 
 /// 5020.
 pub(crate) fn primary_file() -> EngineError {
-    let text = "The primary data or log file cannot be removed from a database.";
-    EngineError::statement(number::PRIMARY_FILE, text)
+    EngineError::Statement(errors::PRIMARY_FILE.error())
 }
 
 /// 5042; `kind` is "file" or "filegroup".
 fn not_empty(kind: &str, name: &str, why: &str) -> EngineError {
-    let text = format!("The {kind} '{name}' cannot be removed because it is not empty. {why}");
-    EngineError::statement(number::FILE_NOT_EMPTY, text)
+    EngineError::Statement(errors::FILE_NOT_EMPTY.with([&kind, &name, &why]))
 }
 
 /// What prevents the removal of a filegroup.
@@ -70,10 +68,8 @@ impl Database {
         let claims = vec![(Name::Filegroups, Sharing::Exclusive), (Name::FilegroupsOfSchemes, Sharing::Exclusive)];
         let change = self.begin(ctx, claims)?;
         let snapshot = self.snapshot_of(ctx);
-        let filegroup = snapshot.filegroup(name).ok_or_else(|| {
-            let text = format!("The filegroup '{name}' cannot be found in sys.filegroups.");
-            EngineError::statement(number::NO_SUCH_FILEGROUP, text)
-        })?;
+        let filegroup =
+            snapshot.filegroup(name).ok_or_else(|| EngineError::Statement(errors::NO_SUCH_FILEGROUP.with([&name])))?;
         let id = filegroup.id;
         if let Some(why) = user_of(&snapshot, id) {
             return Err(not_empty("filegroup", &filegroup.name, &why));
@@ -105,8 +101,7 @@ impl Database {
         let others = snapshot.files.iter().filter(|other| other.filegroup == file.filegroup && other.id != file.id);
         if snapshot.default_filegroup() == file.filegroup && others.count() == 0 {
             let name = &file.name;
-            let text = format!("Cannot remove the file '{name}' because it is the only file in the DEFAULT filegroup.");
-            return Err(EngineError::statement(number::ONLY_DEFAULT_FILE, text));
+            return Err(EngineError::Statement(errors::ONLY_DEFAULT_FILE.with([&name])));
         }
         let id = file.id;
         // Before it is set aside too: a statement that needs room in a filegroup with no other file must not be refused
@@ -176,11 +171,6 @@ impl Database {
 
     /// 5009.
     pub(crate) fn no_such_file(&self, name: &str) -> EngineError {
-        let text = format!(
-            "One or more files listed in the statement could not be found or could not be initialized: database '{}' \
-             has no file '{name}'.",
-            self.name
-        );
-        EngineError::statement(number::NO_SUCH_FILE, text)
+        EngineError::Statement(errors::NO_SUCH_FILE.with([&self.name, &name]))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use hobt_base::{FileId, FilegroupId, number};
+use hobt_base::{FileId, FilegroupId, errors};
 use hobt_catalog::{Filegroup, SnapshotChange, name_equals};
 use hobt_log::LogFileRow;
 use hobt_txn::StatementContext;
@@ -23,14 +23,13 @@ impl Database {
         let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
         let snapshot = self.snapshot_of(ctx);
         if snapshot.filegroup(name).is_some() || snapshot.partition_scheme(name).is_some() {
-            let text = format!("The filegroup name \"{name}\" is already in use. Choose a different name.");
-            return Err(EngineError::statement(number::FILE_NAME_IN_USE, text));
+            return Err(EngineError::Statement(errors::FILEGROUP_NAME_IN_USE.with([&name])));
         }
         let last = snapshot.filegroups.iter().map(|filegroup| filegroup.id.0).max().unwrap_or(1);
         let id = last
             .checked_add(1)
             .filter(|id| *id <= i16::MAX.cast_unsigned())
-            .ok_or_else(|| EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 filegroups."))?;
+            .ok_or_else(|| EngineError::Statement(errors::TOO_MANY_FILEGROUPS.error()))?;
         let filegroup = Filegroup { id: FilegroupId(id), name: name.to_owned(), is_default: false };
         let written = filegroup.clone();
         self.write_rows(ctx, |heaps, rows| heaps.insert_filegroup(rows, &written))?;
@@ -44,8 +43,7 @@ impl Database {
         let snapshot = self.snapshot_of(ctx);
         let id = self.filegroup_id(ctx, name)?;
         if !snapshot.files.iter().any(|file| file.filegroup == id) {
-            let text = format!("The filegroup \"{name}\" has no files assigned to it. Add a file to it first.");
-            return Err(EngineError::statement(number::FILEGROUP_WITHOUT_FILES, text));
+            return Err(EngineError::Statement(errors::FILEGROUP_NEEDS_FILE.with([&name])));
         }
         let old = snapshot.filegroups.clone();
         let mut new = old.clone();
@@ -67,10 +65,8 @@ impl Database {
 
     /// A filegroup's id by its name.
     pub(crate) fn filegroup_id(&self, ctx: &StatementContext, name: &str) -> Result<FilegroupId> {
-        filegroup_named(&self.snapshot_of(ctx), name).ok_or_else(|| {
-            let text = format!("Invalid filegroup '{name}' specified.");
-            EngineError::statement(number::INVALID_DATA_SPACE, text)
-        })
+        filegroup_named(&self.snapshot_of(ctx), name)
+            .ok_or_else(|| EngineError::Statement(errors::INVALID_DATA_SPACE.with([&name])))
     }
 
     /// The ids that the next `count` files get: the lowest unused ones, none of `taken`, and none of a removed file of
@@ -86,7 +82,7 @@ impl Database {
         if ids.len() == count {
             return Ok(ids);
         }
-        Err(EngineError::statement(number::NOT_SUPPORTED, "A database has at most 32767 files."))
+        Err(EngineError::Statement(errors::TOO_MANY_FILES.error()))
     }
 
     /// Whether a file has this logical name.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use hobt_base::{ObjectId, number};
+use hobt_base::{ObjectId, errors};
 use hobt_catalog::{DatabaseSnapshot, ForeignKey, Index, ReferentialRule, Table, name_equals};
 use hobt_txn::StatementContext;
 
@@ -32,10 +32,6 @@ pub struct ForeignKeyDefinition {
     pub not_for_replication: bool,
     /// `WITH NOCHECK`: existing rows are not checked.
     pub is_not_trusted: bool,
-}
-
-fn refuse<T>(number: i32, text: String) -> Result<T> {
-    Err(EngineError::statement(number, text))
 }
 
 /// The first foreign key that refers to a table, from any table.
@@ -69,10 +65,7 @@ pub(super) fn first_reference<'s>(
 pub(super) fn check_not_referenced(snapshot: &DatabaseSnapshot, table: &Table) -> Result<()> {
     match first_reference(snapshot, table, None) {
         None => Ok(()),
-        Some(_) => refuse(
-            number::REFERENCED_TABLE,
-            format!("Could not drop object '{}' because it is referenced by a FOREIGN KEY constraint.", table.name),
-        ),
+        Some(_) => Err(EngineError::Statement(errors::REFERENCED_TABLE.with([&table.name]))),
     }
 }
 
@@ -103,26 +96,24 @@ impl Database {
             let id = snapshot.schema_id(schema);
             let other = id.and_then(|schema| snapshot.table(schema, name)).filter(|table| !table.is_system);
             let Some(other) = other else {
-                return refuse(1767, format!("Foreign key '{}' references invalid table '{schema}.{name}'.", head.name));
+                return Err(EngineError::Statement(errors::FOREIGN_KEY_TABLE.with([&head.name, &schema, &name])));
             };
             let other: &Table = if other.id == old.id { old } else { other };
             let columns = own_columns(old, definition, &head.name)?;
             let (index, referenced) = referenced_columns(other, definition, &head.name)?;
             if columns.len() != referenced.len() {
-                let text = format!(
-                    "Number of referencing columns in foreign key differs from number of referenced columns, table '{}'.",
-                    old.name
-                );
-                return refuse(8139, text);
+                return Err(EngineError::Statement(errors::FOREIGN_KEY_COLUMN_COUNT.with([&old.name])));
             }
             for (own, their) in columns.iter().zip(&referenced) {
                 let (own, their) = (&old.columns[*own], &other.columns[*their]);
                 if own.sql_type != their.sql_type || own.collation != their.collation {
-                    let text = format!(
-                        "Column '{}.{}' is not the same data type as referencing column '{}.{}' in foreign key '{}'.",
-                        other.name, their.name, old.name, own.name, head.name
-                    );
-                    return refuse(1778, text);
+                    return Err(EngineError::Statement(errors::FOREIGN_KEY_TYPE.with([
+                        &other.name,
+                        &their.name,
+                        &old.name,
+                        &own.name,
+                        &head.name,
+                    ])));
                 }
             }
             let id_of = |table: &Table, places: &[usize]| places.iter().map(|&at| table.columns[at].id).collect();
@@ -145,13 +136,9 @@ impl Database {
 
 fn own_columns(table: &Table, definition: &ForeignKeyDefinition, key: &str) -> Result<Vec<usize>> {
     let place = |name: &String| {
-        table.column_named(name).ok_or_else(|| {
-            let text = format!(
-                "Foreign key '{key}' references invalid column '{name}' in referencing table '{}'.",
-                table.name
-            );
-            EngineError::statement(1769, text)
-        })
+        table
+            .column_named(name)
+            .ok_or_else(|| EngineError::Statement(errors::FOREIGN_KEY_COLUMN.with([&key, &name, &table.name])))
     };
     definition.columns.iter().map(place).collect()
 }
@@ -166,22 +153,13 @@ fn referenced_columns(
         let is_primary = |index: &&Index| index.constraint.is_some_and(|constraint| constraint.is_primary);
         return match table.indexes.iter().find(is_primary) {
             Some(index) => Ok((index.id, index.key.iter().map(|part| part.column).collect())),
-            None => refuse(
-                1773,
-                format!(
-                    "Foreign key '{key}' has implicit reference to object '{}' which does not have a primary key defined on \
-                     it.",
-                    table.name
-                ),
-            ),
+            None => Err(EngineError::Statement(errors::FOREIGN_KEY_NO_PRIMARY_KEY.with([&key, &table.name]))),
         };
     }
     let mut places = Vec::with_capacity(definition.referenced_columns.len());
     for name in &definition.referenced_columns {
         places.push(table.column_named(name).ok_or_else(|| {
-            let text =
-                format!("Foreign key '{key}' references invalid column '{name}' in referenced table '{}'.", table.name);
-            EngineError::statement(1770, text)
+            EngineError::Statement(errors::FOREIGN_KEY_REFERENCED_COLUMN.with([&key, &name, &table.name]))
         })?);
     }
     let matches = |index: &&Index| {
@@ -193,14 +171,7 @@ fn referenced_columns(
     };
     match table.indexes.iter().find(matches) {
         Some(index) => Ok((index.id, places)),
-        None => refuse(
-            1776,
-            format!(
-                "There are no primary or candidate keys in the referenced table '{}' that match the referencing column list \
-                 in the foreign key '{key}'.",
-                table.name
-            ),
-        ),
+        None => Err(EngineError::Statement(errors::FOREIGN_KEY_NO_CANDIDATE.with([&table.name, &key]))),
     }
 }
 
@@ -226,12 +197,7 @@ fn check_paths(snapshot: &DatabaseSnapshot, table: &Table, key: &ForeignKey) -> 
         let is_second_way =
             above(key.referenced).into_iter().any(|ancestor| !below(ancestor).is_disjoint(&descendants));
         if is_cycle || is_second_way {
-            let text = format!(
-                "Introducing FOREIGN KEY constraint '{}' on table '{}' may cause cycles or multiple cascade paths. Specify ON \
-                 DELETE NO ACTION or ON UPDATE NO ACTION, or modify other FOREIGN KEY constraints.",
-                key.head.name, table.name
-            );
-            return refuse(1785, text);
+            return Err(EngineError::Statement(errors::FOREIGN_KEY_CASCADE_PATHS.with([&key.head.name, &table.name])));
         }
     }
     Ok(())
@@ -258,12 +224,8 @@ pub(super) fn check_index_not_referenced(snapshot: &DatabaseSnapshot, table: &Ta
     let found = index.and_then(|index| first_reference(snapshot, table, Some(index)));
     match found {
         None => Ok(()),
-        Some((other, key)) => refuse(
-            number::REFERENCED_KEY,
-            format!(
-                "The constraint '{name}' is being referenced by table '{}', foreign key constraint '{}'.",
-                other.name, key.head.name
-            ),
-        ),
+        Some((other, key)) => {
+            Err(EngineError::Statement(errors::REFERENCED_KEY.with([&name, &other.name, &key.head.name])))
+        }
     }
 }

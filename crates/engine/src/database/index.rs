@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use hobt_access::{BTree, Hobt, RowStore, TreeDescription};
-use hobt_base::{FilegroupId, IndexId, PartitionNumber, SqlError, number};
+use hobt_base::{FilegroupId, IndexId, PartitionNumber, SqlError, errors};
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Index, IndexKeyColumn, IndexKind, IndexUsage, KEY_COLUMNS_MAX, KeyConstraint,
     Partition, Table, name_equals,
@@ -67,10 +67,7 @@ pub fn key_value_bytes(sql_type: SqlType, stored: Option<&[u8]>) -> usize {
 
 /// 1913.
 fn index_exists(name: &str, table: &str) -> EngineError {
-    let text = format!(
-        "The operation failed because an index or statistics with name '{name}' already exists on table '{table}'."
-    );
-    EngineError::statement(number::INDEX_EXISTS, text)
+    EngineError::Statement(errors::INDEX_EXISTS.with([&name, &table]))
 }
 
 /// The filegroup of each partition of an object in a data space.
@@ -79,7 +76,7 @@ fn filegroups_of(snapshot: &DatabaseSnapshot, space: &DataSpace) -> Result<Vec<F
         DataSpace::Filegroup(filegroup) => Ok(vec![*filegroup]),
         DataSpace::Scheme { scheme, .. } => {
             let scheme = snapshot.partition_scheme_by_id(*scheme);
-            let missing = || EngineError::statement(number::INTERNAL, "a partition scheme is gone".to_owned());
+            let missing = || EngineError::from(SqlError::internal("a partition scheme is gone"));
             Ok(scheme.ok_or_else(missing)?.filegroups.clone())
         }
     }
@@ -150,8 +147,7 @@ impl Database {
         }
         check_kind(table, definition, is_clustered)?;
         if definition.options.ignores_duplicates && !definition.options.is_unique && constraint.is_none() {
-            let text = "CREATE INDEX options nonunique and ignore_dup_key are mutually exclusive.".to_owned();
-            return Err(EngineError::statement(number::IGNORED_NOT_UNIQUE, text));
+            return Err(EngineError::Statement(errors::IGNORED_NOT_UNIQUE.error()));
         }
         let key = key_columns(table, definition, &name)?;
         let included = included_columns(table, definition, is_clustered, &key)?;
@@ -166,12 +162,9 @@ impl Database {
             && options.is_unique
             && key.iter().all(|part| part.column != column)
         {
-            let text = format!(
-                "Column '{}' is partitioning column of the index '{name}'. Partition columns for a unique index must be a \
-                 subset of the index key.",
-                table.columns[column].name
-            );
-            return Err(EngineError::statement(number::PARTITION_COLUMN_NOT_IN_KEY, text));
+            return Err(EngineError::Statement(
+                errors::PARTITION_COLUMN_NOT_IN_KEY.with([&table.columns[column].name, &name]),
+            ));
         }
         // Statistics that belong to no index have numbers too.
         let statistics = snapshot.statistics_of(table);
@@ -250,12 +243,10 @@ impl Database {
 pub(super) fn check_keys(table: &str, definitions: &[IndexDefinition]) -> Result<()> {
     let is_primary = |definition: &&IndexDefinition| definition.constraint == Some(KeyKind::Primary);
     if definitions.iter().filter(is_primary).count() > 1 {
-        let text = format!("Cannot add multiple PRIMARY KEY constraints to table '{table}'.");
-        return Err(EngineError::statement(number::PRIMARY_KEY_TWICE, text));
+        return Err(EngineError::Statement(errors::PRIMARY_KEY_TWICE.with([&table])));
     }
     if definitions.iter().filter(|definition| definition.is_clustered == Some(true)).count() > 1 {
-        let text = format!("Cannot add more than one clustered index for constraints on table '{table}'.");
-        return Err(EngineError::statement(number::CLUSTERED_TWICE, text));
+        return Err(EngineError::Statement(errors::CLUSTERED_TWICE.with([&table])));
     }
     Ok(())
 }
@@ -264,45 +255,35 @@ pub(super) fn check_keys(table: &str, definitions: &[IndexDefinition]) -> Result
 fn check_kind(table: &Table, definition: &IndexDefinition, is_clustered: bool) -> Result<()> {
     let base = table.base_index();
     if is_clustered && base.kind == IndexKind::Clustered {
-        let text = format!(
-            "Cannot create more than one clustered index on table '{}'. Drop the existing clustered index '{}' before \
-             creating another.",
-            table.name,
-            base.name.as_deref().unwrap_or("")
-        );
-        return Err(EngineError::statement(number::CLUSTERED_EXISTS, text));
+        return Err(EngineError::Statement(
+            errors::CLUSTERED_EXISTS.with([&table.name, &base.name.as_deref().unwrap_or("")]),
+        ));
     }
     let is_primary = |index: &Index| index.constraint.is_some_and(|constraint| constraint.is_primary);
     if definition.constraint == Some(KeyKind::Primary) && table.indexes.iter().any(is_primary) {
-        let text = format!("Table '{}' already has a primary key defined on it.", table.name);
-        return Err(EngineError::statement(number::PRIMARY_KEY_EXISTS, text));
+        return Err(EngineError::Statement(errors::PRIMARY_KEY_EXISTS.with([&table.name])));
     }
     Ok(())
 }
 
 /// 1911.
 fn column_named(table: &Table, name: &str) -> Result<usize> {
-    table.column_named(name).ok_or_else(|| {
-        let text = format!("Column name '{name}' does not exist in the target table or view.");
-        EngineError::statement(number::NO_SUCH_KEY_COLUMN, text)
-    })
+    table.column_named(name).ok_or_else(|| EngineError::Statement(errors::NO_SUCH_KEY_COLUMN.with([&name])))
 }
 
 /// 1909.
 fn column_twice(name: &str) -> EngineError {
-    let text = format!("Cannot use duplicate column names in index. Column name '{name}' listed more than once.");
-    EngineError::statement(number::KEY_COLUMN_TWICE, text)
+    EngineError::Statement(errors::KEY_COLUMN_TWICE.with([&name]))
 }
 
 fn key_columns(table: &Table, definition: &IndexDefinition, name: &str) -> Result<Vec<IndexKeyColumn>> {
     if definition.columns.len() > KEY_COLUMNS_MAX {
-        let text = format!(
-            "The index '{name}' on table '{}' has {} columns in the key list. The maximum limit for index key column list \
-             is {KEY_COLUMNS_MAX}.",
-            table.name,
-            definition.columns.len()
-        );
-        return Err(EngineError::statement(number::TOO_MANY_KEY_COLUMNS, text));
+        return Err(EngineError::Statement(errors::TOO_MANY_KEY_COLUMNS.with([
+            &name,
+            &table.name,
+            &definition.columns.len(),
+            &KEY_COLUMNS_MAX,
+        ])));
     }
     let mut key: Vec<IndexKeyColumn> = Vec::with_capacity(definition.columns.len());
     for (column, is_descending) in &definition.columns {
@@ -312,15 +293,10 @@ fn key_columns(table: &Table, definition: &IndexDefinition, name: &str) -> Resul
         }
         let found = &table.columns[place];
         if KeyColumn::new(found.sql_type, Collation::default(), true, false).is_none() {
-            let text = format!(
-                "Column '{}' in table '{}' is of a type that is invalid for use as a key column in an index.",
-                found.name, table.name
-            );
-            return Err(EngineError::statement(number::KEY_COLUMN_TYPE, text));
+            return Err(EngineError::Statement(errors::KEY_COLUMN_TYPE.with([&found.name, &table.name])));
         }
         if found.nullable && definition.constraint == Some(KeyKind::Primary) {
-            let text = format!("Cannot define PRIMARY KEY constraint on nullable column in table '{}'.", table.name);
-            return Err(EngineError::statement(number::PRIMARY_KEY_NULLABLE, text));
+            return Err(EngineError::Statement(errors::PRIMARY_KEY_NULLABLE.with([&table.name])));
         }
         key.push(IndexKeyColumn { column: place, is_descending: *is_descending });
     }
@@ -334,8 +310,7 @@ fn included_columns(
     key: &[IndexKeyColumn],
 ) -> Result<Vec<usize>> {
     if is_clustered && !definition.included.is_empty() {
-        let text = "Cannot specify included columns for a clustered index.".to_owned();
-        return Err(EngineError::statement(number::INCLUDED_IN_CLUSTERED, text));
+        return Err(EngineError::Statement(errors::INCLUDED_IN_CLUSTERED.error()));
     }
     let mut included: Vec<usize> = Vec::with_capacity(definition.included.len());
     for column in &definition.included {
@@ -364,18 +339,10 @@ fn check_key_bytes(
         false => ("a nonclustered", key_bytes_max(IndexKind::Nonclustered)),
     };
     if least > limit {
-        let text = format!(
-            "Index '{name}' was not created. This index has a key length of at least {least} bytes. The maximum \
-             permissible key length for {kind} index is {limit} bytes."
-        );
-        return Err(EngineError::statement(number::KEY_TOO_LONG_DEFINITION, text));
+        return Err(EngineError::Statement(errors::KEY_TOO_LONG_DEFINITION.with([&name, &least, &kind, &limit])));
     }
     if most > limit {
-        let text = format!(
-            "Warning! The maximum key length for {kind} index is {limit} bytes. The index '{name}' has maximum length of \
-             {most} bytes. For some combination of large values, the insert/update operation will fail."
-        );
-        warnings.push(SqlError { severity: 10, ..SqlError::new(number::KEY_TOO_LONG_WARNING, text) });
+        warnings.push(errors::KEY_TOO_LONG_WARNING.with([&kind, &limit, &name, &most]));
     }
     Ok(())
 }
@@ -393,12 +360,11 @@ fn made_up_name(table: &str, constraint: KeyConstraint) -> String {
 /// # Errors
 /// 7999 there is none of this name.
 pub(super) fn index_named<'t>(table: &'t Table, name: &str) -> Result<&'t Index> {
-    table.indexes.iter().find(|index| index.name.as_deref().is_some_and(|own| name_equals(own, name))).ok_or_else(
-        || {
-            let text = format!("Could not find any index named '{name}' for table '{}'.", table.name);
-            EngineError::statement(number::NO_SUCH_INDEX, text)
-        },
-    )
+    table
+        .indexes
+        .iter()
+        .find(|index| index.name.as_deref().is_some_and(|own| name_equals(own, name)))
+        .ok_or_else(|| EngineError::Statement(errors::NO_SUCH_INDEX.with([&name, &table.name])))
 }
 
 #[cfg(test)]

@@ -435,8 +435,7 @@ impl Database {
     }
 
     fn was_dropped(&self, id: HobtId) -> EngineError {
-        let text = format!("The table of HOBT {id} in database '{}' was dropped.", self.name);
-        EngineError::statement(hobt_base::number::INVALID_OBJECT, text)
+        EngineError::Statement(hobt_base::errors::TABLE_DROPPED.with([&id, &self.name]))
     }
 
     /// Drops the wait counts of heaps and trees that are gone.

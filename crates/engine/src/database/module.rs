@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::number;
+use hobt_base::errors;
 use hobt_catalog::{Module, ModuleKind, Schema, SnapshotChange};
 use hobt_txn::StatementContext;
 
@@ -26,10 +26,7 @@ fn kind_words(kind: ModuleKind) -> (&'static str, &'static str) {
 pub(super) fn wrong_kind(dropped_as: &str, module: &Module) -> EngineError {
     let (statement, noun) = kind_words(module.kind);
     let name = &module.name;
-    EngineError::statement(
-        number::WRONG_OBJECT_KIND,
-        format!("Cannot use DROP {dropped_as} with '{name}' because '{name}' is a {noun}. Use DROP {statement}."),
-    )
+    EngineError::Statement(errors::WRONG_OBJECT_KIND.with([&dropped_as, &name, &name, &noun, &statement]))
 }
 
 impl Database {
@@ -56,8 +53,7 @@ impl Database {
             return Err(name_is_taken(&definition.name));
         }
         if old.is_none() && definition.replace == Replace::Must {
-            let text = format!("Invalid object name '{}'.", definition.name);
-            return Err(EngineError::statement(number::INVALID_OBJECT, text));
+            return Err(EngineError::Statement(errors::INVALID_OBJECT.with([&definition.name])));
         }
         let module = Arc::new(Module {
             id: old.as_ref().map_or_else(|| self.next_object_id(&snapshot), |old| old.id),
@@ -95,9 +91,9 @@ impl Database {
         let change = self.begin(ctx, vec![(Name::object(schema, name), Sharing::Exclusive)])?;
         let snapshot = self.snapshot_of(ctx);
         if snapshot.table(schema, name).is_some() {
-            let text =
-                format!("Cannot use DROP {statement} with '{name}' because '{name}' is a table. Use DROP TABLE.");
-            return Err(EngineError::statement(number::WRONG_OBJECT_KIND, text));
+            return Err(EngineError::Statement(
+                errors::WRONG_OBJECT_KIND.with([&statement, &name, &name, &"table", &"TABLE"]),
+            ));
         }
         let module = Arc::clone(snapshot.module(schema, name).ok_or_else(|| cannot_drop(noun, name))?);
         if kind_words(module.kind) != kind_words(kind) {
@@ -150,8 +146,7 @@ impl Database {
         let sequences = snapshot.sequences.values().filter(|sequence| sequence.schema == id);
         let sequences = sequences.map(|sequence| sequence.name.as_str());
         if let Some(object) = tables.chain(modules).chain(sequences).next() {
-            let text = format!("Cannot drop schema '{name}' because it is being referenced by object '{object}'.");
-            return Err(EngineError::statement(number::SCHEMA_IN_USE, text));
+            return Err(EngineError::Statement(errors::SCHEMA_IN_USE.with([&name, &object])));
         }
         self.write_rows(ctx, |heaps, rows| heaps.delete_schema(rows, id))?;
         change.add(SnapshotChange::RemoveSchema(id));

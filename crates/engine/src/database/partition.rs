@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{FilegroupId, SqlError, number};
+use hobt_base::{FilegroupId, SqlError, errors};
 use hobt_catalog::{
     DatabaseSnapshot, PartitionFunction, PartitionScheme, SnapshotChange, compare_values, value_to_bytes,
 };
@@ -62,8 +62,7 @@ impl Database {
         let function = snapshot.partition_function(name).ok_or_else(|| cannot_drop("partition function", name))?;
         let function = Arc::clone(function);
         if snapshot.partition_schemes.iter().any(|scheme| scheme.function == function.id) {
-            let text = format!("Partition function '{name}' is being used by one or more partition schemes.");
-            return Err(EngineError::statement(number::PARTITION_FUNCTION_IN_USE, text));
+            return Err(EngineError::Statement(errors::PARTITION_FUNCTION_IN_USE.with([&name])));
         }
         let id = function.id;
         self.write_rows(ctx, |heaps, rows| heaps.delete_partition_function(rows, id))?;
@@ -125,9 +124,7 @@ impl Database {
         let uses = |space: &hobt_catalog::DataSpace| matches!(space, hobt_catalog::DataSpace::Scheme { scheme, .. } if *scheme == id);
         let mut indexes = snapshot.tables.values().flat_map(|table| &table.indexes);
         if indexes.any(|index| uses(&index.data_space)) {
-            let text =
-                format!("The partition scheme \"{name}\" is currently being used to partition one or more tables.");
-            return Err(EngineError::statement(number::PARTITION_SCHEME_IN_USE, text));
+            return Err(EngineError::Statement(errors::PARTITION_SCHEME_IN_USE.with([&name])));
         }
         self.write_rows(ctx, |heaps, rows| heaps.delete_partition_scheme(rows, id))?;
         change.add(SnapshotChange::RemovePartitionScheme(id));
@@ -137,15 +134,14 @@ impl Database {
 
 /// 208.
 pub(super) fn invalid_object(name: &str) -> EngineError {
-    EngineError::statement(number::INVALID_OBJECT, format!("Invalid object name '{name}'."))
+    EngineError::Statement(errors::INVALID_OBJECT.with([&name]))
 }
 
 /// 7705.
 pub(super) fn value_is_of(function: &PartitionFunction, value: &Value) -> Result<()> {
-    value_to_bytes(function.parameter, value).map(|_| ()).map_err(|_| {
-        let text = "Could not implicitly convert range values type specified at ordinal 1 to partition function parameter type.";
-        EngineError::statement(number::INVALID_PARTITION_FUNCTION, text)
-    })
+    value_to_bytes(function.parameter, value)
+        .map(|_| ())
+        .map_err(|_| EngineError::Statement(errors::INVALID_PARTITION_FUNCTION.with([&1])))
 }
 
 /// Checks and sorts boundary values. Ordinals in messages count from 1, in the order as written.
@@ -159,44 +155,26 @@ fn sorted_boundaries(
         SqlType::VarChar(MaxLength::Max) | SqlType::NVarChar(MaxLength::Max) | SqlType::VarBinary(MaxLength::Max)
     );
     if unbounded {
-        let text = format!("The type '{parameter}' is not valid for this operation.");
-        return Err(EngineError::statement(number::PARTITION_TYPE, text));
+        return Err(EngineError::Statement(errors::PARTITION_TYPE.with([&parameter])));
     }
     if definition.boundaries.len() >= PARTITIONS_MAX {
-        let text = format!(
-            "CREATE/ALTER partition function failed as only a maximum of {PARTITIONS_MAX} partitions can be created."
-        );
-        return Err(EngineError::statement(number::TOO_MANY_PARTITIONS, text));
+        return Err(EngineError::Statement(errors::TOO_MANY_PARTITIONS.with([&PARTITIONS_MAX])));
     }
     for (value, ordinal) in definition.boundaries.iter().zip(1..) {
         if value_to_bytes(parameter, value).is_err() {
-            let text = format!(
-                "Could not implicitly convert range values type specified at ordinal {ordinal} to partition function \
-                 parameter type."
-            );
-            return Err(EngineError::statement(number::INVALID_PARTITION_FUNCTION, text));
+            return Err(EngineError::Statement(errors::INVALID_PARTITION_FUNCTION.with([&ordinal])));
         }
     }
     let mut numbered: Vec<(&Value, usize)> = definition.boundaries.iter().zip(1..).collect();
     numbered.sort_by(|left, right| compare_values(collation, left.0, right.0));
     for pair in numbered.windows(2) {
         if compare_values(collation, pair[0].0, pair[1].0).is_eq() {
-            let text = format!(
-                "Duplicate values are not allowed in partition function boundary values list. Partition boundary \
-                 values at ordinal {} and {} are equal.",
-                pair[0].1, pair[1].1
-            );
-            return Err(EngineError::statement(number::PARTITION_VALUES_DUPLICATE, text));
+            return Err(EngineError::Statement(errors::PARTITION_VALUES_DUPLICATE.with([&pair[0].1, &pair[1].1])));
         }
     }
     let mut warnings = Vec::new();
     if !numbered.iter().map(|(_, ordinal)| *ordinal).is_sorted() {
-        let text = format!(
-            "Warning: Range value list for partition function '{name}' is not sorted by value. Mapping of partitions \
-             to filegroups during CREATE PARTITION SCHEME will use the sorted boundary values if the function \
-             '{name}' is referenced in CREATE PARTITION SCHEME."
-        );
-        warnings.push(SqlError { severity: 10, ..SqlError::new(number::PARTITION_VALUES_SORTED, text) });
+        warnings.push(errors::PARTITION_VALUES_SORTED.with([&name, &name]));
     }
     Ok((numbered.into_iter().map(|(value, _)| value.clone()).collect(), warnings))
 }
@@ -217,16 +195,11 @@ fn scheme_filegroups(
         return Ok(vec![only; needed]);
     }
     if definition.all || filegroups.len() < needed {
-        let text = if definition.all {
-            format!("Partition scheme '{}' takes one filegroup behind ALL TO.", definition.name)
-        } else {
-            format!(
-                "The associated partition function '{}' generates more partitions than there are file groups \
-                 mentioned in the scheme '{}'.",
-                function.name, definition.name
-            )
+        let error = match definition.all {
+            true => errors::SCHEME_ALL_TO.with([&definition.name]),
+            false => errors::PARTITION_SCHEME_FILEGROUPS.with([&function.name, &definition.name]),
         };
-        return Err(EngineError::statement(number::PARTITION_SCHEME_FILEGROUPS, text));
+        return Err(EngineError::Statement(error));
     }
     Ok(filegroups)
 }
@@ -234,9 +207,5 @@ fn scheme_filegroups(
 /// A message of severity 0 without a number.
 fn next_used_message(snapshot: &DatabaseSnapshot, scheme: &str, id: FilegroupId) -> SqlError {
     let name = snapshot.filegroup_by_id(id).map_or("", |filegroup| filegroup.name.as_str());
-    let message = format!(
-        "Partition scheme '{scheme}' has been created successfully. '{name}' is marked as the next used filegroup in \
-         partition scheme '{scheme}'."
-    );
-    SqlError { severity: 0, ..SqlError::new(0, message) }
+    errors::NEXT_USED_FILEGROUP.with([&scheme, &name, &scheme])
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hobt_base::{ObjectId, SqlError, Stamp, number};
+use hobt_base::{ObjectId, SqlError, Stamp, errors};
 use hobt_catalog::{DatabaseSnapshot, SnapshotChange};
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Condvar, Mutex};
@@ -119,8 +119,7 @@ impl PendingChanges {
                 || state.1.iter().any(|entry| entry.owner == owner)
                 || (holder.in_transaction && ctx.lock_owner().held_count() > 0);
             if may_close_circle && schedule::now() - since >= DEADLOCK_AFTER {
-                let text = "Lock request time out period exceeded: another statement is changing the same object.";
-                return Err(EngineError::statement(number::LOCK_TIMEOUT, text));
+                return Err(EngineError::Statement(errors::DEFINITION_BUSY.error()));
             }
             self.released.wait_for(state.guard(), CANCEL_CHECK);
         }

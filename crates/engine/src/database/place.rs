@@ -1,6 +1,6 @@
 //! The data space of a table: `ON` of `CREATE TABLE`.
 
-use hobt_base::{FilegroupId, number};
+use hobt_base::{FilegroupId, SqlError, errors};
 use hobt_catalog::{DataSpace, DatabaseSnapshot, TableColumn, name_equals};
 
 use crate::definition::DataSpaceDefinition;
@@ -37,12 +37,10 @@ pub(super) fn resolve(
         DataSpaceDefinition::Named(name) => {
             let found = filegroup_named(snapshot, name);
             in_filegroup(found.ok_or_else(|| {
-                let text = if snapshot.partition_scheme(name).is_some() {
-                    format!("Invalid filegroup '{name}' specified. It is a partition scheme: name the column it takes.")
-                } else {
-                    format!("Invalid filegroup '{name}' specified.")
-                };
-                EngineError::statement(number::INVALID_DATA_SPACE, text)
+                EngineError::Statement(match snapshot.partition_scheme(name) {
+                    Some(_) => errors::NO_SPECIFIED_FILEGROUP.with([&name]),
+                    None => errors::INVALID_DATA_SPACE.with([&name]),
+                })
             })?)
         }
         DataSpaceDefinition::Scheme { scheme, column } => on_scheme(snapshot, table, columns, scheme, column)?,
@@ -50,11 +48,7 @@ pub(super) fn resolve(
     for id in &place.filegroups {
         if !snapshot.files.iter().any(|file| file.filegroup == *id) {
             let name = snapshot.filegroup_by_id(*id).map_or("", |filegroup| filegroup.name.as_str());
-            let text = format!(
-                "The filegroup \"{name}\" has no files assigned to it. Tables, indexes, and large object columns \
-                 cannot be populated on this filegroup until a file is added."
-            );
-            return Err(EngineError::statement(number::FILEGROUP_WITHOUT_FILES, text));
+            return Err(EngineError::Statement(errors::FILEGROUP_WITHOUT_FILES.with([&name])));
         }
     }
     Ok(place)
@@ -71,26 +65,25 @@ fn on_scheme(
     scheme: &str,
     column: &str,
 ) -> Result<Place> {
-    let found = snapshot.partition_scheme(scheme).ok_or_else(|| {
-        EngineError::statement(number::INVALID_DATA_SPACE, format!("Invalid partition scheme '{scheme}' specified."))
-    })?;
+    let found = snapshot
+        .partition_scheme(scheme)
+        .ok_or_else(|| EngineError::Statement(errors::INVALID_PARTITION_SCHEME.with([&scheme])))?;
     let function = snapshot.partition_function_by_id(found.function).ok_or_else(|| {
-        EngineError::statement(number::INTERNAL, format!("partition scheme '{scheme}' has lost its function"))
+        EngineError::from(SqlError::internal(format_args!("partition scheme '{scheme}' has lost its function")))
     })?;
-    let place = columns.iter().position(|each| name_equals(&each.name, column)).ok_or_else(|| {
-        EngineError::statement(
-            number::NO_SUCH_KEY_COLUMN,
-            format!("Column name '{column}' does not exist in the target table or view."),
-        )
-    })?;
+    let place = columns
+        .iter()
+        .position(|each| name_equals(&each.name, column))
+        .ok_or_else(|| EngineError::Statement(errors::NO_SUCH_KEY_COLUMN.with([&column])))?;
     let by = &columns[place];
     if by.sql_type != function.parameter || by.collation != function.collation {
-        let text = format!(
-            "Partition column '{}' of table '{table}' has data type {} which is different from the partition function \
-             '{}' parameter data type {}.",
-            by.name, by.sql_type, function.name, function.parameter
-        );
-        return Err(EngineError::statement(number::PARTITION_COLUMN_TYPE, text));
+        return Err(EngineError::Statement(errors::PARTITION_COLUMN_TYPE.with([
+            &by.name,
+            &table,
+            &by.sql_type,
+            &function.name,
+            &function.parameter,
+        ])));
     }
     Ok(Place {
         data_space: DataSpace::Scheme { scheme: found.id, column: place },

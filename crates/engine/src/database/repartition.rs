@@ -8,8 +8,7 @@
 use std::sync::Arc;
 
 use hobt_access::RowStore;
-use hobt_base::{HobtId, PartitionNumber};
-use hobt_base::{ObjectId, number};
+use hobt_base::{HobtId, ObjectId, PartitionNumber, SqlError, errors};
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Partition, PartitionFunction, PartitionScheme, SnapshotChange, Table, compare_values,
     value_from_bytes,
@@ -199,7 +198,7 @@ impl Database {
         let new = self.create_stores(ctx, after, new)?;
         let refused = |error: WriteError| match error {
             WriteError::Storage(error) => self.storage_error(error),
-            other => EngineError::statement(number::INTERNAL, format!("a row that was moved was refused: {other:?}")),
+            other => SqlError::internal(format_args!("a row that was moved was refused: {other:?}")).into(),
         };
         if let (true, DataSpace::Scheme { column, .. }) = (base_is_cut, base_space) {
             // For a split the new definition has all partitions, for a merge the old one does.
@@ -261,18 +260,10 @@ fn users_of(snapshot: &DatabaseSnapshot, name: &str) -> Result<(Vec<String>, Vec
 fn split(old: &PartitionFunction, value: &Value) -> Result<(PartitionFunction, Cut)> {
     let order = |boundary: &Value| compare_values(old.collation, boundary, value);
     if let Some(there) = old.boundaries.iter().position(|boundary| order(boundary).is_eq()) {
-        let text = format!(
-            "Duplicate range boundary values are not allowed in partition function boundary values list. The boundary value \
-             being added is already present at ordinal {} of the boundary value list.",
-            there + 1
-        );
-        return Err(EngineError::statement(number::BOUNDARY_EXISTS, text));
+        return Err(EngineError::Statement(errors::BOUNDARY_EXISTS.with([&(there + 1)])));
     }
     if old.partition_count() >= PARTITIONS_MAX {
-        let text = format!(
-            "CREATE/ALTER partition function failed as only a maximum of {PARTITIONS_MAX} partitions can be created."
-        );
-        return Err(EngineError::statement(number::TOO_MANY_PARTITIONS, text));
+        return Err(EngineError::Statement(errors::TOO_MANY_PARTITIONS.with([&PARTITIONS_MAX])));
     }
     let at = old.boundaries.partition_point(|boundary| order(boundary).is_lt());
     let mut new = old.clone();
@@ -284,10 +275,7 @@ fn split(old: &PartitionFunction, value: &Value) -> Result<(PartitionFunction, C
 /// 7715.
 fn merge(old: &PartitionFunction, value: &Value) -> Result<(PartitionFunction, Cut)> {
     let at = old.boundaries.iter().position(|boundary| compare_values(old.collation, boundary, value).is_eq());
-    let at = at.ok_or_else(|| {
-        let text = "The specified partition range value could not be found.".to_owned();
-        EngineError::statement(number::NO_SUCH_BOUNDARY, text)
-    })?;
+    let at = at.ok_or_else(|| EngineError::Statement(errors::NO_SUCH_BOUNDARY.error()))?;
     let mut new = old.clone();
     new.boundaries.remove(at);
     let (place, beside) = if old.range_right { (at + 1, at) } else { (at, at + 1) };
@@ -302,12 +290,7 @@ fn cut_scheme(scheme: &PartitionScheme, cut: Cut, function: &str) -> Result<Part
         return Ok(new);
     }
     let Some(next) = new.next_used.take() else {
-        let text = format!(
-            "The associated partition function '{function}' generates more partitions than there are file groups mentioned in \
-             the scheme '{}'. Name one: ALTER PARTITION SCHEME … NEXT USED.",
-            scheme.name
-        );
-        return Err(EngineError::statement(number::PARTITION_SCHEME_FILEGROUPS, text));
+        return Err(EngineError::Statement(errors::PARTITION_SCHEME_NEXT_USED.with([&function, &scheme.name])));
     };
     new.filegroups.insert(cut.place, next);
     Ok(new)

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hobt_access::{AccessError, Hobt};
-use hobt_base::{HobtId, Lsn, ObjectId, number};
+use hobt_base::{HobtId, Lsn, ObjectId, errors};
 use hobt_catalog::{CatalogError, SystemHeaps};
 use hobt_log::RoomFor;
 use hobt_page::BootPage;
@@ -70,8 +70,7 @@ impl Database {
     /// 3906: the database is read-only. The headers cannot be written.
     pub(crate) fn prepare_to_change(&self) -> Result<()> {
         if self.read_only.load(Ordering::Acquire) {
-            let text = format!("Failed to update database \"{}\" because the database is read-only.", self.name);
-            return Err(EngineError::statement(number::DATABASE_READ_ONLY, text));
+            return Err(EngineError::Statement(errors::DATABASE_READ_ONLY.with([&self.name])));
         }
         if self.changed.load(Ordering::Acquire) {
             return Ok(());

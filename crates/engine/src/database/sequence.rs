@@ -5,7 +5,7 @@ mod position;
 
 use std::sync::Arc;
 
-use hobt_base::{ObjectId, number};
+use hobt_base::{ObjectId, errors};
 use hobt_catalog::{DatabaseSnapshot, Sequence, SequencePosition, SnapshotChange};
 use hobt_txn::StatementContext;
 use hobt_types::SqlType;
@@ -122,11 +122,7 @@ impl Database {
         alteration: &SequenceAlteration,
         lock: &mut LockTable<'_>,
     ) -> Result<()> {
-        let missing = || {
-            let text =
-                format!("Cannot alter the sequence '{name}', because it does not exist or you do not have permission.");
-            EngineError::statement(number::CANNOT_FIND, text)
-        };
+        let missing = || EngineError::Statement(errors::CANNOT_FIND.with([&name]));
         let (change, old) = self.claim_sequence(ctx, schema, name, lock, &|_| missing())?;
         let state = self.live_sequence(&old)?.state();
         let (least, greatest) = Sequence::type_bounds(old.sql_type).ok_or_else(|| wrong_type(name))?;
@@ -185,9 +181,13 @@ impl Database {
                 return super::module::wrong_kind("SEQUENCE", module);
             }
             if snapshot.table(schema, name).is_some() {
-                let text =
-                    format!("Cannot use DROP SEQUENCE with '{name}' because '{name}' is a table. Use DROP TABLE.");
-                return EngineError::statement(number::WRONG_OBJECT_KIND, text);
+                return EngineError::Statement(errors::WRONG_OBJECT_KIND.with([
+                    &"SEQUENCE",
+                    &name,
+                    &name,
+                    &"table",
+                    &"TABLE",
+                ]));
             }
             cannot_drop("sequence object", name)
         })?;
@@ -234,17 +234,13 @@ impl Database {
 
 /// 11702.
 fn wrong_type(name: &str) -> EngineError {
-    let text = format!(
-        "The sequence object '{name}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a scale \
-         of 0, or any user-defined data type that is based on one of the integer data types listed above."
-    );
-    EngineError::statement(number::SEQUENCE_TYPE, text)
+    EngineError::Statement(errors::SEQUENCE_TYPE.with([&name]))
 }
 
 /// Refuses an invalid definition.
 fn check(sequence: &Sequence) -> Result<()> {
     let name = &sequence.name;
-    let refuse = |number, text| Err(EngineError::statement(number, text));
+    let refuse = |error| Err(EngineError::Statement(error));
     let Some((least, greatest)) = Sequence::type_bounds(sequence.sql_type) else { return Err(wrong_type(name)) };
     for (argument, value) in [
         ("START WITH", sequence.start),
@@ -255,31 +251,20 @@ fn check(sequence: &Sequence) -> Result<()> {
         // A step may be negative even if the type has no negative values.
         let magnitude = if argument == "INCREMENT BY" { value.saturating_abs() } else { value };
         if !(least..=greatest).contains(&magnitude) {
-            let text = format!("An invalid value was specified for argument '{argument}' for the given data type.");
-            return refuse(number::SEQUENCE_ARGUMENT, text);
+            return refuse(errors::SEQUENCE_ARGUMENT.with([&argument]));
         }
     }
     if sequence.increment == 0 {
-        let text = format!("The increment for sequence object '{name}' cannot be zero.");
-        return refuse(number::SEQUENCE_INCREMENT_ZERO, text);
+        return refuse(errors::SEQUENCE_INCREMENT_ZERO.with([name]));
     }
     if sequence.minimum >= sequence.maximum {
-        let text = format!("The minimum value for sequence object '{name}' must be less than its maximum value.");
-        return refuse(number::SEQUENCE_BOUNDS, text);
+        return refuse(errors::SEQUENCE_BOUNDS.with([name]));
     }
     if sequence.increment.unsigned_abs() > sequence.maximum.abs_diff(sequence.minimum) {
-        let text = format!(
-            "The absolute value of the increment for sequence object '{name}' must be less than or equal to the difference \
-             between the minimum and maximum value of the sequence object."
-        );
-        return refuse(number::SEQUENCE_INCREMENT, text);
+        return refuse(errors::SEQUENCE_INCREMENT.with([name]));
     }
     if !(sequence.minimum..=sequence.maximum).contains(&sequence.start) {
-        let text = format!(
-            "The start value for sequence object '{name}' must be between the minimum and maximum value of the sequence \
-             object."
-        );
-        return refuse(number::SEQUENCE_START, text);
+        return refuse(errors::SEQUENCE_START.with([name]));
     }
     Ok(())
 }
@@ -287,6 +272,7 @@ fn check(sequence: &Sequence) -> Result<()> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use hobt_base::number;
 
     pub(super) fn sequence(increment: i128, minimum: i128, maximum: i128, cycles: bool) -> Sequence {
         Sequence {

@@ -8,7 +8,7 @@ mod agreement;
 
 use std::sync::Arc;
 
-use hobt_base::number;
+use hobt_base::errors;
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Index, PartitionFunction, SnapshotChange, Table, name_equals, value_from_bytes,
 };
@@ -35,10 +35,6 @@ struct Side<'t> {
     table: &'t Table,
     /// The place of its partition, from 0.
     partition: usize,
-}
-
-fn refused(number: i32, text: String) -> EngineError {
-    EngineError::statement(number, format!("ALTER TABLE SWITCH statement failed. {text}"))
 }
 
 impl Database {
@@ -94,17 +90,12 @@ impl Database {
         target: &SwitchSide,
         lock: &mut LockTable<'_>,
     ) -> Result<(Change, Arc<Table>, Arc<Table>)> {
-        let missing = |name: &str| {
-            let text =
-                format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
-            EngineError::statement(number::SWITCH_NO_TABLE, text)
-        };
+        let missing = |name: &str| EngineError::Statement(errors::SWITCH_NO_TABLE.with([&name]));
         let snapshot = self.snapshot_of(ctx);
         let schema_of = |side: &SwitchSide| snapshot.schema_id(&side.schema).ok_or_else(|| missing(&side.name));
         let (from_schema, to_schema) = (schema_of(source)?, schema_of(target)?);
         if from_schema == to_schema && name_equals(&source.name, &target.name) {
-            let text = format!("The source table '{}' and target table '{}' are same.", source.name, target.name);
-            return Err(refused(number::SWITCH_SAME_TABLE, text));
+            return Err(EngineError::Statement(errors::SWITCH_SAME_TABLE.with([&source.name, &target.name])));
         }
         let names = format!("{}' or '{}", source.name, target.name);
         let (change, (from, to)) = until_locked(lock, &names, &mut || {
@@ -131,16 +122,9 @@ impl Database {
         }
         Err(match table.base_index().data_space {
             DataSpace::Scheme { .. } => {
-                let text = format!(
-                    "The specified partition {} of target table '{}' must be empty.",
-                    partition + 1,
-                    table.name
-                );
-                refused(number::SWITCH_PARTITION_NOT_EMPTY, text)
+                EngineError::Statement(errors::SWITCH_PARTITION_NOT_EMPTY.with([&(partition + 1), &table.name]))
             }
-            DataSpace::Filegroup(_) => {
-                refused(number::SWITCH_TABLE_NOT_EMPTY, format!("The target table '{}' must be empty.", table.name))
-            }
+            DataSpace::Filegroup(_) => EngineError::Statement(errors::SWITCH_TABLE_NOT_EMPTY.with([&table.name])),
         })
     }
 
@@ -150,12 +134,9 @@ impl Database {
         let own = partitioning(snapshot, from.table.base_index());
         if let Some((own, of)) = own {
             if own != column {
-                let text = format!(
-                    "The columns set used to partition the table '{}' is different from the column set used to partition the \
-                     table '{}'.",
-                    from.table.name, to.table.name
-                );
-                return Err(refused(number::SWITCH_PARTITION_COLUMNS, text));
+                return Err(EngineError::Statement(
+                    errors::SWITCH_PARTITION_COLUMNS.with([&from.table.name, &to.table.name]),
+                ));
             }
             if of.range_right == function.range_right && bounds(of, from.partition) == bounds(function, to.partition) {
                 return Ok(());
@@ -174,23 +155,14 @@ impl Database {
             return Ok(());
         }
         if own.is_some() {
-            let text = format!(
-                "Range defined by partition {} in table '{}' is not a subset of range defined by partition {} in table '{}'.",
-                from.partition + 1,
-                from.table.name,
-                to.partition + 1,
-                to.table.name
-            );
-            return Err(refused(number::SWITCH_NOT_SUBSET, text));
+            return Err(EngineError::Statement(errors::SWITCH_NOT_SUBSET.with([
+                &(from.partition + 1),
+                &from.table.name,
+                &(to.partition + 1),
+                &to.table.name,
+            ])));
         }
-        let text = format!(
-            "Check constraints of source table '{}' allow values that are not allowed by range defined by partition {} on \
-             target table '{}'.",
-            from.table.name,
-            to.partition + 1,
-            to.table.name
-        );
-        Err(refused(number::SWITCH_RANGE, text))
+        Err(EngineError::Statement(errors::SWITCH_RANGE.with([&from.table.name, &(to.partition + 1), &to.table.name])))
     }
 }
 
@@ -212,21 +184,11 @@ fn partition_of(table: &Table, given: Option<i64>) -> Result<usize> {
     match given {
         // If there is only one partition, a number is ignored.
         _ if !is_partitioned => Ok(0),
-        None => {
-            let text = format!(
-                "Cannot specify a partitioned table without partition number in ALTER TABLE SWITCH statement. The table '{}' is \
-                 partitioned.",
-                table.name
-            );
-            Err(EngineError::statement(number::SWITCH_WITHOUT_NUMBER, text))
-        }
+        None => Err(EngineError::Statement(errors::SWITCH_WITHOUT_NUMBER.with([&table.name]))),
         Some(number) => {
             let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
             let place = place.filter(|place| *place < base.partitions.len());
-            place.ok_or_else(|| {
-                let text = format!("Partition number {number} does not exist in table '{}'.", table.name);
-                refused(number::SWITCH_NO_PARTITION, text)
-            })
+            place.ok_or_else(|| EngineError::Statement(errors::SWITCH_NO_PARTITION.with([&number, &table.name])))
         }
     }
 }
@@ -236,29 +198,23 @@ fn index_pairs(snapshot: &DatabaseSnapshot, from: &Side<'_>, to: &Side<'_>) -> R
     for (side, other) in [(from, to), (to, from)] {
         let base = side.table.base_index();
         if base.options.is_disabled {
-            let text = format!("The table \"{}\" has a disabled clustered index.", side.table.name);
-            return Err(refused(number::SWITCH_DISABLED, text));
+            return Err(EngineError::Statement(errors::SWITCH_DISABLED.with([&side.table.name])));
         }
         if side.table.is_clustered() && !other.table.is_clustered() {
-            let text = format!(
-                "The table '{}' has clustered index '{}' while the table '{}' does not have clustered index.",
-                side.table.name,
-                base.name.as_deref().unwrap_or(""),
-                other.table.name
-            );
-            return Err(refused(number::SWITCH_CLUSTERED, text));
+            return Err(EngineError::Statement(errors::SWITCH_CLUSTERED.with([
+                &side.table.name,
+                &base.name.as_deref().unwrap_or(""),
+                &other.table.name,
+            ])));
         }
         if let Some(index) = side.table.nonclustered().find(|index| is_apart(base, index)) {
             let kind = |space: &DataSpace| if matches!(space, DataSpace::Scheme { .. }) { "" } else { "not " };
-            let text = format!(
-                "'ALTER TABLE SWITCH' statement failed. The table '{}' is {}partitioned while index '{}' is {}partitioned, or \
-                 partitioned otherwise.",
-                side.table.name,
-                kind(&base.data_space),
-                index.name.as_deref().unwrap_or(""),
-                kind(&index.data_space)
-            );
-            return Err(EngineError::statement(number::SWITCH_NOT_ALIGNED, text));
+            return Err(EngineError::Statement(errors::SWITCH_NOT_ALIGNED.with([
+                &side.table.name,
+                &kind(&base.data_space),
+                &index.name.as_deref().unwrap_or(""),
+                &kind(&index.data_space),
+            ])));
         }
     }
     let same = |one: &Index, other: &Index| {
@@ -274,13 +230,11 @@ fn index_pairs(snapshot: &DatabaseSnapshot, from: &Side<'_>, to: &Side<'_>) -> R
     let mut left = kept(from.table);
     let mut pairs = Vec::with_capacity(left.len());
     let no_match = |index: &Index, lacking: &Table, having: &Table| {
-        let text = format!(
-            "There is no identical index in source table '{}' for the index '{}' in target table '{}'.",
-            lacking.name,
-            index.name.as_deref().unwrap_or(""),
-            having.name
-        );
-        refused(number::SWITCH_NO_INDEX, text)
+        EngineError::Statement(errors::SWITCH_NO_INDEX.with([
+            &lacking.name,
+            &index.name.as_deref().unwrap_or(""),
+            &having.name,
+        ]))
     };
     for at in kept(to.table) {
         let wanted = &to.table.indexes[at];
@@ -289,16 +243,14 @@ fn index_pairs(snapshot: &DatabaseSnapshot, from: &Side<'_>, to: &Side<'_>) -> R
         let (one, other) = (&from.table.indexes[own].partitions[from.partition], &wanted.partitions[to.partition]);
         if one.filegroup != other.filegroup {
             let name = |id| snapshot.filegroup_by_id(id).map_or("?", |filegroup| filegroup.name.as_str());
-            let text = format!(
-                "Partition {} of table '{}' is in filegroup '{}' and partition {} of table '{}' is in filegroup '{}'.",
-                from.partition + 1,
-                from.table.name,
-                name(one.filegroup),
-                to.partition + 1,
-                to.table.name,
-                name(other.filegroup)
-            );
-            return Err(refused(number::SWITCH_FILEGROUP, text));
+            return Err(EngineError::Statement(errors::SWITCH_FILEGROUP.with([
+                &(from.partition + 1),
+                &from.table.name,
+                &name(one.filegroup),
+                &(to.partition + 1),
+                &to.table.name,
+                &name(other.filegroup),
+            ])));
         }
         pairs.push((own, at));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hobt_access::RowStore;
-use hobt_base::{HobtId, ObjectId, PAGE_SIZE, SqlError, number};
+use hobt_base::{HobtId, ObjectId, PAGE_SIZE, SqlError, errors};
 use hobt_catalog::{
     ColumnDefault, DatabaseSnapshot, Index, SYS_SCHEMA, SnapshotChange, Table, TableColumn, TableConstraints,
     VirtualColumn,
@@ -24,14 +24,10 @@ const ROW_BYTES_MAX: usize = 8060;
 
 /// The id of a schema in which objects can be created.
 pub(super) fn schema_id(snapshot: &DatabaseSnapshot, name: &str) -> Result<i32> {
-    snapshot.schema_id(name).filter(|id| *id != SYS_SCHEMA).ok_or_else(|| {
-        EngineError::statement(
-            number::SCHEMA_DOES_NOT_EXIST,
-            format!(
-                "The specified schema name \"{name}\" either does not exist or you do not have permission to use it."
-            ),
-        )
-    })
+    snapshot
+        .schema_id(name)
+        .filter(|id| *id != SYS_SCHEMA)
+        .ok_or_else(|| EngineError::Statement(errors::SCHEMA_DOES_NOT_EXIST.with([&name])))
 }
 
 impl Database {
@@ -168,28 +164,16 @@ fn table_columns(
     let name = &definition.name;
     let columns = &definition.columns;
     if columns.is_empty() {
-        return Err(EngineError::statement(
-            number::SYNTAX,
-            format!("CREATE TABLE failed because table '{name}' has no columns."),
-        ));
+        return Err(EngineError::Statement(errors::TABLE_WITHOUT_COLUMNS.with([&name])));
     }
     if let Some(first_too_many) = columns.get(MAX_COLUMNS) {
-        let text = format!(
-            "CREATE TABLE failed because column '{}' in table '{name}' exceeds the maximum of {MAX_COLUMNS} columns.",
-            first_too_many.name
-        );
-        return Err(EngineError::statement(number::TOO_MANY_COLUMNS, text));
+        return Err(EngineError::Statement(errors::TOO_MANY_COLUMNS.with([&first_too_many.name, &name, &MAX_COLUMNS])));
     }
     let mut seen = std::collections::HashSet::new();
     for column in columns {
         check_name(&column.name)?;
         if !seen.insert(column.name.to_lowercase()) {
-            let text = format!(
-                "Column names in each table must be unique. Column name '{}' in table '{name}' is specified more than \
-                 once.",
-                column.name
-            );
-            return Err(EngineError::statement(number::DUPLICATE_COLUMN, text));
+            return Err(EngineError::Statement(errors::DUPLICATE_COLUMN.with([&column.name, &name])));
         }
     }
     if columns.iter().filter(|column| column.identity.is_some()).count() > 1 {
@@ -215,21 +199,14 @@ fn table_columns(
         }
     }
     if stored.is_empty() {
-        let text = format!(
-            "CREATE TABLE failed because table '{name}' consists of computed columns that are not persisted alone. Add a \
-             column."
-        );
-        return Err(EngineError::statement(number::ONLY_COMPUTED_COLUMNS, text));
+        return Err(EngineError::Statement(errors::ONLY_COMPUTED_COLUMNS.with([&name])));
     }
     Ok((stored, virtual_columns))
 }
 
 /// 2744.
 pub(super) fn identity_twice(table: &str) -> EngineError {
-    let text = format!(
-        "Multiple identity columns specified for table '{table}'. Only one identity column per table is allowed."
-    );
-    EngineError::statement(number::IDENTITY_TWICE, text)
+    EngineError::Statement(errors::IDENTITY_TWICE.with([&table]))
 }
 
 /// Builds a column of a table, with the id that it gets.
@@ -241,8 +218,7 @@ pub(super) fn table_column(
     id: i32,
 ) -> Result<TableColumn> {
     if column.identity.is_some_and(|identity| identity.increment == 0) {
-        let text = format!("Identity column '{}' contains invalid INCREMENT.", column.name);
-        return Err(EngineError::statement(number::IDENTITY_INCREMENT, text));
+        return Err(EngineError::Statement(errors::IDENTITY_INCREMENT_ZERO.with([&column.name])));
     }
     let default = match &column.default {
         None => None,
@@ -304,11 +280,10 @@ fn check_row_size(definition: &TableDefinition) -> Result<()> {
     if bytes <= ROW_BYTES_MAX && in_page <= PAGE_SIZE {
         return Ok(());
     }
-    let text = format!(
-        "Creating or altering table '{}' failed because the minimum row size would be {}, including {overhead} bytes \
-         of internal overhead. This exceeds the maximum allowable table row size of {ROW_BYTES_MAX} bytes.",
-        definition.name,
-        bytes.max(in_page)
-    );
-    Err(EngineError::statement(number::ROW_TOO_LARGE_DEFINITION, text))
+    Err(EngineError::Statement(errors::ROW_TOO_LARGE_DEFINITION.with([
+        &definition.name,
+        &bytes.max(in_page),
+        &overhead,
+        &ROW_BYTES_MAX,
+    ])))
 }

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use hobt_access::RowStore;
-use hobt_base::{HobtId, IndexId, SqlError, number};
+use hobt_base::{HobtId, IndexId, SqlError, errors};
 use hobt_catalog::{
     DataSpace, DatabaseSnapshot, Index, IndexKind, IndexOptions, SnapshotChange, StatisticsPart, Table,
 };
@@ -208,20 +208,14 @@ impl Database {
             super::foreign_key::check_index_not_referenced(snapshot, old, index)?;
             let found = old.index_named(index);
             if of_constraint {
-                let text = || format!("'{index}' is not a constraint.");
                 let found = found.filter(|found| found.constraint.is_some());
-                let found = found.ok_or_else(|| EngineError::statement(number::NO_SUCH_CONSTRAINT, text()))?;
+                let found = found.ok_or_else(|| EngineError::Statement(errors::NO_SUCH_CONSTRAINT.with([&index])))?;
                 return Ok((without_index(old, found.id), Vec::new()));
             }
             let found = found.ok_or_else(|| cannot_drop("index", &format!("{}.{index}", old.name)))?;
             if let Some(constraint) = found.constraint {
                 let kind = if constraint.is_primary { "PRIMARY KEY" } else { "UNIQUE KEY" };
-                let text = format!(
-                    "An explicit DROP INDEX is not allowed on index '{}.{index}'. It is being used for {kind} constraint \
-                     enforcement.",
-                    old.name
-                );
-                return Err(EngineError::statement(number::INDEX_OF_CONSTRAINT, text));
+                return Err(EngineError::Statement(errors::INDEX_OF_CONSTRAINT.with([&old.name, &index, &kind])));
             }
             Ok((without_index(old, found.id), Vec::new()))
         })
@@ -326,9 +320,9 @@ impl IndexSelector {
             }
             IndexSelector::Base => Ok(vec![0]),
             IndexSelector::Named(name) => {
-                let found = table.index_named(name).ok_or_else(|| {
-                    EngineError::statement(number::CANNOT_FIND_INDEX, format!("Cannot find index '{name}'."))
-                })?;
+                let found = table
+                    .index_named(name)
+                    .ok_or_else(|| EngineError::Statement(errors::CANNOT_FIND_INDEX.with([&name])))?;
                 let id = found.id;
                 Ok((0..table.indexes.len()).filter(|&at| table.indexes[at].id == id).collect())
             }
@@ -368,37 +362,21 @@ pub fn partitions_named(table: &Table, index: &Index, partition: Option<usize>) 
 fn no_such_partition(table: &Table, index: &Index, number: usize) -> EngineError {
     let name = index.name.as_deref().unwrap_or(&table.name);
     if matches!(index.data_space, DataSpace::Filegroup(_)) {
-        let text = format!(
-            "Cannot specify partition number in the alter index statement as the index '{name}' is not partitioned."
-        );
-        return EngineError::statement(number::NOT_PARTITIONED, text);
+        return EngineError::Statement(errors::INDEX_NOT_PARTITIONED.with([&name]));
     }
-    let text = format!(
-        "Invalid partition number {number} specified for index '{name}' of table '{}', partition number can range from 1 to \
-         {}.",
-        table.name,
-        index.partitions.len()
-    );
-    EngineError::statement(number::NO_SUCH_PARTITION, text)
+    EngineError::Statement(errors::NO_SUCH_INDEX_PARTITION.with([&number, &name, &table.name, &index.partitions.len()]))
 }
 
 /// Gives an index the id and the constraint of the index that it replaces (`DROP_EXISTING`).
 fn take_place_of(made: &mut Index, existing: &Index) -> Result<()> {
     let name = existing.name.as_deref().unwrap_or("");
     if existing.kind == IndexKind::Clustered && made.kind != IndexKind::Clustered {
-        let text = "Cannot convert a clustered index to a nonclustered index by using the DROP_EXISTING option. To change \
-                    the index type from clustered to nonclustered, delete the clustered index, and then create a \
-                    nonclustered index by using two separate statements.";
-        return Err(EngineError::statement(number::CLUSTERED_TO_NONCLUSTERED, text));
+        return Err(EngineError::Statement(errors::CLUSTERED_TO_NONCLUSTERED.error()));
     }
     if existing.constraint.is_some() {
         let is_same = made.options.is_unique && made.kind == existing.kind && made.key == existing.key;
         if !is_same || !made.included.is_empty() {
-            let text = format!(
-                "Cannot recreate index '{name}'. The new index definition does not match the constraint being enforced by the \
-                 existing index."
-            );
-            return Err(EngineError::statement(number::NOT_THE_CONSTRAINT, text));
+            return Err(EngineError::Statement(errors::NOT_THE_CONSTRAINT.with([&name])));
         }
     }
     made.constraint = existing.constraint;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hobt_access::RowStore;
-use hobt_base::{HobtId, ObjectId, number};
+use hobt_base::{HobtId, ObjectId, errors};
 use hobt_catalog::{DataSpace, DatabaseSnapshot, Table};
 use hobt_txn::StatementContext;
 
@@ -57,11 +57,7 @@ impl Database {
         (schema, name): (&str, &str),
         lock: &mut LockTable<'_>,
     ) -> Result<(Change, Arc<Table>)> {
-        let missing = || {
-            let text =
-                format!("Cannot find the object \"{name}\" because it does not exist or you do not have permissions.");
-            EngineError::statement(number::CANNOT_TRUNCATE, text)
-        };
+        let missing = || EngineError::Statement(errors::CANNOT_TRUNCATE.with([&name]));
         let schema = self.snapshot_of(ctx).schema_id(schema).ok_or_else(missing)?;
         let claimed = self.claim_locked(ctx, schema, name, lock, &|_| missing())?;
         check_not_referenced(&self.snapshot_of(ctx), &claimed.1)?;
@@ -105,27 +101,17 @@ fn check_not_referenced(snapshot: &DatabaseSnapshot, table: &Table) -> Result<()
     if super::foreign_key::first_reference(snapshot, table, None).is_none() {
         return Ok(());
     }
-    let text =
-        format!("Cannot truncate table '{}' because it is being referenced by a FOREIGN KEY constraint.", table.name);
-    Err(EngineError::statement(number::TRUNCATE_REFERENCED, text))
+    Err(EngineError::Statement(errors::TRUNCATE_REFERENCED.with([&table.name])))
 }
 
 /// Checks that a table is partitioned, and each of its indexes in the same way. Errors: 3756, 7729.
 fn check_aligned(table: &Table) -> Result<()> {
     let (base, name) = (table.base_index(), &table.name);
     if matches!(base.data_space, DataSpace::Filegroup(_)) {
-        let text = format!(
-            "Cannot specify partition number in the truncate table statement as the table '{name}' is not partitioned."
-        );
-        return Err(EngineError::statement(number::NOT_PARTITIONED, text));
+        return Err(EngineError::Statement(errors::NOT_PARTITIONED.with([&name])));
     }
     let Some(index) = table.nonclustered().find(|index| index.data_space != base.data_space) else { return Ok(()) };
-    let text = format!(
-        "TRUNCATE TABLE statement failed. Index '{}' is not partitioned as table '{name}' is. Index and table must use an \
-         equivalent partition function.",
-        index.name.as_deref().unwrap_or("")
-    );
-    Err(EngineError::statement(number::TRUNCATE_NOT_ALIGNED, text))
+    Err(EngineError::Statement(errors::TRUNCATE_NOT_ALIGNED.with([&index.name.as_deref().unwrap_or(""), &name])))
 }
 
 /// For each partition of a table, whether it is in one of the ranges. The ranges are inclusive, from 1.
@@ -137,13 +123,7 @@ pub fn partitions_in(table: &Table, ranges: &[(i64, i64)]) -> Result<Vec<bool>> 
     let place = |number: i64| {
         let place =
             usize::try_from(number).ok().and_then(|number| number.checked_sub(1)).filter(|place| *place < count);
-        place.ok_or_else(|| {
-            let text = format!(
-                "Invalid partition number {number} specified for table '{}', partition number can range from 1 to {count}.",
-                table.name
-            );
-            EngineError::statement(number::NO_SUCH_PARTITION, text)
-        })
+        place.ok_or_else(|| EngineError::Statement(errors::NO_SUCH_PARTITION.with([&number, &table.name, &count])))
     };
     let mut wanted = vec![false; count];
     for &(first, last) in ranges {

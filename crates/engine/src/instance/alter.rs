@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hobt_base::{Lsn, SessionId, number};
+use hobt_base::{Lsn, SessionId, errors};
 use hobt_catalog::{DatabaseFileRow, DatabaseRow, Text};
 use hobt_txn::StatementContext;
 
@@ -43,8 +43,7 @@ impl Instance {
     pub fn set_options(&self, database: &DatabaseUse, change: impl Fn(&mut DatabaseOptions)) -> Result<()> {
         let _alone = self.definitions.lock();
         if is_system(database.id()) {
-            let text = format!("Options cannot be set in database '{}': it is the instance's own.", database.name());
-            return Err(EngineError::statement(number::OPTION_OF_DATABASE, text));
+            return Err(EngineError::Statement(errors::OPTIONS_OF_INSTANCE_DATABASE.with([&database.name()])));
         }
         let entry = self.entry_of(database)?;
         database.set_options(change)?;
@@ -105,8 +104,7 @@ impl Instance {
     pub fn set_isolation_option(&self, database: &DatabaseUse, option: IsolationOption, on: bool) -> Result<()> {
         let _alone = self.definitions.lock();
         if is_system(database.id()) {
-            let text = format!("Option '{}' cannot be set in database '{}'.", option.name(), database.name());
-            return Err(EngineError::statement(number::OPTION_OF_DATABASE, text));
+            return Err(EngineError::Statement(errors::OPTION_OF_DATABASE.with([&option.name(), &database.name()])));
         }
         let bits = database.isolation().bits_with(option, on);
         let id = database.id().0.cast_signed();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hobt_access::AccessError;
-use hobt_base::{FileId, number};
+use hobt_base::{FileId, errors};
 use hobt_catalog::DatabaseRow;
 use hobt_disk::{DiskError, OpenOptions};
 use hobt_instruments::rank::{Rank, Ranked};
@@ -39,29 +39,17 @@ impl Instance {
     /// device's error.
     pub fn detach_database(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
-        let entry = self.registry.named(name).ok_or_else(|| {
-            let text = format!(
-                "The database '{name}' does not exist. Supply a valid database name. To see available databases, use \
-                 sys.databases."
-            );
-            EngineError::statement(number::NO_SUCH_DATABASE, text)
-        })?;
+        let entry =
+            self.registry.named(name).ok_or_else(|| EngineError::Statement(errors::NO_SUCH_DATABASE.with([&name])))?;
         if is_system(entry.id) {
-            let text = "System databases master, model, msdb, and tempdb cannot be detached.";
-            return Err(EngineError::statement(number::CANNOT_DETACH_SYSTEM, text));
+            return Err(EngineError::Statement(errors::CANNOT_DETACH_SYSTEM.error()));
         }
         let master = self.master()?;
-        let transition = self.take_unused(entry.id).ok_or_else(|| {
-            let text = format!("Cannot detach the database '{name}' because it is currently in use.");
-            EngineError::statement(number::CANNOT_DETACH_IN_USE, text)
-        })?;
+        let transition = self
+            .take_unused(entry.id)
+            .ok_or_else(|| EngineError::Statement(errors::CANNOT_DETACH_IN_USE.with([&name])))?;
         let closed = entry.shut(&self.parts, &self.registry).map_err(|error| match error {
-            EngineError::Unavailable { .. } => EngineError::statement(
-                number::CANNOT_DETACH_SUSPECT,
-                format!(
-                    "Cannot detach a suspect or recovery pending database. It must be repaired or dropped. {error}"
-                ),
-            ),
+            EngineError::Unavailable { .. } => EngineError::Statement(errors::CANNOT_DETACH_SUSPECT.with([&error])),
             other => other,
         });
         let id = entry.id.0.cast_signed();
@@ -86,14 +74,12 @@ impl Instance {
         check_name(name)?;
         let master = self.master()?;
         if self.registry.named(name).is_some() {
-            let text = format!("Database '{name}' already exists. Choose a different database name.");
-            return Err(EngineError::statement(number::DATABASE_EXISTS, text));
+            return Err(EngineError::Statement(errors::DATABASE_EXISTS.with([&name])));
         }
         let Attached { files, logs } = self.open_attached(name, paths, rebuilds_log)?;
         let guid = files[0].header.database_guid;
         if let Some(other) = self.registry.all().into_iter().find(|entry| entry.guid == guid) {
-            let text = format!("The files are those of database '{}', or a copy of them.", other.name);
-            return Err(EngineError::statement(number::FILE_OF_ANOTHER_DATABASE, text));
+            return Err(EngineError::Statement(errors::FILES_OF_ANOTHER_DATABASE.with([&other.name])));
         }
         let id = take_id(&self.next_database)?;
         let entry = Entry {
@@ -166,12 +152,7 @@ impl Instance {
         } else if files.iter().all(|file| file.header.clean) {
             vec![(FIRST_LOG_FILE, self.free_log_path(&usual))]
         } else {
-            let text = format!(
-                "Could not open new database '{name}'. CREATE DATABASE is aborted. The log cannot be rebuilt because there \
-                 were open transactions/users when the database was shutdown, or no checkpoint occurred to the database: \
-                 give the files of its log."
-            );
-            return Err(EngineError::statement(number::CANNOT_OPEN_NEW_DATABASE, text));
+            return Err(EngineError::Statement(errors::CANNOT_OPEN_NEW_DATABASE.with([&name])));
         };
         Ok(Attached { files, logs })
     }
@@ -238,8 +219,7 @@ impl Instance {
     fn listed_entry(&self, name: &str) -> Result<Arc<Entry>> {
         let entry = self.registry.named(name).ok_or_else(|| does_not_exist(name))?;
         if is_system(entry.id) {
-            let text = format!("Option 'OFFLINE' cannot be set in database '{name}'.");
-            return Err(EngineError::statement(number::OPTION_OF_DATABASE, text));
+            return Err(EngineError::Statement(errors::OPTION_OF_DATABASE.with([&"OFFLINE", &name])));
         }
         Ok(entry)
     }
@@ -275,18 +255,12 @@ impl Instance {
 /// 5120.
 fn cannot_open(path: &Path, error: &DiskError) -> EngineError {
     let system = error.os_error_text().map(|text| format!(" Operating system error {text}.")).unwrap_or_default();
-    EngineError::statement(
-        number::DEVICE_ACTIVATION,
-        format!("Unable to open the physical file \"{}\".{system} {error}", path.display()),
-    )
+    EngineError::Statement(errors::PHYSICAL_FILE.with([&path.display(), &system, &error]))
 }
 
 /// 5171.
 fn not_primary(path: &Path, reason: &str) -> EngineError {
-    EngineError::statement(
-        number::NOT_A_PRIMARY_FILE,
-        format!("{} is not a primary database file: {reason}.", path.display()),
-    )
+    EngineError::Statement(errors::NOT_A_PRIMARY_FILE.with([&path.display(), &reason]))
 }
 
 /// Converts an error about a file that the catalog or a page names and that was not given: the file is missing, and
@@ -294,12 +268,7 @@ fn not_primary(path: &Path, reason: &str) -> EngineError {
 fn of_missing_file(name: &str, given: &[FileId], error: EngineError) -> EngineError {
     match error {
         EngineError::Storage { error: AccessError::Damaged { page, .. }, .. } if !given.contains(&page.file) => {
-            let text = format!(
-                "Database '{name}' cannot be opened due to inaccessible files: file {} of it was not given. Give all of its \
-                 files.",
-                page.file.0
-            );
-            EngineError::statement(number::DATABASE_INACCESSIBLE, text)
+            EngineError::Statement(errors::DATABASE_FILE_NOT_GIVEN.with([&name, &page.file.0]))
         }
         other => other,
     }
@@ -307,20 +276,10 @@ fn of_missing_file(name: &str, given: &[FileId], error: EngineError) -> EngineEr
 
 /// 5173.
 fn do_not_match(reason: &str) -> EngineError {
-    EngineError::statement(
-        number::FILES_DO_NOT_MATCH,
-        format!(
-            "One or more files do not match the primary file of the database. If you are attempting to attach a database, \
-             retry the operation with the correct files. If this is an existing database, the file may be corrupted and \
-             should be restored from a backup. ({reason})"
-        ),
-    )
+    EngineError::Statement(errors::FILES_DO_NOT_MATCH.with([&reason]))
 }
 
 /// 5061.
 fn cannot_lock(name: &str) -> EngineError {
-    EngineError::statement(
-        number::DATABASE_NOT_LOCKED,
-        format!("ALTER DATABASE failed because a lock could not be placed on database '{name}'. Try again later."),
-    )
+    EngineError::Statement(errors::DATABASE_NOT_LOCKED.with([&name]))
 }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use hobt_base::{FilegroupId, number};
+use hobt_base::{FilegroupId, errors};
 use hobt_catalog::{DatabaseFile, DatabaseSnapshot};
 
 use super::create::{is_system, new_guid};
@@ -44,8 +44,7 @@ impl Instance {
         verify: &mut dyn FnMut(&DatabaseUse) -> Result<()>,
     ) -> Result<()> {
         if is_system(source.id()) {
-            let text = format!("Cannot clone the database '{}' because it is a system database.", source.name());
-            return Err(EngineError::statement(number::SYSTEM_DATABASE, text));
+            return Err(EngineError::Statement(errors::CLONE_OF_SYSTEM_DATABASE.with([&source.name()])));
         }
         source.check_usable()?;
         let created = self.create_database(&definition_of(source, name))?;

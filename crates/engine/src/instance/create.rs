@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use hobt_base::{DatabaseId, FileId, number};
+use hobt_base::{DatabaseId, FileId, errors};
 use hobt_catalog::{CatalogError, DatabaseFileRow, DatabaseRow, SystemHeaps, Text, Timestamp};
 use hobt_disk::DiskError;
 use hobt_instruments::rank::{Rank, Ranked};
@@ -69,8 +69,7 @@ impl Instance {
         check_name(name)?;
         let master = self.master()?;
         if self.registry.named(name).is_some() {
-            let text = format!("Database '{name}' already exists. Choose a different database name.");
-            return Err(EngineError::statement(number::DATABASE_EXISTS, text));
+            return Err(EngineError::Statement(errors::DATABASE_EXISTS.with([&name])));
         }
         let mut planning = Planning::of_new(name);
         let plan = self.plan_database(definition, &mut planning)?;
@@ -184,20 +183,15 @@ impl Instance {
     /// database that cannot be told now; a device's error.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         let _alone = self.definitions.lock();
-        let entry = self.registry.named(name).ok_or_else(|| {
-            let text =
-                format!("Cannot drop the database '{name}', because it does not exist or you do not have permission.");
-            EngineError::statement(number::DROP_DOES_NOT_EXIST, text)
-        })?;
+        let entry = self
+            .registry
+            .named(name)
+            .ok_or_else(|| EngineError::Statement(errors::DROP_DOES_NOT_EXIST.with([&"database", &name])))?;
         if is_system(entry.id) {
-            let text = format!("Cannot drop the database '{name}' because it is a system database.");
-            return Err(EngineError::statement(number::SYSTEM_DATABASE, text));
+            return Err(EngineError::Statement(errors::SYSTEM_DATABASE.with([&name])));
         }
         let master = self.master()?;
-        let in_use = |why: &str| {
-            let text = format!("Cannot drop database \"{name}\" because it is currently in use{why}.");
-            EngineError::statement(number::DATABASE_IN_USE, text)
-        };
+        let in_use = |why: &str| EngineError::Statement(errors::DATABASE_IN_USE.with([&name, &why]));
         // While it is still listed, so that databases that have to be recovered first can ask it.
         self.stop_background(Some(entry.id));
         let untold = self.registry.tell_participants(&self.parts, &entry);
@@ -283,7 +277,7 @@ impl Instance {
 pub(super) fn take_id(next: &AtomicU16) -> Result<DatabaseId> {
     let after = |id: u16| (id <= i16::MAX.cast_unsigned()).then(|| id + 1);
     let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).map(DatabaseId);
-    taken.map_err(|_| EngineError::statement(number::NOT_SUPPORTED, "An instance makes at most 32762 databases."))
+    taken.map_err(|_| EngineError::Statement(errors::TOO_MANY_DATABASES.error()))
 }
 
 pub(super) fn delete_database(

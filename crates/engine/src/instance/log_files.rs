@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hobt_base::{FileId, number};
+use hobt_base::{FileId, errors};
 use hobt_catalog::{DatabaseFileRow, Text};
 use hobt_log::LogError;
 
@@ -74,10 +74,9 @@ impl Instance {
         let unlist = || unlist_file(&master, database, id).map_err(NotRemoved::Engine);
         let log = database.storage().log().expect("it has files").log();
         log.remove_file(id.0, unlist).map_err(|error| match error {
-            NotRemoved::Log(LogError::FileInUse { why }) => EngineError::statement(
-                number::FILE_NOT_EMPTY,
-                format!("The file '{name}' cannot be removed because it is not empty: {why}."),
-            ),
+            NotRemoved::Log(LogError::FileInUse { why }) => {
+                EngineError::Statement(errors::LOG_FILE_NOT_EMPTY.with([&name, &why]))
+            }
             NotRemoved::Log(error) => database.storage_error(error.into()),
             NotRemoved::Engine(error) => error,
         })?;
@@ -91,6 +90,5 @@ pub(super) fn refuse_system(database: &DatabaseUse) -> Result<()> {
     if !is_system(database.id()) {
         return Ok(());
     }
-    let text = format!("Database '{}' is the instance's own: its files are fixed.", database.name());
-    Err(EngineError::statement(number::NOT_SUPPORTED, text))
+    Err(EngineError::Statement(errors::FILES_OF_INSTANCE_DATABASE.with([&database.name()])))
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16};
 
 use arc_swap::ArcSwap;
-use hobt_base::{DatabaseId, FileId, PAGE_SIZE, SessionId, Stamp, number};
+use hobt_base::{DatabaseId, FileId, PAGE_SIZE, SessionId, Stamp, errors};
 use hobt_buffer::BufferPool;
 use hobt_catalog::name_equals;
 use hobt_disk::{Disk, DiskFile};
@@ -213,7 +213,7 @@ impl Instance {
 
     fn begin_running(&self) -> Result<Begun> {
         let begun = Running::begin(&self.running);
-        begun.ok_or_else(|| EngineError::statement(number::SHUTDOWN, "SHUTDOWN is in progress."))
+        begun.ok_or_else(|| EngineError::Statement(errors::SHUTDOWN.error()))
     }
 
     fn statement_settings(
@@ -326,11 +326,7 @@ impl Instance {
         match self.running.close() {
             Close::Closed => self.shut(true),
             Close::WasClosed => Ok(()),
-            Close::Running(count) => {
-                let text =
-                    format!("The instance cannot be closed: {count} statements are running. End or cancel them.");
-                Err(EngineError::statement(number::DATABASE_IN_USE, text))
-            }
+            Close::Running(count) => Err(EngineError::Statement(errors::INSTANCE_IN_USE.with([&count]))),
         }
     }
 
@@ -367,10 +363,7 @@ impl Drop for Instance {
 }
 
 fn does_not_exist(name: &str) -> EngineError {
-    EngineError::statement(
-        number::DATABASE_DOES_NOT_EXIST,
-        format!("Database '{name}' does not exist. Make sure that the name is entered correctly."),
-    )
+    EngineError::Statement(errors::DATABASE_DOES_NOT_EXIST.with([&name]))
 }
 
 /// Ends a statement or transaction by `end`, whose argument says whether its changes are kept. They are not if one of

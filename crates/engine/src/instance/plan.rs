@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, PAGE_SIZE, number};
+use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, PAGE_SIZE, errors};
 use hobt_catalog::{Filegroup, Growth, name_equals};
 use hobt_disk::DiskError;
 use hobt_log::SEGMENT_BYTES_MIN;
@@ -26,10 +26,7 @@ const SIZE_PAGES_MIN: u32 = 64;
 
 /// 1828.
 fn logical_name_in_use(name: &str) -> EngineError {
-    EngineError::statement(
-        number::FILE_NAME_IN_USE,
-        format!("The logical file name \"{name}\" is already in use. Choose a different name."),
-    )
+    EngineError::Statement(errors::FILE_NAME_IN_USE.with([&name]))
 }
 
 /// The filegroups and files of a new database.
@@ -90,7 +87,7 @@ impl Instance {
     ) -> Result<DatabasePlan> {
         let defaults = definition.filegroups.iter().filter(|filegroup| filegroup.is_default).count();
         if defaults > 1 {
-            return Err(EngineError::statement(number::SYNTAX, "A database has one default filegroup."));
+            return Err(EngineError::Statement(errors::ONE_DEFAULT_FILEGROUP.error()));
         }
         let mut filegroups = vec![primary_filegroup(defaults == 0)];
         let one = [FileDefinition::default()];
@@ -222,24 +219,15 @@ fn file_named(name: &str, path: PathBuf) -> Result<PathBuf> {
     if !name.contains(['/', '\\', '\0']) {
         return Ok(path);
     }
-    let text = format!(
-        "A file activation error occurred. The physical file name '{}' may be incorrect. Diagnose and correct additional \
-         errors, and retry the operation.",
-        path.display()
-    );
-    Err(EngineError::statement(number::FILE_ACTIVATION, text))
+    Err(EngineError::Statement(errors::FILE_ACTIVATION.with([&path.display()])))
 }
 
 /// 5169.
 fn size_above_maximum(name: &str) -> EngineError {
-    let text = format!("The size of file '{name}' is greater than its maximum size.");
-    EngineError::statement(number::FILE_SIZE, text)
+    EngineError::Statement(errors::FILE_SIZE.with([&name]))
 }
 
 /// 1834.
 pub(super) fn in_use(path: &Path, database: &str) -> EngineError {
-    EngineError::statement(
-        number::FILE_OF_ANOTHER_DATABASE,
-        format!("The file '{}' cannot be overwritten. It is being used by database '{database}'.", path.display()),
-    )
+    EngineError::Statement(errors::FILE_OF_ANOTHER_DATABASE.with([&path.display(), &database]))
 }

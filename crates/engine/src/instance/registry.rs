@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hobt_base::{DatabaseId, FileId, Stamp, number};
+use hobt_base::{DatabaseId, FileId, Stamp, errors};
 use hobt_catalog::{DatabaseSnapshot, name_equals};
 use hobt_instruments::planted::{self, Bug};
 use hobt_instruments::rank::{Ranked, RankedGuard};
@@ -260,8 +260,7 @@ impl Registry {
     pub(super) fn hold(&self, parts: &StorageParts, pick: impl Fn(&Entry) -> bool) -> Option<Result<DatabaseUse>> {
         let (entry, held) = self.entries.lock().values().find(|(entry, _)| pick(entry)).cloned()?;
         let Some(held) = held else {
-            let text = format!("Database '{}' is in transition. Try the statement later.", entry.name);
-            return Some(Err(EngineError::statement(number::DATABASE_IN_TRANSITION, text)));
+            return Some(Err(EngineError::Statement(errors::DATABASE_IN_TRANSITION.with([&entry.name]))));
         };
         let isolation = Arc::clone(&entry.isolation);
         let used = |database| DatabaseUse { used: Arc::new(Used { database, isolation, held }), viewer: None };

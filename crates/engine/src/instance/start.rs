@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 
 use arc_swap::ArcSwap;
-use hobt_base::{DatabaseId, FileId, FilegroupId, number};
+use hobt_base::{DatabaseId, FileId, FilegroupId, errors};
 use hobt_buffer::{BufferPool, PoolSettings};
 use hobt_catalog::{DatabaseFileRow, DatabaseRow, Growth};
 use hobt_disk::{Disk, DiskError, DiskFile, OpenOptions, open_disk};
@@ -326,10 +326,7 @@ impl Start<'_> {
             removed.map(|file| (FileId(file.file.cast_unsigned()), self.allowed.path_of(&file.path.0))).collect();
         let id = DatabaseId(row.id.cast_unsigned());
         if id.0 < FIRST_USER_DATABASE || paths.first().is_none_or(|(file, _)| *file != FileId(1)) || logs.is_empty() {
-            return Err(EngineError::statement(
-                number::DATABASE_INACCESSIBLE,
-                format!("master lists database '{}' in a way that cannot be; restore master from a copy.", row.name),
-            ));
+            return Err(EngineError::Statement(errors::DATABASE_LISTED_WRONGLY.with([&row.name])));
         }
         let state = if row.is_offline { EntryState::offline() } else { inspect(self.disk, &paths, row.guid) };
         let boot = match &state {

@@ -16,7 +16,7 @@ mod variance;
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::{Collation, MaxLength, SqlType};
 
 pub use string_agg::string_agg_too_long;
@@ -200,10 +200,7 @@ fn result_type(kind: AggregateKind, input: SqlType) -> Result<SqlType, SqlError>
         A::StringAgg => ("string_agg", !input.is_binary()),
     };
     if !valid {
-        return Err(SqlError::new(
-            number::INVALID_OPERAND_TYPE,
-            format!("Operand data type {} is invalid for {name} operator.", input.name()),
-        ));
+        return Err(errors::INVALID_OPERAND_TYPE.with([&input.name(), &name]));
     }
     Ok(match (kind, input) {
         (A::Min | A::Max, _) => input,

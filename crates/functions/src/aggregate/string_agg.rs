@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::{MaxLength, SqlType};
 
 use super::groups::{Groups, Held};
@@ -45,10 +45,7 @@ impl Joined {
 
 /// 9829: a result above 8,000 bytes of a type that is not `max`.
 pub fn string_agg_too_long() -> SqlError {
-    SqlError::new(
-        number::STRING_AGG_TOO_LONG,
-        "STRING_AGG aggregation result exceeded the limit of 8000 bytes. Use LOB types to avoid result truncation.",
-    )
+    errors::STRING_AGG_TOO_LONG.error()
 }
 
 pub(super) struct StringAgg {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, StringViewBuilder};
 use arrow::datatypes::{Date32Type, Decimal128Type, Int16Type, Int32Type, Int64Type, UInt8Type};
-use hobt_base::{SqlError, number};
+use hobt_base::SqlError;
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::number::{decimal_target, shaped};
@@ -272,7 +272,7 @@ fn time_bytes(ticks: i64, scale: u8) -> Vec<u8> {
 
 /// Parses `0x1aF0` (style 1) or `1AF0` (style 2).
 fn parse_hex(text: &str, prefixed: bool, from: SqlType, to: SqlType) -> Result<Vec<u8>, SqlError> {
-    let invalid = || SqlError::new(number::CONVERSION_TYPE, conversion_type(from, to).message);
+    let invalid = || conversion_type(from, to);
     let digits = match prefixed {
         true => text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).ok_or_else(invalid)?,
         false => text,

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder};
 use arrow::datatypes::{
     Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type,
 };
-use hobt_base::{SqlError, is_currency_sign, number};
+use hobt_base::{SqlError, errors, is_currency_sign};
 use hobt_types::SqlType;
 
 use super::number::{Target, decimal_target, shaped};
@@ -87,18 +87,10 @@ fn overflowed(text: &str, from: SqlType, to: SqlType) -> SqlError {
     let from = from.name();
     match to {
         SqlType::BigInt => overflow(to),
-        SqlType::Int => SqlError::new(
-            number::INT_OVERFLOW_TEXT,
-            format!("The conversion of the {from} value '{text}' overflowed an int column."),
-        ),
+        SqlType::Int => errors::INT_OVERFLOW_TEXT.with([&from, &text]),
         _ => {
             let kind = if to == SqlType::TinyInt { "INT1" } else { "INT2" };
-            SqlError::new(
-                number::SMALL_OVERFLOW_TEXT,
-                format!(
-                    "The conversion of the {from} value '{text}' overflowed an {kind} column. Use a larger integer column."
-                ),
-            )
+            errors::SMALL_OVERFLOW_TEXT.with([&from, &text, &kind])
         }
     }
 }
@@ -156,10 +148,7 @@ pub(crate) fn parse_money(text: &str) -> Option<Result<i128, DecimalError>> {
 
 fn read_money(text: &str, target: Target, to: SqlType) -> Result<i128, SqlError> {
     match parse_money(text) {
-        None => Err(SqlError::new(
-            number::MONEY_SYNTAX,
-            "Cannot convert a char value to money. The char value has incorrect syntax.",
-        )),
+        None => Err(errors::MONEY_SYNTAX.error()),
         Some(Ok(value)) if target.holds(value) => Ok(value),
         Some(_) => Err(overflow(to)),
     }
@@ -189,10 +178,7 @@ fn read_date(text: &str, from: SqlType, to: SqlType, mode: Mode) -> Result<i64, 
     let is_old = matches!(to, SqlType::DateTime | SqlType::SmallDateTime);
     let parsed = parse(text, mode.style).map_err(|error| match error {
         DateError::Range if is_old => date_out_of_range(from, to),
-        _ if to == SqlType::SmallDateTime => SqlError::new(
-            number::SMALLDATETIME_CONVERSION,
-            "Conversion failed when converting character string to smalldatetime data type.",
-        ),
+        _ if to == SqlType::SmallDateTime => errors::SMALLDATETIME_CONVERSION.error(),
         _ => date_conversion(),
     })?;
     if is_old && parsed.fraction_digits > 3 {
@@ -211,12 +197,7 @@ fn read_date(text: &str, from: SqlType, to: SqlType, mode: Mode) -> Result<i64, 
 /// Parses `6F9619FF-8B86-D011-B42D-00C04FC964FF`, with or without braces, to sort order. Text after the 36 characters
 /// is ignored ("uniqueidentifier": longer text is truncated).
 fn parse_guid(text: &str) -> Result<[u8; 16], SqlError> {
-    let invalid = || {
-        SqlError::new(
-            number::GUID_CONVERSION,
-            "Conversion failed when converting from a character string to uniqueidentifier.",
-        )
-    };
+    let invalid = || errors::GUID_CONVERSION.error();
     let text = text.trim_start_matches(' ');
     let body = match text.strip_prefix('{') {
         Some(inner) if inner.as_bytes().get(36) == Some(&b'}') => inner,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
 use arrow::datatypes::Int32Type;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::width::fit;
@@ -88,14 +88,8 @@ fn squeeze(text: String, value: &Value, from: SqlType, to: SqlType) -> Result<St
     }
     match from {
         SqlType::TinyInt | SqlType::SmallInt | SqlType::Int if !to.is_national() => Ok("*".to_string()),
-        SqlType::Money | SqlType::SmallMoney => Err(SqlError::new(
-            number::INSUFFICIENT_SPACE,
-            format!("There is insufficient result space to convert a {} value to {}.", from.name(), to.name()),
-        )),
-        SqlType::UniqueIdentifier => Err(SqlError::new(
-            number::GUID_SPACE,
-            "Insufficient result space to convert uniqueidentifier value to char.",
-        )),
+        SqlType::Money | SqlType::SmallMoney => Err(errors::INSUFFICIENT_SPACE.with([&from.name(), &to.name()])),
+        SqlType::UniqueIdentifier => Err(errors::GUID_SPACE.error()),
         SqlType::Decimal { .. } => Err(overflow_from(message_name(from), to)),
         _ => Err(match value {
             Value::Float(value) if !to.is_national() => overflow_float(to, *value),
@@ -124,15 +118,8 @@ pub(crate) fn print_value(value: &Value, from: SqlType, style: Option<i32>) -> R
             }
         }
         (Value::Int(value), _) if from.is_temporal() => {
-            return date::to_text(*value, from, style).ok_or_else(|| {
-                SqlError::new(
-                    number::INVALID_STYLE,
-                    format!(
-                        "{style_number} is not a valid style number when converting from {} to a character string.",
-                        from.name()
-                    ),
-                )
-            });
+            return date::to_text(*value, from, style)
+                .ok_or_else(|| errors::INVALID_STYLE.with([&style_number, &from.name()]));
         }
         (Value::Int(value), _) => text = value.to_string(),
         (Value::Decimal(unscaled), _) => decimal::to_text(*unscaled, from.scale(), &mut text),

@@ -1,7 +1,7 @@
 //! `DATEADD`, `DATE_BUCKET` and `DATETRUNC`.
 
 use arrow::array::ArrayRef;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::SqlType;
 
 use super::calendar::{
@@ -15,14 +15,7 @@ use crate::function::Call;
 
 /// 9810: a part that the type does not have.
 pub(super) fn unsupported(part: DatePart, function: &str, sql_type: SqlType) -> SqlError {
-    SqlError::new(
-        number::INVALID_DATE_PART,
-        format!(
-            "The datepart {} is not supported by date function {function} for data type {}.",
-            part.name(),
-            sql_type.name()
-        ),
-    )
+    errors::INVALID_DATE_PART.with([&part.name(), &function, &sql_type.name()])
 }
 
 /// The date part of the call.
@@ -136,8 +129,7 @@ pub(super) fn date_bucket(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
             return Ok(None);
         };
         if width <= 0 {
-            let text = "Invalid bucket width value passed to date_bucket function. Only positive values are allowed.";
-            return Err(SqlError::new(9834, text));
+            return Err(errors::DATE_BUCKET_WIDTH.error());
         }
         let is_time = matches!(sql_type, SqlType::Time { .. });
         let begin = bucket(part, width, ticks, origin);

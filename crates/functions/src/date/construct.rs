@@ -2,7 +2,7 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Int32Type;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::{SqlType, Value};
 
 use super::calendar::{Civil, TICKS_PER_DAY, TICKS_PER_SECOND, datetime_in_range, days_in_month, round_to_datetime};
@@ -13,13 +13,7 @@ use crate::function::{ArgType, Call};
 
 /// 289.
 fn cannot_construct(sql_type: SqlType) -> SqlError {
-    SqlError::new(
-        number::CANNOT_CONSTRUCT,
-        format!(
-            "Cannot construct data type {}, some of the arguments have values which are not valid.",
-            sql_type.name()
-        ),
-    )
+    errors::CANNOT_CONSTRUCT.with([&sql_type.name()])
 }
 
 /// All integer arguments of a row; `None` if one is NULL.
@@ -68,10 +62,7 @@ pub(super) fn datetimefromparts(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
 pub(super) fn datetime2_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     match args.get(7).and_then(|arg| arg.literal.as_ref()) {
         Some(Value::Int(scale @ 0..=7)) => Ok(SqlType::DateTime2 { scale: u8::try_from(*scale).unwrap_or(7) }),
-        _ => Err(SqlError::new(
-            number::SCALE_NOT_VALID,
-            "Scale argument is not valid. Valid expressions for data type datetime2 scale argument are integer constants and integer constant expressions.",
-        )),
+        _ => Err(errors::DATETIME2_SCALE.error()),
     }
 }
 
@@ -92,10 +83,7 @@ pub(super) fn datetime2fromparts(call: &Call<'_>) -> Result<ArrayRef, SqlError> 
 pub(super) fn time_type(args: &[ArgType]) -> Result<SqlType, SqlError> {
     match args.get(4).and_then(|arg| arg.literal.as_ref()) {
         Some(Value::Int(scale @ 0..=7)) => Ok(SqlType::Time { scale: u8::try_from(*scale).unwrap_or(7) }),
-        _ => Err(SqlError::new(
-            number::SCALE_NOT_VALID,
-            "Scale argument is not valid. Valid expressions for data type time scale argument are integer constants and integer constant expressions.",
-        )),
+        _ => Err(errors::TIME_SCALE.error()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Int32Type, Int64Type};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::SqlType;
 
 use super::add::{part_of, unsupported};
@@ -47,12 +47,7 @@ pub(super) fn datediff(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
     }
     let overflow = || {
         let name = if call.result_type == SqlType::BigInt { "datediff_big" } else { "datediff" };
-        SqlError::new(
-            number::DATEDIFF_OVERFLOW,
-            format!(
-                "The {name} function resulted in an overflow. The number of dateparts separating two date/time instances is too large. Try to use {name} with a less precise datepart."
-            ),
-        )
+        errors::DATEDIFF_OVERFLOW.with([&name, &name])
     };
     let value = |row: usize| -> Result<Option<i64>, SqlError> {
         let Some((start, end)) = starts.get(row).zip(ends.get(row)) else { return Ok(None) };

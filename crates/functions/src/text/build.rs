@@ -212,10 +212,7 @@ pub(super) fn translate(call: &Call<'_>) -> Result<ArrayRef, SqlError> {
         let Some(((text, from), to)) = texts.get(row).zip(from.get(row)).zip(to.get(row)) else { return Ok(None) };
         let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
         if from.len() != to.len() {
-            return Err(SqlError::new(
-                hobt_base::number::TRANSLATE_LENGTHS,
-                "The second and third arguments of the TRANSLATE built-in function must contain an equal number of characters.",
-            ));
+            return Err(hobt_base::errors::TRANSLATE_LENGTHS.error());
         }
         let same = |a: char, b: char| a == b || call.collation.ignores_case() && a.to_lowercase().eq(b.to_lowercase());
         let map = |character: char| from.iter().position(|f| same(*f, character)).map_or(character, |at| to[at]);

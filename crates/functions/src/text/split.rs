@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Int64Builder, ListBuilder, StringViewBuilder};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 
 use super::code_page::units;
 use crate::column::Column;
@@ -11,8 +11,7 @@ use crate::watch::Meter;
 
 /// 214: the separator is one character.
 fn invalid_separator() -> SqlError {
-    let text = "Procedure expects parameter 'separator' of type 'nchar(1)/nvarchar(1)'.";
-    SqlError::new(number::PARAMETER_TYPE, text).with_state(11)
+    errors::SEPARATOR_TYPE.error()
 }
 
 /// The parts of each text between separators, one list per row; NULL for NULL.

@@ -2,7 +2,7 @@
 //!
 //! The matrix of Microsoft's "CAST and CONVERT" page ("Implicit conversions").
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::SqlType;
 
 use super::type_clash;
@@ -90,14 +90,7 @@ pub fn check_implicit(from: SqlType, to: SqlType) -> Result<(), SqlError> {
     match allowed(from, to) {
         Allowed::Implicit => Ok(()),
         Allowed::Never => Err(type_clash(from, to)),
-        Allowed::Explicit => Err(SqlError::new(
-            number::IMPLICIT_CONVERSION,
-            format!(
-                "Implicit conversion from data type {} to {} is not allowed. Use the CONVERT function to run this query.",
-                from.name(),
-                to.name()
-            ),
-        )),
+        Allowed::Explicit => Err(errors::IMPLICIT_CONVERSION.with([&from.name(), &to.name()])),
     }
 }
 
@@ -108,9 +101,6 @@ pub fn check_implicit(from: SqlType, to: SqlType) -> Result<(), SqlError> {
 pub fn check_explicit(from: SqlType, to: SqlType) -> Result<(), SqlError> {
     match allowed(from, to) {
         Allowed::Implicit | Allowed::Explicit => Ok(()),
-        Allowed::Never => Err(SqlError::new(
-            number::EXPLICIT_CONVERSION,
-            format!("Explicit conversion from data type {} to {} is not allowed.", from.name(), to.name()),
-        )),
+        Allowed::Never => Err(errors::EXPLICIT_CONVERSION.with([&from.name(), &to.name()])),
     }
 }

@@ -11,7 +11,7 @@ pub use conversion::{check_explicit, check_implicit};
 pub(crate) use operator::invalid_operand;
 pub use operator::{BinaryOperator, binary_result, bit_not_result, unary_minus_result};
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::{MaxLength, SqlType};
 
 /// The rank in the list of data type precedence. The operand of lower rank is converted to the other's type.
@@ -150,10 +150,7 @@ pub fn common_type_of(types: &[SqlType]) -> Result<SqlType, SqlError> {
 
 /// 206.
 pub(crate) fn type_clash(from: SqlType, to: SqlType) -> SqlError {
-    SqlError::new(
-        number::OPERAND_TYPE_CLASH,
-        format!("Operand type clash: {} is incompatible with {}", from.name(), to.name()),
-    )
+    errors::OPERAND_TYPE_CLASH.with([&from.name(), &to.name()])
 }
 
 /// The number of characters that a value of a type needs as text, for the length of a concatenation's result.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_types::{MaxLength, SqlType};
 
 use super::{as_decimal, check_implicit, common_type, declared_length, precedence};
@@ -68,23 +68,12 @@ impl fmt::Display for BinaryOperator {
 
 /// 8117.
 pub(crate) fn invalid_operand(sql_type: SqlType, operator: &str) -> SqlError {
-    SqlError::new(
-        number::INVALID_OPERAND_TYPE,
-        format!("Operand data type {} is invalid for {operator} operator.", sql_type.name()),
-    )
+    errors::INVALID_OPERAND_TYPE.with([&sql_type.name(), &operator])
 }
 
 /// 402.
 fn incompatible(left: SqlType, right: SqlType, operator: BinaryOperator) -> SqlError {
-    SqlError::new(
-        number::INCOMPATIBLE_OPERANDS,
-        format!(
-            "The data types {} and {} are incompatible in the {} operator.",
-            left.name(),
-            right.name(),
-            operator.message_name()
-        ),
-    )
+    errors::INCOMPATIBLE_OPERANDS.with([&left.name(), &right.name(), &operator.message_name()])
 }
 
 /// The type of `left operator right`.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hobt_access::{AccessError, Finding};
-use hobt_base::{Lsn, ObjectId, Position, SqlError, number};
+use hobt_base::{Lsn, ObjectId, Position, SqlError, errors};
 use hobt_catalog::Table;
 pub(super) use hobt_engine::CheckScope as Scope;
 use hobt_engine::{
@@ -53,7 +53,7 @@ fn check_second(argument: Option<&Value>, command: &str, position: Position) -> 
     }
     let error = match word.starts_with("REPAIR_") {
         true => SqlError::not_supported(format!("DBCC {command} with {word}")),
-        false => SqlError::new(number::DBCC_ARGUMENT, "Parameter 2 is incorrect for this DBCC statement."),
+        false => errors::DBCC_PARAMETER.with([&2]),
     };
     Err(error.at(position))
 }
@@ -84,10 +84,7 @@ impl Maintenance<'_, '_> {
         command: &str,
         position: Position,
     ) -> Result<DatabaseUse, Failure> {
-        let wrong = || {
-            let text = format!("DBCC {command} takes a database: its name, its id, or 0 for the current one.");
-            SqlError::new(number::DBCC_ARGUMENT, text).at(position)
-        };
+        let wrong = || errors::DBCC_DATABASE_ARGUMENT.with([&command]).at(position);
         let instance = &self.batch.environment.instance;
         let database = match argument {
             None | Some(Value::Int(0)) => return Ok(self.batch.state.database.clone()),
@@ -141,7 +138,7 @@ impl Maintenance<'_, '_> {
         }
         let left_out = before - pass.found.len();
         if says {
-            self.say(position, number::DBCC_RESULTS, format!("DBCC results for '{}'.", database.name()))?;
+            self.say(position, errors::DBCC_RESULTS.with([&database.name()]))?;
         }
         let owned = pass.found.iter().filter(|found| found.owner.is_none());
         let (allocation, consistency) = counts(owned.clone());
@@ -150,12 +147,10 @@ impl Maintenance<'_, '_> {
             self.batch.report(found.to_sql_error(database).at(position));
         }
         if says && !alone.is_empty() {
-            let text = format!(
-                "{} found {allocation} allocation errors and {consistency} consistency errors not associated with any \
-                 single object.",
-                command_of(scope)
-            );
-            self.say(position, number::CHECK_ERRORS_OF_NO_OBJECT, text)?;
+            self.say(
+                position,
+                errors::CHECK_ERRORS_OF_NO_OBJECT.with([&command_of(scope), &allocation, &consistency]),
+            )?;
         }
         for (table, summary) in &pass.tables {
             self.table_results(database, table, summary.as_ref(), &pass.found, command_of(scope), says, position)?;
@@ -176,12 +171,10 @@ impl Maintenance<'_, '_> {
         }
         let (allocation, consistency) = counts(pass.found.iter());
         if says || !pass.found.is_empty() {
-            let text = format!(
-                "{} found {allocation} allocation errors and {consistency} consistency errors in database '{}'.",
-                command_of(scope),
-                database.name()
-            );
-            self.say(position, number::CHECK_RESULT, text)?;
+            self.say(
+                position,
+                errors::CHECK_RESULT.with([&command_of(scope), &allocation, &consistency, &database.name()]),
+            )?;
         }
         Ok(pass.found.len())
     }
@@ -189,8 +182,7 @@ impl Maintenance<'_, '_> {
     /// `CHECKTABLE ('table')`.
     pub(super) fn check_table(&mut self, arguments: &[Value], says: bool, position: Position) -> Result<(), Failure> {
         let Some(Value::Text(name)) = arguments.first() else {
-            let text = "DBCC CHECKTABLE takes the name of a table.";
-            return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
+            return Err(errors::CHECKTABLE_ARGUMENT.error().at(position).into());
         };
         check_second(arguments.get(1), "CHECKTABLE", position)?;
         let unknown = || no_such_table(name).at(position);
@@ -267,31 +259,26 @@ impl Maintenance<'_, '_> {
     ) -> Result<(), Failure> {
         let mine = |found: &&Found| found.owner.as_ref().is_some_and(|owner| owner.object == table.id);
         if says {
-            let text = format!("DBCC results for '{}'.", table.name);
-            self.say(position, number::DBCC_RESULTS, text)?;
+            self.say(position, errors::DBCC_RESULTS.with([&table.name]))?;
         }
         for found in found.iter().filter(mine) {
             self.batch.report(found.to_sql_error(database).at(position));
         }
         if says && let Some(summary) = summary {
-            let text =
-                format!("There are {} rows in {} pages for object \"{}\".", summary.rows, summary.pages, table.name);
-            self.say(position, number::CHECK_ROWS, text)?;
+            self.say(position, errors::CHECK_ROWS.with([&summary.rows, &summary.pages, &table.name]))?;
         }
         let (allocation, consistency) = counts(found.iter().filter(mine));
         if allocation + consistency > 0 {
-            let text = format!(
-                "{command} found {allocation} allocation errors and {consistency} consistency errors in table '{}' \
-                 (object ID {}).",
-                table.name, table.id
-            );
-            self.say(position, number::CHECK_TABLE_RESULT, text)?;
+            self.say(
+                position,
+                errors::CHECK_TABLE_RESULT.with([&command, &allocation, &consistency, &table.name, &table.id]),
+            )?;
         }
         Ok(())
     }
 
-    fn say(&mut self, position: Position, number: i32, text: String) -> Result<(), Failure> {
-        self.batch.send_message(Message::numbered(number, position.line, text))
+    fn say(&mut self, position: Position, message: SqlError) -> Result<(), Failure> {
+        self.batch.send_message(Message::of(position.line, message))
     }
 }
 

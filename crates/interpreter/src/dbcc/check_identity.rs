@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{ObjectId, Position, SqlError, number};
+use hobt_base::{ObjectId, Position, SqlError, errors};
 use hobt_catalog::{IdentityColumn, IdentityPosition, Table, TableColumn};
 use hobt_engine::DatabaseUse;
 use hobt_txn::StatementContext;
@@ -41,20 +41,15 @@ impl Maintenance<'_, '_> {
         says: bool,
         position: Position,
     ) -> Result<(), Failure> {
-        let refuse = |parameter: u8| {
-            let text = format!("Parameter {parameter} is incorrect for this DBCC statement.");
-            Failure::from(SqlError::new(number::DBCC_ARGUMENT, text).with_state(9).at(position))
-        };
+        let refuse = |parameter: u8| Failure::from(errors::DBCC_ARGUMENT.with([&parameter]).at(position));
         if !(1..=3).contains(&arguments.len()) {
-            let text = "An incorrect number of parameters was given to the DBCC statement.";
-            return Err(SqlError::new(number::DBCC_ARGUMENT_COUNT, text).at(position).into());
+            return Err(errors::DBCC_ARGUMENT_COUNT.error().at(position).into());
         }
         let (place, table) = self.table_to_check(&arguments[0], position)?;
         let column = table.identity_column();
         let Some((column, identity)) = column.and_then(|column| column.identity.map(|identity| (column, identity)))
         else {
-            let text = format!("'{}' does not contain an identity column.", table.name);
-            return Err(SqlError::new(number::NO_IDENTITY_COLUMN, text).at(position).into());
+            return Err(errors::NO_IDENTITY_COLUMN.with([&table.name]).at(position).into());
         };
         let action = match (arguments.get(1), arguments.get(2)) {
             (None, _) => Action::Correct,
@@ -85,14 +80,11 @@ impl Maintenance<'_, '_> {
         }
         let quoted = |value: Option<i128>| value.map_or_else(|| "NULL".to_owned(), |value| value.to_string());
         let current = quoted(before.and_then(|state| state.last));
-        let text = match action {
-            Action::Set(_) => format!("Checking identity information: current identity value '{current}'."),
-            _ => format!(
-                "Checking identity information: current identity value '{current}', current column value '{}'.",
-                quoted(last)
-            ),
+        let error = match action {
+            Action::Set(_) => errors::IDENTITY_RESEEDED.with([&current]),
+            _ => errors::IDENTITY_INFORMATION.with([&current, &quoted(last)]),
         };
-        self.batch.send_message(Message::numbered(number::IDENTITY_INFORMATION, position.line, text))
+        self.batch.send_message(Message::of(position.line, error))
     }
 
     /// 2501.

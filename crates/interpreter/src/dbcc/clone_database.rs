@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_engine::{CloneOptions, EngineError};
 use hobt_tsql::ast::OptionItem;
 use hobt_types::Value;
@@ -26,17 +26,14 @@ impl Maintenance<'_, '_> {
         position: Position,
     ) -> Result<(), Failure> {
         let [source, target] = arguments else {
-            let text = "An incorrect number of parameters was given to the DBCC statement.";
-            return Err(SqlError::new(number::DBCC_ARGUMENT_COUNT, text).at(position).into());
+            return Err(errors::DBCC_ARGUMENT_COUNT.error().at(position).into());
         };
         if self.batch.state.transaction.is_some() {
-            let text = "DBCC CLONEDATABASE statement not allowed within multi-statement transaction.";
-            return Err(SqlError::new(number::NOT_IN_TRANSACTION, text).at(position).into());
+            return Err(errors::NOT_IN_TRANSACTION.with([&"DBCC CLONEDATABASE"]).at(position).into());
         }
         let asked = clone_options(options)?;
         let (Value::Text(source), Value::Text(target)) = (source, target) else {
-            let text = "DBCC CLONEDATABASE takes the names of two databases.";
-            return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
+            return Err(errors::CLONEDATABASE_ARGUMENT.error().at(position).into());
         };
         let instance = Arc::clone(&self.batch.environment.instance);
         let from = instance.database(source).map_err(|error| error.to_sql_error().at(position))?;
@@ -86,15 +83,13 @@ impl Maintenance<'_, '_> {
 /// here.
 fn clone_options(options: &[OptionItem]) -> Result<CloneOptions, SqlError> {
     if let Some(other) = options.iter().find(|option| !KNOWN.contains(&option.name.as_str())) {
-        let text = format!("'{}' is not a recognized DBCC CLONEDATABASE option.", other.name);
-        return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(other.span.position));
+        return Err(errors::UNKNOWN_OPTION.with([&other.name, &"DBCC CLONEDATABASE"]).at(other.span.position));
     }
     let find = |name: &str| OptionItem::find(options, name);
     let is_verified = find("VERIFY_CLONEDB").is_some();
     if let Some(option) = find("SERVICEBROKER") {
         if is_verified {
-            let text = "Conflicting DBCC CLONEDATABASE options \"SERVICEBROKER\" and \"VERIFY_CLONEDB\".";
-            return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(option.span.position));
+            return Err(errors::CONFLICTING_CLONE_OPTIONS.error().at(option.span.position));
         }
         return Err(SqlError::not_supported("DBCC CLONEDATABASE WITH SERVICEBROKER").at(option.span.position));
     }

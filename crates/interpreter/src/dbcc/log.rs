@@ -1,6 +1,6 @@
 //! `DBCC SQLPERF (LOGSPACE)` and `DBCC LOGINFO`: the sizes and contents of the logs.
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_engine::{EngineError, LogDescription};
 use hobt_types::{SqlType, Value};
 
@@ -77,6 +77,5 @@ fn segment_rows(log: &LogDescription) -> Vec<Vec<Value>> {
 }
 
 fn wrong(position: Position) -> SqlError {
-    let text = "DBCC LOGINFO takes a database: its name, its id, or 0 for the current one.";
-    SqlError::new(number::DBCC_ARGUMENT, text).at(position)
+    errors::DBCC_DATABASE_ARGUMENT.with([&"LOGINFO"]).at(position)
 }

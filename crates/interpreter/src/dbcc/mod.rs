@@ -11,7 +11,7 @@ mod update_usage;
 
 use std::sync::Arc;
 
-use hobt_base::{EXTENT_PAGES, Position, SqlError, number};
+use hobt_base::{EXTENT_PAGES, Position, SqlError, errors};
 use hobt_engine::EngineError;
 use hobt_tsql::ast::{Dbcc, DbccArgument, OptionItem};
 use hobt_types::{MaxLength, SqlType, Value};
@@ -106,8 +106,7 @@ impl Maintenance<'_, '_> {
             other => return Err(SqlError::not_supported(format!("DBCC {other}")).at(position).into()),
         }
         if says {
-            let text = "DBCC execution completed. If DBCC printed error messages, contact your system administrator.";
-            self.batch.send_message(Message::numbered(2528, position.line, text))?;
+            self.batch.send_message(Message::of(position.line, errors::DBCC_COMPLETED.error()))?;
         }
         Ok(Outcome::QUIET)
     }
@@ -182,12 +181,7 @@ impl Maintenance<'_, '_> {
             ("dm_os_spinlock_stats" | "spinlockstats", "clear") => hobt_instruments::spinlocks::clear(),
             ("spinlockstats", "") => return self.spinlock_stats(),
             ("logspace", "") => return self.log_space(),
-            _ => {
-                let text = format!(
-                    "DBCC SQLPERF does not know '{what}'. Use a view's name with CLEAR, SPINLOCKSTATS or LOGSPACE."
-                );
-                return Err(SqlError::new(number::DBCC_ARGUMENT, text).at(position).into());
-            }
+            _ => return Err(errors::SQLPERF_ARGUMENT.with([&what]).at(position).into()),
         }
         Ok(())
     }
@@ -294,8 +288,7 @@ fn isolation_name(level: hobt_tsql::ast::IsolationLevel) -> &'static str {
 
 /// 2501.
 fn no_such_table(name: &str) -> SqlError {
-    let text = format!("Cannot find a table or object with the name \"{name}\". Check the system catalog.");
-    SqlError::new(number::CHECK_NO_SUCH_TABLE, text).with_state(45)
+    errors::CHECK_NO_SUCH_TABLE.with([&name])
 }
 
 /// Trace flags, and whether `-1` (for all sessions) is among them.
@@ -308,10 +301,7 @@ fn split_flags(arguments: &[Value]) -> Result<(Vec<i32>, bool), SqlError> {
             Value::Int(flag) if (1..=i64::from(i16::MAX)).contains(flag) => {
                 flags.push(i32::try_from(*flag).unwrap_or(i32::MAX));
             }
-            _ => {
-                let text = "A trace flag is a number from 1 to 32767, or -1 for all sessions.";
-                return Err(SqlError::new(number::DBCC_ARGUMENT, text));
-            }
+            _ => return Err(errors::TRACE_FLAG_RANGE.error()),
         }
     }
     Ok((flags, global))

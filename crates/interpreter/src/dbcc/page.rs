@@ -1,6 +1,6 @@
 //! `DBCC PAGE (database, file, page [, style])`: a page's header and, in style 3, its rows.
 
-use hobt_base::{DatabaseId, FileId, PageId, Position, SqlError, number};
+use hobt_base::{DatabaseId, FileId, PageId, Position, SqlError, errors};
 use hobt_buffer::BufferError;
 use hobt_catalog::Table;
 use hobt_engine::{DatabaseUse, EngineError};
@@ -17,10 +17,7 @@ const LINE_BYTES: usize = 20;
 
 impl Maintenance<'_, '_> {
     pub(super) fn dbcc_page(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
-        let wrong = || {
-            let text = "DBCC PAGE takes a database (name or id), a file id, a page number and a style from 0 to 3.";
-            SqlError::new(number::DBCC_ARGUMENT, text).at(position)
-        };
+        let wrong = || errors::PAGE_ARGUMENT.error().at(position);
         let number = |index: usize| match arguments.get(index) {
             Some(Value::Int(number)) => u32::try_from(*number).map_err(|_| wrong()),
             _ => Err(wrong()),
@@ -52,21 +49,18 @@ impl Maintenance<'_, '_> {
 }
 
 fn read_page(database: &DatabaseUse, page: PageId) -> Result<PageBytes, SqlError> {
-    let outside = || {
-        let text = format!("There is no page {page} in database '{}'.", database.name());
-        SqlError::new(number::NO_SUCH_PAGE, text)
-    };
+    let outside = || errors::NO_SUCH_PAGE.with([&page, &database.name()]);
     let file = database.storage().file(page.file).map_err(|_| outside())?;
     if page.number >= file.size_pages() {
         return Err(outside());
     }
     let guard = file.pool_file().read(page.number);
     let guard = guard.map_err(|error| {
-        let number = match error {
-            BufferError::Damaged { .. } => number::PAGE_DAMAGED,
-            _ => number::IO_ERROR,
+        let entry = match error {
+            BufferError::Damaged { .. } => errors::PAGE_NOT_READ_DAMAGED,
+            _ => errors::PAGE_NOT_READ,
         };
-        SqlError::new(number, format!("Page {page} of database '{}' cannot be read: {error}.", database.name()))
+        entry.with([&page, &database.name(), &error])
     })?;
     Ok(*guard)
 }

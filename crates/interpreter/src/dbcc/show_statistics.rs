@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{HobtId, Position, SqlError, number};
+use hobt_base::{HobtId, Position, SqlError, errors};
 use hobt_catalog::{Statistics, StatisticsStream, Table, name_equals, value_from_bytes};
 use hobt_engine::{DatabaseUse, no_such_statistics};
 use hobt_tsql::ast::OptionItem;
@@ -38,13 +38,14 @@ impl Maintenance<'_, '_> {
         position: Position,
     ) -> Result<(), Failure> {
         let [table, Value::Text(target)] = arguments else {
-            let text = "An incorrect number of parameters was given to the DBCC statement.";
-            return Err(SqlError::new(number::DBCC_ARGUMENT_COUNT, text).at(position).into());
+            return Err(errors::DBCC_ARGUMENT_COUNT.error().at(position).into());
         };
         let is_known = |item: &&OptionItem| item.name == "NO_INFOMSGS" || PARTS.contains(&item.name.as_str());
         if let Some(other) = options.iter().find(|item| !is_known(item)) {
-            let text = format!("'{}' is not a recognized DBCC SHOW_STATISTICS option.", other.name);
-            return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(other.span.position).into());
+            return Err(errors::UNKNOWN_OPTION
+                .with([&other.name, &"DBCC SHOW_STATISTICS"])
+                .at(other.span.position)
+                .into());
         }
         let (place, table) = self.table_to_check(table, position)?;
         let snapshot = place.database.snapshot();

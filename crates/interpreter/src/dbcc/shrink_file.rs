@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{EXTENT_PAGES, FileId, Position, SqlError, number};
+use hobt_base::{EXTENT_PAGES, FileId, Position, SqlError, errors};
 use hobt_catalog::{DataSpace, DatabaseFile, Index, Table, name_equals};
 use hobt_engine::{DatabaseUse, EngineError, IndexSelector};
 use hobt_types::{SqlType, Value};
@@ -26,9 +26,7 @@ impl Maintenance<'_, '_> {
             return Err(SqlError::not_supported(text).at(position).into());
         }
         if self.batch.state.transaction.is_some() {
-            let text = "Cannot perform a shrinkfile operation inside a user transaction. Terminate the transaction and \
-                        reissue the statement.";
-            return Err(SqlError::new(number::DBCC_IN_TRANSACTION, text).at(position).into());
+            return Err(errors::DBCC_IN_TRANSACTION.error().at(position).into());
         }
         let database = self.batch.state.database.clone();
         let file = data_file(&database, &arguments[0]).map_err(|error| error.at(position))?;
@@ -142,21 +140,12 @@ fn data_file(database: &DatabaseUse, argument: &Value) -> Result<DatabaseFile, S
         Value::Int(id) => id.to_string(),
         _ => String::new(),
     };
-    let text = format!(
-        "Could not locate file '{named}' for database '{}' in sys.database_files among its data files. The file either \
-         does not exist, or was dropped; files of the log are not emptied, but removed when they hold nothing needed.",
-        database.name()
-    );
-    Err(SqlError::new(number::DBCC_NO_SUCH_FILE, text))
+    Err(errors::DBCC_NO_SUCH_FILE.with([&named, &database.name()]))
 }
 
 /// 2555.
 fn not_emptied(file: &DatabaseFile, why: &str) -> SqlError {
-    let text = format!(
-        "Cannot move all contents of file \"{}\" to other places to complete the emptyfile operation. {why}",
-        file.name
-    );
-    SqlError::new(number::FILE_NOT_EMPTIED, text)
+    errors::FILE_NOT_EMPTIED.with([&file.name, &why])
 }
 
 /// Fails if a file that is not empty is the only file of its filegroup in which extents are allocated.
@@ -168,7 +157,5 @@ fn expect_other_file(database: &DatabaseUse, file: &DatabaseFile) -> Result<(), 
     {
         return Ok(());
     }
-    let text = "There is insufficient space in the filegroup to complete the emptyfile operation: it has no other \
-                file that takes anything. Add one.";
-    Err(SqlError::new(number::NO_ROOM_TO_EMPTY_FILE, text))
+    Err(errors::NO_ROOM_TO_EMPTY_FILE.error())
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{IndexId, Position, SqlError, number};
+use hobt_base::{IndexId, Position, SqlError, errors};
 use hobt_catalog::Table;
 use hobt_tsql::ast::OptionItem;
 use hobt_types::Value;
@@ -26,13 +26,11 @@ impl Maintenance<'_, '_> {
         position: Position,
     ) -> Result<(), Failure> {
         if !(1..=3).contains(&arguments.len()) {
-            let text = "An incorrect number of parameters was given to the DBCC statement.";
-            return Err(SqlError::new(number::DBCC_ARGUMENT_COUNT, text).at(position).into());
+            return Err(errors::DBCC_ARGUMENT_COUNT.error().at(position).into());
         }
         let is_known = |item: &&OptionItem| ["COUNT_ROWS", "NO_INFOMSGS"].contains(&item.name.as_str());
         if let Some(other) = options.iter().find(|item| !is_known(item)) {
-            let text = format!("'{}' is not a recognized DBCC UPDATEUSAGE option.", other.name);
-            return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(other.span.position).into());
+            return Err(errors::UNKNOWN_OPTION.with([&other.name, &"DBCC UPDATEUSAGE"]).at(other.span.position).into());
         }
         let database = self.database_to_check(arguments.first(), "UPDATEUSAGE", position)?;
         let wanted: Vec<Arc<Table>> = match arguments.get(1) {
@@ -64,6 +62,6 @@ fn index_of(tables: &[Arc<Table>], index: &Value, position: Position) -> Result<
         Value::Int(id) => table.indexes.iter().find(|index| i64::from(index.id.0) == *id),
         _ => None,
     });
-    let wrong = || SqlError::new(number::DBCC_ARGUMENT, "Parameter 3 is incorrect for this DBCC statement.");
+    let wrong = || errors::DBCC_PARAMETER.with([&3]);
     found.map(|index| index.id).ok_or_else(|| wrong().at(position))
 }

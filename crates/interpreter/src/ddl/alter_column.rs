@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_catalog::{Table, name_equals};
 use hobt_engine::{ColumnAlteration, TableChange, is_stored_alike};
 use hobt_tsql::ast::{ColumnDefinition, ConstraintKind, DataType, Identifier};
@@ -59,14 +59,7 @@ impl Definitions<'_, '_> {
                 return Err(SqlError::not_supported(what).at(ast.name.position).into());
             }
             if !column.nullable && column.default.is_none() && column.computed.is_none() {
-                let text = format!(
-                    "ALTER TABLE only allows columns to be added that can contain nulls, or have a DEFAULT definition \
-                     specified, or the column being added is an identity or timestamp column, or alternatively if none of \
-                     the previous conditions are satisfied the table must be empty to allow addition of this column. \
-                     Column '{}' cannot be added to non-empty table '{}' because it does not satisfy these conditions.",
-                    column.name, table.name
-                );
-                return Err(SqlError::new(4901, text).at(ast.name.position).into());
+                return Err(errors::ADD_NOT_NULL_COLUMN.with([&column.name, &table.name]).at(ast.name.position).into());
             }
         }
         let with_values = |column: &ColumnDefinition| {
@@ -116,10 +109,10 @@ impl Definitions<'_, '_> {
         let table = self.table_of(altering)?;
         let sql_type = self.batch.data_type(data_type)?;
         let collation = match collation {
-            Some(written) => Some(Collation::from_name(&written.value).ok_or_else(|| {
-                SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", written.value))
-                    .at(written.position)
-            })?),
+            Some(written) => Some(
+                Collation::from_name(&written.value)
+                    .ok_or_else(|| errors::INVALID_COLLATION.with([&written.value]).at(written.position))?,
+            ),
             None => None,
         };
         let known = table.column_named(&name.value).map(|place| &table.columns[place]);
@@ -148,10 +141,7 @@ impl Definitions<'_, '_> {
         let readers = self.checked(|binder| binder.readers_of(table, column))?;
         match readers.first() {
             None => Ok(()),
-            Some((kind, name)) => {
-                let text = format!("The {kind} '{name}' is dependent on column '{column}'.");
-                Err(SqlError::new(number::COLUMN_NEEDED, text).at(position).into())
-            }
+            Some((kind, name)) => Err(errors::COLUMN_NEEDED.with([&kind, &name, &column]).at(position).into()),
         }
     }
 
@@ -214,29 +204,21 @@ impl Definitions<'_, '_> {
             _ => None,
         };
         let (Some(old_name), Some(new_name)) = (given("@objname"), given("@newname")) else {
-            let text = "No item by the name of '(null)' could be found, given that @itemtype was input as '(null)'.";
-            return Err(SqlError::new(15225, text).at(position).into());
+            return Err(errors::RENAME_NULL.error().at(position).into());
         };
         let kind = given("@objtype").map(|kind| kind.trim().to_uppercase());
         let database = self.batch.database();
         let missing = || {
-            let text = format!(
-                "No item by the name of '{old_name}' could be found in the current database '{}', given that @itemtype was \
-                 input as '{}'.",
-                database.name(),
-                kind.as_deref().unwrap_or("(null)")
-            );
-            SqlError::new(15225, text).at(position)
+            errors::RENAME_NO_SUCH_ITEM
+                .with([&old_name, &database.name(), &kind.as_deref().unwrap_or("(null)")])
+                .at(position)
         };
         let name = parse_name(&old_name).ok_or_else(missing)?;
         match kind.as_deref() {
             None | Some("OBJECT") => self.rename_object(&name, &new_name, &missing, position)?,
             Some(kind @ ("COLUMN" | "INDEX")) => {
                 let Some(table) = &name.schema else {
-                    let text = format!(
-                        "Either the parameter @objname is ambiguous or the claimed @objtype ({kind}) is wrong."
-                    );
-                    return Err(SqlError::new(15248, text).at(position).into());
+                    return Err(errors::RENAME_AMBIGUOUS.with([&kind]).at(position).into());
                 };
                 let of = hobt_tsql::ast::ObjectName {
                     server: None,
@@ -250,8 +232,7 @@ impl Definitions<'_, '_> {
                 return Err(SqlError::not_supported(format!("sp_rename of a {other}")).at(position).into());
             }
         }
-        let text = "Caution: Changing any part of an object name could break scripts and stored procedures.";
-        self.batch.send_message(Message::numbered(15477, position.line, text))?;
+        self.batch.send_message(Message::of(position.line, errors::RENAME_CAUTION.error()))?;
         Ok(0)
     }
 
@@ -310,12 +291,7 @@ impl Definitions<'_, '_> {
         };
         let is_filtered = is_column && self.is_read_by_filters(&found, &snapshot.statistics_of(&found), names.0)?;
         if is_filtered || !readers.is_empty() {
-            let text = format!(
-                "Object '{}.{}' cannot be renamed because the object participates in enforced dependencies.",
-                written(table),
-                names.0
-            );
-            return Err(SqlError::new(15336, text).at(position).into());
+            return Err(errors::RENAME_DEPENDENCIES.with([&written(table), &names.0]).at(position).into());
         }
         let database = Arc::clone(place.database.database());
         self.change_definition(&place, position, None, &|context, table, lock| match is_column {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_catalog::{ForeignKey, Table, name_equals};
 use hobt_engine::{DatabaseUse, TableChange};
 use hobt_tsql::ast::{
@@ -39,11 +39,7 @@ impl Definitions<'_, '_> {
         if place.database.snapshot().schema_id(&place.schema).is_none_or(|schema| {
             place.database.snapshot().table(schema, &place.name).is_none_or(|table| table.is_system)
         }) {
-            let text = format!(
-                "Cannot find the object \"{}\" because it does not exist or you do not have permissions.",
-                crate::names::written(&alter.name)
-            );
-            return Err(SqlError::new(4902, text).at(position).into());
+            return Err(errors::SWITCH_NO_TABLE.with([&crate::names::written(&alter.name)]).at(position).into());
         }
         if let AlterTableAction::Rebuild { partition, options } = &alter.action {
             let which = hobt_engine::IndexSelector::Base;
@@ -134,11 +130,7 @@ impl Definitions<'_, '_> {
                 let name = constraint.name.as_ref().map(|name| name.value.clone());
                 self.add_default(altering, name, column, value)
             }
-            ConstraintKind::Default { .. } => {
-                Err(SqlError::new(number::SYNTAX, "A DEFAULT of a table names its column: FOR column.")
-                    .at(position)
-                    .into())
-            }
+            ConstraintKind::Default { .. } => Err(errors::DEFAULT_WITHOUT_COLUMN.error().at(position).into()),
             ConstraintKind::ForeignKey { .. } => {
                 let Some(mut definition) = self.foreign_key_definition(constraint, of_column)? else { return Ok(()) };
                 definition.is_not_trusted = check == Some(false);
@@ -158,27 +150,19 @@ impl Definitions<'_, '_> {
         value: &Expression,
     ) -> Result<(), Failure> {
         let table = self.table_of(altering)?;
-        let place = table.column_named(&column.value).ok_or_else(|| {
-            let text = format!(
-                "Column '{}' in table '{}' is invalid for creating a default constraint.",
-                column.value, table.name
-            );
-            SqlError::new(1752, text).at(column.position)
-        })?;
-        let refuse = |number, text: String| Err(Failure::from(SqlError::new(number, text).at(column.position)));
+        let place = table
+            .column_named(&column.value)
+            .ok_or_else(|| errors::DEFAULT_NOT_ALLOWED.with([&column.value, &table.name]).at(column.position))?;
+        let refuse = |error: SqlError| Err(Failure::from(error.at(column.position)));
         let known = &table.columns[place];
         if known.computed.is_some() {
-            let text = format!(
-                "Column '{}' in table '{}' is invalid for creating a default constraint.",
-                column.value, table.name
-            );
-            return refuse(1752, text);
+            return refuse(errors::DEFAULT_NOT_ALLOWED.with([&column.value, &table.name]));
         }
         if known.identity.is_some() {
             return Err(default_of_identity(&column.value, &table.name).at(column.position).into());
         }
         if known.default.is_some() {
-            return refuse(1781, "Column already has a DEFAULT bound to it.".to_owned());
+            return refuse(errors::DEFAULT_EXISTS.error());
         }
         self.check_default(value, known.sql_type)?;
         let definition = default_definition(value);
@@ -230,8 +214,7 @@ impl Definitions<'_, '_> {
                 ("LOCK_ESCALATION", OptionValue::Word(word)) if word.is("DISABLE") => 1,
                 ("LOCK_ESCALATION", OptionValue::Word(word)) if word.is("AUTO") => 2,
                 ("LOCK_ESCALATION", OptionValue::Word(word)) => {
-                    let text = format!("Incorrect syntax near '{}'.", word.value);
-                    return Err(SqlError::new(number::SYNTAX, text).at(word.position).into());
+                    return Err(errors::SYNTAX.with([&word.value]).at(word.position).into());
                 }
                 _ => {
                     let what = format!("ALTER TABLE … SET ({})", option.name);

@@ -1,6 +1,6 @@
 //! Constraints and computed columns: checks at definition time.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::ReferentialRule;
 use hobt_engine::{CheckDefinition, ColumnDefinition, ComputedDefinition, ForeignKeyDefinition, IndexDefinition};
 use hobt_tsql::ast::{self, Condition, Constraint, ConstraintKind, Expression, Literal, ReferentialAction};
@@ -126,11 +126,10 @@ impl Definitions<'_, '_> {
         let name = constraint.name.as_ref().map(|name| name.value.clone());
         let place = self.batch.place(table)?;
         if place.database.id() != self.batch.database().id() {
-            let text = format!(
-                "Cross-database foreign key references are not supported. Foreign key '{}'.",
-                name.unwrap_or_default()
-            );
-            return Err(SqlError::new(1763, text).at(constraint.span.position).into());
+            return Err(errors::FOREIGN_KEY_CROSS_DATABASE
+                .with([&name.unwrap_or_default()])
+                .at(constraint.span.position)
+                .into());
         }
         let values = |names: &[ast::Identifier]| names.iter().map(|name| name.value.clone()).collect::<Vec<_>>();
         let rule = |action: &Option<ReferentialAction>| match action {
@@ -194,10 +193,7 @@ impl Definitions<'_, '_> {
 
 /// 4936.
 pub(super) fn not_deterministic(column: &str, table: &str) -> SqlError {
-    let text = format!(
-        "Computed column '{column}' in table '{table}' cannot be persisted because the column is non-deterministic."
-    );
-    SqlError::new(number::NOT_DETERMINISTIC, text)
+    errors::NOT_DETERMINISTIC.with([&column, &table])
 }
 
 /// A computed column whose type is not known yet.

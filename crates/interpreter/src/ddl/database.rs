@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hobt_base::{PAGE_SIZE, SqlError, number};
+use hobt_base::{PAGE_SIZE, SqlError, errors};
 use hobt_catalog::{Growth, name_equals};
 use hobt_engine::{
     DatabaseDefinition, DatabaseOptions, DatabaseUse, DelayedDurability, FileDefinition, FilegroupDefinition,
@@ -58,8 +58,7 @@ impl Definitions<'_, '_> {
         let files = create.filegroups.iter().flat_map(|filegroup| &filegroup.files).chain(&create.log);
         let paths: Vec<PathBuf> = files.filter_map(|file| file.file_name.as_ref().map(PathBuf::from)).collect();
         if paths.is_empty() {
-            let text = "CREATE DATABASE … FOR ATTACH needs the primary file: ON (FILENAME = '…').";
-            return Err(SqlError::new(number::SYNTAX, text).at(create.name.position).into());
+            return Err(errors::ATTACH_WITHOUT_PRIMARY_FILE.error().at(create.name.position).into());
         }
         let rebuilds_log = attach == Attach::RebuildLog;
         let attached = self.batch.environment.instance.attach_database(&create.name.value, &paths, rebuilds_log);
@@ -76,8 +75,7 @@ impl Definitions<'_, '_> {
     pub(super) fn drop_database(&mut self, name: &Identifier) -> Result<(), Failure> {
         let current = name_equals(self.batch.state.database.name(), &name.value);
         if current || self.batch.environment.sessions.uses_database(&name.value, self.batch.state.id) {
-            let text = format!("Cannot drop database \"{}\" because it is currently in use.", name.value);
-            return Err(SqlError::new(number::DATABASE_IN_USE, text).into());
+            return Err(errors::DROP_DATABASE_IN_USE.with([&name.value]).into());
         }
         Ok(self.batch.environment.instance.drop_database(&name.value).map_err(SqlError::from)?)
     }
@@ -145,8 +143,7 @@ impl Definitions<'_, '_> {
 
 impl Definitions<'_, '_> {
     fn say_removed(&mut self, kind: &str, name: &Identifier) -> Result<(), Failure> {
-        let text = format!("The {kind} '{}' has been removed.", name.value);
-        self.batch.send_message(Message::numbered(number::FILE_REMOVED, name.position.line, text))
+        self.batch.send_message(Message::of(name.position.line, errors::FILE_REMOVED.with([&kind, &name.value])))
     }
 }
 
@@ -169,10 +166,7 @@ impl Definitions<'_, '_> {
         let is_in_use = || self.batch.environment.sessions.uses_database(database.name(), self.batch.state.id);
         if changes.iter().any(|change| matches!(change, OptionChange::ReadOnly(_))) && is_in_use() {
             let name = database.name();
-            let text = format!(
-                "ALTER DATABASE failed because a lock could not be placed on database '{name}'. Try again later."
-            );
-            return Err(SqlError::new(number::DATABASE_NOT_LOCKED, text).into());
+            return Err(errors::DATABASE_NOT_LOCKED.with([&name]).into());
         }
         if let Some(first) = options.first().filter(|_| !changes.is_empty()) {
             let change = |options: &mut DatabaseOptions| changes.iter().for_each(|change| change.apply(options));
@@ -276,7 +270,7 @@ fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError>
         _ => return check_option(option).map(|()| None),
     };
     let near = if word.is_empty() { name } else { word };
-    let syntax = || SqlError::new(number::SYNTAX, format!("Incorrect syntax near '{near}'.")).at(option.span.position);
+    let syntax = || errors::SYNTAX.with([&near]).at(option.span.position);
     change.map(Some).ok_or_else(syntax)
 }
 
@@ -318,7 +312,7 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
     let first = option.name.split(' ').next().unwrap_or_default();
     let error = match OPTIONS.contains(&first) {
         true => SqlError::not_supported(format!("ALTER DATABASE … SET {}", option.name)),
-        false => SqlError::new(number::UNKNOWN_SET_OPTION, format!("'{first}' is not a recognized SET option.")),
+        false => errors::UNKNOWN_SET_OPTION.with([&first]),
     };
     Err(error.at(option.span.position))
 }
@@ -415,10 +409,7 @@ fn check_collation(name: &Identifier) -> Result<(), SqlError> {
     match Collation::from_name(&name.value) {
         Some(collation) if collation == Collation::default() => Ok(()),
         Some(_) => Err(SqlError::not_supported(format!("CREATE DATABASE … COLLATE {}", name.value)).at(name.position)),
-        None => {
-            let text = format!("Invalid collation '{}'.", name.value);
-            Err(SqlError::new(number::INVALID_COLLATION, text).at(name.position))
-        }
+        None => Err(errors::INVALID_COLLATION.with([&name.value]).at(name.position)),
     }
 }
 
@@ -441,8 +432,7 @@ fn file(definition: &ast::FileDefinition) -> Result<FileDefinition, SqlError> {
     if let (Some(size), Some(limit)) = (size_pages, max_pages)
         && size > limit
     {
-        let text = format!("The size of file '{}' must not be larger than its MAXSIZE.", definition.name.value);
-        return Err(SqlError::new(number::FILE_SIZE, text).at(position));
+        return Err(errors::FILE_SIZE_OVER_MAXSIZE.with([&definition.name.value]).at(position));
     }
     Ok(FileDefinition {
         name: Some(definition.name.value.clone()).filter(|name| !name.is_empty()),
@@ -459,15 +449,10 @@ fn pages(size: FileSize, definition: &ast::FileDefinition) -> Result<u32, SqlErr
 }
 
 fn too_large(definition: &ast::FileDefinition) -> SqlError {
-    let text = format!("The size of file '{}' is beyond what a file can have.", definition.name.value);
-    SqlError::new(number::FILE_SIZE, text).at(definition.span.position)
+    errors::FILE_SIZE_BEYOND.with([&definition.name.value]).at(definition.span.position)
 }
 
 /// A message of severity 0, without a number of its own.
 fn was_left_over(path: &Path) -> SqlError {
-    let text = format!(
-        "The file '{}' was left by a statement that a crash had cut off, and held nothing. It was removed and made anew.",
-        path.display()
-    );
-    SqlError { severity: 0, ..SqlError::new(0, text) }
+    errors::FILE_MADE_ANEW.with([&path.display()])
 }

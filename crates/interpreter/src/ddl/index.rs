@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors, number};
 use hobt_catalog::{Index, IndexKind, IndexOptions, PartitionFunction, Table};
 use hobt_engine::{DatabaseUse, EngineError, IndexDefinition, IndexSelector, KeyKind, LockTable, TableChange};
 use hobt_tsql::ast::{
@@ -210,10 +210,7 @@ impl Definitions<'_, '_> {
             let done = done.map_err(|mut failure| {
                 if failure.error.number == number::NO_SUCH_OBJECT {
                     let (table, index) = (&dropped.table.name.value, &dropped.name.value);
-                    let text = format!(
-                        "Cannot drop the index '{table}.{index}', because it does not exist or you do not have permission."
-                    );
-                    failure.error = SqlError::new(number::DROP_DOES_NOT_EXIST, text).at(position);
+                    failure.error = errors::DROP_NO_SUCH_INDEX.with([&table, &index]).at(position);
                 }
                 failure
             });
@@ -382,10 +379,7 @@ impl Definitions<'_, '_> {
                     let text = format!("The index option {other}");
                     return Err(SqlError::not_supported(text).at(item.span.position).into());
                 }
-                other => {
-                    let text = format!("'{other}' is not a recognized index option.");
-                    return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(item.span.position).into());
-                }
+                other => return Err(errors::UNKNOWN_OPTION.with([&other, &"index"]).at(item.span.position).into()),
             }
         }
         Ok((options, drops_existing))
@@ -489,10 +483,7 @@ fn fill_factor(item: &OptionItem) -> Result<u8, SqlError> {
     };
     match u8::try_from(given) {
         Ok(percent @ 1..=100) => Ok(percent),
-        _ => {
-            let text = format!("Fillfactor {given} is not a valid percentage; fillfactor must be between 1 and 100.");
-            Err(SqlError::new(129, text).at(item.span.position))
-        }
+        _ => Err(errors::FILL_FACTOR.with([&given]).at(item.span.position)),
     }
 }
 

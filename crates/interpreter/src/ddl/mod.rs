@@ -200,14 +200,7 @@ impl Definitions<'_, '_> {
     pub(super) fn warn(&mut self, warnings: Vec<SqlError>) -> Result<(), Failure> {
         for warning in warnings {
             let line = warning.position.unwrap_or_default().line;
-            let message = super::Message {
-                number: warning.number,
-                severity: 10,
-                state: warning.state,
-                line,
-                text: warning.message,
-            };
-            self.batch.send_message(message)?;
+            self.batch.send_message(super::Message { severity: 10, ..super::Message::of(line, warning) })?;
         }
         Ok(())
     }

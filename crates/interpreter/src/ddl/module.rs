@@ -1,6 +1,6 @@
 //! Views, functions and procedures: their text is checked and then stored.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::{ModuleKind, name_equals};
 use hobt_engine::{ModuleDefinition, Replace};
 use hobt_tsql::ast::{
@@ -136,11 +136,7 @@ impl Definitions<'_, '_> {
             _ => !matches!(module, ModuleKind::View | ModuleKind::Procedure),
         };
         let Some(module) = found.filter(|module| fits(*module)) else {
-            let text = format!(
-                "Cannot drop the {word} '{}', because it does not exist or you do not have permission.",
-                name.name.value
-            );
-            return Err(SqlError::new(number::DROP_DOES_NOT_EXIST, text).into());
+            return Err(errors::DROP_DOES_NOT_EXIST.with([&word, &name.name.value]).into());
         };
         self.batch.in_context(&place.database, |_, context| {
             Ok(place
@@ -164,11 +160,7 @@ fn is_parameter(parameters: &[Parameter], name: &str) -> bool {
 /// 166 for a name with a database.
 fn check_prefix(name: &ObjectName, statement: &str) -> Result<(), SqlError> {
     let Some(database) = &name.database else { return Ok(()) };
-    let text = format!(
-        "'{statement}' does not allow specifying the database name as a prefix to the object name. USE the \
-         database first."
-    );
-    Err(SqlError { severity: 15, ..SqlError::new(number::DATABASE_PREFIX, text) }.at(database.position))
+    Err(errors::DATABASE_PREFIX.with([&statement]).at(database.position))
 }
 
 /// Checks a procedure's body before its names are resolved.
@@ -179,10 +171,7 @@ fn check_body(statements: &[Statement]) -> Result<Program<'_>, SqlError> {
     let program = Program::compile(statements)?;
     let is_use = |step: &Step<'_>| matches!(step, Step::Run(Statement { kind: StatementKind::Use { .. }, .. }));
     match program.steps.iter().map(|placed| placed.step).find(is_use) {
-        Some(Step::Run(statement)) => {
-            let text = "a USE database statement is not allowed in a procedure, function or trigger.";
-            Err(SqlError { severity: 15, ..SqlError::new(number::USE_IN_MODULE, text) }.at(statement.span.position))
-        }
+        Some(Step::Run(statement)) => Err(errors::USE_IN_MODULE.error().at(statement.span.position)),
         _ => Ok(program),
     }
 }

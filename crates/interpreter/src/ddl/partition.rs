@@ -1,6 +1,6 @@
 //! Partition functions and schemes, and switching of partitions between tables.
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors, number};
 use hobt_catalog::Table;
 use hobt_engine::{PartitionFunctionDefinition, PartitionSchemeDefinition, SwitchSide, partitions_in};
 use hobt_tsql::ast::{
@@ -28,10 +28,10 @@ impl Definitions<'_, '_> {
     pub(crate) fn create_partition_function(&mut self, create: &CreatePartitionFunction) -> Result<Outcome, Failure> {
         let parameter = self.batch.data_type(&create.data_type)?;
         let collation = match &create.collation {
-            Some(name) => Some(Collation::from_name(&name.value).ok_or_else(|| {
-                SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", name.value))
-                    .at(name.position)
-            })?),
+            Some(name) => Some(
+                Collation::from_name(&name.value)
+                    .ok_or_else(|| errors::INVALID_COLLATION.with([&name.value]).at(name.position))?,
+            ),
             None if parameter.is_text() => Some(Collation::default()),
             None => None,
         };
@@ -84,9 +84,7 @@ impl Definitions<'_, '_> {
         let database = self.batch.database();
         let (name, position) = (&alter.name.value, alter.name.position);
         let function = database.snapshot().partition_function(name).cloned();
-        let function = function.ok_or_else(|| {
-            SqlError::new(number::INVALID_OBJECT, format!("Invalid object name '{name}'.")).at(position)
-        })?;
+        let function = function.ok_or_else(|| errors::INVALID_OBJECT.with([&name]).at(position))?;
         let Some(value) = &alter.value else {
             return Err(SqlError::not_supported("SPLIT RANGE () without a value").at(position).into());
         };
@@ -133,15 +131,10 @@ impl Definitions<'_, '_> {
         let place = self.batch.place(target)?;
         let (database, other) = (source.database.clone(), place.database.clone());
         if database.id() != other.id() {
-            let text = format!(
-                "ALTER TABLE SWITCH statement failed. The source table '{}' is in database '{}' while the target table '{}' \
-                 is in database '{}'.",
-                source.name,
-                database.name(),
-                place.name,
-                other.name()
-            );
-            return Err(SqlError::new(4948, text).at(position).into());
+            return Err(errors::SWITCH_OTHER_DATABASE
+                .with([&source.name, &database.name(), &place.name, &other.name()])
+                .at(position)
+                .into());
         }
         let from = SwitchSide {
             schema: source.schema.clone(),
@@ -221,10 +214,5 @@ impl Definitions<'_, '_> {
 
 /// 7705: the value at `index` (from 0) cannot be converted.
 fn boundary_type(index: usize, from: &str, to: &str) -> SqlError {
-    let text = format!(
-        "Could not implicitly convert range values type specified at ordinal {} to partition function parameter type \
-         ({from} to {to}).",
-        index + 1
-    );
-    SqlError::new(number::INVALID_PARTITION_FUNCTION, text)
+    errors::BOUNDARY_TYPE.with([&(index + 1), &from, &to])
 }

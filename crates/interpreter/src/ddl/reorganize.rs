@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use hobt_access::RowStore;
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_catalog::{Index, IndexKind, Table};
 use hobt_engine::{IndexSelector, no_such_object, partitions_named};
 use hobt_tsql::ast::{OptionItem, PartitionSelector};
@@ -30,8 +30,10 @@ impl Definitions<'_, '_> {
     ) -> Result<(), Failure> {
         const OPTIONS: [&str; 2] = ["LOB_COMPACTION", "COMPRESS_ALL_ROW_GROUPS"];
         if let Some(other) = options.iter().find(|item| !OPTIONS.contains(&item.name.as_str())) {
-            let text = format!("'{}' is not a recognized ALTER INDEX REORGANIZE option.", other.name);
-            return Err(SqlError::new(number::UNKNOWN_OPTION, text).at(other.span.position).into());
+            return Err(errors::UNKNOWN_OPTION
+                .with([&other.name, &"ALTER INDEX REORGANIZE"])
+                .at(other.span.position)
+                .into());
         }
         let partition = self.partition_selected(partition)?;
         let run = self.batch.new_run(None)?;
@@ -95,16 +97,10 @@ impl Definitions<'_, '_> {
 fn check_index(table: &Table, index: &Index) -> Result<(), SqlError> {
     let name = index.name.as_deref().unwrap_or("");
     if index.options.is_disabled {
-        let text =
-            format!("Cannot perform the specified operation on disabled index '{name}' on table '{}'.", table.name);
-        return Err(SqlError::new(number::INDEX_IS_DISABLED, text));
+        return Err(errors::INDEX_IS_DISABLED.with([&name, &table.name]));
     }
     if !index.options.allows_page_locks {
-        let text = format!(
-            "The index \"{name}\" on table \"{}\" cannot be reorganized because page level locking is disabled.",
-            table.name
-        );
-        return Err(SqlError::new(number::PAGE_LOCKS_DISABLED, text));
+        return Err(errors::PAGE_LOCKS_DISABLED.with([&name, &table.name]));
     }
     Ok(())
 }

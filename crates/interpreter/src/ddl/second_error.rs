@@ -1,6 +1,6 @@
 //! The second error of a definition: after the cause, SQL Server reports what could not be done because of it.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors, number};
 use hobt_tsql::ast::{AlterTable, AlterTableAction, AlterTableDrop, CreateTable, Identifier, StatementKind};
 
 /// The second error, about what the statement could not do because of `error`. `None` if `error` already says it.
@@ -8,10 +8,9 @@ pub(crate) fn what_could_not_be_done(statement: &StatementKind, error: &SqlError
     match statement {
         StatementKind::CreateTable(create) => of_create_table(create, error),
         StatementKind::AlterTable(alter) => of_alter_table(alter, error),
-        StatementKind::CreateDatabase(create) if create.attach.is_none() => is_of_file(error).then(|| {
-            let text = "CREATE DATABASE failed. Some file names listed could not be created. Check related errors.";
-            SqlError::new(number::DATABASE_NOT_CREATED, text).with_state(4)
-        }),
+        StatementKind::CreateDatabase(create) if create.attach.is_none() => {
+            is_of_file(error).then(|| errors::DATABASE_NOT_CREATED.error())
+        }
         _ => None,
     }
 }
@@ -31,13 +30,7 @@ fn of_create_table(create: &CreateTable, error: &SqlError) -> Option<SqlError> {
 }
 
 fn of_alter_table(alter: &AlterTable, error: &SqlError) -> Option<SqlError> {
-    let not_accessible = |what: &str, column: &Identifier| {
-        let text = format!(
-            "ALTER TABLE {what} COLUMN {} failed because one or more objects access this column.",
-            column.value
-        );
-        SqlError::new(number::COLUMN_ACCESSED, text).with_state(9)
-    };
+    let not_accessible = |what: &str, column: &Identifier| errors::COLUMN_ACCESSED.with([&what, &column.value]);
     match (&alter.action, error.number) {
         (AlterTableAction::Add { .. }, _) => is_of_constraint(error).then(constraint_not_created),
         (AlterTableAction::AlterColumn { name, .. }, number::COLUMN_NEEDED) => Some(not_accessible("ALTER", name)),
@@ -52,8 +45,7 @@ fn of_alter_table(alter: &AlterTable, error: &SqlError) -> Option<SqlError> {
             columns().find(is_named).or_else(|| columns().next()).map(|name| not_accessible("DROP", name))
         }
         (AlterTableAction::Drop { .. }, number::NO_SUCH_CONSTRAINT | number::REFERENCED_KEY) => {
-            let text = "Could not drop constraint. See previous errors.";
-            Some(SqlError::new(number::CONSTRAINT_NOT_DROPPED, text).with_state(0))
+            Some(errors::CONSTRAINT_NOT_DROPPED.error())
         }
         _ => None,
     }
@@ -63,12 +55,13 @@ fn of_alter_table(alter: &AlterTable, error: &SqlError) -> Option<SqlError> {
 fn is_of_constraint(error: &SqlError) -> bool {
     matches!(
         error.number,
-        1767 | 1769
-            | 1770
-            | 1773
-            | 1776
-            | 1778
-            | 1785
+        number::FOREIGN_KEY_TABLE
+            | number::FOREIGN_KEY_COLUMN
+            | number::FOREIGN_KEY_REFERENCED_COLUMN
+            | number::FOREIGN_KEY_NO_PRIMARY_KEY
+            | number::FOREIGN_KEY_NO_CANDIDATE
+            | number::FOREIGN_KEY_TYPE
+            | number::FOREIGN_KEY_CASCADE_PATHS
             | number::OBJECT_EXISTS
             | number::INDEX_EXISTS
             | number::CLUSTERED_EXISTS
@@ -85,6 +78,5 @@ fn is_of_constraint(error: &SqlError) -> bool {
 
 /// 1750.
 fn constraint_not_created() -> SqlError {
-    let text = "Could not create constraint or index. See previous errors.";
-    SqlError::new(number::CONSTRAINT_NOT_CREATED, text).with_state(0)
+    errors::CONSTRAINT_NOT_CREATED.error()
 }

@@ -1,6 +1,6 @@
 //! `CREATE`, `ALTER` and `DROP SEQUENCE`.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_engine::{SequenceAlteration, SequenceDefinition as Definition};
 use hobt_tsql::ast::{Expression, ObjectName, SequenceDefinition, SequenceOption, SequenceOptionKind};
 use hobt_types::{SqlType, Value};
@@ -52,35 +52,24 @@ impl Definitions<'_, '_> {
 
     fn sequence_options(&mut self, definition: &SequenceDefinition) -> Result<Options, Failure> {
         let name = &definition.name.name.value;
-        let refuse = |option: &SequenceOption, number, text: &str| {
-            Err(Failure::from(SqlError::new(number, text).at(option.span.position)))
-        };
+        let refuse = |option: &SequenceOption, error: SqlError| Err(Failure::from(error.at(option.span.position)));
         if definition.alter && definition.options.is_empty() {
-            let text = "No properties specified for ALTER SEQUENCE.";
-            return Err(SqlError::new(11715, text).at(definition.name.position()).into());
+            return Err(errors::ALTER_SEQUENCE_NOTHING.error().at(definition.name.position()).into());
         }
         let mut options = Options::default();
         for option in &definition.options {
             let altered = &mut options.altered;
             match &option.kind {
                 SequenceOptionKind::As(_) if definition.alter => {
-                    return refuse(option, 11711, "Argument 'AS' cannot be used in an ALTER SEQUENCE statement.");
+                    return refuse(option, errors::ALTER_SEQUENCE_TYPE.error());
                 }
                 SequenceOptionKind::As(data_type) => options.sql_type = Some(self.batch.data_type(data_type)?),
                 SequenceOptionKind::Start(_) if definition.alter => {
-                    return refuse(
-                        option,
-                        11710,
-                        "Argument 'START WITH' cannot be used in an ALTER SEQUENCE statement.",
-                    );
+                    return refuse(option, errors::ALTER_SEQUENCE_START.error());
                 }
                 SequenceOptionKind::Start(value) => options.start = Some(self.whole_number(value, "START WITH")?),
                 SequenceOptionKind::Restart(_) if !definition.alter => {
-                    return refuse(
-                        option,
-                        11709,
-                        "The 'RESTART WITH' argument cannot be used in a CREATE SEQUENCE statement.",
-                    );
+                    return refuse(option, errors::CREATE_SEQUENCE_RESTART.error());
                 }
                 SequenceOptionKind::Restart(value) => {
                     let value = value.as_ref().map(|value| self.whole_number(value, "RESTART WITH"));
@@ -103,8 +92,7 @@ impl Definitions<'_, '_> {
                 SequenceOptionKind::Cache(Some(value)) => {
                     let size = self.whole_number(value, "CACHE")?;
                     let Some(size) = i32::try_from(size).ok().filter(|size| *size > 0) else {
-                        let text = format!("The cache size for sequence object '{name}' must be greater than 0.");
-                        return refuse(option, number::SEQUENCE_CACHE, &text);
+                        return refuse(option, errors::SEQUENCE_CACHE.with([name]));
                     };
                     options.altered.cache = Some(Some(size));
                 }
@@ -114,10 +102,7 @@ impl Definitions<'_, '_> {
     }
 
     fn whole_number(&mut self, value: &Expression, argument: &str) -> Result<i128, Failure> {
-        let wrong = || {
-            let text = format!("An invalid value was specified for argument '{argument}' for the given data type.");
-            SqlError::new(number::SEQUENCE_ARGUMENT, text).at(value.position())
-        };
+        let wrong = || errors::SEQUENCE_ARGUMENT.with([&argument]).at(value.position());
         let given = self.batch.evaluate(value)?;
         let whole = match given.sql_type {
             SqlType::Decimal { scale, .. } => scale == 0,
@@ -155,8 +140,7 @@ impl Definitions<'_, '_> {
 
 /// 3729.
 fn is_referenced(name: &str, by: &str) -> SqlError {
-    let text = format!("Cannot DROP SEQUENCE '{name}' because it is being referenced by object '{by}'.");
-    SqlError::new(number::SCHEMA_IN_USE, text)
+    errors::SEQUENCE_IN_USE.with([&name, &by])
 }
 
 /// Whether a DEFAULT takes values from a sequence of this name.

@@ -1,6 +1,6 @@
 //! `CREATE TABLE`, `DROP TABLE`, `TRUNCATE TABLE`, temporary tables and table variables.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::IdentityColumn;
 use hobt_engine::{ColumnDefinition, DataSpaceDefinition, DatabaseUse, DefaultDefinition, KeyKind, TableDefinition};
 use hobt_tsql::ast::{
@@ -37,8 +37,7 @@ impl Interpreter<'_> {
         let lower = written.to_lowercase();
         // A procedure may create a table with the name of one of its caller's tables.
         if self.state.temporary_tables.contains_key(&lower) && !self.is_of_caller(&lower) {
-            let text = format!("There is already an object named '{written}' in the database.");
-            return Err(SqlError::new(number::OBJECT_EXISTS, text).at(name.position()));
+            return Err(errors::OBJECT_EXISTS.with([&written]).at(name.position()));
         }
         place.name = temporary_name(written);
         Ok((place, Some(lower)))
@@ -286,11 +285,7 @@ impl Definitions<'_, '_> {
                     }
                     self.check_default(value, sql_type)?;
                     if default.is_some() {
-                        let text = format!(
-                            "More than one column DEFAULT constraint specified for column '{}', table '{table}'.",
-                            column.name.value
-                        );
-                        return Err(SqlError::new(number::DEFAULT_TWICE, text).at(position).into());
+                        return Err(errors::DEFAULT_TWICE.with([&column.name.value, &table]).at(position).into());
                     }
                     let name = constraint.name.as_ref().map(|name| name.value.clone());
                     default = Some(DefaultDefinition { name, definition: default_definition(value) });
@@ -300,10 +295,10 @@ impl Definitions<'_, '_> {
             }
         }
         let collation = match (&column.collation, sql_type.is_text()) {
-            (Some(name), true) => Some(Collation::from_name(&name.value).ok_or_else(|| {
-                SqlError::new(number::INVALID_COLLATION, format!("Invalid collation '{}'.", name.value))
-                    .at(name.position)
-            })?),
+            (Some(name), true) => Some(
+                Collation::from_name(&name.value)
+                    .ok_or_else(|| errors::INVALID_COLLATION.with([&name.value]).at(name.position))?,
+            ),
             _ => None,
         };
         let nullable = match (column.nullable, &column.kind) {
@@ -343,23 +338,14 @@ impl Definitions<'_, '_> {
             other => other.is_integer(),
         };
         if !whole || column.nullable == Some(true) {
-            let text = format!(
-                "Identity column '{}' must be of data type int, bigint, smallint, tinyint, or decimal or numeric with a \
-                 scale of 0, unencrypted, and constrained to be nonnullable.",
-                column.name.value
-            );
-            return Err(SqlError::new(number::IDENTITY_TYPE, text).at(column.name.position).into());
+            return Err(errors::IDENTITY_TYPE.with([&column.name.value]).at(column.name.position).into());
         }
         let Some((seed, increment)) = &identity.seed_increment else {
             return Ok(IdentityColumn { seed: 1, increment: 1 });
         };
         let (seed, increment) = (self.constant_integer(seed)?, self.constant_integer(increment)?);
         if increment == 0 {
-            let text = format!(
-                "Identity column '{}' in table '{table}' contains invalid INCREMENT. INCREMENT must not be zero.",
-                column.name.value
-            );
-            return Err(SqlError::new(number::IDENTITY_INCREMENT, text).at(column.name.position).into());
+            return Err(errors::IDENTITY_INCREMENT.with([&column.name.value, &table]).at(column.name.position).into());
         }
         Ok(IdentityColumn { seed, increment })
     }
@@ -367,17 +353,14 @@ impl Definitions<'_, '_> {
     fn constant_integer(&mut self, value: &Expression) -> Result<i64, Failure> {
         match self.batch.evaluate_as(value, SqlType::BigInt)? {
             Value::Int(value) => Ok(value),
-            _ => Err(SqlError::new(number::SYNTAX, "An identity property takes integers.").into()),
+            _ => Err(errors::IDENTITY_PROPERTY.error().into()),
         }
     }
 }
 
 /// 1754.
 pub(super) fn default_of_identity(column: &str, table: &str) -> SqlError {
-    let text = format!(
-        "Defaults cannot be created on columns with an IDENTITY attribute. Table '{table}', column '{column}'."
-    );
-    SqlError::new(1754, text)
+    errors::DEFAULT_OF_IDENTITY.with([&table, &column])
 }
 
 /// The data space named by a table's `ON`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_tsql::ast::{Execute, Insert};
 use hobt_types::TypedValue;
 
@@ -20,8 +20,7 @@ impl Interpreter<'_> {
         caught_here: bool,
     ) -> Result<Vec<Vec<TypedValue>>, Failure> {
         if self.capture.is_some() {
-            let text = "An INSERT EXEC statement cannot be nested.";
-            return Err(SqlError::new(number::NESTED_INSERT_EXEC, text).at(call.span.position).into());
+            return Err(errors::NESTED_INSERT_EXEC.error().at(call.span.position).into());
         }
         self.capture = Some(Capture::new(width, self.state.transaction_count()));
         let result = self.execute(call, caught_here);

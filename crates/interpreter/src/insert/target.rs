@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors, number};
 use hobt_catalog::{DatabaseSnapshot, Table};
 use hobt_tsql::ast::{Identifier, Insert, TargetName};
 
@@ -27,8 +27,7 @@ impl Interpreter<'_> {
             })?,
             TargetName::Variable(variable) => {
                 let name = self.frame().tables.get(&variable.value.to_lowercase()).cloned().ok_or_else(|| {
-                    let text = format!("Must declare the table variable \"{}\".", variable.value);
-                    Failure::of_batch(SqlError::new(number::UNDECLARED_TABLE_VARIABLE, text).at(variable.position))
+                    Failure::of_batch(errors::UNDECLARED_TABLE_VARIABLE.with([&variable.value]).at(variable.position))
                 })?;
                 let database = self.environment.instance.tempdb().map_err(SqlError::from)?;
                 Place { database, schema: "dbo".to_owned(), name }
@@ -40,8 +39,7 @@ impl Interpreter<'_> {
             return Err(Failure::of_binding(self.no_such_target(&snapshot, schema, &place, &insert.target.name)));
         };
         if table.is_system {
-            let text = "Ad hoc updates to system catalogs are not allowed.";
-            return Err(SqlError::new(number::SYSTEM_TABLE_UPDATE, text).at(insert.target.span.position).into());
+            return Err(errors::SYSTEM_TABLE_UPDATE.error().at(insert.target.span.position).into());
         }
         let is_explicit = !insert.columns.is_empty();
         let listed = match is_explicit {
@@ -90,23 +88,14 @@ fn listed_columns(table: &Table, names: &[Identifier], inserts_identity: bool) -
         if table.is_computed(&name.value) {
             return Err(cannot_be_modified(&name.value).at(name.position));
         }
-        let place = table.column_named(&name.value).ok_or_else(|| {
-            SqlError::new(number::INVALID_COLUMN, format!("Invalid column name '{}'.", name.value)).at(name.position)
-        })?;
+        let place = table
+            .column_named(&name.value)
+            .ok_or_else(|| errors::INVALID_COLUMN.with([&name.value]).at(name.position))?;
         if places.contains(&place) {
-            let text = format!(
-                "The column name '{}' is specified more than once in the SET clause or column list of an INSERT. A column \
-                 cannot be assigned more than one value in the same clause.",
-                name.value
-            );
-            return Err(SqlError::new(number::COLUMN_TWICE, text).at(name.position));
+            return Err(errors::COLUMN_TWICE.with([&name.value]).at(name.position));
         }
         if table.columns[place].identity.is_some() && !inserts_identity {
-            let text = format!(
-                "Cannot insert explicit value for identity column in table '{}' when IDENTITY_INSERT is set to OFF.",
-                table.name
-            );
-            return Err(SqlError::new(number::IDENTITY_INSERT_OFF, text).at(name.position));
+            return Err(errors::IDENTITY_INSERT_OFF.with([&table.name]).at(name.position));
         }
         places.push(place);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_catalog::TableColumn;
 use hobt_tsql::ast::{Expression, Insert};
 use hobt_types::{SqlType, TypedValue, Value};
@@ -29,8 +29,7 @@ impl Interpreter<'_> {
         let target = &write.target;
         let position = rows.first().and_then(|row| row.first()).map(Expression::position).unwrap_or_default();
         if rows.iter().any(|row| row.len() != rows[0].len()) {
-            let text = "The number of columns for each row in a table value constructor must be the same.";
-            return Err(Failure::of_binding(SqlError::new(number::VALUES_COLUMN_COUNT, text).at(position)));
+            return Err(Failure::of_binding(errors::VALUES_COLUMN_COUNT.error().at(position)));
         }
         if !target.is_explicit && rows[0].len() != target.listed().len() {
             return Err(Failure::of_binding(target.wrong_width(rows[0].len()).at(position)));

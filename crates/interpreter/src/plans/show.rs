@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_instruments::processor;
 use hobt_tsql::ast::{
     Condition, Declaration, DeclarationKind, Execute, ExecuteTarget, SetOption, Span, Statement, StatementKind,
@@ -49,10 +49,7 @@ pub(crate) fn check_alone(program: &Program<'_>, is_procedure: bool) -> Result<(
         _ => None,
     });
     match found.filter(|_| is_procedure || program.steps.len() > 1) {
-        Some(position) => {
-            let text = "The SET SHOWPLAN statements must be the only statements in the batch.";
-            Err(SqlError::new(number::SHOWPLAN_NOT_ALONE, text).at(position))
-        }
+        Some(position) => Err(errors::SHOWPLAN_NOT_ALONE.error().at(position)),
         None => Ok(()),
     }
 }

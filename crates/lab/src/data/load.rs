@@ -36,7 +36,7 @@ fn load_part(instance: &Arc<Instance>, database: &str, table: &str, batches: Bat
         .tables
         .values()
         .find(|found| Some(found.schema) == schema && found.name.eq_ignore_ascii_case(table))
-        .ok_or_else(|| SqlError::new(hobt_base::number::INVALID_OBJECT, format!("Invalid object name '{table}'.")))?;
+        .ok_or_else(|| hobt_base::errors::INVALID_OBJECT.with([&table]))?;
     let target = WriteTarget::new(database.clone(), Arc::clone(found), "dbo", None)?;
     let run = StatementRun::new(
         instance,

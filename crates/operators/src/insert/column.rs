@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Date32Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, UInt8Type};
 use hobt_access::{LoadColumn, LoadValues};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::TableColumn;
 use hobt_page::ValidityBits;
 use hobt_types::{MaxLength, PhysicalType, SqlType, Value};
@@ -72,28 +72,12 @@ fn wrong_carrier(definition: &TableColumn, array: &ArrayRef) -> SqlError {
 }
 
 fn null_error(target: &WriteTarget, definition: &TableColumn) -> SqlError {
-    SqlError::new(
-        number::NULL_NOT_ALLOWED,
-        format!(
-            "Cannot insert the value NULL into column '{}', table '{}'; column does not allow nulls. {} fails.",
-            definition.name,
-            target.full_name(),
-            target.statement
-        ),
-    )
-    .with_state(2)
+    errors::NULL_NOT_ALLOWED.with([&definition.name, &target.full_name(), &target.statement])
 }
 
 fn truncation_error(target: &WriteTarget, definition: &TableColumn, value: &str) -> SqlError {
     let shown: String = value.chars().take(100).collect();
-    SqlError::new(
-        number::TRUNCATION,
-        format!(
-            "String or binary data would be truncated in table '{}', column '{}'. Truncated value: '{shown}'.",
-            target.full_name(),
-            definition.name
-        ),
-    )
+    errors::TRUNCATION.with([&target.full_name(), &definition.name, &shown])
 }
 
 /// The longest value of a text column: in UTF-16 units for the national types, in code-page bytes for the others.
@@ -172,12 +156,7 @@ fn binary(target: &WriteTarget, definition: &TableColumn, array: &BinaryViewArra
 
 fn narrow(definition: &TableColumn, array: &ArrayRef) -> Result<Values, SqlError> {
     let decimals = downcast::<Decimal128Array>(array, definition)?;
-    let overflow = || {
-        SqlError::new(
-            number::OVERFLOW,
-            format!("Arithmetic overflow error converting numeric to data type {}.", definition.sql_type.name()),
-        )
-    };
+    let overflow = || errors::OVERFLOW.with([&"numeric", &definition.sql_type.name()]);
     let value = |row: usize| if decimals.is_null(row) { 0 } else { decimals.value(row) };
     let mut bytes = Vec::new();
     match definition.sql_type.physical() {

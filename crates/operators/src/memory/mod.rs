@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_engine::Instance;
 
 use super::spill::SpillFactory;
@@ -43,14 +43,7 @@ const CLERK: &str = "Operators";
 /// 5123 if the folder, or a file in it, cannot be created.
 pub fn operators_runtime(instance: &Instance, memory: &Arc<OperatorMemory>) -> Result<Arc<RuntimeEnv>, SqlError> {
     let spills = instance.spills();
-    spills.prepare().map_err(|error| {
-        let text = format!(
-            "The folder '{}', which sorts and joins spill into, cannot be used: {error}. Let the account of this process \
-             write there, and move away what is in its place and no folder.",
-            spills.folder().display()
-        );
-        SqlError::new(number::CANNOT_CREATE_FILE, text)
-    })?;
+    spills.prepare().map_err(|error| errors::SPILL_FOLDER.with([&spills.folder().display(), &error]))?;
     let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SpillFactory::new(spills)));
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory.pool_of_all()).with_disk_manager_builder(disk);
     runtime.build_arc().map_err(sql_error_of)

@@ -8,7 +8,7 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::PartitionFunction;
 use hobt_engine::DatabaseUse;
 use hobt_functions::{FunctionContext, array_value, carrier, format_value};
@@ -33,7 +33,7 @@ pub(super) struct World {
 }
 
 fn invalid_object(name: &str) -> SqlError {
-    SqlError::new(number::INVALID_OBJECT, format!("Invalid object name '{name}'."))
+    errors::INVALID_OBJECT.with([&name])
 }
 
 impl World {
@@ -225,7 +225,7 @@ impl NameResolver for World {
         self.objects
             .get(&name.value.to_lowercase())
             .cloned()
-            .ok_or_else(|| SqlError::new(1087, format!("Must declare the table variable \"{}\".", name.value)))
+            .ok_or_else(|| errors::UNDECLARED_TABLE_VARIABLE.with([&name.value]))
     }
 
     fn partition_function(

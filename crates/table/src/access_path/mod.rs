@@ -17,7 +17,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::utils::split_conjunction;
 use hobt_access::{BTree, KeyRange, RowStore};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_catalog::{Index, IndexKind, IndexLeaf, LeafColumn, PartitionFunction, Table};
 use hobt_engine::DatabaseUse;
 use hobt_txn::locks::FIRST_ATTEMPT;
@@ -225,11 +225,7 @@ fn choose_with(
 
 /// Error 8622, with the hint to remove or another remedy.
 pub fn no_plan_for_hints(way_out: &str) -> SqlError {
-    let text = format!(
-        "Query processor could not produce a query plan because of the hints defined in this query. Resubmit the query \
-         without specifying any hints and without using SET FORCEPLAN. {way_out}"
-    );
-    SqlError::new(number::NO_PLAN_FOR_HINTS, text)
+    errors::NO_PLAN_FOR_HINTS.with([&way_out])
 }
 
 /// Error 8622 for a table with a FORCESEEK hint that no index can satisfy.

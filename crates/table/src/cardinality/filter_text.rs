@@ -1,7 +1,7 @@
 //! The conditions that the `WHERE` of a statistics object may have: comparisons of a column with a constant, lists of
 //! constants and `IS [NOT] NULL`, joined by AND (Microsoft: "CREATE STATISTICS").
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_tsql::ast::{ColumnName, ComparisonOperator, Condition, Expression, Literal, UnaryOperator};
 use hobt_types::{SqlType, TypedValue, Value};
 
@@ -55,7 +55,7 @@ pub fn filter_parts<'c>(
         }
         Condition::IsNull { operand, negated, .. } => one(column(operand)?, PartTest::Null { negated: *negated }),
         Condition::InList { span, .. } | Condition::InQuery { span, negated: true, .. } => {
-            Err(SqlError::new(number::SYNTAX, "Incorrect syntax near 'NOT'.").at(span.position))
+            Err(errors::SYNTAX.with([&"NOT"]).at(span.position))
         }
         Condition::InQuery { span, .. } => Err(no_subquery(span.position)),
         other => {
@@ -68,15 +68,13 @@ pub fn filter_parts<'c>(
                 Condition::Quantified { .. } => "SELECT",
                 _ => "NOT",
             };
-            let text = format!("Incorrect syntax near the keyword '{word}'.");
-            Err(SqlError::new(number::SYNTAX_KEYWORD, text).at(other.position()))
+            Err(errors::SYNTAX_KEYWORD.with([&word]).at(other.position()))
         }
     }
 }
 
 fn no_subquery(position: Position) -> SqlError {
-    let text = "Subqueries are not allowed in this context. Only scalar expressions are allowed.";
-    SqlError::new(1046, text).at(position)
+    errors::SUBQUERY_NOT_ALLOWED.error().at(position)
 }
 
 fn check_constant(
@@ -96,10 +94,7 @@ fn check_constant(
             check_constant(operand, refused, null)
         }
         Expression::Subquery { span, .. } => Err(no_subquery(span.position)),
-        Expression::Variable { name } => {
-            let text = "Variables are not allowed in the CREATE STATISTICS statement.";
-            Err(SqlError::new(112, text).at(name.position))
-        }
+        Expression::Variable { name } => Err(errors::FILTER_VARIABLE.error().at(name.position)),
         other => Err(refused(other.position())),
     }
 }

@@ -1,6 +1,6 @@
 //! Constants: their types and values.
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_functions::convert_value;
 use hobt_tsql::ast::Literal;
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
@@ -21,10 +21,7 @@ pub fn literal_value(literal: &Literal, position: Position) -> Result<TypedValue
         Literal::Float(text) => {
             let value: f64 = text.parse().map_err(|_| too_large(text))?;
             if !value.is_finite() {
-                let message = format!(
-                    "The floating point value '{text}' is out of the range of computer representation (8 bytes)."
-                );
-                return Err(SqlError::new(number::FLOAT_LITERAL_RANGE, message).at(position));
+                return Err(errors::FLOAT_LITERAL_RANGE.with([&text]).at(position));
             }
             typed(Value::Float(value), SqlType::Float)
         }
@@ -56,10 +53,7 @@ fn string_type(value: &str, national: bool) -> SqlType {
 }
 
 fn too_large(text: &str) -> SqlError {
-    SqlError::new(
-        1007,
-        format!("The number '{text}' is out of the range for numeric representation (maximum precision 38)."),
-    )
+    errors::NUMBER_RANGE.with([&text])
 }
 
 /// A decimal constant, whose precision and scale are exactly those of its digits.
@@ -74,7 +68,7 @@ fn decimal_literal(text: &str, position: Position) -> Result<TypedValue, SqlErro
     let mut unscaled: i128 = 0;
     for byte in whole.bytes().chain(fraction.bytes()) {
         if !byte.is_ascii_digit() {
-            return Err(SqlError::new(number::SYNTAX, format!("Incorrect syntax near '{text}'.")).at(position));
+            return Err(errors::SYNTAX.with([&text]).at(position));
         }
         unscaled = unscaled * 10 + i128::from(byte - b'0');
     }

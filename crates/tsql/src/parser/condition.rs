@@ -3,9 +3,9 @@
 //! A parenthesis may contain a value or a condition, and only its contents tell which. So the functions here parse
 //! either of the two, and require a condition where one is needed.
 
-use hobt_base::number;
+use hobt_base::errors;
 
-use super::{Parser, Result, syntax_error};
+use super::{Parser, Result};
 use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
@@ -38,11 +38,7 @@ impl Parser<'_> {
                 }
                 let token = if at_end { self.previous } else { self.current };
                 let near: String = self.token_text(token).chars().take(128).collect();
-                let message = format!(
-                    "An expression of non-boolean type specified in a context where a condition is expected, near \
-                     '{near}'."
-                );
-                Err(syntax_error(number::NOT_A_CONDITION, &message, token.position))
+                Err(errors::NOT_A_CONDITION.with([&near]).at(token.position))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Control of flow, transactions, and short administrative statements.
 
-use hobt_base::SqlError;
+use hobt_base::errors;
 
 use super::{Parser, Result};
 use crate::ast::*;
@@ -176,8 +176,7 @@ impl Parser<'_> {
             arguments.push(self.expression()?);
         }
         if arguments.len() > RAISERROR_ARGUMENTS_MAX {
-            let text = "Too many substitution parameters for RAISERROR. Cannot exceed 20 substitution parameters.";
-            return Err(SqlError::new(2747, text).at(position));
+            return Err(errors::RAISERROR_ARGUMENT_COUNT.error().at(position));
         }
         self.expect_mark(Mark::Close)?;
         let options = self.with_options()?;

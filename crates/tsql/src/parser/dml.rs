@@ -1,9 +1,10 @@
 //! `INSERT`, `UPDATE`, `DELETE`, `MERGE`, `TRUNCATE TABLE`, and `SELECT` as a statement.
 
-use super::{Parser, Result, syntax_error};
+use super::{Parser, Result};
 use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
+use hobt_base::errors;
 
 impl Parser<'_> {
     /// A statement that begins with `WITH name AS (…)`.
@@ -194,8 +195,7 @@ impl Parser<'_> {
         let output = self.optional_output()?;
         let options = self.query_hints()?;
         if !self.at_mark(Mark::Semicolon) {
-            let message = "A MERGE statement must be terminated by a semi-colon (;).";
-            return Err(syntax_error(10713, message, self.current.position));
+            return Err(errors::MERGE_SEMICOLON.error().at(self.current.position));
         }
         let merge = Merge { with, top, target, alias, source, condition, clauses, output, options };
         Ok(StatementKind::Merge(Box::new(merge)))

@@ -1,8 +1,8 @@
 //! Hints: those on a table, and those of `OPTION (…)`.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 
-use super::{Parser, Result, syntax_error};
+use super::{Parser, Result};
 use crate::ast::*;
 use crate::keyword::{self, Keyword};
 use crate::lexer::{Mark, Token, TokenKind};
@@ -92,10 +92,7 @@ impl Parser<'_> {
                 self.advance();
                 Ok(hint)
             }
-            None => {
-                let message = format!("\"{word}\" is not a recognized table hints option.");
-                Err(syntax_error(number::UNKNOWN_TABLE_HINT, &message, self.current.position))
-            }
+            None => Err(errors::UNKNOWN_TABLE_HINT.with([&word]).at(self.current.position)),
         }
     }
 
@@ -209,8 +206,7 @@ impl Parser<'_> {
         if keyword::lookup(text).is_some() {
             return self.unexpected_at(token);
         }
-        let message = format!("'{text}' is not a recognized query hint.");
-        syntax_error(number::UNKNOWN_OPTION, &message, token.position)
+        errors::UNKNOWN_QUERY_HINT.with([&text]).at(token.position)
     }
 
     fn optimize_for(&mut self) -> Result<QueryHintKind> {

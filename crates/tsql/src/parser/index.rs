@@ -1,9 +1,10 @@
 //! Indexes and statistics.
 
-use super::{Parser, Result, syntax_error};
+use super::{Parser, Result};
 use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
+use hobt_base::errors;
 
 impl Parser<'_> {
     /// Parses from `UNIQUE`, `CLUSTERED`, `NONCLUSTERED`, `COLUMNSTORE` or `INDEX`.
@@ -67,8 +68,7 @@ impl Parser<'_> {
             } else {
                 // The old syntax `table.index`.
                 if parts.len() < 2 {
-                    let text = "Must specify the table name and index name for the DROP INDEX statement.";
-                    return Err(syntax_error(159, text, p.current.position));
+                    return Err(errors::INDEX_NEEDS_TABLE.error().at(p.current.position));
                 }
                 let Some(name) = parts.pop().flatten() else { return Err(p.unexpected()) };
                 (name, p.object_name_of(parts)?)

@@ -28,7 +28,7 @@ mod table;
 pub(crate) use hint::TABLE_HINTS;
 pub(crate) use set::{STATISTICS, SWITCHES, VALUES};
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 
 use crate::ast::{Batch, Expression, Identifier, ObjectName, Span, VariableName};
 use crate::keyword::Keyword;
@@ -123,7 +123,7 @@ impl<'a> Parser<'a> {
     fn new(text: &'a str, options: ParseOptions) -> Result<Parser<'a>> {
         // Offsets are 32 bits wide; SQL Server accepts no batch over 256 MiB.
         if text.len() >= u32::MAX as usize {
-            return Err(syntax_error(number::NESTED_TOO_DEEPLY, TOO_DEEP, Position::default()));
+            return Err(errors::NESTED_TOO_DEEPLY.error().at(Position::default()));
         }
         let end = Token { kind: TokenKind::End, start: 0, end: 0, position: Position::default() };
         let lexer = Lexer::new(text, options.quoted_identifier);
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
     /// Runs `parse` one nesting level deeper.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH_MAX {
-            return Err(syntax_error(number::NESTED_TOO_DEEPLY, TOO_DEEP, self.current.position));
+            return Err(errors::NESTED_TOO_DEEPLY.error().at(self.current.position));
         }
         self.depth += 1;
         let result = parse(self);
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
     fn unexpected(&mut self) -> SqlError {
         if self.current.kind == TokenKind::End {
             if let Some(error) = self.lexer_error.take() {
-                return with_severity(error);
+                return error;
             }
             return self.unexpected_at(self.previous);
         }
@@ -218,8 +218,7 @@ impl<'a> Parser<'a> {
     fn unexpected_at(&self, token: Token) -> SqlError {
         let text = self.token_text(token);
         if let TokenKind::Keyword(_) = token.kind {
-            let message = format!("Incorrect syntax near the keyword '{text}'.");
-            return syntax_error(number::SYNTAX_KEYWORD, &message, token.position);
+            return errors::SYNTAX_KEYWORD.with([&text]).at(token.position);
         }
         let value = match token.kind {
             TokenKind::String | TokenKind::Quoted => lexer::unquote(text),
@@ -227,7 +226,7 @@ impl<'a> Parser<'a> {
             _ => text.to_owned(),
         };
         let shown: String = value.chars().take(128).collect();
-        syntax_error(number::SYNTAX, &format!("Incorrect syntax near '{shown}'."), token.position)
+        errors::SYNTAX.with([&shown]).at(token.position)
     }
 
     fn expect_end(&mut self) -> Result<()> {
@@ -434,17 +433,4 @@ impl<'a> Parser<'a> {
         self.advance();
         Ok(if negative { -value } else { value })
     }
-}
-
-const TOO_DEEP: &str = "Some part of your SQL statement is nested too deeply. Rewrite the query or break it up into \
-                        smaller queries.";
-
-/// A syntax error, which always has level 15.
-fn syntax_error(number: i32, message: &str, position: Position) -> SqlError {
-    with_severity(SqlError::new(number, message).at(position))
-}
-
-fn with_severity(mut error: SqlError) -> SqlError {
-    error.severity = 15;
-    error
 }

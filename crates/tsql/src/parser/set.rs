@@ -1,8 +1,8 @@
 //! `SET`: variables and options of the session.
 
-use hobt_base::number;
+use hobt_base::errors;
 
-use super::{Parser, Result, syntax_error};
+use super::{Parser, Result};
 use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::TokenKind;
@@ -109,10 +109,7 @@ impl Parser<'_> {
                 self.advance();
                 Ok(found)
             }
-            None => {
-                let message = format!("'{word}' is not a recognized SET option.");
-                Err(syntax_error(number::UNKNOWN_SET_OPTION, &message, self.current.position))
-            }
+            None => Err(errors::UNKNOWN_SET_OPTION.with([&word]).at(self.current.position)),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Recognises statements, and parses lists of statements.
 
-use hobt_base::{Position, number};
+use hobt_base::{Position, errors};
 
-use super::{Parser, Result, syntax_error};
+use super::{Parser, Result};
 use crate::ast::*;
 use crate::keyword::Keyword;
 use crate::lexer::{Mark, TokenKind};
@@ -36,13 +36,7 @@ impl Parser<'_> {
     /// The semicolons after a statement. One is required before `WITH`, which could otherwise belong to the statement.
     pub(super) fn end_statement(&mut self) -> Result<()> {
         if self.at(Keyword::WITH) {
-            let message = format!(
-                "Incorrect syntax near the keyword '{}'. If this statement is a common table expression, an \
-                 xmlnamespaces clause or a change tracking context clause, the previous statement must be terminated \
-                 with a semicolon.",
-                self.current_text()
-            );
-            return Err(syntax_error(number::SEMICOLON_BEFORE_WITH, &message, self.current.position));
+            return Err(errors::SEMICOLON_BEFORE_WITH.with([&self.current_text()]).at(self.current.position));
         }
         self.skip_semicolons();
         Ok(())
@@ -267,6 +261,5 @@ fn check_may_follow(kind: &StatementKind, position: Position) -> Result<()> {
         CreateMode::Alter => "ALTER",
         CreateMode::CreateOrAlter => "CREATE/ALTER",
     };
-    let text = format!("'{verb} {object}' must be the first statement in a query batch.");
-    Err(syntax_error(number::NOT_FIRST_IN_BATCH, &text, position))
+    Err(errors::NOT_FIRST_IN_BATCH.with([&verb, &object]).at(position))
 }

@@ -1,7 +1,7 @@
 //! The problems that a check can find, with SQL Server's numbers and texts.
 
 use hobt_access::{Finding, TreeFault};
-use hobt_base::{FileId, HobtId, ObjectId, PageId, SqlError, number};
+use hobt_base::{FileId, HobtId, ObjectId, PageId, SqlError, errors};
 use hobt_catalog::DamagedRow;
 use hobt_page::PageDamage;
 use hobt_types::SqlType;
@@ -142,44 +142,29 @@ fn sql_error(found: &Found, database: &Database) -> SqlError {
         Problem::Missing { index, rows } => index_sql_error(found, index, *rows, true),
         Problem::Extra { index, rows } => index_sql_error(found, index, *rows, false),
         Problem::Value { page, slot, column, sql_type } => {
-            let text = format!(
-                "Page {page}, slot {slot} in {object}: column \"{column}\" value is out of range for data type \
-                 \"{sql_type}\"; {}. Update the column to a legal value.",
-                place_of(database, *page)
-            );
-            SqlError::new(number::CHECK_VALUE, text)
+            errors::CHECK_VALUE.with([&page, &slot, &object, &column, &sql_type, &place_of(database, *page)])
         }
-        Problem::Partition { page, slot, found, expected } => {
-            let text = format!(
-                "Table error: {object}. The row in page {page}, slot {slot} should be on partition number {expected} but \
-                 was found in partition number {found}; {}. {ADVICE}",
-                place_of(database, *page)
-            );
-            SqlError::new(number::CHECK_PARTITION, text)
-        }
+        Problem::Partition { page, slot, found, expected } => errors::CHECK_PARTITION.with([
+            &object,
+            &page,
+            &slot,
+            &expected,
+            &found,
+            &place_of(database, *page),
+            &ADVICE,
+        ]),
         Problem::Header { file, page, reason } => {
             let page = PageId::new(*file, *page);
-            let text = format!(
-                "Table error: {object}, page {page}. Test ({reason}) failed; {}. Its other copy serves.",
-                place_of(database, page)
-            );
-            SqlError::new(number::CHECK_PAGE_TEST, text)
+            errors::CHECK_PAGE_TEST.with([&object, &page, &reason, &place_of(database, page)])
         }
-        Problem::Row(row) => {
-            let text = format!(
-                "Check Catalog: page {}, slot {} of system table '{}': {}; {}. It is not heeded: update the statistics, \
-                 or reseed the identity column.",
-                row.page,
-                row.slot,
-                row.table.name(),
-                row.reason,
-                place_of(database, row.page)
-            );
-            SqlError::new(number::CHECK_CATALOG, text)
-        }
-        Problem::Catalog { reason } => {
-            SqlError::new(number::CHECK_CATALOG, format!("Check Catalog: {reason}. {ADVICE}"))
-        }
+        Problem::Row(row) => errors::CHECK_CATALOG_ROW.with([
+            &row.page,
+            &row.slot,
+            &row.table.name(),
+            &row.reason,
+            &place_of(database, row.page),
+        ]),
+        Problem::Catalog { reason } => errors::CHECK_CATALOG.with([&reason, &ADVICE]),
     }
 }
 
@@ -187,140 +172,59 @@ fn sql_error(found: &Found, database: &Database) -> SqlError {
 fn index_sql_error(found: &Found, index: &str, rows: u64, is_missing: bool) -> SqlError {
     let (table, table_id, index_id) =
         found.owner.as_ref().map_or(("", ObjectId::default(), 0), |owner| (&owner.name, owner.object, owner.index));
-    let (number, what) = match is_missing {
-        true => (
-            number::CHECK_INDEX_ROW_MISSING,
-            format!(
-                "{rows} data rows do not have a matching index row in the index '{index}' (ID {index_id}). Possible \
-                 missing or invalid keys"
-            ),
-        ),
-        false => (
-            number::CHECK_INDEX_ROW_EXTRA,
-            format!(
-                "{rows} index rows in index '{index}' (ID {index_id}) do not match any data row. Possible extra or \
-                 invalid keys"
-            ),
-        ),
-    };
-    let text =
-        format!("Table error: table '{table}' (ID {table_id}). {what}. Build the index anew: ALTER INDEX … REBUILD.");
-    SqlError::new(number, text)
+    let entry = if is_missing { errors::CHECK_INDEX_ROW_MISSING } else { errors::CHECK_INDEX_ROW_EXTRA };
+    entry.with([&table, &table_id, &rows, &index, &index_id])
 }
 
-/// The error number and text for a page of a tree that contradicts the others.
-fn tree_fault(page: PageId, fault: TreeFault) -> (i32, String) {
+/// The error for a page of a tree that contradicts the others. `rest` is the rule, the place and the advice.
+fn tree_fault(object: &str, page: PageId, fault: TreeFault, rest: &str) -> SqlError {
     match fault {
-        TreeFault::KeyOrder => (number::CHECK_KEY_ORDER, format!("Keys out of order on page {page}")),
-        TreeFault::OutsideParent => (
-            number::CHECK_KEY_OUTSIDE_PARENT,
-            format!("A key value on page {page} is not between the key values in its parent"),
-        ),
-        TreeFault::Level { parent } => (
-            number::CHECK_LEVEL,
-            format!("B-tree level mismatch, page {page} does not match the level from parent {parent}"),
-        ),
-        TreeFault::TwoParents { parent } => {
-            (number::CHECK_TWO_PARENTS, format!("B-tree page {page} has two parent nodes, of which {parent} is one"))
-        }
-        TreeFault::ForeignChild { parent } => (
-            number::CHECK_CHILD_NOT_FOUND,
-            format!("Index node page {parent} refers to child page {page}, which is none of the index"),
-        ),
-        TreeFault::NextLeaf { next } => (
-            number::CHECK_CHAIN,
-            format!("B-tree chain linkage mismatch. {page}->next = {next}, which is not the leaf with the next keys"),
-        ),
-        TreeFault::Unreached => {
-            (number::CHECK_PAGE_NO_PARENT, format!("Page {page} is missing references from parent (unknown) nodes"))
-        }
+        TreeFault::KeyOrder => errors::CHECK_KEY_ORDER.with([&object, &page, &rest]),
+        TreeFault::OutsideParent => errors::CHECK_KEY_OUTSIDE_PARENT.with([&object, &page, &rest]),
+        TreeFault::Level { parent } => errors::CHECK_LEVEL.with([&object, &page, &parent, &rest]),
+        TreeFault::TwoParents { parent } => errors::CHECK_TWO_PARENTS.with([&object, &page, &parent, &rest]),
+        TreeFault::ForeignChild { parent } => errors::CHECK_CHILD_NOT_FOUND.with([&object, &parent, &page, &rest]),
+        TreeFault::NextLeaf { next } => errors::CHECK_CHAIN.with([&object, &page, &next, &rest]),
+        TreeFault::Unreached => errors::CHECK_PAGE_NO_PARENT.with([&object, &page, &rest]),
     }
 }
 
-/// The error number and text for a page that is damaged by itself.
-fn page_fault(page: PageId, damage: &PageDamage) -> (i32, String) {
-    match damage {
-        PageDamage::Address { found } => (
-            number::CHECK_WRONG_PAGE_ID,
-            format!(
-                "page ID {page} contains an incorrect page ID in its page header. The PageId in the page header = \
-                 {found}"
-            ),
-        ),
-        PageDamage::Structure { rule } if rule.contains("HOBT") => (
-            number::CHECK_PAGE_NOT_SEEN,
-            format!("page {page} was not seen. The page is invalid or has an incorrect owner in its header"),
-        ),
-        PageDamage::Type { .. } => (
-            number::CHECK_PAGE_NOT_SEEN,
-            format!("page {page} was not seen. The page is invalid or has an incorrect type in its header"),
-        ),
-        PageDamage::Structure { .. } => (number::CHECK_PAGE_TEST, format!("page {page}. A test failed")),
-        _ => (number::CHECK_PAGE_NOT_PROCESSED, format!("Page {page} could not be processed")),
-    }
+/// The error for a page that is damaged by itself. `rest` is the damage, the place and the advice.
+fn page_fault(object: &str, page: PageId, damage: &PageDamage, rest: &str) -> SqlError {
+    let entry = match damage {
+        PageDamage::Address { found } => return errors::CHECK_WRONG_PAGE_ID.with([&object, &page, found, &rest]),
+        PageDamage::Structure { rule } if rule.contains("HOBT") => errors::CHECK_OTHER_OWNER,
+        PageDamage::Type { .. } => errors::CHECK_PAGE_NOT_SEEN,
+        PageDamage::Structure { .. } => errors::CHECK_PAGE_STRUCTURE,
+        _ => errors::CHECK_PAGE_NOT_PROCESSED,
+    };
+    entry.with([&object, &page, &rest])
 }
 
 /// A storage finding as SQL Server's error.
 fn storage_sql_error(found: &Found, finding: &Finding, database: &Database, object: &str) -> SqlError {
     let id = database.id();
-    let (number, text) = match finding {
-        Finding::OwnedTwice { extent, .. } => (
-            number::CHECK_EXTENT_TWICE,
-            format!("Extent {extent} in database ID {id} is allocated by more than one allocation object. {ADVICE}"),
-        ),
-        Finding::NotAllocated { extent, .. } => (
-            number::CHECK_EXTENT_NOT_ALLOCATED,
-            format!("{object}: extent {extent} is in its run list and not allocated in the allocation map. {ADVICE}"),
-        ),
-        Finding::Unowned { extent } => (
-            number::CHECK_EXTENT_UNOWNED,
-            format!(
-                "Extent {extent} in database ID {id} is marked allocated in the allocation map, but no run list has \
-                 it. Nothing is lost but its space."
-            ),
-        ),
-        Finding::MapDiffers { extent } => (
-            number::CHECK_MAP,
-            format!(
-                "The allocation map page for extent {extent} in database ID {id} and its copy in memory differ. Close \
-                 the instance and open it again, then check again."
-            ),
-        ),
-        Finding::FreeCount { file, counted, found } => (
-            number::CHECK_MAP,
-            format!(
-                "File {file} in database ID {id} counts {counted} free extents, and its allocation map has {found}. \
-                 Close the instance and open it again, then check again."
-            ),
-        ),
-        Finding::RunList { rule, .. } => {
-            (number::CHECK_ALLOCATION_PAGE, format!("{object}: its run list is wrong: {rule}. {ADVICE}"))
-        }
+    match finding {
+        Finding::OwnedTwice { extent, .. } => errors::CHECK_EXTENT_TWICE.with([extent, &id, &ADVICE]),
+        Finding::NotAllocated { extent, .. } => errors::CHECK_EXTENT_NOT_ALLOCATED.with([&object, extent, &ADVICE]),
+        Finding::Unowned { extent } => errors::CHECK_EXTENT_UNOWNED.with([extent, &id]),
+        Finding::MapDiffers { extent } => errors::CHECK_MAP.with([extent, &id]),
+        Finding::FreeCount { file, counted, found } => errors::CHECK_FREE_COUNT.with([file, &id, counted, found]),
+        Finding::RunList { rule, .. } => errors::CHECK_ALLOCATION_PAGE.with([&object, rule, &ADVICE]),
         Finding::RowCount { counted, found: rows, .. } => {
             let name = found.owner.as_ref().map_or("", |owner| &owner.name);
-            let text = format!(
-                "The In-row data ROWS count for object \"{name}\", {object}, is incorrect: {counted} are counted, \
-                 {rows} are in its pages. If pages are damaged, those rows are among them."
-            );
-            (number::CHECK_ROW_COUNT, text)
+            errors::CHECK_ROW_COUNT.with([&name, &object, counted, rows])
         }
         Finding::Page { page, damage } => {
-            let (number, what) = page_fault(*page, damage);
-            (number, format!("{object}: {what}: {damage}; {}. {ADVICE}", place_of(database, *page)))
+            let rest = format!("{damage}; {}. {ADVICE}", place_of(database, *page));
+            page_fault(object, *page, damage, &rest)
         }
         Finding::Tree { page, fault } => {
-            let (number, what) = tree_fault(*page, *fault);
-            let place = place_of(database, *page);
-            (number, format!("Table error: {object}. {what}: {}; {place}. {ADVICE}", fault.rule()))
+            let rest = format!("{}; {}. {ADVICE}", fault.rule(), place_of(database, *page));
+            tree_fault(object, *page, *fault, &rest)
         }
-        Finding::SharedValue { page, row_page } => (
-            number::CHECK_VALUE_TWICE,
-            format!(
-                "Table error: {object}. The off-row data node at page {page} is pointed to by page {row_page} and by \
-                 another row; {}. {ADVICE}",
-                place_of(database, *page)
-            ),
-        ),
-    };
-    SqlError::new(number, text)
+        Finding::SharedValue { page, row_page } => {
+            errors::CHECK_VALUE_TWICE.with([&object, page, row_page, &place_of(database, *page), &ADVICE])
+        }
+    }
 }

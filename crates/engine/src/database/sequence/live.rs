@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use hobt_base::number;
+use hobt_base::errors;
 use hobt_catalog::{Sequence, SequencePosition, SystemHeaps};
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::Mutex;
@@ -230,5 +230,5 @@ impl Database {
 }
 
 fn sequence_is_gone(name: &str) -> EngineError {
-    EngineError::statement(number::INVALID_OBJECT, format!("Invalid object name '{name}'."))
+    EngineError::Statement(errors::INVALID_OBJECT.with([&name]))
 }

@@ -1,6 +1,6 @@
 //! Computes what follows a value of a sequence.
 
-use hobt_base::number;
+use hobt_base::errors;
 use hobt_catalog::{Sequence, SequencePosition};
 
 use crate::error::{EngineError, Result};
@@ -29,13 +29,7 @@ pub struct SequenceRange {
 
 /// 11728.
 fn is_exhausted(name: &str) -> EngineError {
-    EngineError::statement(
-        number::SEQUENCE_EXHAUSTED,
-        format!(
-            "The sequence object '{name}' has reached its minimum or maximum value. Restart the sequence object to allow new \
-             values to be generated."
-        ),
-    )
+    EngineError::Statement(errors::SEQUENCE_EXHAUSTED.with([&name]))
 }
 
 /// The value at which a sequence restarts.
@@ -85,11 +79,7 @@ pub(super) fn range_of(sequence: &Sequence, position: SequencePosition, count: u
         return Ok(SequenceRange { first, last, cycles: 0 });
     }
     if !sequence.cycles {
-        let text = format!(
-            "The requested range for sequence object '{}' exceeds the maximum or minimum limit. Retry with a smaller range.",
-            sequence.name
-        );
-        return Err(EngineError::statement(number::SEQUENCE_RANGE, text));
+        return Err(EngineError::Statement(errors::SEQUENCE_RANGE.with([&sequence.name])));
     }
     let rest = count - here - 1;
     let round = values_from(sequence, beginning(sequence));
@@ -102,12 +92,7 @@ pub(super) fn range_of(sequence: &Sequence, position: SequencePosition, count: u
 pub(super) fn position_after(sequence: &Sequence, state: SequenceState) -> Result<SequencePosition> {
     let current = state.current;
     if !(sequence.minimum..=sequence.maximum).contains(&current) {
-        let text = format!(
-            "The current value '{current}' for sequence object '{}' must be between the minimum and maximum value of the \
-             sequence object.",
-            sequence.name
-        );
-        return Err(EngineError::statement(number::SEQUENCE_CURRENT, text));
+        return Err(EngineError::Statement(errors::SEQUENCE_CURRENT.with([&current, &sequence.name])));
     }
     Ok(match state.used {
         true => position_behind(sequence, current, 1),

@@ -17,7 +17,7 @@ mod shown_counts;
 
 use std::sync::Arc;
 
-use hobt_base::{ObjectId, number};
+use hobt_base::{ObjectId, errors};
 use hobt_catalog::{SnapshotChange, Statistics, StatisticsOrigin, Table, name_equals};
 use hobt_txn::StatementContext;
 
@@ -59,20 +59,17 @@ pub struct StatisticsDefinition {
 fn check_columns(table: &Table, definition: &StatisticsDefinition) -> Result<()> {
     let (name, columns) = (&definition.name, &definition.columns);
     if columns.len() > COLUMNS_MAX {
-        let text = format!(
-            "The statistics '{name}' on table '{}' has {} columns in the key list. The maximum limit for statistics key \
-             column list is {COLUMNS_MAX}.",
-            table.name,
-            columns.len()
-        );
-        return Err(EngineError::statement(number::TOO_MANY_KEY_COLUMNS, text));
+        return Err(EngineError::Statement(errors::TOO_MANY_STATISTICS_COLUMNS.with([
+            &name,
+            &table.name,
+            &columns.len(),
+            &COLUMNS_MAX,
+        ])));
     }
     let twice = columns.iter().zip(1..).find(|(column, rest)| columns[*rest..].contains(column));
     let Some((column, _)) = twice else { return Ok(()) };
     let column = &table.columns[*column].name;
-    let text =
-        format!("Cannot use duplicate column names in statistics. Column name '{column}' listed more than once.");
-    Err(EngineError::statement(number::KEY_COLUMN_TWICE, text))
+    Err(EngineError::Statement(errors::STATISTICS_COLUMN_TWICE.with([&column])))
 }
 
 impl Database {
@@ -107,8 +104,7 @@ impl Database {
         let known = snapshot.statistics_of(&found);
         let name = &definition.name;
         if known.iter().any(|each| name_equals(&each.name, name)) {
-            let text = format!("There are already statistics on table '{}' named '{name}'.", found.name);
-            return Err(EngineError::statement(number::STATISTICS_EXIST, text));
+            return Err(EngineError::Statement(errors::STATISTICS_EXIST.with([&found.name, &name])));
         }
         let of_indexes = found.indexes.iter().map(|index| index.id.0);
         let taken = known.iter().map(|each| each.id).chain(of_indexes).max().unwrap_or(0);
@@ -168,16 +164,10 @@ impl Database {
     pub fn drop_statistics(self: &Arc<Database>, ctx: &StatementContext, table: &Table, name: &str) -> Result<()> {
         let (change, found) = self.claim_statistics(ctx, table)?;
         let full = format!("{}.{name}", found.name);
-        let missing = || {
-            let text = format!(
-                "Cannot drop the statistics '{full}', because it does not exist or you do not have permission."
-            );
-            EngineError::statement(number::DROP_DOES_NOT_EXIST, text)
-        };
+        let missing = || EngineError::Statement(errors::DROP_DOES_NOT_EXIST.with([&"statistics", &full]));
         let statistics = self.snapshot_of(ctx).statistics_named(&found, name).ok_or_else(missing)?;
         if statistics.origin == StatisticsOrigin::Index {
-            let text = format!("Cannot DROP the index '{full}' because it is not a statistics collection.");
-            return Err(EngineError::statement(number::NOT_STATISTICS, text));
+            return Err(EngineError::Statement(errors::NOT_STATISTICS.with([&full])));
         }
         let id = statistics.id;
         self.write_rows(ctx, |system, rows| system.delete_statistics(rows, found.id, id))?;

@@ -4,10 +4,9 @@
 //! must also be one of the source, in the same words: nothing is concluded from other conditions. Numbers and texts are
 //! those of SQL Server's list of errors, 4900 to 4999.
 
-use hobt_base::number;
+use hobt_base::errors;
 use hobt_catalog::{CheckConstraint, DatabaseSnapshot, ForeignKey, Table, TableColumn, VirtualColumn, name_equals};
 
-use super::refused;
 use crate::database::foreign_key::first_reference_of_any;
 use crate::error::{EngineError, Result};
 
@@ -53,18 +52,18 @@ pub(super) fn check_columns(from: &Table, to: &Table) -> Result<()> {
     // The number of changes of their definitions does not matter: heaps are rebuilt when a layout changes.
     if own.len() != others.len() {
         let (own, others) = (own.len(), others.len());
-        let text = format!("Table '{source}' has {own} columns and table '{target}' has {others} columns.");
-        return Err(refused(number::SWITCH_COLUMN_COUNT, text));
+        return Err(EngineError::Statement(errors::SWITCH_COLUMN_COUNT.with([&source, &own, &target, &others])));
     }
     for (ordinal, (one, other)) in (1..).zip(own.into_iter().zip(others)) {
         let name = one.name();
         if !name_equals(name, other.name()) {
-            let text = format!(
-                "Column '{name}' at ordinal {ordinal} in table '{source}' has a different name than the column '{}' at the \
-                 same ordinal in table '{target}'.",
-                other.name()
-            );
-            return Err(refused(number::SWITCH_COLUMN_NAME, text));
+            return Err(EngineError::Statement(errors::SWITCH_COLUMN_NAME.with([
+                &name,
+                &ordinal,
+                &source,
+                &other.name(),
+                &target,
+            ])));
         }
         check_computed((one, source), (other, target))?;
         if let (AnyColumn::Stored(one), AnyColumn::Stored(other)) = (one, other) {
@@ -77,53 +76,36 @@ pub(super) fn check_columns(from: &Table, to: &Table) -> Result<()> {
 /// 4946, 4965, 4966.
 fn check_computed((one, source): (AnyColumn<'_>, &String), (other, target): (AnyColumn<'_>, &String)) -> Result<()> {
     let name = one.name();
-    let (number, text) = match (one.computed(), other.computed()) {
+    let error = match (one.computed(), other.computed()) {
         (None, None) => return Ok(()),
-        (Some(own), Some(others)) if own != others => (
-            number::SWITCH_COMPUTED_BY,
-            format!(
-                "Computed column '{name}' defined as '{own}' in table '{source}' is different from the same column in table \
-                 '{target}' defined as '{others}'."
-            ),
-        ),
-        (Some(_), Some(_)) if matches!(one, AnyColumn::Stored(_)) != matches!(other, AnyColumn::Stored(_)) => (
-            number::SWITCH_PERSISTED,
-            format!("Column '{name}' does not have the same persistent attribute in tables '{source}' and '{target}'."),
-        ),
-        (Some(_), Some(_)) => return Ok(()),
-        (own, _) => {
-            let (computed, not) = if own.is_some() { (source, target) } else { (target, source) };
-            let text = format!(
-                "Column '{name}' in table '{computed}' is computed column but the same column in '{not}' is not computed."
-            );
-            (number::SWITCH_COMPUTED, text)
+        (Some(own), Some(others)) if own != others => {
+            errors::SWITCH_COMPUTED_BY.with([&name, &own, source, target, &others])
         }
+        (Some(_), Some(_)) if matches!(one, AnyColumn::Stored(_)) != matches!(other, AnyColumn::Stored(_)) => {
+            errors::SWITCH_PERSISTED.with([&name, source, target])
+        }
+        (Some(_), Some(_)) => return Ok(()),
+        (Some(_), _) => errors::SWITCH_COMPUTED.with([&name, source, target]),
+        (None, _) => errors::SWITCH_COMPUTED.with([&name, target, source]),
     };
-    Err(refused(number, text))
+    Err(EngineError::Statement(error))
 }
 
 /// 4944, 4945, 4958, 4985.
 fn check_stored((one, source): (&TableColumn, &String), (other, target): (&TableColumn, &String)) -> Result<()> {
     let name = &one.name;
-    let differs =
-        |what: &str| format!("Column '{name}' does not have the same {what} in tables '{source}' and '{target}'.");
-    let (number, text) = if one.sql_type != other.sql_type {
-        let text = format!(
-            "Column '{name}' has data type {} in source table '{source}' which is different from its type {} in target table \
-             '{target}'.",
-            one.sql_type, other.sql_type
-        );
-        (number::SWITCH_COLUMN_TYPE, text)
+    let error = if one.sql_type != other.sql_type {
+        errors::SWITCH_COLUMN_TYPE.with([name, &one.sql_type, source, &other.sql_type, target])
     } else if one.collation != other.collation {
-        (number::SWITCH_COLLATION, differs("collation"))
+        errors::SWITCH_COLLATION.with([name, source, target])
     } else if one.is_rowguid != other.is_rowguid {
-        (number::SWITCH_ROWGUID, differs("ROWGUIDCOL property"))
+        errors::SWITCH_ROWGUID.with([name, source, target])
     } else if one.nullable != other.nullable {
-        (number::SWITCH_NULLABLE, differs("nullability attribute"))
+        errors::SWITCH_NULLABLE.with([name, source, target])
     } else {
         return Ok(());
     };
-    Err(refused(number, text))
+    Err(EngineError::Statement(error))
 }
 
 /// Checks that the source enforces every constraint that the target enforces, and that no foreign key refers to the
@@ -133,11 +115,7 @@ fn check_stored((one, source): (&TableColumn, &String), (other, target): (&Table
 /// 4960, 4967 to 4972, 4974, 4975.
 pub(super) fn check_constraints(snapshot: &DatabaseSnapshot, from: &Table, to: &Table) -> Result<()> {
     if let Some(key) = first_reference_of_any(snapshot, from) {
-        let text = format!(
-            "SWITCH is not allowed because source table '{}' contains primary key for constraint '{}'.",
-            from.name, key.head.name
-        );
-        return Err(refused(number::SWITCH_REFERENCED, text));
+        return Err(EngineError::Statement(errors::SWITCH_REFERENCED.with([&from.name, &key.head.name])));
     }
     let enabled = to.constraints.checks.iter().filter(|check| !check.head.is_disabled);
     enabled.into_iter().try_for_each(|check| check_is_kept(check, from, to))?;
@@ -163,43 +141,30 @@ fn check_is_kept(check: &CheckConstraint, from: &Table, to: &Table) -> Result<()
         if own.head.not_for_replication == check.head.not_for_replication {
             return Ok(());
         }
-        let text = format!(
-            "Check constraint '{}' in source table '{source}' and check constraint '{name}' in target table '{target}' have \
-             different 'Not For Replication' settings.",
-            own.head.name
-        );
-        return Err(refused(number::SWITCH_CHECK_REPLICATION, text));
+        return Err(EngineError::Statement(errors::SWITCH_CHECK_REPLICATION.with([
+            &own.head.name,
+            &source,
+            &name,
+            &target,
+        ])));
     }
     if let Some(own) = alike().next() {
-        let text = format!(
-            "Check constraint '{}' in source table '{source}' is NOCHECK constraint but the matching check constraint '{name}' \
-             in target table '{target}' is CHECK.",
-            own.head.name
-        );
-        return Err(refused(number::SWITCH_CHECK_NOT_TRUSTED, text));
+        return Err(EngineError::Statement(errors::SWITCH_CHECK_NOT_TRUSTED.with([
+            &own.head.name,
+            &source,
+            &name,
+            &target,
+        ])));
     }
     let column = check.column.and_then(|id| column_name(to, id));
     let of_column = |own: &CheckConstraint| own.column.and_then(|id| column_name(from, id)) == column;
     Err(match column {
         Some(_) if from.constraints.checks.iter().any(of_column) => {
-            let text = format!(
-                "Check constraints or partition function of source table '{source}' allows values that are not allowed by \
-                 check constraints or partition function on target table '{target}'. Give the source the same CHECK \
-                 constraint as '{name}'."
-            );
-            refused(number::SWITCH_OTHER_CHECK, text)
+            EngineError::Statement(errors::SWITCH_OTHER_CHECK.with([&source, &target, &name]))
         }
-        Some(_) => missing("column", number::SWITCH_COLUMN_CHECK, (target, name, source)),
-        None => missing("table", number::SWITCH_CHECK, (target, name, source)),
+        Some(_) => EngineError::Statement(errors::SWITCH_COLUMN_CHECK.with([target, name, source])),
+        None => EngineError::Statement(errors::SWITCH_CHECK.with([target, name, source])),
     })
-}
-
-fn missing(level: &str, number: i32, (target, name, source): (&str, &str, &str)) -> EngineError {
-    let text = format!(
-        "Target table '{target}' has a {level} level check constraint '{name}' but the source table '{source}' does not have a \
-         corresponding constraint."
-    );
-    refused(number, text)
 }
 
 /// 4968, 4969, 4974.
@@ -216,26 +181,18 @@ fn foreign_key_is_kept(key: &ForeignKey, from: &Table, to: &Table) -> Result<()>
     let own = from.constraints.foreign_keys.iter().filter(corresponds);
     // The strongest one.
     let Some(own) = own.min_by_key(|own| (own.head.is_disabled, own.head.is_not_trusted)) else {
-        let text = format!(
-            "Target table '{target}' has foreign key for constraint '{name}' but source table '{source}' does not have \
-             corresponding key."
-        );
-        return Err(refused(number::SWITCH_FOREIGN_KEY, text));
+        return Err(EngineError::Statement(errors::SWITCH_FOREIGN_KEY.with([&target, &name, &source])));
     };
     let own_name = &own.head.name;
     if own.head.is_disabled && !key.head.is_disabled {
-        let text = format!(
-            "Foreign key constraint '{own_name}' is disabled in source table '{source}' and the corresponding constraint \
-             '{name}' is enabled in target table '{target}'. The source table constraint must be enabled."
-        );
-        return Err(refused(number::SWITCH_FOREIGN_KEY_DISABLED, text));
+        return Err(EngineError::Statement(
+            errors::SWITCH_FOREIGN_KEY_DISABLED.with([&own_name, &source, &name, &target]),
+        ));
     }
     if own.head.is_not_trusted && !key.head.is_not_trusted {
-        let text = format!(
-            "Foreign key constraint '{own_name}' is NOCHECK in source table '{source}' and the corresponding constraint \
-             '{name}' is CHECK in target table '{target}'. The source table constraint must be in CHECK."
-        );
-        return Err(refused(number::SWITCH_FOREIGN_KEY_NOT_TRUSTED, text));
+        return Err(EngineError::Statement(
+            errors::SWITCH_FOREIGN_KEY_NOT_TRUSTED.with([&own_name, &source, &name, &target]),
+        ));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_catalog::{Statistics, StatisticsOrigin, Table};
 use hobt_engine::TableChange;
 use hobt_tsql::ast::Identifier;
@@ -79,6 +79,5 @@ impl Definitions<'_, '_> {
 
 /// 5074.
 fn is_needed(name: &str, column: &str, position: Position) -> SqlError {
-    let text = format!("The statistics '{name}' is dependent on column '{column}'.");
-    SqlError::new(number::COLUMN_NEEDED, text).at(position)
+    errors::COLUMN_NEEDED.with([&"statistics", &name, &column]).at(position)
 }

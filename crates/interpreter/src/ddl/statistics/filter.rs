@@ -1,6 +1,6 @@
 //! The filters that a statistics object may have: those that an estimate can compare with a query's conditions.
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_catalog::Table;
 use hobt_tsql::ast::{Condition, CreateStatistics};
 
@@ -14,34 +14,18 @@ use hobt_table::filter_parts;
 /// 1046.
 pub(super) fn check_filter(create: &CreateStatistics, condition: &Condition, table: &Table) -> Result<(), SqlError> {
     let (name, of_table) = (&create.name.value, &create.table);
-    let refused = |position: Position| {
-        let text = format!("Incorrect WHERE clause for filtered statistics '{name}' on table '{of_table}'.");
-        SqlError::new(number::FILTER_CLAUSE, text).at(position)
-    };
-    let null = |position: Position| {
-        let text = format!(
-            "Filtered statistics '{name}' cannot be created on table '{of_table}' because the filter expression contains \
-             a comparison with a literal NULL value. Rewrite the comparison to use the IS [NOT] NULL comparison operator \
-             to test for NULL values."
-        );
-        SqlError::new(number::FILTER_NULL, text).at(position)
-    };
+    let refused = |position: Position| errors::FILTER_CLAUSE.with([&name, &of_table]).at(position);
+    let null = |position: Position| errors::FILTER_NULL.with([&name, &of_table]).at(position);
     for part in filter_parts(condition, &refused, &null)? {
         let (column, position) = (&part.column.name.value, part.column.position());
         let place = table.column_named(column);
         let is_computed = table.virtual_column_named(column).is_some()
             || place.is_some_and(|place| table.columns[place].computed.is_some());
         if is_computed {
-            let text = format!(
-                "Filtered statistics '{name}' cannot be created on table '{of_table}' because the column '{column}' in \
-                 the filter expression is a computed column. Rewrite the filter expression so that it does not include \
-                 this column."
-            );
-            return Err(SqlError::new(number::FILTER_COMPUTED, text).at(position));
+            return Err(errors::FILTER_COMPUTED.with([&name, &of_table, &column]).at(position));
         }
         if place.is_none() {
-            let text = format!("Invalid column name '{column}'.");
-            return Err(SqlError::new(number::INVALID_COLUMN, text).at(position));
+            return Err(errors::INVALID_COLUMN.with([&column]).at(position));
         }
     }
     Ok(())

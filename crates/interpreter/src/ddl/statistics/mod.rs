@@ -11,7 +11,7 @@ mod options;
 
 use std::sync::Arc;
 
-use hobt_base::{HobtId, IndexId, ObjectId, Position, SqlError, number};
+use hobt_base::{HobtId, IndexId, ObjectId, Position, SqlError, errors, number};
 use hobt_catalog::{Statistics, StatisticsOrigin, StatisticsPart, StatisticsStream, Table, name_equals};
 use hobt_engine::{
     EngineError, SaidCounts, StatisticsDefinition, no_such_object, no_such_statistics, partitions_in, statistics_type,
@@ -75,8 +75,7 @@ impl Definitions<'_, '_> {
             }
             wanted = found;
         }
-        let text = format!("The definition of '{}' changed again and again while the statement waited.", place.name);
-        Err(SqlError::new(number::DEFINITION_CHANGED, text).into())
+        Err(errors::STATISTICS_CHANGED.with([&place.name]).into())
     }
 
     pub(crate) fn create_statistics(&mut self, create: &CreateStatistics) -> Result<Outcome, Failure> {
@@ -108,8 +107,7 @@ impl Definitions<'_, '_> {
             let known = place.database.snapshot().statistics_of(&table);
             let wanted = wanted_statistics(&known, &update.targets, &options)?;
             if options.stream.is_some() && wanted.len() != 1 {
-                let text = "STATS_STREAM is of one statistics object: name it behind the table.";
-                return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(position).into());
+                return Err(errors::STREAM_OF_ONE.error().at(position).into());
             }
             for statistics in &wanted {
                 if options.incremental == Some(true) {
@@ -193,7 +191,7 @@ impl Definitions<'_, '_> {
         let gathered = self.batch.in_run(&run, |this| {
             let database = place.database.database();
             if !database.statistics_are_free(table.id) {
-                return Err(SqlError::new(number::LOCK_TIMEOUT, "Somebody else is at work in the statistics.").into());
+                return Err(errors::STATISTICS_BUSY.error().into());
             }
             let created = new.map(|definition| database.create_statistics(&run.context, table, definition));
             let created = created.transpose().map_err(SqlError::from)?;
@@ -237,8 +235,7 @@ impl Definitions<'_, '_> {
             return Ok(None);
         }
         if !statistics.is_incremental {
-            let text = "UPDATE STATISTICS ON PARTITIONS syntax is not supported for non-incremental statistics.";
-            return Err(SqlError::new(number::NOT_INCREMENTAL, text).at(position).into());
+            return Err(errors::NOT_INCREMENTAL.error().at(position).into());
         }
         let ranges = self.partition_ranges(&options.partitions)?;
         let at = || wrong_range(table, &options.partitions, &ranges).unwrap_or(position);
@@ -259,10 +256,7 @@ impl Definitions<'_, '_> {
         bytes: &[u8],
         position: Position,
     ) -> Result<(), Failure> {
-        let corrupt = |why: String| {
-            let text = format!("The provided statistics stream is corrupt. For '{}': {why}.", statistics.name);
-            SqlError::new(number::STATISTICS_STREAM_CORRUPT, text).at(position)
-        };
+        let corrupt = |why: String| errors::STATISTICS_STREAM_CORRUPT.with([&statistics.name, &why]).at(position);
         let stream = StatisticsStream::decode(bytes).map_err(|damage| corrupt(damage.to_string()))?;
         let types = statistics_types(table, statistics);
         let of_both = stream.types.iter().zip(&types).zip(1..);
@@ -323,19 +317,12 @@ impl Definitions<'_, '_> {
     /// `DROP STATISTICS table.name`: the schema part of the name is the table.
     pub(super) fn drop_statistics(&mut self, name: &ObjectName) -> Result<(), Failure> {
         let Some(table) = &name.schema else {
-            let text = format!(
-                "Must specify the table name and index name for the DROP STATISTICS statement: '{name}' has no table."
-            );
-            return Err(SqlError::new(number::STATISTICS_NEED_TABLE, text).at(name.position()).into());
+            return Err(errors::STATISTICS_NEED_TABLE.with([&name]).at(name.position()).into());
         };
         let of_table =
             ObjectName { server: None, database: None, schema: name.database.clone(), name: Identifier::clone(table) };
         let missing = || {
-            let text = format!(
-                "Cannot drop the statistics '{}.{}', because it does not exist or you do not have permission.",
-                table.value, name.name.value
-            );
-            Failure::from(SqlError::new(number::DROP_DOES_NOT_EXIST, text).at(name.position()))
+            Failure::from(errors::DROP_NO_SUCH_STATISTICS.with([&table.value, &name.name.value]).at(name.position()))
         };
         let (place, table) = match self.table_of_statistics(&of_table) {
             Err(failure) if failure.error.number == number::NO_SUCH_OBJECT => return Err(missing()),
@@ -368,10 +355,9 @@ fn definition_of(
             let what = format!("CREATE STATISTICS of '{}', a computed column that is not PERSISTED,", column.value);
             return Err(SqlError::not_supported(what).at(column.position));
         }
-        let found = table.column_named(&column.value).ok_or_else(|| {
-            let text = format!("Column name '{}' does not exist in the target table or view.", column.value);
-            SqlError::new(number::NO_SUCH_KEY_COLUMN, text).at(column.position)
-        })?;
+        let found = table
+            .column_named(&column.value)
+            .ok_or_else(|| errors::NO_SUCH_KEY_COLUMN.with([&column.value]).at(column.position))?;
         columns.push(found);
     }
     // The gathering query binds it. That also checks which values it may be compared with.

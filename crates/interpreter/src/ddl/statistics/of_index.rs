@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Position, SqlError, number};
+use hobt_base::{Position, SqlError, errors};
 use hobt_catalog::{DataSpace, Statistics, Table};
 use hobt_engine::IndexSelector;
 use hobt_tsql::ast::{OptionItem, OptionValue};
@@ -43,7 +43,7 @@ pub(super) fn check_incremental(table: &Table, is_filtered: bool, position: Posi
 }
 
 fn cannot_be_incremental() -> SqlError {
-    SqlError::new(number::CANNOT_BE_INCREMENTAL, "This type of statistics is not supported to be incremental.")
+    errors::CANNOT_BE_INCREMENTAL.error()
 }
 
 /// Whether a table's rows are stored by a partition scheme.

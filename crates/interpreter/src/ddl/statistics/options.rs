@@ -1,6 +1,6 @@
 //! The `WITH` options of `CREATE STATISTICS` and `UPDATE STATISTICS`.
 
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, errors};
 use hobt_engine::SAID_MAX;
 use hobt_tsql::ast::{Literal, OptionItem, OptionValue};
 
@@ -97,13 +97,11 @@ pub(super) struct Options {
 }
 
 fn unknown(verb: Verb, item: &OptionItem) -> SqlError {
-    let text = format!("'{}' is not a recognized {} option.", item.name, verb.name());
-    SqlError::new(number::UNKNOWN_OPTION, text).at(item.span.position)
+    errors::UNKNOWN_OPTION.with([&item.name, &verb.name()]).at(item.span.position)
 }
 
 fn wrong_value(item: &OptionItem) -> SqlError {
-    let text = format!("Incorrect syntax near '{}'. Its value is none that the option takes.", item.name);
-    SqlError::new(number::SYNTAX, text).at(item.span.position)
+    errors::OPTION_VALUE.with([&item.name]).at(item.span.position)
 }
 
 fn whole_number(item: &OptionItem) -> Result<u64, SqlError> {
@@ -122,8 +120,7 @@ fn said_count(item: &OptionItem) -> Result<u64, SqlError> {
         _ => false,
     };
     if is_great {
-        let text = format!("The value of {} is out of range: use 0 to {SAID_MAX}.", item.name);
-        return Err(SqlError::new(number::INVALID_OPTION_VALUE, text).at(item.span.position));
+        return Err(errors::OPTION_OUT_OF_RANGE.with([&item.name, &SAID_MAX]).at(item.span.position));
     }
     whole_number(item)
 }
@@ -146,8 +143,7 @@ fn sample(item: &OptionItem) -> Result<Reading, SqlError> {
                 _ => return Err(wrong_value(item)),
             };
             if !(0.0..=100.0).contains(&percent) {
-                let text = format!("Invalid value for percent: {percent}. A sample is 0 to 100 percent of a table.");
-                return Err(SqlError::new(number::SAMPLE_PERCENT, text).at(item.span.position));
+                return Err(errors::SAMPLE_PERCENT.with([&percent]).at(item.span.position));
             }
             Ok(if percent == 100.0 { Reading::Whole } else { Reading::Sample(Sample::Percent(percent)) })
         }
@@ -171,8 +167,7 @@ impl Options {
         for item in items {
             let before = options.reading.clone();
             if !item.partitions.is_empty() && item.name != "RESAMPLE" {
-                let text = "Incorrect syntax near the keyword 'ON'. Partitions are named behind RESAMPLE alone.";
-                return Err(SqlError::new(number::SYNTAX_KEYWORD, text).at(item.span.position));
+                return Err(errors::PARTITIONS_WITHOUT_RESAMPLE.error().at(item.span.position));
             }
             match item.name.as_str() {
                 name if !verb.takes(name) => return Err(unknown(verb, item)),
@@ -203,8 +198,7 @@ impl Options {
                     Verb::Create => "FULLSCAN and SAMPLE",
                     Verb::Update => "FULLSCAN, SAMPLE and RESAMPLE",
                 };
-                let text = format!("Conflicting {} options: {what} exclude each other.", verb.name());
-                return Err(SqlError::new(number::CONFLICTING_OPTIONS, text).at(item.span.position));
+                return Err(errors::CONFLICTING_OPTIONS.with([&verb.name(), &what]).at(item.span.position));
             }
         }
         Ok(options)
