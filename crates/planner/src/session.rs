@@ -97,7 +97,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
     }
     SessionStateBuilder::new()
         .with_query_planner(Arc::new(Planner))
-        .with_statistics_registry(StatisticsRegistry::with_providers(vec![Arc::new(Estimator)]))
+        .with_statistics_registry(StatisticsRegistry::with_providers(vec![Arc::new(Estimator::default())]))
         .with_optimizer_rules(logical)
         .with_config(config)
         .with_runtime_env(runtime)

@@ -32,15 +32,32 @@ use hobt_table::{
     WantedColumn, distinct_left, series_rows,
 };
 use hobt_udf::SqlAggregate;
+use parking_lot::Mutex;
 
 use join::joined;
 pub(super) use join::of_join;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The estimates as DataFusion's rules ask for them.
-#[derive(Debug)]
-pub(super) struct Estimator;
+/// The estimates as DataFusion's rules ask for them: for one side of a join after the other, each with all that is below
+/// it.
+#[derive(Default)]
+pub(super) struct Estimator {
+    /// The inputs of the operators that were asked for, by their addresses, and kept alive so that no other operator
+    /// gets the same address.
+    known: Mutex<HashMap<usize, (Plan, Arc<Relation>)>>,
+}
+
+impl std::fmt::Debug for Estimator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Estimator")
+    }
+}
+
+/// Where an operator is.
+fn address(plan: &dyn ExecutionPlan) -> usize {
+    std::ptr::from_ref(plan).cast::<()>().addr()
+}
 
 impl StatisticsProvider for Estimator {
     fn compute_statistics(
@@ -52,7 +69,16 @@ impl StatisticsProvider for Estimator {
         let Some(inputs) = inputs.iter().map(known).collect::<Option<Vec<_>>>() else {
             return Ok(StatisticsResult::Delegate);
         };
-        let found = Arc::new(relation(plan, &inputs));
+        let mut known = self.known.lock();
+        let found = match known.get(&address(plan)) {
+            Some((_, found)) => Arc::clone(found),
+            None => {
+                for (input, relation) in plan.children().into_iter().zip(&inputs) {
+                    known.insert(address(input.as_ref()), (Arc::clone(input), Arc::clone(relation)));
+                }
+                Arc::new(relation(plan, &inputs))
+            }
+        };
         let mut base = Statistics::new_unknown(&plan.schema());
         base.num_rows = Precision::Inexact(found.rows.ceil() as usize);
         base.total_byte_size = Precision::Inexact((found.rows * found.width).ceil() as usize);
@@ -79,7 +105,7 @@ pub(super) fn rows_of(plan: &Plan) -> f64 {
 impl Expectations {
     /// The estimate for the output of `plan`, all its partitions together.
     pub(super) fn of(&self, plan: &Plan) -> Arc<Relation> {
-        let address = Arc::as_ptr(plan).cast::<()>().addr();
+        let address = address(plan.as_ref());
         let known = self.known.borrow().get(&address).cloned();
         known.unwrap_or_else(|| {
             let inputs: Vec<_> = plan.children().into_iter().map(|input| self.of(input)).collect();
