@@ -30,6 +30,10 @@ use crate::{ForcedLoopRule, ForcedMergeRule, IndexJoinRule, JoinFilterRule};
 use hobt_table::{JoinWay, fold_assumed};
 use hobt_udf::sql_error_of;
 
+/// A build side of up to so many bytes is read by one worker and shared by all. Above it both sides are spread by the
+/// key, which costs a copy of each row of the larger side.
+const SHARED_BUILD_BYTES: usize = 8 << 20;
+
 /// The configuration of an execution: `partitions` is the degree of parallelism, `batch_size` the number of rows in a
 /// batch.
 pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
@@ -46,6 +50,7 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
     options.optimizer.default_filter_selectivity = 100;
     // Build sides are chosen by hobt's estimates.
     options.optimizer.use_statistics_registry = true;
+    options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES;
     // Scans have join filters of their own (`JoinFilterRule`).
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;

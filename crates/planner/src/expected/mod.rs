@@ -39,8 +39,8 @@ pub(super) use join::of_join;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The estimates as DataFusion's rules ask for them: for one side of a join after the other, each with all that is below
-/// it.
+/// The estimates as DataFusion's rules ask for them: for one side of a join after the other, each with all that is
+/// below it.
 #[derive(Default)]
 pub(super) struct Estimator {
     /// The inputs of the operators that were asked for, by their addresses, and kept alive so that no other operator
