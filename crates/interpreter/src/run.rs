@@ -181,13 +181,19 @@ impl Interpreter<'_> {
                 Ok(Next::Step(at + 1))
             }
             Step::Unless { condition, target, position } => {
-                let holds = self.step_condition(condition, position, learned)?;
+                let holds = self.in_statement_scope(StatementScope::default(), |this| {
+                    let holds = this.step_condition(condition, position, learned)?;
+                    this.send_cost(position).map(|()| holds)
+                })?;
                 self.state.error = 0;
                 self.state.row_count = 0;
                 Ok(Next::Step(if holds { at + 1 } else { target }))
             }
             Step::Jump(target) => Ok(Next::Step(target)),
-            Step::Return { value, position } => self.return_value(value, position).map(Next::Return),
+            Step::Return { value, position } => self.in_statement_scope(StatementScope::default(), |this| {
+                let value = this.return_value(value, position)?;
+                this.send_cost(position).map(|()| Next::Return(value))
+            }),
         }
     }
 
@@ -213,10 +219,30 @@ impl Interpreter<'_> {
             return Ok(());
         }
         let scope = StatementScope { changes_variable: changes_variable(&statement.kind), ..StatementScope::default() };
+        self.in_statement_scope(scope, |this| this.run_in_scope(statement, caught_here, learned))
+    }
+
+    /// Runs `body` as a statement, condition or value of its own.
+    fn in_statement_scope<R>(
+        &mut self,
+        scope: StatementScope,
+        body: impl FnOnce(&mut Self) -> Result<R, Failure>,
+    ) -> Result<R, Failure> {
         let outer = std::mem::replace(&mut self.scope, scope);
-        let ended = self.run_in_scope(statement, caught_here, learned);
+        let ended = body(self);
         self.scope = outer;
         ended
+    }
+
+    /// Sends the cost of what ran in the scope, if it has one.
+    fn send_cost(&mut self, position: Position) -> Result<(), Failure> {
+        let Some(cost) = self.scope.cost.take() else { return Ok(()) };
+        if self.state.options.statistics(StatisticsKind::Io) {
+            for reads in &cost.reads {
+                self.send_message(statistics::table_reads(position.line, reads))?;
+            }
+        }
+        self.send(Event::Statistics(cost))
     }
 
     fn run_in_scope(&mut self, statement: &Statement, caught_here: bool, learned: &mut Learned) -> Result<(), Failure> {
@@ -246,14 +272,8 @@ impl Interpreter<'_> {
         let mut cost = self.scope.cost.take();
         let rows = outcome.rows.or(outcome.row_count).unwrap_or(0);
         self.end_plan(outer, cost.as_deref_mut(), rows)?;
-        if let Some(cost) = cost {
-            if self.state.options.statistics(StatisticsKind::Io) {
-                for reads in &cost.reads {
-                    self.send_message(statistics::table_reads(position.line, reads))?;
-                }
-            }
-            self.send(Event::Statistics(cost))?;
-        }
+        self.scope.cost = cost;
+        self.send_cost(position)?;
         let (compile, compile_cpu) = self.scope.compile_shown;
         if let (Some((started, cpu)), true) = (clocks, self.state.options.statistics(StatisticsKind::Time)) {
             let cpu = processor::process_cpu_time().saturating_sub(cpu + compile_cpu);

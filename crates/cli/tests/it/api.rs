@@ -186,6 +186,38 @@ fn statistics_are_printed_in_sql_servers_letters() {
     );
 }
 
+/// The first sentences of the messages that a batch sends, and the number of costs.
+fn sent(session: &mut Session, batch: &str) -> (Vec<String>, usize) {
+    let (mut texts, mut costs) = (Vec::new(), 0);
+    for item in session.query(batch) {
+        match item {
+            Item::Message(message) => texts.push(message.text.split('.').next().unwrap_or_default().to_owned()),
+            Item::Statistics(_) => costs += 1,
+            Item::Error(error) => panic!("{error}"),
+            _ => {}
+        }
+    }
+    (texts, costs)
+}
+
+#[test]
+fn a_condition_has_a_cost_of_its_own() {
+    let (_folder, _instance, mut session) = open();
+    session.run("CREATE TABLE t (a int NULL); INSERT INTO t VALUES (1)").expect("a table");
+    session.run("CREATE TABLE u (a int NULL); INSERT INTO u VALUES (1)").expect("a table");
+    session.run("CREATE PROCEDURE p AS IF EXISTS (SELECT * FROM t) PRINT 1").expect("a procedure");
+    session.run("CREATE PROCEDURE r AS RETURN (SELECT COUNT(*) FROM t)").expect("a procedure");
+    session.run("SET STATISTICS IO ON").expect("an option");
+    let reads = |of: &str| format!("Table '{of}'");
+    let one = |texts: &[&str]| (texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), 1);
+    assert_eq!(sent(&mut session, "IF EXISTS (SELECT * FROM t) PRINT 1"), one(&[&reads("t"), "1"]));
+    assert_eq!(sent(&mut session, "EXEC p"), one(&[&reads("t"), "1"]));
+    assert_eq!(sent(&mut session, "EXEC r"), one(&[&reads("t")]));
+    // The statement behind it has its own.
+    let (texts, costs) = sent(&mut session, "IF EXISTS (SELECT * FROM t) SELECT a FROM u WHERE a = 2");
+    assert_eq!((texts, costs), (vec![reads("t"), reads("u")], 2));
+}
+
 #[test]
 fn the_time_of_compiling_is_no_part_of_that_of_execution() {
     let (_folder, _instance, mut session) = open();
