@@ -7,33 +7,15 @@ cd "$(dirname "$0")/.."
 
 minutes=${1:-1}
 wanted=${2:-}
-# package | cargo's choice of the test binary | the target
-targets=(
-    "hobt-page|--test it|page"
-    "hobt-page|--test it|changes"
-    "hobt-log|--lib|block"
-    "hobt-log|--lib|file_header"
-    "hobt-catalog|--lib|rows"
-    "hobt-catalog|--lib|statistics"
-    "hobt-tsql|--test it|parser"
-)
+# What has a corpus is a target of the crate that the corpus lies in.
+mapfile -t packages < <(find crates -path '*/__fuzz__/*/corpus' -path "*/__fuzz__/$wanted*" | cut -d / -f 2 | sort -u)
+if [[ ${#packages[@]} == 0 ]]; then
+    echo "no target is named $wanted" >&2
+    exit 2
+fi
 export BOLERO_RANDOM_TEST_TIME_MS=$((minutes * 60000))
 # As many as there is time for: 2^63 - 1.
 export BOLERO_RANDOM_ITERATIONS=9223372036854775807
 
-failed=0
-ran=0
-for entry in "${targets[@]}"; do
-    IFS='|' read -r package binary target <<<"$entry"
-    if [[ -n "$wanted" && "$wanted" != "$target" ]]; then
-        continue
-    fi
-    ran=$((ran + 1))
-    # shellcheck disable=SC2086
-    cargo test --locked --quiet --profile sim -p "$package" $binary -- --exact "fuzz::$target" --nocapture || failed=1
-done
-if [[ "$ran" == 0 ]]; then
-    echo "no target is named $wanted" >&2
-    exit 2
-fi
-exit "$failed"
+cargo test --locked --quiet --profile sim --no-fail-fast "${packages[@]/#/--package=hobt-}" -- \
+    "fuzz::$wanted" --skip the_corpora --nocapture --test-threads 1

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hobt_base::{Stamp, crc32c};
 use hobt_page::{EncodingDamage, EncodingReader, PageChange, RowImage};
-use hobt_testing::{CountedAllocator, FuzzTarget, write_corpus};
+use hobt_testing::{check_corpus, fuzz_target};
 use hobt_types::statistics::{Gatherer, Summary};
 use hobt_types::{Collation, KeyColumn, MaxLength, PhysicalType, SqlType, Value};
 
@@ -22,26 +22,15 @@ use crate::system::*;
 use crate::type_columns::TypeColumns;
 use crate::{StatisticsStream, check_value_bytes, row_image, value_from_bytes};
 
-#[global_allocator]
-static ALLOCATOR: CountedAllocator = CountedAllocator;
-
 /// A few values of a row for each of its bytes. A sketch's list of registers unfolds to 22 times its size, and is
 /// merged.
 const LIMIT: (usize, usize) = (512 << 10, 512);
 
-#[test]
-fn rows() {
-    let target = FuzzTarget::new(env!("CARGO_MANIFEST_DIR"), file!(), "rows", LIMIT, |bytes| {
-        let _read_or_damage = read_any_rows(bytes);
-    });
-    bolero::check!(name = "rows").with_iterations(200).for_each(|bytes: &[u8]| target.run(bytes));
-}
+fuzz_target!(rows, LIMIT, |bytes| {
+    let _read_or_damage = read_any_rows(bytes);
+});
 
-#[test]
-fn statistics() {
-    let target = FuzzTarget::new(env!("CARGO_MANIFEST_DIR"), file!(), "statistics", LIMIT, read_any_statistics);
-    bolero::check!(name = "statistics").with_iterations(100).for_each(|bytes: &[u8]| target.run(bytes));
-}
+fuzz_target!(statistics, LIMIT, read_any_statistics);
 
 /// What a load builds of several rows.
 #[derive(Default)]
@@ -215,8 +204,7 @@ fn stream(rows: i32, text: &str) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "writes the corpora"]
-fn write_corpora() {
+fn the_corpora_are_what_is_made_here() {
     let mut entries = Vec::new();
     for number in 0..3 {
         let samples = [
@@ -231,8 +219,8 @@ fn write_corpora() {
         ];
         entries.extend(samples);
     }
-    write_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "rows", &entries);
+    check_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "rows", &entries);
     let streams =
         [stream(0, ""), stream(1, "a"), stream(9, "text "), stream(40, "long ".repeat(30).as_str()), stream(700, "")];
-    write_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "statistics", &streams);
+    check_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "statistics", &streams);
 }

@@ -3,30 +3,19 @@
 //! would never get beyond them.
 
 use hobt_base::{Lsn, crc32c};
-use hobt_testing::{CountedAllocator, FuzzTarget, write_corpus};
+use hobt_testing::{check_corpus, fuzz_target};
 
 use crate::block::{BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, block_bytes, seal, verify};
 use crate::file_header::{Division, FileHeader};
 use crate::record::{NOTHING, RECORD_HEADER_BYTES, first_word, read_record};
 use crate::{LSN_FIRST, SEGMENT_BYTES_MIN};
 
-#[global_allocator]
-static ALLOCATOR: CountedAllocator = CountedAllocator;
-
 /// A few copies of an input, padded to whole units.
 const LIMIT: (usize, usize) = (8 * BLOCK_UNIT, 8);
 
-#[test]
-fn block() {
-    let target = FuzzTarget::new(env!("CARGO_MANIFEST_DIR"), file!(), "block", LIMIT, read_any_block);
-    bolero::check!(name = "block").with_iterations(200).for_each(|bytes: &[u8]| target.run(bytes));
-}
+fuzz_target!(block, LIMIT, read_any_block);
 
-#[test]
-fn file_header() {
-    let target = FuzzTarget::new(env!("CARGO_MANIFEST_DIR"), file!(), "file_header", LIMIT, read_any_header);
-    bolero::check!(name = "file_header").with_iterations(200).for_each(|bytes: &[u8]| target.run(bytes));
-}
+fuzz_target!(file_header, LIMIT, read_any_header);
 
 fn read_any_block(bytes: &[u8]) {
     let _record = read_record(bytes, Lsn(8));
@@ -78,14 +67,13 @@ fn record_bytes_of(kind: u8, transaction: u64, previous: Lsn, payload: &[u8]) ->
 }
 
 #[test]
-#[ignore = "writes the corpora"]
-fn write_corpora() {
+fn the_corpora_are_what_is_made_here() {
     let lengths: [&[usize]; 7] = [&[], &[0], &[1, 7, 8, 9], &[100], &[0; 20], &[3000], &[5000, 16]];
     let blocks: Vec<Vec<u8>> =
         lengths.iter().enumerate().map(|(number, lengths)| block_of(number as u64, lengths)).collect();
-    write_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "block", &blocks);
+    check_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "block", &blocks);
     let headers: Vec<Vec<u8>> = (0..6).map(header_of).collect();
-    write_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "file_header", &headers);
+    check_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "file_header", &headers);
 }
 
 /// A sealed block of records with payloads of these lengths, without the zeros at its end.

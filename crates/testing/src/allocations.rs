@@ -9,9 +9,11 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counted. A test binary installs it with `#[global_allocator]`.
-#[derive(Debug)]
-pub struct CountedAllocator;
+/// The system's allocator, counted: that of every test binary which uses this crate.
+struct CountedAllocator;
+
+#[global_allocator]
+static ALLOCATOR: CountedAllocator = CountedAllocator;
 
 fn count(bytes: isize) {
     // A thread that is ending has no counters any more, and is not measured.
@@ -37,8 +39,7 @@ unsafe impl GlobalAlloc for CountedAllocator {
     }
 }
 
-/// Runs `work` and returns the most bytes that it had allocated at one time, on this thread; 0 where the test binary
-/// has another allocator.
+/// Runs `work` and returns the most bytes that it had allocated at one time, on this thread.
 pub fn allocated_at_most(work: impl FnOnce()) -> usize {
     let before = LIVE.get();
     PEAK.set(before);
@@ -49,9 +50,6 @@ pub fn allocated_at_most(work: impl FnOnce()) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[global_allocator]
-    static ALLOCATOR: CountedAllocator = CountedAllocator;
 
     #[test]
     fn the_peak_is_counted_and_what_was_freed_is_not() {

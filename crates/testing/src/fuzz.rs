@@ -1,6 +1,6 @@
 //! The driver of a fuzz target: a function that takes any bytes and panics when its property does not hold.
 //!
-//! A target is a test with `bolero::check!`. Bolero replays the files of the corpus and makes random bytes. Under
+//! A target is a test that [`fuzz_target!`] makes. Bolero replays the files of the corpus and makes random bytes. Under
 //! cargo-bolero the inputs come from an engine that watches coverage instead. Random bytes rarely pass a decoder's
 //! first check. So the driver derives inputs of its own from each of them: entries of the corpus with a few bytes
 //! changed, cut, or joined with other entries. An input that fails is written into the corpus, so that every later run
@@ -9,19 +9,42 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::panic::RefUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{SplitMix64, crc32c};
 
-use crate::allocated_at_most;
+use crate::{allocated_at_most, is_blessed};
 
 /// Inputs derived from the corpus for each input of the engine.
 const DERIVED: usize = 30;
 /// The longest derived input.
 const INPUT_BYTES_MAX: usize = 16 << 10;
+/// The beginning of the name of an input that failed once.
+const FOUND: &str = "found-";
 /// Values that lengths, counts and tags fail at.
 const EDGES: [u64; 8] = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF_FFFF, 0x8000_0000, u64::MAX];
+
+/// A test that holds a property against any bytes: `fuzz_target!(NAME, (BYTES, BYTES_FOR_EACH), property)`, with the most
+/// bytes that the property may allocate at a time, and so many more for each byte of its input. A failure is not made
+/// smaller: derived inputs depend on all bytes of the engine's.
+#[macro_export]
+macro_rules! fuzz_target {
+    ($name:ident, $limit:expr, $property:expr) => {
+        #[test]
+        fn $name() {
+            let name = stringify!($name);
+            let target = $crate::FuzzTarget::new(env!("CARGO_MANIFEST_DIR"), file!(), name, $limit, $property);
+            $crate::bolero::check!(name = name)
+                .with_iterations($crate::ITERATIONS)
+                .with_shrink_time(std::time::Duration::ZERO)
+                .for_each(|bytes: &[u8]| target.run(bytes));
+        }
+    };
+}
+
+/// How many inputs of the engine a target has among the other tests; `scripts/fuzz.sh` gives it a time instead.
+pub const ITERATIONS: usize = 200;
 
 /// A fuzz target: its corpus, its property, and its limit of memory.
 pub struct FuzzTarget<F> {
@@ -35,18 +58,14 @@ pub struct FuzzTarget<F> {
 }
 
 impl<F: Fn(&[u8]) + RefUnwindSafe> FuzzTarget<F> {
-    /// Reads the corpus of the target `name`, as `bolero::check!(name = …)` in the file `file!()` of the package in
-    /// `package` has it. The property may allocate `limit.0` bytes at a time, and `limit.1` for each byte of its input.
+    /// Reads the corpus of the target `name` in the file `file!()` of the package in `package`. The property may allocate `limit.0` bytes at a time, and `limit.1` for each byte of its input.
     ///
     /// # Panics
     /// When there is no corpus, or it cannot be read.
     pub fn new(package: &str, file: &str, name: &'static str, limit: (usize, usize), property: F) -> FuzzTarget<F> {
         let folder = corpus_folder(package, file, name);
-        let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
-            .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
-            .unwrap_or_default();
-        paths.sort();
-        assert!(!paths.is_empty(), "{} has no corpus: the test write_corpora makes it", folder.display());
+        let paths = entries_of(&folder);
+        assert!(!paths.is_empty(), "{} has no corpus; HOBT_BLESS=1 writes it", folder.display());
         let entries = paths.iter().map(|path| fs::read(path).expect("a readable corpus")).collect();
         FuzzTarget { name, folder, entries, limit, property, inputs: AtomicU64::new(0) }
     }
@@ -76,23 +95,39 @@ impl<F> Drop for FuzzTarget<F> {
     }
 }
 
-/// Writes the entries of a target's corpus, each once, named by number, and removes earlier ones; failures that were
-/// found stay.
+/// Compares the corpus of a target with the entries that its generator makes, each once; failures that were found stand
+/// beside them. With `HOBT_BLESS=1` the corpus becomes these entries, named by number.
 ///
 /// # Panics
-/// When a file cannot be written.
-pub fn write_corpus(package: &str, file: &str, name: &str, entries: &[Vec<u8>]) {
+/// When they differ and `HOBT_BLESS` is not set, or a file cannot be read or written.
+pub fn check_corpus(package: &str, file: &str, name: &str, entries: &[Vec<u8>]) {
     let folder = corpus_folder(package, file, name);
-    fs::create_dir_all(&folder).expect("a folder for the corpus");
-    for entry in fs::read_dir(&folder).expect("a corpus") {
-        let path = entry.expect("a readable corpus").path();
-        if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("found-")) {
-            fs::remove_file(path).expect("a removable file");
+    let wanted: BTreeSet<&Vec<u8>> = entries.iter().collect();
+    let paths: Vec<PathBuf> = entries_of(&folder).into_iter().filter(|path| !is_found(path)).collect();
+    if is_blessed() {
+        fs::create_dir_all(&folder).expect("a folder for the corpus");
+        paths.iter().for_each(|path| fs::remove_file(path).expect("a removable file"));
+        for (number, entry) in wanted.into_iter().enumerate() {
+            fs::write(folder.join(format!("{number:02}")), entry).expect("a writable corpus");
         }
+        return;
     }
-    for (number, entry) in entries.iter().collect::<BTreeSet<_>>().into_iter().enumerate() {
-        fs::write(folder.join(format!("{number:02}")), entry).expect("a writable corpus");
-    }
+    let known: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).expect("a readable corpus")).collect();
+    let is_equal = known.len() == wanted.len() && known.iter().all(|entry| wanted.contains(entry));
+    assert!(is_equal, "{} is not what its generator makes; HOBT_BLESS=1 writes it", folder.display());
+}
+
+/// The files of a corpus in the order of their names; none if there is no folder.
+fn entries_of(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect());
+    let mut paths: Vec<PathBuf> = entries.unwrap_or_default();
+    paths.sort();
+    paths
+}
+
+/// Whether a file of a corpus is an input that failed once.
+fn is_found(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(FOUND))
 }
 
 /// Where bolero looks for the corpus of a target with a name.
@@ -112,7 +147,7 @@ struct KeptInput<'a> {
 impl Drop for KeptInput<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let path = self.folder.join(format!("found-{:08x}", crc32c(self.input)));
+            let path = self.folder.join(format!("{FOUND}{:08x}", crc32c(self.input)));
             let written = fs::create_dir_all(self.folder).and_then(|()| fs::write(&path, self.input));
             println!("the input that fails is in {}: {written:?}", path.display());
         }
@@ -121,10 +156,7 @@ impl Drop for KeptInput<'_> {
 
 /// An entry of the corpus with one to four changes.
 fn derived(entries: &[Vec<u8>], random: &mut SplitMix64) -> Vec<u8> {
-    let any = |random: &mut SplitMix64| match entries.len() as u64 {
-        0 => &[][..],
-        count => &entries[random.below(count) as usize],
-    };
+    let any = |random: &mut SplitMix64| &entries[random.below(entries.len() as u64) as usize];
     let mut bytes = any(random).to_vec();
     for _ in 0..=random.below(4) {
         let other = any(random);

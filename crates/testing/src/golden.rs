@@ -16,6 +16,11 @@ use std::path::Path;
 
 const DIVIDER: &str = "\n----\n";
 
+/// Whether tests write what they have into the files that they compare it with.
+pub(crate) fn is_blessed() -> bool {
+    std::env::var_os("HOBT_BLESS").is_some_and(|value| value == "1")
+}
+
 /// Compares what `run` makes of each case of the file with what the file says.
 ///
 /// # Panics
@@ -34,7 +39,7 @@ pub fn check_golden(path: &Path, mut run: impl FnMut(&str) -> String) {
         }
         write!(blessed, "{input}{DIVIDER}{result}\n\n").expect("a string");
     }
-    if std::env::var_os("HOBT_BLESS").is_some_and(|value| value == "1") {
+    if is_blessed() {
         blessed.truncate(blessed.trim_end().len());
         fs::write(path, blessed + "\n").unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         return;

@@ -6,6 +6,8 @@ mod allocations;
 mod fuzz;
 mod golden;
 
-pub use allocations::{CountedAllocator, allocated_at_most};
-pub use fuzz::{FuzzTarget, write_corpus};
+pub use allocations::allocated_at_most;
+pub use bolero;
+pub use fuzz::{FuzzTarget, ITERATIONS, check_corpus};
 pub use golden::check_golden;
+use golden::is_blessed;

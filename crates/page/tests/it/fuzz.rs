@@ -14,30 +14,19 @@ use hobt_page::{
     PageChange, PageDamage, PageHeader, PageType, RowImage, RowLayout, RowPage, RunListPage, StoredValue, ValuePointer,
     apply, check_index_page, check_row_page, seal, verify,
 };
-use hobt_testing::{CountedAllocator, FuzzTarget, write_corpus};
+use hobt_testing::{check_corpus, fuzz_target};
 use hobt_types::PhysicalType;
-
-#[global_allocator]
-static ALLOCATOR: CountedAllocator = CountedAllocator;
 
 /// A layout of 1024 columns and a few copies of a page, and what an encoding unfolds to.
 const LIMIT: (usize, usize) = (512 << 10, 64);
 
-#[test]
-fn page() {
-    let target = FuzzTarget::new(env!("CARGO_MANIFEST_DIR"), file!(), "page", LIMIT, |bytes| {
-        let _read_or_damage = read_any_page(bytes);
-    });
-    bolero::check!(name = "page").with_iterations(200).for_each(|bytes: &[u8]| target.run(bytes));
-}
+fuzz_target!(page, LIMIT, |bytes| {
+    let _read_or_damage = read_any_page(bytes);
+});
 
-#[test]
-fn changes() {
-    let target = FuzzTarget::new(env!("CARGO_MANIFEST_DIR"), file!(), "changes", LIMIT, |bytes| {
-        let _applied_or_damage = apply_any_changes(bytes);
-    });
-    bolero::check!(name = "changes").with_iterations(200).for_each(|bytes: &[u8]| target.run(bytes));
-}
+fuzz_target!(changes, LIMIT, |bytes| {
+    let _applied_or_damage = apply_any_changes(bytes);
+});
 
 /// The layout in front of an input. Asserts that it is encoded in one way.
 fn layout(reader: &mut EncodingReader<'_>) -> Result<RowLayout, EncodingDamage> {
@@ -223,8 +212,7 @@ fn lives() -> Vec<(RowLayout, Vec<PageChange>)> {
 }
 
 #[test]
-#[ignore = "writes the corpora"]
-fn write_corpora() {
+fn the_corpora_are_what_is_made_here() {
     let input = |rows: &RowLayout, rest: &[u8]| {
         let layout = encoded(|out| rows.encode(out));
         [&[layout.len() as u8][..], &layout, rest].concat()
@@ -256,6 +244,6 @@ fn write_corpora() {
     }
     let [rows, ..] = layouts();
     pages.extend(crate::flips::pages().iter().map(|(_, page)| input(&rows, &image(page))));
-    write_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "page", &pages);
-    write_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "changes", &sequences);
+    check_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "page", &pages);
+    check_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "changes", &sequences);
 }

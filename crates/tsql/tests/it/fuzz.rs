@@ -4,22 +4,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hobt_testing::{CountedAllocator, FuzzTarget, write_corpus};
+use hobt_testing::{check_corpus, fuzz_target};
 use hobt_tsql::{parse_batch, parse_expression, split_batches, text_constants, without_constants};
-
-#[global_allocator]
-static ALLOCATOR: CountedAllocator = CountedAllocator;
 
 /// Syntax trees of a few bytes of text, held two at a time with what was printed.
 const LIMIT: (usize, usize) = (64 << 10, 4096);
 
-#[test]
-fn parser() {
-    let target = FuzzTarget::new(env!("CARGO_MANIFEST_DIR"), file!(), "parser", LIMIT, |bytes| {
-        parse_any_text(&String::from_utf8_lossy(bytes));
-    });
-    bolero::check!(name = "parser").with_iterations(200).for_each(|bytes: &[u8]| target.run(bytes));
-}
+fuzz_target!(parser, LIMIT, |bytes| {
+    parse_any_text(&String::from_utf8_lossy(bytes));
+});
 
 fn parse_any_text(text: &str) {
     for batch in split_batches(text) {
@@ -43,8 +36,7 @@ fn parse_any_text(text: &str) {
 /// Of the scripts that `crate::scripts_in` finds the shortest statement that begins with each two words, and of these
 /// the three longest of each first word.
 #[test]
-#[ignore = "writes the corpus"]
-fn write_corpora() {
+fn the_corpora_are_what_is_made_here() {
     let mut shortest: BTreeMap<String, String> = BTreeMap::new();
     for path in crate::scripts_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/corpus")) {
         for batch in split_batches(&std::fs::read_to_string(&path).expect("a script in UTF-8")) {
@@ -66,5 +58,5 @@ fn write_corpora() {
         group.sort_by_key(|text| std::cmp::Reverse(text.len()));
         entries.extend(group.iter().take(3).map(|text| text.as_bytes().to_vec()));
     }
-    write_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "parser", &entries);
+    check_corpus(env!("CARGO_MANIFEST_DIR"), file!(), "parser", &entries);
 }
