@@ -5,9 +5,11 @@
 //! Whatever ends the program, the instance is closed first, so that no database has to be recovered, and the exit code
 //! says which signal it was. A third signal ends the program at once.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use hobt_base::number;
 use hobt_instruments::signals::{EndSignal, EndSignals};
 use hobt_session::{CancelHandle, stop_all_sessions};
 
@@ -140,6 +142,16 @@ impl Interrupts {
     /// The exit code of a program that is to end because of a signal.
     pub(crate) fn exit_code(&self) -> Option<ExitCode> {
         lock(&self.state).ends.map(|signal| ExitCode::from(signal.exit_code()))
+    }
+
+    /// Reports an error, whose number it has if it is of a statement, unless it is the cancellation that a signal asked
+    /// for. A signal decides over the exit code.
+    pub(crate) fn failed(&self, number: Option<i32>, error: &dyn Display) -> ExitCode {
+        let ended = self.exit_code();
+        if ended.is_none() || number != Some(number::CANCELED) {
+            eprintln!("{error}");
+        }
+        ended.unwrap_or(ExitCode::FAILURE)
     }
 }
 

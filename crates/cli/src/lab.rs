@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use hobt_base::number;
 use hobt_engine::InstanceSettings;
 use hobt_lab::{
     DataFolder, Experiment, FixtureOptions, LabError, Laboratory, PathPart, Progress, RunOptions, RunPlaces, SizePlan,
@@ -150,16 +149,11 @@ pub(crate) fn run(arguments: Arguments, interrupts: &Interrupts) -> ExitCode {
     exit_code(done, interrupts)
 }
 
-/// Reports an error, unless it is the cancellation that a signal asked for. A signal decides over the exit code of what
-/// failed.
+/// The exit code of work in the laboratory, whose error it reports.
 pub(crate) fn exit_code(done: Result<(), LabError>, interrupts: &Interrupts) -> ExitCode {
     let Err(error) = done else { return ExitCode::SUCCESS };
-    let ended = interrupts.exit_code();
-    let is_cancelled = matches!(&error, LabError::Sql { error, .. } if error.number == number::CANCELED);
-    if ended.is_none() || !is_cancelled {
-        eprintln!("hobt: {error}");
-    }
-    ended.unwrap_or(ExitCode::FAILURE)
+    let number = if let LabError::Sql { error, .. } = &error { Some(error.number) } else { None };
+    interrupts.failed(number, &format_args!("hobt: {error}"))
 }
 
 /// Looks at a folder that the user names before an instance is opened in it.

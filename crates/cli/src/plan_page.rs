@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hobt_lab::Occasion;
 use hobt_showplan::{
-    Actual, Judged, PlanNode, ShownStatement, argument, count, counted, judge, memory_text, removed, to_xml,
+    Actual, Judged, PlanNode, ShownStatement, argument, count, counted, judge, memory_text, ms, removed, to_xml,
     worst_estimate,
 };
 use minijinja::{Environment, Value, context};
@@ -56,10 +56,6 @@ fn page(statements: &[Arc<ShownStatement>]) -> String {
     let (version, occasion) = (env!("CARGO_PKG_VERSION"), Occasion::now());
     let (date, command) = (occasion.date, occasion.command);
     template.render(context! { statements, version, date, command }).expect("the template's values are all given")
-}
-
-fn ms(time: Duration) -> String {
-    format!("{:.1}", time.as_secs_f64() * 1e3)
 }
 
 fn percent(part: f64, whole: f64) -> f64 {

@@ -10,6 +10,7 @@ use hobt_base::SqlError;
 use hobt_instruments::processor::steal_time;
 use hobt_lab::{Grid, terminal_width};
 use hobt_session::{Event, Flow, StatementStatistics, ThreadTime};
+use hobt_showplan::{counted, ms};
 
 use crate::interrupt::{Interrupts, Source};
 use crate::open::{InstanceArguments, OpenError};
@@ -34,13 +35,12 @@ type ReadsBySize = BTreeMap<u64, (u64, u64)>;
 
 /// Runs the sub-command.
 pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
-    let failed = |error: OpenError| {
-        eprintln!("{error}");
-        ExitCode::FAILURE
-    };
     let (instance, mut session) = match arguments.instance.open_existing("hobt why") {
         Ok(opened) => opened,
-        Err(error) => return failed(error),
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
     };
     interrupts.begin();
     interrupts.watch(session.cancel_handle(), &instance, Source::Script);
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
     drop(session);
     match explained.and(instance.close()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => interrupts.exit_code().unwrap_or_else(|| failed(error.into())),
+        Err(error) => interrupts.failed(Some(error.number), &OpenError::from(error)),
     }
 }
 
@@ -76,14 +76,14 @@ fn explain(arguments: &Arguments, instance: &Instance, session: &mut Session) ->
         print_cost(cost);
     }
     let elapsed = statements.iter().map(|cost| cost.elapsed).sum();
-    let outside = milliseconds(whole.saturating_sub(elapsed));
-    let whole = milliseconds(whole);
+    let outside = ms(whole.saturating_sub(elapsed));
+    let whole = ms(whole);
     println!(
         "The batch took {whole} ms, {outside} of them for parsing it, showing plans, further turns of loops, and what has \
          no figures here"
     );
     if !stolen.is_zero() {
-        let stolen = milliseconds(stolen);
+        let stolen = ms(stolen);
         println!(
             "The hypervisor gave {stolen} ms of this machine's processors to others meanwhile: some of it stands in the \
              waits above, some in what is unexplained"
@@ -129,10 +129,6 @@ fn reads_by_size(instance: &Instance) -> Result<ReadsBySize, SqlError> {
     Ok(sizes)
 }
 
-fn milliseconds(duration: Duration) -> String {
-    format!("{:.1}", duration.as_secs_f64() * 1e3)
-}
-
 /// A size class as people say it: `512 KiB`.
 fn size_text(bytes: u64) -> String {
     match bytes {
@@ -144,13 +140,13 @@ fn size_text(bytes: u64) -> String {
 
 /// Whose time the parts of a statement's time are parts of.
 fn threads_text(threads: ThreadTime) -> String {
-    let own = milliseconds(threads.own);
+    let own = ms(threads.own);
     match threads.workers {
         0 => format!("Time of its thread: {own} ms"),
         workers => {
-            let noun = if workers == 1 { "worker" } else { "workers" };
-            let (whole, working) = (milliseconds(threads.total()), milliseconds(threads.working));
-            format!("Time of its threads: {whole} ms, {own} of its own and {working} of {workers} {noun}")
+            let (whole, working) = (ms(threads.total()), ms(threads.working));
+            let workers = counted(workers as u64, "worker");
+            format!("Time of its threads: {whole} ms, {own} of its own and {working} of {workers}")
         }
     }
 }
@@ -162,17 +158,17 @@ fn print_cost(cost: &StatementStatistics) {
         true => "-".to_owned(),
         false => format!("{:.1}", 100.0 * part.as_secs_f64() / whole.as_secs_f64()),
     };
-    println!("Elapsed {} ms, of which {} compiling", milliseconds(cost.elapsed), milliseconds(cost.compile));
+    println!("Elapsed {} ms, of which {} compiling", ms(cost.elapsed), ms(cost.compile));
     println!("{}", threads_text(cost.threads));
     let mut times = Grid::new("", &["where", "times", "ms", "% of threads' time"]);
-    times.rows.push(vec!["CPU".to_owned(), String::new(), milliseconds(cost.cpu), share(cost.cpu)]);
+    times.rows.push(vec!["CPU".to_owned(), String::new(), ms(cost.cpu), share(cost.cpu)]);
     let mut waits = cost.waits.clone();
     waits.sort_by_key(|(_, _, time)| std::cmp::Reverse(*time));
     for (name, count, time) in waits {
-        times.rows.push(vec![name.to_owned(), count.to_string(), milliseconds(time), share(time)]);
+        times.rows.push(vec![name.to_owned(), count.to_string(), ms(time), share(time)]);
     }
     let rest = cost.unexplained();
-    times.rows.push(vec!["unexplained".to_owned(), String::new(), milliseconds(rest), share(rest)]);
+    times.rows.push(vec!["unexplained".to_owned(), String::new(), ms(rest), share(rest)]);
     print!("{}", times.to_text());
     if !cost.reads.is_empty() {
         let mut pages = Grid::new("", &["table", "scans", "logical reads", "physical reads", "read-ahead reads"]);

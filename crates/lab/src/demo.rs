@@ -9,14 +9,17 @@ use hobt_engine::InstanceSettings;
 use serde_json::{Map, json};
 
 use crate::error::Result;
-use crate::experiment::{FormTables, Plan, clustered_plan, ensure_clustered, plan_steps, run_plans, scan_plans};
+use crate::experiment::{
+    Experiment, FormTables, Plan, clustered_plan, ensure_clustered, plan_steps, run_plans, scan_marks, scan_notes,
+    scan_plans,
+};
 use crate::figures::{seconds, thousands};
 use crate::folder::DataFolder;
 use crate::laboratory::{Laboratory, RunOptions};
 use crate::limits::LimitSettings;
 use crate::progress::Progress;
 use crate::report::{Case, Grid, Report};
-use crate::run::write_report;
+use crate::run::{run_in, write_report};
 
 /// The folder that the demo uses when none is named.
 pub const DEMO_FOLDER: &str = "hobt-demo";
@@ -31,9 +34,19 @@ const ROW_BYTES: u64 = 100;
 /// wider rows.
 const TABLES: u64 = 8;
 
-/// TPC-H's queries 1 and 6.
-const QUERY_1: &str = include_str!("../../../tests/tpch/q01.sql");
-const QUERY_6: &str = include_str!("../../../tests/tpch/q06.sql");
+/// TPC-H's queries 1 and 6: name, meaning, text.
+const QUERIES: [(&str, &str, &str); 2] = [
+    (
+        "line_item_query_1",
+        "TPC-H's query 1: eight aggregates of nearly all rows of LINEITEM",
+        include_str!("../../../tests/tpch/q01.sql"),
+    ),
+    (
+        "line_item_query_6",
+        "TPC-H's query 6: a sum of the few rows that pass its conditions",
+        include_str!("../../../tests/tpch/q06.sql"),
+    ),
+];
 
 /// The demo's options.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,14 +89,7 @@ pub struct DemoResult {
 pub fn run_demo(options: &DemoOptions, progress: Progress) -> Result<DemoResult> {
     let folder = DataFolder::fresh(&options.data, options.keep)?;
     let run = RunOptions { rows: options.rows, repeat: options.repeat, ..RunOptions::default() };
-    let mut lab = Laboratory::open(folder.path(), InstanceSettings::default(), run, progress.clone())?;
-    let report = measure(&mut lab, options);
-    progress.finish();
-    let stolen = lab.stolen_note();
-    let closed = lab.close();
-    let mut report = report?;
-    report.notes.extend(stolen);
-    closed?;
+    let report = run_in(folder.path(), &Demo, InstanceSettings::default(), run, progress)?;
     let [page, json] = write_report(&report, &options.out, "hobt-demo")?;
     let kept = options.keep.then(|| folder.path().to_path_buf());
     Ok(DemoResult { report, page: absolute(&page), json: absolute(&json), kept })
@@ -93,45 +99,55 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-fn measure(lab: &mut Laboratory, options: &DemoOptions) -> Result<Report> {
-    let wanted = lab.rows_for(WANTED_ROWS, ROW_BYTES, TABLES)?;
-    let queries = [("line_item_query_1", QUERY_1), ("line_item_query_6", QUERY_6)];
-    let plan_count = scan_plans(&FormTables { rows: wanted }).len() + 1 + queries.len();
-    // The last tables are the clustered index and LINEITEM.
-    let tables = FormTables::STEPS + 2;
-    lab.progress().expect(LimitSettings::steps_beside() + tables + plan_steps(plan_count, options.repeat));
-    let limits = lab.limits(wanted * ROW_BYTES)?;
-    let forms = FormTables::ensure(lab, wanted)?;
-    ensure_clustered(lab, forms.rows)?;
-    let scale = (forms.rows as f64 / WANTED_ROWS as f64).clamp(0.001, 1.0);
-    let line_items = lab.ensure_line_item(scale)?;
-    let mut plans = scan_plans(&forms);
-    plans.push(clustered_plan(forms.rows));
-    for (name, query) in queries {
-        plans.push(Plan::new(name, "LINEITEM", query.trim_end().to_owned(), line_items));
+struct Demo;
+
+impl Experiment for Demo {
+    fn name(&self) -> &'static str {
+        "demo"
     }
-    let cases = run_plans(lab, &plans, options.repeat)?;
-    let mut settings = Map::new();
-    settings.insert("rows".to_owned(), json!(forms.rows));
-    settings.insert("line_item_scale_factor".to_owned(), json!(scale));
-    settings.insert("repeat".to_owned(), json!(options.repeat));
-    let mut notes = crate::experiment::scan_notes(&cases);
-    if lab.machine().build == "debug" {
-        notes.push("this is a debug build: its times say nothing about hobt".to_owned());
+
+    fn question(&self) -> &'static str {
+        "What does a scan reach on this machine, and where does the time go?"
     }
-    Ok(Report {
-        compares_rates: true,
-        experiment: "demo".to_owned(),
-        question: "What does a scan reach on this machine, and where does the time go?".to_owned(),
-        machine: lab.machine(),
-        occasion: lab.occasion(),
-        limits,
-        settings,
-        marks: crate::experiment::scan_marks(&cases),
-        tables: vec![crate::experiment::scan_cases(&cases), builds(lab)],
-        cases: cases.into_iter().map(without_comments).collect(),
-        notes,
-    })
+
+    fn compares_rates(&self) -> bool {
+        true
+    }
+
+    fn run(&self, lab: &mut Laboratory) -> Result<Report> {
+        let repeat = lab.options().repeat;
+        let wanted = lab.rows_for(WANTED_ROWS, ROW_BYTES, TABLES)?;
+        let plan_count = scan_plans(&FormTables { rows: wanted }).len() + 1 + QUERIES.len();
+        // The last tables are the clustered index and LINEITEM.
+        let tables = FormTables::STEPS + 2;
+        lab.progress().expect(LimitSettings::steps_beside() + tables + plan_steps(plan_count, repeat));
+        let limits = lab.limits(wanted * ROW_BYTES)?;
+        let forms = FormTables::ensure(lab, wanted)?;
+        ensure_clustered(lab, forms.rows)?;
+        let scale = (forms.rows as f64 / WANTED_ROWS as f64).clamp(0.001, 1.0);
+        let line_items = lab.ensure_line_item(scale)?;
+        let mut plans = scan_plans(&forms);
+        plans.push(clustered_plan(forms.rows));
+        for (name, meaning, query) in QUERIES {
+            plans.push(Plan::new(name, meaning, "LINEITEM", query.trim_end().to_owned(), line_items));
+        }
+        let cases = run_plans(lab, &plans, repeat)?;
+        let mut settings = Map::new();
+        settings.insert("rows".to_owned(), json!(forms.rows));
+        settings.insert("line_item_scale_factor".to_owned(), json!(scale));
+        settings.insert("repeat".to_owned(), json!(repeat));
+        let mut notes = scan_notes(&cases);
+        if lab.machine().build == "debug" {
+            notes.push("this is a debug build: its times say nothing about hobt".to_owned());
+        }
+        Ok(Report {
+            marks: scan_marks(&cases),
+            tables: vec![builds(lab)],
+            cases: cases.into_iter().map(without_comments).collect(),
+            notes,
+            ..self.report(lab, limits, settings)
+        })
+    }
 }
 
 /// The times to build the tables.

@@ -1,5 +1,7 @@
 //! Simple statistics over repetitions, and formatting of figures.
 
+pub(crate) use hobt_showplan::count as thousands;
+
 /// The middle value, or the mean of the two middle ones; `None` for no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
@@ -59,19 +61,6 @@ pub(crate) fn float_percentile(values: &[f64], percent: usize) -> Option<f64> {
 /// The nearest rank, from 1.
 fn rank(count: usize, percent: usize) -> usize {
     (count * percent).div_ceil(100).max(1)
-}
-
-/// A number with separators between thousands: `4,164`.
-pub(crate) fn thousands(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A time in seconds with its significant digits: `12.3 s`, `1.234 s`, `12.3 ms`.
@@ -135,9 +124,6 @@ mod tests {
 
     #[test]
     fn figures_are_readable() {
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(4164), "4,164");
-        assert_eq!(thousands(924_200_000), "924,200,000");
         assert_eq!(amount(1_234.6), "1,235");
         assert_eq!(amount(0.1234), "0.12");
         assert_eq!(seconds(12.34), "12.3 s");

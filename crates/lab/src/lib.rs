@@ -10,7 +10,7 @@
 //!           experiment/*: plans (statement × settings), run in turn         limits: disk, memory
 //! ```
 //!
-//! The command line is in the crate `hobt`, the execution of statements in `hobt-session` and below.
+//! The command line is in the crate `cli`, the execution of statements in `hobt-session` and below.
 
 pub mod connection;
 pub mod data;

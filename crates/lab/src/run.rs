@@ -48,14 +48,7 @@ pub fn run_experiment(
     progress: Progress,
 ) -> Result<(Report, Vec<PathBuf>)> {
     let folder = places.folder()?;
-    let mut lab = Laboratory::open(folder.path(), settings, options, progress.clone())?;
-    let report = experiment.run(&mut lab);
-    progress.finish();
-    let stolen = lab.stolen_note();
-    let closed = lab.close();
-    let mut report = report?;
-    report.notes.extend(stolen);
-    closed?;
+    let report = run_in(folder.path(), experiment, settings, options, progress)?;
     let mut written = Vec::new();
     if let Some(out) = &places.out {
         written.extend(write_report(&report, out, &report.experiment)?);
@@ -65,6 +58,28 @@ pub fn run_experiment(
         written.push(json.clone());
     }
     Ok((report, written))
+}
+
+/// Runs an experiment in an instance of its own in `folder`, which it closes. Blocks.
+///
+/// # Errors
+/// If the experiment failed or the instance cannot be closed.
+pub(crate) fn run_in(
+    folder: &Path,
+    experiment: &dyn Experiment,
+    settings: InstanceSettings,
+    options: RunOptions,
+    progress: Progress,
+) -> Result<Report> {
+    let mut lab = Laboratory::open(folder, settings, options, progress.clone())?;
+    let report = experiment.run(&mut lab);
+    progress.finish();
+    let stolen = lab.stolen_note();
+    let closed = lab.close();
+    let mut report = report?;
+    report.notes.extend(stolen);
+    closed?;
+    Ok(report)
 }
 
 /// Writes `NAME.html` and `NAME.json` into a folder. Creates the folder.

@@ -184,7 +184,8 @@ fn work(actual: &Actual) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-fn ms(time: Duration) -> String {
+/// A time in milliseconds with one decimal, without the unit.
+pub fn ms(time: Duration) -> String {
     format!("{:.1}", time.as_secs_f64() * 1e3)
 }
 
@@ -194,7 +195,7 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", count(number))
 }
 
-/// A number with commas.
+/// A number with commas between thousands: `4,164`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -226,6 +227,11 @@ mod tests {
             "{drawn}"
         );
         assert!(drawn.contains("└─ 2 Filter\n      estimated 5 rows, got 5\n"), "{drawn}");
+    }
+
+    #[test]
+    fn numbers_have_commas_between_thousands() {
+        assert_eq!([0, 4_164, 924_200_000].map(count), ["0", "4,164", "924,200,000"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! table, no lock, and only its own memory.
 //!
 //! Leaves to others: the mapping from the executor's operators (`execute::explain`), when a plan is shown
-//! (`interpreter`), HTML (crate `hobt`).
+//! (`interpreter`), HTML (crate `cli`).
 
 mod cost;
 mod draw;
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use hobt_access::scan::WorkerReads;
 
-pub use draw::{Drawing, count, counted, draw, memory_text, removed};
+pub use draw::{Drawing, count, counted, draw, memory_text, ms, removed};
 pub use expression::{CompareOp, PlanColumn, PlanExpr, TableName};
 pub use mark::NodeMark;
 pub use memory::MemoryShown;

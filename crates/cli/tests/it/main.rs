@@ -1,4 +1,4 @@
-//! Tests of the library from outside: SQL scripts, the embedding interface, concurrent sessions, users' mistakes, the
+//! Tests of the program and of the library from outside: SQL scripts, the embedding interface, concurrent sessions, users' mistakes, the
 //! seeds' scripts.
 
 mod aborted;

@@ -34,9 +34,13 @@ const DEVICES: [Device; 3] = [
     Device { name: "array_with_cache", model: DeviceModel::array_with_cache, rows: 600_000 },
 ];
 
-/// The cases on a modelled device.
-fn device_reads() -> [(&'static str, Tuning); 3] {
-    [("read_64_kib", read_kib(64)), ("read_512_kib", read_kib(512)), ("read_ahead_off", without_read_ahead())]
+/// The cases on a modelled device, and what they are.
+fn device_reads() -> [(&'static str, &'static str, Tuning); 3] {
+    [
+        ("read_64_kib", "reads of 64 KiB", read_kib(64)),
+        ("read_512_kib", "reads of 512 KiB", read_kib(512)),
+        ("read_ahead_off", "no read-ahead", without_read_ahead()),
+    ]
 }
 
 /// Repetitions on a modelled device, which always takes the same time.
@@ -139,8 +143,9 @@ fn place_tables(lab: &mut Laboratory, rows: u64) -> Result<()> {
     Ok(())
 }
 
-fn cold(name: impl Into<String>, table: &str, rows: u64, tuning: Tuning) -> Plan {
-    Plan { tuning, warm: false, ..Plan::new(name, table, big_data::count_ten(&format!("dbo.{table}")), rows) }
+fn cold(name: impl Into<String>, meaning: impl Into<String>, table: &str, rows: u64, tuning: Tuning) -> Plan {
+    let statement = big_data::count_ten(&format!("dbo.{table}"));
+    Plan { tuning, warm: false, ..Plan::new(name, meaning, table, statement, rows) }
 }
 
 fn read_kib(kib: u32) -> Tuning {
@@ -160,18 +165,22 @@ fn plans(rows: u64) -> Vec<Plan> {
                 512 => Some("comes wherever nothing is fragmented"),
                 _ => None,
             },
-            ..cold(format!("read_{kib}_kib"), "BigData", rows, read_kib(*kib))
+            ..cold(format!("read_{kib}_kib"), format!("reads of {kib} KiB"), "BigData", rows, read_kib(*kib))
         })
         .collect();
     plans.push(Plan {
         text: Some("reads of 8 KiB, a fraction of the rate"),
-        ..cold("read_ahead_off", "BigData", rows, without_read_ahead())
+        ..cold("read_ahead_off", "no read-ahead (trace flag 652)", "BigData", rows, without_read_ahead())
     });
-    plans.push(cold("contiguous", "BigData", rows, Tuning::default()));
-    plans.push(Plan { text: Some("marginally better"), ..cold("long_runs", "LongRuns", rows, Tuning::default()) });
+    let usual = Tuning::default();
+    plans.push(cold("contiguous", "the usual runs of extents and settings", "BigData", rows, usual));
+    plans.push(Plan {
+        text: Some("marginally better"),
+        ..cold("long_runs", "longer runs of extents (-E)", "LongRuns", rows, usual)
+    });
     plans.push(Plan {
         text: Some("fragmentation splits reads"),
-        ..cold("scattered", "Scattered", rows, Tuning::default())
+        ..cold("scattered", "single extents, between those of another table", "Scattered", rows, usual)
     });
     plans
 }
@@ -191,14 +200,20 @@ fn on_device(lab: &Laboratory, device: &Device, rows: u64) -> Result<Vec<Case>> 
     let folder = lab.folder().join(format!("modelled-{}", device.name));
     let mut modelled = Laboratory::open(&folder, settings, options, lab.progress().clone())?;
     let rows = modelled.ensure_big_data(rows)?;
-    let name = |case: &str| format!("{}_{case}", device.name);
+    let of_device = device.name.replace('_', " ");
     let plans: Vec<Plan> = device_reads()
         .into_iter()
-        .map(|(case, tuning)| Plan {
+        .map(|(case, meaning, tuning)| Plan {
             table: None,
             text: (device.name == "array_with_cache" && case == "read_512_kib")
                 .then_some("a large cache would favour much read-ahead and turn the result round"),
-            ..cold(name(case), "BigData", rows, tuning)
+            ..cold(
+                format!("{}_{case}", device.name),
+                format!("{meaning}, from a model of a {of_device}"),
+                "BigData",
+                rows,
+                tuning,
+            )
         })
         .collect();
     let repeat = modelled.options().repeat;

@@ -150,7 +150,9 @@ impl Experiment for LatchesExperiment {
             cases,
             notes: vec![
                 "an atomic addition neither waits nor spins: no view can show it".to_owned(),
-                format!("{processors} processors: with more threads, who waits may wait for one that is not running"),
+                format!(
+                    "{processors} processors: with more threads, the holder that a thread waits for may not be running"
+                ),
             ],
             ..self.report(lab, limits, settings)
         })
@@ -207,7 +209,7 @@ fn marks(cases: &[Case], of_latches: f64, of_waits: f64, additions: u64) -> Vec<
         marks.push(Mark {
             name: "latch classes but BUFFER over LATCH_ waits, off by percent".to_owned(),
             value: (of_latches / of_waits - 1.0).abs() * 100.0,
-            aim: 1.0,
+            bound: 1.0,
             at_least: false,
             of: None,
             too_small: too_short(of_waits / 1e3, 0.01),
@@ -220,7 +222,7 @@ fn marks(cases: &[Case], of_latches: f64, of_waits: f64, additions: u64) -> Vec<
         marks.extend(median(&values).map(|value| Mark {
             name: "a latch that nobody holds over an atomic addition".to_owned(),
             value,
-            aim: 5.0,
+            bound: 5.0,
             at_least: false,
             of: None,
             too_small: (additions < 100_000).then(|| format!("{} operations, needs 100,000", thousands(additions))),

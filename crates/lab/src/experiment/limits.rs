@@ -20,6 +20,10 @@ impl Experiment for LimitsExperiment {
         "What does this machine give: its disk by order and size of reads, its flushes, its memory by cores?"
     }
 
+    fn compares_rates(&self) -> bool {
+        true
+    }
+
     fn run(&self, lab: &mut Laboratory) -> Result<Report> {
         let mut wanted = LimitSettings::thorough(lab.options().repeat);
         if let Some(rows) = lab.options().rows {
@@ -54,17 +58,10 @@ impl Experiment for LimitsExperiment {
             );
         }
         Ok(Report {
-            compares_rates: true,
-            experiment: self.name().to_owned(),
-            question: self.question().to_owned(),
-            machine: lab.machine(),
-            occasion: lab.occasion(),
             cases: limits.disk_reads.iter().map(case_of).collect(),
-            limits,
-            settings,
-            marks: Vec::new(),
             tables: vec![grid],
             notes,
+            ..self.report(lab, limits, settings)
         })
     }
 }

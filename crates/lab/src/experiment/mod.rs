@@ -24,8 +24,7 @@ use crate::limits::Limits;
 use crate::report::Report;
 pub(crate) use plan::{Plan, Tuning, plan_steps, run_plans};
 pub(crate) use scan::{
-    FormTables, clustered_plan, ensure_clustered, explained as scan_cases, marks as scan_marks, notes as scan_notes,
-    scan_plans,
+    FormTables, clustered_plan, ensure_clustered, marks as scan_marks, notes as scan_notes, scan_plans,
 };
 pub use user::UserExperiment;
 

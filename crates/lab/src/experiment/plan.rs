@@ -58,6 +58,8 @@ impl Tuning {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) name: String,
+    /// As [`Case::meaning`].
+    pub(crate) meaning: String,
     /// The table whose pages are also read raw with each cold run, for comparison. `None` if there is no disk to
     /// compare with.
     pub(crate) table: Option<String>,
@@ -72,9 +74,16 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// A statement over `dbo.TABLE`, measured cold and warm.
-    pub(crate) fn new(name: impl Into<String>, table: &str, statement: String, rows: u64) -> Plan {
+    pub(crate) fn new(
+        name: impl Into<String>,
+        meaning: impl Into<String>,
+        table: &str,
+        statement: String,
+        rows: u64,
+    ) -> Plan {
         Plan {
             name: name.into(),
+            meaning: meaning.into(),
             table: Some(table.to_owned()),
             statement,
             rows,
@@ -83,6 +92,17 @@ impl Plan {
             cold: true,
             warm: true,
         }
+    }
+
+    /// Its case, not yet run.
+    fn case(&self) -> Case {
+        let case = Case {
+            meaning: self.meaning.clone(),
+            rows: self.rows,
+            text: self.text,
+            ..Case::new(&self.name, &self.statement)
+        };
+        if self.tuning.no_accounting { case.without_accounting() } else { case }
     }
 }
 
@@ -97,18 +117,7 @@ pub(crate) fn plan_steps(plans: usize, repeat: usize) -> u64 {
 /// # Errors
 /// If a statement failed, or its answer differs from the one before.
 pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> Result<Vec<Case>> {
-    let mut cases: Vec<Case> = plans
-        .iter()
-        .map(|plan| Case {
-            rows: plan.rows,
-            text: plan.text,
-            has_no_accounting: plan.tuning.no_accounting,
-            ..Case::new(&plan.name, &plan.statement)
-        })
-        .collect();
-    for case in cases.iter_mut().filter(|case| case.has_no_accounting) {
-        case.note("its waits were not recorded, so where its time went is not known");
-    }
+    let mut cases: Vec<Case> = plans.iter().map(Plan::case).collect();
     let mut answers: Vec<Option<Vec<Option<String>>>> = vec![None; plans.len()];
     for repetition in 0..repeat.max(1) {
         let mut order: Vec<usize> = (0..plans.len()).collect();

@@ -1,5 +1,6 @@
 //! `scan`: the speed of a parallel table scan, and the effect of the texts' remedies on it.
 
+use hobt_showplan::counted;
 use serde_json::{Map, json};
 
 use super::{Experiment, Plan, Tuning, plan_steps, run_plans};
@@ -74,20 +75,56 @@ impl FormTables {
 /// The six cases of every run, and one that reads the values.
 pub(crate) fn scan_plans(forms: &FormTables) -> Vec<Plan> {
     let latched = Tuning { latched_dealer: true, ..Tuning::default() };
-    let plan = |name: &str, table: &str, tuning, text| Plan {
+    let plan = |name: &str, meaning: &str, table: &str, tuning, text| Plan {
         tuning,
         text,
-        ..Plan::new(name, table, big_data::count_ten(&format!("dbo.{table}")), forms.rows)
+        ..Plan::new(name, meaning, table, big_data::count_ten(&format!("dbo.{table}")), forms.rows)
     };
     let none = Tuning::default();
     vec![
-        plan("heap", "BigData", none, Some("70 s, 1,900 MB/s, 82 % CPU; 92 % of waits LATCH_EX")),
-        plan(HEAP_24, "BigData24", none, Some("65 s, 2,060 MB/s, 100 % CPU; LATCH_EX < 1 %")),
-        plan("heap_not_null", "BigDataNotNull", none, None),
-        plan("heap_24_partitions_not_null", "BigData24NotNull", none, Some("55 s, 3,000 MB/s, 31 % CPU")),
-        plan("heap_latched_dealer", "BigData", latched, Some("70 s; the text's dealer is latched")),
-        plan("heap_24_partitions_latched_dealer", "BigData24", latched, Some("65 s; one dealer a partition")),
-        Plan::new("heap_max_and_sum", "BigData", big_data::max_and_sum("dbo.BigData"), forms.rows),
+        plan(
+            "heap",
+            "BigData, a heap whose columns allow NULL: counts ten columns",
+            "BigData",
+            none,
+            Some("70 s, 1,900 MB/s, 82 % CPU; 92 % of waits LATCH_EX"),
+        ),
+        plan(
+            HEAP_24,
+            "the heap in 24 partitions",
+            "BigData24",
+            none,
+            Some("65 s, 2,060 MB/s, 100 % CPU; LATCH_EX < 1 %"),
+        ),
+        plan("heap_not_null", "the heap with columns that are NOT NULL", "BigDataNotNull", none, None),
+        plan(
+            "heap_24_partitions_not_null",
+            "both of these",
+            "BigData24NotNull",
+            none,
+            Some("55 s, 3,000 MB/s, 31 % CPU"),
+        ),
+        plan(
+            "heap_latched_dealer",
+            "workers take their ranges of pages under a latch",
+            "BigData",
+            latched,
+            Some("70 s; the text's dealer is latched"),
+        ),
+        plan(
+            "heap_24_partitions_latched_dealer",
+            "one such latch for each partition",
+            "BigData24",
+            latched,
+            Some("65 s; one dealer a partition"),
+        ),
+        Plan::new(
+            "heap_max_and_sum",
+            "MAX, SUM and LEN in place of counts: looks at values",
+            "BigData",
+            big_data::max_and_sum("dbo.BigData"),
+            forms.rows,
+        ),
     ]
 }
 
@@ -131,7 +168,7 @@ impl Experiment for ScanExperiment {
         settings.insert("queue_depth".to_owned(), json!(lab.instance().runtime().queue_depth));
         Ok(Report {
             notes: notes(&cases),
-            tables: vec![explained(&cases), heap_and_clustered(&cases)],
+            tables: vec![heap_and_clustered(&cases)],
             cases,
             marks,
             ..self.report(lab, limits, settings)
@@ -144,12 +181,24 @@ fn experiment_plans(forms: &FormTables) -> Vec<Plan> {
     let mut plans = scan_plans(forms);
     plans.push(Plan {
         text: Some("46 s, 3,300 MB/s, 40 % CPU; in another text a second file made it slower (36.9 s against 31.2 s)"),
-        ..Plan::new("heap_7_files", "BigData7Files", big_data::count_ten("dbo.BigData7Files"), forms.rows)
+        ..Plan::new(
+            "heap_7_files",
+            "the heap in a filegroup of seven files",
+            "BigData7Files",
+            big_data::count_ten("dbo.BigData7Files"),
+            forms.rows,
+        )
     });
     plans.push(clustered_plan(forms.rows));
     plans.push(Plan {
         tuning: Tuning { no_accounting: true, ..Tuning::default() },
-        ..Plan::new("heap_without_accounting", "BigData", big_data::count_ten("dbo.BigData"), forms.rows)
+        ..Plan::new(
+            "heap_without_accounting",
+            "waits are not recorded: what the instruments cost",
+            "BigData",
+            big_data::count_ten("dbo.BigData"),
+            forms.rows,
+        )
     });
     plans
 }
@@ -158,7 +207,13 @@ fn experiment_plans(forms: &FormTables) -> Vec<Plan> {
 pub(crate) fn clustered_plan(rows: u64) -> Plan {
     Plan {
         text: Some("40.4 s against 45.8 s of the heap; 107,434 reads, mostly of 64 KiB, against 68,736"),
-        ..Plan::new(CLUSTERED, CLUSTERED_TABLE, big_data::count_ten(&format!("dbo.{CLUSTERED_TABLE}")), rows)
+        ..Plan::new(
+            CLUSTERED,
+            "a clustered index in 24 partitions",
+            CLUSTERED_TABLE,
+            big_data::count_ten(&format!("dbo.{CLUSTERED_TABLE}")),
+            rows,
+        )
     }
 }
 
@@ -256,6 +311,11 @@ fn sweep(lab: &mut Laboratory, rows: u64) -> Result<Vec<Case>> {
             tuning: Tuning { latched_dealer, ..Tuning::default() },
             ..Plan::new(
                 format!("sweep_{partitions}_partitions{}", if latched_dealer { "_latched_dealer" } else { "" }),
+                format!(
+                    "the heap in {}{}",
+                    counted(partitions, "partition"),
+                    if latched_dealer { ", a latch for each" } else { "" }
+                ),
                 &name,
                 big_data::count_ten(&table),
                 rows,
@@ -267,30 +327,6 @@ fn sweep(lab: &mut Laboratory, rows: u64) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// What the cases of this experiment and of the demo scan, in words.
-pub(crate) fn explained(cases: &[Case]) -> Grid {
-    const MEANINGS: [(&str, &str); 12] = [
-        ("heap", "BigData, a heap whose columns allow NULL: counts ten columns"),
-        (HEAP_24, "the heap in 24 partitions"),
-        ("heap_not_null", "the heap with columns that are NOT NULL"),
-        ("heap_24_partitions_not_null", "both of these"),
-        ("heap_latched_dealer", "workers take their ranges of pages under a latch"),
-        ("heap_24_partitions_latched_dealer", "one such latch for each partition"),
-        ("heap_max_and_sum", "MAX, SUM and LEN in place of counts: looks at values"),
-        ("heap_7_files", "the heap in a filegroup of seven files"),
-        (CLUSTERED, "a clustered index in 24 partitions"),
-        ("heap_without_accounting", "waits are not recorded: what the instruments cost"),
-        ("line_item_query_1", "TPC-H's query 1: eight aggregates of nearly all rows of LINEITEM"),
-        ("line_item_query_6", "TPC-H's query 6: a sum of the few rows that pass its conditions"),
-    ];
-    let mut grid = Grid::new("The cases", &["case", "what it is"]);
-    grid.prose = vec![1];
-    for (name, meaning) in MEANINGS.iter().filter(|(name, _)| cases.iter().any(|case| case.name == *name)) {
-        grid.rows.push(vec![(*name).to_owned(), (*meaning).to_owned()]);
-    }
-    grid
-}
-
 /// Notes about a run of [`scan_plans`].
 pub(crate) fn notes(cases: &[Case]) -> Vec<String> {
     let mut notes = vec!["the text's table had 924,200,000 rows; compare rates, not times".to_owned()];
@@ -300,17 +336,17 @@ pub(crate) fn notes(cases: &[Case]) -> Vec<String> {
     notes
 }
 
-/// The project's targets, as far as these cases show them.
+/// The marks, as far as these cases show their figures.
 pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     let case = |name: &str| cases.iter().find(|case| case.name == name);
     let values = |name: &str, key: &str| case(name).map_or(&[][..], |case| case.values(key)).to_vec();
     let mut marks = Vec::new();
-    let mut of_pairs = |name: &str, values: &[f64], aim: f64, at_least: bool, too_small: Option<String>| {
+    let mut of_pairs = |name: &str, values: &[f64], bound: f64, at_least: bool, too_small: Option<String>| {
         let interval = median_interval(values);
         marks.extend(median(values).map(|value| Mark {
             name: name.to_owned(),
             value,
-            aim,
+            bound,
             at_least,
             of: None,
             too_small,
@@ -326,20 +362,20 @@ pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     let ratios = |one: &str, other: &str, key: &str| -> Vec<f64> {
         values(one, key).iter().zip(values(other, key)).map(|(one, other)| one / other).collect()
     };
-    for (name, one, other, aim) in [
+    for (name, one, other, bound) in [
         ("CPU of 24 partitions over one", "heap_24_partitions", "heap", 1.05),
         ("CPU of nullable over NOT NULL columns", "heap", "heap_not_null", 1.15),
     ] {
-        of_pairs(name, &ratios(one, other, "cpu_s"), aim, false, small(warm, &[one, other]));
+        of_pairs(name, &ratios(one, other, "cpu_s"), bound, false, small(warm, &[one, other]));
     }
     // Cold, because a warm scan hardly waits.
     let accounting = ratios("heap", "heap_without_accounting", "cold_cpu_s");
     let small = small(cold, &["heap", "heap_without_accounting"]);
     of_pairs("CPU of a cold scan with accounting over without", &accounting, 1.01, false, small);
-    let at_most = |name: &str, value, aim, of, too_small| Mark {
+    let at_most = |name: &str, value, bound, of, too_small| Mark {
         name: name.to_owned(),
         value,
-        aim,
+        bound,
         at_least: false,
         of,
         too_small,
@@ -379,7 +415,7 @@ mod tests {
 
     fn mark(value: f64, is_small: bool) -> Mark {
         let too_small = is_small.then(|| "1 row, needs 2".to_owned());
-        Mark { name: String::new(), value, aim: 3.0, at_least: false, of: None, too_small, interval: None }
+        Mark { name: String::new(), value, bound: 3.0, at_least: false, of: None, too_small, interval: None }
     }
 
     #[test]
@@ -392,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_decided_only_when_its_aim_lies_outside_the_interval() {
+    fn a_mark_is_decided_only_when_its_bound_lies_outside_the_interval() {
         let with = |value, low, high| {
             let interval = crate::MedianInterval { count: 12, low, high };
             Mark { interval: Some(interval), ..mark(value, false) }.is_met()

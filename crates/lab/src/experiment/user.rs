@@ -261,6 +261,7 @@ impl UserExperiment {
             for setting in self.settings() {
                 plans.push(Plan {
                     name: format!("{}{}", statement.name.get_ref(), setting.suffix),
+                    meaning: String::new(),
                     table: statement.table.as_ref().map(|table| table.get_ref().trim_start_matches("dbo.").to_owned()),
                     statement: with_hint(&sql, setting.maxdop),
                     rows: 0,

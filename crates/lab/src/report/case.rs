@@ -44,6 +44,8 @@ pub(crate) struct Runs {
     /// Sums over the repetitions.
     waits_ms: BTreeMap<String, f64>,
     latch_waits: BTreeMap<String, u64>,
+    /// Whether waits are not recorded, so that nothing is known of what is unexplained.
+    has_no_accounting: bool,
     /// The last repetition.
     pub(crate) last: Measured,
 }
@@ -52,9 +54,11 @@ impl Runs {
     fn add(&mut self, measured: Measured) {
         self.elapsed_s.push(measured.elapsed_s);
         self.cpu_s.push(measured.cpu_s);
-        self.unexplained_percent.push(measured.unexplained_percent());
         self.threads_s.push(measured.threads_s);
-        self.unexplained_s.push(measured.unexplained_s());
+        if !self.has_no_accounting {
+            self.unexplained_percent.push(measured.unexplained_percent());
+            self.unexplained_s.push(measured.unexplained_s());
+        }
         self.physical_pages.push((measured.physical_pages + measured.read_ahead_pages) as f64);
         for (name, time) in &measured.waits_ms {
             *self.waits_ms.entry(name.clone()).or_default() += time;
@@ -84,10 +88,11 @@ impl Runs {
         mean(&self.cpu_s)
     }
 
-    /// The part of the threads' time, over all repetitions, that is neither CPU nor waits, in percent.
+    /// The part of the threads' time, over all repetitions, that is neither CPU nor waits, in percent. `None` without
+    /// wait accounting.
     pub(crate) fn unexplained(&self) -> Option<f64> {
         let whole = self.threads_s.iter().sum::<f64>();
-        (whole > 0.0).then(|| self.unexplained_s.iter().sum::<f64>() / whole * 100.0)
+        (whole > 0.0 && !self.has_no_accounting).then(|| self.unexplained_s.iter().sum::<f64>() / whole * 100.0)
     }
 
     /// The greatest ratio of a run's CPU time to the time of its threads. More than 1 is impossible.
@@ -112,6 +117,8 @@ fn mean(values: &[f64]) -> Option<f64> {
 pub struct Case {
     /// Its name, the same in every run.
     pub name: String,
+    /// What it is, for a reader who does not know its name. Empty if the experiment's own tables say it.
+    pub meaning: String,
     /// The statement that was timed.
     pub statement: String,
     /// Rows of the table.
@@ -127,14 +134,21 @@ pub struct Case {
     /// Further single figures.
     pub(crate) figures: Map<String, Value>,
     pub(crate) bytes: u64,
-    /// Whether it ran without wait accounting, so that its waits are among what is unexplained.
-    pub(crate) has_no_accounting: bool,
 }
 
 impl Case {
     /// A case that has not run yet.
     pub fn new(name: impl Into<String>, statement: impl Into<String>) -> Case {
         Case { name: name.into(), statement: statement.into(), ..Case::default() }
+    }
+
+    /// The case, if it runs without wait accounting.
+    pub(crate) fn without_accounting(mut self) -> Case {
+        for runs in [&mut self.cold, &mut self.warm] {
+            runs.has_no_accounting = true;
+        }
+        self.note("its waits were not recorded, so where its time went is not known");
+        self
     }
 
     /// Bytes of the pages that a run accesses.
@@ -207,11 +221,10 @@ impl Case {
         Some(self.bytes as f64 / 1e9 / self.median("warm_s")?.max(1e-9))
     }
 
-    /// The time that is neither CPU nor named waits, in percent. Nothing without wait accounting.
+    /// The time that is neither CPU nor named waits, in percent.
     pub(crate) fn unexplained(&self) -> impl Iterator<Item = (Condition, f64)> {
         [(Condition::Cold, &self.cold), (Condition::Warm, &self.warm)]
             .into_iter()
-            .filter(|_| !self.has_no_accounting)
             .filter_map(|(condition, runs)| Some((condition, runs.unexplained()?)))
     }
 
@@ -331,6 +344,18 @@ mod tests {
         // Two workers: half of the time is CPU, a quarter is waits.
         assert_eq!(object["unexplained_percent"], 25.0);
         assert!(case.notes.is_empty());
+    }
+
+    #[test]
+    fn what_is_unexplained_is_not_known_where_waits_were_not_recorded() {
+        let mut case = Case::new("heap", "SELECT 1").without_accounting();
+        case.add_cold(measured(1.0, 100));
+        case.add_warm(measured(1.0, 0));
+        assert_eq!(case.unexplained().count(), 0);
+        let object = case.to_json();
+        for key in ["unexplained_percent", "warm_unexplained_percent", "unexplained_percent_repetitions_median"] {
+            assert!(object[key].is_null(), "{key}: {}", object[key]);
+        }
     }
 
     #[test]

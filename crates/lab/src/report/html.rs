@@ -1,11 +1,12 @@
 //! A report as one self-contained page: style sheet and charts are inside, and there are no scripts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use minijinja::{Environment, context};
 use serde_json::Value;
 
 use super::chart::{Bar, BarChart, Drawn, OTHER, REST};
+use super::summary::Shares;
 use super::{Case, Grid, Report, mark_text, verdict};
 use crate::figures::{amount, thousands};
 
@@ -35,7 +36,7 @@ pub(super) fn page(report: &Report) -> String {
                 machine.system,
                 machine.disk_kind,
             ),
-            limits => limits(report),
+            limits => report.machine_gives(),
             grids => report.grids().iter().map(grid_context).collect::<Vec<_>>(),
             charts => charts(report),
             marks => report.marks.iter().map(|mark| {
@@ -52,19 +53,6 @@ pub(super) fn page(report: &Report) -> String {
             settings => settings("", &Value::Object(report.settings.clone())).join(", "),
         })
         .expect("the template's values are all given")
-}
-
-/// What the machine gives, in a few figures.
-fn limits(report: &Report) -> Vec<minijinja::Value> {
-    let limits = &report.limits;
-    let figure = |name: &str, value: String| context! { name, value };
-    vec![
-        figure("disk, sequential read", format!("{} MB/s", amount(report.disk_mb_s()))),
-        figure("disk, sequential write", format!("{} MB/s", amount(limits.disk_write_mb_s))),
-        figure("disk, flushes", format!("{} /s", amount(limits.disk_flushes_per_s))),
-        figure("memory, one core", format!("{} GB/s", amount(limits.memory_read_gb_s_1_core))),
-        figure("memory, all cores", format!("{} GB/s", amount(limits.memory_read_gb_s_all_cores))),
-    ]
 }
 
 /// A table, with the class of its column for each cell.
@@ -157,33 +145,24 @@ fn warm_throughput(report: &Report) -> BarChart<'static> {
     }
 }
 
+/// Bars with the waits that the table names too, in the order of all cases together.
 fn time_split(cases: &[Case]) -> BarChart<'static> {
-    /// A wait with less than this part of the time of every case gets no colour.
-    const SHOWN: f64 = 0.005;
-    let whole = |case: &Case| case.main().mean_threads_s().filter(|whole| *whole > 0.0 && !case.has_no_accounting);
-    let timed: Vec<(&Case, f64)> = cases.iter().filter_map(|case| Some((case, whole(case)?))).collect();
-    let mut sums: BTreeMap<String, f64> = BTreeMap::new();
-    for (case, whole) in &timed {
-        let shown = |time: f64| time / 1e3 >= SHOWN * whole;
-        for (name, time) in case.main().mean_waits_ms().into_iter().filter(|(_, time)| shown(*time)) {
-            *sums.entry(name).or_default() += time;
-        }
-    }
-    let mut waits: Vec<(String, f64)> = sums.into_iter().collect();
-    waits.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let waits: Vec<String> = waits.into_iter().map(|(name, _)| name).collect();
-    let bars = timed.iter().map(|(case, whole)| {
-        let of_case = case.main().mean_waits_ms();
-        let wait = |name: &String| of_case.get(name).copied().unwrap_or(0.0) / 1e3;
-        let mut pieces = vec![case.main().mean_cpu_s().unwrap_or(0.0)];
-        pieces.extend(waits.iter().map(wait));
-        pieces.push(of_case.iter().filter(|(name, _)| !waits.contains(*name)).map(|(_, time)| time / 1e3).sum());
-        pieces.push((case.main().unexplained().unwrap_or(0.0) / 100.0 * whole).max(0.0));
+    let timed: Vec<(&Case, Shares)> = cases.iter().filter_map(|case| Some((case, Shares::of([case])?))).collect();
+    let named = |shares: &Shares, wait: &str| {
+        shares.named_and_others().0.iter().find(|(name, _)| name == wait).map(|(_, share)| *share)
+    };
+    let mut waits = Shares::of(cases).map_or_else(Vec::new, |all| all.waits);
+    waits.retain(|(wait, _)| timed.iter().any(|(_, shares)| named(shares, wait).is_some()));
+    let bar = |(case, shares): &(&Case, Shares)| {
+        let mut percents = vec![shares.cpu];
+        percents.extend(waits.iter().map(|(wait, _)| named(shares, wait).unwrap_or(0.0)));
+        percents.extend([shares.named_and_others().1, shares.unexplained.max(0.0)]);
+        let pieces = percents.iter().map(|percent| percent / 100.0 * shares.threads_s).collect();
         Bar { label: case.name.clone(), pieces }
-    });
-    let bars = bars.collect();
+    };
+    let bars = timed.iter().map(bar).collect();
     let mut legend = vec!["CPU".to_owned()];
-    legend.extend(waits);
+    legend.extend(waits.into_iter().map(|(wait, _)| wait));
     legend.extend([OTHER, REST].map(str::to_owned));
     BarChart {
         title: "Where the threads' time went",

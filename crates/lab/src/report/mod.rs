@@ -7,6 +7,7 @@ mod html;
 mod summary;
 mod table;
 
+use hobt_showplan::counted;
 use serde_json::{Map, Value, json};
 
 use crate::figures::{MedianInterval, amount, seconds, thousands};
@@ -30,16 +31,16 @@ pub(crate) fn too_short(taken_s: f64, needed_s: f64) -> Option<String> {
     (taken_s < needed_s).then(|| format!("runs of {}, needs {}", seconds(taken_s), seconds(needed_s)))
 }
 
-/// A figure with a target.
+/// A figure with a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
     /// Its name.
     pub name: String,
     /// The measured value.
     pub value: f64,
-    /// The target.
-    pub aim: f64,
-    /// Whether the value must be at least the target, or at most.
+    /// What the value must reach.
+    pub bound: f64,
+    /// Whether the value must be at least the bound, or at most.
     pub at_least: bool,
     /// If the value is one of many: its case and run.
     pub of: Option<String>,
@@ -51,17 +52,17 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Whether the value reaches the target.
+    /// Whether the value reaches the bound.
     pub fn is_reached(&self) -> bool {
-        if self.at_least { self.value >= self.aim } else { self.value <= self.aim }
+        if self.at_least { self.value >= self.bound } else { self.value <= self.bound }
     }
 
-    /// Whether the mark is met. `None` if that is not known: too little was measured, or the target lies inside the
+    /// Whether the mark is met. `None` if that is not known: too little was measured, or the bound lies inside the
     /// interval of the true median.
     pub fn is_met(&self) -> Option<bool> {
         match self.is_reached() {
             _ if self.too_small.is_some() => None,
-            _ if self.interval.is_some_and(|interval| interval.low < self.aim && self.aim < interval.high) => None,
+            _ if self.interval.is_some_and(|interval| interval.low < self.bound && self.bound < interval.high) => None,
             reached => Some(reached),
         }
     }
@@ -86,7 +87,7 @@ pub struct Report {
     pub compares_rates: bool,
     /// The cases.
     pub cases: Vec<Case>,
-    /// Figures with targets.
+    /// Figures with bounds.
     pub marks: Vec<Mark>,
     /// Tables in addition to that of all cases.
     pub tables: Vec<Grid>,
@@ -101,8 +102,9 @@ impl Report {
             .marks
             .iter()
             .map(|mark| {
-                let aim = if mark.at_least { "at_least" } else { "at_most" };
-                let mut object = json!({ "name": mark.name, "value": mark.value, aim: mark.aim, "met": mark.is_met() });
+                let relation = if mark.at_least { "at_least" } else { "at_most" };
+                let mut object =
+                    json!({ "name": mark.name, "value": mark.value, relation: mark.bound, "met": mark.is_met() });
                 if let Some(of) = &mark.of {
                     object["of"] = json!(of);
                 }
@@ -153,7 +155,8 @@ impl Report {
             text.push_str(&grid.to_text_within(limit));
             text.push('\n');
         }
-        text.push_str(&paragraph("", &self.limits_line(), limit));
+        let machine = self.machine_gives().map(|(name, figure)| format!("{name} {figure}")).join(", ");
+        text.push_str(&paragraph("", &format!("this machine gives: {machine}"), limit));
         for mark in &self.marks {
             text.push_str(&paragraph("mark: ", &format!("{}: {}", mark_text(mark), verdict(mark)), limit));
         }
@@ -167,7 +170,7 @@ impl Report {
 
     /// All tables. Those of the cases come first if there are timed cases.
     pub(crate) fn grids(&self) -> Vec<Grid> {
-        let of_cases = [self.case_grid(), self.time_grid(), self.text_grid()];
+        let of_cases = [self.case_grid(), self.time_grid(), self.text_grid(), self.meaning_grid()];
         let of_cases = of_cases.into_iter().filter(|grid| !grid.rows.is_empty());
         of_cases.chain(self.tables.iter().cloned()).collect()
     }
@@ -182,6 +185,15 @@ impl Report {
             let (time, rate) = (case.median("cold_s").map(seconds), case.median("cold_mb_s").map(amount));
             grid.rows.push(vec![case.name.clone(), or_dash(time), or_dash(rate), text.to_owned()]);
         }
+        grid
+    }
+
+    /// What the cases are, in words.
+    fn meaning_grid(&self) -> Grid {
+        let mut grid = Grid::new("The cases", &["case", "what it is"]);
+        grid.prose = vec![1];
+        let explained = self.cases.iter().filter(|case| !case.meaning.is_empty());
+        grid.rows = explained.map(|case| vec![case.name.clone(), case.meaning.clone()]).collect();
         grid
     }
 
@@ -216,17 +228,14 @@ impl Report {
 
     /// Where the threads' time of all cases went.
     fn time_grid(&self) -> Grid {
-        /// Shorter waits, in percent, are listed together.
-        const LISTED: f64 = 4.5;
         let title = "Where the threads' time went, in percent; the rest is unexplained";
         let mut grid = Grid::new(title, &["case", "CPU", "longest waits", "rest"]);
         grid.prose = vec![2];
         for case in self.timed_cases() {
             let Some(shares) = Shares::of([case]) else { continue };
-            let (listed, short): (Vec<_>, Vec<_>) = shares.waits.iter().partition(|(_, share)| *share >= LISTED);
-            let others = shares.others + short.iter().map(|(_, share)| share).sum::<f64>();
+            let (named, others) = shares.named_and_others();
             let item = |name: &str, share: f64| format!("{name}{FIRM_SPACE}{share:.0}");
-            let mut waits: Vec<String> = listed.iter().map(|(name, share)| item(name, *share)).collect();
+            let mut waits: Vec<String> = named.iter().map(|(name, share)| item(name, *share)).collect();
             waits.extend((others >= 0.5).then(|| item("others", others)));
             let rest = format!("{:.1}", tenths(shares.unexplained));
             grid.rows.push(vec![case.name.clone(), format!("{:.0}", shares.cpu), waits.join(", "), rest]);
@@ -234,19 +243,18 @@ impl Report {
         grid
     }
 
-    fn limits_line(&self) -> String {
+    /// What the machine gives: names and figures.
+    fn machine_gives(&self) -> [(String, String); 5] {
         let limits = &self.limits;
         let direct = if limits.disk_is_direct { "" } else { " (through the system's cache: no disk's rate)" };
-        format!(
-            "this machine gives: disk {} MB/s read{direct}, {} MB/s write, {} flushes/s; memory {} GB/s on one core, \
-             {} GB/s on all {}",
-            amount(self.disk_mb_s()),
-            amount(limits.disk_write_mb_s),
-            amount(limits.disk_flushes_per_s),
-            amount(limits.memory_read_gb_s_1_core),
-            amount(limits.memory_read_gb_s_all_cores),
-            self.machine.processors,
-        )
+        let all = counted(self.machine.processors as u64, "core");
+        [
+            (format!("sequential disk read{direct}"), format!("{} MB/s", amount(self.disk_mb_s()))),
+            ("sequential disk write".to_owned(), format!("{} MB/s", amount(limits.disk_write_mb_s))),
+            ("disk flushes".to_owned(), format!("{} /s", amount(limits.disk_flushes_per_s))),
+            ("memory read by one core".to_owned(), format!("{} GB/s", amount(limits.memory_read_gb_s_1_core))),
+            (format!("memory read by all {all}"), format!("{} GB/s", amount(limits.memory_read_gb_s_all_cores))),
+        ]
     }
 }
 
@@ -277,5 +285,5 @@ fn mark_text(mark: &Mark) -> String {
     let interval = mark.interval.map_or_else(String::new, |interval| {
         format!(" (95 % interval of {} measurements: {:.3} to {:.3})", interval.count, interval.low, interval.high)
     });
-    format!("{}{of} = {:.3}{interval}, {relation} {}", mark.name, mark.value, mark.aim)
+    format!("{}{of} = {:.3}{interval}, {relation} {}", mark.name, mark.value, mark.bound)
 }

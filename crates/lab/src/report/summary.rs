@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use super::{Case, Report, tenths};
 use crate::figures::{amount, median};
 
-/// Waits that take less than this part of the threads' time, in percent, are counted together.
+/// Waits that take less than this part of the threads' time, in percent, are counted together: in the headline, in the
+/// table, and in the chart.
 const NAMED_PERCENT: f64 = 1.0;
 /// The most waits that are named.
 const NAMED_MOST: usize = 3;
 
 /// Where the time of threads went, as percentages of that time.
 pub(super) struct Shares {
+    /// That time, in seconds: the mean of a case's runs, summed over the cases.
+    pub(super) threads_s: f64,
     pub(super) cpu: f64,
-    /// The longest waits, longest first, without those that are less than [`NAMED_PERCENT`].
+    /// All waits, longest first.
     pub(super) waits: Vec<(String, f64)>,
-    /// All other waits.
-    pub(super) others: f64,
     pub(super) unexplained: f64,
 }
 
@@ -26,12 +27,12 @@ impl Shares {
     pub(super) fn of<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Option<Shares> {
         let (mut whole, mut cpu, mut unexplained) = (0.0, 0.0, 0.0);
         let mut waits: BTreeMap<String, f64> = BTreeMap::new();
-        for case in cases.into_iter().filter(|case| !case.has_no_accounting) {
-            let threads = case.main().mean_threads_s().unwrap_or(0.0);
+        for runs in cases.into_iter().map(Case::main) {
+            let (Some(threads), Some(rest)) = (runs.mean_threads_s(), runs.unexplained()) else { continue };
             whole += threads;
-            cpu += case.main().mean_cpu_s().unwrap_or(0.0);
-            unexplained += case.main().unexplained().unwrap_or(0.0) / 100.0 * threads;
-            for (name, ms) in case.main().mean_waits_ms() {
+            cpu += runs.mean_cpu_s().unwrap_or(0.0);
+            unexplained += rest / 100.0 * threads;
+            for (name, ms) in runs.mean_waits_ms() {
                 *waits.entry(name).or_default() += ms / 1e3;
             }
         }
@@ -39,18 +40,24 @@ impl Shares {
             return None;
         }
         let percent = |time: f64| time / whole * 100.0;
-        let mut named: Vec<(String, f64)> = waits.into_iter().map(|(name, time)| (name, percent(time))).collect();
-        named.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let few = named.iter().take(NAMED_MOST).take_while(|(_, share)| *share >= NAMED_PERCENT).count();
-        let others = named.split_off(few).iter().map(|(_, share)| share).sum();
-        Some(Shares { cpu: percent(cpu), waits: named, others, unexplained: percent(unexplained) })
+        let mut waits: Vec<(String, f64)> = waits.into_iter().map(|(name, time)| (name, percent(time))).collect();
+        waits.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Some(Shares { threads_s: whole, cpu: percent(cpu), waits, unexplained: percent(unexplained) })
+    }
+
+    /// The waits that are named, and all others together.
+    pub(super) fn named_and_others(&self) -> (&[(String, f64)], f64) {
+        let few = self.waits.iter().take(NAMED_MOST).take_while(|(_, share)| *share >= NAMED_PERCENT).count();
+        let (named, others) = self.waits.split_at(few);
+        (named, others.iter().map(|(_, share)| share).sum())
     }
 
     fn sentence(&self, runs: &str) -> String {
         let mut parts = vec![format!("CPU {:.0} %", self.cpu)];
-        parts.extend(self.waits.iter().map(|(name, share)| format!("{name} {share:.0} %")));
-        if self.others >= 0.5 {
-            parts.push(format!("other waits {:.0} %", self.others));
+        let (named, others) = self.named_and_others();
+        parts.extend(named.iter().map(|(name, share)| format!("{name} {share:.0} %")));
+        if others >= 0.5 {
+            parts.push(format!("other waits {others:.0} %"));
         }
         parts.push(format!("unexplained {:.1} %", tenths(self.unexplained)));
         format!("Where the threads' time of {runs} went: {}.", parts.join(", "))
@@ -108,7 +115,7 @@ impl Report {
         let (met, missed, open) = (count(Some(true)), count(Some(false)), count(None));
         let open = if open > 0 { format!(", {open} not decided") } else { String::new() };
         (!self.marks.is_empty())
-            .then(|| format!("Marks, which are hobt's own targets: {met} met, {missed} missed{open}."))
+            .then(|| format!("Marks, whose bounds are hobt's own: {met} met, {missed} missed{open}."))
     }
 
     fn busy_sentence(&self) -> Option<String> {
@@ -199,8 +206,8 @@ mod tests {
         real.push("disk_mb_s", 200.0);
         let mut modelled = Case::new("modelled", "SELECT 1");
         modelled.add_cold(measured("PAGEIOLATCH_SH", 12_207));
-        let unaccounted =
-            Case { has_no_accounting: true, cold: modelled.cold.clone(), ..Case::new("bare", "SELECT 1") };
+        let mut unaccounted = Case::new("bare", "SELECT 1").without_accounting();
+        unaccounted.add_cold(measured("PAGEIOLATCH_SH", 12_207));
         let report = report(vec![real, modelled, unaccounted]);
         assert_eq!(report.disk_mb_s(), 200.0);
         assert!(report.over_disk(&report.cases[0]).is_some_and(|ratio| (ratio - 0.5).abs() < 0.001));
@@ -212,7 +219,10 @@ mod tests {
             "Where the threads' time of cold runs went: CPU 25 %, PAGEIOLATCH_SH 74 %, other waits 1 %, unexplained 0.5 %."
         );
         assert_eq!(headline[2], "The machine was busy: load 5.0 on 2 processors before the run.");
-        assert!(!report.to_html().contains("9,999") && !report.to_text_within(80).contains("9,999"));
+        // The chart counts the same waits together.
+        let page = report.to_html();
+        assert!(page.contains("</i>PAGEIOLATCH_SH<") && page.contains("</i>other waits<") && !page.contains("</i>X<"));
+        assert!(!page.contains("9,999") && !report.to_text_within(80).contains("9,999"));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use hobt_engine::InstanceSettings;
-use hobt_lab::{DemoOptions, Progress, Report, RunOptions, RunPlaces, UserExperiment};
+use hobt_lab::{Case, DemoOptions, Progress, Report, RunOptions, RunPlaces, UserExperiment};
 use serde_json::Value;
 
 use crate::TestFolder;
@@ -38,15 +38,17 @@ fn run(name: &str, options: RunOptions) -> (Report, Value) {
     assert_eq!(progress.begun(), progress.expected(), "steps of {name}");
     assert_eq!(written.len(), 3);
     let page = std::fs::read_to_string(&written[0]).expect("the page was written");
-    assert_stands_alone(&page);
+    assert_stands_alone(&report, &page);
     assert_says_where_it_is_from(&report, &page);
     assert_fits_a_terminal(&report);
     let text = std::fs::read_to_string(json).expect("the file was written");
     (report, serde_json::from_str(&text).expect("it is JSON"))
 }
 
-fn assert_stands_alone(page: &str) {
-    assert!(page.contains("<svg") || page.contains("<table"));
+fn assert_stands_alone(report: &Report, page: &str) {
+    let is_drawn = |case: &Case| case.median("cold_mb_s").or(case.median("warm_s")).is_some();
+    assert_eq!(page.contains("<div class=\"bar\">"), report.cases.iter().any(is_drawn), "charts of what was timed");
+    assert!(page.contains("<table"));
     for outside in ["<script", "src=", "href=", "@import", "url("] {
         assert!(!page.contains(outside), "the page refers to something outside: {outside}");
     }
@@ -315,7 +317,8 @@ fn limits_are_cases_too() {
 #[test]
 fn the_sweep_goes_to_96_partitions() {
     let _beside_others = LATCHED_DEALERS.read().unwrap_or_else(PoisonError::into_inner);
-    let (_, json) = run("scan", RunOptions { rows: Some(20_000), repeat: 1, sweep: true, ..SMALL });
+    let (report, json) = run("scan", RunOptions { rows: Some(20_000), repeat: 1, sweep: true, ..SMALL });
+    assert!(report.cases.iter().all(|case| !case.meaning.is_empty()));
     for name in ["sweep_1_partitions", "sweep_96_partitions", "sweep_96_partitions_latched_dealer"] {
         assert_eq!(case(&json, name)["rows"], 36_968);
     }
@@ -401,7 +404,7 @@ fn the_demo_writes_its_report_and_leaves_no_data() {
         marks.iter().any(|mark| mark["of"].as_str().is_some_and(|of| of.ends_with("cold") || of.ends_with("warm")))
     );
     let page = std::fs::read_to_string(&result.page).expect("the page was written");
-    assert_stands_alone(&page);
+    assert_stands_alone(&result.report, &page);
     assert_says_where_it_is_from(&result.report, &page);
     assert_fits_a_terminal(&result.report);
     // The chart of the waits comes before all other charts and tables.
@@ -419,8 +422,9 @@ fn the_demo_writes_its_report_and_leaves_no_data() {
         assert!(unbroken.contains(case), "{case}");
     }
     // No case is left without words for a reader that does not know its name.
-    let meanings = result.report.tables.iter().find(|grid| grid.title == "The cases").map(|grid| grid.rows.len());
-    assert_eq!(meanings, Some(result.report.cases.len()));
+    for case in &result.report.cases {
+        assert!(!case.meaning.is_empty() && page.contains(&case.meaning.replace('\'', "&#x27;")), "{}", case.name);
+    }
     assert!(result.json.is_file());
     assert!(!options.data.exists(), "the data were to be removed");
     assert!(result.closing_words().contains("hobt lab run scan"));

@@ -192,11 +192,11 @@ fn marks(cases: &[Case]) -> Vec<Mark> {
         let (Some(of_fresh), Some(of_own)) = (case_of(cases, &fresh), case_of(cases, &own)) else { continue };
         let few = too_few_rows(of_fresh.rows, ROWS_MIN);
         let short = few.clone().or_else(|| too_short(of_fresh.median("warm_s")?, SHORT_S));
-        let mut add = |name: String, values: &[f64], (aim, at_least, too_small): (f64, bool, &Option<String>)| {
+        let mut add = |name: String, values: &[f64], (bound, at_least, too_small): (f64, bool, &Option<String>)| {
             let too_small = too_small.clone();
             marks.extend(median(values).map(|value| {
                 let interval = median_interval(values);
-                Mark { name, value, aim, at_least, of: None, too_small, interval }
+                Mark { name, value, bound, at_least, of: None, too_small, interval }
             }));
         };
         let estimate = figure(of_own, "estimated_rows").zip(figure(of_own, "actual_rows"));
@@ -214,7 +214,7 @@ fn marks(cases: &[Case]) -> Vec<Mark> {
     marks.extend(median(&loads).map(|value| Mark {
         name: "CPU of a load with statistics kept over without".to_owned(),
         value,
-        aim: LOAD_COST,
+        bound: LOAD_COST,
         at_least: false,
         of: None,
         too_small: case_of(cases, LOAD_OLD).and_then(|case| {

@@ -82,7 +82,7 @@ fn notes() -> Vec<String> {
         "a CRC is linear: it spreads keys in a row better than chance would, and other regular keys worse, by its polynomial"
             .to_owned(),
         format!(
-            "chi-square: {} is the aim; far below it keys are spread more evenly than by chance, as remainders and CRCs do \
+            "chi-square: {} is the bound; far below it keys are spread more evenly than by chance, as remainders and CRCs do \
              with keys in a row",
             spread::EVEN
         ),
@@ -126,7 +126,7 @@ fn distributed(lab: &mut Laboratory) -> Result<Grid> {
     Ok(grids::distributed(&rows))
 }
 
-/// The target for speed. `None` if not everything that it needs was timed.
+/// The mark of speed. `None` if not everything that it needs was timed.
 fn ratio_mark(cases: &[Case], settings: &mut Map<String, serde_json::Value>) -> Option<Mark> {
     let ratios = speed::ratios(cases)?;
     let value = median(&ratios.beyond_no_hash)?;
@@ -136,7 +136,7 @@ fn ratio_mark(cases: &[Case], settings: &mut Map<String, serde_json::Value>) -> 
     Some(Mark {
         name: "xxHash3 of a column of ints, less the do-nothing function, over a loop over the crate".to_owned(),
         value,
-        aim: 0.25,
+        bound: 0.25,
         at_least: false,
         of: None,
         too_small: too_short(query_s, SHORT_S),
@@ -148,10 +148,10 @@ fn spread_marks(cases: &[Case], random: f64, rows: u64) -> Vec<Mark> {
     let too_small = too_few_rows(rows, SPREAD_ROWS);
     let chi_square = |case: &Case| case.figures.get("chi_square").and_then(serde_json::Value::as_f64);
     let named = |name: &str| cases.iter().find(|case| case.name == name).and_then(chi_square);
-    let mark = |name: &str, value: f64, aim: f64, at_least: bool, of: Option<String>| Mark {
+    let mark = |name: &str, value: f64, bound: f64, at_least: bool, of: Option<String>| Mark {
         name: name.to_owned(),
         value,
-        aim,
+        bound,
         at_least,
         of,
         too_small: too_small.clone(),

@@ -226,7 +226,7 @@ fn marks(cases: &[Case], durable: &[f64], rows: u64) -> Vec<Mark> {
         marks.extend(median(&ratios).map(|value| Mark {
             name: "one connection's commits over durable 4 KiB writes".to_owned(),
             value,
-            aim: 0.95,
+            bound: 0.95,
             at_least: true,
             of: None,
             too_small: too_small.clone(),
@@ -238,7 +238,7 @@ fn marks(cases: &[Case], durable: &[f64], rows: u64) -> Vec<Mark> {
         marks.extend(case(&name).and_then(|case| case.median("flushes_per_commit")).map(|value| Mark {
             name: "flushes a commit of 64 connections".to_owned(),
             value,
-            aim: 0.1,
+            bound: 0.1,
             at_least: false,
             of: Some(name.clone()),
             too_small: too_small.clone(),

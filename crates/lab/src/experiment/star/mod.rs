@@ -61,7 +61,7 @@ fn case_name(part: &str, has_filter: bool) -> String {
 
 /// A warm case. Not all of its pages are read, and the disk is not in question.
 fn plan_of(name: String, statement: String, rows: u64) -> Plan {
-    Plan { table: None, cold: false, ..Plan::new(name, FACTS, statement, rows) }
+    Plan { table: None, cold: false, ..Plan::new(name, "", FACTS, statement, rows) }
 }
 
 /// Both queries for each part, in pairs.
@@ -164,11 +164,11 @@ fn by_part(cases: &[Case]) -> Grid {
 
 fn marks(cases: &[Case]) -> Vec<Mark> {
     let small = |part: &str| [true, false].iter().find_map(|filter| too_small(cases, &case_name(part, *filter)));
-    let mark = |name: &str, part: &str, values: &[f64], aim: f64, at_least: bool| {
+    let mark = |name: &str, part: &str, values: &[f64], bound: f64, at_least: bool| {
         median(values).map(|value| Mark {
             name: name.to_owned(),
             value,
-            aim,
+            bound,
             at_least,
             of: None,
             too_small: small(part),

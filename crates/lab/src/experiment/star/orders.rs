@@ -155,7 +155,7 @@ pub(super) fn marks(cases: &[Case]) -> Vec<Mark> {
                 if has_filter { "" } else { " without filters" }
             ),
             value: spread(cases, has_filter)?,
-            aim: SPREAD,
+            bound: SPREAD,
             at_least: false,
             of: None,
             too_small: (0..ORDERS).find_map(small),

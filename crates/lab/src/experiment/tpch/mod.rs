@@ -140,7 +140,7 @@ fn plans(queries: &[Query]) -> Vec<Plan> {
         table: None,
         cold: false,
         // The largest table is lineitem, whose number of rows comes from the scans.
-        ..Plan::new(name, "lineitem", statement, 0)
+        ..Plan::new(name, "", "lineitem", statement, 0)
     };
     let both = queries.iter().flat_map(|query| {
         let written = (format!("{}{WRITTEN}", query.name), format!("{}{FORCE_ORDER}", query.text));
@@ -228,7 +228,7 @@ fn mark(queries: &[Query], cases: &[Case]) -> Option<Mark> {
     Some(Mark {
         name: "hobt's join order over DataFusion's own, the slowest".to_owned(),
         value,
-        aim: 1.0,
+        bound: 1.0,
         at_least: false,
         of: Some(query.name.clone()),
         too_small: too_short(times.fold(f64::INFINITY, f64::min), SHORT_S),
