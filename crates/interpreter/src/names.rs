@@ -21,7 +21,7 @@ use super::frame::Frame;
 use super::reading::{Reading, Rows, check_readpast, mode_of_change};
 use super::state::SessionState;
 use super::system_views::{SystemView, ViewContext};
-use super::{globals, procedures, system_functions};
+use super::{globals, system_functions};
 use crate::changed_keys::ChangedKeys;
 use crate::interpreter::{Caught, Interpreter};
 use crate::place::{Place, place_of};
@@ -268,7 +268,7 @@ impl NameResolver for Names<'_> {
                 _ => Err(not_a_function(name)),
             };
         }
-        if let Some(definition) = procedures::inline_function(&place.schema, &place.name) {
+        if let Some(definition) = self.environment.views.inline_function(&place.schema, &place.name) {
             let (definition, database) = (definition.to_owned(), self.other(&place.database));
             return Ok(Resolved::InlineFunction { definition, database });
         }

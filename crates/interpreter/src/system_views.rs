@@ -1,6 +1,6 @@
 //! Views whose rows are computed by a program: the interface between a session's views and queries.
 //!
-//! The crate `session` defines the views' names, columns and rows. This module defines only their shape, and how their
+//! The crate `views` defines the views' names, columns and rows. This module defines only their shape, and how their
 //! rows enter a plan. Rows are computed when the scan is planned, so a statement sees a single state of a view.
 
 use std::fmt;
@@ -61,6 +61,9 @@ impl fmt::Debug for SystemView {
 pub trait SystemViews: Send + Sync {
     /// The view with this schema (`sys`, `INFORMATION_SCHEMA`, `dbo`) and name, both ignoring case.
     fn view(&self, schema: &str, name: &str) -> Option<SystemView>;
+
+    /// The definition of an inline function with this schema and name, both ignoring case.
+    fn inline_function(&self, schema: &str, name: &str) -> Option<&'static str>;
 
     /// The id of a view, which is negative. `None` if there is none.
     fn view_id(&self, schema: &str, name: &str) -> Option<ObjectId>;

@@ -13,6 +13,7 @@ mod compatibility;
 mod constraints;
 mod databases;
 mod execution;
+mod functions;
 mod index_usage;
 mod indexes;
 mod information_schema;
@@ -168,6 +169,11 @@ impl SystemViews for Views {
             parameters: known.parameters.to_vec(),
             rows: Arc::new(move |context, arguments| rows(&sources, context, arguments)),
         })
+    }
+
+    fn inline_function(&self, schema: &str, name: &str) -> Option<&'static str> {
+        let found = functions::FUNCTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.filter(|_| schema.eq_ignore_ascii_case("sys")).map(|(_, text)| *text)
     }
 
     fn view_id(&self, schema: &str, name: &str) -> Option<ObjectId> {
