@@ -118,7 +118,7 @@ impl Interpreter<'_> {
         finish: FinishPlan<'_>,
     ) -> Result<Prepared, Failure> {
         let (started, cpu) = (Instant::now(), processor::thread_cpu_time());
-        let planned = self.plan(run, options, bind, finish)?.finished(finish)?;
+        let planned = self.plan(run, options, bind, finish)?;
         self.keep_plan(run, planned.plan());
         let (elapsed, cpu) = (started.elapsed(), processor::thread_cpu_time().saturating_sub(cpu));
         run.add_compile(elapsed, cpu);
@@ -151,7 +151,7 @@ impl Interpreter<'_> {
     }
 
     /// Binds, locks and plans a query, repeatedly until the names mean the locked tables, and no table is read as a
-    /// whole that is not locked as a whole. Computes the memory for the plan that `finish` returns.
+    /// whole that is not locked as a whole. `finish` completes the plan for the consumer of its rows.
     pub(super) fn plan(
         &mut self,
         run: &Arc<StatementRun>,

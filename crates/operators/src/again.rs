@@ -21,7 +21,7 @@ use super::join_types::shows_left_by_partners;
 
 /// Passes rows on; each execution gives all of them. See the module.
 #[derive(Debug)]
-pub struct AgainExec {
+pub(crate) struct AgainExec {
     input: Arc<dyn ExecutionPlan>,
     repeats: bool,
     has_begun: AtomicBool,

@@ -28,7 +28,7 @@ fn check(run: &StatementRun) -> Result<()> {
 
 /// Passes an operator's batches on until its statement is cancelled.
 #[derive(Debug)]
-pub struct CancelExec {
+pub(crate) struct CancelExec {
     inner: Arc<dyn ExecutionPlan>,
     run: Arc<StatementRun>,
 }

@@ -3,11 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics};
-use datafusion::physical_plan::statistics::ChildStats;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
 
 /// Displays an operator by its name.
 macro_rules! shows_its_name {
@@ -91,13 +89,6 @@ macro_rules! with_inputs {
             let properties = datafusion::physical_plan::ChildrenPropertiesMode::Recompute;
             self.replace_children(children, datafusion::physical_plan::ReplaceChildrenOptions::new(properties))
         }
-
-        fn child_stats_requests(
-            &self,
-            partition: Option<usize>,
-        ) -> Vec<datafusion::physical_plan::statistics::ChildStats> {
-            crate::inputs::statistics_of(&self.children(), partition)
-        }
     };
 }
 
@@ -121,13 +112,6 @@ macro_rules! passes_on {
     };
 }
 
-/// The input statistics that an operator needs to derive its own: those of the same partition, or of all partitions if
-/// an input does not have that partition. An operator that requests none is given none.
-pub(super) fn statistics_of(inputs: &[&Arc<dyn ExecutionPlan>], partition: Option<usize>) -> Vec<ChildStats> {
-    let is_in = |input: &&Arc<dyn ExecutionPlan>, at: &usize| *at < input.output_partitioning().partition_count();
-    inputs.iter().map(|input| ChildStats::At(partition.filter(|at| is_in(input, at)))).collect()
-}
-
 /// The method about expressions, for an operator that has none.
 macro_rules! without_expressions {
     () => {
@@ -140,16 +124,6 @@ macro_rules! without_expressions {
             Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
         }
     };
-}
-
-/// The statistics of an operator that passes on about as many rows as its first input has.
-pub(super) fn about_as_many_rows(schema: &SchemaRef, inputs: &[Arc<Statistics>]) -> Arc<Statistics> {
-    let mut statistics = Statistics::new_unknown(schema);
-    if let Some(input) = inputs.first() {
-        statistics.num_rows = input.num_rows.to_inexact();
-        statistics.total_byte_size = input.total_byte_size.to_inexact();
-    }
-    Arc::new(statistics)
 }
 
 /// `plan` with `new` instead of `old`.

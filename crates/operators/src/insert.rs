@@ -26,7 +26,7 @@ use super::row_lock::{lock_error, snapshot_conflict};
 use hobt_table::{CheckRule, NewKeys, RowRules, StatementRun, access_error, written_table_name};
 
 pub use load::{insert_batches, insert_held, insert_plan, insert_select};
-pub use unordered::UnorderedExec;
+pub(crate) use unordered::UnorderedExec;
 
 /// The table that rows go into.
 #[derive(Clone)]

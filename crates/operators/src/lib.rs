@@ -45,9 +45,8 @@ mod turn;
 mod unseen_rows;
 mod workers;
 
-pub use again::AgainExec;
 pub use aggregate_scan::AggregateScanExec;
-pub use cancel::{CancelExec, CancelExpr};
+pub use cancel::CancelExpr;
 pub use cancellable::cancellable;
 pub use change::{ChangedRows, HeldBatches, MergedRows, delete_rows, stored_columns, update_rows};
 pub use columns::substituted;
@@ -58,12 +57,9 @@ pub use index_join::ShownIndexJoin;
 pub use index_join::ShownLoops;
 pub use index_join::{
     IndexJoinExec, Inner, InnerExec, Marks, OuterExec, PortionsCpu, Replaced, RowLoopsExec, Shows, Sought,
-    stands_for_outer,
 };
 pub use inputs::replaced;
-pub use insert::{
-    DirectValue, UnorderedExec, WriteTarget, insert_batches, insert_held, insert_plan, insert_rows, insert_select,
-};
+pub use insert::{DirectValue, WriteTarget, insert_batches, insert_held, insert_plan, insert_rows, insert_select};
 pub use join_conditions::{all_conditions, of_nullable};
 pub use join_filter::{JoinFilter, KeyTapExec, LeafFilter, Tapped};
 pub use lock_rows::{LockRowsExec, LockRowsSettings};
@@ -73,7 +69,7 @@ pub use memory::{
 };
 pub use own_thread::{OwnThread, OwnTime};
 pub use range_join::{Bound, RangeJoinExec, ShownRanges, Way, bounds_of};
-pub use role::{Exchange, Join, Passing, Role, is_exchange, role, spreads_or_gathers, without_role};
+pub use role::{Exchange, Join, Passing, Role, is_exchange, role, without_role};
 pub use row_lock::{FoundRows, lock_error, snapshot_conflict};
 pub use runner::{Reader, gathered, is_one_stream, physical_plan, run_query};
 pub use scan_exec::ScanExec;

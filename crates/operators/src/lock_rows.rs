@@ -28,12 +28,11 @@ use arrow::array::{
 };
 use arrow::compute::{SortOptions, concat_batches, filter_record_batch};
 use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics};
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, Partitioning, PlanProperties, RecordBatchStream,
     SendableRecordBatchStream,
@@ -43,7 +42,7 @@ use hobt_engine::RowAt;
 use hobt_functions::value_to_array;
 use hobt_types::Value;
 
-use super::inputs::{about_as_many_rows, with_inputs};
+use super::inputs::with_inputs;
 use super::places::{Places, place_array};
 use super::row_locker::{Locked, RowLocker, Unlocked};
 use hobt_table::{AccessPath, RowReading, StatementRun, TableRead};
@@ -227,10 +226,6 @@ impl ExecutionPlan for LockRowsExec {
             last: None,
             schema: self.schema(),
         }))
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(about_as_many_rows(&self.schema(), inputs))
     }
 }
 

@@ -13,9 +13,9 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::window::WindowExpr;
-use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -72,7 +72,7 @@ pub enum Role<'p> {
     /// Gives rows that were read before: of the outer side of an index join, of a file of a join that spills.
     StandIn,
     /// Gives each row of its input once, unchanged.
-    Passes(Passing),
+    Passes(Passing<'p>),
     /// Moves rows between workers.
     Exchange(Exchange<'p>),
     /// Adds rows that other transactions are changing.
@@ -117,14 +117,14 @@ pub enum Role<'p> {
 }
 
 /// Why an operator stands in a plan that gives each row of its input once, unchanged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Passing {
+#[derive(Clone, Copy, Debug)]
+pub enum Passing<'p> {
     /// Yields to other tasks.
     Yields,
     /// Ends if the statement is cancelled.
     Cancels,
     /// Collects keys for the filters of scans.
-    Taps,
+    Taps(&'p KeyTapExec),
     /// Reads an index join's inner table, by a scan or by a seek.
     Reads,
     /// Can be run a second time.
@@ -159,7 +159,7 @@ pub enum Join<'p> {
     Merge(&'p SortMergeJoinExec),
     /// The left side is kept in order, and each row of the right side searches it.
     Ranges(&'p RangeJoinExec),
-    /// The first child is the outer side. The second joins a [`Role::StandIn`] for it with the inner table, of which it
+    /// The first child is the outer side. The second joins a [`Role::Outer`] for it with the inner table, of which it
     /// looks up few rows or reads all.
     Lookup(&'p IndexJoinExec),
     /// The child is the outer side; the inner side is sought in for each of its rows.
@@ -202,17 +202,19 @@ fn of_one_input(plan: &dyn ExecutionPlan) -> Option<Role<'_>> {
     Some(Role::Window { windows: window.window_expr(), keeps_partition: false })
 }
 
-fn passing(plan: &dyn ExecutionPlan) -> Option<Passing> {
-    Some(match () {
-        () if plan.is::<CooperativeExec>() => Passing::Yields,
-        () if plan.is::<CancelExec>() => Passing::Cancels,
-        () if plan.is::<KeyTapExec>() => Passing::Taps,
-        () if plan.is::<InnerExec>() => Passing::Reads,
-        () if plan.is::<AgainExec>() => Passing::Repeats,
-        () if plan.is::<UnorderedExec>() => Passing::HidesOrder,
-        () if plan.is::<FenceExec>() => Passing::Fences,
-        () => return None,
-    })
+fn passing(plan: &dyn ExecutionPlan) -> Option<Passing<'_>> {
+    if let Some(tap) = plan.downcast_ref() {
+        return Some(Passing::Taps(tap));
+    }
+    let tests = [
+        (plan.is::<CooperativeExec>(), Passing::Yields),
+        (plan.is::<CancelExec>(), Passing::Cancels),
+        (plan.is::<InnerExec>(), Passing::Reads),
+        (plan.is::<AgainExec>(), Passing::Repeats),
+        (plan.is::<UnorderedExec>(), Passing::HidesOrder),
+        (plan.is::<FenceExec>(), Passing::Fences),
+    ];
+    tests.into_iter().find_map(|(is_it, passing)| is_it.then_some(passing))
 }
 
 fn exchange(plan: &dyn ExecutionPlan) -> Option<Exchange<'_>> {
@@ -232,19 +234,19 @@ fn join(plan: &dyn ExecutionPlan) -> Option<Join<'_>> {
 }
 
 fn other(plan: &dyn ExecutionPlan) -> Role<'_> {
-    let subqueries = plan.downcast_ref().map(Role::Subqueries);
-    subqueries.or_else(|| plan.downcast_ref().map(Role::Outer)).unwrap_or_else(|| match () {
-        () if plan.is::<PlaceholderRowExec>() => Role::Constant(1),
-        () if plan.is::<EmptyExec>() => Role::Constant(0),
-        () if plan.is::<UnionExec>() || plan.is::<InterleaveExec>() => Role::Union,
-        () if plan.is::<ReplayExec>() || plan.is::<OnceStreamExec>() => Role::StandIn,
-        () if plan.is::<UnnestExec>() => Role::Unnest,
-        () if plan.is::<RecursiveQueryExec>() => Role::Recursion,
-        () if plan.is::<WorkTableExec>() => Role::WorkTable,
+    let known = plan.downcast_ref().map(Role::Subqueries).or_else(|| plan.downcast_ref().map(Role::Outer));
+    let tests = [
+        (plan.is::<PlaceholderRowExec>(), Role::Constant(1)),
+        (plan.is::<EmptyExec>(), Role::Constant(0)),
+        (plan.is::<UnionExec>() || plan.is::<InterleaveExec>(), Role::Union),
+        (plan.is::<ReplayExec>() || plan.is::<OnceStreamExec>(), Role::StandIn),
+        (plan.is::<UnnestExec>(), Role::Unnest),
+        (plan.is::<RecursiveQueryExec>(), Role::Recursion),
+        (plan.is::<WorkTableExec>(), Role::WorkTable),
         // `DataSourceExec` is of a crate that hobt does not name.
-        () if plan.is::<LazyMemoryExec>() || plan.name() == "DataSourceExec" => Role::Made,
-        () => Role::Unknown,
-    })
+        (plan.is::<LazyMemoryExec>() || plan.name() == "DataSourceExec", Role::Made),
+    ];
+    known.or_else(|| tests.into_iter().find_map(|(is_it, role)| is_it.then_some(role))).unwrap_or(Role::Unknown)
 }
 
 /// The name of an operator in a plan that has no role, if there is one.
@@ -256,19 +258,6 @@ pub fn without_role(plan: &Arc<dyn ExecutionPlan>) -> Option<&str> {
 }
 
 impl Role<'_> {
-    /// Whether the rows of one input are passed on, all of them and with all columns, but perhaps on other workers or
-    /// in another order.
-    pub fn keeps_rows(&self) -> bool {
-        match self {
-            Role::Passes(_) | Role::Exchange(_) | Role::Sort(_) | Role::Unseen(_) | Role::Subqueries(_) => true,
-            Role::Scan(_) | Role::Seek(_) | Role::ScanAggregate(_) => false,
-            Role::Constant(_) | Role::Made | Role::WorkTable | Role::Outer(_) | Role::StandIn => false,
-            Role::Locks(_) | Role::Filter(_) | Role::Project(_) | Role::Limit { .. } => false,
-            Role::Group(_) | Role::Window { .. } | Role::Join(_) => false,
-            Role::Unnest | Role::Union | Role::Recursion | Role::Unknown => false,
-        }
-    }
-
     /// Whether an operator holds rows, which it spills if memory is short, or shares with one that does.
     pub fn holds_rows(&self) -> bool {
         match self {
@@ -284,11 +273,12 @@ impl Role<'_> {
     }
 
     /// An expression over the rows of an operator with one input as one over its input's rows. `None` if rows of the
-    /// input must not be told apart by it: if the operator joins, limits, or mixes rows of different values.
+    /// input must not be told apart by it: if the operator joins, skips, or mixes rows of different values. Whether it
+    /// has a limit (`fetch`) is the caller's to ask.
     pub fn over_input(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
         let unchanged = || Some(Arc::clone(expr));
         match self {
-            Role::Passes(Passing::Yields | Passing::Taps | Passing::Reads) | Role::Unseen(_) => unchanged(),
+            Role::Passes(Passing::Yields | Passing::Taps(_) | Passing::Reads) | Role::Unseen(_) => unchanged(),
             Role::Exchange(_) | Role::Sort(_) => unchanged(),
             Role::Project(projection) => {
                 substituted(expr, &|at| projection.expr().get(at).map(|item| Arc::clone(&item.expr)))
@@ -331,16 +321,6 @@ pub fn is_exchange(plan: &Arc<dyn ExecutionPlan>) -> bool {
         Role::Exchange(Exchange::Spread(_) | Exchange::Gather) | Role::Passes(Passing::Yields)
     );
     moves && plan.fetch().is_none()
-}
-
-/// Whether an operator spreads rows in turn or gathers them, in no order. An exchange by values (a window's, a
-/// group's) has a meaning.
-pub fn spreads_or_gathers(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    match role(plan.as_ref()) {
-        Role::Exchange(Exchange::Spread(spread)) => matches!(spread.partitioning(), Partitioning::RoundRobinBatch(_)),
-        Role::Exchange(Exchange::Gather) => true,
-        _ => false,
-    }
 }
 
 #[cfg(test)]

@@ -11,13 +11,12 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowPrimitiveType, Date32Type, SchemaRef};
+use datafusion::common::Result;
 use datafusion::common::utils::normalize_float_zero;
-use datafusion::common::{Result, Statistics};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, RecordBatchStream,
     SendableRecordBatchStream,
@@ -298,13 +297,6 @@ impl ExecutionPlan for ScanExec {
             turn: Turn::new(self.properties.output_partitioning().partition_count(), turn::RANGES),
             done: false,
         }))
-    }
-
-    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let parts = if args.partition().is_some() { self.run.degree() } else { 1 };
-        let all = || LeafEstimate { rows: self.table.expected_rows() as f64, ..LeafEstimate::default() };
-        let expected = self.estimated.as_deref().cloned().unwrap_or_else(all);
-        Ok(Arc::new(expected.statistics(&self.schema, parts, self.table.row_width(&self.projection))))
     }
 }
 

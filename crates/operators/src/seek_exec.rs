@@ -22,12 +22,11 @@ use std::task::{Context, Poll};
 use arrow::array::RecordBatch;
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, Statistics};
+use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, RecordBatchStream,
     SendableRecordBatchStream,
@@ -404,13 +403,6 @@ impl ExecutionPlan for SeekExec {
             rows_max: context.session_config().batch_size(),
             turn: Turn::new(self.parts.len(), turn::LEAVES),
         }))
-    }
-
-    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let parts = if args.partition().is_some() { self.parts.len() } else { 1 };
-        let all = || LeafEstimate { rows: self.path.rows, ..LeafEstimate::default() };
-        let expected = self.estimated.as_deref().cloned().unwrap_or_else(all);
-        Ok(Arc::new(expected.statistics(&self.schema, parts, self.table.row_width(&self.projection))))
     }
 }
 

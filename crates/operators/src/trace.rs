@@ -21,6 +21,8 @@ use hobt_functions::carrier;
 use hobt_types::SqlType;
 
 use super::role::{Role, role};
+use super::scan_exec::ScanExec;
+use super::seek_exec::SeekExec;
 use hobt_table::{ColumnPredicate, JoinedColumn, KeyForm, TableRead};
 use hobt_udf::Kernel;
 
@@ -55,6 +57,16 @@ impl Leaf {
         let (table, predicates) = (Arc::clone(table), Arc::clone(predicates));
         let (plan, projection) = (Arc::clone(plan), projection.to_vec());
         Some(Leaf { plan, table, projection, predicates, is_order_used: false, is_sorted: false })
+    }
+
+    /// The scan that it is, if it is one.
+    pub fn scan(&self) -> Option<&ScanExec> {
+        if let Role::Scan(scan) = role(self.plan.as_ref()) { Some(scan) } else { None }
+    }
+
+    /// The seek that it is, if it is one.
+    pub fn seek(&self) -> Option<&SeekExec> {
+        if let Role::Seek(seek) = role(self.plan.as_ref()) { Some(seek) } else { None }
     }
 
     /// Notes whether an operator above may rely on the order of the rows.

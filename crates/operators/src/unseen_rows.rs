@@ -26,11 +26,10 @@ use std::task::{Context, Poll, ready};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, Statistics};
+use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
     RecordBatchStream, SendableRecordBatchStream,
@@ -41,7 +40,7 @@ use hobt_engine::RowAt;
 use hobt_functions::value_to_array;
 use parking_lot::Mutex;
 
-use super::inputs::{about_as_many_rows, with_inputs, without_expressions};
+use super::inputs::{with_inputs, without_expressions};
 use super::path_rows::PathRows;
 use super::places::{Places, place_array};
 use hobt_table::{AccessPath, TableRead, UnseenRows, UnseenUse};
@@ -167,10 +166,6 @@ impl ExecutionPlan for UnseenRowsExec {
         let shared = self.shared().map_err(external)?;
         let input = Some(self.input.execute(partition, context)?);
         Ok(Box::pin(UnseenRowsStream { input, shared, limit: self.limit.clone(), has_ended: false, shown: Vec::new() }))
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(about_as_many_rows(&self.schema(), inputs))
     }
 }
 

@@ -112,13 +112,13 @@ fn end_of(
         true => Direction::Forward,
         false => Direction::Backward,
     };
-    if let Some(seek) = leaf.plan.downcast_ref::<SeekExec>() {
+    if let Some(seek) = leaf.seek() {
         let is_fixed = |column| leaf.predicates.iter().any(|predicate| is_one_value(predicate, column, table));
         let part = table.indexes[seek.path().index].key.iter().find(|part| !is_fixed(part.column));
         let part = part.filter(|part| part.column == column.column && !declared.nullable);
         return Ok(part.map(|part| (Arc::clone(seek.path()), direction(part.is_descending))));
     }
-    let partitions = leaf.plan.downcast_ref::<ScanExec>().map(ScanExec::partitions).filter(|_| !has_filter);
+    let partitions = leaf.scan().map(ScanExec::partitions).filter(|_| !has_filter);
     let Some(partitions) = partitions else { return Ok(None) };
     for (at, index) in table.indexes.iter().enumerate().filter(|(_, index)| index.kind != IndexKind::Heap) {
         let may_be_read = leaf.table.hint().lets_read_all(at);

@@ -20,13 +20,11 @@ use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, ReplaceChildrenOptions};
 use hobt_access::Direction;
 use hobt_catalog::{Index, Table};
 
-use hobt_operators::{
-    Leaf, LockRowsExec, Passing, Role, ScanExec, SeekExec, replaced, role, spreads_or_gathers, trace,
-};
+use hobt_operators::{Exchange, Leaf, LockRowsExec, Passing, Role, ScanExec, SeekExec, replaced, role, trace};
 use hobt_table::{AccessPath, JoinedColumn, KeyForm, SeekPath, is_one_value};
 use hobt_udf::{external, has_sort_key};
 
@@ -130,7 +128,7 @@ fn seek_in_order(
 ) -> Result<Option<SeekExec>> {
     for (at, index) in leaf.table.table().indexes.iter().enumerate() {
         let Some(direction) = direction_of(leaf, index, wanted) else { continue };
-        let path = match leaf.plan.downcast_ref::<SeekExec>() {
+        let path = match leaf.seek() {
             Some(seek) => (seek.path().index == at).then(|| Arc::clone(seek.path())),
             None => whole_path(leaf, at, rows.is_some_and(|rows| rows <= FOLLOWED_ROWS_MAX))?,
         };
@@ -138,11 +136,7 @@ fn seek_in_order(
         let (table, projection) = (Arc::clone(&leaf.table), leaf.projection.clone());
         let seek = SeekExec::in_direction(table, path, direction, projection, leaf.plan.schema());
         if fits(&seek) {
-            let estimated = match role(leaf.plan.as_ref()) {
-                Role::Scan(scan) => scan.estimated(),
-                Role::Seek(seek) => seek.estimated(),
-                _ => None,
-            };
+            let estimated = leaf.scan().map_or_else(|| leaf.seek()?.estimated(), ScanExec::estimated);
             return Ok(Some(seek.knowing(Arc::clone(&leaf.predicates)).estimating_as(estimated.cloned())));
         }
     }
@@ -168,7 +162,7 @@ fn locks_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>>
 /// A seek of a whole index instead of a scan. `None` if a hint forbids it, or if the index lacks columns and more than
 /// a few rows are wanted.
 fn whole_path(leaf: &Leaf, at: usize, keeps_few: bool) -> Result<Option<Arc<SeekPath>>> {
-    let Some(scan) = leaf.plan.downcast_ref::<ScanExec>().filter(|_| leaf.table.hint().lets_read_all(at)) else {
+    let Some(scan) = leaf.scan().filter(|_| leaf.table.hint().lets_read_all(at)) else {
         return Ok(None);
     };
     let path = SeekPath::whole(&leaf.table, at, &leaf.projection, scan.partitions()).map_err(external)?;
@@ -227,6 +221,16 @@ fn in_place_of(sort: &SortExec, ordered: Arc<dyn ExecutionPlan>) -> Arc<dyn Exec
 fn is_passed(plan: &Arc<dyn ExecutionPlan>) -> bool {
     matches!(role(plan.as_ref()), Role::Project(_) | Role::Filter(_) | Role::Passes(Passing::Yields))
         || spreads_or_gathers(plan)
+}
+
+/// Whether an operator spreads rows in turn or gathers them, in no order. An exchange by values (a window's, a
+/// group's) has a meaning.
+fn spreads_or_gathers(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    match role(plan.as_ref()) {
+        Role::Exchange(Exchange::Spread(spread)) => matches!(spread.partitioning(), Partitioning::RoundRobinBatch(_)),
+        Role::Exchange(Exchange::Gather) => true,
+        _ => false,
+    }
 }
 
 pub(super) fn has_filter(plan: &Arc<dyn ExecutionPlan>) -> bool {

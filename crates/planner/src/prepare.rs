@@ -91,7 +91,7 @@ impl Planning {
         Ok(())
     }
 
-    /// Makes the physical plan. `finish` completes it only to compute its memory. `None` if the plan reads a whole
+    /// Makes the physical plan, which `finish` completes. `None` if the plan reads a whole
     /// table that must be locked as a whole for that: the query has to be bound again.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Planning {
         // Operators above the query's plan need memory too.
         let wish = memory_wish(&finish(Arc::clone(&plan))?);
         let least_bytes = sizes.least_bytes(&wish, session.config().batch_size(), width);
-        let plan = spilling(cancellable(plan, &self.run)?, &self.run)?;
+        let plan = finish(spilling(cancellable(plan, &self.run)?, &self.run)?)?;
         debug_assert_eq!(without_role(&plan), None, "give the operator a role (hobt_operators::role)");
         Ok(Some(Planned { query: self.query, plan, session, wish, least_bytes }))
     }
@@ -169,14 +169,6 @@ impl Planned {
     /// The plan.
     pub fn plan(&self) -> &PhysicalPlan {
         &self.plan
-    }
-
-    /// Completes the plan.
-    ///
-    /// # Errors
-    /// Those of `finish`.
-    pub fn finished(self, finish: FinishPlan<'_>) -> Result<Planned, SqlError> {
-        Ok(Planned { plan: finish(self.plan)?, ..self })
     }
 
     /// The least and the ideal memory of its operators, in bytes; `None` if they keep almost nothing.

@@ -46,8 +46,6 @@ pub fn session_config(partitions: usize, batch_size: usize) -> SessionConfig {
     // Declared and computed nullability differ harmlessly between kernels and DataFusion's own expressions.
     options.execution.skip_physical_aggregate_schema_check = true;
     options.optimizer.max_passes = 3;
-    // Scans and seeks already estimate their rows after the conditions above them.
-    options.optimizer.default_filter_selectivity = 100;
     // Build sides are chosen by hobt's estimates.
     options.optimizer.use_statistics_registry = true;
     options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES;

@@ -205,11 +205,6 @@ impl Inner {
     }
 }
 
-/// Whether a plan is a stand-in for the outer side of a join.
-pub fn stands_for_outer(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<OuterExec>() || plan.is::<ReplayExec>()
-}
-
 /// A plan for some rows of the outer side, and the next portion.
 type Portion = Shared<BoxFuture<'static, std::result::Result<Made, Arc<DataFusionError>>>>;
 

@@ -14,7 +14,7 @@ use crate::inputs::{shows_its_name, with_inputs, without_expressions};
 
 /// Passes on the rows of its input's one partition.
 #[derive(Debug)]
-pub struct UnorderedExec {
+pub(crate) struct UnorderedExec {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
 }

@@ -38,7 +38,6 @@ use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics};
 use datafusion::physical_plan::spill::SpillManager;
-use datafusion::physical_plan::statistics::ChildStats;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
@@ -108,24 +107,20 @@ impl RangeJoinExec {
     }
 
     /// The nested loops that it replaces.
-    pub fn loops(&self) -> Option<&NestedLoopJoinExec> {
-        self.join.downcast_ref::<NestedLoopJoinExec>()
-    }
-
-    fn joined(&self) -> Result<&NestedLoopJoinExec> {
-        self.loops().ok_or_else(|| internal_datafusion_err!("a join that is none"))
+    pub fn loops(&self) -> &NestedLoopJoinExec {
+        self.join.downcast_ref().expect("made from nested loops")
     }
 
     /// What is shown of it.
-    pub fn shown(&self) -> Option<ShownRanges<'_>> {
+    pub fn shown(&self) -> ShownRanges<'_> {
         let ranges = &self.ranges;
         let bounds = ranges.low.iter().chain(&ranges.high).chain(&ranges.other).collect();
-        Some(ShownRanges { join: self.loops()?, bounds, residual: ranges.residual.as_ref() })
+        ShownRanges { join: self.loops(), bounds, residual: ranges.residual.as_ref() }
     }
 
     /// The build side, shared by all partitions.
     fn build(&self, context: &Arc<TaskContext>) -> Result<Once<Made>> {
-        let join = self.joined()?;
+        let join = self.loops();
         let workers = join.right().output_partitioning().partition_count();
         self.build.get(workers, || {
             let input = join.left().execute(0, Arc::clone(context))?;
@@ -221,7 +216,7 @@ impl ExecutionPlan for RangeJoinExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let join = self.joined()?;
+        let join = self.loops();
         let build = self.build(&context)?;
         let probe = Probe {
             ranges: Arc::clone(&self.ranges),
@@ -253,9 +248,5 @@ impl ExecutionPlan for RangeJoinExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.join.child_stats_requests(partition)
     }
 }

@@ -101,7 +101,7 @@ fn sides_of(join: Join<'_>) -> Option<Sides<'_>> {
         },
         Join::Loops(join) => of_loops(join),
         // A range join replaces nested loops, whose sides and filter it keeps.
-        Join::Ranges(join) => of_loops(join.loops()?),
+        Join::Ranges(join) => of_loops(join.loops()),
         Join::Cross(join) => Sides {
             left: join.left(),
             right: join.right(),

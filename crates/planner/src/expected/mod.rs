@@ -20,7 +20,7 @@ use datafusion::common::{Column, Statistics};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::utils::split_conjunction;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, AggregateMode};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, AggregateMode, AggregateOutputMode};
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::operator_statistics::{ExtendedStatistics, StatisticsProvider, StatisticsResult};
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
@@ -28,8 +28,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Physical
 
 use hobt_operators::{Exchange, Role, role};
 use hobt_table::{
-    ColumnRows, Knowledge, LeafEstimate, Relation, RowWidth, TEXT_BYTES, TableKnowledge, TableRead, UNKNOWN_ROWS,
-    WantedColumn, distinct_left, series_rows,
+    ColumnRows, Knowledge, LeafEstimate, Relation, RowWidth, TableKnowledge, TableRead, UNKNOWN_ROWS, WantedColumn,
+    distinct_left, series_rows,
 };
 use hobt_udf::SqlAggregate;
 use parking_lot::Mutex;
@@ -39,24 +39,34 @@ pub(super) use join::of_join;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The estimates as DataFusion's rules ask for them: for one side of a join after the other, each with all that is
-/// below it.
+/// The estimates that were made, by the addresses of their operators. These are kept alive, so that no other operator
+/// gets the same address.
 #[derive(Default)]
-pub(super) struct Estimator {
-    /// The inputs of the operators that were asked for, by their addresses, and kept alive so that no other operator
-    /// gets the same address.
-    known: Mutex<HashMap<usize, (Plan, Arc<Relation>)>>,
+struct Known(HashMap<usize, (Plan, Arc<Relation>)>);
+
+impl Known {
+    fn of(&self, plan: &dyn ExecutionPlan) -> Option<Arc<Relation>> {
+        self.0.get(&address(plan)).map(|(_, relation)| Arc::clone(relation))
+    }
+
+    fn add(&mut self, plan: &Plan, relation: &Arc<Relation>) {
+        self.0.insert(address(plan.as_ref()), (Arc::clone(plan), Arc::clone(relation)));
+    }
 }
+
+fn address(plan: &dyn ExecutionPlan) -> usize {
+    std::ptr::from_ref(plan).cast::<()>().addr()
+}
+
+/// The estimates as DataFusion's rules ask for them: for one side of a join after the other, each with all that is
+/// below it. An operator that is asked for has no owner to be kept alive by, but its inputs have.
+#[derive(Default)]
+pub(super) struct Estimator(Mutex<Known>);
 
 impl std::fmt::Debug for Estimator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Estimator")
     }
-}
-
-/// Where an operator is.
-fn address(plan: &dyn ExecutionPlan) -> usize {
-    std::ptr::from_ref(plan).cast::<()>().addr()
 }
 
 impl StatisticsProvider for Estimator {
@@ -69,20 +79,17 @@ impl StatisticsProvider for Estimator {
         let Some(inputs) = inputs.iter().map(known).collect::<Option<Vec<_>>>() else {
             return Ok(StatisticsResult::Delegate);
         };
-        let mut known = self.known.lock();
-        let found = match known.get(&address(plan)) {
-            Some((_, found)) => Arc::clone(found),
-            None => {
-                for (input, relation) in plan.children().into_iter().zip(&inputs) {
-                    known.insert(address(input.as_ref()), (Arc::clone(input), Arc::clone(relation)));
-                }
-                Arc::new(relation(plan, &inputs))
-            }
-        };
-        let mut base = Statistics::new_unknown(&plan.schema());
-        base.num_rows = Precision::Inexact(found.rows.ceil() as usize);
-        base.total_byte_size = Precision::Inexact((found.rows * found.width).ceil() as usize);
-        let mut made = ExtendedStatistics::new(base);
+        let mut known = self.0.lock();
+        let found = known.of(plan).unwrap_or_else(|| {
+            plan.children().into_iter().zip(&inputs).for_each(|(input, relation)| known.add(input, relation));
+            Arc::new(relation(plan, &inputs))
+        });
+        // Build sides are chosen by sizes alone.
+        let mut made = ExtendedStatistics::new(Statistics {
+            num_rows: Precision::Inexact(found.rows.ceil() as usize),
+            total_byte_size: Precision::Inexact((found.rows * found.width).ceil() as usize),
+            column_statistics: Vec::new(),
+        });
         made.set_extension(found);
         Ok(StatisticsResult::Computed(made))
     }
@@ -90,12 +97,7 @@ impl StatisticsProvider for Estimator {
 
 /// Estimates for the operators of one plan. Each operator is estimated once.
 #[derive(Default)]
-pub(super) struct Expectations {
-    /// The estimates found, by the addresses of operators.
-    known: RefCell<HashMap<usize, Arc<Relation>>>,
-    /// The operators asked for, kept alive so that no other operator gets the same address.
-    asked: RefCell<Vec<Plan>>,
-}
+pub(super) struct Expectations(RefCell<Known>);
 
 /// The number of rows that a plan is estimated to give.
 pub(super) fn rows_of(plan: &Plan) -> f64 {
@@ -105,13 +107,11 @@ pub(super) fn rows_of(plan: &Plan) -> f64 {
 impl Expectations {
     /// The estimate for the output of `plan`, all its partitions together.
     pub(super) fn of(&self, plan: &Plan) -> Arc<Relation> {
-        let address = address(plan.as_ref());
-        let known = self.known.borrow().get(&address).cloned();
+        let known = self.0.borrow().of(plan.as_ref());
         known.unwrap_or_else(|| {
             let inputs: Vec<_> = plan.children().into_iter().map(|input| self.of(input)).collect();
             let found = Arc::new(relation(plan.as_ref(), &inputs));
-            self.asked.borrow_mut().push(Arc::clone(plan));
-            self.known.borrow_mut().insert(address, Arc::clone(&found));
+            self.0.borrow_mut().add(plan, &found);
             found
         })
     }
@@ -120,12 +120,14 @@ impl Expectations {
 /// The estimate for the output of an operator over inputs of which `inputs` is known.
 fn relation(plan: &dyn ExecutionPlan, inputs: &[Arc<Relation>]) -> Relation {
     let width = RowWidth::of(plan.schema().fields());
-    let text_bytes = match role(plan) {
+    let role = role(plan);
+    let text_bytes = match role {
         Role::Scan(scan) => width.text_bytes(scan.table().row_width(scan.projection())),
         Role::Seek(seek) => width.text_bytes(seek.table().row_width(seek.projection())),
-        _ => inputs.iter().map(|input| input.text_bytes).reduce(f64::max).unwrap_or(TEXT_BYTES as f64),
+        Role::Outer(outer) => outer.expected().text_bytes,
+        _ => inputs.iter().filter_map(|input| input.text_bytes).reduce(f64::max),
     };
-    let found = by_role(plan, inputs).of_width(width, text_bytes);
+    let found = by_role(plan, role, inputs).of_width(width, text_bytes);
     match plan.fetch() {
         Some(fetch) if (fetch as f64) < found.rows => {
             let share = fetch as f64 / found.rows;
@@ -135,9 +137,10 @@ fn relation(plan: &dyn ExecutionPlan, inputs: &[Arc<Relation>]) -> Relation {
     }
 }
 
-fn by_role(plan: &dyn ExecutionPlan, inputs: &[Arc<Relation>]) -> Relation {
-    let input = || inputs.first().map_or_else(Relation::default, |input| Relation::clone(input));
-    match role(plan) {
+fn by_role(plan: &dyn ExecutionPlan, role: Role<'_>, inputs: &[Arc<Relation>]) -> Relation {
+    let of_nothing = Relation::default();
+    let below = inputs.first().map_or(&of_nothing, Arc::as_ref);
+    match role {
         Role::Scan(scan) => {
             let whole = || scan.table().expected_rows() as f64;
             of_table(scan.table(), scan.projection(), scan.estimated(), whole)
@@ -146,21 +149,17 @@ fn by_role(plan: &dyn ExecutionPlan, inputs: &[Arc<Relation>]) -> Relation {
         Role::ScanAggregate(_) => of_rows(plan.output_partitioning().partition_count() as f64),
         Role::Constant(rows) => of_rows(rows as f64),
         Role::Outer(outer) => outer.expected().clone(),
-        Role::Filter(filter) => filtered(filter, &input()),
-        Role::Project(projection) => {
-            let below = input();
-            of_exprs(&below, projection.expr().iter().map(|each| &each.expr), below.rows)
-        }
-        Role::Group(aggregate) => grouped(aggregate, &input()),
-        Role::Locks(locks) => projected(&input(), locks.output()),
+        Role::Filter(filter) => filtered(filter, below),
+        Role::Project(projection) => of_exprs(below, projection.expr().iter().map(|each| &each.expr), below.rows),
+        Role::Group(aggregate) => grouped(aggregate, below),
+        Role::Locks(locks) => projected(below, locks.output()),
         Role::Limit { skip, .. } => {
-            let below = input();
             let share = 1.0 - (skip as f64 / below.rows.max(1.0)).min(1.0);
-            below.kept(share)
+            below.clone().kept(share)
         }
         // The columns that windows compute come after the input's.
-        Role::Window { .. } => input(),
-        Role::Passes(_) | Role::Exchange(_) | Role::Sort(_) | Role::Unseen(_) | Role::Subqueries(_) => input(),
+        Role::Window { .. } => below.clone(),
+        Role::Passes(_) | Role::Exchange(_) | Role::Sort(_) | Role::Unseen(_) | Role::Subqueries(_) => below.clone(),
         Role::Join(join) => joined(plan, join, inputs),
         Role::Union => united(inputs),
         Role::Made | Role::WorkTable | Role::StandIn | Role::Recursion | Role::Unnest | Role::Unknown => {
@@ -171,8 +170,9 @@ fn by_role(plan: &dyn ExecutionPlan, inputs: &[Arc<Relation>]) -> Relation {
 
 fn filtered(filter: &FilterExec, below: &Relation) -> Relation {
     // A table's estimate includes all conditions directly above it.
+    let reads_table = reads_table(filter.input());
     let is_counted = |condition: &&Arc<dyn PhysicalExpr>| {
-        reads_table(filter.input()) && !expression::is_volatile(condition) && !expression::has_subquery(condition)
+        reads_table && !expression::is_volatile(condition) && !expression::has_subquery(condition)
     };
     let open = split_conjunction(filter.predicate()).into_iter().filter(|condition| !is_counted(condition));
     let open: Vec<Expr> = open.map(expression::logical).collect();
@@ -213,7 +213,7 @@ fn with_counts(aggregate: &AggregateExec, below: &Relation, exprs: &[Expr], grou
         !expr.is_distinct() && known.is_some_and(SqlAggregate::is_count)
     };
     let takes_counts = aggregate.mode().input_mode() == AggregateInputMode::Partial;
-    let gives_states = *aggregate.mode() == AggregateMode::Partial;
+    let gives_states = aggregate.mode().output_mode() == AggregateOutputMode::Partial;
     let sizes = OnceCell::new();
     let mut columns = groups.columns().clone();
     // A lower aggregate's columns are the states of each function, of which a count has one.
@@ -248,9 +248,9 @@ fn other(plan: &dyn ExecutionPlan, inputs: &[Arc<Relation>]) -> Relation {
 fn reads_table(plan: &Plan) -> bool {
     match role(plan.as_ref()) {
         Role::Scan(_) | Role::Seek(_) => true,
-        // A condition above an order is one that the table's estimate does not know.
-        Role::Sort(_) | Role::Exchange(Exchange::Merge(_)) => false,
-        role if role.keeps_rows() || matches!(role, Role::Project(_)) => {
+        // A condition above an order is not in the table's estimate.
+        Role::Exchange(Exchange::Merge(_)) => false,
+        Role::Project(_) | Role::Passes(_) | Role::Exchange(_) | Role::Unseen(_) | Role::Subqueries(_) => {
             plan.children().into_iter().next().is_some_and(reads_table)
         }
         _ => false,

@@ -9,9 +9,7 @@ use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use hobt_access::Direction;
 
 use super::{Mapped, Mapper, actual, column_at};
-use hobt_operators::{
-    Bound, IndexJoinExec, Join, KeyTapExec, Role, RowLoopsExec, ShownRanges, Sought, is_exchange, role,
-};
+use hobt_operators::{Bound, IndexJoinExec, Join, Passing, Role, RowLoopsExec, ShownRanges, Sought, is_exchange, role};
 use hobt_showplan::{Actual, CompareOp, Detail, PlanColumn, PlanExpr, PlanNode, SeekKey};
 
 /// SQL Server's name for a kind of join.
@@ -46,11 +44,7 @@ impl Mapper<'_> {
         match join {
             Join::Lookup(adaptive) => return self.index_join(plan, adaptive),
             Join::RowLoops(loops) => return self.row_loops(plan, loops),
-            Join::Ranges(join) => {
-                if let Some(ranges) = join.shown() {
-                    return self.range_join(plan, &ranges);
-                }
-            }
+            Join::Ranges(join) => return self.range_join(plan, &join.shown()),
             Join::Hash(_) | Join::Loops(_) | Join::Cross(_) | Join::Merge(_) => {}
         }
         match plan.children()[..] {
@@ -93,15 +87,12 @@ impl Mapper<'_> {
 
     /// The bitmaps that a join makes of its build side's keys.
     fn bitmaps_of(&self, join: &Arc<dyn ExecutionPlan>) -> Vec<PlanColumn> {
-        let mut side = join.children().first().map(|side| Arc::clone(side));
+        let mut side = join.children().into_iter().next();
         while let Some(plan) = side {
-            if let Some(tap) = plan.downcast_ref::<KeyTapExec>() {
-                return tap.filters().map(|filter| self.bitmap(filter)).collect();
-            }
-            side = match plan.children()[..] {
-                [below] if is_exchange(&plan) || matches!(role(plan.as_ref()), Role::Passes(_)) => {
-                    Some(Arc::clone(below))
-                }
+            side = match role(plan.as_ref()) {
+                Role::Passes(Passing::Taps(tap)) => return tap.filters().map(|filter| self.bitmap(filter)).collect(),
+                Role::Passes(_) => plan.children().into_iter().next(),
+                _ if is_exchange(plan) => plan.children().into_iter().next(),
                 _ => None,
             };
         }

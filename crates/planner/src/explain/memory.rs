@@ -6,7 +6,7 @@ use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
 use crate::expected::Expectations;
 use hobt_operators::{Exchange, Join, MemoryWish, Role, role};
-use hobt_table::RowWidth;
+use hobt_table::{RowWidth, TEXT_BYTES};
 
 /// About how many bytes a row takes in a hash table beside its own.
 const TABLE_BYTES: f64 = 40.0;
@@ -22,7 +22,7 @@ pub fn memory_wish(plan: &Arc<dyn ExecutionPlan>) -> MemoryWish {
     let (mut wish, estimates) = (MemoryWish::default(), Expectations::default());
     add(plan, &estimates, &mut wish);
     if wish.operators > 0 {
-        wish.row_bytes = widest(plan, estimates.of(plan).text_bytes as usize);
+        wish.row_bytes = widest(plan, estimates.of(plan).text_bytes.unwrap_or(TEXT_BYTES as f64) as usize);
     }
     wish
 }
@@ -57,7 +57,7 @@ fn kept(plan: &Arc<dyn ExecutionPlan>, estimates: &Expectations) -> Option<f64> 
     Some(match role(plan.as_ref()) {
         Role::Sort(sort) => bytes(plan, 0.0).min(bytes(sort.input(), 0.0)) * SORT_COPIES * OF_ALL,
         Role::Join(Join::Hash(join)) => bytes(join.left(), TABLE_BYTES) * OF_ALL / 2.0,
-        Role::Join(Join::Ranges(join)) => bytes(join.loops()?.left(), TABLE_BYTES) * RANGE_COPIES,
+        Role::Join(Join::Ranges(join)) => bytes(join.loops().left(), TABLE_BYTES) * RANGE_COPIES,
         Role::Join(Join::Loops(join)) => bytes(join.left(), 0.0),
         Role::Join(Join::Cross(join)) => bytes(join.left(), 0.0),
         // Distinct values are kept one by one, as groups are.

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitio
 use super::rule::{IndexJoinRule, is_order_of_use, outer_of, pages_of};
 use crate::expected::{of_join, rows_of};
 use hobt_operators::{
-    Bound, Inner, Leaf, Marks, Replaced, Role, RowLoopsExec, ScanExec, Shows, Way, bounds_of, is_exchange, role, trace,
+    Bound, Inner, Leaf, Marks, Replaced, Role, RowLoopsExec, Shows, Way, bounds_of, is_exchange, role, trace,
 };
 use hobt_table::{JoinWay, JoinedBound, JoinedBy, Lookup};
 use hobt_udf::external;
@@ -98,7 +98,7 @@ impl IndexJoinRule {
         let saved = saved(&lookup, bounds.len() > 1, outer_rows, (pages, rows));
         let is_forced = self.way == JoinWay::Loop
             || leaf.table.join_way() == JoinWay::Loop
-            || (leaf.table.hint().forces_seek() && leaf.plan.is::<ScanExec>());
+            || (leaf.table.hint().forces_seek() && leaf.scan().is_some());
         Ok(Some(Ranged { side, leaf, lookup, bounds, is_forced, saved, pages }))
     }
 }

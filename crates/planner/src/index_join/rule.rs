@@ -208,7 +208,7 @@ impl IndexJoinRule {
         // Each portion would start again at the front of the order.
         let in_portions = is_row_by_row(*join.join_type(), side) && !goes_by_order;
         let pages = pages_of(&leaf)?;
-        let is_scan = leaf.plan.is::<ScanExec>();
+        let is_scan = leaf.scan().is_some();
         let is_forced = self.way == JoinWay::Loop
             || leaf.table.join_way() == JoinWay::Loop
             || (leaf.table.hint().forces_seek() && is_scan);
@@ -255,14 +255,13 @@ fn is_row_by_row(join_type: JoinType, inner: JoinSide) -> bool {
 /// Whether operators above rely on an order of the rows of `leaf`.
 pub(super) fn is_order_of_use(leaf: &Leaf, is_order_used: bool) -> bool {
     let has_order = |seek: &SeekExec| !seek.properties().equivalence_properties().oeq_class().is_empty();
-    leaf.plan.downcast_ref::<SeekExec>().is_some_and(has_order)
-        && (leaf.is_order_used || (is_order_used && !leaf.is_sorted))
+    leaf.seek().is_some_and(has_order) && (leaf.is_order_used || (is_order_used && !leaf.is_sorted))
 }
 
 /// Whether a seek by `lookup` gives rows in the order of `leaf`, which is a seek: in the order of one index, tree by
 /// tree.
 fn is_order_of(leaf: &Leaf, lookup: &Lookup) -> bool {
-    leaf.plan.downcast_ref::<SeekExec>().is_some_and(|seek| {
+    leaf.seek().is_some_and(|seek| {
         let parts = seek.properties().output_partitioning().partition_count();
         seek.path().index == lookup.index() && seek.direction() == Direction::Forward && parts == lookup.tree_count()
     })
@@ -277,11 +276,11 @@ fn table_of(side: &Arc<dyn ExecutionPlan>) -> Option<Leaf> {
 
 /// The cost of reading a table as `leaf` does, in pages.
 pub(super) fn pages_of(leaf: &Leaf) -> Result<f64> {
-    if let Some(seek) = leaf.plan.downcast_ref::<SeekExec>() {
+    if let Some(seek) = leaf.seek() {
         return Ok(seek.path().pages);
     }
     let stores = leaf.table.stores().map_err(external)?;
-    let partitions = leaf.plan.downcast_ref::<ScanExec>().map_or(&[][..], ScanExec::partitions);
+    let partitions = leaf.scan().map_or(&[][..], ScanExec::partitions);
     Ok(partitions.iter().map(|&partition| leaf.table.expected(&stores[partition]).data_pages as f64).sum())
 }
 

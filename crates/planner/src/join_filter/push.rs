@@ -96,10 +96,7 @@ impl Pusher {
             Join::Hash(join) => self.push_through_join(plan, join, pushed),
             Join::RowLoops(loops) => self.push_through_loops(plan, loops, pushed),
             Join::Loops(join) => self.push_through_comparison(plan, join, pushed),
-            Join::Ranges(join) => match join.loops() {
-                Some(join) => self.push_through_comparison(plan, join, pushed),
-                None => Ok(None),
-            },
+            Join::Ranges(join) => self.push_through_comparison(plan, join.loops(), pushed),
             Join::Lookup(_) => self.beside_outer(plan, |pusher, join| pusher.push(join, pushed)),
             Join::Cross(_) | Join::Merge(_) => Ok(None),
         }

@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 
 use super::push::{Pushed, Pusher, over};
-use hobt_operators::{IndexJoinExec, JoinFilter, KeyTapExec, Tapped, is_exchange};
+use hobt_operators::{Join, JoinFilter, KeyTapExec, Role, Tapped, is_exchange, role};
 use hobt_table::has_number;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -33,7 +33,7 @@ impl PhysicalOptimizerRule for JoinFilterRule {
 fn filtered(pusher: &mut Pusher, plan: &Plan) -> Result<Plan> {
     let mut plan = Arc::clone(plan);
     let mut children = Vec::new();
-    let is_looked_up = plan.is::<IndexJoinExec>();
+    let is_looked_up = matches!(role(plan.as_ref()), Role::Join(Join::Lookup(_)));
     for (at, child) in plan.children().into_iter().enumerate() {
         // The join of an index join is done after its outer side.
         children.push(if is_looked_up && at == 1 { Arc::clone(child) } else { filtered(pusher, child)? });
@@ -46,8 +46,8 @@ fn filtered(pusher: &mut Pusher, plan: &Plan) -> Result<Plan> {
         let made = pusher.beside_outer(&plan, |pusher, join| filtered(pusher, join).map(Some))?;
         return Ok(made.unwrap_or(plan));
     }
-    match plan.downcast_ref::<HashJoinExec>() {
-        Some(join) if leaves_alone_out(join) => with_filters(pusher, &plan, join),
+    match role(plan.as_ref()) {
+        Role::Join(Join::Hash(join)) if leaves_alone_out(join) => with_filters(pusher, &plan, join),
         _ => Ok(plan),
     }
 }

@@ -81,7 +81,7 @@ async fn physical_change(
     let mut plan = planned;
     for applied in state.physical_optimizers() {
         let before = shown(&plan);
-        plan = applied.optimize(plan, state.config_options()).map_err(sql_error_of)?;
+        plan = applied.optimize_with_context(plan, state).map_err(sql_error_of)?;
         if applied.name() == rule && shown(&plan) != before {
             return Ok((before, shown(&plan)));
         }

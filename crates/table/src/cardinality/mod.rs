@@ -12,10 +12,6 @@
 //! without statistics, SQL Server's guesses are used (Microsoft: "Cardinality estimation"): the more conditions are
 //! joined by AND, the less each further one counts.
 
-use arrow::datatypes::SchemaRef;
-use datafusion::common::Statistics;
-use datafusion::common::stats::Precision;
-
 mod assumed;
 mod assumptions;
 mod filter_text;
@@ -60,29 +56,9 @@ pub const UNKNOWN_ROWS: f64 = 100.0;
 pub struct LeafEstimate {
     /// The number of rows.
     pub rows: f64,
-    /// For each column that is read, the number of distinct values as reported to the executor. `None` if nothing is
-    /// known of the column, or if the executor would count a condition twice.
-    pub distinct: Vec<Option<f64>>,
     /// What is known of each column that is read, for estimates of plans that evaluate the conditions again. Empty if
     /// nothing is known.
     pub columns: Vec<ColumnRows>,
-}
-
-impl LeafEstimate {
-    /// The estimate as statistics for the executor, for one of `parts` equal parts. `row_bytes` is the width of a row.
-    pub fn statistics(&self, schema: &SchemaRef, parts: usize, row_bytes: usize) -> Statistics {
-        let rows = self.rows.ceil() as usize / parts.max(1);
-        let mut statistics = Statistics::new_unknown(schema);
-        // Never exact: a scan must read the pages that it announces, and no rule may answer from the catalog instead.
-        statistics.num_rows = Precision::Inexact(rows);
-        statistics.total_byte_size = Precision::Inexact(rows.saturating_mul(row_bytes));
-        for (column, distinct) in statistics.column_statistics.iter_mut().zip(&self.distinct) {
-            if let Some(distinct) = distinct {
-                column.distinct_count = Precision::Inexact((distinct.ceil() as usize).min(rows.max(1)));
-            }
-        }
-        statistics
-    }
 }
 
 /// The combined selectivity of several conditions. The strictest counts in full, each further one with half the

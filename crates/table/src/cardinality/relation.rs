@@ -99,8 +99,8 @@ pub struct Relation {
     pub rows: f64,
     /// The approximate width of a row, in bytes.
     pub width: f64,
-    /// The approximate width of a text in it, in bytes.
-    pub text_bytes: f64,
+    /// The approximate width of a text in it, in bytes, if a table is known that it comes from.
+    pub text_bytes: Option<f64>,
     columns: HashMap<Column, ColumnRows>,
 }
 
@@ -118,8 +118,8 @@ impl Relation {
     }
 
     /// Sets the width of a row, and of a text in it.
-    pub fn of_width(self, width: RowWidth, text_bytes: f64) -> Relation {
-        Relation { width: width.bytes(text_bytes), text_bytes, ..self }
+    pub fn of_width(self, width: RowWidth, text_bytes: Option<f64>) -> Relation {
+        Relation { width: width.bytes(text_bytes.unwrap_or(TEXT_BYTES as f64)), text_bytes, ..self }
     }
 
     fn of_rows(rows: f64, plan: &LogicalPlan) -> Relation {

@@ -145,27 +145,12 @@ impl<'t> TableKnowledge<'t> {
         (projection, table): (&[usize], &Arc<TableRead>),
     ) -> LeafEstimate {
         let rows = self.rows_of(predicates, unread);
-        let left = |known: ColumnRows| distinct_left(known.distinct, self.rows.max(1.0), rows);
-        let distinct = |place: &usize| {
-            // The executor would again apply its own share of a column's values for a condition that is already
-            // counted.
-            let is_named = |condition: &&Expr| {
-                let name = self.table().columns.get(*place).map(|column| column.name.as_str());
-                condition.column_refs().into_iter().any(|column| Some(column.name.as_str()) == name)
-            };
-            if unread.iter().any(is_named) {
-                return None;
-            }
-            // The nodes above evaluate the same conditions again, and must not count them twice.
-            let asked = values_asked(*place, predicates);
-            self.known(*place).map(left).into_iter().chain(asked).reduce(f64::min)
-        };
         let column = |place: &usize| ColumnRows {
             origin: Some(Arc::new(WantedColumn::new(Arc::clone(table), *place))),
             ..self.left_of(*place, rows, predicates)
         };
         let columns = projection.iter().map(column).collect();
-        LeafEstimate { rows, distinct: projection.iter().map(distinct).collect(), columns }
+        LeafEstimate { rows, columns }
     }
 
     /// Whether a unique index guarantees that no two rows are equal in these columns.

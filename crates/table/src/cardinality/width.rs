@@ -32,10 +32,10 @@ impl RowWidth {
         self.fixed as f64 + self.texts as f64 * text_bytes
     }
 
-    /// Bytes of a text in a row of so many bytes; [`TEXT_BYTES`] if it has none.
-    pub fn text_bytes(self, row_bytes: usize) -> f64 {
+    /// Bytes of a text in a row of so many bytes; `None` if it has none.
+    pub fn text_bytes(self, row_bytes: usize) -> Option<f64> {
         let texts = row_bytes.saturating_sub(self.fixed) as f64;
-        if self.texts == 0 { TEXT_BYTES as f64 } else { texts / self.texts as f64 }
+        (self.texts > 0).then(|| texts / self.texts as f64)
     }
 }
 
@@ -52,6 +52,6 @@ mod tests {
         let width = RowWidth::of(&types.into_iter().map(field).collect());
         assert_eq!(width, RowWidth { fixed: 20, texts: 2 });
         assert_eq!(width.bytes(TEXT_BYTES as f64), 68.0);
-        assert_eq!(width.text_bytes(100), 40.0);
+        assert_eq!(width.text_bytes(100), Some(40.0));
     }
 }
