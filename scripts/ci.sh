@@ -48,12 +48,8 @@ cargo build --locked -p hobt-cli
 step "documents"
 target_dir=$(cargo metadata --locked --no-deps --format-version 1 |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-if [[ -x "$target_dir/debug/hobt" ]]; then
-    python3 scripts/check_docs.py --hobt "$target_dir/debug/hobt"
-    python3 scripts/check_getting_started.py --hobt "$target_dir/debug/hobt"
-else
-    python3 scripts/check_docs.py
-fi
+python3 scripts/check_docs.py --hobt "$target_dir/debug/hobt"
+python3 scripts/check_getting_started.py --hobt "$target_dir/debug/hobt"
 
 step "model checks of locks, a few schedules (HOBT_MODEL: how many)"
 HOBT_MODEL="${HOBT_MODEL:-500}" cargo test --locked -p hobt-instruments -p hobt-txn --features hobt-instruments/model,hobt-txn/model --test model
@@ -62,7 +58,7 @@ step "the simulator"
 cargo test --locked --profile sim -p hobt-sim
 
 step "scripts, with every statement on the direct path that can go there"
-HOBT_TRACE_FLAGS=30002 cargo test --locked -p hobt-cli --test it slt
+HOBT_TRACE_FLAGS=30002 cargo test --locked --workspace --test it slt::
 
 step "tests"
 HOBT_SIM_SECONDS=10 cargo test --workspace

@@ -21,7 +21,7 @@
 //! statements that it needs ([`shrink`]).
 //!
 //! Not here: faults of the disk, and scripts of many more definitions, one after the other (crate `hobt-sim`); parallel
-//! plans; real devices and threads (the tests of crate `hobt`). Memory models weaker than one step at a time are not
+//! plans; real devices and threads (the tests of crate `cli`). Memory models weaker than one step at a time are not
 //! tried: the model checks do that (`hobt-instruments`, `hobt-txn`).
 
 mod chance;

@@ -20,7 +20,7 @@
 //! Everything runs on the caller's thread, so the same seed does the same disk operations in the same order
 //! ([`Report::trace`]). With [`Options::faults`] operations fail instead of the power.
 //!
-//! Not here: several threads at once, SQL, real devices (the tests of crate `hobt` kill real processes).
+//! Not here: several threads at once, SQL, real devices (the tests of crate `cli` kill real processes).
 
 mod build;
 mod check;
