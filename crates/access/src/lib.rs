@@ -14,7 +14,7 @@
 //! or delete of one row changes a page under its exclusive latch through [`hobt_page::apply`], and registers its undo
 //! with the statement.
 //!
-//! Left to others: SQL types and Arrow arrays (crate `query`), the existing tables (`catalog`), table locks (`txn`).
+//! Left to others: SQL types and Arrow arrays (crate `table`), the existing tables (`catalog`), table locks (`txn`).
 
 mod btree;
 mod change;

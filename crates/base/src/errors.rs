@@ -34,9 +34,9 @@ macro_rules! errors {
 }
 
 errors! {
-    FILE_MADE_ANEW(0, 0) "The file '{}' was left by a statement that a crash had cut off, and held nothing. It was \
+    FILE_MADE_ANEW(0, 10) "The file '{}' was left by a statement that a crash had cut off, and held nothing. It was \
         removed and made anew.";
-    NEXT_USED_FILEGROUP(0, 0) "Partition scheme '{}' has been created successfully. '{}' is marked as the next used \
+    NEXT_USED_FILEGROUP(0, 10) "Partition scheme '{}' has been created successfully. '{}' is marked as the next used \
         filegroup in partition scheme '{}'.";
     SYNTAX(102, 15) "Incorrect syntax near '{}'.";
     ATTACH_WITHOUT_PRIMARY_FILE(102, 15) "CREATE DATABASE … FOR ATTACH needs the primary file: ON (FILENAME = '…').";

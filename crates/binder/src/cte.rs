@@ -222,7 +222,7 @@ impl Binder<'_> {
                     }
                 }
                 hobt_tsql::ast::SelectItem::Assign { variable, .. } => {
-                    return Err(super::mixed_assignment().at(variable.position));
+                    return Err(errors::ASSIGNMENT_WITH_RETRIEVAL.error().at(variable.position));
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! Converts data types from their syntax.
 
 use hobt_base::{SqlError, errors};
-use hobt_tsql::ast::{DataType, TypeArgument};
-use hobt_types::{MaxLength, SqlType};
+use hobt_tsql::ast::{DataType, Identifier, TypeArgument};
+use hobt_types::{Collation, MaxLength, SqlType};
 
 /// Where a type is written: `CAST(x AS varchar)` has 30 characters where a declaration has 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +20,17 @@ pub enum TypePlace {
 pub fn sql_type(written: &DataType, place: TypePlace) -> Result<SqlType, SqlError> {
     let position = written.name.position();
     read(written, place).map_err(|error| error.at(position))
+}
+
+/// The collation with a name; `DATABASE_DEFAULT` and `CATALOG_DEFAULT` are the default collation.
+///
+/// # Errors
+/// Error 448.
+pub fn collation_named(name: &Identifier) -> Result<Collation, SqlError> {
+    if ["database_default", "catalog_default"].iter().any(|default| name.value.eq_ignore_ascii_case(default)) {
+        return Ok(Collation::default());
+    }
+    Collation::from_name(&name.value).ok_or_else(|| errors::INVALID_COLLATION.with([&name.value]).at(name.position))
 }
 
 fn read(written: &DataType, place: TypePlace) -> Result<SqlType, SqlError> {

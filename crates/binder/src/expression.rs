@@ -3,11 +3,11 @@
 use hobt_base::{Position, SqlError, errors};
 use hobt_functions::Volatility;
 use hobt_tsql::ast::{ColumnName, Expression, Identifier, NiladicFunction, PartitionNumberCall, VariableName};
-use hobt_types::{Collation, SqlType};
+use hobt_types::SqlType;
 
 use super::bound::{BoundExpr, Coercibility, ExprCollation};
 use super::convert::{explicit, implicit};
-use super::data_type::{TypePlace, sql_type};
+use super::data_type::{TypePlace, collation_named, sql_type};
 use super::extent::check_expression;
 use super::literal::bind_literal;
 use super::scope::resolve_column;
@@ -178,11 +178,10 @@ impl Binder<'_> {
 
     fn collate(&self, operand: &Expression, collation: &Identifier, site: Site<'_>) -> Result<BoundExpr, SqlError> {
         let bound = self.expression(operand, site)?;
-        let at = |error: SqlError| error.at(collation.position);
         if !bound.sql_type.is_text() && !bound.is_untyped_null() {
-            return Err(at(errors::COLLATE_TYPE.with([&bound.sql_type.name()])));
+            return Err(errors::COLLATE_TYPE.with([&bound.sql_type.name()]).at(collation.position));
         }
-        let known = collation_named(&collation.value).map_err(at)?;
+        let known = collation_named(collation)?;
         Ok(bound.with_collation(ExprCollation { collation: known, coercibility: Coercibility::Explicit }))
     }
 
@@ -218,15 +217,4 @@ impl Binder<'_> {
 fn parameter(name: &VariableName, sql_type: SqlType) -> BoundExpr {
     let operation = Operation::Parameter { name: name.value.clone(), sql_type };
     BoundExpr::new(Kernel::call(operation, Vec::new(), name.position), sql_type, true, name.position)
-}
-
-/// The collation with a name; `DATABASE_DEFAULT` and `CATALOG_DEFAULT` are the default collation.
-///
-/// # Errors
-/// Error 448.
-fn collation_named(name: &str) -> Result<Collation, SqlError> {
-    if name.eq_ignore_ascii_case("database_default") || name.eq_ignore_ascii_case("catalog_default") {
-        return Ok(Collation::default());
-    }
-    Collation::from_name(name).ok_or_else(|| errors::INVALID_COLLATION.with([&name]))
 }

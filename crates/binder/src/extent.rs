@@ -38,27 +38,12 @@ const PLAN_NODES_MAX: usize = 65_535;
 /// The most windows of one select list: as many as it may have columns.
 const WINDOWS_MAX: usize = 4096;
 
-/// Error 8631.
-fn too_deep() -> SqlError {
-    errors::STATEMENT_TOO_DEEP.error()
-}
-
-/// Error 8632.
-fn expression_too_large() -> SqlError {
-    errors::EXPRESSION_TOO_LARGE.error()
-}
-
-/// Error 8623.
-fn plan_too_large() -> SqlError {
-    errors::PLAN_TOO_LARGE.error()
-}
-
 /// Refuses a list that is too long.
 ///
 /// # Errors
 /// 8631.
 pub(super) fn check_list(length: usize) -> Result<(), SqlError> {
-    if length > LIST_MAX { Err(too_deep()) } else { Ok(()) }
+    if length > LIST_MAX { Err(errors::STATEMENT_TOO_DEEP.error()) } else { Ok(()) }
 }
 
 /// Refuses another window if there are too many already.
@@ -66,7 +51,7 @@ pub(super) fn check_list(length: usize) -> Result<(), SqlError> {
 /// # Errors
 /// Error 8623.
 pub(super) fn check_windows(known: usize) -> Result<(), SqlError> {
-    if known >= WINDOWS_MAX { Err(plan_too_large()) } else { Ok(()) }
+    if known >= WINDOWS_MAX { Err(errors::PLAN_TOO_LARGE.error()) } else { Ok(()) }
 }
 
 /// Refuses an expression that is too deep or too large.
@@ -100,10 +85,10 @@ impl Extent {
         while let Some((expr, depth)) = pending.pop() {
             self.expressions += usize::from(!matches!(expr, Expr::Literal(..)));
             if depth > DEPTH_MAX {
-                return Err(too_deep());
+                return Err(errors::STATEMENT_TOO_DEEP.error());
             }
             if self.expressions > limit {
-                return Err(expression_too_large());
+                return Err(errors::EXPRESSION_TOO_LARGE.error());
             }
             if let Some(plan) = plan_of(expr) {
                 self.plan(plan, depth + 1)?;
@@ -122,10 +107,10 @@ impl Extent {
         while let Some((plan, depth)) = pending.pop() {
             self.plans += 1;
             if depth > PLAN_DEPTH_MAX {
-                return Err(too_deep());
+                return Err(errors::STATEMENT_TOO_DEEP.error());
             }
             if self.plans > PLAN_NODES_MAX {
-                return Err(plan_too_large());
+                return Err(errors::PLAN_TOO_LARGE.error());
             }
             // Rows of constants have been measured one by one.
             if !matches!(plan, LogicalPlan::Values(_)) {
@@ -151,7 +136,7 @@ impl Binder<'_> {
     pub(super) fn within<T>(&self, bind: impl FnOnce() -> Result<T, SqlError>) -> Result<T, SqlError> {
         let level = self.progress.level.get() + 1;
         if level > LEVELS_MAX {
-            return Err(too_deep());
+            return Err(errors::STATEMENT_TOO_DEEP.error());
         }
         self.progress.level.set(level);
         let bound = bind();

@@ -85,7 +85,7 @@ pub use by_key::{BoundRow, RowUse};
 pub use change::BoundChange;
 pub use change_output::{ACTION_TYPE, BoundOutput, OutputInput, OutputTable};
 pub use change_values::{BoundValues, cannot_be_modified};
-pub use data_type::{TypePlace, sql_type};
+pub use data_type::{TypePlace, collation_named, sql_type};
 pub use extent::STACK_BYTES;
 pub use hints::{PermittedJoins, QueryHints, valid_use_hints};
 pub use insert::{InsertTarget, TargetColumn};
@@ -259,7 +259,7 @@ impl<'r> Binder<'r> {
     pub fn bind_query(&self, query: &Query) -> Result<BoundQuery, SqlError> {
         let body = self.query(query, &Names::default(), crate::body::QueryUse::Statement)?;
         if let Some(place) = body.assigns {
-            return Err(mixed_assignment().at(place));
+            return Err(errors::ASSIGNMENT_WITH_RETRIEVAL.error().at(place));
         }
         Ok(self.finish(body))
     }
@@ -273,7 +273,7 @@ impl<'r> Binder<'r> {
         let mut body = self.query(query, &Names::default(), crate::body::QueryUse::Statement)?;
         let assignments = std::mem::take(&mut body.assignments);
         if assignments.steps.len() != body.columns.len() {
-            return Err(mixed_assignment().at(query.span.position));
+            return Err(errors::ASSIGNMENT_WITH_RETRIEVAL.error().at(query.span.position));
         }
         BoundAssignments::new(self.finish(body), assignments)
     }
@@ -376,11 +376,6 @@ impl<'r> Binder<'r> {
         self.progress.nesting.set(depth - 1);
         result
     }
-}
-
-/// Error 141.
-fn mixed_assignment() -> SqlError {
-    errors::ASSIGNMENT_WITH_RETRIEVAL.error()
 }
 
 fn shared(plan: LogicalPlan) -> Arc<LogicalPlan> {

@@ -76,7 +76,7 @@ impl Binder<'_> {
         let name = &view.name.name.value;
         let body = self.query(&view.query, &Names::default(), QueryUse::Nested)?;
         if let Some(place) = body.assigns {
-            return Err(super::mixed_assignment().at(place));
+            return Err(errors::ASSIGNMENT_WITH_RETRIEVAL.error().at(place));
         }
         let given: Vec<Option<&str>> = match view.columns.as_slice() {
             [] => body.columns.iter().map(|column| column.name.as_deref().filter(|name| !name.is_empty())).collect(),
@@ -110,7 +110,7 @@ impl Binder<'_> {
             Err(error) => return Err(error),
         };
         if let Some(place) = body.assigns {
-            return Err(super::mixed_assignment().at(place));
+            return Err(errors::ASSIGNMENT_WITH_RETRIEVAL.error().at(place));
         }
         let given: Vec<Option<&str>> =
             body.columns.iter().map(|column| column.name.as_deref().filter(|name| !name.is_empty())).collect();

@@ -50,13 +50,13 @@ impl Binder<'_> {
         match &query.body {
             QueryBody::Select(select) => {
                 if is_nested && !query.order_by.is_empty() && select.top.is_none() && query.offset.is_none() {
-                    return Err(order_in_nested().at(query.span.position));
+                    return Err(errors::ORDER_BY_NOT_ALLOWED.error().at(query.span.position));
                 }
                 self.select(select, &names, query, usage)
             }
             QueryBody::SetOperation { first, rest } => {
                 if is_nested && !query.order_by.is_empty() && query.offset.is_none() {
-                    return Err(order_in_nested().at(query.span.position));
+                    return Err(errors::ORDER_BY_NOT_ALLOWED.error().at(query.span.position));
                 }
                 names.places = false;
                 let body = self.refusing_next_values(errors::NEXT_VALUE_WITH_DISTINCT, || {
@@ -130,11 +130,6 @@ pub(super) fn empty_row() -> LogicalPlan {
         produce_one_row: true,
         schema: std::sync::Arc::new(datafusion::common::DFSchema::empty()),
     })
-}
-
-/// Error 1033.
-fn order_in_nested() -> SqlError {
-    errors::ORDER_BY_NOT_ALLOWED.error()
 }
 
 /// The output column that an `ORDER BY` item names as a column of a source of the first side: `t.c`.

@@ -21,7 +21,7 @@ use super::query::{empty_row, output_place};
 use super::scope::{Names, Scope, SourceName};
 use super::stored::Stored;
 use super::window::window_plan;
-use super::{Binder, Clause, Site, mixed_assignment, shared};
+use super::{Binder, Clause, Site, shared};
 use crate::body::{Body, BodyColumn, QueryUse};
 use crate::collector::Collector;
 use crate::item::Item;
@@ -248,7 +248,7 @@ impl Binder<'_> {
         check_items(items.len(), select)?;
         let assigns = select.items.iter().filter(|item| matches!(item, SelectItem::Assign { .. })).count();
         if assigns > 0 && assigns != items.len() {
-            return Err(mixed_assignment().at(select.span.position));
+            return Err(errors::ASSIGNMENT_WITH_RETRIEVAL.error().at(select.span.position));
         }
         Ok(items)
     }

@@ -175,7 +175,7 @@ impl Transactions<'_, '_> {
         }
         let Some(open) = &self.batch.state.transaction else { return Ok(()) };
         if open.is_doomed && (is_write(kind) || matches!(kind, StatementKind::SaveTransaction { .. })) {
-            return Err(doomed().at(position).into());
+            return Err(errors::TRANSACTION_DOOMED.error().at(position).into());
         }
         // Even if the level has changed, the transaction uses the same snapshot when the level becomes `SNAPSHOT`
         // again.
@@ -229,7 +229,7 @@ impl Transactions<'_, '_> {
             return Err(errors::COMMIT_WITHOUT_BEGIN.error().at(position).into());
         };
         if open.is_doomed {
-            return Err(doomed().at(position).into());
+            return Err(errors::TRANSACTION_DOOMED.error().at(position).into());
         }
         if count_before_call.is_some_and(|before| open.count <= before) {
             return Err(errors::COMMIT_IN_INSERT_EXEC.error().at(position).into());
@@ -389,9 +389,4 @@ impl Transactions<'_, '_> {
         ended?;
         result
     }
-}
-
-/// 3930.
-fn doomed() -> SqlError {
-    errors::TRANSACTION_DOOMED.error()
 }

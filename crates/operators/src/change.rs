@@ -212,7 +212,7 @@ impl MergedRows {
                     // A row's state before and after an uncommitted change count as one row.
                     let is_of_two_moments = || self.unseen.as_ref().is_some_and(|unseen| unseen.has_met(&place));
                     if self.seen.contains(&place) && !is_of_two_moments() {
-                        return Err(taken_twice());
+                        return Err(errors::MERGE_ROW_TWICE.error());
                     }
                     self.seen.insert(place);
                 }
@@ -246,11 +246,6 @@ impl MergedRows {
     pub fn row_count(&self) -> u64 {
         self.held.row_count()
     }
-}
-
-/// 8672.
-fn taken_twice() -> SqlError {
-    errors::MERGE_ROW_TWICE.error()
 }
 
 fn internal(error: arrow::error::ArrowError) -> SqlError {

@@ -6,7 +6,7 @@
 //! hash table. Sources that are not tables (outer joins, groups) stay whole, and the joins inside them are ordered
 //! separately.
 //!
-//! The cost includes the filters that joins push down (`execute::join_filter`). The keys of the build side remove rows
+//! The cost includes the filters that joins push down (`join_filter`). The keys of the build side remove rows
 //! of the probe side's sources where these are read. This makes all work on those rows below the join cheaper, and the
 //! remaining rows filter the sources that they are joined with in turn.
 //!

@@ -1,14 +1,14 @@
 //! The model of a plan that users see: operators by SQL Server's names, their estimates and their run-time figures.
 //!
 //! ```text
-//!   execute::explain ── ShownStatement ─┬─ text     SHOWPLAN_TEXT, SHOWPLAN_ALL, STATISTICS PROFILE
+//!   planner's explain ── ShownStatement ─┬─ text     SHOWPLAN_TEXT, SHOWPLAN_ALL, STATISTICS PROFILE
 //!                        PlanNode       ├─ xml      SHOWPLAN_XML, STATISTICS XML, sys.dm_exec_query_plan
 //!                        PlanExpr       └─ draw     a tree in a terminal
 //! ```
 //! Every format is printed from this one model. It does not depend on an executor, and holds nothing of a statement: no
 //! table, no lock, and only its own memory.
 //!
-//! Leaves to others: the mapping from the executor's operators (`execute::explain`), when a plan is shown
+//! Leaves to others: the mapping from the executor's operators (`planner`), when a plan is shown
 //! (`interpreter`), HTML (crate `cli`).
 
 mod cost;

@@ -26,8 +26,9 @@ const FOUND: &str = "found-";
 const EDGES: [u64; 8] = [0, 1, 0x7F, 0x80, 0xFF, 0x7FFF_FFFF, 0x8000_0000, u64::MAX];
 
 /// A test that holds a property against any bytes: `fuzz_target!(NAME, (BYTES, BYTES_FOR_EACH), property)`, with the most
-/// bytes that the property may allocate at a time, and so many more for each byte of its input. A failure is not made
-/// smaller: derived inputs depend on all bytes of the engine's.
+/// bytes that the property may allocate at a time, and so many more for each byte of its input.
+///
+/// A failure is not made smaller: derived inputs depend on all bytes of the engine's.
 #[macro_export]
 macro_rules! fuzz_target {
     ($name:ident, $limit:expr, $property:expr) => {
@@ -58,7 +59,8 @@ pub struct FuzzTarget<F> {
 }
 
 impl<F: Fn(&[u8]) + RefUnwindSafe> FuzzTarget<F> {
-    /// Reads the corpus of the target `name` in the file `file!()` of the package in `package`. The property may allocate `limit.0` bytes at a time, and `limit.1` for each byte of its input.
+    /// Reads the corpus of the target `name` in the file `file!()` of the package in `package`. The property may
+    /// allocate `limit.0` bytes at a time, and `limit.1` for each byte of its input.
     ///
     /// # Panics
     /// When there is no corpus, or it cannot be read.

@@ -12,7 +12,7 @@
 //! [`Transactions`] knows which transactions are running and what a reader sees. [`VersionStore`] has the earlier
 //! versions of rows.
 //!
-//! Left to others: which locks a statement needs, and the decision to commit (crate `query`).
+//! Left to others: which locks a statement needs, and the decision to commit (crate `interpreter`).
 
 mod chain;
 mod context;

@@ -2,7 +2,7 @@
 //!
 //! A [`SqlType`] is what a user declares; pages and access methods know only its [`PhysicalType`]. A [`Value`] is one
 //! value of any type, used where rows are few: catalog rows, defaults, partition boundaries, variables. Columns of many
-//! rows travel as vectors (crate `access`) and Arrow arrays (crate `query`). A [`KeyColumn`] encodes values as the
+//! rows travel as vectors (crate `access`) and Arrow arrays (crate `table`). A [`KeyColumn`] encodes values as the
 //! bytes that indexes compare.
 //!
 //! The module [`statistics`] estimates how many rows and how many different values a column has, from gathered data.

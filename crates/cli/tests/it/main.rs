@@ -1,5 +1,5 @@
-//! Tests of the program and of the library from outside: SQL scripts, the embedding interface, concurrent sessions, users' mistakes, the
-//! seeds' scripts.
+//! Tests of the program and of the library from outside: SQL scripts, the embedding interface, concurrent sessions,
+//! users' mistakes, the seeds' scripts.
 
 mod aborted;
 mod api;

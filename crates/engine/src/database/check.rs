@@ -9,7 +9,7 @@
 //! Nothing may change what is checked during a check. Otherwise its findings count only if a second check confirms
 //! them.
 //!
-//! Not here: locks and repetitions (crate `query`). There are no repairs.
+//! Not here: locks and repetitions (crate `interpreter`). There are no repairs.
 
 mod headers;
 mod problem;

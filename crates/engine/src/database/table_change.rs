@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin    claim the table's name, take Sch-M, make the new definition, with empty storage for what is new
-//! build    the caller fills what is new (crate `query`, which can sort)
+//! build    the caller fills what is new (crate `interpreter`, which can sort)
 //! finish   rewrite the catalog's rows; storage that no definition names is freed at commit
 //! ```
 //! All of it is undone if the statement is undone.

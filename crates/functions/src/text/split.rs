@@ -9,11 +9,6 @@ use super::code_page::units;
 use crate::column::Column;
 use crate::watch::Meter;
 
-/// 214: the separator is one character.
-fn invalid_separator() -> SqlError {
-    errors::SEPARATOR_TYPE.error()
-}
-
 /// The parts of each text between separators, one list per row; NULL for NULL.
 ///
 /// # Errors
@@ -64,11 +59,11 @@ fn each(
     let separator = separators.array().as_string_view_opt().ok_or_else(other)?;
     for row in 0..rows {
         if separators.is_null(row) {
-            return Err(invalid_separator());
+            return Err(errors::SEPARATOR_TYPE.error());
         }
         let separator = separator.value(separators.row(row));
         if units(separator) != 1 {
-            return Err(invalid_separator());
+            return Err(errors::SEPARATOR_TYPE.error());
         }
         take((!texts.is_null(row)).then(|| (text.value(texts.row(row)), separator)))?;
     }

@@ -1,7 +1,7 @@
 //! `DBCC SQLPERF (LOGSPACE)` and `DBCC LOGINFO`: the sizes and contents of the logs.
 
-use hobt_base::{Position, SqlError, errors};
-use hobt_engine::{EngineError, LogDescription};
+use hobt_base::Position;
+use hobt_engine::LogDescription;
 use hobt_types::{SqlType, Value};
 
 use super::NAME;
@@ -32,17 +32,7 @@ impl Maintenance<'_, '_> {
 
     /// `LOGINFO [(database)]`: one row per segment, which SQL Server calls a virtual log file.
     pub(super) fn log_information(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
-        let instance = &self.batch.environment.instance;
-        let database = match arguments.first() {
-            None | Some(Value::Int(0)) => Ok(self.batch.state.database.clone()),
-            Some(Value::Text(name)) => instance.database(name),
-            Some(Value::Int(id)) => match u16::try_from(*id) {
-                Ok(id) => instance.database_by_id(hobt_base::DatabaseId(id)),
-                Err(_) => return Err(wrong(position).into()),
-            },
-            Some(_) => return Err(wrong(position).into()),
-        };
-        let database = database.map_err(|error: EngineError| error.to_sql_error().at(position))?;
+        let database = self.database_to_check(arguments.first(), "LOGINFO", position)?;
         let columns = [
             ("RecoveryUnitId", SqlType::Int),
             ("FileId", SqlType::Int),
@@ -74,8 +64,4 @@ fn segment_rows(log: &LogDescription) -> Vec<Vec<Value>> {
         ]
     });
     rows.collect()
-}
-
-fn wrong(position: Position) -> SqlError {
-    errors::DBCC_DATABASE_ARGUMENT.with([&"LOGINFO"]).at(position)
 }

@@ -8,7 +8,7 @@ use hobt_base::{Position, SqlError, errors};
 use hobt_catalog::{Table, name_equals};
 use hobt_engine::{ColumnAlteration, TableChange, is_stored_alike};
 use hobt_tsql::ast::{ColumnDefinition, ConstraintKind, DataType, Identifier};
-use hobt_types::{Collation, Value};
+use hobt_types::Value;
 
 use super::alter_table::Altering;
 use super::constraint::{not_deterministic, rule_column};
@@ -21,7 +21,7 @@ use crate::frame::Frame;
 use crate::names::written;
 use crate::stored_table::store_of;
 use crate::system_functions::parse_name;
-use hobt_binder::{BindOptions, Binder, rule_columns};
+use hobt_binder::{BindOptions, Binder, collation_named, rule_columns};
 use hobt_table::TableRead;
 
 impl Definitions<'_, '_> {
@@ -108,13 +108,7 @@ impl Definitions<'_, '_> {
     ) -> Result<(), Failure> {
         let table = self.table_of(altering)?;
         let sql_type = self.batch.data_type(data_type)?;
-        let collation = match collation {
-            Some(written) => Some(
-                Collation::from_name(&written.value)
-                    .ok_or_else(|| errors::INVALID_COLLATION.with([&written.value]).at(written.position))?,
-            ),
-            None => None,
-        };
+        let collation = collation.map(collation_named).transpose()?;
         let known = table.column_named(&name.value).map(|place| &table.columns[place]);
         let is_key = table.indexes.iter().any(|index| {
             index.constraint.is_some_and(|constraint| constraint.is_primary)

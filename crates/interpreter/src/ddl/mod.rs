@@ -196,11 +196,11 @@ impl Definitions<'_, '_> {
         Ok(Outcome::QUIET)
     }
 
-    /// Sends the engine's warnings: errors with severity 10.
+    /// Sends the engine's warnings, whose severity is 10.
     pub(super) fn warn(&mut self, warnings: Vec<SqlError>) -> Result<(), Failure> {
         for warning in warnings {
             let line = warning.position.unwrap_or_default().line;
-            self.batch.send_message(super::Message { severity: 10, ..super::Message::of(line, warning) })?;
+            self.batch.send_message(super::Message::of(line, warning))?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::ddl::Definitions;
 use crate::failure::Failure;
 use crate::interpreter::Outcome;
 use crate::place::Place;
+use hobt_binder::collation_named;
 
 /// The position of the first number that is not a partition of the table.
 pub(super) fn wrong_range(table: &Table, partitions: &[PartitionRange], ranges: &[(i64, i64)]) -> Option<Position> {
@@ -28,10 +29,7 @@ impl Definitions<'_, '_> {
     pub(crate) fn create_partition_function(&mut self, create: &CreatePartitionFunction) -> Result<Outcome, Failure> {
         let parameter = self.batch.data_type(&create.data_type)?;
         let collation = match &create.collation {
-            Some(name) => Some(
-                Collation::from_name(&name.value)
-                    .ok_or_else(|| errors::INVALID_COLLATION.with([&name.value]).at(name.position))?,
-            ),
+            Some(name) => Some(collation_named(name)?),
             None if parameter.is_text() => Some(Collation::default()),
             None => None,
         };

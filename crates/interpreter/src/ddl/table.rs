@@ -7,13 +7,14 @@ use hobt_tsql::ast::{
     self, ColumnKind, ConstraintKind, CreateTable, Expression, ObjectName, PartitionRange, Storage, SwitchOption,
 };
 use hobt_txn::StatementContext;
-use hobt_types::{Collation, SqlType, Value};
+use hobt_types::{SqlType, Value};
 
 use super::constraint::{TableParts, computed_column, default_definition};
 use crate::ddl::Definitions;
 use crate::failure::Failure;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::place::Place;
+use hobt_binder::collation_named;
 use hobt_table::temporary_name;
 
 impl Interpreter<'_> {
@@ -295,10 +296,7 @@ impl Definitions<'_, '_> {
             }
         }
         let collation = match (&column.collation, sql_type.is_text()) {
-            (Some(name), true) => Some(
-                Collation::from_name(&name.value)
-                    .ok_or_else(|| errors::INVALID_COLLATION.with([&name.value]).at(name.position))?,
-            ),
+            (Some(name), true) => Some(collation_named(name)?),
             _ => None,
         };
         let nullable = match (column.nullable, &column.kind) {

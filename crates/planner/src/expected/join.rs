@@ -68,9 +68,8 @@ fn of_sides(join: &Sides<'_>, left: &Relation, right: &Relation) -> Relation {
 }
 
 /// The estimate of a join that is not yet in a plan; `None` for an operator that does not join.
-pub(crate) fn of_join(plan: &dyn ExecutionPlan) -> Option<Relation> {
+pub(crate) fn of_join(plan: &dyn ExecutionPlan, known: &Expectations) -> Option<Relation> {
     let Role::Join(join) = role(plan) else { return None };
-    let known = Expectations::default();
     sides_of(join).map(|sides| of_sides(&sides, &known.of(sides.left), &known.of(sides.right)))
 }
 

@@ -18,7 +18,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, ReplaceChildrenOptions};
 
 use super::rule::{IndexJoinRule, is_order_of_use, outer_of, pages_of};
-use crate::expected::{of_join, rows_of};
+use crate::expected::{Expectations, of_join};
 use hobt_operators::{
     Bound, Inner, Leaf, Marks, Replaced, Role, RowLoopsExec, Shows, Way, bounds_of, is_exchange, role, trace,
 };
@@ -49,25 +49,32 @@ impl IndexJoinRule {
         &self,
         join: &NestedLoopJoinExec,
         is_order_used: bool,
+        estimates: &Expectations,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if matches!(self.way, JoinWay::Hash | JoinWay::Merge) {
             return Ok(None);
         }
         let mut best: Option<Ranged> = None;
         for side in [JoinSide::Right, JoinSide::Left] {
-            let Some(found) = self.ranged_side(join, side, is_order_used)? else { continue };
+            let Some(found) = self.ranged_side(join, side, is_order_used, estimates)? else { continue };
             let rank = |ranged: &Ranged| (ranged.is_forced, ranged.saved);
             if best.as_ref().is_none_or(|known| rank(&found) > rank(known)) {
                 best = Some(found);
             }
         }
         match best.filter(|ranged| ranged.is_forced || ranged.saved > 0.0) {
-            Some(ranged) => ranged.loops(join),
+            Some(ranged) => ranged.loops(join, estimates),
             None => Ok(None),
         }
     }
 
-    fn ranged_side(&self, join: &NestedLoopJoinExec, side: JoinSide, is_order_used: bool) -> Result<Option<Ranged>> {
+    fn ranged_side(
+        &self,
+        join: &NestedLoopJoinExec,
+        side: JoinSide,
+        is_order_used: bool,
+        estimates: &Expectations,
+    ) -> Result<Option<Ranged>> {
         let Some(filter) = join.filter().filter(|_| Shows::of(*join.join_type(), side).is_some()) else {
             return Ok(None);
         };
@@ -94,7 +101,7 @@ impl IndexJoinRule {
         let used: Vec<usize> = lookup.used_bounds().collect();
         let bounds: Vec<Bound> = used.iter().map(|at| bounds[*at].clone()).collect();
         let pages = pages_of(&leaf)?;
-        let (outer_rows, rows) = (rows_of(&outer_of(outer)), rows_of(&leaf.plan));
+        let (outer_rows, rows) = (estimates.of(&outer_of(outer)).rows, estimates.of(&leaf.plan).rows);
         let saved = saved(&lookup, bounds.len() > 1, outer_rows, (pages, rows));
         let is_forced = self.way == JoinWay::Loop
             || leaf.table.join_way() == JoinWay::Loop
@@ -111,7 +118,7 @@ fn saved(lookup: &Lookup, has_both_ends: bool, outer_rows: f64, (pages, rows): (
 }
 
 impl Ranged {
-    fn loops(self, join: &NestedLoopJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    fn loops(self, join: &NestedLoopJoinExec, estimates: &Expectations) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let Ranged { side, leaf, lookup, bounds, is_forced, pages, .. } = self;
         let promised = join.properties().output_partitioning();
         let count = promised.partition_count();
@@ -137,7 +144,7 @@ impl Ranged {
         };
         let sides = (&leaf.plan, &outer);
         let replaced = Replaced::loops(join, residual(join, &bounds, side)?);
-        let Some(expected) = of_join(join) else { return Ok(None) };
+        let Some(expected) = of_join(join, estimates) else { return Ok(None) };
         let loops = RowLoopsExec::of(replaced, side, sides, (inner, leaf.projection.clone()), expected)?;
         Ok(loops.map(|loops| Arc::new(loops) as Arc<dyn ExecutionPlan>))
     }

@@ -50,7 +50,7 @@ pub struct IndexJoinRule {
 
 impl PhysicalOptimizerRule for IndexJoinRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let made = self.rewritten(plan, self.had_sorts.load(Ordering::Relaxed))?;
+        let made = self.rewritten(plan, self.had_sorts.load(Ordering::Relaxed), &Expectations::default())?;
         check_forced_seeks(&made)?;
         Ok(made)
     }
@@ -128,12 +128,17 @@ impl IndexJoinRule {
     }
 
     /// The plan with index joins. `is_order_used`: operators above may rely on the order of its rows.
-    fn rewritten(&self, plan: Arc<dyn ExecutionPlan>, is_order_used: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    fn rewritten(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        is_order_used: bool,
+        estimates: &Expectations,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         let (keeps, wants) = (plan.maintains_input_order(), plan.required_input_ordering());
         let mut children = Vec::with_capacity(keeps.len());
         for ((child, keeps), wants) in plan.children().into_iter().zip(keeps).zip(wants) {
             let is_used = wants.is_some() || (keeps && is_order_used && !plan.is::<SortExec>());
-            children.push(self.rewritten(Arc::clone(child), is_used)?);
+            children.push(self.rewritten(Arc::clone(child), is_used, estimates)?);
         }
         let is_new = plan.children().into_iter().zip(&children).any(|(old, new)| !Arc::ptr_eq(old, new));
         let plan = match is_new {
@@ -144,13 +149,18 @@ impl IndexJoinRule {
             return Ok(spread);
         }
         if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>() {
-            return Ok(self.ranged(join, is_order_used)?.unwrap_or(plan));
+            return Ok(self.ranged(join, is_order_used, estimates)?.unwrap_or(plan));
         }
         let Some(join) = plan.downcast_ref::<HashJoinExec>() else { return Ok(plan) };
-        Ok(self.indexed(join, is_order_used)?.unwrap_or(plan))
+        Ok(self.indexed(join, is_order_used, estimates)?.unwrap_or(plan))
     }
 
-    fn indexed(&self, join: &HashJoinExec, is_order_used: bool) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    fn indexed(
+        &self,
+        join: &HashJoinExec,
+        is_order_used: bool,
+        estimates: &Expectations,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         // With NULLs, `NOT IN` depends on whether the other side has rows at all.
         if join.null_aware || matches!(self.way, JoinWay::Hash | JoinWay::Merge) {
             return Ok(None);
@@ -161,13 +171,13 @@ impl IndexJoinRule {
             if table.is_some_and(|leaf| leaf.table.join_way() == JoinWay::Hash) {
                 return Ok(None);
             }
-            let Some(found) = self.candidate(join, side, is_order_used)? else { continue };
+            let Some(found) = self.candidate(join, side, is_order_used, estimates)? else { continue };
             let rank = |candidate: &Candidate| (!candidate.is_forced, candidate.outer_rows());
             if best.as_ref().is_none_or(|known| rank(&found) < rank(known)) {
                 best = Some(found);
             }
         }
-        best.map(|candidate| looked_up(join, candidate)).transpose()
+        best.map(|candidate| looked_up(join, candidate, estimates)).transpose()
     }
 
     /// Whether a hint wants loops for a join.
@@ -185,11 +195,18 @@ impl IndexJoinRule {
 
     /// Whether a side of a join can be looked up.
     pub(super) fn has_candidate(&self, join: &HashJoinExec) -> Result<bool> {
-        let is_there = |side| self.candidate(join, side, false).map(|found| found.is_some());
+        let estimates = Expectations::default();
+        let is_there = |side| self.candidate(join, side, false, &estimates).map(|found| found.is_some());
         Ok(is_there(JoinSide::Left)? || is_there(JoinSide::Right)?)
     }
 
-    fn candidate(&self, join: &HashJoinExec, side: JoinSide, is_order_used: bool) -> Result<Option<Candidate>> {
+    fn candidate(
+        &self,
+        join: &HashJoinExec,
+        side: JoinSide,
+        is_order_used: bool,
+        estimates: &Expectations,
+    ) -> Result<Option<Candidate>> {
         if !is_matched_alone(*join.join_type(), side) {
             return Ok(None);
         }
@@ -217,7 +234,7 @@ impl IndexJoinRule {
         if !is_forced && (rows_max == 0 || known_rows(&outer).is_some_and(|rows| rows > rows_max as u64)) {
             return Ok(None);
         }
-        let expected = Expectations::default().of(&outer);
+        let expected = estimates.of(&outer);
         Ok(Some(Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, expected }))
     }
 }
@@ -306,7 +323,7 @@ fn known_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
 }
 
 /// The join, by lookups.
-fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn ExecutionPlan>> {
+fn looked_up(join: &HashJoinExec, candidate: Candidate, estimates: &Expectations) -> Result<Arc<dyn ExecutionPlan>> {
     let is_believed = candidate.believes_estimate(join);
     let Candidate { side, leaf, joined, lookup, pages, is_forced, in_portions, rows_max, expected } = candidate;
     let outer_side = side_of(join, other(side));
@@ -331,7 +348,7 @@ fn looked_up(join: &HashJoinExec, candidate: Candidate) -> Result<Arc<dyn Execut
         marks: Marks::default(),
     };
     if is_believed
-        && let Some(joined) = of_join(join)
+        && let Some(joined) = of_join(join, estimates)
         && let Some(loops) = RowLoopsExec::of(
             Replaced::hash(join)?,
             side,

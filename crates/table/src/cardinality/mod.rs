@@ -6,7 +6,7 @@
 //!   the values of two columns meet (`meeting`).
 //! - `join_order`: the order of joins that follows from these estimates.
 //!
-//! The row counts of physical operators come from the same estimates (`execute::expected`).
+//! The row counts of physical operators come from the same estimates (crate `planner`, `expected`).
 //!
 //! Estimates are based on the tables' statistics (crate `engine`), which inserts and deletes maintain. For a column
 //! without statistics, SQL Server's guesses are used (Microsoft: "Cardinality estimation"): the more conditions are

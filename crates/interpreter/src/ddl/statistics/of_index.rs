@@ -39,11 +39,7 @@ pub(super) fn check_incremental(table: &Table, is_filtered: bool, position: Posi
     if is_partitioned(table) && !is_filtered {
         return Ok(());
     }
-    Err(cannot_be_incremental().at(position))
-}
-
-fn cannot_be_incremental() -> SqlError {
-    errors::CANNOT_BE_INCREMENTAL.error()
+    Err(errors::CANNOT_BE_INCREMENTAL.error().at(position))
 }
 
 /// Whether a table's rows are stored by a partition scheme.
@@ -79,7 +75,7 @@ impl Definitions<'_, '_> {
             }
             let is_aligned = is_partitioned(table) && index.data_space == table.base_index().data_space;
             if said.incremental == Some(true) && !is_aligned {
-                return Err(cannot_be_incremental().at(position).into());
+                return Err(errors::CANNOT_BE_INCREMENTAL.error().at(position).into());
             }
             let changed = Statistics {
                 is_incremental: said.incremental.unwrap_or(statistics.is_incremental),
