@@ -146,18 +146,6 @@ mod held {
         });
     }
 
-    /// Calls `act` as if the calling thread held no locks.
-    pub fn apart<R>(act: impl FnOnce() -> R) -> R {
-        struct Back(Vec<Rank>);
-        impl Drop for Back {
-            fn drop(&mut self) {
-                let _ended = RANKS.try_with(|ranks| ranks.borrow_mut().append(&mut self.0));
-            }
-        }
-        let _back = Back(RANKS.with(RefCell::take));
-        act()
-    }
-
     /// The note of a lock, while it is held.
     #[derive(Debug)]
     pub(super) struct Note(Rank);
@@ -192,12 +180,6 @@ mod held {
     #[inline(always)]
     pub fn forget(_rank: Rank) {}
 
-    /// Calls `act`.
-    #[inline(always)]
-    pub fn apart<R>(act: impl FnOnce() -> R) -> R {
-        act()
-    }
-
     #[derive(Debug)]
     pub(super) struct Note;
 
@@ -209,7 +191,7 @@ mod held {
     }
 }
 
-pub use held::{apart, check, forget, note};
+pub use held::{check, forget, note};
 
 /// The guard of a lock that has a rank.
 #[derive(Debug)]

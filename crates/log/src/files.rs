@@ -8,7 +8,6 @@
 use std::sync::Arc;
 
 use hobt_disk::{DiskError, DiskFile};
-use hobt_instruments::rank;
 
 use crate::file_header::FileHeader;
 use crate::room::RoomFor;
@@ -119,17 +118,18 @@ impl Log {
         Ok(())
     }
 
-    /// Releases a file that holds nothing needed. In between, `unlist` takes it off the list of files, durably.
+    /// Releases a file that holds nothing needed. In between, `unlist` takes it off the list of files, durably. No lock
+    /// of the log is held then: the list is in another database, whose checkpoint may wait for this log to grow.
     ///
     /// # Errors
     /// [`LogError::FileInUse`]: it is the first, holds records, or reservations need its room, or there is no such
-    /// file. An error from `unlist`; the file then stays. The header of the first file cannot be written; the log has
+    /// file, or another file is being removed. An error from `unlist`; the file then stays. The header of the first file cannot be written; the log has
     /// then failed.
     pub fn remove_file<E: From<LogError>>(&self, id: u16, unlist: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        let _alone = self.growing.lock();
         self.set_aside(id)?;
-        // The list is in another database, whose locks never wait for this log.
-        if let Err(error) = rank::apart(unlist) {
+        let unlisted = unlist();
+        let _alone = self.growing.lock();
+        if let Err(error) = unlisted {
             self.note_removal(0)?;
             let mut segments = self.segments.lock();
             let before = segments.free();
@@ -146,12 +146,14 @@ impl Log {
         Ok(self.note_removal(0)?)
     }
 
-    /// Stops writes to a file, and notes in the first header that it is being removed.
+    /// Stops writes to a file and its growth, and notes in the first header that it is being removed.
     fn set_aside(&self, id: u16) -> Result<(), LogError> {
+        let _alone = self.growing.lock();
         let mut segments = self.segments.lock();
         self.check()?;
         let place = segments.files.iter().position(|file| file.header.id == id);
         let why = match place {
+            _ if segments.files[0].header.removing != 0 => "another file is being removed",
             None => "the log has no such file",
             Some(0) => "it is the first one",
             Some(file) if segments.is_used(file) => "it holds records that are still needed",

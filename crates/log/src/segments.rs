@@ -99,6 +99,10 @@ impl Segments {
         self.all.iter().any(|segment| segment.file == file && segment.contents.is_some())
     }
 
+    fn is_being_removed(&self, open: &OpenFile) -> bool {
+        open.header.id == self.files[0].header.removing
+    }
+
     /// Withdraws the segments of a file without records from use.
     pub(crate) fn set_aside(&mut self, file: usize) {
         let all = &self.all;
@@ -170,6 +174,9 @@ impl Segments {
     /// The possible growth of each file that may grow, in the order in which to try.
     pub(crate) fn growth(&self) -> Vec<Growth> {
         let growth = |(file, open): (usize, &OpenFile)| {
+            if self.is_being_removed(open) {
+                return None;
+            }
             let start = open.header.file_bytes();
             let bytes = open.header.growth_bytes.min(open.header.bytes_max.saturating_sub(start));
             let segment_bytes = open.header.segment_bytes_for(bytes)?;

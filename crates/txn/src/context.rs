@@ -202,15 +202,22 @@ impl StatementContext {
     /// From now on the statement reads rows as they were committed at the first read of `transaction`: its own, or the
     /// one beside which it runs.
     pub fn read_snapshot(&self, transaction: &Arc<Transaction>) {
-        *self.view.lock() = View::OfTransaction(Arc::clone(transaction));
+        self.replace_view(View::OfTransaction(Arc::clone(transaction)));
     }
 
     /// Drops the statement's snapshot, so that the next read takes a new one: it runs its query once more. A
     /// transaction's snapshot stays.
     pub fn look_again(&self) {
-        if let View::OfStatement { seen, .. } = &mut *self.view.lock() {
-            *seen = None;
-        }
+        let left = match &mut *self.view.lock() {
+            View::OfStatement { seen, .. } => seen.take(),
+            _ => None,
+        };
+        drop(left);
+    }
+
+    /// The view before. Its snapshot, which the caller drops, is left when the view's lock is released.
+    fn replace_view(&self, view: View) -> View {
+        std::mem::replace(&mut *self.view.lock(), view)
     }
 
     /// Makes the statement see what has committed by its next read, whatever it or its transaction has read before: a
@@ -219,12 +226,12 @@ impl StatementContext {
     /// earlier view.
     pub fn look_at_present(&self, beside: Option<Stamp>) -> EarlierView {
         let present = View::OfStatement { beside: beside.unwrap_or_default(), seen: None };
-        EarlierView(std::mem::replace(&mut *self.view.lock(), present))
+        EarlierView(self.replace_view(present))
     }
 
     /// Restores the view from before [`StatementContext::look_at_present`].
     pub fn look_back(&self, EarlierView(view): EarlierView) {
-        *self.view.lock() = view;
+        self.replace_view(view);
     }
 
     /// The statement's snapshot; `None` if it reads the current rows, with or without locks. The first call takes the

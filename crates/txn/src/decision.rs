@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use hobt_base::Lsn;
-use hobt_instruments::rank::{self, Rank};
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::Mutex;
 use hobt_log::{LogError, NewRecord, Reservation, RoomFor};
 
@@ -79,8 +79,14 @@ struct Decision {
 }
 
 /// The decisions of one database that participants may still ask for.
-#[derive(Debug, Default)]
-pub(crate) struct Decisions(Mutex<Vec<Decision>>);
+#[derive(Debug)]
+pub(crate) struct Decisions(Ranked<Mutex<Vec<Decision>>>);
+
+impl Default for Decisions {
+    fn default() -> Decisions {
+        Decisions(Ranked::new(Rank::Decisions, Mutex::default()))
+    }
+}
 
 impl TransactionLog {
     /// The id of the log's database; zeros for the log of no database.
@@ -253,7 +259,7 @@ fn decide(coordinator: &LogChain, participants: &[Arc<LogChain>]) -> Result<Lsn,
     let life = log.log().life();
     let mut payload = life.to_le_bytes().to_vec();
     participants.iter().for_each(|chain| payload.extend_from_slice(&chain.log().guid));
-    let mut decisions = rank::wait_for(Rank::Decisions, || log.decisions.0.lock());
+    let mut decisions = log.decisions.0.lock();
     let appended = coordinator.append(COMMIT_RECORD, &payload)?;
     let waiting = |chain: &Arc<LogChain>| {
         let guid = chain.log().guid;

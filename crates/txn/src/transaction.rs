@@ -246,7 +246,8 @@ impl Transaction {
 
     /// Drops what was held, the last first. For a transaction that was committed or rolled back.
     pub fn let_go(&self) {
-        drop(self.snapshot.lock().take());
+        let snapshot = self.snapshot.lock().take();
+        drop(snapshot);
         if planted::has(Bug::LocksBeforePublication)
             && let Some(locks) = self.locks.get()
         {

@@ -9,8 +9,12 @@ use hobt_log::{LSN_FIRST, Log, LogError, LogFile, NewLogFile, Reservation, Trunc
 use crate::world::{MIB, RING_BYTES, World, append, append_reserved, numbers, read};
 
 fn new_file(world: &World, log: &Log, index: usize, id: u16) -> NewLogFile {
-    let disk = world.file(index, true);
-    let file = LogFile { disk, id, name: format!("f{id}"), bytes: 4 * MIB, growth_bytes: 0, bytes_max: 4 * MIB };
+    new_file_that_grows(world, log, (index, id), 0)
+}
+
+fn new_file_that_grows(world: &World, log: &Log, (index, id): (usize, u16), growth_bytes: u64) -> NewLogFile {
+    let (disk, bytes_max) = (world.file(index, true), 4 * MIB + 2 * growth_bytes);
+    let file = LogFile { disk, id, name: format!("f{id}"), bytes: 4 * MIB, growth_bytes, bytes_max };
     NewLogFile::make(log, &file).expect("room")
 }
 
@@ -91,6 +95,33 @@ fn an_unused_file_leaves_and_a_used_one_does_not() {
     let (log, recovered) = Log::open(&disks(&world, &[0, 2]), RING_BYTES).expect("a sound log");
     assert_eq!(read(&recovered, LSN_FIRST).expect("readable").len() as u64, count + 1);
     assert_eq!(ids(&log), [2, 6]);
+}
+
+#[test]
+fn the_log_grows_by_other_files_while_a_file_is_taken_off_the_list() {
+    let world = World::new(&[(4 * MIB, 0, 4 * MIB)]);
+    let log = world.create();
+    log.join(new_file_that_grows(&world, &log, (1, 5), 4 * MIB)).expect("joined");
+    log.join(new_file_that_grows(&world, &log, (2, 6), 4 * MIB)).expect("joined");
+    let (count, returned) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let unlist = || {
+            // The list is in another database, whose checkpoint may wait for this log to grow.
+            scope.spawn(|| count.send(fill(&log).0));
+            let count = returned.recv_timeout(std::time::Duration::from_secs(60));
+            let second = log.remove_file::<LogError>(6, || Ok(()));
+            assert!(matches!(second, Err(LogError::FileInUse { .. })), "one at a time");
+            count.map_err(|_| LogError::FileInUse { why: "the log does not grow" })
+        };
+        let mut filled = 0;
+        log.remove_file::<LogError>(5, || unlist().map(|count| filled = count)).expect("it is not used meanwhile");
+        assert!(filled > 8 * MIB / 9032, "{filled} records: two files of 4 MiB have room for fewer");
+    });
+    let (more, _) = fill(&log);
+    assert_eq!((more, ids(&log)), (0, vec![2, 6]));
+    drop(log);
+    let (_, recovered) = Log::open(&disks(&world, &[0, 2]), RING_BYTES).expect("a sound log");
+    assert!(read(&recovered, LSN_FIRST).expect("readable").len() as u64 > 8 * MIB / 9032);
 }
 
 #[test]
