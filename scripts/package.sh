@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what a user installs without a compiler, into a folder (default: target/package):
-#   hobt-VERSION-ARCH-linux-gnu.tar.gz   the stripped program, README, LICENSE and the user's documents
+#   hobt-VERSION-ARCH-linux-gnu.tar.gz   the stripped program, README, LICENSE and the documents
 #   hobt-VERSION-py3-none-TAG.whl        a Python package that carries the program: pipx install FILE, uvx --from FILE hobt
 #   SHA256SUMS                           of both
 # The code is for any x86-64: what newer processors have is chosen when it runs. The oldest C library that it works with is read
@@ -25,9 +25,8 @@ name=hobt-$version-$arch-linux-gnu
 folder=$out/$name
 mkdir "$folder"
 strip -o "$folder/hobt" "$target_dir/release/hobt"
-cp README.md LICENSE CHANGELOG.md "$folder/"
-mkdir "$folder/docs"
-cp -r docs/*.md docs/images "$folder/docs/"
+cp README.md LICENSE CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md "$folder/"
+cp -r docs "$folder/"
 
 # `GLIBC_2.34` is 2_34, the newest of those that the program asks for.
 glibc=$(readelf --version-info --wide "$folder/hobt" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | sed 's/GLIBC_//; s/\./_/')

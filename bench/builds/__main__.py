@@ -1,6 +1,6 @@
-"""One build of hobt against another: loads, scans, inserts, changes and lookups, in pairs within one run.
+"""One build of hobt against another: loads, scans, TPC-H, inserts, changes and lookups, in pairs within one run.
 
-    python3 bench/builds OLD NEW [--rows N] [--pairs N]
+    python3 bench/builds OLD NEW [--only scans|tpch|changes] [--rows N] [--scale F] [--pairs N]
 
 OLD and NEW are two `hobt` programs. Each keeps its own instance in a temporary folder and lives through the run. Each case
 runs on both in turn, every second pair in the other order; printed are the median times and the median of the pairs' ratios,
@@ -18,7 +18,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "peers"))
 import workload
 from engines import HobtProcess, make_fixtures
-from measure import timed
+from measure import geometric_mean, timed
+
+TPCH = Path(__file__).resolve().parent.parent.parent / "tests" / "tpch"
 
 CUSTOMERS = 18_484
 TIMEOUT_S = 600
@@ -33,7 +35,7 @@ def loop(count, body, transaction=True):
 
 
 def compare(name, engines, pairs, run, before=lambda engine: None):
-    """Times `run` on both engines in turn, and prints the case's line."""
+    """Times `run` on both engines in turn, prints the case's line, and returns the ratio."""
     times = ([], [])
     for pair in range(pairs):
         for at in (0, 1) if pair % 2 == 0 else (1, 0):
@@ -43,6 +45,7 @@ def compare(name, engines, pairs, run, before=lambda engine: None):
     old, new = (statistics.median(each) * 1000 for each in times)
     print(f"{name:32} old {old:9.1f} ms  new {new:9.1f} ms  new/old {statistics.median(ratios):.3f} "
           f"({ratios[0]:.3f} to {ratios[-1]:.3f}), {pairs} pairs", flush=True)
+    return statistics.median(ratios)
 
 
 def batch(text):
@@ -75,6 +78,17 @@ def scans(engines, rows, pairs):
     compare("TOP 10 by text", engines, pairs, batch("SELECT TOP 10 Col6, Col2 FROM dbo.BigData ORDER BY Col6, Col2"))
 
 
+def tpch(engines, pairs):
+    """TPC-H's queries, warm."""
+    ratios = []
+    for path in sorted(TPCH.glob("q[0-9][0-9].sql")):
+        query = batch(path.read_text())
+        for engine in engines:
+            query(engine)
+        ratios.append(compare(f"TPC-H {path.stem}", engines, pairs, query))
+    print(f"TPC-H, geometric mean of {len(ratios)}: new/old {geometric_mean(ratios):.3f}")
+
+
 def changes(engines, pairs):
     """Inserts into a heap and a clustered index, changes their rows, and looks rows up."""
     for engine in engines:
@@ -103,17 +117,25 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
+    parser.add_argument("--only", choices=["scans", "tpch", "changes"], help="one part alone")
+    parser.add_argument("--scale", type=float, default=0.5, help="scale factor of TPC-H")
     parser.add_argument("--rows", type=int, default=6_000_000, help="rows of BigData, at least")
     parser.add_argument("--pairs", type=int, default=9, help="pairs of a case; short cases take twice as many")
     options = parser.parse_args()
+    is_asked = lambda part: options.only in (None, part)
+    more = ["--tpch", str(options.scale)] if is_asked("tpch") else []
     with tempfile.TemporaryDirectory() as folder:
         engines = []
         for name, binary in (("old", options.old), ("new", options.new)):
-            make_fixtures(binary, Path(folder) / name, TIMEOUT_S)
+            make_fixtures(binary, Path(folder) / name, TIMEOUT_S, *more)
             engines.append(HobtProcess(binary, Path(folder) / name, 2, ["--memory", "6000"], TIMEOUT_S))
         try:
-            scans(engines, options.rows, options.pairs)
-            changes(engines, options.pairs)
+            if is_asked("tpch"):
+                tpch(engines, options.pairs)
+            if is_asked("scans"):
+                scans(engines, options.rows, options.pairs)
+            if is_asked("changes"):
+                changes(engines, options.pairs)
         finally:
             for engine in engines:
                 engine.close()
