@@ -25,14 +25,13 @@ use hobt_instruments::schedule::{self, Place};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, fence};
 use std::time::{Duration, Instant};
 
 use hobt_base::{FileId, PAGE_SIZE, PageId};
 use hobt_disk::{Completion, CompletionQueue, Direction, DiskFile, IoBuffer, PinnedSlice, Request};
-use hobt_instruments::{LatchClass, Wait, WaitType, latches};
+use hobt_instruments::{Latch, LatchClass, Wait, WaitType, latches};
 use hobt_page::PageBytes;
 
 use crate::error::BufferError;
@@ -61,9 +60,19 @@ pub(crate) struct FrameMemory {
     mapped: usize,
     first: NonNull<u8>,
     frames: u32,
-    /// For each huge page, whether it has memory behind it.
-    backed: Vec<OnceLock<()>>,
+    /// For each huge page that has frames.
+    backing: Vec<Backing>,
 }
+
+/// The memory behind a huge page.
+struct Backing {
+    is_there: AtomicBool,
+    /// Held while it is put there, which takes the kernel up to a millisecond.
+    grows: Latch<()>,
+}
+
+/// How far ahead [`FrameMemory::back`] looks for a huge page without memory, in huge pages.
+const BACKED_AHEAD: usize = 8;
 
 // SAFETY: the mapping is plain memory, owned by this value until it is dropped; the file's ownership rules say which
 // value may access which part.
@@ -93,23 +102,45 @@ impl FrameMemory {
         // SAFETY: the range lies in the mapping. Advice changes no contents; a kernel that does not take it says so,
         // and frames are then backed by small pages.
         let _advice = unsafe { libc::madvise(first.as_ptr().cast(), mapped - HUGE_PAGE, libc::MADV_HUGEPAGE) };
-        let backed = (0..mapped / HUGE_PAGE).map(|_| OnceLock::new()).collect();
-        Ok(FrameMemory { mapping, mapped, first, frames, backed })
+        let backing =
+            || Backing { is_there: AtomicBool::new(false), grows: Latch::new(LatchClass::BufferPoolGrow, ()) };
+        let backing = std::iter::repeat_with(backing).take(bytes.div_ceil(HUGE_PAGE)).collect();
+        Ok(FrameMemory { mapping, mapped, first, frames, backing })
     }
 
     /// Puts memory behind a frame that is about to be read into, a huge page at a time. Otherwise the kernel would do
-    /// it during the read, while it holds the ring, and every other submission would wait.
+    /// it during the read, while it holds the ring. Scans' workers take neighbouring frames, so they meet in one huge
+    /// page: while one puts memory there, another does so for one further on. Blocks (`LATCH_EX`, `BUFFER_POOL_GROW`)
+    /// when there is none.
     pub(crate) fn back(&self, frame: &OwnedFrame) {
         let huge_page = frame.0 as usize * PAGE_SIZE / HUGE_PAGE;
-        self.backed[huge_page].get_or_init(|| {
-            #[cfg(target_os = "linux")]
-            // SAFETY: the range lies in the mapping, whose end is a huge page beyond the last frame. Populating changes
-            // no contents; where the kernel cannot, memory comes with the first access as ever.
-            let _best_effort = unsafe {
-                let start = self.first.add(huge_page * HUGE_PAGE).as_ptr();
-                libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE)
-            };
-        });
+        while !self.backing[huge_page].is_there.load(Acquire) {
+            let last = self.backing.len().min(huge_page + BACKED_AHEAD);
+            if !(huge_page..last).any(|at| self.try_populate(at)) {
+                drop(self.backing[huge_page].grows.write());
+            }
+        }
+    }
+
+    /// Puts memory behind a huge page, unless it is there or another thread is about to.
+    fn try_populate(&self, huge_page: usize) -> bool {
+        let backing = &self.backing[huge_page];
+        if backing.is_there.load(Acquire) {
+            return false;
+        }
+        let Some(_grows) = backing.grows.try_write() else { return false };
+        if backing.is_there.load(Acquire) {
+            return false;
+        }
+        #[cfg(target_os = "linux")]
+        // SAFETY: the range lies in the mapping, whose end is a huge page beyond the last frame. Populating changes
+        // no contents; where the kernel cannot, memory comes with the first access as ever.
+        let _best_effort = unsafe {
+            let start = self.first.add(huge_page * HUGE_PAGE).as_ptr();
+            libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE)
+        };
+        backing.is_there.store(true, Release);
+        true
     }
 
     /// How many frames there are.
