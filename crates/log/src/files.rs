@@ -85,6 +85,17 @@ impl NewLogFile {
     }
 }
 
+/// The result of taking a file off a list that is kept elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unlisted<E> {
+    /// The list is without it.
+    Done,
+    /// The list is as before.
+    Failed(E),
+    /// Unknown before the next start.
+    Unknown(E),
+}
+
 impl Log {
     /// The files, the first one first.
     pub fn files(&self) -> Vec<LogFileRow> {
@@ -101,6 +112,7 @@ impl Log {
     }
 
     /// Adds a file to the log. Records are written there when the segments before it are used. Durable when it returns.
+    /// No other file of the log has its id, and none that is being removed.
     ///
     /// # Errors
     /// The header of the first file cannot be written; the log has then failed.
@@ -121,29 +133,45 @@ impl Log {
     /// Releases a file that holds nothing needed. In between, `unlist` takes it off the list of files, durably. No lock
     /// of the log is held then: the list is in another database, whose checkpoint may wait for this log to grow.
     ///
+    /// If it is not known whether the file is listed, it stays set aside, and the next opening follows the list.
+    ///
     /// # Errors
     /// [`LogError::FileInUse`]: it is the first, holds records, or reservations need its room, or there is no such
-    /// file, or another file is being removed. An error from `unlist`; the file then stays. The header of the first file cannot be written; the log has
-    /// then failed.
-    pub fn remove_file<E: From<LogError>>(&self, id: u16, unlist: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+    /// file, or another one is being removed. The error of `unlist`. The header of the first file cannot be written;
+    /// the log has then failed.
+    pub fn remove_file<E: From<LogError>>(&self, id: u16, unlist: impl FnOnce() -> Unlisted<E>) -> Result<(), E> {
         self.set_aside(id)?;
-        let unlisted = unlist();
-        let _alone = self.growing.lock();
-        if let Err(error) = unlisted {
-            self.note_removal(0)?;
-            let mut segments = self.segments.lock();
-            let before = segments.free();
-            segments.put_back();
-            self.room.follow(before, segments.free());
-            return Err(error);
+        match unlist() {
+            Unlisted::Done => Ok(self.finish_removal(id)?),
+            Unlisted::Failed(error) => {
+                // If this fails, the log has failed, and the next opening follows the list.
+                let _first_error_counts = self.take_back();
+                Err(error)
+            }
+            Unlisted::Unknown(error) => Err(error),
         }
+    }
+
+    fn finish_removal(&self, id: u16) -> Result<(), LogError> {
+        let _alone = self.growing.lock();
         let mut segments = self.segments.lock();
         self.check()?;
         let Some(file) = segments.files.iter().position(|file| file.header.id == id) else { return Ok(()) };
         segments.remove_file(file);
         segments.files[0].header.files -= 1;
         drop(segments);
-        Ok(self.note_removal(0)?)
+        self.note_removal(0)
+    }
+
+    /// Undoes [`Log::set_aside`].
+    fn take_back(&self) -> Result<(), LogError> {
+        let _alone = self.growing.lock();
+        self.note_removal(0)?;
+        let mut segments = self.segments.lock();
+        let before = segments.free();
+        segments.put_back();
+        self.room.follow(before, segments.free());
+        Ok(())
     }
 
     /// Stops writes to a file and its growth, and notes in the first header that it is being removed.

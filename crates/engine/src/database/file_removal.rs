@@ -16,21 +16,12 @@ use std::sync::Arc;
 
 use hobt_base::{FileId, FilegroupId, Lsn, errors};
 use hobt_catalog::{DataSpace, DatabaseFile, DatabaseSnapshot, SnapshotChange, name_equals};
+use hobt_log::Unlisted;
 use hobt_txn::StatementContext;
 
 use super::Database;
 use super::pending::{Name, Sharing};
 use crate::error::{EngineError, Result};
-
-/// The result of taking a file off the list in `master`.
-pub(crate) enum Unlisted {
-    /// `master` lists it as removed.
-    Done,
-    /// `master` lists it as before.
-    Failed(EngineError),
-    /// Unknown before the next start.
-    Unknown(EngineError),
-}
 
 /// 5020.
 pub(crate) fn primary_file() -> EngineError {
@@ -89,7 +80,7 @@ impl Database {
         self: &Arc<Database>,
         ctx: &StatementContext,
         name: &str,
-        unlist: impl FnOnce(&DatabaseFile) -> Unlisted,
+        unlist: impl FnOnce(&DatabaseFile) -> Unlisted<EngineError>,
     ) -> Result<FileId> {
         let change = self.begin(ctx, vec![(Name::Filegroups, Sharing::Exclusive)])?;
         let snapshot = self.snapshot_of(ctx);

@@ -82,7 +82,7 @@ pub use table_change::{IndexSelector, TableChange, partitions_named};
 pub use truncate::partitions_in;
 pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole_row};
 
-pub(crate) use file_removal::{Unlisted, primary_file};
+pub(crate) use file_removal::primary_file;
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
 
 const OBJECT_ID_STEP: i64 = 16_000_057;

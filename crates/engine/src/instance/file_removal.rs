@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use hobt_base::FileId;
 use hobt_catalog::{DatabaseFile, DatabaseFileRow, Text, name_equals};
 use hobt_disk::{Disk, DiskError};
+use hobt_log::Unlisted;
 
 use super::log_files::refuse_system;
 use super::registry::Entry;
 use super::{DatabaseUse, Instance};
 use crate::data_file::DataFile;
-use crate::database::{Database, Unlisted, primary_file};
-use crate::error::Result;
+use crate::database::{Database, primary_file};
+use crate::error::{EngineError, Result};
 
 /// Selects a file's row in `master`.
 fn row_of(database: &Database, file: FileId) -> impl Fn(&DatabaseFileRow) -> bool + use<> {
@@ -22,6 +23,15 @@ fn row_of(database: &Database, file: FileId) -> impl Fn(&DatabaseFileRow) -> boo
 /// Removes a file from the list in `master`, durably.
 pub(super) fn unlist_file(master: &DatabaseUse, database: &Database, file: FileId) -> Result<()> {
     master.change_and_save(|heaps, ctx| heaps.delete(ctx, row_of(database, file)).map(|_| ()))
+}
+
+/// What a change of the list in `master` has come to.
+pub(super) fn outcome(master: &DatabaseUse, changed: Result<()>) -> Unlisted<EngineError> {
+    match changed {
+        Ok(()) => Unlisted::Done,
+        Err(error) if master.check_usable().is_ok() => Unlisted::Failed(error),
+        Err(error) => Unlisted::Unknown(error),
+    }
 }
 
 impl Instance {
@@ -71,16 +81,12 @@ impl Instance {
                 heaps.delete(ctx, row_of(database, file.id))?;
                 heaps.insert(ctx, &row)
             });
-            match listed {
-                Ok(()) => {
-                    entry.files.lock().retain(|(id, _)| *id != file.id);
-                    entry.removed.lock().push((file.id, file.path.clone()));
-                    removed = Some((file.id, file.path.clone()));
-                    Unlisted::Done
-                }
-                Err(error) if master.check_usable().is_ok() => Unlisted::Failed(error),
-                Err(error) => Unlisted::Unknown(error),
+            if listed.is_ok() {
+                entry.files.lock().retain(|(id, _)| *id != file.id);
+                entry.removed.lock().push((file.id, file.path.clone()));
+                removed = Some((file.id, file.path.clone()));
             }
+            outcome(&master, listed)
         };
         self.run(database, |ctx| database.remove_file(ctx, name, unlist).map(drop))?;
         let (id, path) = removed.expect("it was removed");

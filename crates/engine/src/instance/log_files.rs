@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use hobt_base::{FileId, errors};
 use hobt_catalog::{DatabaseFileRow, Text};
-use hobt_log::LogError;
+use hobt_log::{LogError, Unlisted};
 
 use super::create::is_system;
-use super::file_removal::unlist_file;
+use super::file_removal::{outcome, unlist_file};
 use super::plan::Planning;
 use super::{DatabaseUse, Instance};
 use crate::definition::FileDefinition;
@@ -71,18 +71,30 @@ impl Instance {
     pub(super) fn remove_log_file(&self, database: &DatabaseUse, name: &str, id: FileId, path: &Path) -> Result<()> {
         let master = self.master()?;
         let entry = self.entry_of(database)?;
-        let unlist = || unlist_file(&master, database, id).map_err(NotRemoved::Engine);
+        let mut is_unlisted = false;
+        let unlist = || {
+            let unlisted = outcome(&master, unlist_file(&master, database, id));
+            is_unlisted = matches!(unlisted, Unlisted::Done);
+            match unlisted {
+                Unlisted::Done => Unlisted::Done,
+                Unlisted::Failed(error) => Unlisted::Failed(NotRemoved::Engine(error)),
+                Unlisted::Unknown(error) => Unlisted::Unknown(NotRemoved::Engine(error)),
+            }
+        };
         let log = database.storage().log().expect("it has files").log();
-        log.remove_file(id.0, unlist).map_err(|error| match error {
+        let removed = log.remove_file(id.0, unlist).map_err(|error| match error {
             NotRemoved::Log(LogError::FileInUse { why }) => {
                 EngineError::Statement(errors::LOG_FILE_NOT_EMPTY.with([&name, &why]))
             }
             NotRemoved::Log(error) => database.storage_error(error.into()),
             NotRemoved::Engine(error) => error,
-        })?;
-        entry.logs.lock().retain(|(file, _)| *file != id);
-        self.remove_files([path].into_iter());
-        Ok(())
+        });
+        // Even if the log has failed since: the next opening follows the list.
+        if is_unlisted {
+            entry.logs.lock().retain(|(file, _)| *file != id);
+            self.remove_files([path].into_iter());
+        }
+        removed
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hobt_base::{FileId, number};
-use hobt_disk::{Disk, OpenOptions, SimulatedConfig, SimulatedDisk};
+use hobt_disk::{Disk, Fault, FaultKind, OpenOptions, Operation, SimulatedConfig, SimulatedDisk};
 use hobt_engine::{DatabaseDefinition, DatabaseState, DatabaseUse, FileDefinition, Instance, LogDescription};
 
 use hobt_catalog::Growth;
@@ -12,6 +12,8 @@ use hobt_catalog::Growth;
 use crate::fixture::{
     FOLDER, begin, create, insert, number_of, open, row, rows, run, simulated, small_file, table, table_named,
 };
+
+const EIO: i32 = 5;
 
 /// A log file of 4 MiB that does not grow.
 fn log_file(name: &str) -> FileDefinition {
@@ -104,6 +106,35 @@ fn an_unused_file_is_removed_and_a_used_or_the_first_one_is_not() {
     instance.close().expect("closed");
     let instance = open(&disk);
     assert_eq!(files(&instance.database("shop").expect("it")).len(), 2);
+}
+
+/// `master` fails while it records the removal, so the outcome is unknown. The database opens with either.
+#[test]
+fn a_list_that_fails_leaves_the_log_file_or_nothing_of_it() {
+    let (mut kept, mut gone) = (0, 0);
+    for (operation, after) in
+        [Operation::Write, Operation::Sync].into_iter().flat_map(|each| (0..6).map(move |n| (each, n)))
+    {
+        let disk = simulated();
+        let instance = open(&disk);
+        let database = with_log(&instance, "shop", &["one", "two"]);
+        let kind = FaultKind::Error(EIO);
+        disk.inject(Fault { operation, path_contains: "master".to_owned(), after, kind, forever: true });
+        let removed = instance.remove_file(&database, "two");
+        disk.clear_faults();
+        // What is not known to be in the log's files stays out of the file that may be gone.
+        grow_to(&instance, &database, 0, 300);
+        drop(database);
+        disk.crash(after as u64);
+        drop(instance);
+        let instance = open(&disk);
+        let database = instance.database("shop").unwrap_or_else(|error| panic!("{operation:?} {after}: {error}"));
+        let is_there = files(&database).len() == 2;
+        assert!(!(is_there && removed.is_ok()), "{operation:?} {after}");
+        *if is_there { &mut kept } else { &mut gone } += 1;
+        assert_eq!(rows(&database, &table(&database, "t")).expect("rows").len(), 300);
+    }
+    assert!(kept > 0 && gone > 0, "it was kept {kept} times and gone {gone} times");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::DiskFile;
-use hobt_log::{LSN_FIRST, Log, LogError, LogFile, NewLogFile, Reservation, TruncationWait};
+use hobt_log::{LSN_FIRST, Log, LogError, LogFile, NewLogFile, Reservation, TruncationWait, Unlisted};
 
 use crate::world::{MIB, RING_BYTES, World, append, append_reserved, numbers, read};
 
@@ -78,13 +78,13 @@ fn an_unused_file_leaves_and_a_used_one_does_not() {
     let log = world.create();
     log.join(new_file(&world, &log, 1, 5)).expect("joined");
     log.join(new_file(&world, &log, 2, 6)).expect("joined");
-    let in_use = |id| matches!(log.remove_file(id, || Ok(())), Err(LogError::FileInUse { .. }));
+    let in_use = |id| matches!(log.remove_file::<LogError>(id, || Unlisted::Done), Err(LogError::FileInUse { .. }));
     assert!(in_use(2) && in_use(9), "the first one, and one that is not there");
     let free = log.free_bytes();
-    let refused = log.remove_file(5, || Err(LogError::FileInUse { why: "a test says so" }));
+    let refused = log.remove_file(5, || Unlisted::Failed(LogError::FileInUse { why: "a test says so" }));
     assert!(refused.is_err());
     assert_eq!((ids(&log), log.free_bytes()), (vec![2, 5, 6], free), "nothing has changed");
-    log.remove_file::<LogError>(5, || Ok(())).expect("it holds nothing");
+    log.remove_file::<LogError>(5, || Unlisted::Done).expect("it holds nothing");
     assert_eq!(ids(&log), [2, 6]);
     assert_eq!(log.segments().iter().filter(|segment| segment.file == 6).count(), 4);
     let (count, _) = fill(&log);
@@ -109,12 +109,16 @@ fn the_log_grows_by_other_files_while_a_file_is_taken_off_the_list() {
             // The list is in another database, whose checkpoint may wait for this log to grow.
             scope.spawn(|| count.send(fill(&log).0));
             let count = returned.recv_timeout(std::time::Duration::from_secs(60));
-            let second = log.remove_file::<LogError>(6, || Ok(()));
+            let second = log.remove_file::<LogError>(6, || Unlisted::Done);
             assert!(matches!(second, Err(LogError::FileInUse { .. })), "one at a time");
-            count.map_err(|_| LogError::FileInUse { why: "the log does not grow" })
+            count.expect("the log grows")
         };
         let mut filled = 0;
-        log.remove_file::<LogError>(5, || unlist().map(|count| filled = count)).expect("it is not used meanwhile");
+        let unlist = || {
+            filled = unlist();
+            Unlisted::Done
+        };
+        log.remove_file::<LogError>(5, unlist).expect("it is not used meanwhile");
         assert!(filled > 8 * MIB / 9032, "{filled} records: two files of 4 MiB have room for fewer");
     });
     let (more, _) = fill(&log);
