@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Runs the fuzz targets, each for a time, on a stable toolchain: fuzz.sh [MINUTES [TARGET]], by default 1 minute for all.
+# TARGET is a name, or the beginning of several.
 # An input that fails is written into the target's corpus (the folders __fuzz__ beside the tests), where `cargo test` and CI
 # try it from then on. A line for each target says how many inputs it had. How inputs are made: crates/testing/src/fuzz.rs.
 set -euo pipefail

@@ -1,4 +1,4 @@
-//! Converts data types from their syntax.
+//! Data types and collations from their syntax.
 
 use hobt_base::{SqlError, errors};
 use hobt_tsql::ast::{DataType, Identifier, TypeArgument};

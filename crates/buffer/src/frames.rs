@@ -110,14 +110,14 @@ impl FrameMemory {
 
     /// Puts memory behind a frame that is about to be read into, a huge page at a time. Otherwise the kernel would do
     /// it during the read, while it holds the ring. Scans' workers take neighbouring frames, so they meet in one huge
-    /// page: while one puts memory there, another does so for one further on. Blocks (`LATCH_EX`, `BUFFER_POOL_GROW`)
+    /// page: while one puts memory there, another does so for one further on. Blocks (`LATCH_SH`, `BUFFER_POOL_GROW`)
     /// when there is none.
     pub(crate) fn back(&self, frame: &OwnedFrame) {
         let huge_page = frame.0 as usize * PAGE_SIZE / HUGE_PAGE;
         while !self.backing[huge_page].is_there.load(Acquire) {
             let last = self.backing.len().min(huge_page + BACKED_AHEAD);
             if !(huge_page..last).any(|at| self.try_populate(at)) {
-                drop(self.backing[huge_page].grows.write());
+                drop(self.backing[huge_page].grows.read());
             }
         }
     }
@@ -133,8 +133,8 @@ impl FrameMemory {
             return false;
         }
         #[cfg(target_os = "linux")]
-        // SAFETY: the range lies in the mapping, whose end is a huge page beyond the last frame. Populating changes
-        // no contents; where the kernel cannot, memory comes with the first access as ever.
+        // SAFETY: there is an entry of `backing` for it, and `reserve` maps as many huge pages from `first` on.
+        // Populating changes no contents; where the kernel cannot, memory comes with the first access as ever.
         let _best_effort = unsafe {
             let start = self.first.add(huge_page * HUGE_PAGE).as_ptr();
             libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE)

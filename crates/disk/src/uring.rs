@@ -1,13 +1,14 @@
 //! I/O through the kernel's submission and completion rings.
 //!
 //! ```text
-//!   any thread ──► arrived ── submission mutex ──► submission ring ──► kernel ──► completion ring ──► completion thread
-//!                                    │ full?                                                                │
-//!                                    └──► overflow list ◄──── submits as entries come free ─────────────────┘
+//!   any thread ──► arrived ── submission mutex ──► submission ring ──► kernel ──► completion ring ──► its thread
+//!                                    │ full?                                                              │
+//!                                    └──► overflow list ◄──── submits as entries come free ───────────────┘
 //! ```
 //!
-//! A thread that finds the submission mutex held leaves its flight in `arrived`. Who holds the mutex looks there again
-//! after releasing it. So no thread waits while another is in the kernel, which may take 0.1 ms for a large read.
+//! A thread that finds the submission mutex held leaves its flight in `arrived`, and the holder of the mutex looks
+//! there again after its release. So no thread that submits waits while another is in the kernel, which may take 0.1 ms
+//! for a large read.
 //!
 //! Invariant: the kernel has at most `ENTRIES` flights, so neither ring ever overflows.
 //!
@@ -16,7 +17,8 @@
 //!
 //! Invariant: only the completion thread accesses the completion ring. The submission ring is accessed under the mutex.
 //!
-//! Invariant: whoever has released the submission mutex calls `hand_over`, so that no flight stays in `arrived`.
+//! Invariant: after each release of the submission mutex, the thread calls `hand_over`, or an entry is with the kernel
+//! whose completion makes the completion thread call it. So no flight stays in `arrived`.
 //!
 //! No callback (waker, drop of a file or a queue) runs with the mutex held.
 
@@ -35,8 +37,11 @@ use std::time::Duration;
 /// The most flights that the kernel has at once.
 const ENTRIES: u32 = 256;
 
-/// User data of the entry that tells the completion thread to end; no `Box` lies at address 0.
-const CLOSE: u64 = 0;
+/// How often in a row a thread gives others' flights to the kernel before it leaves the rest to the completion thread.
+const ROUNDS_MAX: usize = 3;
+
+/// User data of an entry that only wakes the completion thread; no `Box` lies at address 0.
+const WAKE: u64 = 0;
 
 #[derive(Debug, Default)]
 struct Submission {
@@ -58,15 +63,33 @@ struct Shared {
 impl Shared {
     /// Gives flights that have arrived to the kernel, unless another thread is about to.
     fn hand_over(&self) {
-        while !self.arrived.lock().is_empty() {
+        for round in 0..=ROUNDS_MAX {
+            if self.arrived.lock().is_empty() {
+                return;
+            }
             let Some(mut submission) = self.submission.try_lock() else { return };
-            self.fill(&mut submission);
+            if round < ROUNDS_MAX {
+                submission.overflow.append(&mut self.arrived.lock());
+                self.fill(&mut submission);
+            } else {
+                self.wake(&mut submission);
+            }
         }
     }
 
-    /// Moves flights that have arrived to the overflow list, and as many as there is room for from there to the kernel.
+    /// Makes the completion thread look again. If the kernel has no room, a completion is about to do that anyway.
+    fn wake(&self, submission: &mut Submission) {
+        if submission.in_kernel < ENTRIES {
+            let entry = opcode::Nop::new().build().user_data(WAKE);
+            // SAFETY: the entry points to nothing.
+            unsafe { self.push(&entry) };
+            submission.in_kernel += 1;
+            self.enter();
+        }
+    }
+
+    /// Moves flights from the overflow list to the kernel.
     fn fill(&self, submission: &mut Submission) {
-        submission.overflow.append(&mut self.arrived.lock());
         let mut pushed = 0;
         while submission.in_kernel < ENTRIES {
             let Some(mut flight) = submission.overflow.pop_front() else { break };
@@ -120,9 +143,9 @@ impl Shared {
             // SAFETY: only this thread touches the completion queue.
             taken.extend(unsafe { self.ring.completion_shared() }.map(|entry| (entry.user_data(), entry.result())));
             let entries = u32::try_from(taken.len()).expect("the ring is small");
-            for (user_data, result) in taken.drain(..).filter(|(user_data, _)| *user_data != CLOSE) {
+            for (user_data, result) in taken.drain(..).filter(|(user_data, _)| *user_data != WAKE) {
                 let address = usize::try_from(user_data).expect("io_uring systems have 64-bit addresses");
-                // SAFETY: user data other than CLOSE is a flight leaked by `fill`; the kernel returns each entry once.
+                // SAFETY: user data other than WAKE is a flight leaked by `fill`; the kernel returns each entry once.
                 let mut flight = unsafe { Box::from_raw(std::ptr::with_exposed_provenance_mut::<Flight>(address)) };
                 let moved = usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
                 match flight.advance(moved) {
@@ -136,16 +159,23 @@ impl Shared {
                 submission.overflow.push_front(flight);
             }
             self.fill(&mut submission);
-            let ended = submission.closing && submission.in_kernel == 0;
             drop(submission);
-            self.hand_over();
+            // Before new flights: their owners wait for them.
             for (flight, result) in complete.drain(..) {
                 flight.complete(result);
             }
-            if ended {
+            if self.has_ended() {
                 return;
             }
+            self.hand_over();
         }
+    }
+
+    /// Whether no handle is left, and nothing is under way.
+    fn has_ended(&self) -> bool {
+        let submission = self.submission.lock();
+        let is_idle = submission.in_kernel == 0 && submission.overflow.is_empty() && self.arrived.lock().is_empty();
+        submission.closing && is_idle
     }
 
     /// Blocks until the completion ring has an entry.
@@ -231,13 +261,6 @@ impl Drop for Uring {
     fn drop(&mut self) {
         let mut submission = self.shared.submission.lock();
         submission.closing = true;
-        // If the kernel has no room, a completion is about to wake the thread anyway.
-        if submission.in_kernel < ENTRIES {
-            let entry = opcode::Nop::new().build().user_data(CLOSE);
-            // SAFETY: the entry points to nothing.
-            unsafe { self.shared.push(&entry) };
-            submission.in_kernel += 1;
-            self.shared.enter();
-        }
+        self.shared.wake(&mut submission);
     }
 }

@@ -17,7 +17,7 @@ use std::path::Path;
 const DIVIDER: &str = "\n----\n";
 
 /// Whether tests write what they have into the files that they compare it with.
-pub(crate) fn is_blessed() -> bool {
+pub fn is_blessed() -> bool {
     std::env::var_os("HOBT_BLESS").is_some_and(|value| value == "1")
 }
 

@@ -9,5 +9,4 @@ mod golden;
 pub use allocations::allocated_at_most;
 pub use bolero;
 pub use fuzz::{FuzzTarget, ITERATIONS, check_corpus};
-pub use golden::check_golden;
-use golden::is_blessed;
+pub use golden::{check_golden, is_blessed};

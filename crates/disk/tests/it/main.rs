@@ -78,6 +78,7 @@ macro_rules! suite_for {
                 a_waker_is_woken_and_an_empty_queue_ends
                 queue_file_and_disk_may_go_before_the_request
                 submitters_may_end_before_their_requests
+                many_threads_submit_at_once
                 statistics_agree_to_the_byte
             );
         }

@@ -353,6 +353,35 @@ pub(crate) fn submitters_may_end_before_their_requests(place: &Place) {
     assert!(read(&*file, 0, 64 * 65_536).iter().all(|&byte| byte == 9));
 }
 
+/// Each thread waits for its request before it makes the next, so none may be left with no thread to submit it.
+pub(crate) fn many_threads_submit_at_once(place: &Place) {
+    const THREADS: u64 = 3;
+    const ROUNDS: u64 = 4000;
+    let file = place.create("a", true);
+    file.set_size(16 * 65_536).expect("grown");
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let file = file.clone();
+            scope.spawn(move || {
+                let queue = CompletionQueue::new();
+                for round in 0..ROUNDS {
+                    let offset = thread * 65_536 + round % 16 * 4096;
+                    let byte = (round % 251) as u8;
+                    submit(&*file, &queue, Direction::Write, offset, filled(4096, byte), round);
+                    queue.wait_pop().expect("a request is under way").result.expect("written");
+                }
+            });
+        }
+    });
+    for place in 0..THREADS {
+        assert!(
+            read(&*file, place * 65_536 + (ROUNDS - 1) % 16 * 4096, 4096)
+                .iter()
+                .all(|&byte| byte == ((ROUNDS - 1) % 251) as u8)
+        );
+    }
+}
+
 pub(crate) fn statistics_agree_to_the_byte(place: &Place) {
     let file = place.create("a", true);
     let queue = CompletionQueue::new();

@@ -125,7 +125,7 @@ fn a_list_that_fails_leaves_the_log_file_or_nothing_of_it() {
         // What is not known to be in the log's files stays out of the file that may be gone.
         grow_to(&instance, &database, 0, 300);
         drop(database);
-        disk.crash(after as u64);
+        disk.crash(after);
         drop(instance);
         let instance = open(&disk);
         let database = instance.database("shop").unwrap_or_else(|error| panic!("{operation:?} {after}: {error}"));

@@ -452,7 +452,7 @@ fn too_large(definition: &ast::FileDefinition) -> SqlError {
     errors::FILE_SIZE_BEYOND.with([&definition.name.value]).at(definition.span.position)
 }
 
-/// A message of severity 0, without a number of its own.
+/// A message without a number of its own.
 fn was_left_over(path: &Path) -> SqlError {
     errors::FILE_MADE_ANEW.with([&path.display()])
 }

@@ -199,6 +199,7 @@ impl Definitions<'_, '_> {
     /// Sends the engine's warnings, whose severity is 10.
     pub(super) fn warn(&mut self, warnings: Vec<SqlError>) -> Result<(), Failure> {
         for warning in warnings {
+            debug_assert_eq!(warning.severity, 10, "{warning}");
             let line = warning.position.unwrap_or_default().line;
             self.batch.send_message(super::Message::of(line, warning))?;
         }

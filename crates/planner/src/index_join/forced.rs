@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
@@ -14,6 +14,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 
 use super::rule::IndexJoinRule;
+use crate::expected::Expectations;
 use hobt_operators::all_conditions;
 use hobt_table::JoinWay;
 
@@ -36,12 +37,14 @@ impl PhysicalOptimizerRule for ForcedLoopRule {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let has_sorts = plan.exists(|node| Ok(node.is::<SortExec>() || node.is::<SortPreservingMergeExec>()))?;
         self.had_sorts.store(has_sorts, Ordering::Relaxed);
-        let indexes = IndexJoinRule::new(self.way);
+        let (indexes, estimates) = (IndexJoinRule::new(self.way), Expectations::default());
         plan.transform_up(|node| {
             let Some(join) = node.downcast_ref::<HashJoinExec>() else { return Ok(Transformed::no(node)) };
             // `NOT IN` with NULLs and a further condition is left to DataFusion.
             let is_known = !join.null_aware || join.filter().is_none();
-            if !is_known || !indexes.forces_loops(join) || (!join.null_aware && indexes.has_candidate(join)?) {
+            let is_looked_up =
+                || Ok::<_, DataFusionError>(!join.null_aware && indexes.has_candidate(join, &estimates)?);
+            if !is_known || !indexes.forces_loops(join) || is_looked_up()? {
                 return Ok(Transformed::no(node));
             }
             Ok(Transformed::yes(Arc::new(loops(join)?) as Arc<dyn ExecutionPlan>))

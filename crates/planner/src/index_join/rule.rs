@@ -194,9 +194,8 @@ impl IndexJoinRule {
     }
 
     /// Whether a side of a join can be looked up.
-    pub(super) fn has_candidate(&self, join: &HashJoinExec) -> Result<bool> {
-        let estimates = Expectations::default();
-        let is_there = |side| self.candidate(join, side, false, &estimates).map(|found| found.is_some());
+    pub(super) fn has_candidate(&self, join: &HashJoinExec, estimates: &Expectations) -> Result<bool> {
+        let is_there = |side| self.candidate(join, side, false, estimates).map(|found| found.is_some());
         Ok(is_there(JoinSide::Left)? || is_there(JoinSide::Right)?)
     }
 
