@@ -29,6 +29,18 @@ pub(crate) struct Shop {
     pub(crate) run: Arc<StatementRun>,
 }
 
+/// The clock and the seed of a statement.
+pub(crate) const CONTEXT: FunctionContext = FunctionContext { now_local: 0, now_utc: 0, random_seed: 42 };
+
+/// A sequence whose values begin at 1 with each statement.
+pub(crate) fn from_one(sequence: &ObjectName) -> NextValues {
+    let take = |count: u64, take: &mut dyn FnMut(i128, u64)| {
+        take(1, count);
+        Ok(())
+    };
+    NextValues::new(sequence.name.value.clone(), SqlType::BigInt, 1, Arc::new(take))
+}
+
 fn text(length: u16) -> SqlType {
     SqlType::VarChar(MaxLength::Limited(length))
 }
@@ -190,11 +202,7 @@ impl NameResolver for Shop {
     }
 
     fn next_values(&self, sequence: &ObjectName) -> Result<NextValues, SqlError> {
-        let take = |count: u64, take: &mut dyn FnMut(i128, u64)| {
-            take(1, count);
-            Ok(())
-        };
-        Ok(NextValues::new(sequence.name.value.clone(), SqlType::BigInt, 1, Arc::new(take)))
+        Ok(from_one(sequence))
     }
 
     fn next_row_value(&self, _: &ObjectName) -> Result<TypedValue, SqlError> {
@@ -202,7 +210,7 @@ impl NameResolver for Shop {
     }
 
     fn function_context(&self) -> Arc<FunctionContext> {
-        Arc::new(FunctionContext { now_local: 0, now_utc: 0, random_seed: 42 })
+        Arc::new(CONTEXT)
     }
 
     fn in_database(&self, _: &DatabaseUse) -> Box<dyn NameResolver + '_> {

@@ -16,6 +16,7 @@ use hobt_tsql::ast::{ColumnKind, Identifier, ObjectName, Statement, StatementKin
 use hobt_tsql::parse_batch;
 use hobt_types::{MaxLength, SqlType, TypedValue, Value};
 
+use super::stored::{CONTEXT, from_one};
 use crate::session::{optimize, session_config, session_state};
 use hobt_binder::{
     BindOptions, Binder, BoundQuery, InsertTarget, NameResolver, Resolved, ScanHints, SourceColumn, SystemFunction,
@@ -274,11 +275,7 @@ impl NameResolver for World {
     }
 
     fn next_values(&self, sequence: &ObjectName) -> Result<NextValues, SqlError> {
-        let take = |count: u64, take: &mut dyn FnMut(i128, u64)| {
-            take(1, count);
-            Ok(())
-        };
-        Ok(NextValues::new(sequence.name.value.clone(), SqlType::BigInt, 1, Arc::new(take)))
+        Ok(from_one(sequence))
     }
 
     fn next_row_value(&self, _: &ObjectName) -> Result<TypedValue, SqlError> {
@@ -286,7 +283,7 @@ impl NameResolver for World {
     }
 
     fn function_context(&self) -> Arc<FunctionContext> {
-        Arc::new(FunctionContext { now_local: 0, now_utc: 0, random_seed: 42 })
+        Arc::new(CONTEXT)
     }
 
     fn in_database(&self, _: &DatabaseUse) -> Box<dyn NameResolver + '_> {
