@@ -297,7 +297,7 @@ pub(super) fn run(arguments: &Arguments, interrupts: Interrupts) -> ExitCode {
     })
 }
 
-/// The same, or why it went no further.
+/// The exit code, or why the sub-command did not begin or could not go on.
 fn ran(arguments: &Arguments, interrupts: Interrupts) -> Result<ExitCode, String> {
     let of_program = |text| format!("hobt: {text}");
     // A mistyped name is not to leave a new instance behind.
