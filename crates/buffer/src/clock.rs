@@ -95,7 +95,7 @@ impl BufferPool {
         }
         // In order of address: neighbours then reach the device as one piece, which halves the time of a read.
         frames.sort_unstable_by_key(OwnedFrame::number);
-        frames.iter().for_each(|frame| self.memory.back(frame));
+        frames.iter().for_each(|frame| self.memory.back(frame.number()));
         Some(frames)
     }
 

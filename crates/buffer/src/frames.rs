@@ -1,4 +1,5 @@
-//! The frames' memory, the state words, and every change of a state word. The only file of this crate with unsafe code.
+//! The frames, the state words, and every change of a state word. This file and `frames/memory.rs` have all unsafe code
+//! of the crate.
 //!
 //! A frame's bytes are always owned by exactly one of these values, and ownership passes only between them. Soundness
 //! rests on that:
@@ -10,7 +11,8 @@
 //! ```
 //!
 //! A state word is private to this file, so no other code can make a word name a frame, or release a latch that it does
-//! not hold. An [`OwnedFrame`] is in no word, belongs to the pool whose memory it came from, and cannot be copied.
+//! not hold. That is why the file is long. An [`OwnedFrame`] is in no word, belongs to the pool whose memory it came
+//! from, and cannot be copied.
 //!
 //! Optimistic copies are the exception. They read a frame that they do not own, word by word through relaxed atomic
 //! loads, and throw the copy away unless the state word proves that the frame was not written meanwhile (a sequence
@@ -19,31 +21,32 @@
 //! The owner's own accesses are ordinary ones. That pair is a race in the letter of the language's memory model, but
 //! the loads are compiled to plain aligned loads on every supported target, which is what the scheme needs.
 
+mod memory;
+
 use hobt_instruments::planted::{self, Bug};
 use hobt_instruments::rank::{self, Rank};
 use hobt_instruments::schedule::{self, Place};
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, fence};
 use std::time::{Duration, Instant};
 
 use hobt_base::{FileId, PAGE_SIZE, PageId};
 use hobt_disk::{Completion, CompletionQueue, Direction, DiskFile, IoBuffer, PinnedSlice, Request};
-use hobt_instruments::{Latch, LatchClass, Wait, WaitType, latches};
+use hobt_instruments::{LatchClass, Wait, WaitType, latches};
 use hobt_page::PageBytes;
+
+pub(crate) use memory::FrameMemory;
 
 use crate::error::BufferError;
 use crate::load_owner::LoadOwners;
 use crate::page_waits::{FileWaits, WaitTotal};
 use crate::parking;
-use crate::state::{DIRTY, EXCLUSIVE, FRAME_BITS, LOADING, REFERENCED, SHARED_ONE, StateWord, WAITERS};
+use crate::state::{DIRTY, EXCLUSIVE, LOADING, REFERENCED, SHARED_ONE, StateWord, WAITERS};
 
 /// 64-bit words in a page.
 pub const PAGE_WORDS: usize = PAGE_SIZE / 8;
-/// The unit in which the kernel backs frames where it can.
-const HUGE_PAGE: usize = 2 << 20;
 /// State words in a segment: 512 KiB of words for 512 MiB of file.
 pub(crate) const SEGMENT_PAGES: usize = 1 << 16;
 const SEGMENTS: usize = 1 << 16;
@@ -51,126 +54,6 @@ const SEGMENTS: usize = 1 << 16;
 const SPINS: u32 = 64;
 /// How long a thread waits for a load before it asks the load owners to publish their loads: longer than a read takes.
 const LOAD_PATIENCE: Duration = Duration::from_millis(20);
-
-/// The pool's memory: one mapping, touched as it is used, and not unmapped before the end.
-///
-/// Frames are numbered from 1; frame 0 exists as address space alone and stands for "none" in a state word.
-pub(crate) struct FrameMemory {
-    mapping: NonNull<u8>,
-    mapped: usize,
-    first: NonNull<u8>,
-    frames: u32,
-    /// For each huge page that has frames.
-    backing: Vec<Backing>,
-}
-
-/// The memory behind a huge page.
-struct Backing {
-    is_there: AtomicBool,
-    /// Held while it is put there, which takes the kernel up to a millisecond.
-    grows: Latch<()>,
-}
-
-/// How far ahead [`FrameMemory::back`] looks for a huge page without memory, in huge pages.
-const BACKED_AHEAD: usize = 8;
-
-// SAFETY: the mapping is plain memory, owned by this value until it is dropped; the file's ownership rules say which
-// value may access which part.
-unsafe impl Send for FrameMemory {}
-// SAFETY: as above; a shared `FrameMemory` gives out addresses and no access.
-unsafe impl Sync for FrameMemory {}
-
-impl FrameMemory {
-    /// Reserves address space for `frames` frames.
-    pub(crate) fn reserve(frames: u32) -> Result<FrameMemory, BufferError> {
-        assert!(frames > 0 && frames < 1 << FRAME_BITS, "{frames} frames do not fit a state word");
-        let bytes = (frames as usize + 1) * PAGE_SIZE;
-        let mapped = bytes.next_multiple_of(HUGE_PAGE) + HUGE_PAGE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE;
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that exists.
-        let mapping =
-            unsafe { libc::mmap(std::ptr::null_mut(), mapped, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
-        let refused =
-            || BufferError::Memory { bytes: mapped, code: std::io::Error::last_os_error().raw_os_error().unwrap_or(0) };
-        if mapping == libc::MAP_FAILED {
-            return Err(refused());
-        }
-        let mapping = NonNull::new(mapping.cast::<u8>()).ok_or_else(refused)?;
-        // SAFETY: rounding up to a huge page moves by less than `HUGE_PAGE`, which the mapping has to spare.
-        let first = unsafe { mapping.add(mapping.align_offset(HUGE_PAGE)) };
-        #[cfg(target_os = "linux")]
-        // SAFETY: the range lies in the mapping. Advice changes no contents; a kernel that does not take it says so,
-        // and frames are then backed by small pages.
-        let _advice = unsafe { libc::madvise(first.as_ptr().cast(), mapped - HUGE_PAGE, libc::MADV_HUGEPAGE) };
-        let backing =
-            || Backing { is_there: AtomicBool::new(false), grows: Latch::new(LatchClass::BufferPoolGrow, ()) };
-        let backing = std::iter::repeat_with(backing).take(bytes.div_ceil(HUGE_PAGE)).collect();
-        Ok(FrameMemory { mapping, mapped, first, frames, backing })
-    }
-
-    /// Puts memory behind a frame that is about to be read into, a huge page at a time. Otherwise the kernel would do
-    /// it during the read, while it holds the ring. Scans' workers take neighbouring frames, so they meet in one huge
-    /// page: while one puts memory there, another does so for one further on. Blocks (`LATCH_SH`, `BUFFER_POOL_GROW`)
-    /// when there is none.
-    pub(crate) fn back(&self, frame: &OwnedFrame) {
-        let huge_page = frame.0 as usize * PAGE_SIZE / HUGE_PAGE;
-        while !self.backing[huge_page].is_there.load(Acquire) {
-            let last = self.backing.len().min(huge_page + BACKED_AHEAD);
-            if !(huge_page..last).any(|at| self.try_populate(at)) {
-                drop(self.backing[huge_page].grows.read());
-            }
-        }
-    }
-
-    /// Puts memory behind a huge page, unless it is there or another thread is about to.
-    fn try_populate(&self, huge_page: usize) -> bool {
-        let backing = &self.backing[huge_page];
-        if backing.is_there.load(Acquire) {
-            return false;
-        }
-        let Some(_grows) = backing.grows.try_write() else { return false };
-        if backing.is_there.load(Acquire) {
-            return false;
-        }
-        #[cfg(target_os = "linux")]
-        // SAFETY: there is an entry of `backing` for it, and `reserve` maps as many huge pages from `first` on.
-        // Populating changes no contents; where the kernel cannot, memory comes with the first access as ever.
-        let _best_effort = unsafe {
-            let start = self.first.add(huge_page * HUGE_PAGE).as_ptr();
-            libc::madvise(start.cast(), HUGE_PAGE, libc::MADV_POPULATE_WRITE)
-        };
-        backing.is_there.store(true, Release);
-        true
-    }
-
-    /// How many frames there are.
-    pub(crate) fn frames(&self) -> u32 {
-        self.frames
-    }
-
-    /// Reserves address space for `frames` frames, and returns all of them for the pool's free list. Called once per
-    /// pool.
-    pub(crate) fn reserve_with_frames(frames: u32) -> Result<(FrameMemory, Vec<OwnedFrame>), BufferError> {
-        let memory = FrameMemory::reserve(frames)?;
-        // Popped from the end, so the lowest go first and neighbours stay together.
-        Ok((memory, (1..=frames).rev().map(OwnedFrame).collect()))
-    }
-
-    fn address(&self, frame: u32) -> NonNull<PageBytes> {
-        debug_assert!(frame > 0 && frame <= self.frames);
-        // SAFETY: frame numbers in words and tokens are at most `frames`, so the address lies in the mapping.
-        unsafe { self.first.add(frame as usize * PAGE_SIZE).cast() }
-    }
-}
-
-impl Drop for FrameMemory {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and every holder of an address into it (guards, pinned frames) also
-        // borrows or shares this value.
-        let result = unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapped) };
-        debug_assert_eq!(result, 0, "unmapping the frames");
-    }
-}
 
 /// A frame that no state word names: free, or being filled by its owner. If one is dropped, the pool loses the frame.
 #[derive(Debug)]
@@ -192,6 +75,16 @@ impl OwnedFrame {
         // SAFETY: as in `bytes_mut`, with a shared borrow of the only owner.
         unsafe { memory.address(self.0).as_ref() }
     }
+}
+
+/// Reserves memory for `frames` frames, and returns all of them for the pool's free list. Called once per pool.
+///
+/// # Errors
+/// [`BufferError::Memory`].
+pub(crate) fn reserve(frames: u32) -> Result<(FrameMemory, Vec<OwnedFrame>), BufferError> {
+    let memory = FrameMemory::reserve(frames)?;
+    // Popped from the end, so the lowest go first and neighbours stay together.
+    Ok((memory, (1..=frames).rev().map(OwnedFrame).collect()))
 }
 
 /// Frames into which a device writes: those of a read from disk.

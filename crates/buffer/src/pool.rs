@@ -15,7 +15,7 @@ use hobt_log::Log;
 
 use crate::error::BufferError;
 use crate::file::PoolFile;
-use crate::frames::{FrameMemory, Latched, OwnedFrame, PageCell, StateWords};
+use crate::frames::{FrameMemory, Latched, OwnedFrame, PageCell, StateWords, reserve};
 use crate::load_owner::{LoadOwner, LoadOwners};
 use crate::page_waits::{FileWaits, HobtPageWaits, WaitTotal};
 use crate::write_back::WRITE_BYTES_MAX;
@@ -125,7 +125,7 @@ impl BufferPool {
         const FRAMES_MAX: usize = (1 << 26) - 1;
         let frames = (settings.bytes / PAGE_SIZE).clamp(FRAMES_MIN, FRAMES_MAX);
         let frames = u32::try_from(frames).expect("at most 2²⁶ frames");
-        let (memory, free) = FrameMemory::reserve_with_frames(frames)?;
+        let (memory, free) = reserve(frames)?;
         Ok(Arc::new(BufferPool {
             memory: Arc::new(memory),
             owners: std::iter::repeat_with(AtomicU64::default).take(frames as usize + 1).collect(),

@@ -8,7 +8,7 @@ use hobt_instruments::{WaitCounters, waits};
 use super::*;
 
 fn words_with_page(number: u32) -> (Arc<StateWords>, Vec<OwnedFrame>) {
-    let (memory, mut free) = FrameMemory::reserve_with_frames(16).expect("memory");
+    let (memory, mut free) = reserve(16).expect("memory");
     let words = Arc::new(StateWords::new(Arc::new(memory), Arc::default(), FileWaits::default(), FileId(1)));
     let claim = words.get_or_allocate(number).try_claim(&words).expect("absent");
     claim.publish(free.pop().expect("a free frame"));
@@ -148,22 +148,4 @@ fn many_who_wait_for_one_page_all_get_it_and_none_is_left_asleep() {
     let page = guard(cell.share());
     assert_eq!(u32::from_le_bytes(page[..4].try_into().expect("four bytes")), 6 * ROUNDS);
     assert!(!cell.load().has(WAITERS), "nobody is left");
-}
-
-#[test]
-fn threads_that_take_neighbouring_frames_have_memory_behind_them() {
-    let (memory, frames) = FrameMemory::reserve_with_frames(4000).expect("memory");
-    std::thread::scope(|scope| {
-        for first in 0..3 {
-            let (memory, frames) = (&memory, &frames);
-            scope.spawn(move || {
-                for frame in frames.iter().skip(first).step_by(3) {
-                    memory.back(frame);
-                    let huge_page = frame.0 as usize * PAGE_SIZE / HUGE_PAGE;
-                    assert!(memory.backing[huge_page].is_there.load(Acquire), "frame {}", frame.0);
-                }
-            });
-        }
-    });
-    assert!(memory.backing.iter().all(|backing| backing.is_there.load(Acquire)));
 }
