@@ -94,6 +94,17 @@ impl Connection {
         self.try_run(batch).map_err(|error| LabError::sql(doing(batch), error))
     }
 
+    /// Plans a batch without running it. That creates the statistics that its plans need. Blocks.
+    ///
+    /// # Errors
+    /// As for [`Connection::run`].
+    pub fn plan(&mut self, batch: &str) -> Result<()> {
+        self.run("SET SHOWPLAN_TEXT ON")?;
+        let planned = self.run(batch);
+        self.run("SET SHOWPLAN_TEXT OFF")?;
+        planned.map(|_| ())
+    }
+
     /// As [`Connection::run`], with the bare error.
     ///
     /// # Errors

@@ -236,7 +236,7 @@ fn sizes(cases: &[Case]) -> Grid {
             case.name.clone(),
             thousands(last.reads),
             amount(last.read_bytes as f64 / 1024.0 / last.reads.max(1) as f64),
-            case.median("cold_mb_s").map_or_else(|| "-".to_owned(), amount),
+            case.cold_mb_s().map_or_else(|| "-".to_owned(), amount),
             amount(last.read_latency_s * 1e6),
             by_size.join(", "),
         ]);

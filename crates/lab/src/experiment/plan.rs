@@ -112,13 +112,16 @@ pub(crate) fn plan_steps(plans: usize, repeat: usize) -> u64 {
 }
 
 /// Measures all plans `repeat` times, reversing the order each time. Each cold run is paired with a raw read of the
-/// same pages.
+/// same pages. Each statement is planned once before, so that no run creates the statistics of its columns.
 ///
 /// # Errors
 /// If a statement failed, or its answer differs from the one before.
 pub(crate) fn run_plans(lab: &mut Laboratory, plans: &[Plan], repeat: usize) -> Result<Vec<Case>> {
     let mut cases: Vec<Case> = plans.iter().map(Plan::case).collect();
     let mut answers: Vec<Option<Vec<Option<String>>>> = vec![None; plans.len()];
+    for plan in plans {
+        lab.connection().plan(&plan.statement)?;
+    }
     for repetition in 0..repeat.max(1) {
         let mut order: Vec<usize> = (0..plans.len()).collect();
         if repetition % 2 == 1 {

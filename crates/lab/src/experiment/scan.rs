@@ -244,7 +244,7 @@ fn heap_and_clustered(cases: &[Case]) -> Grid {
         grid.rows.push(vec![
             case.name.clone(),
             case.median("cold_s").map_or_else(|| "-".to_owned(), |time| format!("{time:.3}")),
-            or_dash(case.median("cold_mb_s")),
+            or_dash(case.cold_mb_s()),
             thousands(last.reads),
             list(sizes.collect()),
             list(last.rows_per_worker.iter().map(|rows| thousands(*rows)).collect()),
@@ -388,8 +388,10 @@ pub(crate) fn marks(cases: &[Case]) -> Vec<Mark> {
     let unexplained = cases.iter().flat_map(|case| {
         let of = |condition: Condition| Some(format!("{}, {}", case.name, condition.name()));
         let name = "most unexplained time of a case, percent";
-        case.unexplained()
-            .map(move |(condition, percent)| at_most(name, percent, 3.0, of(condition), case.too_small(condition)))
+        // Below zero, some time is counted twice.
+        case.unexplained().map(move |(condition, percent)| {
+            at_most(name, percent.abs(), 3.0, of(condition), case.too_small(condition))
+        })
     });
     marks.extend(worst(unexplained));
     let overdrawn = cases.iter().map(|case| {

@@ -216,6 +216,13 @@ impl Case {
         if self.warm.count() > 0 { &self.warm } else { &self.cold }
     }
 
+    /// The rate of cold runs, in megabytes of pages per second: of their median time, beside which it is shown. Of a
+    /// case without times, the median of its rates.
+    pub(crate) fn cold_mb_s(&self) -> Option<f64> {
+        let of_time = self.median("cold_s").map(|time| self.bytes as f64 / 1e6 / time.max(1e-9));
+        of_time.or_else(|| self.median("cold_mb_s"))
+    }
+
     /// The rate of warm runs, in gigabytes of pages per second.
     pub(crate) fn warm_gb_s(&self) -> Option<f64> {
         Some(self.bytes as f64 / 1e9 / self.median("warm_s")?.max(1e-9))
@@ -356,6 +363,16 @@ mod tests {
         for key in ["unexplained_percent", "warm_unexplained_percent", "unexplained_percent_repetitions_median"] {
             assert!(object[key].is_null(), "{key}: {}", object[key]);
         }
+    }
+
+    #[test]
+    fn the_cold_rate_is_that_of_the_time_beside_it() {
+        let mut case = Case::new("heap", "SELECT 1");
+        case.add_cold(measured(1.0, 100));
+        case.add_cold(measured(3.0, 100));
+        let (time, rate) = (case.median("cold_s").expect("timed"), case.cold_mb_s().expect("timed"));
+        assert!((rate * time - case.bytes() as f64 / 1e6).abs() < 1e-9, "{rate} MB/s for {time} s");
+        assert!(case.median("cold_mb_s").is_some_and(|of_rates| of_rates > rate), "not the mean of the rates");
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn cold_throughput(report: &Report) -> BarChart<'static> {
         says: "No page in memory. The dashed line is the disk's rate, the median of reads past every cache without a database, \
                beside the cold runs where there are any.",
         legend: Vec::new(),
-        bars: bars(&report.cases, |case| case.median("cold_mb_s")),
+        bars: bars(&report.cases, |case| case.cold_mb_s()),
         is_of_shares: false,
         limit: Some((report.disk_mb_s(), "the disk")),
         unit: "MB/s",

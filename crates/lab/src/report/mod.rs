@@ -182,7 +182,7 @@ impl Report {
         grid.least_wanted = vec![1];
         for case in &self.cases {
             let Some(text) = case.text else { continue };
-            let (time, rate) = (case.median("cold_s").map(seconds), case.median("cold_mb_s").map(amount));
+            let (time, rate) = (case.median("cold_s").map(seconds), case.cold_mb_s().map(amount));
             grid.rows.push(vec![case.name.clone(), or_dash(time), or_dash(rate), text.to_owned()]);
         }
         grid
@@ -210,7 +210,7 @@ impl Report {
             grid.rows.push(vec![
                 case.name.clone(),
                 or_dash(case.median("cold_s").map(seconds)),
-                or_dash(case.median("cold_mb_s").map(amount)),
+                or_dash(case.cold_mb_s().map(amount)),
                 or_dash(self.over_disk(case).map(|ratio| format!("{:.0} %", ratio * 100.0))),
                 or_dash(case.median("warm_s").map(seconds)),
                 or_dash(warm_gb_s.map(amount)),
@@ -228,7 +228,7 @@ impl Report {
 
     /// Where the threads' time of all cases went.
     fn time_grid(&self) -> Grid {
-        let title = "Where the threads' time went, in percent; the rest is unexplained";
+        let title = "Where the threads' time went, in percent; the rest is unexplained (below zero where a thread computes while it waits)";
         let mut grid = Grid::new(title, &["case", "CPU", "longest waits", "rest"]);
         grid.prose = vec![2];
         for case in self.timed_cases() {

@@ -76,7 +76,7 @@ impl Report {
     /// a modelled device.
     pub(super) fn over_disk(&self, case: &Case) -> Option<f64> {
         case.median("disk_mb_s")?;
-        Some(case.median("cold_mb_s")? / self.disk_mb_s().max(1e-9))
+        Some(case.cold_mb_s()? / self.disk_mb_s().max(1e-9))
     }
 
     /// What the figures come to: how much of the disk cold runs reach, where the time went, how many marks are met, and
@@ -113,9 +113,12 @@ impl Report {
     fn marks_sentence(&self) -> Option<String> {
         let count = |met| self.marks.iter().filter(|mark| mark.is_met() == met).count();
         let (met, missed, open) = (count(Some(true)), count(Some(false)), count(None));
-        let open = if open > 0 { format!(", {open} not decided") } else { String::new() };
+        let small = self.marks.iter().filter(|mark| mark.too_small.is_some()).count();
+        let further =
+            [(open - small, "not decided"), (small, "not judged")].into_iter().filter(|(count, _)| *count > 0);
+        let further: String = further.map(|(count, verdict)| format!(", {count} {verdict}")).collect();
         (!self.marks.is_empty())
-            .then(|| format!("Marks, whose bounds are hobt's own: {met} met, {missed} missed{open}."))
+            .then(|| format!("Marks, whose bounds are hobt's own: {met} met, {missed} not met{further}."))
     }
 
     fn busy_sentence(&self) -> Option<String> {
