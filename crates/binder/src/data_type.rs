@@ -26,11 +26,22 @@ pub fn sql_type(written: &DataType, place: TypePlace) -> Result<SqlType, SqlErro
 ///
 /// # Errors
 /// Error 448.
-pub fn collation_named(name: &Identifier) -> Result<Collation, SqlError> {
+pub(super) fn collation_named(name: &Identifier) -> Result<Collation, SqlError> {
     if ["database_default", "catalog_default"].iter().any(|default| name.value.eq_ignore_ascii_case(default)) {
         return Ok(Collation::default());
     }
     Collation::from_name(&name.value).ok_or_else(|| errors::INVALID_COLLATION.with([&name.value]).at(name.position))
+}
+
+/// The collation that a declaration of this type names; `None` if it names none.
+///
+/// # Errors
+/// 447 if the type is not a text's, 448 for an unknown collation.
+pub fn collation_of(sql_type: SqlType, written: Option<&Identifier>) -> Result<Option<Collation>, SqlError> {
+    match written {
+        Some(name) if !sql_type.is_text() => Err(errors::COLLATE_TYPE.with([&sql_type.name()]).at(name.position)),
+        written => written.map(collation_named).transpose(),
+    }
 }
 
 fn read(written: &DataType, place: TypePlace) -> Result<SqlType, SqlError> {

@@ -85,7 +85,7 @@ pub use by_key::{BoundRow, RowUse};
 pub use change::BoundChange;
 pub use change_output::{ACTION_TYPE, BoundOutput, OutputInput, OutputTable};
 pub use change_values::{BoundValues, cannot_be_modified};
-pub use data_type::{TypePlace, collation_named, sql_type};
+pub use data_type::{TypePlace, collation_of, sql_type};
 pub use extent::STACK_BYTES;
 pub use hints::{PermittedJoins, QueryHints, valid_use_hints};
 pub use insert::{InsertTarget, TargetColumn};

@@ -29,7 +29,7 @@ const NOBODYS: [&str; 4] = ["hobt.lock", "tempdb.mdf", "lost+found", ".DS_Store"
 /// Which instance, and how it starts.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct InstanceArguments {
-    /// The instance's folder; an empty or missing one becomes a new instance
+    /// The instance's folder; `hobt sql` makes an empty or missing one a new instance
     #[arg(long, value_name = "DIR", default_value = "hobt-data")]
     pub(crate) data: PathBuf,
     /// The first database

@@ -91,8 +91,8 @@ impl Planning {
         Ok(())
     }
 
-    /// Makes the physical plan, which `finish` completes. `None` if the plan reads a whole
-    /// table that must be locked as a whole for that: the query has to be bound again.
+    /// Makes the physical plan, which `finish` completes. `None` if the plan reads a whole table that must be locked as
+    /// a whole for that: the query has to be bound again.
     ///
     /// # Errors
     /// The planner's errors, as the user sees them.
@@ -114,9 +114,10 @@ impl Planning {
         let width = self.row_width();
         let plan = sort_large_tops(plan, sizes.top_rows(width)).map_err(sql_error_of)?;
         // Operators above the query's plan need memory too.
-        let wish = memory_wish(&finish(Arc::clone(&plan))?);
+        let plan = finish(plan)?;
+        let wish = memory_wish(&plan);
         let least_bytes = sizes.least_bytes(&wish, session.config().batch_size(), width);
-        let plan = finish(spilling(cancellable(plan, &self.run)?, &self.run)?)?;
+        let plan = spilling(cancellable(plan, &self.run)?, &self.run)?;
         debug_assert_eq!(without_role(&plan), None, "give the operator a role (hobt_operators::role)");
         Ok(Some(Planned { query: self.query, plan, session, wish, least_bytes }))
     }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   planner's explain ── ShownStatement ─┬─ text     SHOWPLAN_TEXT, SHOWPLAN_ALL, STATISTICS PROFILE
-//!                        PlanNode       ├─ xml      SHOWPLAN_XML, STATISTICS XML, sys.dm_exec_query_plan
-//!                        PlanExpr       └─ draw     a tree in a terminal
+//!                         PlanNode       ├─ xml      SHOWPLAN_XML, STATISTICS XML, sys.dm_exec_query_plan
+//!                         PlanExpr       └─ draw     a tree in a terminal
 //! ```
 //! Every format is printed from this one model. It does not depend on an executor, and holds nothing of a statement: no
 //! table, no lock, and only its own memory.

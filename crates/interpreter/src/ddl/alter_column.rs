@@ -21,7 +21,7 @@ use crate::frame::Frame;
 use crate::names::written;
 use crate::stored_table::store_of;
 use crate::system_functions::parse_name;
-use hobt_binder::{BindOptions, Binder, collation_named, rule_columns};
+use hobt_binder::{BindOptions, Binder, collation_of, rule_columns};
 use hobt_table::TableRead;
 
 impl Definitions<'_, '_> {
@@ -108,7 +108,7 @@ impl Definitions<'_, '_> {
     ) -> Result<(), Failure> {
         let table = self.table_of(altering)?;
         let sql_type = self.batch.data_type(data_type)?;
-        let collation = collation.map(collation_named).transpose()?;
+        let collation = collation_of(sql_type, collation)?;
         let known = table.column_named(&name.value).map(|place| &table.columns[place]);
         let is_key = table.indexes.iter().any(|index| {
             index.constraint.is_some_and(|constraint| constraint.is_primary)

@@ -13,7 +13,7 @@ use crate::ddl::Definitions;
 use crate::failure::Failure;
 use crate::interpreter::Outcome;
 use crate::place::Place;
-use hobt_binder::collation_named;
+use hobt_binder::collation_of;
 
 /// The position of the first number that is not a partition of the table.
 pub(super) fn wrong_range(table: &Table, partitions: &[PartitionRange], ranges: &[(i64, i64)]) -> Option<Position> {
@@ -28,11 +28,8 @@ pub(super) fn wrong_range(table: &Table, partitions: &[PartitionRange], ranges: 
 impl Definitions<'_, '_> {
     pub(crate) fn create_partition_function(&mut self, create: &CreatePartitionFunction) -> Result<Outcome, Failure> {
         let parameter = self.batch.data_type(&create.data_type)?;
-        let collation = match &create.collation {
-            Some(name) => Some(collation_named(name)?),
-            None if parameter.is_text() => Some(Collation::default()),
-            None => None,
-        };
+        let written = collation_of(parameter, create.collation.as_ref())?;
+        let collation = written.or_else(|| parameter.is_text().then(Collation::default));
         let mut boundaries: Vec<Value> = Vec::with_capacity(create.values.len());
         for (index, value) in create.values.iter().enumerate() {
             let converted = self.batch.evaluate(value).and_then(|given| {

@@ -14,7 +14,7 @@ use crate::ddl::Definitions;
 use crate::failure::Failure;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::place::Place;
-use hobt_binder::collation_named;
+use hobt_binder::collation_of;
 use hobt_table::temporary_name;
 
 impl Interpreter<'_> {
@@ -295,10 +295,7 @@ impl Definitions<'_, '_> {
                 ConstraintKind::Key { .. } | ConstraintKind::Check { .. } | ConstraintKind::ForeignKey { .. } => {}
             }
         }
-        let collation = match (&column.collation, sql_type.is_text()) {
-            (Some(name), true) => Some(collation_named(name)?),
-            _ => None,
-        };
+        let collation = collation_of(sql_type, column.collation.as_ref())?;
         let nullable = match (column.nullable, &column.kind) {
             (Some(written), _) => written,
             (None, ColumnKind::Typed(data_type)) => identity.is_none() && self.is_nullable_by_default(data_type),
