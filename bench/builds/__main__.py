@@ -1,23 +1,26 @@
 """One build of hobt against another: loads, scans, TPC-H, inserts, changes and lookups, in pairs within one run.
 
-    python3 bench/builds OLD NEW [--only scans|tpch|changes] [--rows N] [--scale F] [--pairs N]
+    python3 bench/builds OLD NEW [--only tpch|scans|changes|why] [--rows N] [--scale F] [--pairs N] [--load N]
 
 OLD and NEW are two `hobt` programs. Each keeps its own instance in a temporary folder and lives through the run. Each case
 runs on both in turn, every second pair in the other order; printed are the median times and the median of the pairs' ratios,
-NEW over OLD, with the least and the greatest.
+NEW over OLD, with the least and the greatest. `why` is a cold scan in a new process for each run, by `hobt why`, with the
+part of its threads' time that has no name.
 """
 
 import argparse
 import math
 import os
+import re
 import statistics
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "peers"))
 import workload
-from engines import HobtProcess, make_fixtures
+from engines import DATABASE, EngineError, HobtProcess, make_fixtures
 from measure import geometric_mean, timed
 
 TPCH = Path(__file__).resolve().parent.parent.parent / "tests" / "tpch"
@@ -113,18 +116,50 @@ def changes(engines, pairs):
             batch(loop(2000, "SELECT @v = v FROM w WHERE id = @i * 37", transaction=False)))
 
 
+def why(binaries, folder, options):
+    """A cold scan in a new process, beside `--load` busy programs."""
+    query = "SELECT MAX(Col1 + Col2), MAX(LEN(Col6)), SUM(Col5) FROM dbo.BigData"
+    folders = [folder / f"why-{at}" for at in (0, 1)]
+    for binary, data in zip(binaries, folders):
+        make_fixtures(binary, data, TIMEOUT_S, "--rows", str(options.rows))
+    figures = ([], [])
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(options.load)]
+    try:
+        for pair in range(options.pairs):
+            for at in (0, 1) if pair % 2 == 0 else (1, 0):
+                command = [str(binaries[at]), "why", "--data", str(folders[at]), "-d", DATABASE, "--cold", "-Q", query]
+                run = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+                elapsed = re.search(r"^Elapsed ([\d.]+) ms", run.stdout, re.MULTILINE)
+                unnamed = re.search(r"unexplained .* (-?[\d.]+) │", run.stdout)
+                if not elapsed or not unnamed:
+                    raise EngineError(f"hobt why gave no figures:\n{run.stdout}{run.stderr}")
+                figures[at].append((float(elapsed.group(1)), float(unnamed.group(1))))
+    finally:
+        for program in busy:
+            program.kill()
+    for name, runs in zip(("old", "new"), figures):
+        unnamed = sorted(each for _, each in runs)
+        print(f"hobt why, cold, {options.load} busy programs: {name} {statistics.median(time for time, _ in runs):.0f} ms, "
+              f"unexplained {statistics.median(unnamed):.1f} % ({unnamed[0]:.1f} to {unnamed[-1]:.1f}), {options.pairs} pairs")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
-    parser.add_argument("--only", choices=["scans", "tpch", "changes"], help="one part alone")
+    parser.add_argument("--only", choices=["tpch", "scans", "changes", "why"], help="one part alone")
     parser.add_argument("--scale", type=float, default=0.5, help="scale factor of TPC-H")
     parser.add_argument("--rows", type=int, default=6_000_000, help="rows of BigData, at least")
     parser.add_argument("--pairs", type=int, default=9, help="pairs of a case; short cases take twice as many")
+    parser.add_argument("--load", type=int, default=0, help="busy programs beside `why`")
     options = parser.parse_args()
     is_asked = lambda part: options.only in (None, part)
     more = ["--tpch", str(options.scale)] if is_asked("tpch") else []
     with tempfile.TemporaryDirectory() as folder:
+        if is_asked("why"):
+            why((options.old, options.new), Path(folder), options)
+        if options.only == "why":
+            return
         engines = []
         for name, binary in (("old", options.old), ("new", options.new)):
             make_fixtures(binary, Path(folder) / name, TIMEOUT_S, *more)

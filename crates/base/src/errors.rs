@@ -795,6 +795,8 @@ errors! {
         deep nesting in your query, and try to simplify it.";
     EXPRESSION_TOO_LARGE(8632, 17) "Internal error: An expression services limit has been reached. Please look for \
         potentially complex expressions in your query, and try to simplify them.";
+    THREADS_REFUSED(8642, 17) "The query processor could not start the necessary thread resources for parallel query \
+        execution: {}. Raise the limits of threads (ulimit -u) and of address space (ulimit -v), or lower MAXDOP.";
     CLUSTERED_DISABLED(8655, 16) "The query processor is unable to produce a plan because the index '{}' on table or \
         view '{}' is disabled.";
     MERGE_ROW_TWICE(8672, 16) "The MERGE statement attempted to UPDATE or DELETE the same row more than once. This \

@@ -99,7 +99,7 @@ impl Interrupts {
     fn watch_with(&self, ends: impl Fn(&State, EndSignal) -> bool + Send + 'static) {
         let Some(mut signals) = lock(&self.held).take() else { return };
         let shared = Arc::clone(&self.state);
-        std::thread::spawn(move || {
+        let watch = move || {
             for signal in signals.forever() {
                 let mut state = lock(&shared);
                 state.count += 1;
@@ -114,7 +114,12 @@ impl Interrupts {
                     stop_all_sessions();
                 }
             }
-        });
+        };
+        // Without the thread, no signal would end the program.
+        if let Err(error) = std::thread::Builder::new().name("signals".to_owned()).spawn(watch) {
+            eprintln!("hobt: the thread for signals cannot be started: {error}");
+            std::process::exit(1);
+        }
     }
 
     /// A batch begins, which [`hobt::Session::expect_batch`] has announced.

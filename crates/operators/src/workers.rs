@@ -16,11 +16,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use hobt_base::SqlError;
+use hobt_base::{SqlError, errors};
 use hobt_functions::watch::{Watch, WatchGuard, current, set_watch};
 use hobt_instruments::processor::{self, RunQueueClock};
 use hobt_instruments::waits::{self, StatementCountersGuard, Wait};
@@ -242,6 +243,8 @@ impl Team {
             idle: Mutex::default(),
             all_idle: Condvar::new(),
         });
+        let refused = |error: io::Error| errors::THREADS_REFUSED.with([&error]);
+        check_threads(size).map_err(refused)?;
         let joining = Arc::downgrade(&group);
         let affinity = affinity.to_vec();
         let runtime = Builder::new_multi_thread()
@@ -266,9 +269,24 @@ impl Team {
             .on_thread_park(|| with_worker(|group, index| group.park(index)))
             .on_thread_unpark(|| with_worker(|group, index| group.unpark(index)))
             .build()
-            .map_err(|error| SqlError::internal(format!("Worker threads could not be started: {error}.")))?;
+            .map_err(refused)?;
         Ok(Team { runtime, group })
     }
+}
+
+/// Starts as many threads as a group has, and ends them: tokio's runtime panics or hangs where the system refuses one
+/// of its threads.
+fn check_threads(count: usize) -> io::Result<()> {
+    let gate = Mutex::new(());
+    std::thread::scope(|scope| {
+        // Until all are started, none ends.
+        let _closed = gate.lock();
+        for _ in 0..count {
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            thread.spawn_scoped(scope, || drop(gate.lock()))?;
+        }
+        Ok(())
+    })
 }
 
 /// How many workers, and the processors that they are bound to.

@@ -191,11 +191,30 @@ fn files_lie_where_they_may_and_belong_to_one_database() {
 fn run_limited(folder: &Folder, limit: &str, batch: &str) -> (Output, String) {
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_hobt"), "sql", "--data"]);
-    let output = command.arg(folder.path()).args(["-W", "-b", "-Q", batch]).stdin(Stdio::null()).output();
+    let output =
+        command.arg(folder.path()).args(["--memory", "128", "-W", "-b", "-Q", batch]).stdin(Stdio::null()).output();
     let output = output.expect("a shell");
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(!text.contains("panicked"), "{limit}: {batch}\n{text}");
     (output, text)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn too_little_address_space_for_the_workers_is_an_error_and_no_hang() {
+    let folder = Folder::new();
+    folder.succeeds("USE d; CREATE TABLE t (a int); INSERT t SELECT value FROM GENERATE_SERIES(1, 100000)");
+    let mut refused = 0;
+    let enough = (300..2000).step_by(25).find(|megabytes| {
+        let limit = format!("-v {megabytes}000");
+        let (output, text) = run_limited(&folder, &limit, "SELECT COUNT(*) FROM d.dbo.t OPTION (MAXDOP 8)");
+        refused += usize::from(text.contains("Msg 8642, "));
+        // Before the instance is open there may be no memory to say anything with.
+        let is_early = text.contains("Msg 5120, ") || text.contains("memory allocation") || text.contains("cannot be");
+        assert!(output.status.success() || is_early || text.contains("Msg 8642, "), "{limit}: {text}");
+        output.status.success()
+    });
+    assert!(enough.is_some() && refused > 0, "{enough:?}, refused {refused} times");
 }
 
 #[test]
