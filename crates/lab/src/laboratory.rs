@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use hobt_engine::{Instance, InstanceSettings};
 use hobt_session::Server;
+use hobt_showplan::counted;
 
 use crate::connection::{Answer, Connection};
 use crate::data::{self, big_data};
@@ -24,6 +25,10 @@ pub const DATABASE: &str = "hobt_lab";
 
 /// Steps of [`Laboratory::ensure_big_data`].
 pub(crate) const BIG_DATA_STEPS: u64 = 2;
+/// Bytes of a row of BigData on disk, about.
+const BIG_DATA_ROW_BYTES: u64 = 90;
+/// Bytes of TPC-H's tables on disk at scale factor 1, about.
+pub(crate) const SCALE_BYTES: f64 = 1.4e9;
 /// Steps of [`Laboratory::ensure_tpch`].
 pub(crate) const TPCH_STEPS: u64 = data::TpchTable::ALL.len() as u64;
 
@@ -230,27 +235,38 @@ impl Laboratory {
     /// # Errors
     /// If the free space of the folder is unknown, or too small for the rows that the user asked for.
     pub fn rows_for(&self, wanted: u64, row_bytes: u64, tables: u64) -> Result<u64> {
-        let free = machine::free_disk(&self.folder)?;
         if let Some(rows) = self.options.rows {
             if rows == 0 {
                 let text = "0 rows cannot be measured: give more with --rows, or leave it out.";
                 return Err(LabError::Input(text.to_owned()));
             }
-            let needed = rows.saturating_mul(row_bytes).saturating_mul(tables);
-            if needed > free {
-                return Err(LabError::Input(format!(
-                    "{rows} rows cannot be measured: {tables} tables need about {} MB and {} has {} MB free. \
-                     Give fewer with --rows, or another folder with --data.",
-                    needed / 1_000_000,
-                    self.folder.display(),
-                    free / 1_000_000,
-                )));
-            }
+            self.check_room(
+                &format!("{rows} rows in {}", counted(tables, "table")),
+                row_bytes.saturating_mul(tables),
+                rows,
+            )?;
             return Ok(rows);
         }
         let by_pool = self.pool_fit_bytes() / row_bytes;
-        let by_disk = free / 2 / (row_bytes * tables);
+        let by_disk = machine::free_disk(&self.folder)? / 2 / (row_bytes * tables);
         Ok(wanted.min(by_pool).min(by_disk).max(1_000))
+    }
+
+    /// Refuses data, `what`, of `count` times `bytes` that the folder has no room for. The folder of a modelled device,
+    /// which lies in memory, has no limit.
+    fn check_room(&self, what: &str, bytes: u64, count: u64) -> Result<()> {
+        let Ok(free) = machine::free_disk(&self.folder) else { return Ok(()) };
+        let needed = bytes.saturating_mul(count);
+        if needed <= free {
+            return Ok(());
+        }
+        Err(LabError::Input(format!(
+            "{what} cannot be measured: they need about {} MB and {} has {} MB free. Give fewer, or another folder with \
+             --data.",
+            needed / 1_000_000,
+            self.folder.display(),
+            free / 1_000_000,
+        )))
     }
 
     /// Whether the database has a table `dbo.NAME`.
@@ -330,6 +346,9 @@ impl Laboratory {
     /// # Errors
     /// If a statement failed.
     pub fn ensure_big_data(&mut self, rows: u64) -> Result<u64> {
+        if !self.has_table("BigData")? {
+            self.check_room(&format!("{rows} rows of BigData"), BIG_DATA_ROW_BYTES, rows)?;
+        }
         self.ensure_customers()?;
         let exact = big_data::rows_for(rows);
         let build = big_data::select_into("dbo.BigData", "dbo.DimCustomer", big_data::repeats_for(rows));
@@ -346,7 +365,7 @@ impl Laboratory {
         if self.has_table("LINEITEM")? {
             self.run("DROP TABLE dbo.LINEITEM")?;
         }
-        self.progress.step(&format!("generating LINEITEM, scale factor {scale_factor}"));
+        self.progress.step(&format!("generating LINEITEM, scale factor {scale_factor:.3}"));
         self.run(data::CREATE_LINEITEM)?;
         self.load_tpch(data::TpchTable::LineItem, "LINEITEM", scale_factor)
     }
@@ -367,6 +386,7 @@ impl Laboratory {
             }
             self.run(&format!("DROP TABLE dbo.{SCALE_TABLE}"))?;
         }
+        self.check_room(&format!("the tables of scale factor {scale_factor}"), (scale_factor * SCALE_BYTES) as u64, 1)?;
         for table in data::TpchTable::ALL {
             self.run(&format!("DROP TABLE IF EXISTS dbo.{}", table.name()))?;
         }

@@ -28,6 +28,24 @@ pub struct RunPlaces {
 pub const DEFAULT_FOLDER: &str = "hobt-lab";
 
 impl RunPlaces {
+    /// Checks, before hours of measuring, that the report can be written: makes its folder, and opens files there.
+    fn check(&self) -> Result<()> {
+        let mut wanted: Vec<PathBuf> = self.json.iter().cloned().collect();
+        if let Some(out) = &self.out {
+            std::fs::create_dir_all(out).map_err(LabError::io(format!("creating {}", out.display())))?;
+            wanted.push(out.join(".hobt-lab"));
+        }
+        for path in wanted {
+            let is_new = !path.exists();
+            let opened = std::fs::OpenOptions::new().append(true).create(true).open(&path);
+            opened.map_err(LabError::io(format!("writing {}", path.display())))?;
+            if is_new {
+                std::fs::remove_file(&path).map_err(LabError::io(format!("removing {}", path.display())))?;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn folder(&self) -> Result<DataFolder> {
         match &self.data {
             Some(path) => Ok(DataFolder::of_user(path)),
@@ -48,6 +66,7 @@ pub fn run_experiment(
     progress: Progress,
 ) -> Result<(Report, Vec<PathBuf>)> {
     let folder = places.folder()?;
+    places.check()?;
     let report = run_in(folder.path(), experiment, settings, options, progress)?;
     let mut written = Vec::new();
     if let Some(out) = &places.out {

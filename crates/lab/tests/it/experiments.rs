@@ -382,6 +382,31 @@ fn an_answer_from_the_catalog_says_so() {
 }
 
 #[test]
+fn what_cannot_be_made_or_written_is_refused_before_anything_is_measured() {
+    let folder = TestFolder::new("refused");
+    let good = include_str!("../../../../examples/experiments/read_size.toml");
+    let run = |rows: &str, places: RunPlaces| {
+        let text = good.replace("big_data_rows = 2_000_000", &format!("big_data_rows = {rows}"));
+        let experiment = UserExperiment::parse(Path::new("mine.toml"), text).expect("a sound file");
+        let places = RunPlaces { data: Some(folder.path().join("data")), ..places };
+        let progress = Progress::hidden();
+        let options = RunOptions { rows: None, repeat: 1, ..SMALL };
+        let ran =
+            hobt_lab::run_experiment(&experiment, &places, InstanceSettings::default(), options, progress.clone());
+        (ran.map(|_| ()).expect_err("refused").to_string(), progress.begun())
+    };
+    let (error, _) = run("9_000_000_000_000_000_000", RunPlaces::default());
+    assert!(error.contains("MB free"), "{error}");
+    let nowhere = folder.path().join("nowhere/x.json");
+    let (error, steps) = run("20_000", RunPlaces { json: Some(nowhere), ..RunPlaces::default() });
+    assert!(error.contains("x.json") && steps == 0, "{steps} steps, {error}");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "a file").expect("writable");
+    let (error, steps) = run("20_000", RunPlaces { out: Some(file), ..RunPlaces::default() });
+    assert!(error.contains("creating") && steps == 0, "{steps} steps, {error}");
+}
+
+#[test]
 fn the_demo_writes_its_report_and_leaves_no_data() {
     let _alone = LATCHED_DEALERS.write().unwrap_or_else(PoisonError::into_inner);
     let folder = TestFolder::new("demo");

@@ -14,7 +14,7 @@ use super::{Experiment, Plan, plan_steps, run_plans};
 use crate::data::tpch_queries;
 use crate::error::{LabError, Result};
 use crate::figures::{amount, float_percentile, median, median_interval};
-use crate::laboratory::{Laboratory, TPCH_STEPS};
+use crate::laboratory::{Laboratory, SCALE_BYTES, TPCH_STEPS};
 use crate::limits::LimitSettings;
 use crate::machine;
 use crate::report::{Case, Grid, Mark, Report, SHORT_S, too_short};
@@ -22,8 +22,6 @@ use joins::{JoinRows, joins_of};
 
 pub(super) struct TpchExperiment;
 
-/// Approximate bytes of all tables at scale factor 1.
-const SCALE_BYTES: f64 = 1.4e9;
 /// The scale factor on a machine with enough room.
 const WANTED_SCALE: f64 = 1.0;
 
