@@ -429,7 +429,8 @@ fn an_interrupted_laboratory_leaves_a_whole_database() {
     for (signal, wanted) in [("INT", 130), ("TERM", 143)] {
         let folder = Folder(tempfile::tempdir().expect("a temporary folder"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_hobt"));
-        command.args(["lab", "fixtures", "--rows", "4000000000", "--data"]).arg(folder.path());
+        // Enough rows for a minute, but not more than a disk has room for.
+        command.args(["lab", "fixtures", "--rows", "40000000", "--data"]).arg(folder.path());
         let mut errors = tempfile::tempfile().expect("a temporary file");
         command.stderr(errors.try_clone().expect("a second handle"));
         let running = Running::of(command);
