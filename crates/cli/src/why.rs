@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use hobt_base::SqlError;
+use hobt_base::{SqlError, number};
 use hobt_instruments::processor::steal_time;
 use hobt_lab::{Grid, terminal_width};
 use hobt_session::{Event, Flow, StatementStatistics, ThreadTime};
@@ -49,7 +49,12 @@ pub(crate) fn run(arguments: &Arguments, interrupts: &Interrupts) -> ExitCode {
     drop(session);
     match explained.and(instance.close()) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => interrupts.failed(Some(error.number), &OpenError::from(error)),
+        Err(error) => {
+            if error.number == number::CANCELED && interrupts.exit_code().is_some() {
+                eprintln!("The batch was interrupted, and its changes since its last commit are undone.");
+            }
+            interrupts.failed(Some(error.number), &OpenError::from(error))
+        }
     }
 }
 

@@ -181,7 +181,8 @@ impl PathRows {
         Ok(())
     }
 
-    /// The row of the table that an entry of an index refers to; `None` if the entry is gone.
+    /// The row of the table that an entry of an index refers to; `None` if the entry is gone. A deleted entry counts:
+    /// the transaction that is deleting it and its row may roll back. The row's lock tells.
     fn row_of_entry(
         &self,
         path: &SeekPath,
@@ -189,7 +190,7 @@ impl PathRows {
         key: &[u8],
     ) -> Result<Option<RowAt>, SqlError> {
         let mut id = PageId::default();
-        let found = index.find(key, |page, slot| {
+        let found = index.find_or_deleted(key, |page, slot| {
             id = PageHeader::read(page.bytes()).map_or(id, |header| header.page);
             reference(&path.leaf, &self.stores, partition, (page, usize::from(slot.0)), Vec::new())
         });

@@ -305,6 +305,23 @@ impl BTree {
         Ok(Some(show(&self.leaf(id, &page)?, slot)))
     }
 
+    /// Shows the row with a key like [`BTree::find`], also if it is deleted: its values are there until no transaction
+    /// may put it back.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read.
+    pub fn find_or_deleted<R>(
+        &self,
+        key: &[u8],
+        show: impl FnOnce(&RowPage<'_>, SlotId) -> R,
+    ) -> Result<Option<R>, AccessError> {
+        let (id, guard) = self.read_leaf(Target::Key(key), None, None)?;
+        let page = self.leaf(id, &guard)?;
+        let Ok(position) = self.find_in(id, &page, key)? else { return Ok(None) };
+        let slot = page.slot_at(position).map_err(|damage| self.hobt.damaged(id, damage))?;
+        Ok(Some(show(&page, SlotId(u16::try_from(slot).expect("a slot of the page")))))
+    }
+
     /// Removes all rows. Undone with the statement, which has the tree for itself.
     ///
     /// # Errors

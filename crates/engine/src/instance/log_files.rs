@@ -33,7 +33,7 @@ impl Instance {
     ///
     /// # Errors
     /// 1828 the name is taken, 1834 a file belongs to a database, 5170 a file exists, 5123 a path is not allowed or the
-    /// system refuses it, 5149 the system refuses the size, 5169 a size above its maximum; a device's error.
+    /// system refuses it, 5149 the system refuses the size, 5169 a size above its maximum, 3906; a device's error.
     pub fn add_log_files(&self, database: &DatabaseUse, files: &[FileDefinition]) -> Result<Vec<PathBuf>> {
         let _alone = self.definitions.lock();
         refuse_system(database)?;
@@ -51,7 +51,7 @@ impl Instance {
     /// it from then on. After a crash before that last step, opening the log adds it.
     fn add_log_file(&self, database: &DatabaseUse, plan: &LogFilePlan) -> Result<()> {
         let master = self.master()?;
-        database.check_usable()?;
+        database.begin_change()?;
         let log = database.storage().log().expect("a user's database has a log").log();
         let file =
             log_file::create_to_join(&*self.disk, plan, log).map_err(|error| cannot_create(&plan.path, &error))?;
@@ -70,6 +70,7 @@ impl Instance {
     /// Removes a file of the log that holds nothing needed.
     pub(super) fn remove_log_file(&self, database: &DatabaseUse, name: &str, id: FileId, path: &Path) -> Result<()> {
         let master = self.master()?;
+        database.begin_change()?;
         let entry = self.entry_of(database)?;
         let mut is_unlisted = false;
         let unlist = || {

@@ -100,7 +100,7 @@ impl Maintenance<'_, '_> {
             "SHOW_STATISTICS" => self.show_statistics(&arguments, &dbcc.options, position)?,
             "SHRINKFILE" => self.shrink_file(&arguments, position)?,
             "SHOWFILESTATS" => self.show_file_stats()?,
-            "OPENTRAN" => self.open_transaction_information(position)?,
+            "OPENTRAN" => self.open_transaction_information(&arguments, position)?,
             "UPDATEUSAGE" => self.update_usage(&arguments, &dbcc.options, position)?,
             "USEROPTIONS" => self.user_options()?,
             other => return Err(SqlError::not_supported(format!("DBCC {other}")).at(position).into()),
@@ -111,11 +111,11 @@ impl Maintenance<'_, '_> {
         Ok(Outcome::QUIET)
     }
 
-    /// The oldest open transaction that has used the current database.
-    fn open_transaction_information(&mut self, position: Position) -> Result<(), Failure> {
-        let database = &self.batch.state.database;
+    /// The oldest open transaction that has used a database, which is the current one if none is named.
+    fn open_transaction_information(&mut self, arguments: &[Value], position: Position) -> Result<(), Failure> {
+        let database = self.database_to_check(arguments.first(), "OPENTRAN", position)?;
         let mut open = self.batch.environment.sessions.open_transactions();
-        open.retain(|(_, transaction, _)| transaction.has_used(database));
+        open.retain(|(_, transaction, _)| transaction.has_used(&database));
         let oldest = open.into_iter().min_by_key(|(_, transaction, _)| transaction.id());
         let text = match oldest {
             None => "No active open transactions.".to_owned(),
