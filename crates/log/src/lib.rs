@@ -16,7 +16,9 @@ mod files;
 #[cfg(test)]
 mod fuzz;
 mod log;
+mod marks;
 mod open;
+mod reader;
 mod record;
 mod ring;
 mod room;
@@ -34,6 +36,7 @@ pub use file_header::SEGMENTS_START;
 pub use files::{LogFileLabel, LogFileRow, NewLogFile, Unlisted};
 pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, SegmentRow};
 pub use open::Recovered;
+pub use reader::LogReader;
 pub use record::{NewRecord, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, Record, record_bytes};
 pub use room::{Reservation, RoomFor};
 pub use truncation::TruncationWait;

@@ -15,7 +15,8 @@ use hobt_instruments::schedule::{self, Mutex};
 use hobt_instruments::{Wait, WaitType};
 
 use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, block_bytes, seal};
-use crate::record::{NewRecord, PAYLOAD_BYTES_MAX, record_bytes};
+use crate::reader::SegmentPlace;
+use crate::record::{NewRecord, PAYLOAD_BYTES_MAX, Record, record_bytes};
 use crate::ring::{EpochNumber, Place, Ring};
 use crate::room::{Reservation, Room, RoomFor, loss};
 use crate::segments::{Segments, create_file};
@@ -433,6 +434,8 @@ impl Log {
         filling.disk.write_durable_at(block, filling.offset + filling.used)?;
         writer.previous_checksum = checksum;
         writer.number += 1;
+        // Before it counts as durable: a reader looks for it here then.
+        self.segments.lock().marks.note(filling.sequence, Lsn(first), filling.used);
         filling.used += length as u64;
         self.flushes.fetch_add(1, Ordering::Relaxed);
         self.flushed_bytes.fetch_add(length as u64, Ordering::Relaxed);
@@ -542,6 +545,16 @@ impl Log {
         self.waiters.wake_all();
         self.writer.lock().segment = None;
         self.segments.lock().close();
+    }
+
+    /// The record at `lsn` if it is in the ring; `None` if it was written, or is being written at this moment.
+    pub(crate) fn record_in_ring(&self, lsn: Lsn) -> Option<Record> {
+        self.ring.read(lsn)
+    }
+
+    /// Where the record at `lsn` is to be looked for. See [`Segments::place_of`].
+    pub(crate) fn place_of(&self, lsn: Lsn, slack: u64) -> Option<SegmentPlace> {
+        self.segments.lock().place_of(lsn, slack)
     }
 
     /// The position after the last record.

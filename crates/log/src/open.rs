@@ -182,6 +182,9 @@ impl Log {
             }
         }
         segments.take_over(&walked.used);
+        for block in &walked.blocks {
+            segments.note_block(block.file, block.offset, block.first);
+        }
         segments.take_over(&retained);
         segments.files[0].header.life += 1;
         let mut header = segments.files[0].header.clone();

@@ -4,9 +4,11 @@
 //! non-zero first word says that the record is complete. The flushing thread copies records out in order and resets
 //! their words to zero for the next lap.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use crate::record::{NewRecord, first_word, length_of, record_bytes};
+use hobt_base::Lsn;
+
+use crate::record::{NewRecord, PAYLOAD_BYTES_MAX, Record, first_word, length_of, read_record, record_bytes};
 
 /// Bits of the tail that hold the position, in words.
 const POSITION_BITS: u32 = 52;
@@ -31,6 +33,9 @@ pub(crate) struct Ring {
     words: Box<[AtomicU64]>,
     /// The position up to which words have been copied out and are zero again, in bytes.
     copied: AtomicU64,
+    /// The position up to which words may be about to be copied out: a reader that has read them cannot know whether
+    /// they were still there.
+    copying: AtomicU64,
 }
 
 impl Ring {
@@ -38,7 +43,8 @@ impl Ring {
     pub(crate) fn new(bytes: usize, start: u64) -> Ring {
         assert!(bytes.is_power_of_two() && start.is_multiple_of(8), "a ring of {bytes} bytes from {start}");
         let words = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
-        Ring { tail: AtomicU64::new(start / 8), words, copied: AtomicU64::new(start) }
+        let (copied, copying) = (AtomicU64::new(start), AtomicU64::new(start));
+        Ring { tail: AtomicU64::new(start / 8), words, copied, copying }
     }
 
     /// Bytes that fit into the ring.
@@ -137,6 +143,9 @@ impl Ring {
     /// number of bytes. Called by one thread at a time.
     pub(crate) fn copy_out(&self, target: &mut [u8]) -> usize {
         let start = self.copied.load(Ordering::Relaxed);
+        self.copying.store(start + target.len() as u64, Ordering::Relaxed);
+        // Before the words are cleared: `read` loads them first and `copying` behind a fence.
+        fence(Ordering::Release);
         let mut at = 0;
         loop {
             let length = self.length_at(start + at as u64);
@@ -153,6 +162,24 @@ impl Ring {
         }
         self.copied.store(start + at as u64, Ordering::Release);
         at
+    }
+
+    /// The published record at `lsn`; `None` if it was copied out, or may be at this moment.
+    pub(crate) fn read(&self, lsn: Lsn) -> Option<Record> {
+        if lsn.0 < self.copied() || lsn.0 >= self.end() {
+            return None;
+        }
+        let length = self.length_at(lsn.0);
+        if length == 0 || length > record_bytes(PAYLOAD_BYTES_MAX) {
+            return None;
+        }
+        let words = (0..length as u64).step_by(8).map(|offset| self.word(lsn.0 + offset).load(Ordering::Relaxed));
+        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        fence(Ordering::Acquire);
+        if lsn.0 < self.copying.load(Ordering::Relaxed) {
+            return None;
+        }
+        read_record(&bytes, lsn)
     }
 
     /// The position up to which records were copied out.
@@ -172,10 +199,9 @@ fn place(tail_before: u64, bytes: usize) -> (Place, EpochNumber) {
 
 #[cfg(test)]
 mod tests {
-    use hobt_base::{Lsn, SplitMix64};
+    use hobt_base::SplitMix64;
 
     use super::*;
-    use crate::record::read_record;
 
     fn record(payload: &[u8]) -> NewRecord<'_> {
         NewRecord { kind: 7, transaction: 11, previous: Lsn(5), payload }

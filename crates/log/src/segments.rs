@@ -7,6 +7,8 @@ use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskError, DiskFile};
 
 use crate::file_header::{FileHeader, SEGMENTS_START};
+use crate::marks::Marks;
+use crate::reader::SegmentPlace;
 use crate::{LogError, LogFile};
 
 /// The fewest segments of a log file: with fewer, little would be free while one is being filled.
@@ -49,6 +51,8 @@ pub(crate) struct Segments {
     aside: VecDeque<usize>,
     /// The number of the segment that was begun last.
     pub(crate) last_sequence: u64,
+    /// Where blocks lie in the segments that are not free.
+    pub(crate) marks: Marks,
 }
 
 impl Segments {
@@ -73,7 +77,7 @@ impl Segments {
             }
         }
         let free = (0..all.len()).collect();
-        Segments { files, all, free, aside: VecDeque::new(), last_sequence: 0 }
+        Segments { files, all, free, aside: VecDeque::new(), last_sequence: 0, marks: Marks::default() }
     }
 
     pub(crate) fn disk(&self, segment: usize) -> &Arc<dyn DiskFile> {
@@ -140,9 +144,29 @@ impl Segments {
         self.free.retain(|&segment| self.all[segment].contents.is_none());
     }
 
+    /// Notes where a block lies, by its first byte in the file. To be called in the blocks' order.
+    pub(crate) fn note_block(&mut self, file: usize, offset: u64, first: Lsn) {
+        let holds = |one: &&Segment| one.file == file && (one.offset..one.offset + one.bytes).contains(&offset);
+        let segment = self.all.iter().find(holds);
+        if let Some((contents, segment)) = segment.and_then(|segment| Some((segment.contents?, segment))) {
+            self.marks.note(contents.sequence, first, offset - segment.offset);
+        }
+    }
+
     /// Bytes of free segments, and their number.
     pub(crate) fn free(&self) -> (u64, u64) {
         (self.free.iter().map(|&segment| self.all[segment].bytes).sum(), self.free.len() as u64)
+    }
+
+    /// Where the record at `lsn` is to be looked for, if a segment has it; the blocks of up to `slack` bytes before it may
+    /// come first.
+    pub(crate) fn place_of(&self, lsn: Lsn, slack: u64) -> Option<SegmentPlace> {
+        let used = self.all.iter().filter_map(|segment| segment.contents.map(|contents| (contents, segment)));
+        let before = used.filter(|(contents, _)| contents.first <= lsn);
+        let (contents, segment) = before.max_by_key(|(contents, _)| contents.sequence)?;
+        let from = self.marks.before(contents.sequence, lsn, slack);
+        let disk = Arc::clone(&self.files[segment.file].disk);
+        Some(SegmentPlace { disk, offset: segment.offset, bytes: segment.bytes, from })
     }
 
     /// Takes the next free segment for records from `first` on. Returns it with its number in the order of segments.
@@ -163,8 +187,9 @@ impl Segments {
             .collect();
         used.sort_unstable();
         for pair in used.windows(2) {
-            let [(_, segment, _), (_, _, next_first)] = pair else { continue };
+            let [(sequence, segment, _), (_, _, next_first)] = pair else { continue };
             if *next_first <= keep {
+                self.marks.forget(*sequence);
                 self.all[*segment].contents = None;
                 self.free.push_back(*segment);
             }

@@ -4,6 +4,7 @@ mod crash;
 mod files;
 mod full;
 mod life;
+mod reader;
 mod room;
 mod threads;
 mod world;
