@@ -42,6 +42,8 @@ pub(crate) struct Logged<'a> {
     chain: Option<&'a Arc<LogChain>>,
     commits: bool,
     compensates: Option<Lsn>,
+    /// Whether that record is of a change of a row.
+    is_of_row: bool,
     freed: Option<(PageId, u32)>,
     undo: Option<&'a Undo>,
     counts: bool,
@@ -59,6 +61,7 @@ impl<'a> Logged<'a> {
             chain: None,
             commits: false,
             compensates: None,
+            is_of_row: false,
             freed: None,
             undo: None,
             counts: false,
@@ -86,6 +89,11 @@ impl<'a> Logged<'a> {
     /// Makes it a compensation: it undoes the record at `lsn`.
     pub(crate) fn compensating(self, lsn: Lsn) -> Logged<'a> {
         Logged { compensates: Some(lsn), is_reserved: true, ..self }
+    }
+
+    /// Makes it a compensation of the change of a row that has its record at `lsn`.
+    pub(crate) fn undoing_row(self, lsn: Lsn) -> Logged<'a> {
+        Logged { is_of_row: true, ..self.compensating(lsn) }
     }
 
     /// It frees extents whose freeing its transaction, which has committed, had deferred.
@@ -376,6 +384,7 @@ impl Storage {
             hobt: hobt.map_or(HobtId(0), |hobt| hobt.id),
             commits: logged.commits,
             compensates: logged.compensates,
+            is_of_row: logged.is_of_row,
             freed: logged.freed,
             undo: logged.undo,
             counts: logged.counts,
@@ -413,6 +422,9 @@ impl Storage {
         })?;
         if let Some(chain) = logged.chain.filter(|_| has_image && logged.compensates.is_some()) {
             chain.note_spent(IMAGE_BYTES);
+        }
+        if let Some(chain) = logged.chain.filter(|_| logged.is_of_row || logged.undo.is_some_and(Undo::is_of_row)) {
+            chain.note_row(appended.lsn);
         }
         PageHeader::stamp_lsn(page, appended.lsn);
         Ok(Some(Changed { lsn: appended.lsn }))
@@ -531,6 +543,7 @@ impl Storage {
             hobt: hobt.id,
             commits: false,
             compensates: None,
+            is_of_row: false,
             freed: None,
             undo: None,
             counts: false,

@@ -30,6 +30,7 @@ mod recovery;
 mod row_store;
 pub mod scan;
 mod storage;
+mod undo;
 mod visible;
 
 pub use btree::{

@@ -49,7 +49,8 @@ mod flag {
     pub(super) const ROW_LESS: u8 = 32;
     /// The change frees extents whose freeing a committed transaction had deferred.
     pub(super) const FREES: u8 = 64;
-    pub(super) const ALL: u8 = 127;
+    /// The record that the change undoes is of a change of a row.
+    pub(super) const OF_ROW: u8 = 128;
 }
 
 /// How a logged change is undone.
@@ -88,6 +89,8 @@ pub(crate) struct ChangeRecord {
     pub(crate) commits: bool,
     /// The record that the change undoes.
     pub(crate) compensates: Option<Lsn>,
+    /// Whether that record is of a change of a row. All changes of rows since then are undone, too.
+    pub(crate) is_of_row: bool,
     /// Extents whose freeing a committed transaction had deferred: the first page, and how many.
     pub(crate) freed: Option<(PageId, u32)>,
     pub(crate) undo: Option<Undo>,
@@ -147,6 +150,7 @@ pub(crate) struct ChangeHead<'a> {
     pub(crate) hobt: HobtId,
     pub(crate) commits: bool,
     pub(crate) compensates: Option<Lsn>,
+    pub(crate) is_of_row: bool,
     pub(crate) freed: Option<(PageId, u32)>,
     pub(crate) undo: Option<&'a Undo>,
     pub(crate) counts: bool,
@@ -164,6 +168,7 @@ impl ChangeHead<'_> {
             (self.rows > 0, flag::ROW_MORE),
             (self.rows < 0, flag::ROW_LESS),
             (self.freed.is_some(), flag::FREES),
+            (self.is_of_row, flag::OF_ROW),
         ] {
             flags |= if is_set { bit } else { 0 };
         }
@@ -188,6 +193,24 @@ impl ChangeHead<'_> {
 }
 
 impl Undo {
+    /// Whether it undoes the change of a row: from its record, at run time as in recovery. All else is undone by a closure
+    /// at run time.
+    pub(crate) fn is_of_row(&self) -> bool {
+        match self {
+            Undo::RemoveRow { .. }
+            | Undo::RestoreRow { .. }
+            | Undo::PutBack { .. }
+            | Undo::RemoveKey { .. }
+            | Undo::RestoreKey { .. }
+            | Undo::ReplaceKey { .. } => true,
+            Undo::FreeRun { .. }
+            | Undo::Unpublish { .. }
+            | Undo::Untruncate { .. }
+            | Undo::RestorePage { .. }
+            | Undo::Uncreate { .. } => false,
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Undo::RemoveRow { slot } => {
@@ -400,7 +423,8 @@ impl ChangeRecord {
     fn decode(from: &mut EncodingReader<'_>) -> Result<ChangeRecord, EncodingDamage> {
         let flags = from.u8()?;
         let both = flag::ROW_MORE | flag::ROW_LESS;
-        if flags & !flag::ALL != 0 || flags & both == both {
+        let of_row = flags & (flag::OF_ROW | flag::COMPENSATES);
+        if of_row == flag::OF_ROW || flags & both == both {
             return Err(EncodingDamage { rule: "the flags of a change" });
         }
         let is_set = |bit| flags & bit != 0;
@@ -424,6 +448,7 @@ impl ChangeRecord {
             hobt,
             commits: is_set(flag::COMMITS),
             compensates,
+            is_of_row: is_set(flag::OF_ROW),
             freed,
             undo,
             counts: is_set(flag::COUNTS),
@@ -467,7 +492,9 @@ mod tests {
             let compensates = (index % 2 == 0).then_some(Lsn(index as u64 * 8));
             let (commits, counts) = (index == 4, index == 2);
             let (hobt, freed) = (HobtId(7), (index == 1).then_some((page, 3)));
-            let head = ChangeHead { page, hobt, commits, compensates, freed, undo: undo.as_ref(), counts, rows };
+            let is_of_row = compensates.is_some() && index > 3;
+            let undo_of = undo.as_ref();
+            let head = ChangeHead { page, hobt, commits, compensates, is_of_row, freed, undo: undo_of, counts, rows };
             let mut bytes = Vec::new();
             head.encode(&mut bytes);
             change.encode(&mut bytes);
@@ -476,7 +503,8 @@ mod tests {
                 undo.encode(&mut note);
                 all.push((kind::NOTE, note, StorageRecord::Note(undo.clone())));
             }
-            let record = ChangeRecord { page, hobt, commits, compensates, freed, undo, counts, rows, change };
+            let record =
+                ChangeRecord { page, hobt, commits, compensates, is_of_row, freed, undo, counts, rows, change };
             all.push((kind::CHANGE, bytes, StorageRecord::Change(Box::new(record))));
         }
         all.push((kind::GROW, encode_grow(FileId(2), 8), StorageRecord::Grow { file: FileId(2), pages: 8 }));

@@ -29,12 +29,12 @@ use hobt_txn::{
     TransactionLog, read_commit, read_decision, read_prepare,
 };
 
-use crate::btree::{BTree, KeyChange, TreeKey};
+use crate::btree::{BTree, TreeKey};
 use crate::change::{HEAD_BYTES, IMAGE_BYTES, Identity};
-use crate::hobt::{Replaced, RowChange};
 use crate::log_record::{ChangeRecord, StorageRecord, Undo};
 use crate::storage::Allocated;
-use crate::{AccessError, DataFile, Hobt, Storage};
+use crate::undo::{ChangedRow, not_decoded};
+use crate::{AccessError, DataFile, Hobt, RowStore, Storage};
 
 /// The result of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -65,8 +65,9 @@ struct Known {
     prepared: Option<GlobalTransaction>,
     /// Extents to free, by the position of the record that says so.
     pending: BTreeMap<Lsn, (PageId, u32)>,
-    /// Records that were undone before the crash.
-    compensated: HashSet<Lsn>,
+    /// The records of changes that are of no row and not undone, if they have an undo. These of rows are undone in
+    /// reverse order, so that one position says which are left; the order of these few is not known.
+    structure: BTreeSet<Lsn>,
     /// Estimated bytes of log that its undo appends.
     undo_bytes: u64,
     /// Pages that it changed before the start of redo, which its undo logs whole.
@@ -81,7 +82,7 @@ impl Known {
             committed: false,
             prepared: None,
             pending: BTreeMap::new(),
-            compensated: HashSet::new(),
+            structure: BTreeSet::new(),
             undo_bytes: 0,
             old_pages: HashSet::new(),
         }
@@ -137,7 +138,6 @@ pub fn recover(
         transactions: BTreeMap::new(),
         hobts: HashMap::new(),
         opened: HashMap::new(),
-        trees: HashMap::new(),
         row_changes: BTreeMap::new(),
         file_pages: HashMap::new(),
         broken: BTreeSet::new(),
@@ -165,10 +165,8 @@ struct Recovery<'a> {
     recovered: &'a Recovered,
     transactions: BTreeMap<u64, Known>,
     hobts: HashMap<HobtId, KnownHobt>,
-    /// Heaps of which single rows are undone.
-    opened: HashMap<HobtId, Arc<Hobt>>,
-    /// B+trees of which single keys are undone.
-    trees: HashMap<HobtId, Arc<BTree>>,
+    /// The heaps and trees of which single rows are undone.
+    opened: HashMap<HobtId, RowStore>,
     /// By HOBT: by how many rows its count differs from the one last saved.
     row_changes: BTreeMap<HobtId, i64>,
     file_pages: HashMap<FileId, u32>,
@@ -186,10 +184,6 @@ struct KnownHobt {
     layout_version: u32,
     key: Option<Arc<TreeKey>>,
     rows: Arc<RowLayout>,
-}
-
-fn not_decoded(record: &Record, damage: EncodingDamage) -> AccessError {
-    AccessError::LogFailed(format!("the record at position {} is none that this version writes: {damage}", record.lsn))
 }
 
 impl Recovery<'_> {
@@ -256,8 +250,11 @@ impl Recovery<'_> {
                     self.row_changes.insert(change.hobt, 0);
                 }
                 self.count(record, change.hobt, change.rows.into());
-                if let Some(lsn) = change.compensates {
+                if let Some(lsn) = change.compensates.filter(|_| !change.is_of_row) {
                     self.compensate(id, lsn);
+                }
+                if change.undo.as_ref().is_some_and(|undo| !undo.is_of_row()) {
+                    self.note_structure(record);
                 }
                 self.forget_freed(id, &change);
                 self.expect_undo(record, &change);
@@ -265,13 +262,15 @@ impl Recovery<'_> {
                     self.commit(id);
                 }
             }
-            StorageRecord::Note(Undo::Unpublish { hobt, rows, .. }) => {
-                self.count(record, hobt, rows.cast_signed());
+            StorageRecord::Note(undo) => {
+                match undo {
+                    Undo::Unpublish { hobt, rows, .. } => self.count(record, hobt, rows.cast_signed()),
+                    Undo::Untruncate { hobt, rows, .. } => self.count(record, hobt, -rows.cast_signed()),
+                    _ => {}
+                }
+                self.note_structure(record);
             }
-            StorageRecord::Note(Undo::Untruncate { hobt, rows, .. }) => {
-                self.count(record, hobt, -rows.cast_signed());
-            }
-            StorageRecord::Note(_) | StorageRecord::Checkpoint | StorageRecord::Together { .. } => {}
+            StorageRecord::Checkpoint | StorageRecord::Together { .. } => {}
             StorageRecord::Undone { compensates, hobt, rows } => {
                 self.count(record, hobt, rows);
                 self.compensate(id, compensates);
@@ -308,8 +307,14 @@ impl Recovery<'_> {
 
     fn compensate(&mut self, id: u64, lsn: Lsn) {
         if let Some(known) = self.transactions.get_mut(&id) {
-            known.compensated.insert(lsn);
+            known.structure.remove(&lsn);
             known.pending.remove(&lsn);
+        }
+    }
+
+    fn note_structure(&mut self, record: &Record) {
+        if let Some(known) = self.transactions.get_mut(&record.transaction) {
+            known.structure.insert(record.lsn);
         }
     }
 
@@ -435,106 +440,119 @@ impl Recovery<'_> {
             next.insert(known.last, id);
             self.summary.undone_transactions += 1;
         }
+        // By transaction: the first record of those whose changes of rows are undone, up to the current position.
+        let mut undone_from: HashMap<u64, Lsn> = HashMap::new();
         while let Some((lsn, id)) = next.pop_last() {
             let record = self.recovered.record(lsn)?;
-            let chain = &chains[&id];
-            if !self.transactions[&id].compensated.contains(&lsn) || planted::has(Bug::UndoneTwice) {
-                self.undo_record(chain, &record)?;
-            }
-            if record.previous == Lsn(0) {
-                chain.end()?;
+            let from = undone_from.get(&id).copied();
+            let found = self.undo_record(&chains[&id], &record, from)?;
+            let from = found.or(from).filter(|from| *from < lsn);
+            let previous = match from {
+                // Between them only structure is left to undo.
+                Some(from) => self.transactions[&id].structure.range(from..lsn).next_back().copied().unwrap_or(from),
+                None => record.previous,
+            };
+            match from {
+                Some(from) => undone_from.insert(id, from),
+                None => undone_from.remove(&id),
+            };
+            if previous == Lsn(0) {
+                chains[&id].end()?;
                 self.transactions.remove(&id);
             } else {
-                next.insert(record.previous, id);
+                next.insert(previous, id);
             }
         }
         Ok(())
     }
 
-    fn undo_record(&mut self, chain: &Arc<LogChain>, record: &Record) -> Result<(), AccessError> {
+    /// Undoes the change of a record. Changes of rows are undone already from the record at `undone_from` on. Returns
+    /// the position from which they are, if the record says so.
+    fn undo_record(
+        &mut self,
+        chain: &Arc<LogChain>,
+        record: &Record,
+        undone_from: Option<Lsn>,
+    ) -> Result<Option<Lsn>, AccessError> {
+        let (lsn, undoes_twice) = (record.lsn, planted::has(Bug::UndoneTwice));
         let decoded = StorageRecord::decode(record.kind, &record.payload);
         let (undo, page, hobt) = match decoded.map_err(|damage| not_decoded(record, damage))? {
-            Some(StorageRecord::Change(change)) if change.compensates.is_none() => match change.undo {
-                Some(undo) => (undo, change.page, change.hobt),
-                None => return Ok(()),
+            Some(StorageRecord::Change(change)) => match (change.compensates, change.undo) {
+                (Some(first), _) => return Ok(Some(first).filter(|_| change.is_of_row && !undoes_twice)),
+                (None, Some(undo)) => (undo, change.page, change.hobt),
+                (None, None) => return Ok(None),
             },
             Some(StorageRecord::Note(undo)) => (undo, PageId::default(), HobtId(0)),
-            _ => return Ok(()),
+            _ => return Ok(None),
         };
+        let is_undone = match undo.is_of_row() {
+            true => undone_from.is_some_and(|from| from <= lsn),
+            false => !self.transactions.get(&record.transaction).is_some_and(|known| known.structure.contains(&lsn)),
+        };
+        if is_undone && !undoes_twice {
+            return Ok(None);
+        }
         self.summary.undone += 1;
-        let lsn = record.lsn;
         match undo {
-            Undo::RemoveRow { slot } => self.undo_row(chain, hobt, &RowChange { page, slot, was_inserted: true, lsn }),
-            Undo::RestoreRow { slot } => {
-                self.undo_row(chain, hobt, &RowChange { page, slot, was_inserted: false, lsn })
-            }
             Undo::FreeRun { first, extents } => {
-                self.storage.free_undone(Some(chain), &Allocated { first, extents, lsn })
+                self.storage.free_undone(Some(chain), &Allocated { first, extents, lsn })?;
             }
             Undo::Unpublish { hobt, runs, until, rows } => {
                 *self.row_changes.entry(hobt).or_default() -= rows.cast_signed();
                 self.close_hobt(hobt);
-                self.open_hobt(hobt)?.unpublish(chain, lsn, runs as usize..until as usize, rows)
+                self.open_hobt(hobt)?.unpublish(chain, lsn, runs as usize..until as usize, rows)?;
             }
             Undo::Untruncate { hobt, rows, list_page } => {
                 *self.row_changes.entry(hobt).or_default() += rows.cast_signed();
                 self.close_hobt(hobt);
-                self.open_hobt(hobt)?.untruncate(chain, lsn, list_page, rows)
+                self.open_hobt(hobt)?.untruncate(chain, lsn, list_page, rows)?;
             }
-            Undo::PutBack { slot, row } => {
-                let opened = self.opened_for_rows(hobt)?;
-                opened.put_back(Some(chain), &Replaced { page, slot, row, lsn }, Stamp(0))
-            }
-            Undo::RemoveKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Inserted { key }),
-            Undo::RestoreKey { key } => self.undo_key(chain, hobt, lsn, &KeyChange::Deleted { key }),
-            Undo::ReplaceKey { key, row } => self.undo_key(chain, hobt, lsn, &KeyChange::Replaced { key, row }),
             Undo::Uncreate { hobt } => {
                 self.close_hobt(hobt);
-                self.open_hobt(hobt)?.uncreate_again(chain, lsn)
+                self.open_hobt(hobt)?.uncreate_again(chain, lsn)?;
             }
             Undo::RestorePage { bytes } => {
                 self.close_hobt(hobt);
-                self.open_hobt(hobt)?.restore_page(Some(chain), lsn, page, bytes)
+                self.open_hobt(hobt)?.restore_page(Some(chain), lsn, page, bytes)?;
+            }
+            undo => {
+                let row = ChangedRow::of(undo, page, lsn).expect("every other undo is of a row");
+                self.undo_row(chain, hobt, &row)?;
             }
         }
+        Ok(None)
     }
 
-    fn undo_key(&mut self, chain: &Arc<LogChain>, hobt: HobtId, lsn: Lsn, done: &KeyChange) -> Result<(), AccessError> {
-        if planted::has(Bug::NoKeyUndo) {
+    fn undo_row(&mut self, chain: &Arc<LogChain>, hobt: HobtId, row: &ChangedRow) -> Result<(), AccessError> {
+        let is_skipped = match row {
+            ChangedRow::Heap(_) => planted::has(Bug::NoRowUndo),
+            ChangedRow::Replaced(_) => false,
+            ChangedRow::Tree(..) => planted::has(Bug::NoKeyUndo),
+        };
+        if is_skipped {
             return Ok(());
         }
-        *self.row_changes.entry(hobt).or_default() -= done.rows();
-        let tree = match self.trees.get(&hobt) {
-            Some(tree) => Arc::clone(tree),
-            None => BTree::of_hobt(self.open_hobt(hobt)?)?,
-        };
-        self.trees.insert(hobt, Arc::clone(&tree));
-        tree.undo_change(Some(chain), lsn, done, Stamp(0))
+        *self.row_changes.entry(hobt).or_default() -= row.rows();
+        let store = self.opened_for_rows(hobt)?;
+        // The page's newest writer stays: no reader waits for that stamp any more.
+        row.undo(&store, chain, Stamp(0))
     }
 
     /// Drops the in-memory state of a HOBT whose runs are about to change.
     fn close_hobt(&mut self, hobt: HobtId) {
         self.opened.remove(&hobt);
-        self.trees.remove(&hobt);
     }
 
-    fn undo_row(&mut self, chain: &Arc<LogChain>, hobt: HobtId, done: &RowChange) -> Result<(), AccessError> {
-        if planted::has(Bug::NoRowUndo) {
-            return Ok(());
+    /// A heap or tree of which single rows are undone. Its run list is not used.
+    fn opened_for_rows(&mut self, hobt: HobtId) -> Result<RowStore, AccessError> {
+        if let Some(opened) = self.opened.get(&hobt) {
+            return Ok(opened.clone());
         }
-        *self.row_changes.entry(hobt).or_default() += if done.was_inserted { -1 } else { 1 };
-        // The page's newest writer stays: no reader waits for that stamp any more.
-        self.opened_for_rows(hobt)?.undo_row(Some(chain), done, Stamp(0))
-    }
-
-    /// A heap of which single rows are undone. Its run list is not used.
-    fn opened_for_rows(&mut self, hobt: HobtId) -> Result<Arc<Hobt>, AccessError> {
-        let opened = match self.opened.get(&hobt) {
-            Some(opened) => Arc::clone(opened),
-            None => self.open_hobt(hobt)?,
-        };
-        self.opened.insert(hobt, Arc::clone(&opened));
-        Ok(opened)
+        let is_tree = self.hobts.get(&hobt).is_some_and(|known| known.key.is_some());
+        let opened = self.open_hobt(hobt)?;
+        let store = if is_tree { RowStore::Tree(BTree::of_hobt(opened)?) } else { RowStore::Heap(opened) };
+        self.opened.insert(hobt, store.clone());
+        Ok(store)
     }
 
     /// The HOBT with its run list at this moment of the undo.

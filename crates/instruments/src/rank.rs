@@ -61,6 +61,8 @@ pub enum Rank {
     StorageFiles,
     /// The free extents of a file.
     FreeExtents,
+    /// The heaps and trees in which a transaction has changed rows.
+    ChangedStores,
     /// The list of trees with earlier versions of keys.
     VersionTrees,
     /// A part of the earlier versions of rows, or of a tree's keys.

@@ -284,12 +284,13 @@ impl Transactions<'_, '_> {
             return Err(errors::DOOMED_TO_SAVEPOINT.error().at(position).into());
         }
         open.savepoints.truncate(index + 1);
-        let NamedSavepoint { place, dropped, .. } = open.savepoints[index];
-        Ok(self.undo_to(place, dropped)?)
+        let NamedSavepoint { place, dropped, .. } = &open.savepoints[index];
+        let (place, dropped) = (place.clone(), *dropped);
+        Ok(self.undo_to(&place, dropped)?)
     }
 
     /// Undoes the open transaction's changes since `place`, when it had dropped `dropped` temporary tables.
-    fn undo_to(&mut self, place: Savepoint, dropped: usize) -> Result<(), SqlError> {
+    fn undo_to(&mut self, place: &Savepoint, dropped: usize) -> Result<(), SqlError> {
         let Some(open) = &mut self.batch.state.transaction else { return Ok(()) };
         {
             let databases = open.shared.databases.lock();
@@ -376,14 +377,14 @@ impl Transactions<'_, '_> {
         });
         let result = body(self.batch);
         // An error that aborts the batch has already rolled the transaction back.
-        if begun.map(|(stamp, ..)| stamp) != self.batch.state.viewer() {
+        if begun.as_ref().map(|(stamp, ..)| *stamp) != self.batch.state.viewer() {
             return result;
         }
-        let ended = match (&result, begins, begun) {
+        let ended = match (&result, begins, &begun) {
             (Ok(_), true, _) => self.commit_open(),
             (Ok(_), false, _) => Ok(()),
             (Err(_), true, _) => self.roll_back_open(),
-            (Err(_), false, Some((_, place, dropped))) => self.undo_to(place, dropped),
+            (Err(_), false, Some((_, place, dropped))) => self.undo_to(place, *dropped),
             (Err(_), false, None) => Ok(()),
         };
         ended?;

@@ -229,7 +229,7 @@ impl Simulation {
         let open = self.sessions[session].open.as_mut().expect("the caller has looked");
         let Some((place, state)) = open.savepoints.last().cloned() else { return Ok(()) };
         open.working = state;
-        let done = instance.roll_back_to(&open.transaction, place, &databases);
+        let done = instance.roll_back_to(&open.transaction, &place, &databases);
         self.note(format!("s{session}: ROLLBACK TRANSACTION to the savepoint"));
         done.map_err(|error| self.stop("ROLLBACK to a savepoint", &error))
     }

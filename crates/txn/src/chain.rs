@@ -26,6 +26,7 @@ use crate::decision::{
     CommitError, DatabaseGuid, Decisions, PREPARE_BYTES, Settlements, commit_across, decision_bytes,
 };
 use crate::locks::LockOwner;
+use crate::undo::{Positions, UndoRecords};
 
 /// The kind of a commit record: it makes a transaction's changes durable.
 pub const COMMIT_RECORD: u8 = 1;
@@ -500,6 +501,8 @@ impl TransactionLog {
             touched: Mutex::default(),
             last: Ranked::new(Rank::LastRecord, Mutex::default()),
             figures,
+            undoes: OnceLock::new(),
+            last_of_rows: AtomicU64::new(0),
             lock_owner,
         })
     }
@@ -520,6 +523,10 @@ pub struct LogChain {
     /// The last record. Locked while the next one is appended, so that the chain is in the order of the log.
     last: Ranked<Mutex<Lsn>>,
     figures: Arc<Figures>,
+    /// How its rows are undone. Set with the first change of a row.
+    undoes: OnceLock<Arc<dyn UndoRecords>>,
+    /// The last record of a change of a row, or of its undo; 0 if there is none.
+    last_of_rows: AtomicU64,
     /// The owner of the transaction's locks. It counts log bytes: the victim of a deadlock is the one that has written
     /// least.
     lock_owner: Option<Arc<LockOwner>>,
@@ -608,6 +615,30 @@ impl LogChain {
     /// What it has reserved in the log.
     pub fn reservation(&self) -> &Reservation {
         &self.figures.reservation
+    }
+
+    /// How the rows of the transaction are undone; the first call sets it.
+    pub fn undoes_by(&self, make: impl FnOnce() -> Arc<dyn UndoRecords>) -> &Arc<dyn UndoRecords> {
+        self.undoes.get_or_init(make)
+    }
+
+    /// How the rows of the transaction are undone; `None` if it has changed none.
+    pub(crate) fn undoes(&self) -> Option<&Arc<dyn UndoRecords>> {
+        self.undoes.get()
+    }
+
+    /// Notes that the record at `lsn` is of a row's change or undo: a rollback need not look behind the last one.
+    pub fn note_row(&self, lsn: Lsn) {
+        self.last_of_rows.fetch_max(lsn.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn last_of_rows(&self) -> Lsn {
+        Lsn(self.last_of_rows.load(Ordering::Relaxed))
+    }
+
+    /// Its last record; 0 if it has none.
+    fn position(&self) -> Lsn {
+        *self.last.lock()
     }
 
     /// Whether it has written nothing: then it needs no end record.
@@ -731,6 +762,21 @@ impl LogChains {
         let chain = log.begin(id, lock_owner);
         chains.push(Arc::clone(&chain));
         chain
+    }
+
+    /// All chains, in the order in which they were begun.
+    pub(crate) fn all(&self) -> Vec<Arc<LogChain>> {
+        self.0.lock().clone()
+    }
+
+    /// The last record of each chain, in the order in which they were begun.
+    pub(crate) fn positions(&self) -> Positions {
+        self.0.lock().iter().map(|chain| chain.position()).collect()
+    }
+
+    /// Nothing is to be undone any more.
+    pub(crate) fn forget_undo(&self) {
+        self.all().iter().filter_map(|chain| chain.undoes()).for_each(|undoes| undoes.forget());
     }
 
     /// Commits the transaction, in all databases or in none. Returns when that is durable, or before if the transaction

@@ -359,7 +359,7 @@ impl StatementContext {
     /// Like [`StatementContext::on_undo`], for an action that has `bytes` on the heap.
     pub fn on_undo_with(&self, bytes: usize, action: impl FnOnce() -> Result<(), UndoError> + Send + 'static) {
         self.transaction.undo_memory.take(size_of_val(&action) + ACTION_BYTES + bytes);
-        self.transaction.undo.lock().push(Box::new(action));
+        self.transaction.register_undo(Box::new(action));
     }
 
     /// Notes that the data kept for the transaction's end takes `bytes` more.
@@ -427,7 +427,7 @@ impl StatementContext {
     /// The first action that failed or panicked; the rest have been run all the same.
     pub fn roll_back(&self) -> Result<(), UndoError> {
         self.ended.store(true, Ordering::Release);
-        match self.begun_at {
+        match &self.begun_at {
             Some(place) => self.transaction.roll_back_to(place),
             None => self.transaction.roll_back(),
         }

@@ -24,6 +24,7 @@ mod progress;
 mod row_locks;
 mod transaction;
 mod transactions;
+mod undo;
 mod undo_memory;
 mod versions;
 
@@ -40,4 +41,5 @@ pub use progress::Progress;
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use transaction::{Savepoint, Transaction, UndoError};
 pub use transactions::{Running, Snapshot, Transactions};
+pub use undo::{UndoRecords, Undone};
 pub use versions::{Before, HeapPage, VersionStore};

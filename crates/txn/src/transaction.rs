@@ -3,7 +3,6 @@
 use hobt_instruments::planted::{self, Bug};
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -14,6 +13,7 @@ use crate::decision::CommitError;
 use crate::locks::{LockManager, LockOwner, LockOwnerKind};
 use crate::notes::Notes;
 use crate::progress::Progress;
+use crate::undo::{Action, Positions, Registered, run, undo};
 use crate::undo_memory::UndoMemory;
 use crate::{LogChains, Running, Snapshot};
 
@@ -29,8 +29,6 @@ impl fmt::Display for UndoError {
 }
 
 impl std::error::Error for UndoError {}
-
-type Action = Box<dyn FnOnce() -> Result<(), UndoError> + Send>;
 
 /// A unit of changes that are kept or undone together: one statement, or all statements from `BEGIN TRANSACTION` on.
 ///
@@ -50,7 +48,7 @@ pub struct Transaction {
     snapshot: Mutex<Option<Arc<Snapshot>>>,
     /// The lock manager that holds the locks that only its end releases.
     locks: OnceLock<Arc<LockManager>>,
-    pub(crate) undo: Mutex<Vec<Action>>,
+    pub(crate) undo: Mutex<Vec<Registered>>,
     pub(crate) commit: Mutex<Vec<Action>>,
     /// What is dropped when the transaction has ended, the last first.
     held: Mutex<Vec<Box<dyn Any + Send>>>,
@@ -69,8 +67,10 @@ impl fmt::Debug for Transaction {
 }
 
 /// A point in a transaction to which it can be rolled back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Savepoint {
+    /// The positions of its chains.
+    pub(crate) at: Positions,
     pub(crate) undo: usize,
     pub(crate) commit: usize,
     pub(crate) undo_bytes: u64,
@@ -142,7 +142,8 @@ impl Transaction {
     /// The current point of the transaction.
     pub fn savepoint(&self) -> Savepoint {
         let (undo_bytes, version_bytes) = (self.undo_bytes(), self.version_bytes());
-        Savepoint { undo: self.undo.lock().len(), commit: self.commit.lock().len(), undo_bytes, version_bytes }
+        let (at, undo, commit) = (self.chains.positions(), self.undo.lock().len(), self.commit.lock().len());
+        Savepoint { at, undo, commit, undo_bytes, version_bytes }
     }
 
     /// Hides its changes from readers until it has ended. `running` has its stamp.
@@ -202,18 +203,20 @@ impl Transaction {
             }
         }
         *self.undo.lock() = Vec::new();
+        self.chains.forget_undo();
         self.undo_memory.shrink_to(self.version_bytes());
         let actions = std::mem::take(&mut *self.commit.lock());
-        let done = run(actions.into_iter());
+        let done = run_all(actions);
         done.and(self.end_chains())
     }
 
-    /// Ends the transaction without a trace: runs the undo actions, last first.
+    /// Ends the transaction without a trace: undoes its changes, the last first.
     ///
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn roll_back(&self) -> Result<(), UndoError> {
-        self.roll_back_to(Savepoint { undo: 0, commit: 0, undo_bytes: 0, version_bytes: 0 })?;
+        self.roll_back_to(&Savepoint::default())?;
+        self.chains.forget_undo();
         self.end_chains()
     }
 
@@ -227,21 +230,25 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::commit`].
-    pub fn roll_back_to(&self, place: Savepoint) -> Result<(), UndoError> {
+    pub fn roll_back_to(&self, place: &Savepoint) -> Result<(), UndoError> {
         self.commit.lock().truncate(place.commit);
         let actions = {
             let mut undo = self.undo.lock();
             let from = place.undo.min(undo.len());
             undo.split_off(from)
         };
-        let progress = self.undo_progress.get();
-        progress.iter().for_each(|progress| progress.set(0, actions.len() as u64));
-        let is_done = || progress.iter().for_each(|progress| progress.add(1));
-        // Each action is counted when it begins.
-        let done = run(actions.into_iter().rev().inspect(|_| is_done()));
+        let progress = self.undo_progress.get().map(|progress| &**progress);
+        let done = undo(&self.chains.all(), actions, &place.at, progress);
         let versions_since = self.version_bytes().saturating_sub(place.version_bytes);
         self.undo_memory.shrink_to(place.undo_bytes + versions_since);
         done
+    }
+
+    /// Registers an undo action.
+    pub(crate) fn register_undo(&self, action: Action) {
+        // The positions first: what is logged from now on is undone before the action.
+        let at = self.chains.positions();
+        self.undo.lock().push(Registered { at, action });
     }
 
     /// Drops what was held, the last first. For a transaction that was committed or rolled back.
@@ -274,20 +281,7 @@ impl Drop for Transaction {
     }
 }
 
-/// Runs all actions, also after one that fails. A panic ends one action and not the statement's end.
-fn run(actions: impl Iterator<Item = Action>) -> Result<(), UndoError> {
-    let mut result = Ok(());
-    for action in actions {
-        let done = catch_unwind(AssertUnwindSafe(action))
-            .unwrap_or_else(|panic| Err(UndoError(format!("it stopped at a broken invariant: {}", text_of(&*panic)))));
-        if result.is_ok() {
-            result = done;
-        }
-    }
-    result
-}
-
-fn text_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text")
+/// Runs all actions, also after one that fails.
+fn run_all(actions: Vec<Action>) -> Result<(), UndoError> {
+    actions.into_iter().map(run).fold(Ok(()), Result::and)
 }

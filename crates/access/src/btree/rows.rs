@@ -16,10 +16,11 @@ use super::descent::Step;
 use super::ranges::Gap;
 use super::split::Wanted;
 use super::{BTree, BTreeError, KeyChange};
-use crate::AccessError;
 use crate::change::Logged;
 use crate::hobt::{Operation, newest_writer};
 use crate::log_record::Undo;
+use crate::undo::ChangedStores;
+use crate::{AccessError, RowStore};
 
 /// The result of putting a row into a leaf.
 enum Put {
@@ -95,7 +96,7 @@ impl BTree {
         key: &[u8],
         row: &RowImage,
     ) -> Result<Put, AccessError> {
-        let chain = self.hobt.storage().chain_of(context);
+        let chain = self.chain_of_row(context);
         let writer = self.begin_change(context, step)?;
         let view = self.leaf(step.id, &step.page)?;
         let found = self.find_in(step.id, &view, key)?;
@@ -127,16 +128,16 @@ impl BTree {
         let undo = Undo::RemoveKey { key: key.to_vec() };
         let counting = self.hobt.begin_counting();
         let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(1);
-        let Some(changed) = self.hobt.change(&mut step.page, step.id, &change, logged)? else {
+        if self.hobt.change(&mut step.page, step.id, &change, logged)?.is_none() {
             return Ok(Put::NoRoom);
-        };
+        }
         if !planted::has(Bug::InsertWithoutVersion) {
             context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Absent);
         }
         self.hobt.count_rows(1);
         self.hobt.note_operations(Operation::LeafInsert, 1);
         drop(counting);
-        self.undo_with(context, chain, changed.lsn, KeyChange::Inserted { key: key.to_vec() }, 0);
+        self.undo_without_log(context, chain.as_ref(), || KeyChange::Inserted { key: key.to_vec() });
         Ok(Put::Done)
     }
 
@@ -194,7 +195,9 @@ impl BTree {
         let change = PageChange::ReplaceRow { slot, row: row.clone(), writer };
         let undo = Undo::ReplaceKey { key: key.to_vec(), row: before };
         let logged = Logged::of(chain).undone_by(&undo);
-        let Some(changed) = self.hobt.change(&mut step.page, step.id, &change, logged)? else { return Ok(false) };
+        if self.hobt.change(&mut step.page, step.id, &change, logged)?.is_none() {
+            return Ok(false);
+        }
         let Undo::ReplaceKey { key, row } = undo else { unreachable!("made above") };
         let (store, hobt) = (self.hobt.storage().versions(), self.hobt.id());
         if !planted::has(Bug::RowNotKept) {
@@ -205,22 +208,32 @@ impl BTree {
         }
         let before = if is_ghost { Before::Absent } else { Before::Row(Arc::new(row.clone())) };
         context.put_key_version(store, hobt, &key, before);
-        self.undo_with(context, chain.cloned(), changed.lsn, KeyChange::Replaced { key, row }, noted_bytes);
+        // Kept until the transaction's end.
+        context.take_undo_memory(noted_bytes);
+        self.undo_without_log(context, chain, || KeyChange::Replaced { key, row });
         Ok(true)
     }
 
-    /// Registers the undo. `noted_bytes` is memory that is kept beside it until the transaction's end.
-    fn undo_with(
+    /// The chain of a statement that is about to change a row; `None` in a database without a log.
+    fn chain_of_row(self: &Arc<BTree>, context: &StatementContext) -> Option<Arc<LogChain>> {
+        let chain = self.hobt.storage().chain_of(context)?;
+        ChangedStores::note(context, &chain, &RowStore::Tree(Arc::clone(self)));
+        Some(chain)
+    }
+
+    /// Registers the undo of a row's change in a database without a log: elsewhere the record has it.
+    fn undo_without_log(
         self: &Arc<BTree>,
         context: &StatementContext,
-        chain: Option<Arc<LogChain>>,
-        lsn: Lsn,
-        done: KeyChange,
-        noted_bytes: usize,
+        chain: Option<&Arc<LogChain>>,
+        done: impl FnOnce() -> KeyChange,
     ) {
-        let (tree, writer) = (Arc::clone(self), context.stamp());
-        context.on_undo_with(done.byte_count() + noted_bytes, move || {
-            tree.hobt.storage().undo(|| tree.undo_change(chain.as_ref(), lsn, &done, writer))
+        if chain.is_some() {
+            return;
+        }
+        let (tree, writer, done) = (Arc::clone(self), context.stamp(), done());
+        context.on_undo_with(done.byte_count(), move || {
+            tree.hobt.storage().undo(|| tree.undo_change(None, Lsn(0), &done, writer))
         });
     }
 
@@ -230,7 +243,7 @@ impl BTree {
     /// A page is damaged or cannot be read, or the log is full.
     pub fn delete(self: &Arc<BTree>, context: &StatementContext, key: &[u8]) -> Result<bool, AccessError> {
         self.hobt.storage().in_one_piece(|| {
-            let chain = self.hobt.storage().chain_of(context);
+            let chain = self.chain_of_row(context);
             let mut step = self.write_leaf(key)?;
             let Some(slot) = self.live_slot(step.id, &step.page, key)? else { return Ok(false) };
             let writer = self.begin_change(context, &step)?;
@@ -238,12 +251,12 @@ impl BTree {
             let undo = Undo::RestoreKey { key: key.to_vec() };
             let counting = self.hobt.begin_counting();
             let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
-            let changed = self.hobt.change(&mut step.page, step.id, &change, logged)?.expect("a bit has room");
+            self.hobt.change(&mut step.page, step.id, &change, logged)?.expect("a bit has room");
             context.put_key_version(self.hobt.storage().versions(), self.hobt.id(), key, Before::Present);
             self.hobt.count_rows(-1);
             self.hobt.note_operations(Operation::LeafGhost, 1);
             drop(counting);
-            self.undo_with(context, chain, changed.lsn, KeyChange::Deleted { key: key.to_vec() }, 0);
+            self.undo_without_log(context, chain.as_ref(), || KeyChange::Deleted { key: key.to_vec() });
             Ok(true)
         })
     }
@@ -260,7 +273,7 @@ impl BTree {
         self.hobt.storage().in_one_piece(|| {
             let moved = self.hobt.move_out(context, row)?;
             let row = moved.as_ref().unwrap_or(row);
-            let chain = self.hobt.storage().chain_of(context);
+            let chain = self.chain_of_row(context);
             let mut was_there = true;
             self.make_room(context, &key, row, |step| {
                 let Some(slot) = self.live_slot(step.id, &step.page, &key)? else {

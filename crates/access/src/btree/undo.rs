@@ -1,8 +1,8 @@
 //! Undo of row changes, by key: a split may have moved a row to another page since.
 //!
 //! An inserted row is deleted, and leaves a ghost. A deleted row is still a ghost and is revived. A replaced row gets
-//! its old values back, for which its page may have to be split. At run time the statement's context calls this, after
-//! a crash recovery does.
+//! its old values back, for which its page may have to be split. At run time the rollback calls this, after a crash
+//! recovery does.
 
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ impl BTree {
         }
         let rows = -done.rows();
         let _counting = self.hobt.begin_counting();
-        let logged = Logged::of(chain).compensating(lsn).rows(i8::try_from(rows).expect("one row"));
+        let logged = Logged::of(chain).undoing_row(lsn).rows(i8::try_from(rows).expect("one row"));
         let changed = self.hobt.change(&mut step.page, step.id, &change, logged)?;
         if changed.is_some() {
             self.hobt.storage().versions().undone_key(writer, self.hobt.id(), done.key());

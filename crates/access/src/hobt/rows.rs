@@ -1,6 +1,7 @@
 //! Inserts, deletes and replacements of single rows, and their undo.
 //!
-//! A row's undo addresses it by RID, whatever other transactions have done to its page meanwhile.
+//! A row's undo addresses it by RID, whatever other transactions have done to its page meanwhile. It is in the row's
+//! record; in a database without a log, the statement keeps it.
 
 use hobt_instruments::planted::{self, Bug};
 use std::sync::Arc;
@@ -17,9 +18,10 @@ use hobt_txn::locks::{LockMode, LockResource};
 use hobt_txn::{Before, LogChain, RowId, RowLocks, StatementContext, UndoError};
 
 use super::{FetchAddSigned, Hobt, Operation, State};
-use crate::AccessError;
 use crate::change::Logged;
 use crate::log_record::Undo;
+use crate::undo::ChangedStores;
+use crate::{AccessError, RowStore};
 
 impl Hobt {
     /// Guards a change of the number of rows: to be held from the row's log record until the row is counted.
@@ -52,7 +54,7 @@ impl Hobt {
         let variable_bytes = row.variable_bytes(&self.identity.rows);
         let bytes = row.byte_count();
         let mut change = PageChange::AppendRow { row, writer: context.stamp() };
-        let chain = self.storage.chain_of(context);
+        let chain = self.chain_of_row(context);
         let mut state = self.state_to_change()?;
         loop {
             let tail = state.runs[state.tail(RunContents::Rows).expect("a heap has its first run")];
@@ -89,8 +91,9 @@ impl Hobt {
                     self.note_operations(Operation::LeafInsert, 1);
                     drop(counting);
                     let done = RowChange { page: id, slot, was_inserted: true, lsn: changed.lsn };
-                    let (hobt, writer) = (Arc::clone(self), context.stamp());
-                    context.on_undo(move || hobt.storage.undo(|| hobt.undo_row(chain.as_ref(), &done, writer)));
+                    self.undo_without_log(context, chain.as_ref(), 0, move |hobt, writer| {
+                        hobt.undo_row(None, &done, writer)
+                    });
                     return Ok((id, slot));
                 }
                 drop(counting);
@@ -239,7 +242,7 @@ impl Hobt {
     /// The page is damaged or cannot be read.
     pub fn delete(self: &Arc<Hobt>, context: &StatementContext, page: PageId, slot: SlotId) -> Result<(), AccessError> {
         context.reserve_undo_memory()?;
-        let chain = self.storage.chain_of(context);
+        let chain = self.chain_of_row(context);
         self.storage.in_one_piece(|| {
             let file = self.storage.file(page.file)?;
             let guard = file.pool_file().write(page.number);
@@ -259,8 +262,7 @@ impl Hobt {
             self.note_operations(Operation::LeafDelete, 1);
             drop(counting);
             let done = RowChange { page, slot, was_inserted: false, lsn: changed.lsn };
-            let (hobt, writer) = (Arc::clone(self), context.stamp());
-            context.on_undo(move || hobt.storage.undo(|| hobt.undo_row(chain.as_ref(), &done, writer)));
+            self.undo_without_log(context, chain.as_ref(), 0, move |hobt, writer| hobt.undo_row(None, &done, writer));
             Ok(())
         })
     }
@@ -302,7 +304,7 @@ impl Hobt {
         if !rows.fits_in_row(variable_bytes) {
             return Ok(false);
         }
-        let chain = self.storage.chain_of(context);
+        let chain = self.chain_of_row(context);
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         let header = self.own_header(id, &page)?;
@@ -320,11 +322,31 @@ impl Hobt {
         drop(page);
         self.note_operations(Operation::LeafUpdate, 1);
         let done = Replaced { page: id, slot, row: old, lsn: changed.lsn };
-        let (hobt, writer) = (Arc::clone(self), context.stamp());
-        context.on_undo_with(done.row.byte_count(), move || {
-            hobt.storage.undo(|| hobt.put_back(chain.as_ref(), &done, writer))
-        });
+        let bytes = done.row.byte_count();
+        self.undo_without_log(context, chain.as_ref(), bytes, move |hobt, writer| hobt.put_back(None, &done, writer));
         Ok(true)
+    }
+
+    /// The chain of a statement that is about to change a row of a heap; `None` in a database without a log.
+    fn chain_of_row(self: &Arc<Hobt>, context: &StatementContext) -> Option<Arc<LogChain>> {
+        let chain = self.storage.chain_of(context)?;
+        ChangedStores::note(context, &chain, &RowStore::Heap(Arc::clone(self)));
+        Some(chain)
+    }
+
+    /// Registers the undo of a row's change in a database without a log: elsewhere the record has it. `bytes` are those
+    /// that `undo` has on the heap.
+    fn undo_without_log(
+        self: &Arc<Hobt>,
+        context: &StatementContext,
+        chain: Option<&Arc<LogChain>>,
+        bytes: usize,
+        undo: impl FnOnce(&Hobt, Stamp) -> Result<(), AccessError> + Send + 'static,
+    ) {
+        if chain.is_none() {
+            let (hobt, writer) = (Arc::clone(self), context.stamp());
+            context.on_undo_with(bytes, move || hobt.storage.undo(|| undo(&hobt, writer)));
+        }
     }
 
     /// Undoes a replacement: restores the old row, which is no longer than the new one.
@@ -340,7 +362,7 @@ impl Hobt {
         let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
         let newest = header.newest_writer;
         let change = PageChange::ReplaceRow { slot: done.slot, row: done.row.clone(), writer: newest };
-        let put = self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn))?;
+        let put = self.change(&mut page, id, &change, Logged::of(chain).undoing_row(done.lsn))?;
         self.storage.versions().undone(writer, self.at(id), done.slot);
         let no_room = PageDamage::Structure { rule: "room for a row that stood there before" };
         put.map(drop).ok_or_else(|| self.damaged(id, no_room))
@@ -367,7 +389,7 @@ impl Hobt {
         };
         let rows = if done.was_inserted { -1 } else { 1 };
         let _counting = self.begin_counting();
-        self.change(&mut page, id, &change, Logged::of(chain).compensating(done.lsn).rows(rows))?;
+        self.change(&mut page, id, &change, Logged::of(chain).undoing_row(done.lsn).rows(rows))?;
         self.storage.versions().undone(writer, self.at(id), slot);
         self.row_count.fetch_add_signed(rows.into());
         Ok(())

@@ -254,7 +254,7 @@ impl Instance {
     ///
     /// # Errors
     /// As [`Instance::end_transaction`].
-    pub fn roll_back_to(&self, transaction: &Transaction, place: Savepoint, databases: &[&Database]) -> Result<()> {
+    pub fn roll_back_to(&self, transaction: &Transaction, place: &Savepoint, databases: &[&Database]) -> Result<()> {
         suspect_if_failed(transaction.roll_back_to(place), databases)
     }
 

@@ -141,7 +141,7 @@ fn a_failed_statement_of_a_transaction_is_undone_alone() {
         let place = transaction.savepoint();
         run_one(&transaction, "second", false);
         run_one(&transaction, "third", true);
-        transaction.roll_back_to(place).expect("no action fails");
+        transaction.roll_back_to(&place).expect("no action fails");
         run_one(&transaction, "fourth", true);
         if commits { transaction.commit() } else { transaction.roll_back() }.expect("no action fails");
         drop(transaction);
@@ -167,7 +167,7 @@ fn a_statement_that_nobody_ended_leaves_its_transaction_as_it_was() {
         drop(context);
         assert_eq!(undone.load(Ordering::Relaxed), count);
     }
-    assert_eq!(transaction.savepoint(), Savepoint { undo: 0, commit: 0, undo_bytes: 0, version_bytes: 0 });
+    assert_eq!(transaction.savepoint(), Savepoint::default());
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Play<'_> {
         let place = self.writers[which].context.transaction().savepoint();
         let before = self.writers[which].model(&self.committed);
         self.write(which, 30);
-        self.writers[which].context.transaction().roll_back_to(place).expect("undone");
+        self.writers[which].context.transaction().roll_back_to(&place).expect("undone");
         for (key, row) in &mut self.writers[which].changed {
             *row = before.get(key).cloned();
         }

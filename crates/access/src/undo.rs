@@ -1,0 +1,166 @@
+//! Undo of row changes from their records: at run time for a transaction's rollback, after a crash for recovery.
+//!
+//! A record of a row's change has its undo ([`Undo`]). [`ChangedRow`] makes it undone in the heap or tree that the row
+//! is in. A rollback takes these from [`ChangedStores`], which the transaction fills as it changes rows: it also knows
+//! those that it has created or dropped itself, and their earlier state if a definition has changed them since.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hobt_base::{HobtId, Lsn, PageId, Stamp};
+use hobt_instruments::rank::{Rank, Ranked};
+use hobt_instruments::schedule::RwLock;
+use hobt_log::{LogError, Record};
+use hobt_page::{EncodingDamage, PageDamage};
+use hobt_txn::{LogChain, StatementContext, UndoError, UndoRecords, Undone};
+
+use crate::btree::KeyChange;
+use crate::hobt::{Replaced, RowChange};
+use crate::log_record::{ChangeRecord, StorageRecord, Undo};
+use crate::{AccessError, RowStore, Storage};
+
+/// A change of a row, with the position of its record.
+pub(crate) enum ChangedRow {
+    Heap(RowChange),
+    Replaced(Replaced),
+    Tree(Lsn, KeyChange),
+}
+
+impl ChangedRow {
+    /// The change of the record at `lsn`, which changed `page`; `None` if it is not of a row.
+    pub(crate) fn of(undo: Undo, page: PageId, lsn: Lsn) -> Option<ChangedRow> {
+        let in_heap = |slot, was_inserted| ChangedRow::Heap(RowChange { page, slot, was_inserted, lsn });
+        let changed = match undo {
+            Undo::RemoveRow { slot } => in_heap(slot, true),
+            Undo::RestoreRow { slot } => in_heap(slot, false),
+            Undo::PutBack { slot, row } => ChangedRow::Replaced(Replaced { page, slot, row, lsn }),
+            Undo::RemoveKey { key } => ChangedRow::Tree(lsn, KeyChange::Inserted { key }),
+            Undo::RestoreKey { key } => ChangedRow::Tree(lsn, KeyChange::Deleted { key }),
+            Undo::ReplaceKey { key, row } => ChangedRow::Tree(lsn, KeyChange::Replaced { key, row }),
+            Undo::FreeRun { .. }
+            | Undo::Unpublish { .. }
+            | Undo::Untruncate { .. }
+            | Undo::RestorePage { .. }
+            | Undo::Uncreate { .. } => return None,
+        };
+        Some(changed)
+    }
+
+    /// By how many rows the change increased the count.
+    pub(crate) fn rows(&self) -> i64 {
+        match self {
+            ChangedRow::Heap(change) => {
+                if change.was_inserted {
+                    1
+                } else {
+                    -1
+                }
+            }
+            ChangedRow::Replaced(_) => 0,
+            ChangedRow::Tree(_, change) => change.rows(),
+        }
+    }
+
+    /// Undoes the change, which `writer` made in `store`, and logs that in `chain`. Blocks on latches.
+    ///
+    /// # Errors
+    /// A page is damaged or cannot be read, or the log has failed. The store is then not as it was.
+    pub(crate) fn undo(&self, store: &RowStore, chain: &Arc<LogChain>, writer: Stamp) -> Result<(), AccessError> {
+        match (self, store) {
+            (ChangedRow::Heap(done), RowStore::Heap(hobt)) => hobt.undo_row(Some(chain), done, writer),
+            (ChangedRow::Replaced(done), RowStore::Heap(hobt)) => hobt.put_back(Some(chain), done, writer),
+            (ChangedRow::Tree(lsn, done), RowStore::Tree(tree)) => tree.undo_change(Some(chain), *lsn, done, writer),
+            (ChangedRow::Heap(_) | ChangedRow::Replaced(_), RowStore::Tree(_))
+            | (ChangedRow::Tree(..), RowStore::Heap(_)) => {
+                let hobt = store.hobt();
+                let rule = "a record of a heap's row that names a tree, or the other way round";
+                Err(hobt.damaged(hobt.run_list(), PageDamage::Structure { rule }))
+            }
+        }
+    }
+}
+
+/// The heaps and trees in which a transaction has changed rows, in one database.
+pub(crate) struct ChangedStores {
+    storage: Arc<Storage>,
+    by_id: Ranked<RwLock<HashMap<HobtId, RowStore>>>,
+}
+
+impl ChangedStores {
+    /// To be called before a row of `store` is changed by a transaction with the chain `chain`.
+    pub(crate) fn note(context: &StatementContext, chain: &Arc<LogChain>, store: &RowStore) {
+        let storage = store.hobt().storage();
+        let new = || -> Arc<dyn UndoRecords> {
+            let by_id = Ranked::new(Rank::ChangedStores, RwLock::default());
+            Arc::new(ChangedStores { storage: Arc::clone(storage), by_id })
+        };
+        let undoes: Arc<dyn std::any::Any + Send + Sync> = Arc::<dyn UndoRecords>::clone(chain.undoes_by(new));
+        let stores: Arc<ChangedStores> = undoes.downcast().expect("a chain of this storage");
+        let id = store.hobt().id();
+        if stores.by_id.read().get(&id).is_some_and(|known| is_same(known, store)) {
+            return;
+        }
+        let before = stores.by_id.write().insert(id, store.clone());
+        // A definition has changed since the transaction's earlier changes: they are undone in what was there then.
+        if let Some(before) = before.filter(|before| !is_same(before, store)) {
+            context.on_undo(move || {
+                stores.by_id.write().insert(id, before);
+                Ok(())
+            });
+        }
+    }
+
+    fn undo_change(&self, chain: &Arc<LogChain>, lsn: Lsn, change: ChangeRecord) -> Result<Undone, AccessError> {
+        if let Some(first) = change.compensates {
+            return Ok(if change.is_of_row { Undone::UpTo(first) } else { Undone::Record });
+        }
+        let Some(row) = change.undo.and_then(|undo| ChangedRow::of(undo, change.page, lsn)) else {
+            return Ok(Undone::Record);
+        };
+        let store = self.by_id.read().get(&change.hobt).cloned();
+        let store = store.ok_or_else(|| {
+            AccessError::LogFailed(format!(
+                "the transaction changed a row of HOBT {} and does not know it",
+                change.hobt
+            ))
+        })?;
+        row.undo(&store, chain, Stamp(chain.id())).map(|()| Undone::Record)
+    }
+}
+
+impl UndoRecords for ChangedStores {
+    fn undo(&self, chain: &Arc<LogChain>, record: &Record) -> Result<Undone, UndoError> {
+        let mut undone = Undone::Record;
+        self.storage.undo(|| {
+            let decoded = StorageRecord::decode(record.kind, &record.payload);
+            if let Some(StorageRecord::Change(change)) = decoded.map_err(|damage| not_decoded(record, damage))? {
+                undone = self.undo_change(chain, record.lsn, *change)?;
+            }
+            Ok(())
+        })?;
+        Ok(undone)
+    }
+
+    fn refuse(&self, error: &LogError) -> UndoError {
+        self.storage.mark_broken(&error.to_string());
+        UndoError(error.to_string())
+    }
+
+    fn forget(&self) {
+        let forgotten = std::mem::take(&mut *self.by_id.write());
+        drop(forgotten);
+    }
+}
+
+fn is_same(one: &RowStore, other: &RowStore) -> bool {
+    match (one, other) {
+        (RowStore::Heap(one), RowStore::Heap(other)) => Arc::ptr_eq(one, other),
+        (RowStore::Tree(one), RowStore::Tree(other)) => Arc::ptr_eq(one, other),
+        _ => false,
+    }
+}
+
+/// The error for a record that is none of this version's.
+pub(crate) fn not_decoded(record: &Record, damage: EncodingDamage) -> AccessError {
+    AccessError::LogFailed(format!("the record at position {} is none that this version writes: {damage}", record.lsn))
+}

@@ -1,0 +1,137 @@
+//! The order in which a transaction's changes are undone: rows from their records in the log, all else by closures that
+//! its statements have registered. `docs/design/0041-undo-from-the-log.md`.
+//!
+//! A closure has the positions of the transaction's chains at its registration. A rollback undoes the rows behind these
+//! positions, then runs the closure, then undoes the rows before them down to the next one.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use hobt_base::Lsn;
+use hobt_log::{LogError, LogReader, Record};
+use smallvec::SmallVec;
+
+use crate::progress::Progress;
+use crate::{LogChain, UndoError};
+
+/// An undo or commit action.
+pub(crate) type Action = Box<dyn FnOnce() -> Result<(), UndoError> + Send>;
+
+/// The positions of a transaction's chains, in the order in which these were begun. Chains that were begun later are
+/// missing: all of their records are behind.
+pub(crate) type Positions = SmallVec<[Lsn; 2]>;
+
+/// An action with the positions of the chains when it was registered.
+pub(crate) struct Registered {
+    pub(crate) at: Positions,
+    pub(crate) action: Action,
+}
+
+/// What a record of a transaction says to a rollback.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Undone {
+    /// Nothing of it is undone by its record, or it is undone now.
+    Record,
+    /// It undid the row change of the record at this position: so all row changes in between are undone.
+    UpTo(Lsn),
+}
+
+/// Undoes the changes of rows that a transaction's records describe, in one database.
+pub trait UndoRecords: Any + Send + Sync {
+    /// Undoes the change of a row that `record` describes, and logs that. Blocks.
+    ///
+    /// # Errors
+    /// The row cannot be undone: the database is then refused for good, and recovery undoes the transaction.
+    fn undo(&self, chain: &Arc<LogChain>, record: &Record) -> Result<Undone, UndoError>;
+
+    /// Refuses the database for good, because a record cannot be read.
+    fn refuse(&self, error: &LogError) -> UndoError;
+
+    /// Forgets what it has kept to undo: the transaction was committed or undone.
+    fn forget(&self);
+}
+
+/// A rollback in the records of one chain.
+struct Walk {
+    chain: Arc<LogChain>,
+    reader: LogReader,
+    /// The next record to look at; 0 if there is none.
+    next: Lsn,
+    has_failed: bool,
+}
+
+impl Walk {
+    fn undo_down_to(&mut self, until: Lsn, progress: Option<&Progress>) -> Result<(), UndoError> {
+        let Some(undoes) = self.chain.undoes().map(Arc::clone) else { return Ok(()) };
+        while self.next > until && !self.has_failed {
+            let step = self.step(&*undoes).inspect_err(|_| self.has_failed = true)?;
+            progress.iter().for_each(|progress| progress.add(self.next.0.saturating_sub(step.0)));
+            self.next = step;
+        }
+        Ok(())
+    }
+
+    /// Undoes the next record. Returns the one after it.
+    fn step(&mut self, undoes: &dyn UndoRecords) -> Result<Lsn, UndoError> {
+        let record = self.reader.record(self.next).map_err(|error| undoes.refuse(&error))?;
+        let done = catch_unwind(AssertUnwindSafe(|| undoes.undo(&self.chain, &record)));
+        match done.unwrap_or_else(|panic| Err(stopped(&*panic)))? {
+            Undone::Record => Ok(record.previous),
+            Undone::UpTo(first) => {
+                self.reader.record(first).map(|first| first.previous).map_err(|error| undoes.refuse(&error))
+            }
+        }
+    }
+}
+
+/// Undoes what a transaction has done since a point, the last first: the rows behind `until` in its chains, and the
+/// `actions` that were registered since. Runs all actions, also after one that fails. Returns the first error.
+pub(crate) fn undo(
+    chains: &[Arc<LogChain>],
+    actions: Vec<Registered>,
+    until: &Positions,
+    progress: Option<&Progress>,
+) -> Result<(), UndoError> {
+    let walk = |chain: &Arc<LogChain>| Walk {
+        chain: Arc::clone(chain),
+        reader: LogReader::new(chain.log().log()),
+        next: chain.last_of_rows(),
+        has_failed: false,
+    };
+    let mut walks: Vec<Walk> = chains.iter().map(walk).collect();
+    let behind = |at: &Positions, place: usize| at.get(place).copied().unwrap_or_default();
+    if let Some(progress) = progress {
+        let logged = walks.iter().enumerate().map(|(place, walk)| walk.next.0.saturating_sub(behind(until, place).0));
+        progress.set(0, logged.sum::<u64>() + actions.len() as u64);
+    }
+    let mut result = Ok(());
+    let mut note = |done: Result<(), UndoError>| {
+        if result.is_ok() {
+            result = done;
+        }
+    };
+    let mut undo_rows = |at: &Positions, note: &mut dyn FnMut(Result<(), UndoError>)| {
+        for (place, walk) in walks.iter_mut().enumerate() {
+            note(walk.undo_down_to(behind(at, place), progress));
+        }
+    };
+    for Registered { at, action } in actions.into_iter().rev() {
+        undo_rows(&at, &mut note);
+        progress.iter().for_each(|progress| progress.add(1));
+        note(run(action));
+    }
+    undo_rows(until, &mut note);
+    result
+}
+
+/// Runs an action. A panic ends the action, and not the statement's end.
+pub(crate) fn run(action: Action) -> Result<(), UndoError> {
+    catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|panic| Err(stopped(&*panic)))
+}
+
+fn stopped(panic: &(dyn Any + Send)) -> UndoError {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+    UndoError(format!("it stopped at a broken invariant: {text}"))
+}
