@@ -193,8 +193,8 @@ impl ChangeHead<'_> {
 }
 
 impl Undo {
-    /// Whether it undoes the change of a row: from its record, at run time as in recovery. All else is undone by a closure
-    /// at run time.
+    /// Whether it undoes the change of a row: from its record, at run time as in recovery. All else is undone by an
+    /// action of the statement at run time.
     pub(crate) fn is_of_row(&self) -> bool {
         match self {
             Undo::RemoveRow { .. }

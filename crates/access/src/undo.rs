@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use hobt_base::{HobtId, Lsn, PageId, Stamp};
+use hobt_instruments::planted::{self, Bug};
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::RwLock;
 use hobt_log::{LogError, Record};
@@ -112,7 +113,8 @@ impl ChangedStores {
 
     fn undo_change(&self, chain: &Arc<LogChain>, lsn: Lsn, change: ChangeRecord) -> Result<Undone, AccessError> {
         if let Some(first) = change.compensates {
-            return Ok(if change.is_of_row { Undone::UpTo(first) } else { Undone::Record });
+            let is_of_row = change.is_of_row && !planted::has(Bug::UndoneTwice);
+            return Ok(if is_of_row { Undone::UpTo(first) } else { Undone::Record });
         }
         let Some(row) = change.undo.and_then(|undo| ChangedRow::of(undo, change.page, lsn)) else {
             return Ok(Undone::Record);

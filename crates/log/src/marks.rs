@@ -49,8 +49,8 @@ impl Marks {
         self.0.entry(segment).or_insert_with(new).note(first, offset);
     }
 
-    /// The first byte, in its segment, of a known block at or before the one that has `lsn`: the first one of those that
-    /// lie within `slack` bytes before the last.
+    /// The first byte, in its segment, of a known block at or before the one that has `lsn`: the first one of those
+    /// that lie within `slack` bytes before the last.
     pub(crate) fn before(&self, segment: u64, lsn: Lsn, slack: u64) -> u64 {
         let places = self.0.get(&segment).map_or(&[][..], |marks| &marks.places);
         let end = places.partition_point(|(first, _)| *first <= lsn);

@@ -71,8 +71,8 @@ impl LogReader {
     /// (`IO_COMPLETION`), or while a flush is writing it (`WRITELOG`).
     ///
     /// # Errors
-    /// There is no memory for its buffer. The file cannot be read, the block is damaged, the log has failed before the record was written, or there is no
-    /// record at `lsn`.
+    /// There is no memory for its buffer. The file cannot be read, the block is damaged, the log has failed before the
+    /// record was written, or there is no record at `lsn`.
     pub fn record(&mut self, lsn: Lsn) -> Result<Record, LogError> {
         while self.log.durable() <= lsn {
             if let Some(record) = self.log.record_in_ring(lsn) {

@@ -158,8 +158,8 @@ impl Segments {
         (self.free.iter().map(|&segment| self.all[segment].bytes).sum(), self.free.len() as u64)
     }
 
-    /// Where the record at `lsn` is to be looked for, if a segment has it; the blocks of up to `slack` bytes before it may
-    /// come first.
+    /// Where the record at `lsn` is to be looked for, if a segment has it; the blocks of up to `slack` bytes before it
+    /// may come first.
     pub(crate) fn place_of(&self, lsn: Lsn, slack: u64) -> Option<SegmentPlace> {
         let used = self.all.iter().filter_map(|segment| segment.contents.map(|contents| (contents, segment)));
         let before = used.filter(|(contents, _)| contents.first <= lsn);

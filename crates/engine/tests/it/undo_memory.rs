@@ -29,8 +29,8 @@ fn sql_number(database: &DatabaseUse, error: WriteError) -> i32 {
     error.to_sql_error().number
 }
 
-/// Statements of a transaction insert rows one by one until there is no memory for the next one's version. That statement
-/// is rolled back, and then the transaction: the memory is free again, and the rows are gone.
+/// Statements of a transaction insert rows one by one until there is no memory for the next one's version. That
+/// statement is rolled back, and then the transaction: the memory is free again, and the rows are gone.
 #[test]
 fn a_transaction_that_outgrows_the_memory_is_error_701_and_can_be_undone() {
     let disk: Arc<dyn Disk> = simulated();
