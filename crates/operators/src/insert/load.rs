@@ -52,8 +52,7 @@ pub fn insert_select(
     parallel: bool,
 ) -> Result<u64, SqlError> {
     if target.heaps.is_none() {
-        let is_locked = target.row_locks(run).is_none();
-        return insert_sorted(run, pool, plan, task, target, parallel && is_locked);
+        return insert_sorted(run, pool, plan, task, target);
     }
     let mut loaded = Vec::new();
     let (result, report) = pool.run(run.degree(), &run.affinity, &run.waits, &run.pending, |handle| {
@@ -129,36 +128,84 @@ fn may_read(plan: &Arc<dyn ExecutionPlan>, table: ObjectId) -> bool {
 
 /// Writes a plan's rows, which come in the order of the first of the table's indexes, on the statement's thread. If the
 /// plan may read the table, its sort takes all rows before the first is written, so that the plan does not meet them.
-/// With `may_build` a clustered index that is empty and the table's only index is built from the rows, which needs
-/// little log. It is not built if its key has computed columns, whose values are not there yet when the rows are
-/// sorted.
+/// More than a few rows build a clustered index that is empty and the table's only index, if the table is or can be
+/// locked for that: this needs little log, and no memory for each row. An index whose key has computed columns is not
+/// built, because their values are not there yet when the rows are sorted.
 fn insert_sorted(
     run: &Arc<StatementRun>,
     pool: &WorkerPool,
     plan: Arc<dyn ExecutionPlan>,
     task: &Arc<TaskContext>,
     target: &WriteTarget,
-    may_build: bool,
 ) -> Result<u64, SqlError> {
-    let table = target.table();
-    let index = table.indexes.iter().find(|index| !index.key.is_empty());
-    let is_given = |key: &[IndexKeyColumn]| key.iter().all(|part| table.columns[part.column].computed.is_none());
-    if may_build && index.is_some_and(|index| is_given(&index.key)) && target.is_empty_tree() {
+    let mut sorted = Sorted { run, target, written: 0, sink: Sink::Held(Vec::new(), 0) };
+    run_query(Reader::Statement, (run, pool), (plan, Arc::clone(task)), &mut |batch| sorted.take(batch))?;
+    sorted.finish()
+}
+
+/// Rows in the order of an index, on their way into the table.
+struct Sorted<'r> {
+    run: &'r Arc<StatementRun>,
+    target: &'r WriteTarget,
+    written: u64,
+    sink: Sink<'r>,
+}
+
+/// Where they go.
+enum Sink<'r> {
+    /// A few batches, with the number of their rows: there may be no more.
+    Held(Vec<RecordBatch>, usize),
+    OneByOne,
+    Build(Box<IndexBuild<'r>>),
+}
+
+impl<'r> Sorted<'r> {
+    fn take(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
+        match &mut self.sink {
+            Sink::Held(held, rows) => {
+                *rows += batch.num_rows();
+                held.push(batch);
+                if *rows > FEW_ROWS {
+                    let held = std::mem::take(held);
+                    self.sink = match self.build()? {
+                        Some(build) => Sink::Build(Box::new(build)),
+                        None => Sink::OneByOne,
+                    };
+                    held.into_iter().try_for_each(|batch| self.take(batch))?;
+                }
+            }
+            Sink::OneByOne => self.written += insert_one_by_one(self.run, self.target, &[batch])?,
+            Sink::Build(build) => build.append(&self.target.completed_batch(&batch)?)?,
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<u64, SqlError> {
+        match self.sink {
+            Sink::Held(held, _) => insert_one_by_one(self.run, self.target, &held),
+            Sink::OneByOne => Ok(self.written),
+            Sink::Build(build) => build.finish(None),
+        }
+    }
+
+    /// The build of the table's only index, if it may be built.
+    fn build(&self) -> Result<Option<IndexBuild<'r>>, SqlError> {
+        let (target, table) = (self.target, self.target.table());
+        let is_given = |part: &IndexKeyColumn| table.columns[part.column].computed.is_none();
+        let index = table.indexes.iter().find(|index| !index.key.is_empty());
+        if !index.is_some_and(|index| index.key.iter().all(is_given))
+            || !target.is_empty_tree()
+            || !target.row_locks(self.run).is_none_or(|locks| locks.lock_table_to_load())
+            // Another session may have inserted a row before the lock.
+            || !target.is_empty_tree()
+        {
+            return Ok(None);
+        }
         let partitions: Vec<usize> = (0..target.writer.base().len()).collect();
         let function = target.partitioning.clone();
-        let build = IndexBuild::new(run, target, &target.database, table, 0, &partitions, function)?;
-        let mut build = build.of_insert();
-        run_query(Reader::Statement, (run, pool), (plan, Arc::clone(task)), &mut |batch| {
-            build.append(&target.completed_batch(&batch)?)
-        })?;
-        return build.finish(None);
+        let build = IndexBuild::new(self.run, target, &target.database, table, 0, &partitions, function)?;
+        Ok(Some(build.of_insert()))
     }
-    let mut written = 0;
-    run_query(Reader::Statement, (run, pool), (plan, Arc::clone(task)), &mut |batch| {
-        written += insert_one_by_one(run, target, &[batch])?;
-        Ok(())
-    })?;
-    Ok(written)
 }
 
 /// Writes batches whose columns are the table's in order and type, on this thread, through bulk loaders.
