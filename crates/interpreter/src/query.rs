@@ -215,7 +215,7 @@ impl Interpreter<'_> {
             });
             let target = WriteTarget::new(place.database.clone(), table, &place.schema, None)?;
             let executor = Arc::clone(&this.environment.executor);
-            Ok(prepared.insert(run, &executor, &target, true)?)
+            Ok(prepared.insert(run, &executor, &target, true)?.rows)
         })?;
         if let Some(lower) = remember {
             self.state.temporary_tables.insert(lower, place.name);
@@ -234,7 +234,11 @@ impl Interpreter<'_> {
     ) -> Result<u64, Failure> {
         let prepared = self.prepare(run, options, bind, &|plan| insert_plan(plan, target, parallel))?;
         let executor = Arc::clone(&self.environment.executor);
-        Ok(prepared.insert(run, &executor, target, parallel)?)
+        let inserted = prepared.insert(run, &executor, target, parallel)?;
+        if inserted.has_left_indexes {
+            self.definitions().build_behind_insert(run, target)?;
+        }
+        Ok(inserted.rows)
     }
 
     /// Runs a query and passes its batches to `take`.

@@ -10,7 +10,7 @@ use arrow::compute::take_record_batch;
 use hobt_access::scan::RowPlace;
 use hobt_access::{BTreeError, LoadColumn, LoadValues, TreeBuilder, TreeKey};
 use hobt_base::SqlError;
-use hobt_catalog::{IndexLeaf, LeafColumn, PartitionFunction, Statistics, Table};
+use hobt_catalog::{IndexKeyColumn, IndexLeaf, LeafColumn, PartitionFunction, Statistics, Table};
 use hobt_engine::{
     DatabaseUse, RowChangeNotes, RowChanges, TableChange, key_bytes_max, key_value_bytes, may_exceed_key_bytes,
     statistics_columns, uniqueifier_of_key,
@@ -142,6 +142,18 @@ impl<'r> IndexBuild<'r> {
     pub fn of_insert(self) -> IndexBuild<'r> {
         let changes = self.target.writer().notes().map(RowChangeNotes::of_worker);
         IndexBuild { is_insert: true, keeps_uniqueifiers: false, gatherers: Vec::new(), changes, ..self }
+    }
+
+    /// Makes the build one of an index behind an insert: what it refuses are errors of an `INSERT`. The rows are in the
+    /// statistics already.
+    #[must_use]
+    pub fn behind_insert(self) -> IndexBuild<'r> {
+        IndexBuild { is_insert: true, gatherers: Vec::new(), ..self }
+    }
+
+    /// The key of the index, in whose order rows are added.
+    pub fn key(&self) -> &[IndexKeyColumn] {
+        &self.table.indexes[self.index].key
     }
 
     /// The columns of the table that a batch must have, before the rows' positions.

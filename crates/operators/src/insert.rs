@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::Schema;
-use hobt_access::{AccessError, Hobt, RowStore};
+use hobt_access::{AccessError, BTree, Hobt, RowStore};
 use hobt_base::{SqlError, errors};
 use hobt_catalog::{
     Index, IndexKind, PartitionFunction, Table, TableColumn, row_image, value_from_bytes, value_to_bytes,
@@ -25,7 +25,7 @@ use hobt_types::{MaxLength, SqlType, Value};
 use super::row_lock::{lock_error, snapshot_conflict};
 use hobt_table::{CheckRule, NewKeys, RowRules, StatementRun, access_error, written_table_name};
 
-pub use load::{insert_batches, insert_held, insert_plan, insert_select};
+pub use load::{Inserted, insert_batches, insert_held, insert_plan, insert_select};
 pub(crate) use unordered::UnorderedExec;
 
 /// The table that rows go into.
@@ -214,11 +214,20 @@ impl WriteTarget {
         &self.writer
     }
 
-    /// Whether its only index is a clustered one that has never had rows, so that it can be built.
-    fn is_empty_tree(&self) -> bool {
-        let is_new = |store: &RowStore| store.tree().is_some_and(|tree| tree.is_new().unwrap_or(false));
-        let ignores_duplicates = self.table().base_index().options.ignores_duplicates;
-        !ignores_duplicates && !self.writer.has_indexes() && self.writer.base().iter().all(is_new)
+    /// Whether none of its trees has ever had rows, nor its heap, so that they can be built from rows that come.
+    fn is_empty(&self) -> bool {
+        let is_new = |tree: &Arc<BTree>| tree.is_new().unwrap_or(false);
+        let is_empty = |store: &RowStore| store.tree().map_or_else(|| store.hobt().row_count() == 0, is_new);
+        let mut indexes = self.table().indexes.iter();
+        indexes.all(|index| !index.options.ignores_duplicates)
+            && self.writer.base().iter().all(is_empty)
+            && self.writer.index_trees().all(is_new)
+    }
+
+    /// The heap or clustered index alone: the other indexes are built behind it.
+    fn base_alone(&self) -> WriteTarget {
+        let writer = self.writer.clone().without_indexes();
+        WriteTarget { heaps: writer.heaps(), writer, ..self.clone() }
     }
 
     /// The heaps into which rows may be loaded.

@@ -59,7 +59,9 @@ pub use index_join::{
     IndexJoinExec, Inner, InnerExec, Marks, OuterExec, PortionsCpu, Replaced, RowLoopsExec, Shows, Sought,
 };
 pub use inputs::replaced;
-pub use insert::{DirectValue, WriteTarget, insert_batches, insert_held, insert_plan, insert_rows, insert_select};
+pub use insert::{
+    DirectValue, Inserted, WriteTarget, insert_batches, insert_held, insert_plan, insert_rows, insert_select,
+};
 pub use join_conditions::{all_conditions, of_nullable};
 pub use join_filter::{JoinFilter, KeyTapExec, LeafFilter, Tapped};
 pub use lock_rows::{LockRowsExec, LockRowsSettings};

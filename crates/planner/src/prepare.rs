@@ -18,7 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use hobt_base::SqlError;
 use hobt_binder::{BindOptions, BoundQuery};
 use hobt_operators::{
-    Executor, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, insert_select, is_one_stream,
+    Executor, Inserted, MemoryGrant, MemoryWish, Reader, Sizes, WriteTarget, cancellable, insert_select, is_one_stream,
     physical_plan, run_query, spilling, without_role,
 };
 use hobt_table::{StatementRun, WantedColumn, declared_width, scanned_width, wanted_columns};
@@ -218,7 +218,7 @@ impl Prepared {
         run_query(reader, (run, executor.workers()), (self.plan, self.task), on_batch)
     }
 
-    /// Runs the query, whose plan `insert_plan` has completed, and writes its rows into `target`. Returns their number.
+    /// Runs the query, whose plan `insert_plan` has completed, and writes its rows into `target`.
     ///
     /// # Errors
     /// The plan's, and those of the insert.
@@ -228,7 +228,7 @@ impl Prepared {
         executor: &Executor,
         target: &WriteTarget,
         parallel: bool,
-    ) -> Result<u64, SqlError> {
+    ) -> Result<Inserted, SqlError> {
         insert_select(run, executor.workers(), self.plan, &self.task, target, parallel)
     }
 }

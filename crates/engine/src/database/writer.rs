@@ -177,6 +177,17 @@ impl TableWriter {
         }
     }
 
+    /// Like this writer, but maintains the heap or clustered index alone: the others are built behind it.
+    #[must_use]
+    pub fn without_indexes(self) -> TableWriter {
+        TableWriter { indexes: Arc::default(), ..self }
+    }
+
+    /// The trees of the indexes that it maintains besides the heap or clustered index.
+    pub fn index_trees(&self) -> impl Iterator<Item = &Arc<BTree>> {
+        self.indexes.iter().flat_map(|index| &index.trees)
+    }
+
     /// Whether there are indexes besides the heap or clustered index.
     pub fn has_indexes(&self) -> bool {
         !self.indexes.is_empty()

@@ -171,6 +171,26 @@ impl Definitions<'_, '_> {
         Ok(())
     }
 
+    /// Builds the indexes of a table whose rows an `INSERT` has just put into its empty heap or clustered index. The
+    /// table is locked.
+    pub(crate) fn build_behind_insert(&mut self, run: &Arc<StatementRun>, target: &WriteTarget) -> Result<(), Failure> {
+        let (database, table) = (target.database(), target.table());
+        run.set_internal(true);
+        let mut built = Ok(());
+        for (at, index) in table.indexes.iter().enumerate().skip(1).filter(|(_, index)| !index.options.is_disabled) {
+            let partitions: Vec<usize> = (0..index.partitions.len()).collect();
+            let function = partitioning_of(database, index);
+            built = IndexBuild::new(run, target, database, table, at, &partitions, function)
+                .map_err(Failure::from)
+                .and_then(|build| self.fill_index(run, (database, table), build.behind_insert(), None));
+            if built.is_err() {
+                break;
+            }
+        }
+        run.set_internal(false);
+        built
+    }
+
     /// Sorts the rows of `source` into partitions of an index of `table`.
     fn build_index(
         &mut self,
@@ -182,18 +202,28 @@ impl Definitions<'_, '_> {
         (at, partitions): (usize, &[usize]),
     ) -> Result<(), Failure> {
         let table = changed.new_table();
-        let index = &table.indexes[at];
-        let function = partitioning_of(database, index);
-        let mut build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
+        let function = partitioning_of(database, &table.indexes[at]);
+        let build = IndexBuild::new(run, target, database, table, at, partitions, function)?;
+        self.fill_index(run, (database, source), build, Some(changed))
+    }
+
+    /// Fills an index with the rows of `source`, in the order of its key.
+    fn fill_index(
+        &mut self,
+        run: &Arc<StatementRun>,
+        (database, source): (&DatabaseUse, &Arc<Table>),
+        mut build: IndexBuild<'_>,
+        changed: Option<&TableChange>,
+    ) -> Result<(), Failure> {
         let rows = TableRead::new(database.clone(), Arc::clone(source), Arc::clone(run), true, false);
-        let query = rows_by_key(&rows, &index.key, build.columns())?;
+        let query = rows_by_key(&rows, build.key(), build.columns())?;
         let prepared = self.batch.prepare(run, BindOptions::default(), &|_| Ok(query.clone()), &one_stream)?;
         let progress = Arc::clone(&self.batch.state.progress);
         self.batch.run_prepared(run, prepared, &mut |batch| {
             progress.add(batch.num_rows() as u64);
             build.append(&batch)
         })?;
-        build.finish(Some(changed))?;
+        build.finish(changed)?;
         Ok(())
     }
 

@@ -38,8 +38,17 @@ use hobt_udf::{column_order, sql_error_of};
 /// A statement without `TABLOCK` puts at most this many rows into the heap's last page.
 const FEW_ROWS: usize = 1000;
 
+/// What [`insert_select`] has done.
+#[derive(Clone, Copy, Debug)]
+pub struct Inserted {
+    /// Rows.
+    pub rows: u64,
+    /// The table's other indexes are empty, and are to be built from its rows.
+    pub has_left_indexes: bool,
+}
+
 /// Runs `plan`, made by `insert_plan`, and writes its rows. With `parallel` every worker writes. Without it only one
-/// does, and few rows go into the heap's last page. Returns the number of rows.
+/// does, and few rows go into the heap's last page.
 ///
 /// # Errors
 /// The plan's, and those of [`insert_rows`](super::insert_rows).
@@ -50,7 +59,7 @@ pub fn insert_select(
     task: &Arc<TaskContext>,
     target: &WriteTarget,
     parallel: bool,
-) -> Result<u64, SqlError> {
+) -> Result<Inserted, SqlError> {
     if target.heaps.is_none() {
         return insert_sorted(run, pool, plan, task, target);
     }
@@ -76,7 +85,8 @@ pub fn insert_select(
     });
     run.add_workers(report.workers(), report.cpu_total(), report.time_total());
     result?;
-    publish(run, target, loaded)
+    let rows = publish(run, target, loaded)?;
+    Ok(Inserted { rows, has_left_indexes: false })
 }
 
 /// Prepares the plan of an `INSERT` for [`insert_select`]: rows come in the order of the table's first index, or, for a
@@ -128,17 +138,18 @@ fn may_read(plan: &Arc<dyn ExecutionPlan>, table: ObjectId) -> bool {
 
 /// Writes a plan's rows, which come in the order of the first of the table's indexes, on the statement's thread. If the
 /// plan may read the table, its sort takes all rows before the first is written, so that the plan does not meet them.
-/// More than a few rows build a clustered index that is empty and the table's only index, if the table is or can be
-/// locked for that: this needs little log, and no memory for each row. An index whose key has computed columns is not
-/// built, because their values are not there yet when the rows are sorted.
+/// More than a few rows build an empty table whole, if it is or can be locked for that: this needs little log, and no
+/// memory for each row. A clustered index whose key has computed columns is not built, because their values are not
+/// there yet when the rows are sorted.
 fn insert_sorted(
     run: &Arc<StatementRun>,
     pool: &WorkerPool,
     plan: Arc<dyn ExecutionPlan>,
     task: &Arc<TaskContext>,
     target: &WriteTarget,
-) -> Result<u64, SqlError> {
-    let mut sorted = Sorted { run, target, written: 0, sink: Sink::Held(Vec::new(), 0) };
+) -> Result<Inserted, SqlError> {
+    let alone = target.base_alone();
+    let mut sorted = Sorted { run, target, alone: &alone, written: 0, sink: Sink::Held(Vec::new(), 0) };
     run_query(Reader::Statement, (run, pool), (plan, Arc::clone(task)), &mut |batch| sorted.take(batch))?;
     sorted.finish()
 }
@@ -147,6 +158,8 @@ fn insert_sorted(
 struct Sorted<'r> {
     run: &'r Arc<StatementRun>,
     target: &'r WriteTarget,
+    /// The table's heap or clustered index alone.
+    alone: &'r WriteTarget,
     written: u64,
     sink: Sink<'r>,
 }
@@ -157,6 +170,7 @@ enum Sink<'r> {
     Held(Vec<RecordBatch>, usize),
     OneByOne,
     Build(Box<IndexBuild<'r>>),
+    Load(Box<Writer<'r>>),
 }
 
 impl<'r> Sorted<'r> {
@@ -167,44 +181,46 @@ impl<'r> Sorted<'r> {
                 held.push(batch);
                 if *rows > FEW_ROWS {
                     let held = std::mem::take(held);
-                    self.sink = match self.build()? {
-                        Some(build) => Sink::Build(Box::new(build)),
-                        None => Sink::OneByOne,
-                    };
+                    self.sink = self.sink_for_many()?;
                     held.into_iter().try_for_each(|batch| self.take(batch))?;
                 }
             }
             Sink::OneByOne => self.written += insert_one_by_one(self.run, self.target, &[batch])?,
             Sink::Build(build) => build.append(&self.target.completed_batch(&batch)?)?,
+            Sink::Load(writer) => writer.append(&batch)?,
         }
         Ok(())
     }
 
-    fn finish(self) -> Result<u64, SqlError> {
-        match self.sink {
-            Sink::Held(held, _) => insert_one_by_one(self.run, self.target, &held),
-            Sink::OneByOne => Ok(self.written),
-            Sink::Build(build) => build.finish(None),
-        }
+    fn finish(self) -> Result<Inserted, SqlError> {
+        let has_indexes = self.target.writer.has_indexes();
+        let (rows, has_left_indexes) = match self.sink {
+            Sink::Held(held, _) => (insert_one_by_one(self.run, self.target, &held)?, false),
+            Sink::OneByOne => (self.written, false),
+            Sink::Build(build) => (build.finish(None)?, has_indexes),
+            Sink::Load(writer) => (publish(self.run, self.alone, vec![writer.finish()?])?, has_indexes),
+        };
+        Ok(Inserted { rows, has_left_indexes })
     }
 
-    /// The build of the table's only index, if it may be built.
-    fn build(&self) -> Result<Option<IndexBuild<'r>>, SqlError> {
+    fn sink_for_many(&self) -> Result<Sink<'r>, SqlError> {
         let (target, table) = (self.target, self.target.table());
         let is_given = |part: &IndexKeyColumn| table.columns[part.column].computed.is_none();
-        let index = table.indexes.iter().find(|index| !index.key.is_empty());
-        if !index.is_some_and(|index| index.key.iter().all(is_given))
-            || !target.is_empty_tree()
+        if !table.base_index().key.iter().all(is_given)
+            || !target.is_empty()
             || !target.row_locks(self.run).is_none_or(|locks| locks.lock_table_to_load())
             // Another session may have inserted a row before the lock.
-            || !target.is_empty_tree()
+            || !target.is_empty()
         {
-            return Ok(None);
+            return Ok(Sink::OneByOne);
+        }
+        if self.alone.heaps.is_some() {
+            return Ok(Sink::Load(Box::new(Writer::new(self.run, self.alone))));
         }
         let partitions: Vec<usize> = (0..target.writer.base().len()).collect();
         let function = target.partitioning.clone();
-        let build = IndexBuild::new(self.run, target, &target.database, table, 0, &partitions, function)?;
-        Ok(Some(build.of_insert()))
+        let build = IndexBuild::new(self.run, self.alone, &target.database, table, 0, &partitions, function)?;
+        Ok(Sink::Build(Box::new(build.of_insert())))
     }
 }
 
