@@ -65,9 +65,9 @@ struct Known {
     prepared: Option<GlobalTransaction>,
     /// Extents to free, by the position of the record that says so.
     pending: BTreeMap<Lsn, (PageId, u32)>,
-    /// The records of changes that are of no row and not undone, if they have an undo. These of rows are undone in
+    /// The records of changes of no row that have an undo, and whether they are undone. Changes of rows are undone in
     /// reverse order, so that one position says which are left; the order of these few is not known.
-    structure: BTreeSet<Lsn>,
+    structure: BTreeMap<Lsn, bool>,
     /// Estimated bytes of log that its undo appends.
     undo_bytes: u64,
     /// Pages that it changed before the start of redo, which its undo logs whole.
@@ -82,7 +82,7 @@ impl Known {
             committed: false,
             prepared: None,
             pending: BTreeMap::new(),
-            structure: BTreeSet::new(),
+            structure: BTreeMap::new(),
             undo_bytes: 0,
             old_pages: HashSet::new(),
         }
@@ -250,7 +250,7 @@ impl Recovery<'_> {
                     self.row_changes.insert(change.hobt, 0);
                 }
                 self.count(record, change.hobt, change.rows.into());
-                if let Some(lsn) = change.compensates.filter(|_| !change.is_of_row) {
+                if let Some(lsn) = change.compensates {
                     self.compensate(id, lsn);
                 }
                 if change.undo.as_ref().is_some_and(|undo| !undo.is_of_row()) {
@@ -307,14 +307,14 @@ impl Recovery<'_> {
 
     fn compensate(&mut self, id: u64, lsn: Lsn) {
         if let Some(known) = self.transactions.get_mut(&id) {
-            known.structure.remove(&lsn);
+            known.structure.entry(lsn).and_modify(|is_undone| *is_undone = true);
             known.pending.remove(&lsn);
         }
     }
 
     fn note_structure(&mut self, record: &Record) {
         if let Some(known) = self.transactions.get_mut(&record.transaction) {
-            known.structure.insert(record.lsn);
+            known.structure.insert(record.lsn, false);
         }
     }
 
@@ -449,7 +449,10 @@ impl Recovery<'_> {
             let from = found.or(from).filter(|from| *from < lsn);
             let previous = match from {
                 // Between them only structure is left to undo.
-                Some(from) => self.transactions[&id].structure.range(from..lsn).next_back().copied().unwrap_or(from),
+                Some(from) => {
+                    let mut between = self.transactions[&id].structure.range(from..lsn).rev();
+                    between.find(|(_, is_undone)| !**is_undone).map_or(from, |(lsn, _)| *lsn)
+                }
                 None => record.previous,
             };
             match from {
@@ -478,7 +481,10 @@ impl Recovery<'_> {
         let decoded = StorageRecord::decode(record.kind, &record.payload);
         let (undo, page, hobt) = match decoded.map_err(|damage| not_decoded(record, damage))? {
             Some(StorageRecord::Change(change)) => match (change.compensates, change.undo) {
-                (Some(first), _) => return Ok(Some(first).filter(|_| change.is_of_row && !undoes_twice)),
+                (Some(first), _) => {
+                    let is_structure = self.known_structure(record.transaction, first).is_some();
+                    return Ok(Some(first).filter(|_| !is_structure && !undoes_twice));
+                }
                 (None, Some(undo)) => (undo, change.page, change.hobt),
                 (None, None) => return Ok(None),
             },
@@ -487,7 +493,7 @@ impl Recovery<'_> {
         };
         let is_undone = match undo.is_of_row() {
             true => undone_from.is_some_and(|from| from <= lsn),
-            false => !self.transactions.get(&record.transaction).is_some_and(|known| known.structure.contains(&lsn)),
+            false => self.known_structure(record.transaction, lsn) == Some(true),
         };
         if is_undone && !undoes_twice {
             return Ok(None);
@@ -521,6 +527,11 @@ impl Recovery<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// Whether the change of a record is undone, if it is of no row.
+    fn known_structure(&self, transaction: u64, lsn: Lsn) -> Option<bool> {
+        self.transactions.get(&transaction)?.structure.get(&lsn).copied()
     }
 
     fn undo_row(&mut self, chain: &Arc<LogChain>, hobt: HobtId, row: &ChangedRow) -> Result<(), AccessError> {

@@ -11,7 +11,7 @@ use hobt_base::{HobtId, Lsn, PageId, Stamp};
 use hobt_instruments::planted::{self, Bug};
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::RwLock;
-use hobt_log::{LogError, Record};
+use hobt_log::Record;
 use hobt_page::{EncodingDamage, PageDamage};
 use hobt_txn::{LogChain, StatementContext, UndoError, UndoRecords, Undone};
 
@@ -98,17 +98,20 @@ impl ChangedStores {
         let undoes: Arc<dyn std::any::Any + Send + Sync> = Arc::<dyn UndoRecords>::clone(chain.undoes_by(new));
         let stores: Arc<ChangedStores> = undoes.downcast().expect("a chain of this storage");
         let id = store.hobt().id();
-        if stores.by_id.read().get(&id).is_some_and(|known| is_same(known, store)) {
+        let before = stores.by_id.read().get(&id).cloned();
+        if before.as_ref().is_some_and(|before| is_same(before, store)) {
             return;
         }
-        let before = stores.by_id.write().insert(id, store.clone());
-        // A definition has changed since the transaction's earlier changes: they are undone in what was there then.
-        if let Some(before) = before.filter(|before| !is_same(before, store)) {
+        // A definition has changed since the transaction's earlier changes: they are undone in what was there then. What
+        // is changed from now on is undone before that action.
+        if let Some(before) = before {
+            let stores = Arc::clone(&stores);
             context.on_undo(move || {
                 stores.by_id.write().insert(id, before);
                 Ok(())
             });
         }
+        stores.by_id.write().insert(id, store.clone());
     }
 
     fn undo_change(&self, chain: &Arc<LogChain>, lsn: Lsn, change: ChangeRecord) -> Result<Undone, AccessError> {
@@ -143,9 +146,9 @@ impl UndoRecords for ChangedStores {
         Ok(undone)
     }
 
-    fn refuse(&self, error: &LogError) -> UndoError {
-        self.storage.mark_broken(&error.to_string());
-        UndoError(error.to_string())
+    fn refuse(&self, why: &str) -> UndoError {
+        self.storage.mark_broken(why);
+        UndoError(why.to_owned())
     }
 
     fn forget(&self) {

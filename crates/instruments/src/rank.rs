@@ -83,6 +83,8 @@ pub enum Rank {
     LogGrowth,
     /// The segments of the log.
     LogSegments,
+    /// Where the log's blocks lie.
+    LogMarks,
     /// The list of waits for transactions' locks.
     LockWaits,
     /// The names of applications' locks.

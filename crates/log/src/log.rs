@@ -3,7 +3,8 @@
 //! Access: any thread appends (the ring is made of atomics). The holder of `writer` takes records from the ring and
 //! writes blocks. Only it advances `durable` and fills free room; segments are freed, added and removed elsewhere too.
 //! Any thread may set `failed`, which is never reset. `segments` is held briefly, and for the durable write of a file's
-//! header, but never while a file is filled. Lock order: `checkpointing`, `writer`, `growing`, `segments`.
+//! header, but never while a file is filled. Lock order: `checkpointing`, `writer`, `growing`, `segments`,
+//! `marks`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -15,6 +16,7 @@ use hobt_instruments::schedule::{self, Mutex};
 use hobt_instruments::{Wait, WaitType};
 
 use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, block_bytes, seal};
+use crate::marks::Marks;
 use crate::reader::SegmentPlace;
 use crate::record::{NewRecord, PAYLOAD_BYTES_MAX, Record, record_bytes};
 use crate::ring::{EpochNumber, Place, Ring};
@@ -123,6 +125,8 @@ pub struct Log {
     pub(crate) growing: Ranked<Mutex<()>>,
     writer: Ranked<Mutex<Writer>>,
     pub(crate) segments: Ranked<Mutex<Segments>>,
+    /// Where blocks lie in the segments that are not free. Apart from these, which are held while headers are written.
+    marks: Ranked<Mutex<Marks>>,
     /// The first position that backups need.
     pub(crate) backup: AtomicU64,
     waiters: Waiters,
@@ -179,13 +183,19 @@ impl Log {
             previous_checksum: 0,
             buffer: AlignedBuffer::new(BLOCK_BYTES_MAX)?,
         };
-        let log = Log::start(Segments::new(open?), writer, start, start, ring_bytes);
+        let log = Log::start((Segments::new(open?), Marks::default()), writer, start, start, ring_bytes);
         log.recovery_ended();
         Ok(log)
     }
 
     /// A log in recovery, until [`Log::recovery_ended`].
-    pub(crate) fn start(segments: Segments, writer: Writer, begin: Lsn, end: Lsn, ring_bytes: usize) -> Log {
+    pub(crate) fn start(
+        (segments, marks): (Segments, Marks),
+        writer: Writer,
+        begin: Lsn,
+        end: Lsn,
+        ring_bytes: usize,
+    ) -> Log {
         assert!(ring_bytes >= RING_BYTES_MIN, "a ring of {ring_bytes} bytes");
         let ring = Ring::new(ring_bytes, end.0);
         let rest = writer.segment.as_ref().map(|filling| filling.bytes - filling.used);
@@ -200,6 +210,7 @@ impl Log {
             writer: Ranked::new(Rank::LogWriter, Mutex::new(writer)),
             room,
             segments: Ranked::new(Rank::LogSegments, Mutex::new(segments)),
+            marks: Ranked::new(Rank::LogMarks, Mutex::new(marks)),
             backup: AtomicU64::new(NO_BACKUP),
             waiters: Waiters::default(),
             durable: AtomicU64::new(end.0),
@@ -435,7 +446,7 @@ impl Log {
         writer.previous_checksum = checksum;
         writer.number += 1;
         // Before it counts as durable: a reader looks for it here then.
-        self.segments.lock().marks.note(filling.sequence, Lsn(first), filling.used);
+        self.marks.lock().note(filling.sequence, Lsn(first), filling.used);
         filling.used += length as u64;
         self.flushes.fetch_add(1, Ordering::Relaxed);
         self.flushed_bytes.fetch_add(length as u64, Ordering::Relaxed);
@@ -522,7 +533,7 @@ impl Log {
         let disk = Arc::clone(&first.disk);
         first.header.write(&*disk).inspect_err(|error| self.fail(error))?;
         let before = segments.free();
-        segments.free_before(retain);
+        segments.free_before(retain, &mut self.marks.lock());
         self.room.follow(before, segments.free());
         Ok(())
     }
@@ -554,7 +565,7 @@ impl Log {
 
     /// Where the record at `lsn` is to be looked for. See [`Segments::place_of`].
     pub(crate) fn place_of(&self, lsn: Lsn, slack: u64) -> Option<SegmentPlace> {
-        self.segments.lock().place_of(lsn, slack)
+        self.segments.lock().place_of(&self.marks.lock(), lsn, slack)
     }
 
     /// The position after the last record.

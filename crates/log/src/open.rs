@@ -9,6 +9,7 @@ use hobt_instruments::schedule::Mutex;
 use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, verify};
 use crate::file_header::FileHeader;
 use crate::log::{Filling, Writer};
+use crate::marks::Marks;
 use crate::record::{Record, read_record};
 use crate::segments::{Contents, OpenFile, Segments};
 use crate::{Log, LogError};
@@ -182,9 +183,6 @@ impl Log {
             }
         }
         segments.take_over(&walked.used);
-        for block in &walked.blocks {
-            segments.note_block(block.file, block.offset, block.first);
-        }
         segments.take_over(&retained);
         segments.files[0].header.life += 1;
         let mut header = segments.files[0].header.clone();
@@ -203,7 +201,7 @@ impl Log {
             previous_checksum: walked.checksum,
             buffer: AlignedBuffer::new(BLOCK_BYTES_MAX)?,
         };
-        let log = Log::start(segments, writer, first.redo_start, walked.end, ring_bytes);
+        let log = Log::start((segments, walked.marks), writer, first.redo_start, walked.end, ring_bytes);
         let recovered = Recovered {
             redo_start: first.redo_start,
             keep: first.keep,
@@ -279,6 +277,7 @@ fn first_blocks(segments: &Segments, log: u64) -> Result<Vec<(usize, BlockHeader
 
 struct Walked {
     blocks: Vec<BlockPlace>,
+    marks: Marks,
     used: Vec<(usize, Contents)>,
     end: Lsn,
     /// The segment in which the log ends, and how many bytes of it are used; `None` before the first block.
@@ -301,12 +300,14 @@ fn walk(
             return Err(LogError::damaged(&**segments.disk(0), 0, "the segment that recovery begins in is not there"));
         }
         refuse_later_blocks(segments, 0, 0, &|header| header.log == log)?;
-        return Ok(Walked { blocks: Vec::new(), used: Vec::new(), end: start, last: None, number: 1, checksum: 0 });
+        let (blocks, marks, used) = Default::default();
+        return Ok(Walked { blocks, marks, used, end: start, last: None, number: 1, checksum: 0 });
     };
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
     let contents = |first: &BlockHeader| Contents { sequence: first.segment, first: first.first };
     let mut walked = Walked {
         blocks: Vec::new(),
+        marks: Marks::default(),
         used: vec![(segment, contents(&first))],
         end: first.first,
         last: None,
@@ -327,6 +328,7 @@ fn walk(
         // A life may continue in the segment in which the one before it ended.
         let here = read.filter(|(header, _)| follows(header) && header.segment == first.segment && header.life >= life);
         if let Some((header, checksum)) = here {
+            walked.marks.note(first.segment, header.first, used);
             walked.blocks.push(BlockPlace { first: header.first, end: header.end(), file: one.file, offset });
             walked.end = header.end();
             walked.number += 1;

@@ -78,7 +78,11 @@ impl LogReader {
             if let Some(record) = self.log.record_in_ring(lsn) {
                 return Ok(record);
             }
-            self.log.flush_past(lsn)?;
+            match self.log.flush_past(lsn) {
+                // The flush that writes it has ended just now, and what is behind it found no room.
+                Err(LogError::Full { .. }) => {}
+                flushed => flushed?,
+            }
         }
         let place = match self.place_of(lsn) {
             Some(place) => place,
@@ -113,19 +117,21 @@ impl LogReader {
         }
         loop {
             self.blocks.clear();
+            // Behind this position a block may be in the midst of being written.
+            let durable = self.log.durable();
             let bytes = usize::try_from(segment.bytes - from).unwrap_or(usize::MAX).min(BLOCK_BYTES_MAX);
             self.source = Some((Arc::clone(&segment.disk), segment.offset + from));
-            if let Some(buffer) = &mut self.buffer {
+            if let Some(buffer) = self.buffer.as_mut().filter(|_| bytes > 0) {
                 let _wait = Wait::begin_working(WaitType::IoCompletion);
                 buffer.set_len(bytes);
                 segment.disk.read_at(buffer, segment.offset + from)?;
             }
-            let end = self.find_blocks();
+            let end = self.find_blocks(durable);
             if let Some(place) = self.place_of(lsn) {
                 return Ok(place);
             }
             // Where there is a block at all it fits the buffer.
-            if end == 0 || self.blocks.last().is_none_or(|last| last.header.first > lsn) {
+            if bytes == 0 || end == 0 || self.blocks.last().is_none_or(|last| last.header.first > lsn) {
                 let what = "a block that holds a record of an open transaction is not there";
                 return Err(LogError::damaged(&*segment.disk, segment.offset + from, what));
             }
@@ -133,15 +139,19 @@ impl LogReader {
         }
     }
 
-    /// Notes the blocks that lie whole in the buffer. Returns the first byte behind them.
-    fn find_blocks(&mut self) -> usize {
+    /// Notes the blocks before `durable` that lie whole in the buffer. Returns the first byte behind them.
+    fn find_blocks(&mut self, durable: Lsn) -> usize {
         let mut at = 0;
         while let Some(header) = self.buffer().get(at..).and_then(BlockHeader::read) {
             let follows = self
                 .blocks
                 .last()
                 .is_none_or(|last| header.number == last.header.number + 1 && header.first == last.header.end());
-            if !follows || header.log != self.log.id() || at + header.block_bytes() > self.buffer().len() {
+            if !follows
+                || header.log != self.log.id()
+                || header.end() > durable
+                || at + header.block_bytes() > self.buffer().len()
+            {
                 break;
             }
             self.blocks.push(BufferedBlock { header, at, is_verified: false });

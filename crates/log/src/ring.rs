@@ -95,6 +95,8 @@ impl Ring {
     pub(crate) fn publish(&self, place: Place, record: &NewRecord<'_>) {
         debug_assert_eq!(place.end - place.start, record_bytes(record.payload.len()) as u64, "the record's own place");
         let put = |offset: u64, word: u64| self.word(place.start + offset).store(word, Ordering::Relaxed);
+        // Whoever reads a word of this lap in place of the last one's finds in `copying` that that one has gone.
+        fence(Ordering::Release);
         put(8, record.transaction);
         put(16, record.previous.0);
         let (whole, rest) = record.payload.as_chunks::<8>();
@@ -112,6 +114,7 @@ impl Ring {
     /// Fills reserved space that is no longer needed.
     pub(crate) fn publish_nothing(&self, place: Place) {
         let bytes = (place.end - place.start) as usize;
+        fence(Ordering::Release);
         self.word(place.start + 8).store(0, Ordering::Relaxed);
         self.word(place.start + 16).store(0, Ordering::Relaxed);
         // The bytes in between are zero since the previous lap.

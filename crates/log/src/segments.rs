@@ -51,8 +51,6 @@ pub(crate) struct Segments {
     aside: VecDeque<usize>,
     /// The number of the segment that was begun last.
     pub(crate) last_sequence: u64,
-    /// Where blocks lie in the segments that are not free.
-    pub(crate) marks: Marks,
 }
 
 impl Segments {
@@ -77,7 +75,7 @@ impl Segments {
             }
         }
         let free = (0..all.len()).collect();
-        Segments { files, all, free, aside: VecDeque::new(), last_sequence: 0, marks: Marks::default() }
+        Segments { files, all, free, aside: VecDeque::new(), last_sequence: 0 }
     }
 
     pub(crate) fn disk(&self, segment: usize) -> &Arc<dyn DiskFile> {
@@ -144,15 +142,6 @@ impl Segments {
         self.free.retain(|&segment| self.all[segment].contents.is_none());
     }
 
-    /// Notes where a block lies, by its first byte in the file. To be called in the blocks' order.
-    pub(crate) fn note_block(&mut self, file: usize, offset: u64, first: Lsn) {
-        let holds = |one: &&Segment| one.file == file && (one.offset..one.offset + one.bytes).contains(&offset);
-        let segment = self.all.iter().find(holds);
-        if let Some((contents, segment)) = segment.and_then(|segment| Some((segment.contents?, segment))) {
-            self.marks.note(contents.sequence, first, offset - segment.offset);
-        }
-    }
-
     /// Bytes of free segments, and their number.
     pub(crate) fn free(&self) -> (u64, u64) {
         (self.free.iter().map(|&segment| self.all[segment].bytes).sum(), self.free.len() as u64)
@@ -160,11 +149,11 @@ impl Segments {
 
     /// Where the record at `lsn` is to be looked for, if a segment has it; the blocks of up to `slack` bytes before it
     /// may come first.
-    pub(crate) fn place_of(&self, lsn: Lsn, slack: u64) -> Option<SegmentPlace> {
+    pub(crate) fn place_of(&self, marks: &Marks, lsn: Lsn, slack: u64) -> Option<SegmentPlace> {
         let used = self.all.iter().filter_map(|segment| segment.contents.map(|contents| (contents, segment)));
         let before = used.filter(|(contents, _)| contents.first <= lsn);
         let (contents, segment) = before.max_by_key(|(contents, _)| contents.sequence)?;
-        let from = self.marks.before(contents.sequence, lsn, slack);
+        let from = marks.before(contents.sequence, lsn, slack);
         let disk = Arc::clone(&self.files[segment.file].disk);
         Some(SegmentPlace { disk, offset: segment.offset, bytes: segment.bytes, from })
     }
@@ -178,7 +167,7 @@ impl Segments {
     }
 
     /// Frees the segments whose records are all before `keep`, except the last segment.
-    pub(crate) fn free_before(&mut self, keep: Lsn) {
+    pub(crate) fn free_before(&mut self, keep: Lsn, marks: &mut Marks) {
         let mut used: Vec<(u64, usize, Lsn)> = self
             .all
             .iter()
@@ -189,7 +178,7 @@ impl Segments {
         for pair in used.windows(2) {
             let [(sequence, segment, _), (_, _, next_first)] = pair else { continue };
             if *next_first <= keep {
-                self.marks.forget(*sequence);
+                marks.forget(*sequence);
                 self.all[*segment].contents = None;
                 self.free.push_back(*segment);
             }

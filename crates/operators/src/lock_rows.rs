@@ -39,6 +39,7 @@ use datafusion::physical_plan::{
     SendableRecordBatchStream,
 };
 use futures::{Stream, StreamExt};
+use hobt_base::Stamp;
 use hobt_engine::RowAt;
 use hobt_functions::value_to_array;
 use hobt_instruments::planted::{self, Bug};
@@ -263,8 +264,8 @@ struct LockRowsStream {
     order: Option<RowOrder>,
     /// The last row that is wanted in the order, once it is known.
     last: Option<RecordBatch>,
-    /// Positions of rows that came and were gone at the first look.
-    found_gone: HashSet<RowAt>,
+    /// Positions of rows that came and were gone at the first look, and who had removed them.
+    found_gone: HashSet<(RowAt, Stamp)>,
     schema: SchemaRef,
 }
 
@@ -322,7 +323,7 @@ impl LockRowsStream {
     fn come_since(&mut self) -> Result<RecordBatch> {
         let mut shown = Vec::new();
         let mut unnoticed_left = UNNOTICED_MOVES;
-        loop {
+        while self.rows.goes_on().map_err(external)? {
             match self.look_who_came(&mut shown)? {
                 Came::All => break,
                 Came::Unnoticed if unnoticed_left == 0 => break,
@@ -336,6 +337,7 @@ impl LockRowsStream {
     /// Adds the rows that have been inserted by now.
     fn look_who_came(&mut self, shown: &mut Vec<RecordBatch>) -> Result<Came> {
         let mut came = Came::All;
+        let leads_elsewhere = if self.rows.leads_by_unique_key() { Came::LostOne } else { Came::All };
         for at in self.rows.inserted_since().map_err(external)? {
             if self.left == 0 && self.order.is_none() {
                 return Ok(Came::All);
@@ -357,13 +359,16 @@ impl LockRowsStream {
                     is_shown = row.num_rows() > 0;
                     shown.extend(is_shown.then_some(row));
                     // The key that led to the row may lead to another row by now.
-                    if is_shown { Came::All } else { Came::LostOne }
+                    if is_shown { Came::All } else { leads_elsewhere }
                 }
                 Locked::Gone { waited } if waited || !matches!(seen, Unlocked::Gone) => Came::LostOne,
-                Locked::Gone { .. } if self.found_gone.insert(at) => Came::Unnoticed,
+                Locked::Gone { .. } => {
+                    let remover = self.rows.changed_by(&at).unwrap_or_default();
+                    if self.found_gone.insert((at, remover)) { Came::Unnoticed } else { Came::All }
+                }
                 // Its insert was rolled back: a unique key leads to an earlier row again.
-                Locked::AsSeen if !planted::has(Bug::RowNotLookedAtAgain) => Came::LostOne,
-                Locked::AsSeen | Locked::Gone { .. } | Locked::LeftOut => Came::All,
+                Locked::AsSeen if !planted::has(Bug::RowNotLookedAtAgain) => leads_elsewhere,
+                Locked::AsSeen | Locked::LeftOut => Came::All,
             };
             came = came.max(found);
             self.rows.done(is_shown, &taken);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hobt_access::scan::RowPlace;
 use hobt_access::{BTree, KeyRange, RowStore};
-use hobt_base::{PageId, SqlError};
+use hobt_base::{PageId, SqlError, Stamp};
 use hobt_catalog::{IndexKind, IndexLeaf, Table};
 use hobt_engine::{RowAt, current_row};
 use hobt_instruments::planted::{self, Bug};
@@ -58,12 +58,17 @@ impl PathRows {
 
     /// Whether a row was changed by a transaction that the snapshot does not see, and the change was not rolled back.
     pub(super) fn is_changed(&self, at: &RowAt) -> bool {
-        let Some(view) = &self.view else { return false };
+        self.changed_by(at).is_some()
+    }
+
+    /// The transaction that has written a row's current state, if the snapshot does not see it.
+    pub(super) fn changed_by(&self, at: &RowAt) -> Option<Stamp> {
+        let view = self.view.as_ref()?;
         let hobt = self.stores[at.partition()].hobt();
         let versions = hobt.storage().versions();
         match at {
-            RowAt::Heap { page, slot, .. } => versions.is_changed(hobt.at(*page), *slot, view),
-            RowAt::Tree { key, .. } => versions.is_key_changed(hobt.id(), key, view),
+            RowAt::Heap { page, slot, .. } => versions.changed_by(hobt.at(*page), *slot, view),
+            RowAt::Tree { key, .. } => versions.key_changed_by(hobt.id(), key, view),
         }
     }
 

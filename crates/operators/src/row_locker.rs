@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use hobt_access::{BTree, KeyOfRange, KeyRange, KeysOfRange};
-use hobt_base::{SqlError, number};
+use hobt_base::{SqlError, Stamp, number};
 use hobt_catalog::Table;
 use hobt_engine::RowAt;
 use hobt_instruments::planted::{self, Bug};
@@ -237,6 +237,28 @@ impl RowLocker {
             }
         }
         Ok(rows)
+    }
+
+    /// Whether the path leads to rows by the keys of a unique nonclustered index. Such a key stays where it is, whatever
+    /// row it leads to.
+    pub(super) fn leads_by_unique_key(&self) -> bool {
+        self.rows.by_entries().is_some_and(|path| self.table().indexes[path.index].options.is_unique)
+    }
+
+    /// The transaction that has written a row's current state, if the snapshot does not see it.
+    pub(super) fn changed_by(&self, at: &RowAt) -> Option<Stamp> {
+        self.rows.changed_by(at)
+    }
+
+    /// Whether the search for rows goes on: `false` in a database that is refused, whose statements fail in the end.
+    ///
+    /// # Errors
+    /// 3617: the statement was cancelled.
+    pub(super) fn goes_on(&self) -> Result<bool, SqlError> {
+        match self.run.is_cancelled() {
+            true => Err(SqlError::cancelled()),
+            false => Ok(self.rows.stores()[0].hobt().storage().broken().is_none()),
+        }
     }
 
     /// Whether a row had changed since it was read, and was output or read again in its current state.

@@ -632,6 +632,12 @@ impl LogChain {
         self.last_of_rows.fetch_max(lsn.0, Ordering::Relaxed);
     }
 
+    /// Nothing is to be undone any more.
+    fn forget_undo(&self) {
+        self.last_of_rows.store(0, Ordering::Relaxed);
+        self.undoes.get().iter().for_each(|undoes| undoes.forget());
+    }
+
     pub(crate) fn last_of_rows(&self) -> Lsn {
         Lsn(self.last_of_rows.load(Ordering::Relaxed))
     }
@@ -776,7 +782,7 @@ impl LogChains {
 
     /// Nothing is to be undone any more.
     pub(crate) fn forget_undo(&self) {
-        self.all().iter().filter_map(|chain| chain.undoes()).for_each(|undoes| undoes.forget());
+        self.all().iter().for_each(|chain| chain.forget_undo());
     }
 
     /// Commits the transaction, in all databases or in none. Returns when that is durable, or before if the transaction

@@ -199,6 +199,7 @@ impl Transaction {
                 // The database's recovery decides; in memory nothing is undone that may have been kept.
                 self.undo.lock().clear();
                 self.commit.lock().clear();
+                self.chains.forget_undo();
                 return Err(UndoError(format!("its commit could not be written to the log: {error}")));
             }
         }
@@ -215,13 +216,14 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn roll_back(&self) -> Result<(), UndoError> {
-        self.roll_back_to(&Savepoint::default())?;
+        let done = self.roll_back_to(&Savepoint::default());
         self.chains.forget_undo();
-        self.end_chains()
+        // A database in which something could not be undone appends no end. The others are done with the transaction.
+        done.and(self.end_chains())
     }
 
-    /// Logs that nothing is left to be done or undone. Not called after an action that failed: recovery does what is
-    /// left.
+    /// Logs that nothing is left to be done or undone. Where an action failed, its database is refused and its log takes
+    /// no such record: recovery does what is left.
     fn end_chains(&self) -> Result<(), UndoError> {
         self.chains.end().map_err(|error| UndoError(format!("its end could not be written to the log: {error}")))
     }

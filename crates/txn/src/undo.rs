@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use hobt_base::Lsn;
-use hobt_log::{LogError, LogReader, Record};
+use hobt_log::{LogReader, Record};
 use smallvec::SmallVec;
 
 use crate::progress::Progress;
@@ -46,7 +46,7 @@ pub trait UndoRecords: Any + Send + Sync {
     fn undo(&self, chain: &Arc<LogChain>, record: &Record) -> Result<Undone, UndoError>;
 
     /// Refuses the database for good, because a record cannot be read.
-    fn refuse(&self, error: &LogError) -> UndoError;
+    fn refuse(&self, why: &str) -> UndoError;
 
     /// Forgets what it has kept to undo: the transaction was committed or undone.
     fn forget(&self);
@@ -74,13 +74,23 @@ impl Walk {
 
     /// Undoes the next record. Returns the one after it.
     fn step(&mut self, undoes: &dyn UndoRecords) -> Result<Lsn, UndoError> {
-        let record = self.reader.record(self.next).map_err(|error| undoes.refuse(&error))?;
+        let record = self.record(self.next, undoes)?;
         let done = catch_unwind(AssertUnwindSafe(|| undoes.undo(&self.chain, &record)));
         match done.unwrap_or_else(|panic| Err(stopped(&*panic)))? {
             Undone::Record => Ok(record.previous),
-            Undone::UpTo(first) => {
-                self.reader.record(first).map(|first| first.previous).map_err(|error| undoes.refuse(&error))
-            }
+            Undone::UpTo(first) => self.record(first, undoes).map(|first| first.previous),
+        }
+    }
+
+    fn record(&mut self, lsn: Lsn, undoes: &dyn UndoRecords) -> Result<Record, UndoError> {
+        let refuse = |why: &str| {
+            undoes.refuse(&format!("the record at position {lsn} of transaction {}: {why}", self.chain.id()))
+        };
+        match catch_unwind(AssertUnwindSafe(|| self.reader.record(lsn))) {
+            Ok(Ok(record)) if record.transaction == self.chain.id() => Ok(record),
+            Ok(Ok(_)) => Err(refuse("it is another transaction's")),
+            Ok(Err(error)) => Err(refuse(&error.to_string())),
+            Err(panic) => Err(refuse(&stopped(&*panic).0)),
         }
     }
 }

@@ -20,7 +20,7 @@ const BYTES_AT_ONCE: u64 = 64 << 10;
 /// long.
 const BYTES_LEFT: u64 = 16 << 10;
 /// Bytes of an action beside what it has captured: its box, and its entry in a list that grows by doubling.
-pub(crate) const ACTION_BYTES: usize = 48;
+pub(crate) const ACTION_BYTES: usize = 96;
 /// Bytes of a version of a heap's row beside the row's values: its entry in a list that grows by doubling.
 pub(crate) const VERSION_BYTES: usize = 72;
 /// Bytes of a version of a key beside the key and the row's values: an entry in the map, and one in the writer's list.

@@ -262,7 +262,12 @@ impl VersionStore {
 
     /// Whether the current state of a key was written by a transaction that `snapshot` does not see.
     pub fn is_key_changed(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> bool {
-        self.keys.is_changed(hobt, key, snapshot)
+        self.keys.changed_by(hobt, key, snapshot).is_some()
+    }
+
+    /// The transaction that has written the current state of a key, if `snapshot` does not see it.
+    pub fn key_changed_by(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Option<Stamp> {
+        self.keys.changed_by(hobt, key, snapshot)
     }
 
     /// Notes that `writer` has undone its last change of a row that was not undone yet. The page is held exclusively.
@@ -336,10 +341,15 @@ impl VersionStore {
 
     /// Whether the current state of a row was written by a transaction that `snapshot` does not see.
     pub fn is_changed(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> bool {
+        self.changed_by(page, slot, snapshot).is_some()
+    }
+
+    /// The transaction that has written the current state of a row, if `snapshot` does not see it.
+    pub fn changed_by(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Option<Stamp> {
         let shard = self.shard(page).lock();
         let stands = |version: &&Version| version.slot == slot && !version.is_undone;
         let last = shard.get(&page).and_then(|versions| versions.iter().rev().find(stands));
-        last.is_some_and(|version| !snapshot.sees(version.writer))
+        last.map(|version| version.writer).filter(|writer| !snapshot.sees(*writer))
     }
 
     /// Sets the versions of a tree aside before a truncation, which removes rows without versions. Rows inserted from

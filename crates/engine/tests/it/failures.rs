@@ -259,6 +259,34 @@ fn a_transaction_whose_database_became_suspect_meanwhile_is_not_committed() {
     assert!(rows(&database, &table(&database, "t")).expect("rows").is_empty());
 }
 
+/// In a database that is sound the transaction is undone and ended all the same: its log keeps no record for it.
+#[test]
+fn a_rollback_that_fails_in_one_database_ends_in_the_others() {
+    let disk = simulated();
+    let (instance, shop, in_shop) = with_table(&disk);
+    let depot = create(&instance, "depot");
+    let in_depot = run(&instance, |ctx| depot.create_table(ctx, &table_named("t"))).expect("made");
+    let transaction = instance.begin_transaction(SessionId(51)).expect("open");
+    let ctx = instance.statement_of(&transaction, SessionId(51), 1, Arc::default());
+    insert(&shop, &ctx, &in_shop, 0, (0..100).map(row)).expect("inserted");
+    insert(&depot, &ctx, &in_depot, 0, (0..100).map(row)).expect("inserted");
+    instance.end_statement(&ctx, true, &[&shop, &depot]).expect("ended");
+    shop.storage().mark_broken("another statement could not be undone");
+    drop(ctx);
+    instance.end_transaction(&transaction, false, &[&shop, &depot]).expect_err("it cannot be undone in one of them");
+    drop(transaction);
+    assert!(depot.storage().broken().is_none());
+    assert_eq!(depot.storage().log().expect("a log").open_count(), 0);
+    assert!(rows(&depot, &in_depot).expect("rows").is_empty());
+    drop((shop, depot));
+    instance.close().expect("closed");
+    let instance = open(&disk);
+    for name in ["shop", "depot"] {
+        let database = instance.database(name).expect("recovered");
+        assert!(rows(&database, &table(&database, "t")).expect("rows").is_empty(), "{name}");
+    }
+}
+
 #[test]
 fn an_instance_with_running_statements_is_neither_closed_nor_saved_as_whole() {
     let disk = simulated();

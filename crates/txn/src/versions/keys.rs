@@ -73,10 +73,15 @@ impl VersionsOfKey {
         unseen.last().map(|version| &version.before)
     }
 
+    /// The transaction that has written the current state of the row, if it is not visible.
+    fn unseen_writer(&self, snapshot: &Snapshot) -> Option<Stamp> {
+        let last = self.iter().rfind(|version| version.changes > 0);
+        last.map(|version| version.writer).filter(|writer| !snapshot.sees(*writer))
+    }
+
     /// Whether the current state of the row was written by a transaction that is not visible.
     fn is_unseen(&self, snapshot: &Snapshot) -> bool {
-        let last = self.iter().rfind(|version| version.changes > 0);
-        last.is_some_and(|version| !snapshot.sees(version.writer))
+        self.unseen_writer(snapshot).is_some()
     }
 }
 
@@ -280,11 +285,10 @@ impl KeyVersions {
         }
     }
 
-    /// See [`super::VersionStore::is_key_changed`].
-    pub(super) fn is_changed(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> bool {
+    /// See [`super::VersionStore::key_changed_by`].
+    pub(super) fn changed_by(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Option<Stamp> {
         let trees = self.trees.read();
-        let Some(TreeVersions { tree, .. }) = trees.get(&hobt) else { return false };
-        tree.part(key).get(&VersionKey::new(key)).is_some_and(|versions| versions.is_unseen(snapshot))
+        trees.get(&hobt)?.tree.part(key).get(&VersionKey::new(key))?.unseen_writer(snapshot)
     }
 
     /// See [`super::VersionStore::set_keys_aside`].
