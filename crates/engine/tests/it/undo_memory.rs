@@ -41,8 +41,8 @@ fn a_transaction_that_outgrows_the_memory_is_error_701_and_can_be_undone() {
     let database = create(&instance, "d");
     run(&instance, |ctx| database.create_table(ctx, &table_named("heap"))).expect("made");
     run(&instance, |ctx| database.create_table(ctx, &tree_named("tree"))).expect("made");
-    // A version each, and nothing for the undo.
-    for (name, bytes_min) in [("heap", 72), ("tree", 160)] {
+    // A version each, and nothing for the undo. For the tree's statistics each statement keeps some 70 KB.
+    for (name, bytes_of_row) in [("heap", 72..88), ("tree", 160..250)] {
         let writer = writer(&database, name);
         let before = instance.memory().used();
         let transaction = instance.begin_transaction(SessionId(51)).expect("begun");
@@ -62,7 +62,7 @@ fn a_transaction_that_outgrows_the_memory_is_error_701_and_can_be_undone() {
         assert_eq!(sql_number(&database, refused), number::OUT_OF_MEMORY);
         assert!(instance.memory().used() <= memory, "nothing was taken that was not there");
         let bytes = transaction.undo_bytes() / kept;
-        assert!(kept >= 10_000 && (bytes_min..bytes_min + 16).contains(&bytes), "{name}: {kept} rows of {bytes} bytes");
+        assert!(kept >= 10_000 && bytes_of_row.contains(&bytes), "{name}: {kept} rows of {bytes} bytes");
         let rows = || writer.base()[0].hobt().row_count();
         assert_eq!(rows(), kept);
         instance.end_transaction(&transaction, false, &[&database]).expect("undone");

@@ -151,11 +151,13 @@ pub struct RowChanges {
     gathered: Vec<BTreeMap<usize, PartChanges>>,
     /// The approximate size of `gathered` in bytes when it was last measured.
     gathered_bytes: usize,
+    /// The bytes that the transaction's account has been told of: the most that it has held.
+    taken_bytes: usize,
 }
 
 impl RowChanges {
     fn new(table: Arc<NotedTable>) -> RowChanges {
-        RowChanges { table, few: FewRows::default(), gathered: Vec::new(), gathered_bytes: 0 }
+        RowChanges { table, few: FewRows::default(), gathered: Vec::new(), gathered_bytes: 0, taken_bytes: 0 }
     }
 
     /// Records a row inserted into a partition (from 0). `value` returns its stored values.
@@ -364,9 +366,11 @@ impl RowChangeNotes {
             });
         }
         let mut changes = changes.lock();
-        let before = changes.held_bytes();
         note(&mut changes);
-        ctx.take_undo_memory(changes.held_bytes().saturating_sub(before));
+        // Rows are kept as they are, then gathered, which takes less, and so on: only the most of it counts.
+        let more = changes.held_bytes().saturating_sub(changes.taken_bytes);
+        changes.taken_bytes += more;
+        ctx.take_undo_memory(more);
     }
 
     /// An empty record for a worker that records separately.
