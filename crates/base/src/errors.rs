@@ -321,8 +321,7 @@ errors! {
     ROW_TOO_LARGE_DEFINITION(1701, 16) "Creating or altering table '{}' failed because the minimum row size would be \
         {}, including {} bytes of internal overhead. This exceeds the maximum allowable table row size of {} bytes.";
     ROW_DOES_NOT_FIT_PAGE(1701, 16) "Creating or altering table '{}' failed because its rows do not fit a page.";
-    TOO_MANY_COLUMNS(1702, 16) "CREATE TABLE failed because column '{}' in table '{}' exceeds the maximum of {} \
-        columns.";
+    TOO_MANY_COLUMNS(1702, 16) "{} failed because column '{}' in table '{}' exceeds the maximum of {} columns.";
     ONLY_COMPUTED_COLUMNS(1738, 16) "CREATE TABLE failed because table '{}' consists of computed columns that are not \
         persisted alone. Add a column.";
     CONSTRAINT_NOT_CREATED(1750, 16, 0) "Could not create constraint or index. See previous errors.";

@@ -318,7 +318,7 @@ impl Transactions<'_, '_> {
         let Some(open) = &mut self.batch.state.transaction else {
             return Err(errors::SAVE_WITHOUT_TRANSACTION.error().at(position).into());
         };
-        let (place, dropped) = (open.transaction().savepoint(), open.temporary_tables.by_name.len());
+        let (place, dropped) = (open.transaction().set_savepoint(), open.temporary_tables.by_name.len());
         open.savepoints.push(NamedSavepoint { name, place, dropped });
         Ok(Outcome::QUIET)
     }
@@ -373,7 +373,7 @@ impl Transactions<'_, '_> {
             self.open_transaction(None)?;
         }
         let begun = self.batch.state.transaction.as_ref().map(|open| {
-            (open.transaction().stamp(), open.transaction().savepoint(), open.temporary_tables.by_name.len())
+            (open.transaction().stamp(), open.transaction().set_savepoint(), open.temporary_tables.by_name.len())
         });
         let result = body(self.batch);
         // An error that aborts the batch has already rolled the transaction back.

@@ -23,6 +23,9 @@ use crate::{PageBytes, put_u16, u16_at};
 
 /// The most columns a table can have.
 pub const MAX_COLUMNS: usize = 1024;
+/// The most columns of a layout: those of a table, and what the leaves of an index have beside them (a uniqueifier, a
+/// row's place, its partition).
+pub const MAX_LAYOUT_COLUMNS: usize = MAX_COLUMNS + 3;
 
 /// The high bit of a stored area start: the column has a value that is not ASCII.
 const NOT_ASCII: u16 = 0x8000;
@@ -133,12 +136,12 @@ impl PageLayout {
 }
 
 impl RowLayout {
-    /// The layout of a table with these columns, 1 to [`MAX_COLUMNS`].
+    /// The layout of a table or an index with these columns, 1 to [`MAX_LAYOUT_COLUMNS`].
     ///
     /// # Panics
     /// If there is no column or there are too many. The caller checks declarations of users.
     pub fn new(columns: Vec<ColumnLayout>) -> RowLayout {
-        assert!((1..=MAX_COLUMNS).contains(&columns.len()), "1 to {MAX_COLUMNS} columns");
+        assert!((1..=MAX_LAYOUT_COLUMNS).contains(&columns.len()), "1 to {MAX_LAYOUT_COLUMNS} columns");
         let mut variable_rank = Vec::with_capacity(columns.len());
         let mut variable_count = 0;
         let mut fixed_row_bytes = 0;

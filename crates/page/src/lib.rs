@@ -50,7 +50,7 @@ pub use index_page::{INDEX_KEY_BYTES_MAX, IndexPage, IndexSplit, check_index_pag
 pub use large_value::{
     IN_ROW_BYTES_MAX, LARGE_VALUE_BYTES_MAX, LargeValuePage, PIECE_BYTES_MAX, POINTER_BYTES, ValuePointer,
 };
-pub use layout::{ColumnLayout, MAX_COLUMNS, PageLayout, RowLayout};
+pub use layout::{ColumnLayout, MAX_COLUMNS, MAX_LAYOUT_COLUMNS, PageLayout, RowLayout};
 pub use leaf_split::LeafSplit;
 pub use row_image::{ColumnValue, RowImage};
 pub use row_page::{RowPage, StoredValue, check_row_page};

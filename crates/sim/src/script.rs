@@ -218,7 +218,7 @@ impl Simulation {
     fn save(&mut self, session: usize) -> Step<()> {
         self.note(format!("s{session}: SAVE TRANSACTION"));
         let open = self.sessions[session].open.as_mut().expect("the caller has looked");
-        open.savepoints.push((open.transaction.savepoint(), open.working.clone()));
+        open.savepoints.push((open.transaction.set_savepoint(), open.working.clone()));
         Ok(())
     }
 

@@ -94,7 +94,12 @@ pub struct StatementContext {
     held: Mutex<Vec<Box<dyn Any + Send>>>,
     /// See [`StatementContext::note`].
     notes: Notes,
+    /// See [`StatementContext::on_success`].
+    success: Mutex<Vec<SuccessAction>>,
 }
+
+/// An action at the end of a statement that succeeded and whose transaction goes on.
+type SuccessAction = Box<dyn FnOnce(&StatementContext) + Send>;
 
 impl fmt::Debug for StatementContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -141,6 +146,7 @@ impl StatementContext {
             memory: MemoryAccount::new(&settings.memory, "Statements"),
             held: Mutex::default(),
             notes: Notes::default(),
+            success: Mutex::default(),
         })
     }
 
@@ -384,6 +390,17 @@ impl StatementContext {
         self.transaction.commit.lock().push(Box::new(action));
     }
 
+    /// Defers an action until the statement has succeeded. For a statement of a transaction that goes on after it; it is
+    /// part of what a rollback to a savepoint undoes.
+    pub fn on_success(&self, action: impl FnOnce(&StatementContext) + Send + 'static) {
+        self.success.lock().push(Box::new(action));
+    }
+
+    /// Notes that data of `bytes` bytes, which counted for the transaction, is gone.
+    pub fn return_undo_memory(&self, bytes: usize) {
+        self.transaction.undo_memory.give_back(bytes);
+    }
+
     /// A value that the statement keeps under a number. It is made at the first call, shared by all threads of the
     /// statement and dropped with it. Callers choose the numbers. A number has one type.
     ///
@@ -418,7 +435,12 @@ impl StatementContext {
     /// The first action that failed or panicked; the rest have been run all the same.
     pub fn commit(&self) -> Result<(), UndoError> {
         self.ended.store(true, Ordering::Release);
-        if self.is_in_transaction() { Ok(()) } else { self.transaction.commit() }
+        if !self.is_in_transaction() {
+            return self.transaction.commit();
+        }
+        let actions = std::mem::take(&mut *self.success.lock());
+        actions.into_iter().for_each(|action| action(self));
+        Ok(())
     }
 
     /// Ends the statement without a trace: runs its undo actions, last first.

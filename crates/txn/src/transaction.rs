@@ -3,7 +3,7 @@
 use hobt_instruments::planted::{self, Bug};
 use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use hobt_base::{SessionId, Stamp};
@@ -50,6 +50,8 @@ pub struct Transaction {
     locks: OnceLock<Arc<LockManager>>,
     pub(crate) undo: Mutex<Vec<Registered>>,
     pub(crate) commit: Mutex<Vec<Action>>,
+    /// The number of commit actions at the last savepoint that a user has set.
+    savepoints_until: AtomicUsize,
     /// What is dropped when the transaction has ended, the last first.
     held: Mutex<Vec<Box<dyn Any + Send>>>,
     /// Memory of its undo actions and versions.
@@ -96,6 +98,7 @@ impl Transaction {
             locks,
             undo,
             commit,
+            savepoints_until: AtomicUsize::new(0),
             held,
             undo_memory,
             notes: Notes::default(),
@@ -144,6 +147,23 @@ impl Transaction {
         let (undo_bytes, version_bytes) = (self.undo_bytes(), self.version_bytes());
         let (at, undo, commit) = (self.chains.positions(), self.undo.lock().len(), self.commit.lock().len());
         Savepoint { at, undo, commit, undo_bytes, version_bytes }
+    }
+
+    /// A savepoint that a user sets. What its statements did before is undone or kept apart from what comes.
+    pub fn set_savepoint(&self) -> Savepoint {
+        let place = self.savepoint();
+        self.savepoints_until.fetch_max(place.commit, Ordering::Relaxed);
+        place
+    }
+
+    /// The number of its commit actions, which is the place of the next one.
+    pub fn commit_actions(&self) -> usize {
+        self.commit.lock().len()
+    }
+
+    /// Whether a commit action was registered after the last savepoint that a user has set.
+    pub fn is_behind_savepoints(&self, place: usize) -> bool {
+        place >= self.savepoints_until.load(Ordering::Relaxed)
     }
 
     /// Hides its changes from readers until it has ended. `running` has its stamp.

@@ -65,6 +65,12 @@ impl UndoMemory {
         }
     }
 
+    /// Takes `bytes` from what is in use; the account keeps them for what comes.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        let less = |used: u64| Some(used.saturating_sub(bytes as u64));
+        let _always = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
     /// Returns all but `bytes`, which were in use at the savepoint to which the transaction was rolled back.
     pub(crate) fn shrink_to(&self, bytes: u64) {
         self.used.fetch_min(bytes, Ordering::Relaxed);

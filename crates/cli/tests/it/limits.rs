@@ -51,6 +51,7 @@ const SHAPES: &[Shape] = &[
         (5_000, 8631),
     ),
     ("windows", |n| format!("SELECT {} FROM t", windows(n)), 100, (1_000, 8631)),
+    ("windows of one order", |n| format!("SELECT {} FROM t", sums(n, 45)), 5, (100, 8623)),
     ("choices", |n| format!("SELECT CASE {} END FROM t", "WHEN a = 7 THEN 1 ".repeat(n)), 2_000, (0, 0)),
     ("the first of many", |n| format!("SELECT {}b{} FROM t", "COALESCE(".repeat(n), ", b)".repeat(n)), 8, (40, 8632)),
     ("none of many", |n| format!("SELECT {}b{} FROM t", "NULLIF(".repeat(n), ", b)".repeat(n)), 6, (40, 8632)),
@@ -85,6 +86,15 @@ fn in_turn(count: usize) -> String {
 
 fn windows(count: usize) -> String {
     (0..count).map(|n| format!("ROW_NUMBER() OVER (ORDER BY a + {n})")).collect::<Vec<_>>().join(", ")
+}
+
+/// A select list of `items`, each of which is the sum of so many windows.
+fn sums(items: usize, windows: usize) -> String {
+    let of_item = |item: usize| {
+        let one = |n| format!("SUM(a + {}) OVER (ORDER BY a)", item * windows + n);
+        (0..windows).map(one).collect::<Vec<_>>().join(" + ")
+    };
+    (0..items).map(of_item).collect::<Vec<_>>().join(", ")
 }
 
 /// Common table expressions, each of which reads the previous one twice.
@@ -126,4 +136,32 @@ fn views_in_views_do_not_add_up_to_more_than_the_stack_holds() {
         }
     }
     assert!(matches!(refused, Some((3.., 8631))), "{refused:?}");
+}
+
+#[test]
+fn a_long_batch_is_no_deep_one() {
+    const BYTES: usize = 8 << 20;
+    let (_folder, _instance, mut session) = open();
+    let (comment, literal) = ("x".repeat(BYTES), "y".repeat(BYTES));
+    let texts = [
+        format!("/* {comment} */ INSERT INTO t VALUES (3, 'z')"),
+        format!("IF LEN('{literal}') <> {BYTES} THROW 50001, 'another length', 1"),
+        format!("DECLARE @n int{}", " SET @n = 1".repeat(50_000)),
+    ];
+    for text in texts {
+        assert_eq!(error_of(&mut session, &text), None, "{} bytes", text.len());
+    }
+}
+
+#[test]
+fn sessions_are_as_many_as_are_opened() {
+    let (_folder, instance, mut session) = open();
+    let mut sessions: Vec<Session> = (0..1_000).map(|_| instance.session().expect("a session")).collect();
+    for session in sessions.iter_mut().step_by(100) {
+        session.run("USE d; INSERT INTO t VALUES (@@SPID, 'a session')").expect("a row");
+    }
+    let counted =
+        "IF (SELECT COUNT(*) FROM sys.dm_exec_sessions WHERE is_user_process = 1) <> 1001 THROW 50001, 'lost', 1";
+    assert_eq!(error_of(&mut session, counted), None);
+    drop(sessions);
 }

@@ -9,13 +9,14 @@ use hobt_catalog::{
     DataSpace, DatabaseSnapshot, SnapshotChange, Statistics, StatisticsOrigin, Table, TableColumn, VirtualColumn,
     name_equals,
 };
+use hobt_page::MAX_COLUMNS;
 use hobt_txn::StatementContext;
 use hobt_types::{Collation, MaxLength, SqlType};
 
 use super::Database;
 use super::claim::LockTable;
 use super::pending::{Name, Sharing};
-use super::table::{identity_twice, table_column};
+use super::table::{identity_twice, table_column, too_many_columns};
 use super::table_change::TableChange;
 use crate::definition::{ColumnDefinition, check_name};
 use crate::error::{EngineError, Result, no_such_object};
@@ -107,7 +108,7 @@ impl Database {
     /// stored.
     ///
     /// # Errors
-    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1701, 2705, 2744.
+    /// As of any change of a definition: 1088, 2801, 1105, what `lock` returns; 103, 1701, 1702, 2705, 2744.
     pub fn begin_add_columns(
         self: &Arc<Database>,
         ctx: &StatementContext,
@@ -136,6 +137,10 @@ impl Database {
                         definition: computed.definition.clone(),
                     }),
                     _ => new.columns.push(made),
+                }
+                // As CREATE TABLE counts them.
+                if new.columns.len() + new.virtual_columns.len() > MAX_COLUMNS {
+                    return Err(too_many_columns("ALTER TABLE", &column.name, &old.name));
                 }
             }
             let is_relaid = new.columns.len() > old.columns.len();

@@ -167,7 +167,7 @@ fn table_columns(
         return Err(EngineError::Statement(errors::TABLE_WITHOUT_COLUMNS.with([&name])));
     }
     if let Some(first_too_many) = columns.get(MAX_COLUMNS) {
-        return Err(EngineError::Statement(errors::TOO_MANY_COLUMNS.with([&first_too_many.name, &name, &MAX_COLUMNS])));
+        return Err(too_many_columns("CREATE TABLE", &first_too_many.name, name));
     }
     let mut seen = std::collections::HashSet::new();
     for column in columns {
@@ -286,4 +286,9 @@ fn check_row_size(definition: &TableDefinition) -> Result<()> {
         &overhead,
         &ROW_BYTES_MAX,
     ])))
+}
+
+/// 1702 for a statement that makes or changes a table.
+pub(super) fn too_many_columns(statement: &str, column: &str, table: &str) -> EngineError {
+    EngineError::Statement(errors::TOO_MANY_COLUMNS.with([&statement, &column, &table, &MAX_COLUMNS]))
 }

@@ -22,7 +22,7 @@ use hobt_types::PhysicalType;
 use super::PageChange;
 use crate::row_image::Form;
 use crate::{
-    ColumnLayout, MAX_COLUMNS, POINTER_BYTES, PageBytes, PageFlags, PageHeader, PageType, RowImage, RowLayout,
+    ColumnLayout, MAX_LAYOUT_COLUMNS, POINTER_BYTES, PageBytes, PageFlags, PageHeader, PageType, RowImage, RowLayout,
     ValuePointer,
 };
 
@@ -231,7 +231,7 @@ impl<'a> EncodingReader<'a> {
 
     fn column_count(&mut self) -> Result<usize, EncodingDamage> {
         let count = self.number()?;
-        let count = usize::try_from(count).ok().filter(|count| (1..=MAX_COLUMNS).contains(count));
+        let count = usize::try_from(count).ok().filter(|count| (1..=MAX_LAYOUT_COLUMNS).contains(count));
         count.ok_or(EncodingDamage { rule: "how many columns there are" })
     }
 

@@ -209,8 +209,12 @@ impl RowChanges {
         self.gather_if_many();
     }
 
-    /// Adds the changes of another worker of the statement in the same table.
+    /// Adds the changes of another worker of the statement, or of an earlier statement, in the same table.
     pub fn merge(&mut self, mut other: RowChanges) {
+        if other.gathered.is_empty() {
+            self.few.append(&other.few);
+            return self.gather_if_many();
+        }
         other.gather();
         for (own, others) in self.parts().iter_mut().zip(other.gathered) {
             for (partition, others) in others {
@@ -334,6 +338,18 @@ impl Database {
     }
 }
 
+/// The record of a transaction that its last statement in a table was added to, and the place among the transaction's
+/// commit actions at which it is handed over.
+type LastRecord = Mutex<Option<(Weak<Mutex<RowChanges>>, usize)>>;
+
+/// Tells the transaction's account what a record holds. Rows are kept as they are, then gathered, which takes less, and
+/// so on: only the most of it counts.
+fn take_memory(ctx: &StatementContext, changes: &mut RowChanges) {
+    let more = changes.held_bytes().saturating_sub(changes.taken_bytes);
+    changes.taken_bytes += more;
+    ctx.take_undo_memory(more);
+}
+
 /// Where statements record their changes of a table's rows.
 #[derive(Clone, Debug)]
 pub struct RowChangeNotes {
@@ -354,23 +370,55 @@ impl RowChangeNotes {
             Mutex::new(RowChanges::new(Arc::clone(&self.table)))
         });
         if is_first {
-            if ctx.is_in_transaction() {
-                self.live.open_notes(ctx).lock().push(Arc::downgrade(&changes));
+            match ctx.is_in_transaction() {
+                true => self.add_at_success(ctx, number, &changes),
+                false => self.hand_over_at_commit(ctx, &changes),
             }
-            let (changes, live) = (Arc::clone(&changes), Arc::clone(&self.live));
-            ctx.on_commit(move || {
-                let nothing = RowChanges::new(Arc::clone(&changes.lock().table));
-                let changes = std::mem::replace(&mut *changes.lock(), nothing);
-                changes.hand_over(&live);
-                Ok(())
-            });
         }
         let mut changes = changes.lock();
         note(&mut changes);
-        // Rows are kept as they are, then gathered, which takes less, and so on: only the most of it counts.
-        let more = changes.held_bytes().saturating_sub(changes.taken_bytes);
-        changes.taken_bytes += more;
-        ctx.take_undo_memory(more);
+        take_memory(ctx, &mut changes);
+    }
+
+    fn hand_over_at_commit(&self, ctx: &StatementContext, changes: &Arc<Mutex<RowChanges>>) {
+        let (changes, live) = (Arc::clone(changes), Arc::clone(&self.live));
+        ctx.on_commit(move || {
+            let nothing = RowChanges::new(Arc::clone(&changes.lock().table));
+            let changes = std::mem::replace(&mut *changes.lock(), nothing);
+            changes.hand_over(&live);
+            Ok(())
+        });
+    }
+
+    /// Adds a statement's record to that of its transaction when the statement has succeeded: a transaction of any number
+    /// of statements has one for each table, and one more for each savepoint, to which it may be rolled back.
+    fn add_at_success(&self, ctx: &StatementContext, number: u64, changes: &Arc<Mutex<RowChanges>>) {
+        let open = self.live.open_notes(ctx);
+        {
+            let mut open = open.lock();
+            open.retain(|record| record.strong_count() > 0);
+            open.push(Arc::downgrade(changes));
+        }
+        let (changes, notes) = (Arc::clone(changes), self.clone());
+        ctx.on_success(move |ctx| {
+            let of_transaction = ctx.note_in_transaction(number.wrapping_add(1), LastRecord::default);
+            let mut last = of_transaction.lock();
+            let nothing = RowChanges::new(Arc::clone(&changes.lock().table));
+            let mut done = std::mem::replace(&mut *changes.lock(), nothing);
+            ctx.return_undo_memory(std::mem::take(&mut done.taken_bytes));
+            let known = last.as_ref().filter(|(_, place)| ctx.transaction().is_behind_savepoints(*place));
+            // It is gone if a rollback to a savepoint has dropped it.
+            if let Some(record) = known.and_then(|(record, _)| record.upgrade()) {
+                let mut record = record.lock();
+                record.merge(done);
+                return take_memory(ctx, &mut record);
+            }
+            take_memory(ctx, &mut done);
+            let (record, place) = (Arc::new(Mutex::new(done)), ctx.transaction().commit_actions());
+            notes.hand_over_at_commit(ctx, &record);
+            open.lock().push(Arc::downgrade(&record));
+            *last = Some((Arc::downgrade(&record), place));
+        });
     }
 
     /// An empty record for a worker that records separately.

@@ -50,6 +50,12 @@ impl FewRows {
         self.rows += 1;
     }
 
+    /// Adds the rows of `others`, of the same columns.
+    pub(super) fn append(&mut self, others: &FewRows) {
+        self.bytes.extend_from_slice(&others.bytes);
+        self.rows += others.rows;
+    }
+
     fn put(&mut self, number: u32) {
         self.bytes.extend_from_slice(&number.to_le_bytes());
     }
