@@ -102,8 +102,8 @@ impl ChangedStores {
         if before.as_ref().is_some_and(|before| is_same(before, store)) {
             return;
         }
-        // A definition has changed since the transaction's earlier changes: they are undone in what was there then. What
-        // is changed from now on is undone before that action.
+        // A definition has changed since the transaction's earlier changes: they are undone in what was there then.
+        // What is changed from now on is undone before that action.
         if let Some(before) = before {
             let stores = Arc::clone(&stores);
             context.on_undo(move || {

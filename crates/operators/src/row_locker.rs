@@ -239,8 +239,8 @@ impl RowLocker {
         Ok(rows)
     }
 
-    /// Whether the path leads to rows by the keys of a unique nonclustered index. Such a key stays where it is, whatever
-    /// row it leads to.
+    /// Whether the path leads to rows by the keys of a unique nonclustered index. Such a key stays where it is,
+    /// whatever row it leads to.
     pub(super) fn leads_by_unique_key(&self) -> bool {
         self.rows.by_entries().is_some_and(|path| self.table().indexes[path.index].options.is_unique)
     }

@@ -390,8 +390,8 @@ impl StatementContext {
         self.transaction.commit.lock().push(Box::new(action));
     }
 
-    /// Defers an action until the statement has succeeded. For a statement of a transaction that goes on after it; it is
-    /// part of what a rollback to a savepoint undoes.
+    /// Defers an action until the statement has succeeded. For a statement of a transaction that goes on after it; it
+    /// is part of what a rollback to a savepoint undoes.
     pub fn on_success(&self, action: impl FnOnce(&StatementContext) + Send + 'static) {
         self.success.lock().push(Box::new(action));
     }

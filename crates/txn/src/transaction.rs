@@ -242,8 +242,8 @@ impl Transaction {
         done.and(self.end_chains())
     }
 
-    /// Logs that nothing is left to be done or undone. Where an action failed, its database is refused and its log takes
-    /// no such record: recovery does what is left.
+    /// Logs that nothing is left to be done or undone. Where an action failed, its database is refused and its log
+    /// takes no such record: recovery does what is left.
     fn end_chains(&self) -> Result<(), UndoError> {
         self.chains.end().map_err(|error| UndoError(format!("its end could not be written to the log: {error}")))
     }

@@ -390,8 +390,8 @@ impl RowChangeNotes {
         });
     }
 
-    /// Adds a statement's record to that of its transaction when the statement has succeeded: a transaction of any number
-    /// of statements has one for each table, and one more for each savepoint, to which it may be rolled back.
+    /// Adds a statement's record to that of its transaction when the statement has succeeded: a transaction of any
+    /// number of statements has one for each table, and one more for each savepoint, to which it may be rolled back.
     fn add_at_success(&self, ctx: &StatementContext, number: u64, changes: &Arc<Mutex<RowChanges>>) {
         let open = self.live.open_notes(ctx);
         {
