@@ -66,9 +66,13 @@ impl Before {
     }
 }
 
-#[derive(Clone, Debug)]
+/// Versions of neighbouring rows that say the same: a page that one transaction fills, or empties, has one.
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Version {
+    /// The first row.
     slot: SlotId,
+    /// The number of rows, at least 1.
+    rows: u16,
     writer: Stamp,
     before: Before,
     /// Its change has been undone: the row is again as before. A reader with an older copy of the page still needs the
@@ -76,6 +80,62 @@ struct Version {
     is_undone: bool,
     /// The RID of the row's new values, if they were not put in the row's own position.
     moved_to: Option<(PageId, SlotId)>,
+}
+
+impl Version {
+    fn has(&self, slot: SlotId) -> bool {
+        (self.slot.0..self.end()).contains(&slot.0)
+    }
+
+    /// The slot behind the last row.
+    fn end(&self) -> u16 {
+        self.slot.0 + self.rows
+    }
+
+    fn slots(&self) -> impl Iterator<Item = SlotId> {
+        (self.slot.0..self.end()).map(SlotId)
+    }
+
+    /// Whether it says the same of its rows as `other` of others.
+    fn is_like(&self, other: &Version) -> bool {
+        Version { slot: other.slot, rows: other.rows, ..self.clone() } == *other
+    }
+
+    /// Takes in the rows of `other`, if they are the next ones on either side and it says the same. Rows are not
+    /// compared: those that were replaced have versions of their own.
+    fn join(&mut self, other: &Version) -> bool {
+        let is_next = self.end() == other.slot.0 || other.end() == self.slot.0;
+        if !is_next || matches!(other.before, Before::Row(_)) || other.moved_to.is_some() || !self.is_like(other) {
+            return false;
+        }
+        self.slot = self.slot.min(other.slot);
+        self.rows += other.rows;
+        true
+    }
+}
+
+/// Makes the version at a place that has `slot` one of this row alone, and returns its new place. What it has said of
+/// other rows is said by versions of these.
+fn single_out(versions: &mut Vec<Version>, at: usize, slot: SlotId) -> usize {
+    let whole = versions[at].clone();
+    let part = |from: u16, to: u16| Version { slot: SlotId(from), rows: to - from, ..whole.clone() };
+    let parts = [part(whole.slot.0, slot.0), part(slot.0, slot.0 + 1), part(slot.0 + 1, whole.end())];
+    let place = at + usize::from(parts[0].rows > 0);
+    versions.splice(at..=at, parts.into_iter().filter(|part| part.rows > 0));
+    place
+}
+
+/// Joins the version at a place with its neighbours, if they say the same.
+fn join_neighbours(versions: &mut Vec<Version>, at: usize) {
+    for other in [Some(at + 1), at.checked_sub(1)].into_iter().flatten() {
+        let Some(neighbour) = versions.get(other).cloned() else { continue };
+        if versions[at].join(&neighbour) {
+            versions.remove(other);
+            if other < at {
+                return;
+            }
+        }
+    }
 }
 
 /// The result for a slot so far, while its versions are walked from the newest back.
@@ -88,8 +148,19 @@ enum Found<'a> {
     All(Option<&'a Before>),
 }
 
-/// A part of the store: the versions of each page, the oldest first.
-type Shard = Ranked<Mutex<HashMap<HeapPage, Vec<Version>>>>;
+/// The versions of each page, the oldest first.
+type Pages = HashMap<HeapPage, Vec<Version>>;
+
+/// A part of the store.
+type Shard = Ranked<Mutex<Pages>>;
+
+/// The versions of a page, and the place of the last one of a row by `writer` that is not undone.
+fn last_of_row(pages: &mut Pages, page: HeapPage, slot: SlotId, writer: Stamp) -> Option<(&mut Vec<Version>, usize)> {
+    let versions = pages.get_mut(&page)?;
+    let at =
+        versions.iter().rposition(|version| version.has(slot) && version.writer == writer && !version.is_undone)?;
+    Some((versions, at))
+}
 
 /// The versions of one database's rows.
 #[derive(Debug)]
@@ -120,14 +191,21 @@ impl VersionStore {
         before: Before,
     ) -> usize {
         let bytes = VERSION_BYTES + before.row_bytes();
-        let version = Version { slot, writer: writer.stamp(), before, is_undone: false, moved_to: None };
+        let version = Version { slot, rows: 1, writer: writer.stamp(), before, is_undone: false, moved_to: None };
+        {
+            let mut shard = self.shard(page).lock();
+            let versions = shard.entry(page).or_default();
+            if versions.last_mut().is_some_and(|last| last.join(&version)) {
+                return 0;
+            }
+            versions.push(version);
+        }
         writer.add_version_bytes(bytes);
-        self.shard(page).lock().entry(page).or_default().push(version);
         writer.note(self, writer.stamp(), page);
         bytes
     }
 
-    /// Puts one version for each row of a page that `loader` has built whole, before `changer` is the first to change
+    /// Puts a version for the rows of a page that `loader` has built whole, before `changer` is the first to change
     /// one of them: until now the page's stamp alone has said which readers see it. Puts none if every reader sees the
     /// load. The page is held exclusively. Returns the bytes that the versions take.
     pub(crate) fn put_loaded(
@@ -137,39 +215,35 @@ impl VersionStore {
         page: HeapPage,
         rows: u16,
     ) -> usize {
-        if changer.transactions().is_seen_by_all(loader) {
+        if rows == 0 || changer.transactions().is_seen_by_all(loader) {
             return 0;
         }
-        let loaded = |slot| Version {
-            slot: SlotId(slot),
-            writer: loader,
-            before: Before::Absent,
-            is_undone: false,
-            moved_to: None,
-        };
-        let bytes = VERSION_BYTES * usize::from(rows);
-        changer.add_version_bytes(bytes);
-        self.shard(page).lock().entry(page).or_default().extend((0..rows).map(loaded));
+        let (slot, before) = (SlotId(0), Before::Absent);
+        let loaded = Version { slot, rows, writer: loader, before, is_undone: false, moved_to: None };
+        changer.add_version_bytes(VERSION_BYTES);
+        self.shard(page).lock().entry(page).or_default().push(loaded);
         changer.note(self, loader, page);
-        bytes
+        VERSION_BYTES
     }
 
     /// The rows of a page whose state in a snapshot differs from the current one, each once.
     pub fn changes(&self, page: HeapPage, snapshot: &Snapshot) -> Vec<(SlotId, Before)> {
         let shard = self.shard(page).lock();
         let Some(versions) = shard.get(&page) else { return Vec::new() };
-        let slots = versions.iter().map(|version| usize::from(version.slot.0) + 1).max().unwrap_or(0);
+        let slots = versions.iter().map(|version| usize::from(version.end())).max().unwrap_or(0);
         let mut found: Vec<Found<'_>> = vec![Found::Nothing; slots];
         // The newest first: each undoes one change, until one is visible.
         for version in versions.iter().rev() {
-            let place = &mut found[usize::from(version.slot.0)];
-            *place = match *place {
-                Found::All(before) => Found::All(before),
-                Found::Some(before) if snapshot.sees(version.writer) => Found::All(Some(before)),
-                Found::Nothing if snapshot.sees(version.writer) => Found::All(None),
-                Found::Some(newer) => Found::Some(version.before.beneath(Some(newer))),
-                Found::Nothing => Found::Some(&version.before),
-            };
+            let is_seen = snapshot.sees(version.writer);
+            for place in &mut found[usize::from(version.slot.0)..usize::from(version.end())] {
+                *place = match *place {
+                    Found::All(before) => Found::All(before),
+                    Found::Some(before) if is_seen => Found::All(Some(before)),
+                    Found::Nothing if is_seen => Found::All(None),
+                    Found::Some(newer) => Found::Some(version.before.beneath(Some(newer))),
+                    Found::Nothing => Found::Some(&version.before),
+                };
+            }
         }
         let changed = (0..).zip(found).filter_map(|(slot, found)| match found {
             Found::Some(before) | Found::All(Some(before)) => Some((SlotId(slot), before.clone())),
@@ -181,7 +255,7 @@ impl VersionStore {
     /// The state of a heap row before the changes that a snapshot does not see; `None` if it sees the current row.
     pub fn change(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Option<Before> {
         let shard = self.shard(page).lock();
-        let of_slot = shard.get(&page)?.iter().rev().filter(|version| version.slot == slot);
+        let of_slot = shard.get(&page)?.iter().rev().filter(|version| version.has(slot));
         let unseen = of_slot.take_while(|version| !snapshot.sees(version.writer));
         unseen.fold(None, |newer, version| Some(version.before.beneath(newer))).cloned()
     }
@@ -273,27 +347,24 @@ impl VersionStore {
     /// Notes that `writer` has undone its last change of a row that was not undone yet. The page is held exclusively.
     pub fn undone(&self, writer: Stamp, page: HeapPage, slot: SlotId) {
         let mut shard = self.shard(page).lock();
-        let of_row = |version: &&mut Version| version.slot == slot && version.writer == writer && !version.is_undone;
-        let last = shard.get_mut(&page).and_then(|versions| versions.iter_mut().rev().find(of_row));
-        if let Some(version) = last {
-            version.is_undone = true;
-        }
+        let Some((versions, at)) = last_of_row(&mut shard, page, slot, writer) else { return };
+        let at = single_out(versions, at, slot);
+        versions[at].is_undone = true;
+        join_neighbours(versions, at);
     }
 
     /// Notes that `writer`, which has deleted a row, has put it at another RID with new values.
     pub fn moved(&self, writer: Stamp, (page, slot): (HeapPage, SlotId), to: (PageId, SlotId)) {
         let mut shard = self.shard(page).lock();
-        let of_row = |version: &&mut Version| version.slot == slot && version.writer == writer && !version.is_undone;
-        let last = shard.get_mut(&page).and_then(|versions| versions.iter_mut().rev().find(of_row));
-        if let Some(version) = last {
-            version.moved_to = Some(to);
-        }
+        let Some((versions, at)) = last_of_row(&mut shard, page, slot, writer) else { return };
+        let at = single_out(versions, at, slot);
+        versions[at].moved_to = Some(to);
     }
 
     /// The new RID of a row, if a transaction that `snapshot` does not see has changed and moved it.
     pub fn moved_to(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Option<(PageId, SlotId)> {
         let shard = self.shard(page).lock();
-        let stands = |version: &&Version| version.slot == slot && !version.is_undone;
+        let stands = |version: &&Version| version.has(slot) && !version.is_undone;
         let last = shard.get(&page)?.iter().rev().find(stands)?;
         last.moved_to.filter(|_| !snapshot.sees(last.writer))
     }
@@ -331,7 +402,7 @@ impl VersionStore {
             for (at, versions) in shard.lock().iter().filter(|(at, _)| of_heap(at)) {
                 let unseen = versions.iter().filter(|version| !version.is_undone && !snapshot.sees(version.writer));
                 let wanted = unseen.filter(|version| !inserts_only || version.before == Before::Absent);
-                found.extend(wanted.map(|version| (at.page, version.slot)));
+                found.extend(wanted.flat_map(|version| version.slots().map(|slot| (at.page, slot))));
             }
         }
         found.sort_unstable();
@@ -347,7 +418,7 @@ impl VersionStore {
     /// The transaction that has written the current state of a row, if `snapshot` does not see it.
     pub fn changed_by(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Option<Stamp> {
         let shard = self.shard(page).lock();
-        let stands = |version: &&Version| version.slot == slot && !version.is_undone;
+        let stands = |version: &&Version| version.has(slot) && !version.is_undone;
         let last = shard.get(&page).and_then(|versions| versions.iter().rev().find(stands));
         last.map(|version| version.writer).filter(|writer| !snapshot.sees(*writer))
     }
@@ -387,7 +458,8 @@ impl VersionStore {
 
     /// How many versions there are.
     pub fn len(&self) -> usize {
-        let of_shard = |shard: &Shard| shard.lock().values().map(Vec::len).sum::<usize>();
+        let of_shard =
+            |shard: &Shard| shard.lock().values().flatten().map(|version| usize::from(version.rows)).sum::<usize>();
         self.shards.iter().map(of_shard).sum::<usize>() + self.keys.len()
     }
 
@@ -575,5 +647,85 @@ mod tests {
         assert_eq!(store.len(), 2, "the first one's are forgotten");
         drop(between);
         assert!(store.is_empty() && !store.has_key(hobt, key) && store.bytes() == 0);
+    }
+
+    /// Of many random changes, runs of rows say what versions of single rows say.
+    #[test]
+    fn runs_of_rows_say_what_single_rows_would() {
+        let mut random = hobt_base::SplitMix64::new(3);
+        for _ in 0..300 {
+            let transactions = Arc::new(Transactions::default());
+            let (store, page) = (VersionStore::new(), heap_page(5));
+            let mut readers = vec![transactions.snapshot(transactions.next(), Stamp(0))];
+            // Each version of a row with its writer, its former state, and whether it is undone: the oldest first.
+            let mut model: Vec<(SlotId, Stamp, Before, bool)> = Vec::new();
+            let mut ended = Vec::new();
+            for _ in 0..1 + random.below(4) {
+                let writer = transactions.begin();
+                let first = random.below(20) as u16;
+                for step in 0..random.below(30) as u16 {
+                    let slot = SlotId(if random.below(4) == 0 { random.below(40) as u16 } else { first + step % 15 });
+                    let known = |(at, by, _, is_undone): &(SlotId, Stamp, Before, bool)| {
+                        *at == slot && *by == writer.stamp() && !is_undone
+                    };
+                    match random.below(4) {
+                        0 => {
+                            store.undone(writer.stamp(), page, slot);
+                            if let Some(at) = model.iter().rposition(known) {
+                                model[at].3 = true;
+                            }
+                        }
+                        kind => {
+                            let row = Arc::new(RowImage::new([Some(&[kind as u8][..])]));
+                            let before = [Before::Absent, Before::Present, Before::Row(row)][kind as usize - 1].clone();
+                            store.put(&writer, page, slot, before.clone());
+                            model.push((slot, writer.stamp(), before, false));
+                        }
+                    }
+                }
+                if random.below(2) == 0 {
+                    readers.push(transactions.snapshot(transactions.next(), Stamp(0)));
+                }
+                ended.push(writer);
+                if random.below(2) == 0 {
+                    readers.push(transactions.snapshot(transactions.next(), Stamp(0)));
+                }
+            }
+            assert_eq!(store.len(), model.len());
+            for reader in &readers {
+                let mut unseen = Vec::new();
+                let mut changes = Vec::new();
+                for slot in (0..60).map(SlotId) {
+                    let of_slot: Vec<_> = model.iter().filter(|(at, ..)| *at == slot).collect();
+                    let last = of_slot.iter().rfind(|(.., is_undone)| !is_undone).map(|(_, by, ..)| *by);
+                    let by = last.filter(|by| !reader.sees(*by));
+                    assert_eq!(store.changed_by(page, slot, reader), by, "{slot:?} of {model:?}");
+                    let hidden = of_slot.iter().rev().take_while(|(_, by, ..)| !reader.sees(*by));
+                    let state = hidden.fold(None::<&Before>, |newer, (_, _, before, _)| Some(before.beneath(newer)));
+                    assert_eq!(store.change(page, slot, reader).as_ref(), state, "{slot:?} of {model:?}");
+                    changes.extend(state.map(|state| (slot, state.clone())));
+                    let stands = of_slot.iter().any(|(_, by, _, is_undone)| !is_undone && !reader.sees(*by));
+                    unseen.extend(stands.then_some((page.page, slot)));
+                }
+                assert_eq!(store.changes(page, reader), changes);
+                assert_eq!(store.unseen_rows(HEAP, reader, false, &|_| true), unseen);
+            }
+            drop((readers, ended));
+            assert!(store.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_filled_and_taken_back_has_few_versions() {
+        let transactions = Arc::new(Transactions::default());
+        let (store, page) = (VersionStore::new(), heap_page(5));
+        let writer = transactions.begin();
+        let bytes: usize = (0..200).map(|slot| store.put(&writer, page, SlotId(slot), Before::Absent)).sum();
+        assert_eq!(bytes, VERSION_BYTES);
+        for slot in (0..200).rev() {
+            store.undone(writer.stamp(), page, SlotId(slot));
+            assert!(store.bytes() <= 2 * size_of::<Version>());
+        }
+        assert_eq!(store.len(), 200);
     }
 }
