@@ -88,7 +88,7 @@ fn a_heap_that_is_filled_or_emptied_takes_memory_for_its_pages_alone() {
     run(&instance, |ctx| database.create_table(ctx, &table_named("heap"))).expect("made");
     let writer = writer(&database, "heap");
     let heap = writer.base()[0].hobt();
-    let pages = || u64::from(heap.data_pages()) + 1;
+    let pages = || heap.data_pages() + 1;
     for fills in [true, false] {
         let transaction = instance.begin_transaction(SessionId(51)).expect("begun");
         let ctx = instance.statement_of(&transaction, SessionId(51), 1, Arc::default());
