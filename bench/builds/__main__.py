@@ -97,7 +97,8 @@ def changes(engines, pairs):
     for engine in engines:
         engine.run("CREATE TABLE h (id int NOT NULL, v int NOT NULL, t varchar(40) NOT NULL); "
                    "CREATE TABLE w (id int NOT NULL, v int NOT NULL, t varchar(40) NOT NULL); "
-                   "CREATE TABLE c (id int NOT NULL PRIMARY KEY, v int NOT NULL)")
+                   "CREATE TABLE c (id int NOT NULL PRIMARY KEY, v int NOT NULL); "
+                   "CREATE TABLE x (id int NOT NULL PRIMARY KEY, v int NOT NULL INDEX xv, t varchar(40) NOT NULL INDEX xt)")
     compare("INSERT VALUES x 40,000, heap", engines, 2 * pairs,
             batch(loop(40_000, "INSERT INTO h VALUES (@i, @i, 'some text of a row')")), batch("TRUNCATE TABLE h"))
     compare("INSERT VALUES x 40,000, clustered", engines, pairs,
@@ -105,6 +106,9 @@ def changes(engines, pairs):
     compare("UPDATE by key x 20,000", engines, pairs, batch(loop(20_000, "UPDATE c SET v = v + 1 WHERE id = @i")))
     compare("INSERT SELECT 300,000, heap", engines, 2 * pairs, batch(f"INSERT INTO w {SERIES}"),
             batch("TRUNCATE TABLE w"))
+    compare("INSERT SELECT 300,000, indexes", engines, 3, batch(f"INSERT INTO x {SERIES}"),
+            batch("TRUNCATE TABLE x"))
+    compare("DELETE 300,000, taken back", engines, 3, batch("BEGIN TRANSACTION; DELETE x; ROLLBACK"))
     compare("UPDATE 300,000, heap", engines, 2 * pairs, batch("UPDATE w SET v = v + 1"))
     compare("DELETE 300,000, heap", engines, pairs, batch("DELETE w"),
             batch(f"TRUNCATE TABLE w; INSERT INTO w WITH (TABLOCK) {SERIES}"))

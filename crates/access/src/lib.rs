@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A bulk load is invisible until it is published: at the end of the statement its runs join the HOBT's list. An insert
-//! or delete of one row changes a page under its exclusive latch through [`hobt_page::apply`], and registers its undo
-//! with the statement.
+//! or delete of one row changes a page under its exclusive latch through [`hobt_page::apply`], and logs its undo with
+//! it.
 //!
 //! Left to others: SQL types and Arrow arrays (crate `table`), the existing tables (`catalog`), table locks (`txn`).
 

@@ -49,8 +49,7 @@ mod flag {
     pub(super) const ROW_LESS: u8 = 32;
     /// The change frees extents whose freeing a committed transaction had deferred.
     pub(super) const FREES: u8 = 64;
-    /// The record that the change undoes is of a change of a row.
-    pub(super) const OF_ROW: u8 = 128;
+    pub(super) const ALL: u8 = 127;
 }
 
 /// How a logged change is undone.
@@ -89,8 +88,6 @@ pub(crate) struct ChangeRecord {
     pub(crate) commits: bool,
     /// The record that the change undoes.
     pub(crate) compensates: Option<Lsn>,
-    /// Whether that record is of a change of a row. All changes of rows since then are undone, too.
-    pub(crate) is_of_row: bool,
     /// Extents whose freeing a committed transaction had deferred: the first page, and how many.
     pub(crate) freed: Option<(PageId, u32)>,
     pub(crate) undo: Option<Undo>,
@@ -150,7 +147,6 @@ pub(crate) struct ChangeHead<'a> {
     pub(crate) hobt: HobtId,
     pub(crate) commits: bool,
     pub(crate) compensates: Option<Lsn>,
-    pub(crate) is_of_row: bool,
     pub(crate) freed: Option<(PageId, u32)>,
     pub(crate) undo: Option<&'a Undo>,
     pub(crate) counts: bool,
@@ -168,7 +164,6 @@ impl ChangeHead<'_> {
             (self.rows > 0, flag::ROW_MORE),
             (self.rows < 0, flag::ROW_LESS),
             (self.freed.is_some(), flag::FREES),
-            (self.is_of_row, flag::OF_ROW),
         ] {
             flags |= if is_set { bit } else { 0 };
         }
@@ -423,8 +418,7 @@ impl ChangeRecord {
     fn decode(from: &mut EncodingReader<'_>) -> Result<ChangeRecord, EncodingDamage> {
         let flags = from.u8()?;
         let both = flag::ROW_MORE | flag::ROW_LESS;
-        let of_row = flags & (flag::OF_ROW | flag::COMPENSATES);
-        if of_row == flag::OF_ROW || flags & both == both {
+        if flags & !flag::ALL != 0 || flags & both == both {
             return Err(EncodingDamage { rule: "the flags of a change" });
         }
         let is_set = |bit| flags & bit != 0;
@@ -448,7 +442,6 @@ impl ChangeRecord {
             hobt,
             commits: is_set(flag::COMMITS),
             compensates,
-            is_of_row: is_set(flag::OF_ROW),
             freed,
             undo,
             counts: is_set(flag::COUNTS),
@@ -492,9 +485,7 @@ mod tests {
             let compensates = (index % 2 == 0).then_some(Lsn(index as u64 * 8));
             let (commits, counts) = (index == 4, index == 2);
             let (hobt, freed) = (HobtId(7), (index == 1).then_some((page, 3)));
-            let is_of_row = compensates.is_some() && index > 3;
-            let undo_of = undo.as_ref();
-            let head = ChangeHead { page, hobt, commits, compensates, is_of_row, freed, undo: undo_of, counts, rows };
+            let head = ChangeHead { page, hobt, commits, compensates, freed, undo: undo.as_ref(), counts, rows };
             let mut bytes = Vec::new();
             head.encode(&mut bytes);
             change.encode(&mut bytes);
@@ -503,8 +494,7 @@ mod tests {
                 undo.encode(&mut note);
                 all.push((kind::NOTE, note, StorageRecord::Note(undo.clone())));
             }
-            let record =
-                ChangeRecord { page, hobt, commits, compensates, is_of_row, freed, undo, counts, rows, change };
+            let record = ChangeRecord { page, hobt, commits, compensates, freed, undo, counts, rows, change };
             all.push((kind::CHANGE, bytes, StorageRecord::Change(Box::new(record))));
         }
         all.push((kind::GROW, encode_grow(FileId(2), 8), StorageRecord::Grow { file: FileId(2), pages: 8 }));

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PAGE_SIZE, PageId, Stamp};
 use hobt_buffer::{BufferError, ExclusiveGuard};
-use hobt_log::{Record, Recovered};
+use hobt_log::{LogReader, Record, Recovered};
 use hobt_page::{EncodingDamage, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
 use hobt_txn::{
     COMMIT_RECORD, DECISION_RECORD, END_RECORD, GlobalTransaction, LogChain, PREPARE_RECORD, RecoveredDecision,
@@ -440,10 +440,11 @@ impl Recovery<'_> {
             next.insert(known.last, id);
             self.summary.undone_transactions += 1;
         }
+        let mut reader = LogReader::new(self.log.log());
         // By transaction: the first record of those whose changes of rows are undone, up to the current position.
         let mut undone_from: HashMap<u64, Lsn> = HashMap::new();
         while let Some((lsn, id)) = next.pop_last() {
-            let record = self.recovered.record(lsn)?;
+            let record = reader.record(lsn)?;
             let from = undone_from.get(&id).copied();
             let found = self.undo_record(&chains[&id], &record, from)?;
             let from = found.or(from).filter(|from| *from < lsn);

@@ -4,6 +4,7 @@
 //! is in. A rollback takes these from [`ChangedStores`], which the transaction fills as it changes rows: it also knows
 //! those that it has created or dropped itself, and their earlier state if a definition has changed them since.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use hobt_txn::{LogChain, StatementContext, UndoError, UndoRecords, Undone};
 use crate::btree::KeyChange;
 use crate::hobt::{Replaced, RowChange};
 use crate::log_record::{ChangeRecord, StorageRecord, Undo};
-use crate::{AccessError, RowStore, Storage};
+use crate::{AccessError, Hobt, RowStore, Storage};
 
 /// A change of a row, with the position of its record.
 pub(crate) enum ChangedRow {
@@ -88,36 +89,42 @@ pub(crate) struct ChangedStores {
 }
 
 impl ChangedStores {
-    /// To be called before a row of `store` is changed by a transaction with the chain `chain`.
-    pub(crate) fn note(context: &StatementContext, chain: &Arc<LogChain>, store: &RowStore) {
-        let storage = store.hobt().storage();
+    /// To be called before a transaction with the chain `chain` changes a row of `hobt`, which is the heap or tree that
+    /// `store` returns.
+    pub(crate) fn note(
+        context: &StatementContext,
+        chain: &Arc<LogChain>,
+        hobt: &Arc<Hobt>,
+        store: impl FnOnce() -> RowStore,
+    ) {
         let new = || -> Arc<dyn UndoRecords> {
             let by_id = Ranked::new(Rank::ChangedStores, RwLock::default());
-            Arc::new(ChangedStores { storage: Arc::clone(storage), by_id })
+            Arc::new(ChangedStores { storage: Arc::clone(hobt.storage()), by_id })
         };
-        let undoes: Arc<dyn std::any::Any + Send + Sync> = Arc::<dyn UndoRecords>::clone(chain.undoes_by(new));
-        let stores: Arc<ChangedStores> = undoes.downcast().expect("a chain of this storage");
-        let id = store.hobt().id();
-        let before = stores.by_id.read().get(&id).cloned();
-        if before.as_ref().is_some_and(|before| is_same(before, store)) {
-            return;
-        }
+        let undoes = chain.undoes_by(new);
+        let of_storage: &dyn Any = &**undoes;
+        let stores: &ChangedStores = of_storage.downcast_ref().expect("a chain of this storage");
+        let before = match stores.by_id.read().get(&hobt.id()) {
+            Some(known) if Arc::ptr_eq(known.hobt(), hobt) => return,
+            known => known.cloned(),
+        };
         // A definition has changed since the transaction's earlier changes: they are undone in what was there then.
         // What is changed from now on is undone before that action.
         if let Some(before) = before {
-            let stores = Arc::clone(&stores);
+            let undoes = Arc::clone(undoes);
             context.on_undo(move || {
-                stores.by_id.write().insert(id, before);
+                let of_storage: &dyn Any = &*undoes;
+                let stores: &ChangedStores = of_storage.downcast_ref().expect("as before");
+                stores.by_id.write().insert(before.hobt().id(), before);
                 Ok(())
             });
         }
-        stores.by_id.write().insert(id, store.clone());
+        stores.by_id.write().insert(hobt.id(), store());
     }
 
     fn undo_change(&self, chain: &Arc<LogChain>, lsn: Lsn, change: ChangeRecord) -> Result<Undone, AccessError> {
-        if let Some(first) = change.compensates {
-            let is_of_row = change.is_of_row && !planted::has(Bug::UndoneTwice);
-            return Ok(if is_of_row { Undone::UpTo(first) } else { Undone::Record });
+        if let Some(undone) = change.compensates {
+            return Ok(if planted::has(Bug::UndoneTwice) { Undone::Record } else { Undone::Other(undone) });
         }
         let Some(row) = change.undo.and_then(|undo| ChangedRow::of(undo, change.page, lsn)) else {
             return Ok(Undone::Record);
@@ -137,13 +144,17 @@ impl UndoRecords for ChangedStores {
     fn undo(&self, chain: &Arc<LogChain>, record: &Record) -> Result<Undone, UndoError> {
         let mut undone = Undone::Record;
         self.storage.undo(|| {
-            let decoded = StorageRecord::decode(record.kind, &record.payload);
-            if let Some(StorageRecord::Change(change)) = decoded.map_err(|damage| not_decoded(record, damage))? {
-                undone = self.undo_change(chain, record.lsn, *change)?;
+            if let Some(change) = change_of(record)? {
+                undone = self.undo_change(chain, record.lsn, change)?;
             }
             Ok(())
         })?;
         Ok(undone)
+    }
+
+    fn is_of_row(&self, record: &Record) -> Result<bool, UndoError> {
+        let change = change_of(record).map_err(|error| self.refuse(&error.to_string()))?;
+        Ok(change.and_then(|change| change.undo).is_some_and(|undo| undo.is_of_row()))
     }
 
     fn refuse(&self, why: &str) -> UndoError {
@@ -157,11 +168,11 @@ impl UndoRecords for ChangedStores {
     }
 }
 
-fn is_same(one: &RowStore, other: &RowStore) -> bool {
-    match (one, other) {
-        (RowStore::Heap(one), RowStore::Heap(other)) => Arc::ptr_eq(one, other),
-        (RowStore::Tree(one), RowStore::Tree(other)) => Arc::ptr_eq(one, other),
-        _ => false,
+/// The change of a page that a record describes, if it describes one.
+fn change_of(record: &Record) -> Result<Option<ChangeRecord>, AccessError> {
+    match StorageRecord::decode(record.kind, &record.payload).map_err(|damage| not_decoded(record, damage))? {
+        Some(StorageRecord::Change(change)) => Ok(Some(*change)),
+        _ => Ok(None),
     }
 }
 

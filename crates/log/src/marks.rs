@@ -1,5 +1,5 @@
-//! Where blocks lie, for whom reads single records: some positions of each segment, from which the blocks' own headers
-//! lead on.
+//! A sparse index of the log's blocks, by which a single record is found: some positions of each segment. From there on
+//! the headers of the blocks lead to the wanted one.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
-use hobt_instruments::schedule::Mutex;
 
 use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, verify};
 use crate::file_header::FileHeader;
@@ -33,8 +32,6 @@ pub struct Recovered {
     pub end: Lsn,
     blocks: Vec<BlockPlace>,
     files: Vec<Arc<dyn DiskFile>>,
-    /// The records of the block that was read last.
-    last: Mutex<Option<(Lsn, Vec<Record>)>>,
 }
 
 impl std::fmt::Debug for Recovered {
@@ -67,30 +64,6 @@ impl Recovered {
             }
         }
         Ok(())
-    }
-
-    /// The record at `lsn`, which is at or after `keep`: for following a transaction's records backwards.
-    ///
-    /// # Errors
-    /// There is no such record, or as [`Recovered::for_each`].
-    pub fn record(&self, lsn: Lsn) -> Result<Record, LogError> {
-        let place = self.blocks.partition_point(|block| block.end <= lsn);
-        let none = || LogError::damaged(&*self.files[0], 0, "a record that another names is not in the log");
-        let block = self.blocks.get(place).filter(|block| block.first <= lsn).ok_or_else(none)?;
-        // Neighbours are requested one after the other.
-        let mut last = self.last.lock();
-        if last.as_ref().is_none_or(|(first, _)| *first != block.first) {
-            let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
-            let mut records = self.read(block, &mut buffer)?;
-            let mut all = Vec::new();
-            while let Some(record) = records.next()? {
-                all.push(record);
-            }
-            *last = Some((block.first, all));
-        }
-        let records = last.as_ref().map_or(&[][..], |(_, records)| records);
-        let found = records.binary_search_by_key(&lsn, |record| record.lsn).map(|index| &records[index]);
-        found.ok().filter(|record| record.kind != crate::record::NOTHING).cloned().ok_or_else(none)
     }
 
     fn read<'a>(&'a self, block: &BlockPlace, buffer: &'a mut AlignedBuffer) -> Result<BlockRecords<'a>, LogError> {
@@ -208,7 +181,6 @@ impl Log {
             end: walked.end,
             blocks: walked.blocks,
             files: disks,
-            last: Mutex::default(),
         };
         Ok((log, recovered))
     }

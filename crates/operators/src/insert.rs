@@ -200,7 +200,12 @@ impl WriteTarget {
     /// Whether rows may be loaded into it without locks on single rows: the table is locked as a whole, or can be at
     /// once.
     fn may_load(&self, run: &StatementRun) -> bool {
-        self.heaps.is_some() && self.row_locks(run).is_none_or(|locks| locks.lock_table_to_load())
+        self.heaps.is_some() && self.is_locked_whole(run)
+    }
+
+    /// Whether the table is locked as a whole, which is tried without waiting.
+    fn is_locked_whole(&self, run: &StatementRun) -> bool {
+        self.row_locks(run).is_none_or(|locks| locks.lock_table_to_load())
     }
 
     /// Marks the rows as only moved: they are in the statistics already.

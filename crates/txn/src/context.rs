@@ -373,7 +373,7 @@ impl StatementContext {
         self.transaction.undo_memory.take(bytes);
     }
 
-    /// To be called before a row is changed: reserves memory for its undo action and its version.
+    /// To be called before a row is changed: reserves memory for its version, and for its undo where no log has that.
     ///
     /// # Errors
     /// There is no memory, or readers keep as many versions as are allowed. The statement fails.
@@ -443,7 +443,7 @@ impl StatementContext {
         Ok(())
     }
 
-    /// Ends the statement without a trace: runs its undo actions, last first.
+    /// Ends the statement without a trace: undoes its changes, the last first.
     ///
     /// # Errors
     /// The first action that failed or panicked; the rest have been run all the same.

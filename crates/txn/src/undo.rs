@@ -33,8 +33,9 @@ pub(crate) struct Registered {
 pub enum Undone {
     /// Nothing of it is undone by its record, or it is undone now.
     Record,
-    /// It undid the row change of the record at this position: so all row changes in between are undone.
-    UpTo(Lsn),
+    /// It undid the change of the record at this position. If that is a change of a row, all changes of rows since are
+    /// undone, too: they are undone in reverse order.
+    Other(Lsn),
 }
 
 /// Undoes the changes of rows that a transaction's records describe, in one database.
@@ -44,6 +45,12 @@ pub trait UndoRecords: Any + Send + Sync {
     /// # Errors
     /// The row cannot be undone: the database is then refused for good, and recovery undoes the transaction.
     fn undo(&self, chain: &Arc<LogChain>, record: &Record) -> Result<Undone, UndoError>;
+
+    /// Whether a record is of a change of a row.
+    ///
+    /// # Errors
+    /// It cannot be decoded: the database is then refused for good.
+    fn is_of_row(&self, record: &Record) -> Result<bool, UndoError>;
 
     /// Refuses the database for good, because a record cannot be read.
     fn refuse(&self, why: &str) -> UndoError;
@@ -78,7 +85,10 @@ impl Walk {
         let done = catch_unwind(AssertUnwindSafe(|| undoes.undo(&self.chain, &record)));
         match done.unwrap_or_else(|panic| Err(stopped(&*panic)))? {
             Undone::Record => Ok(record.previous),
-            Undone::UpTo(first) => self.record(first, undoes).map(|first| first.previous),
+            Undone::Other(undone) => {
+                let undone = self.record(undone, undoes)?;
+                Ok(if undoes.is_of_row(&undone)? { undone.previous } else { record.previous })
+            }
         }
     }
 

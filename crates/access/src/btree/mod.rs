@@ -300,9 +300,9 @@ impl BTree {
     /// # Errors
     /// A page is damaged or cannot be read.
     pub fn find<R>(&self, key: &[u8], show: impl FnOnce(&RowPage<'_>, SlotId) -> R) -> Result<Option<R>, AccessError> {
-        let (id, page) = self.read_leaf(Target::Key(key), None, None)?;
-        let Some(slot) = self.live_slot(id, &page, key)? else { return Ok(None) };
-        Ok(Some(show(&self.leaf(id, &page)?, slot)))
+        let live =
+            self.find_or_deleted(key, |page, slot| (!page.is_deleted(usize::from(slot.0))).then(|| show(page, slot)));
+        live.map(Option::flatten)
     }
 
     /// Shows the row with a key like [`BTree::find`], also if it is deleted: its values are there until no transaction

@@ -137,7 +137,7 @@ impl BTree {
         self.hobt.count_rows(1);
         self.hobt.note_operations(Operation::LeafInsert, 1);
         drop(counting);
-        self.undo_without_log(context, chain.as_ref(), || KeyChange::Inserted { key: key.to_vec() });
+        self.undo_without_log(context, || KeyChange::Inserted { key: key.to_vec() });
         Ok(Put::Done)
     }
 
@@ -210,30 +210,21 @@ impl BTree {
         context.put_key_version(store, hobt, &key, before);
         // Kept until the transaction's end.
         context.take_undo_memory(noted_bytes);
-        self.undo_without_log(context, chain, || KeyChange::Replaced { key, row });
+        self.undo_without_log(context, || KeyChange::Replaced { key, row });
         Ok(true)
     }
 
     /// The chain of a statement that is about to change a row; `None` in a database without a log.
     fn chain_of_row(self: &Arc<BTree>, context: &StatementContext) -> Option<Arc<LogChain>> {
         let chain = self.hobt.storage().chain_of(context)?;
-        ChangedStores::note(context, &chain, &RowStore::Tree(Arc::clone(self)));
+        ChangedStores::note(context, &chain, &self.hobt, || RowStore::Tree(Arc::clone(self)));
         Some(chain)
     }
 
-    /// Registers the undo of a row's change in a database without a log: elsewhere the record has it.
-    fn undo_without_log(
-        self: &Arc<BTree>,
-        context: &StatementContext,
-        chain: Option<&Arc<LogChain>>,
-        done: impl FnOnce() -> KeyChange,
-    ) {
-        if chain.is_some() {
-            return;
-        }
-        let (tree, writer, done) = (Arc::clone(self), context.stamp(), done());
-        context.on_undo_with(done.byte_count(), move || {
-            tree.hobt.storage().undo(|| tree.undo_change(None, Lsn(0), &done, writer))
+    fn undo_without_log(self: &Arc<BTree>, context: &StatementContext, done: impl FnOnce() -> KeyChange) {
+        self.hobt.storage().undo_without_log(context, || {
+            let (tree, writer, done) = (Arc::clone(self), context.stamp(), done());
+            (done.byte_count(), move || tree.undo_change(None, Lsn(0), &done, writer))
         });
     }
 
@@ -256,7 +247,7 @@ impl BTree {
             self.hobt.count_rows(-1);
             self.hobt.note_operations(Operation::LeafGhost, 1);
             drop(counting);
-            self.undo_without_log(context, chain.as_ref(), || KeyChange::Deleted { key: key.to_vec() });
+            self.undo_without_log(context, || KeyChange::Deleted { key: key.to_vec() });
             Ok(true)
         })
     }

@@ -91,9 +91,7 @@ impl Hobt {
                     self.note_operations(Operation::LeafInsert, 1);
                     drop(counting);
                     let done = RowChange { page: id, slot, was_inserted: true, lsn: changed.lsn };
-                    self.undo_without_log(context, chain.as_ref(), 0, move |hobt, writer| {
-                        hobt.undo_row(None, &done, writer)
-                    });
+                    self.undo_row_without_log(context, done);
                     return Ok((id, slot));
                 }
                 drop(counting);
@@ -262,7 +260,7 @@ impl Hobt {
             self.note_operations(Operation::LeafDelete, 1);
             drop(counting);
             let done = RowChange { page, slot, was_inserted: false, lsn: changed.lsn };
-            self.undo_without_log(context, chain.as_ref(), 0, move |hobt, writer| hobt.undo_row(None, &done, writer));
+            self.undo_row_without_log(context, done);
             Ok(())
         })
     }
@@ -318,35 +316,30 @@ impl Hobt {
         let change = PageChange::ReplaceRow { slot, row: row.clone(), writer: newest_writer(&header, context) };
         let logged = Logged::of(chain.as_ref()).undone_by(&undo);
         let Some(changed) = self.change(&mut page, id, &change, logged)? else { return Ok(false) };
-        context.put_version(self.storage.versions(), self.at(id), slot, Before::Row(Arc::new(old.clone())));
+        context.put_version(self.storage.versions(), self.at(id), slot, Before::Row(Arc::new(old)));
         drop(page);
         self.note_operations(Operation::LeafUpdate, 1);
-        let done = Replaced { page: id, slot, row: old, lsn: changed.lsn };
-        let bytes = done.row.byte_count();
-        self.undo_without_log(context, chain.as_ref(), bytes, move |hobt, writer| hobt.put_back(None, &done, writer));
+        self.storage.undo_without_log(context, || {
+            let Undo::PutBack { slot, row } = undo else { unreachable!("made above") };
+            let done = Replaced { page: id, slot, row, lsn: changed.lsn };
+            let (hobt, writer) = (Arc::clone(self), context.stamp());
+            (done.row.byte_count(), move || hobt.put_back(None, &done, writer))
+        });
         Ok(true)
     }
 
     /// The chain of a statement that is about to change a row of a heap; `None` in a database without a log.
     fn chain_of_row(self: &Arc<Hobt>, context: &StatementContext) -> Option<Arc<LogChain>> {
         let chain = self.storage.chain_of(context)?;
-        ChangedStores::note(context, &chain, &RowStore::Heap(Arc::clone(self)));
+        ChangedStores::note(context, &chain, self, || RowStore::Heap(Arc::clone(self)));
         Some(chain)
     }
 
-    /// Registers the undo of a row's change in a database without a log: elsewhere the record has it. `bytes` are those
-    /// that `undo` has on the heap.
-    fn undo_without_log(
-        self: &Arc<Hobt>,
-        context: &StatementContext,
-        chain: Option<&Arc<LogChain>>,
-        bytes: usize,
-        undo: impl FnOnce(&Hobt, Stamp) -> Result<(), AccessError> + Send + 'static,
-    ) {
-        if chain.is_none() {
+    fn undo_row_without_log(self: &Arc<Hobt>, context: &StatementContext, done: RowChange) {
+        self.storage.undo_without_log(context, || {
             let (hobt, writer) = (Arc::clone(self), context.stamp());
-            context.on_undo_with(bytes, move || hobt.storage.undo(|| undo(&hobt, writer)));
-        }
+            (0, move || hobt.undo_row(None, &done, writer))
+        });
     }
 
     /// Undoes a replacement: restores the old row, which is no longer than the new one.

@@ -1,8 +1,10 @@
 //! A log from its creation through many openings.
 
+use std::sync::Arc;
+
 use hobt_base::Lsn;
 use hobt_disk::DiskFile;
-use hobt_log::{AppendError, LSN_FIRST, Log, LogError, NewRecord, Reservation};
+use hobt_log::{AppendError, LSN_FIRST, Log, LogError, LogReader, NewRecord, Reservation};
 
 use crate::world::{MIB, RING_BYTES, World, append, numbers, read};
 
@@ -22,7 +24,7 @@ fn an_empty_log_is_opened_empty() {
 #[test]
 fn what_was_flushed_is_read_again_and_the_log_goes_on_behind_it() {
     let world = World::new(&ONE_FILE);
-    let mut log = world.create();
+    let mut log = Arc::new(world.create());
     let mut expected = Vec::new();
     for life in 0..6 {
         let mut last = LSN_FIRST;
@@ -37,13 +39,14 @@ fn what_was_flushed_is_read_again_and_the_log_goes_on_behind_it() {
         assert!(log.durable() > last);
         drop(log);
         let (next, recovered) = world.open().expect("a sound log");
+        log = Arc::new(next);
+        let mut reader = LogReader::new(&log);
         let records = read(&recovered, LSN_FIRST).expect("readable");
         assert_eq!(numbers(&records), expected);
         assert_eq!(records.last().expect("some").end, recovered.end);
         for record in &records {
-            assert_eq!(&recovered.record(record.lsn).expect("there"), record);
+            assert_eq!(&reader.record(record.lsn).expect("there"), record);
         }
-        log = next;
     }
 }
 
@@ -54,9 +57,10 @@ fn what_is_no_record_of_the_log_is_not_found() {
     let lsn = append(&log, 1, 100);
     log.flush_past(lsn).expect("a disk without faults");
     drop(log);
-    let (_log, recovered) = world.open().expect("a sound log");
+    let (log, recovered) = world.open().expect("a sound log");
+    let mut reader = LogReader::new(&Arc::new(log));
     for wrong in [Lsn(0), Lsn(lsn.0 + 8), recovered.end, Lsn(u64::MAX)] {
-        assert!(matches!(recovered.record(wrong), Err(LogError::Damaged { .. })));
+        assert!(matches!(reader.record(wrong), Err(LogError::NotThere { .. })));
     }
 }
 
@@ -169,7 +173,7 @@ fn a_damaged_first_block_of_a_later_segment_is_refused() {
 #[test]
 fn what_undo_may_need_is_kept_and_found_over_crashes() {
     let world = World::new(&ONE_FILE);
-    let mut log = world.create();
+    let mut log = Arc::new(world.create());
     let kept = append(&log, 0, 100);
     let mut last = kept;
     for number in 1..60 {
@@ -181,7 +185,8 @@ fn what_undo_may_need_is_kept_and_found_over_crashes() {
         drop(log);
         let (opened, recovered) = world.open().expect("a sound log");
         assert_eq!((recovered.redo_start, recovered.keep), (last, kept));
-        assert_eq!(recovered.record(kept).expect("kept").transaction, 0);
+        let opened = Arc::new(opened);
+        assert_eq!(LogReader::new(&opened).record(kept).expect("kept").transaction, 0);
         assert_eq!(numbers(&read(&recovered, recovered.redo_start).expect("readable"))[0], 59);
         let lsn = append(&opened, 100 + life, 10_000);
         opened.flush_past(lsn).expect("a disk without faults");

@@ -4,6 +4,7 @@
 //! partition of the plan and has a loader for each partition of the table, so workers share nothing until the loaded
 //! runs are published.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -148,7 +149,7 @@ fn insert_sorted(
     task: &Arc<TaskContext>,
     target: &WriteTarget,
 ) -> Result<Inserted, SqlError> {
-    let alone = target.base_alone();
+    let alone = OnceCell::new();
     let mut sorted = Sorted { run, target, alone: &alone, written: 0, sink: Sink::Held(Vec::new(), 0) };
     run_query(Reader::Statement, (run, pool), (plan, Arc::clone(task)), &mut |batch| sorted.take(batch))?;
     sorted.finish()
@@ -158,8 +159,8 @@ fn insert_sorted(
 struct Sorted<'r> {
     run: &'r Arc<StatementRun>,
     target: &'r WriteTarget,
-    /// The table's heap or clustered index alone.
-    alone: &'r WriteTarget,
+    /// The table's heap or clustered index alone, once rows go there.
+    alone: &'r OnceCell<WriteTarget>,
     written: u64,
     sink: Sink<'r>,
 }
@@ -198,7 +199,10 @@ impl<'r> Sorted<'r> {
             Sink::Held(held, _) => (insert_one_by_one(self.run, self.target, &held)?, false),
             Sink::OneByOne => (self.written, false),
             Sink::Build(build) => (build.finish(None)?, has_indexes),
-            Sink::Load(writer) => (publish(self.run, self.alone, vec![writer.finish()?])?, has_indexes),
+            Sink::Load(writer) => {
+                let alone = self.alone.get().expect("made for the writer");
+                (publish(self.run, alone, vec![writer.finish()?])?, has_indexes)
+            }
         };
         Ok(Inserted { rows, has_left_indexes })
     }
@@ -208,18 +212,19 @@ impl<'r> Sorted<'r> {
         let is_given = |part: &IndexKeyColumn| table.columns[part.column].computed.is_none();
         if !table.base_index().key.iter().all(is_given)
             || !target.is_empty()
-            || !target.row_locks(self.run).is_none_or(|locks| locks.lock_table_to_load())
+            || !target.is_locked_whole(self.run)
             // Another session may have inserted a row before the lock.
             || !target.is_empty()
         {
             return Ok(Sink::OneByOne);
         }
-        if self.alone.heaps.is_some() {
-            return Ok(Sink::Load(Box::new(Writer::new(self.run, self.alone))));
+        let alone = self.alone.get_or_init(|| target.base_alone());
+        if alone.heaps.is_some() {
+            return Ok(Sink::Load(Box::new(Writer::new(self.run, alone))));
         }
         let partitions: Vec<usize> = (0..target.writer.base().len()).collect();
         let function = target.partitioning.clone();
-        let build = IndexBuild::new(self.run, self.alone, &target.database, table, 0, &partitions, function)?;
+        let build = IndexBuild::new(self.run, alone, &target.database, table, 0, &partitions, function)?;
         Ok(Sink::Build(Box::new(build.of_insert())))
     }
 }
