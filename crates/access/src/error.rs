@@ -7,7 +7,7 @@ use hobt_buffer::BufferError;
 use hobt_disk::DiskError;
 use hobt_log::LogError;
 use hobt_page::PageDamage;
-use hobt_txn::{NoRoom, OutOfMemory, VersionsFull};
+use hobt_txn::{NoRoom, OutOfMemory, VersionError, VersionsFull};
 
 /// An error of storage.
 #[derive(Debug)]
@@ -48,8 +48,10 @@ pub enum AccessError {
     OutOfFrames,
     /// The memory budget is used up: error 701.
     OutOfMemory(OutOfMemory),
-    /// Readers keep as many versions of rows as are allowed.
+    /// Neither memory nor disk has room for more versions of rows: error 3959.
     VersionsFull(VersionsFull),
+    /// Versions that the statement needs were given up (error 3958), or cannot be read (error 823).
+    Versions(VersionError),
     /// A row is larger than a page: error 511.
     RowTooLarge {
         /// The row's bytes.
@@ -80,6 +82,7 @@ impl fmt::Display for AccessError {
             AccessError::OutOfFrames => f.write_str("every frame of the buffer pool is in use"),
             AccessError::OutOfMemory(error) => error.fmt(f),
             AccessError::VersionsFull(full) => full.fmt(f),
+            AccessError::Versions(error) => error.fmt(f),
             AccessError::RowTooLarge { bytes } => {
                 write!(f, "a row of {bytes} bytes does not fit a page")
             }
@@ -101,6 +104,12 @@ impl From<DiskError> for AccessError {
 impl From<OutOfMemory> for AccessError {
     fn from(error: OutOfMemory) -> AccessError {
         AccessError::OutOfMemory(error)
+    }
+}
+
+impl From<VersionError> for AccessError {
+    fn from(error: VersionError) -> AccessError {
+        AccessError::Versions(error)
     }
 }
 

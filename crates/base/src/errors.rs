@@ -520,9 +520,11 @@ errors! {
     SNAPSHOT_OF_CLOSED(3957, 16) "Snapshot isolation transaction failed in database '{}' because the database did not \
         allow snapshot isolation when the current transaction started: it was closed then, or has been opened again \
         since. It may help to retry the transaction.";
-    VERSION_STORE_FULL(3959, 17) "Version store is full. New version(s) could not be added: {}. End the transaction \
-        that has been open for longest (sys.dm_tran_active_snapshot_database_transactions lists them; KILL ends its \
-        session), or raise the memory setting.";
+    VERSION_GIVEN_UP(3958, 16) "Transaction aborted when accessing versioned row in database '{}'. Requested versioned \
+        row was not found: the disk had no room for more row versions, and those of the oldest readers were given up. \
+        Make room for tempdb, and run the transaction again.";
+    VERSION_STORE_FULL(3959, 17) "Version store is full. New version(s) could not be added: {}. Make room for tempdb, \
+        or change fewer rows in a transaction.";
     SNAPSHOT_CONFLICT(3960, 16, 2) "Snapshot isolation transaction aborted due to update conflict. You cannot use \
         snapshot isolation to access table '{}' directly or indirectly in database '{}' to update, delete, or insert \
         the row that has been modified or deleted by another transaction. Retry the transaction or change the \

@@ -7,6 +7,7 @@ use hobt_access::AccessError;
 use hobt_base::{SqlError, errors};
 use hobt_catalog::CatalogError;
 use hobt_disk::{DiskError, Operation};
+use hobt_txn::VersionError;
 
 use crate::database::DatabaseState;
 
@@ -94,6 +95,8 @@ pub fn storage_error(database: &str, filegroup: Option<&str>, error: &AccessErro
         AccessError::Undecided(reason) => errors::TRANSACTION_IN_DOUBT.with([&database, &reason]),
         AccessError::Disk(error) => disk_error(error),
         AccessError::OutOfFrames | AccessError::OutOfMemory(_) => errors::OUT_OF_MEMORY.with([&error]),
+        AccessError::Versions(VersionError::GivenUp) => errors::VERSION_GIVEN_UP.with([&database]),
+        AccessError::Versions(error @ VersionError::Unreadable(_)) => errors::IO_ERROR.with([error]),
         AccessError::VersionsFull(full) => errors::VERSION_STORE_FULL.with([&full]),
         AccessError::RowTooLarge { bytes } => errors::ROW_TOO_LARGE.with([&bytes]),
         AccessError::DataMoved => errors::DATA_MOVED.error(),

@@ -2,7 +2,8 @@
 //!
 //! They lie in a folder beside tempdb's data file, hold bytes and not pages, are never synced, and are removed when
 //! their owner drops them. Their size and their transfers count as those of tempdb's first file
-//! ([`SpillFiles::size_bytes`], [`SpillFiles::transfers`]). Their contents are up to their writers.
+//! ([`SpillFiles::size_bytes`], [`SpillFiles::transfers`]). Their contents are up to their writers: operators, and the
+//! version store.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hobt_disk::{Disk, DiskError, DiskFile, FileSnapshot, OpenOptions, Result};
 use hobt_instruments::schedule::Mutex;
 use hobt_instruments::{Wait, WaitType};
+use hobt_txn::{SpaceError, VersionFile, VersionSpace};
 
 use crate::path::SPILL_FOLDER;
 
@@ -30,6 +32,8 @@ pub struct SpillFiles {
 struct Known {
     /// The number of the next file.
     next: u64,
+    /// The folder exists, and what a killed process left there is removed.
+    is_prepared: bool,
     /// The existing files, by number.
     open: HashMap<u64, Arc<dyn DiskFile>>,
     /// The transfers of the files that were removed.
@@ -58,12 +62,20 @@ impl SpillFiles {
         &self.folder
     }
 
-    /// Creates the folder, removes what a killed process left there, and tests whether a file can be created. To be
-    /// called only before the first file: no other process spills into the folder of a locked instance. Blocks.
+    /// Prepares the folder, and tests whether a file can be created. Blocks.
     ///
     /// # Errors
     /// The folder cannot be created, or no file can be created in it.
     pub fn prepare(self: &Arc<SpillFiles>) -> Result<()> {
+        self.create().map(drop)
+    }
+
+    /// Before the first file, creates the folder and removes what a killed process left there: no other process spills
+    /// into the folder of a locked instance.
+    fn prepare_folder(&self, known: &mut Known) -> Result<()> {
+        if known.is_prepared {
+            return Ok(());
+        }
         self.disk.create_directory(&self.folder)?;
         for path in self.disk.list(&self.folder)? {
             if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) {
@@ -71,7 +83,8 @@ impl SpillFiles {
                 let _stays = self.disk.remove(&path);
             }
         }
-        self.create().map(drop)
+        known.is_prepared = true;
+        Ok(())
     }
 
     /// Creates an empty file. Blocks.
@@ -83,6 +96,7 @@ impl SpillFiles {
         loop {
             let number = {
                 let mut known = self.known.lock();
+                self.prepare_folder(&mut known)?;
                 known.next += 1;
                 known.next
             };
@@ -108,6 +122,26 @@ impl SpillFiles {
         known.open.values().for_each(|file| sum.add(&file.statistics().snapshot()));
         sum
     }
+}
+
+impl VersionSpace for SpillFiles {
+    fn create_file(self: Arc<SpillFiles>) -> std::result::Result<Box<dyn VersionFile>, SpaceError> {
+        Ok(Box::new(self.create().map_err(space_error)?))
+    }
+}
+
+impl VersionFile for SpillFile {
+    fn append(&self, bytes: &[u8]) -> std::result::Result<(), SpaceError> {
+        SpillFile::append(self, bytes).map_err(space_error)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> std::result::Result<(), SpaceError> {
+        SpillFile::read_at(self, buffer, offset).map_err(space_error)
+    }
+}
+
+fn space_error(error: DiskError) -> SpaceError {
+    SpaceError { message: error.to_string(), is_full: matches!(error, DiskError::NoSpace { .. }) }
 }
 
 /// One spill file, removed when it is dropped.

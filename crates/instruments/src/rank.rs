@@ -63,6 +63,10 @@ pub enum Rank {
     FreeExtents,
     /// The heaps and trees in which a transaction has changed rows.
     ChangedStores,
+    /// The generations of a database's row versions. Held while one of them is read or changed.
+    VersionGenerations,
+    /// The truncations of trees with earlier versions of keys.
+    Truncations,
     /// The list of trees with earlier versions of keys.
     VersionTrees,
     /// A part of the earlier versions of rows, or of a tree's keys.
@@ -258,6 +262,11 @@ impl<L> Ranked<L> {
             rank,
             lock,
         }
+    }
+
+    /// The lock itself, which nobody else can reach.
+    pub fn get_mut(&mut self) -> &mut L {
+        &mut self.lock
     }
 
     #[cfg(all(debug_assertions, not(feature = "model")))]

@@ -128,6 +128,7 @@ fn dooms(error: &SqlError) -> bool {
             | number::TRANSACTION_DOOMED
             | number::SNAPSHOT_BEGUN_OTHERWISE
             | number::SNAPSHOT_CONFLICT
+            | number::VERSION_GIVEN_UP
             | number::SNAPSHOT_DEFINITION_CHANGED
             | number::SNAPSHOT_OF_CLOSED
             | number::SNAPSHOT_DEFINITION

@@ -138,7 +138,7 @@ impl Interpreter<'_> {
         }
         found.lock(run, target, &mut taken)?;
         let ignores_conflicts = is_snapshot && planted::has(Bug::SnapshotConflictsIgnored);
-        if ignores_conflicts || (waited.is_empty() && !found.is_any_changed(run, target)) {
+        if ignores_conflicts || (waited.is_empty() && !found.is_any_changed(run, target)?) {
             if let Some(locks) = target.row_locks(run) {
                 locks.release(&rounds.earlier);
             }

@@ -287,7 +287,7 @@ impl LockRowsStream {
             if self.left > 0 {
                 let at = places.row(row).map_err(external)?;
                 let was_wanted = fulfils.is_none_or(|fulfils| fulfils.is_valid(row) && fulfils.value(row));
-                if was_wanted || (!self.is_of_key && self.rows.may_come_to_be_wanted(&at)) {
+                if was_wanted || (!self.is_of_key && self.rows.may_come_to_be_wanted(&at).map_err(external)?) {
                     let mut taken = Vec::new();
                     let mut is_shown = false;
                     match self.rows.row(at, &mut taken).map_err(external)? {
@@ -363,7 +363,7 @@ impl LockRowsStream {
                 }
                 Locked::Gone { waited } if waited || !matches!(seen, Unlocked::Gone) => Came::LostOne,
                 Locked::Gone { .. } => {
-                    let remover = self.rows.changed_by(&at).unwrap_or_default();
+                    let remover = self.rows.changed_by(&at).map_err(external)?.unwrap_or_default();
                     if self.found_gone.insert((at, remover)) { Came::Unnoticed } else { Came::All }
                 }
                 // Its insert was rolled back: a unique key leads to an earlier row again.

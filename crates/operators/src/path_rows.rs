@@ -57,27 +57,38 @@ impl PathRows {
     }
 
     /// Whether a row was changed by a transaction that the snapshot does not see, and the change was not rolled back.
-    pub(super) fn is_changed(&self, at: &RowAt) -> bool {
-        self.changed_by(at).is_some()
+    ///
+    /// # Errors
+    /// Versions cannot be read, or were given up.
+    pub(super) fn is_changed(&self, at: &RowAt) -> Result<bool, SqlError> {
+        Ok(self.changed_by(at)?.is_some())
     }
 
     /// The transaction that has written a row's current state, if the snapshot does not see it.
-    pub(super) fn changed_by(&self, at: &RowAt) -> Option<Stamp> {
-        let view = self.view.as_ref()?;
+    ///
+    /// # Errors
+    /// As [`PathRows::is_changed`].
+    pub(super) fn changed_by(&self, at: &RowAt) -> Result<Option<Stamp>, SqlError> {
+        let Some(view) = self.view.as_ref() else { return Ok(None) };
         let hobt = self.stores[at.partition()].hobt();
         let versions = hobt.storage().versions();
-        match at {
+        let changed = match at {
             RowAt::Heap { page, slot, .. } => versions.changed_by(hobt.at(*page), *slot, view),
             RowAt::Tree { key, .. } => versions.key_changed_by(hobt.id(), key, view),
-        }
+        };
+        changed.map_err(|error| self.table.sql_error(error.into()))
     }
 
     /// The current position of a row that has moved.
-    pub(super) fn moved_to(&self, at: &RowAt) -> Option<RowAt> {
-        let RowAt::Heap { partition, page, slot } = at else { return None };
+    ///
+    /// # Errors
+    /// As [`PathRows::is_changed`].
+    pub(super) fn moved_to(&self, at: &RowAt) -> Result<Option<RowAt>, SqlError> {
+        let (RowAt::Heap { partition, page, slot }, Some(view)) = (at, self.view.as_ref()) else { return Ok(None) };
         let hobt = self.stores[*partition].hobt();
-        let (page, slot) = hobt.storage().versions().moved_to(hobt.at(*page), *slot, self.view.as_ref()?)?;
-        Some(RowAt::Heap { partition: *partition, page, slot })
+        let moved = hobt.storage().versions().moved_to(hobt.at(*page), *slot, view);
+        let moved = moved.map_err(|error| self.table.sql_error(error.into()))?;
+        Ok(moved.map(|(page, slot)| RowAt::Heap { partition: *partition, page, slot }))
     }
 
     /// The current values of a row; `None` if it is gone.
@@ -116,18 +127,19 @@ impl PathRows {
     fn unseen(&self, inserts_only: bool) -> Result<Vec<CameIn>, SqlError> {
         let Some(view) = self.view.as_deref() else { return Ok(Vec::new()) };
         let mut rows = Vec::new();
+        let failed = |error| self.table.sql_error(error);
         let in_tree = |tree: &BTree, range: &KeyRange, partition: usize| {
-            let keys = tree.unseen_keys(range, view).into_iter();
+            let keys = tree.unseen_keys(range, view).map_err(failed)?.into_iter();
             let wanted = keys.filter(move |(_, before)| !inserts_only || *before == Before::Absent);
-            wanted.map(move |(key, _)| CameIn::new(RowAt::Tree { partition, key: key.to_vec() }))
+            Ok::<_, SqlError>(wanted.map(move |(key, _)| CameIn::new(RowAt::Tree { partition, key: key.to_vec() })))
         };
         match &self.path {
             AccessPath::Scan { partitions } => {
                 for &partition in partitions {
                     match &self.stores[partition] {
-                        RowStore::Tree(tree) => rows.extend(in_tree(tree, &KeyRange::all(), partition)),
+                        RowStore::Tree(tree) => rows.extend(in_tree(tree, &KeyRange::all(), partition)?),
                         RowStore::Heap(heap) => {
-                            let places = heap.unseen_rows(view, inserts_only).into_iter();
+                            let places = heap.unseen_rows(view, inserts_only).map_err(failed)?.into_iter();
                             let row = |(page, slot)| CameIn::new(RowAt::Heap { partition, page, slot });
                             rows.extend(places.map(row));
                         }
@@ -139,7 +151,7 @@ impl PathRows {
                 for ((partition, tree), range) in ranges {
                     match self.by_entries() {
                         Some(path) => self.come_by_entries(path, (*partition, tree), range, &mut rows)?,
-                        None => rows.extend(in_tree(tree, range, *partition)),
+                        None => rows.extend(in_tree(tree, range, *partition)?),
                     }
                 }
             }
@@ -158,7 +170,7 @@ impl PathRows {
         rows: &mut Vec<CameIn>,
     ) -> Result<(), SqlError> {
         let view = self.view.as_deref().expect("a path that shows all that stands is not asked");
-        for (key, before) in index.unseen_keys(range, view) {
+        for (key, before) in index.unseen_keys(range, view).map_err(|error| self.table.sql_error(error))? {
             let led_to = match &before {
                 // The current entry, if there is one, is the one that the snapshot sees.
                 Before::Present => continue,

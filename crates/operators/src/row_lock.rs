@@ -72,8 +72,17 @@ impl FoundRows {
     }
 
     /// Whether one of them was changed by a transaction that the statement does not see.
-    pub fn is_any_changed(&self, run: &StatementRun, target: &WriteTarget) -> bool {
-        run.context.view().is_some_and(|view| self.0.iter().any(|row| target.writer().is_changed(row, &view)))
+    ///
+    /// # Errors
+    /// Versions cannot be read, or were given up.
+    pub fn is_any_changed(&self, run: &StatementRun, target: &WriteTarget) -> Result<bool, SqlError> {
+        let Some(view) = run.context.view() else { return Ok(false) };
+        for row in &self.0 {
+            if target.writer().is_changed(row, &view).map_err(|error| target.sql_error(error))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

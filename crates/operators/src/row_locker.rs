@@ -138,8 +138,11 @@ impl RowLocker {
     }
 
     /// Whether a row that did not fulfil the conditions must be read again, because another transaction is changing it.
-    pub(super) fn may_come_to_be_wanted(&self, at: &RowAt) -> bool {
-        !self.reading.skips_locked && !self.reading.is_of_snapshot && self.rows.is_changed(at)
+    ///
+    /// # Errors
+    /// Versions cannot be read, or were given up.
+    pub(super) fn may_come_to_be_wanted(&self, at: &RowAt) -> Result<bool, SqlError> {
+        Ok(!self.reading.skips_locked && !self.reading.is_of_snapshot && self.rows.is_changed(at)?)
     }
 
     /// Locks a row and waits for conflicting locks. Returns whether there were any; `None` if the row is to be left
@@ -161,11 +164,11 @@ impl RowLocker {
     /// Locks a row, and reads it again if another transaction has changed it. The caller passes `taken` to
     /// [`RowLocker::done`], which releases the locks unless the row is output and its locks are kept.
     pub(super) fn row(&mut self, mut at: RowAt, taken: &mut Vec<LockResource>) -> Result<Locked, SqlError> {
-        if !self.reading.is_kept && self.reading.mode == LockMode::Shared && !self.rows.is_changed(&at) {
+        if !self.reading.is_kept && self.reading.mode == LockMode::Shared && !self.rows.is_changed(&at)? {
             return Ok(Locked::AsSeen);
         }
         let Some(mut waited) = self.lock(&at, taken)? else { return Ok(Locked::LeftOut) };
-        if !self.rows.is_changed(&at) || planted::has(Bug::RowNotLookedAtAgain) {
+        if !self.rows.is_changed(&at)? || planted::has(Bug::RowNotLookedAtAgain) {
             return Ok(Locked::AsSeen);
         }
         if self.reading.is_of_snapshot && !planted::has(Bug::SnapshotConflictsIgnored) {
@@ -180,7 +183,7 @@ impl RowLocker {
                 }
                 return Ok(if is_new { Locked::Changed(values, at) } else { Locked::LeftOut });
             }
-            match self.rows.moved_to(&at) {
+            match self.rows.moved_to(&at)? {
                 Some(to) => at = to,
                 None => {
                     self.gone.insert(seen_at);
@@ -246,7 +249,10 @@ impl RowLocker {
     }
 
     /// The transaction that has written a row's current state, if the snapshot does not see it.
-    pub(super) fn changed_by(&self, at: &RowAt) -> Option<Stamp> {
+    ///
+    /// # Errors
+    /// As [`RowLocker::may_come_to_be_wanted`].
+    pub(super) fn changed_by(&self, at: &RowAt) -> Result<Option<Stamp>, SqlError> {
         self.rows.changed_by(at)
     }
 

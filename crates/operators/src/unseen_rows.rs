@@ -197,7 +197,7 @@ impl Shared {
         let places = Places::of(&place)?;
         for row in 0..batch.num_rows() {
             let row = places.row(row)?;
-            if self.rows.is_changed(&row) {
+            if self.rows.is_changed(&row)? {
                 self.behind.lock().insert(row);
             }
         }

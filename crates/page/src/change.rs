@@ -12,7 +12,7 @@ mod rows;
 
 use hobt_base::{PAGE_SIZE, PageId, SlotId, Stamp};
 
-pub use codec::{EncodingDamage, EncodingReader};
+pub use codec::{EncodingDamage, EncodingReader, put_number};
 use ordered::{insert, keep, remove};
 use replace::replace;
 use rows::{append, remove_last, set_deleted};

@@ -40,7 +40,7 @@ pub use allocation::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, RESERVED_PAGES, map_page_of,
 };
 pub use bulk::{BulkColumn, BulkPage, BulkPageBuilder, ValidityBits};
-pub use change::{EncodingDamage, EncodingReader, PageChange, apply};
+pub use change::{EncodingDamage, EncodingReader, PageChange, apply, put_number};
 pub use checksum::{ValueChecksum, seal, verify};
 pub use file_header::{
     BOOT_COPY_PAGE, BOOT_PAGE, BootPage, FILE_HEADER_COPY_PAGE, FILE_HEADER_PAGE, FileHeader, SystemHobt,

@@ -96,6 +96,11 @@ impl RowImage {
         self.bytes.len()
     }
 
+    /// Bytes of memory that the image takes, itself included.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<RowImage>() + self.bytes.capacity() + self.ends.capacity() * size_of::<(usize, Form)>()
+    }
+
     /// The values' bytes, concatenated.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -19,7 +19,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, UserDefinedLogicalN
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
-use hobt_access::{BTree, KeyRange, RowStore};
+use hobt_access::{KeyRange, RowStore};
 use hobt_base::SqlError;
 use hobt_catalog::IndexKind;
 use hobt_txn::locks::LockMode;
@@ -198,8 +198,14 @@ fn has_unseen(table: &TableRead, path: &AccessPath) -> Result<bool, SqlError> {
     if let AccessPath::Seek(path) = path
         && table.table().indexes[path.index].kind == IndexKind::Clustered
     {
-        let is_changed = |tree: &BTree| path.ranges.iter().any(|range| tree.has_unseen_keys(range, &view));
-        return Ok(path.trees.iter().any(|(_, tree)| is_changed(tree)));
+        for (_, tree) in &path.trees {
+            for range in &path.ranges {
+                if tree.has_unseen_keys(range, &view).map_err(|error| table.sql_error(error))? {
+                    return Ok(true);
+                }
+            }
+        }
+        return Ok(false);
     }
     let stores = table.stores()?;
     let wanted: Vec<&RowStore> = match path {
@@ -207,10 +213,16 @@ fn has_unseen(table: &TableRead, path: &AccessPath) -> Result<bool, SqlError> {
         // Index entries change only when their rows change.
         AccessPath::Seek(_) => stores.iter().collect(),
     };
-    Ok(wanted.into_iter().any(|store| match store {
-        RowStore::Heap(heap) => heap.has_unseen_rows(&view),
-        RowStore::Tree(tree) => tree.has_unseen_keys(&KeyRange::all(), &view),
-    }))
+    for store in wanted {
+        let has_unseen = match store {
+            RowStore::Heap(heap) => heap.has_unseen_rows(&view),
+            RowStore::Tree(tree) => tree.has_unseen_keys(&KeyRange::all(), &view),
+        };
+        if has_unseen.map_err(|error| table.sql_error(error))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A scan that locks each row before it outputs it.

@@ -298,7 +298,7 @@ impl StatementContext {
     /// Keeps the state of a row before a change, for readers that do not see the change. Its page is held exclusively.
     pub fn put_version(&self, store: &Arc<VersionStore>, page: HeapPage, slot: SlotId, before: Before) {
         if let Some(running) = &*self.transaction.running.lock() {
-            self.transaction.undo_memory.take(store.put(running, page, slot, before));
+            store.put(running, page, slot, before);
         }
     }
 
@@ -306,7 +306,7 @@ impl StatementContext {
     /// to be changed for the first time.
     pub fn put_loaded_versions(&self, store: &Arc<VersionStore>, loader: Stamp, page: HeapPage, rows: u16) {
         if let Some(running) = &*self.transaction.running.lock() {
-            self.transaction.undo_memory.take(store.put_loaded(running, loader, page, rows));
+            store.put_loaded(running, loader, page, rows);
         }
     }
 
@@ -314,17 +314,21 @@ impl StatementContext {
     /// exclusively.
     pub fn put_key_version(&self, store: &Arc<VersionStore>, hobt: HobtId, key: &[u8], before: Before) {
         if let Some(running) = &*self.transaction.running.lock() {
-            self.transaction.undo_memory.take(store.put_key(running, hobt, key, before));
+            store.put_key(running, hobt, key, before);
         }
     }
 
-    /// Keeps the values of a row of a tree for the versions that need them, before they are overwritten. The leaf is
-    /// held exclusively.
-    pub fn keep_row(&self, store: &Arc<VersionStore>, hobt: HobtId, key: &[u8], row: &RowImage) {
-        let bytes = store.keep_row(hobt, key, row);
-        if let Some(running) = self.transaction.running.lock().as_ref().filter(|_| bytes > 0) {
-            self.transaction.undo_memory.take(bytes);
-            running.add_version_bytes(bytes);
+    /// Like [`StatementContext::put_key_version`], for a replacement of `row`, the values of a row or of its ghost.
+    pub fn put_replaced_version(
+        &self,
+        store: &Arc<VersionStore>,
+        hobt: HobtId,
+        key: &[u8],
+        row: &RowImage,
+        is_ghost: bool,
+    ) {
+        if let Some(running) = &*self.transaction.running.lock() {
+            store.put_replaced_key(running, hobt, key, row.clone(), is_ghost);
         }
     }
 
@@ -343,8 +347,7 @@ impl StatementContext {
         let Some(running) = self.running() else { return Ok(()) };
         if !running.transactions().is_seen_by_all(loader) {
             let keys = keys()?;
-            let bytes = store.put_loaded_keys(&running, loader, hobt, keys.iter().map(Vec::as_slice));
-            self.transaction.undo_memory.take(bytes);
+            store.put_loaded_keys(&running, loader, hobt, keys.iter().map(Vec::as_slice));
         }
         Ok(())
     }
@@ -373,15 +376,17 @@ impl StatementContext {
         self.transaction.undo_memory.take(bytes);
     }
 
-    /// To be called before a row is changed: reserves memory for its version, and for its undo where no log has that.
+    /// To be called before a row is changed, and before its page is latched: makes room for its version, and for its
+    /// undo where no log has that. May write versions to disk. Blocks.
     ///
     /// # Errors
-    /// There is no memory, or readers keep as many versions as are allowed. The statement fails.
+    /// There is no memory, or no room for versions. The statement fails.
     pub fn reserve_undo_memory(&self) -> Result<(), NoRoom> {
-        self.transaction.undo_memory.reserve(|| match &*self.transaction.running.lock() {
-            Some(running) => running.transactions().check_version_room(),
+        self.transaction.undo_memory.reserve()?;
+        match self.running() {
+            Some(running) => Ok(running.transactions().make_version_room()?),
             None => Ok(()),
-        })
+        }
     }
 
     /// Defers an action until the transaction has succeeded. The requirements of [`StatementContext::on_undo`] apply.

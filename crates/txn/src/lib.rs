@@ -42,4 +42,6 @@ pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use transaction::{Savepoint, Transaction, UndoError};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use undo::{UndoRecords, Undone};
-pub use versions::{Before, HeapPage, VersionStore};
+pub use versions::{
+    Before, HeapPage, SpaceError, VersionError, VersionExtent, VersionFile, VersionSpace, VersionStore,
+};

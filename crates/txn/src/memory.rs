@@ -39,24 +39,25 @@ impl fmt::Display for OutOfMemory {
 
 impl std::error::Error for OutOfMemory {}
 
-/// Readers that are open for long keep as many row versions as are allowed. The statement fails with error 3959.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Neither memory nor disk has room for more row versions. The statement fails with error 3959.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VersionsFull {
-    /// Estimated bytes that they take.
+    /// Estimated bytes of memory that they take.
     pub bytes: u64,
-    /// Bytes that they may take.
-    pub bytes_max: u64,
+    /// Why none can be written to disk.
+    pub why: String,
 }
 
 impl fmt::Display for VersionsFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let VersionsFull { bytes, bytes_max } = self;
-        write!(f, "readers that are open for long keep {bytes} bytes of row versions, and {bytes_max} there may be")
+        write!(f, "row versions take {} bytes of memory, and none can be written to disk: {}", self.bytes, self.why)
     }
 }
 
+impl std::error::Error for VersionsFull {}
+
 /// Why there is no memory for another change of a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoRoom {
     /// The budget has too little left.
     Memory(OutOfMemory),

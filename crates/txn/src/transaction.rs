@@ -76,9 +76,6 @@ pub struct Savepoint {
     pub(crate) undo: usize,
     pub(crate) commit: usize,
     pub(crate) undo_bytes: u64,
-    /// The part of `undo_bytes` that versions take. They count until the transaction has ended, even those dropped
-    /// before.
-    pub(crate) version_bytes: u64,
 }
 
 impl Transaction {
@@ -111,13 +108,9 @@ impl Transaction {
         self.undo_progress.get_or_init(|| Arc::clone(progress));
     }
 
-    /// Estimated bytes of its undo actions and of the versions of the rows that it changed.
+    /// Estimated bytes of its undo actions, and of what is kept for its end.
     pub fn undo_bytes(&self) -> u64 {
         self.undo_memory.used()
-    }
-
-    fn version_bytes(&self) -> u64 {
-        self.running.lock().as_ref().map_or(0, |running| running.version_bytes())
     }
 
     /// Its position in the order of writers.
@@ -144,9 +137,8 @@ impl Transaction {
 
     /// The current point of the transaction.
     pub fn savepoint(&self) -> Savepoint {
-        let (undo_bytes, version_bytes) = (self.undo_bytes(), self.version_bytes());
         let (at, undo, commit) = (self.chains.positions(), self.undo.lock().len(), self.commit.lock().len());
-        Savepoint { at, undo, commit, undo_bytes, version_bytes }
+        Savepoint { at, undo, commit, undo_bytes: self.undo_bytes() }
     }
 
     /// A savepoint that a user sets. What its statements did before is undone or kept apart from what comes.
@@ -225,7 +217,7 @@ impl Transaction {
         }
         *self.undo.lock() = Vec::new();
         self.chains.forget_undo();
-        self.undo_memory.shrink_to(self.version_bytes());
+        self.undo_memory.shrink_to(0);
         let actions = std::mem::take(&mut *self.commit.lock());
         let done = run_all(actions);
         done.and(self.end_chains())
@@ -236,6 +228,9 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn roll_back(&self) -> Result<(), UndoError> {
+        if let Some(running) = &*self.running.lock() {
+            running.undo_whole();
+        }
         let done = self.roll_back_to(&Savepoint::default());
         self.chains.forget_undo();
         // A database in which something could not be undone appends no end. The others are done with the transaction.
@@ -261,8 +256,7 @@ impl Transaction {
         };
         let progress = self.undo_progress.get().map(|progress| &**progress);
         let done = undo(&self.chains.all(), actions, &place.at, progress);
-        let versions_since = self.version_bytes().saturating_sub(place.version_bytes);
-        self.undo_memory.shrink_to(place.undo_bytes + versions_since);
+        self.undo_memory.shrink_to(place.undo_bytes);
         done
     }
 
@@ -285,7 +279,6 @@ impl Transaction {
         // Before its locks are released: a transaction that waited for one sees these changes.
         let running = self.running.lock().take();
         drop(running);
-        // Versions that others still need are in an account of their own.
         self.undo_memory.shrink_to(0);
         if let Some(locks) = self.locks.get() {
             locks.release_all(&self.lock_owner);

@@ -9,73 +9,62 @@
 //! visible. Otherwise [`crate::VersionStore`] has the earlier versions.
 
 use hobt_instruments::planted::{self, Bug};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
-use hobt_base::{HobtId, Stamp};
+use hobt_base::Stamp;
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Mutex, Place};
 
 use crate::memory::{MemoryAccount, MemoryBudget};
-use crate::versions::VersionKey;
-use crate::{HeapPage, VersionStore, VersionsFull};
+use crate::versions::{Generation, Readers, VersionMemory, VersionSpace};
+use crate::{VersionError, VersionStore, VersionsFull};
 
-/// The part of the instance's memory that versions of ended transactions may take: one in so many.
-const VERSIONS_SHARE: u64 = 4;
+/// The part of the instance's memory that versions may take: one in so many. Beyond it they go to disk.
+const VERSIONS_SHARE: u64 = 8;
+/// The generations of versions that have room in that part.
+const GENERATIONS: u64 = 4;
+/// The most bytes of a generation: it is sorted and written at once.
+const GENERATION_BYTES_MAX: u64 = 64 << 20;
+/// Readers beyond this number are not asked which versions they need.
+const READERS_MAX: usize = 64;
 
 /// The transactions of an instance.
 #[derive(Debug)]
 pub struct Transactions {
     latest: AtomicU64,
     state: Ranked<Mutex<State>>,
-    /// What versions of ended transactions take; changed under `state`.
-    kept: OnceLock<KeptVersions>,
+    /// What the versions of all databases take.
+    versions: OnceLock<Arc<VersionMemory>>,
 }
 
 impl Default for Transactions {
     fn default() -> Transactions {
         let state = Ranked::new(Rank::Transactions, Mutex::default());
-        Transactions { latest: AtomicU64::new(0), state, kept: OnceLock::new() }
+        Transactions { latest: AtomicU64::new(0), state, versions: OnceLock::new() }
     }
-}
-
-/// The account of versions that readers need after their writers have ended.
-#[derive(Debug)]
-struct KeptVersions {
-    account: MemoryAccount,
-    bytes_max: u64,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    running: BTreeSet<u64>,
-    /// How many snapshots there are of each moment. The key is the first stamp that was not given out then.
-    snapshots: BTreeMap<u64, usize>,
+    running: BTreeMap<u64, Arc<Noted>>,
+    /// The snapshots by moment, which is the first stamp that was not given out then, and number.
+    snapshots: BTreeMap<(u64, u64), Arc<View>>,
+    /// The number of the last snapshot.
+    last_snapshot: u64,
     /// How many snapshots there are of each horizon.
     horizons: BTreeMap<u64, usize>,
-    /// What ended transactions have left in version stores, in the order in which they ended.
-    ended: VecDeque<Ended>,
+    /// The generations of versions whose writers have all ended, by the moment of the last one's end and number.
+    /// Snapshots of later moments see all of their changes.
+    idle: BTreeMap<(u64, u64), Arc<Generation>>,
+    /// The stores that have had versions.
+    stores: Vec<Weak<VersionStore>>,
 }
 
-/// What an ended transaction has left.
-#[derive(Debug)]
-struct Ended {
-    /// Snapshots of later moments see the transaction's changes.
-    at: u64,
-    changed: Vec<Changed>,
-    /// Estimated bytes of its versions.
-    bytes: u64,
-}
-
-/// Versions in a store whose writer is `writer`, whether put by that transaction or on its behalf.
-#[derive(Debug)]
-struct Changed {
-    store: Arc<VersionStore>,
-    writer: Stamp,
-    pages: Vec<HeapPage>,
-    keys: Vec<(HobtId, VersionKey)>,
-}
+/// The generations in which a running transaction has versions.
+type Noted = Mutex<Vec<Arc<Generation>>>;
 
 /// Bits of a stamp that count within one life of an instance.
 const LIFE_BITS: u32 = 40;
@@ -103,36 +92,89 @@ impl Transactions {
         self.raise_above(Stamp(next << LIFE_BITS));
     }
 
-    /// Sets the budget for versions that are needed after their writers have ended. Does nothing if one is set.
+    /// Sets the budget for versions. Does nothing if one is set.
     pub fn keep_versions_in(&self, budget: &Arc<MemoryBudget>) {
-        self.kept.get_or_init(|| KeptVersions {
-            account: MemoryAccount::new(budget, "Row versions"),
-            bytes_max: budget.limit() / VERSIONS_SHARE,
+        let bytes_max = budget.limit() / VERSIONS_SHARE;
+        self.keep_versions_in_generations(budget, bytes_max, (bytes_max / GENERATIONS).min(GENERATION_BYTES_MAX));
+    }
+
+    /// Like [`Transactions::keep_versions_in`], with the bytes of memory from which on versions go to disk, and those of
+    /// a generation: for tests that want few.
+    pub fn keep_versions_in_generations(&self, budget: &Arc<MemoryBudget>, bytes_max: u64, generation_bytes: u64) {
+        self.versions.get_or_init(|| {
+            let account = MemoryAccount::new(budget, "Row versions");
+            Arc::new(VersionMemory::new(account, bytes_max, generation_bytes))
         });
     }
 
-    /// Estimated bytes of the versions that readers need after their writers have ended.
-    pub fn kept_version_bytes(&self) -> u64 {
-        self.kept.get().map_or(0, |kept| kept.account.held())
+    /// Sets where versions go for which there is no memory. The budget must be set. Does nothing if the space is set.
+    pub fn spill_versions_to(&self, space: Arc<dyn VersionSpace>) {
+        if let Some(versions) = self.versions.get() {
+            versions.space.get_or_init(|| space);
+        }
     }
 
-    /// Checks that there is room for more versions.
+    /// Estimated bytes of memory that versions take.
+    pub fn version_bytes(&self) -> u64 {
+        self.versions.get().map_or(0, |versions| versions.account.held())
+    }
+
+    /// Makes sure that there is room for more versions, by writing some to disk, or by giving up those of the oldest
+    /// readers if the disk has no room. Blocks.
     ///
     /// # Errors
-    /// Readers that are open for long keep as many versions as are allowed.
-    pub(crate) fn check_version_room(&self) -> Result<(), VersionsFull> {
-        let Some(kept) = self.kept.get() else { return Ok(()) };
-        let bytes = kept.account.held();
-        if bytes < kept.bytes_max { Ok(()) } else { Err(VersionsFull { bytes, bytes_max: kept.bytes_max }) }
+    /// The disk has no room, and no reader keeps versions.
+    pub(crate) fn make_version_room(&self) -> Result<(), VersionsFull> {
+        let Some(versions) = self.versions.get() else { return Ok(()) };
+        if versions.recent() < versions.bytes_max {
+            return Ok(());
+        }
+        let _one_at_a_time = versions.spilling.lock();
+        while versions.recent() >= versions.bytes_max {
+            let stores: Vec<Arc<VersionStore>> = self.state.lock().stores.iter().filter_map(Weak::upgrade).collect();
+            let Some(largest) = stores.iter().max_by_key(|store| store.recent_bytes()) else { break };
+            let (why, is_full) = match versions.space.get().map(|space| largest.spill(space)) {
+                Some(Ok(true)) => continue,
+                Some(Ok(false)) => break,
+                Some(Err(error)) => (error.message, error.is_full),
+                None => ("there is no disk space for them".to_owned(), true),
+            };
+            if !is_full || !self.give_up_oldest_readers() {
+                return Err(VersionsFull { bytes: versions.account.held(), why });
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up the versions that only the oldest snapshots need. Returns `false` if no snapshot keeps versions whose
+    /// writers have ended.
+    fn give_up_oldest_readers(&self) -> bool {
+        let mut gone = Vec::new();
+        {
+            let mut state = self.state.lock();
+            let Some((oldest, _)) = state.snapshots.first_key_value().map(|(key, _)| *key) else { return false };
+            if state.idle.is_empty() {
+                return false;
+            }
+            while let Some(entry) = state.snapshots.first_entry().filter(|entry| entry.key().0 == oldest) {
+                let view = entry.remove();
+                view.is_given_up.store(true, Ordering::Release);
+                take_one(&mut state.horizons, view.horizon.0);
+            }
+            state.collect(&mut gone);
+        }
+        self.forget(gone);
+        true
     }
 
     /// Begins a transaction. No snapshot sees its changes until the guard is dropped.
     pub fn begin(self: &Arc<Transactions>) -> Running {
+        let noted = Arc::default();
         // Under the lock: a snapshot that counts the stamp as given out finds it running.
         let mut state = self.state.lock();
         let stamp = self.next();
-        state.running.insert(stamp.0);
-        Running { of: Arc::clone(self), stamp, changed: Mutex::default(), version_bytes: AtomicU64::new(0) }
+        state.running.insert(stamp.0, Arc::clone(&noted));
+        Running { of: Arc::clone(self), stamp, noted, is_undone: AtomicBool::new(false) }
     }
 
     /// A snapshot of what has committed now, and of the changes of `own` and `also`: a statement that runs beside a
@@ -140,14 +182,18 @@ impl Transactions {
     pub fn snapshot(self: &Arc<Transactions>, own: Stamp, also: Stamp) -> Arc<Snapshot> {
         let mut state = self.state.lock();
         let next = self.latest.load(Ordering::Relaxed) + 1;
-        *state.snapshots.entry(next).or_default() += 1;
-        let mut running: Box<[u64]> = state.running.iter().copied().collect();
+        let mut running: Box<[u64]> = state.running.keys().copied().collect();
         if planted::has(Bug::SnapshotWithoutRunning) {
             running = Box::default();
         }
         let horizon = running.iter().copied().find(|stamp| *stamp != own.0 && *stamp != also.0).unwrap_or(next);
         *state.horizons.entry(horizon).or_default() += 1;
-        Arc::new(Snapshot { of: Arc::clone(self), own, also, next, horizon: Stamp(horizon), running })
+        state.last_snapshot += 1;
+        let number = state.last_snapshot;
+        let view = View { own, also, next, horizon: Stamp(horizon), running, is_given_up: AtomicBool::new(false) };
+        let view = Arc::new(view);
+        state.snapshots.insert((next, number), Arc::clone(&view));
+        Arc::new(Snapshot { of: Arc::clone(self), number, view })
     }
 
     /// The number of running transactions.
@@ -158,67 +204,136 @@ impl Transactions {
     /// Whether every snapshot, present and future, sees the changes of `writer`.
     pub fn is_seen_by_all(&self, writer: Stamp) -> bool {
         let state = self.state.lock();
-        !state.running.contains(&writer.0) && state.horizons.keys().next().is_none_or(|oldest| writer.0 < *oldest)
+        if state.running.contains_key(&writer.0) {
+            return false;
+        }
+        let is_old = state.horizons.keys().next().is_none_or(|oldest| writer.0 < *oldest);
+        is_old || (state.snapshots.len() <= READERS_MAX && state.snapshots.values().all(|view| view.sees(writer)))
+    }
+
+    /// The snapshots and running transactions of this moment.
+    pub(crate) fn readers(&self) -> Readers {
+        let state = self.state.lock();
+        let are_few = state.snapshots.len() <= READERS_MAX;
+        let views = are_few.then(|| state.snapshots.values().cloned().collect());
+        Readers { views, running: state.running.keys().copied().collect(), undone: Vec::new() }
+    }
+
+    /// Notes that a generation has versions of a running transaction.
+    fn note(&self, noted: &Noted, generation: &Arc<Generation>) {
+        let mut state = self.state.lock();
+        state.note(noted, generation);
+        if let Some(versions) = self.versions.get() {
+            generation.is_of(versions);
+        }
+    }
+
+    /// Notes that the active generation has something to say of versions of `writer` that are not changed any more.
+    /// Returns `false`, and notes nothing, if there are none.
+    pub(crate) fn note_fixed(&self, writer: Stamp, active: &Arc<Generation>) -> bool {
+        let mut state = self.state.lock();
+        let Some(noted) = state.running.get(&writer.0).map(Arc::clone) else { return false };
+        let has_fixed = noted.lock().iter().any(|generation| generation.is_fixed());
+        if has_fixed {
+            state.note(&noted, active);
+            if let Some(versions) = self.versions.get() {
+                active.is_of(versions);
+            }
+        }
+        has_fixed
+    }
+
+    /// Whether no reader needs a generation any more, and none of its writers is running. Nobody comes to it while this
+    /// is called.
+    pub(crate) fn may_go(&self, generation: &Arc<Generation>) -> bool {
+        let mut state = self.state.lock();
+        let last_end = generation.last_end.load(Ordering::Relaxed);
+        let may_go = generation.writers.load(Ordering::Relaxed) == 0 && last_end < state.oldest_moment();
+        if may_go {
+            state.idle.remove(&(last_end, generation.number()));
+        }
+        may_go
     }
 
     /// Ends a transaction, and forgets the versions that are no longer needed.
-    fn end(&self, ended: Stamp, changed: Vec<Changed>, bytes: u64) {
+    fn end(&self, ended: Stamp, noted: Vec<Arc<Generation>>) {
         let mut gone = Vec::new();
-        let has_changed = !changed.is_empty();
+        let has_changed = !noted.is_empty();
         if has_changed {
             schedule::point(Place::Visibility);
         }
         {
             let mut state = self.state.lock();
             state.running.remove(&ended.0);
-            let mut added = 0;
             if has_changed {
                 // A stamp of its own: snapshots from before and after the end differ.
                 let at = self.next().0;
-                state.ended.push_back(Ended { at, changed, bytes });
-                added = bytes;
+                for generation in noted {
+                    generation.last_end.store(at, Ordering::Relaxed);
+                    if generation.writers.fetch_sub(1, Ordering::Relaxed) == 1 {
+                        state.idle.insert((at, generation.number()), generation);
+                    }
+                }
+                state.collect(&mut gone);
             }
-            state.collect(&mut gone);
-            self.account(added, &gone);
         }
         if has_changed {
             schedule::point(Place::Visibility);
         }
-        forget(gone);
+        self.forget(gone);
     }
 
-    /// Accounts for `added` bytes of versions, less those of `gone`, which mostly are the bytes that were added. Called
-    /// under the lock of the state, so that no bytes are returned before they were taken.
-    fn account(&self, added: u64, gone: &[Ended]) {
-        let Some(KeptVersions { account, .. }) = self.kept.get() else { return };
-        let freed: u64 = gone.iter().map(|ended| ended.bytes).sum();
-        if added > freed {
-            account.overdraw(added - freed);
-        } else if added < freed {
-            account.shrink(freed - added);
-        }
-    }
-
-    fn leave(&self, next: u64, horizon: Stamp) {
+    fn leave(&self, number: u64, view: &View) {
         let mut gone = Vec::new();
         {
             let mut state = self.state.lock();
-            take_one(&mut state.snapshots, next);
-            take_one(&mut state.horizons, horizon.0);
-            state.collect(&mut gone);
-            self.account(0, &gone);
+            if let Entry::Occupied(entry) = state.snapshots.entry((view.next, number)) {
+                entry.remove();
+                take_one(&mut state.horizons, view.horizon.0);
+                state.collect(&mut gone);
+            }
         }
-        forget(gone);
+        self.forget(gone);
+    }
+
+    fn forget(&self, gone: Vec<Arc<Generation>>) {
+        for generation in gone {
+            if let Some(store) = generation.store() {
+                store.retire(&generation, self);
+            }
+        }
     }
 }
 
 impl State {
-    /// Takes out what all snapshots, present and future, see.
-    fn collect(&mut self, gone: &mut Vec<Ended>) {
-        let oldest = self.snapshots.keys().next().copied().unwrap_or(u64::MAX);
-        let oldest = if planted::has(Bug::VersionsForgottenEarly) { u64::MAX } else { oldest };
-        while self.ended.front().is_some_and(|ended| ended.at < oldest) {
-            gone.extend(self.ended.pop_front());
+    /// The moment of the oldest snapshot.
+    fn oldest_moment(&self) -> u64 {
+        let oldest = self.snapshots.keys().next().map_or(u64::MAX, |(next, _)| *next);
+        if planted::has(Bug::VersionsForgottenEarly) { u64::MAX } else { oldest }
+    }
+
+    /// Takes out the generations that all snapshots, present and future, see.
+    fn collect(&mut self, gone: &mut Vec<Arc<Generation>>) {
+        let oldest = self.oldest_moment();
+        while let Some(entry) = self.idle.first_entry().filter(|entry| entry.key().0 < oldest) {
+            gone.push(entry.remove());
+        }
+    }
+
+    fn note(&mut self, noted: &Noted, generation: &Arc<Generation>) {
+        let mut noted = noted.lock();
+        if noted.iter().any(|known| Arc::ptr_eq(known, generation)) {
+            return;
+        }
+        noted.push(Arc::clone(generation));
+        if generation.writers.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.idle.remove(&(generation.last_end.load(Ordering::Relaxed), generation.number()));
+        }
+        if let Some(store) = generation.store()
+            && !self.stores.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(&store)))
+        {
+            self.stores.retain(|known| known.strong_count() > 0);
+            self.stores.push(Arc::downgrade(&store));
         }
     }
 }
@@ -232,33 +347,17 @@ fn take_one(counts: &mut BTreeMap<u64, usize>, key: u64) {
     }
 }
 
-fn forget(gone: Vec<Ended>) {
-    for changed in gone.into_iter().flat_map(|ended| ended.changed) {
-        changed.store.forget(changed.writer, &changed.pages, changed.keys);
-    }
-}
-
 /// A running transaction. Dropping it ends it for readers: later snapshots see its changes.
 #[derive(Debug)]
 pub struct Running {
     of: Arc<Transactions>,
     stamp: Stamp,
-    changed: Mutex<Vec<Changed>>,
-    /// Estimated bytes of the versions that it has put.
-    version_bytes: AtomicU64,
+    noted: Arc<Noted>,
+    /// It is being undone whole.
+    is_undone: AtomicBool,
 }
 
 impl Running {
-    /// Estimated bytes of the versions that it has put.
-    pub(crate) fn version_bytes(&self) -> u64 {
-        self.version_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Notes that its versions, or versions of others into which it has put values, take `bytes` more.
-    pub(crate) fn add_version_bytes(&self, bytes: usize) {
-        self.version_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
     /// Its stamp.
     pub fn stamp(&self) -> Stamp {
         self.stamp
@@ -269,43 +368,47 @@ impl Running {
         &self.of
     }
 
-    /// Notes that `store` has versions of a page's rows, changed by `writer`. They are dropped after this transaction
-    /// has ended.
-    pub(crate) fn note(&self, store: &Arc<VersionStore>, writer: Stamp, page: HeapPage) {
-        self.note_in(store, writer, |changed| {
-            if changed.pages.last() != Some(&page) {
-                changed.pages.push(page);
-            }
-        });
+    /// Notes that a generation has versions that were put by it, or on its behalf. They are needed until it has ended
+    /// and every snapshot sees it.
+    pub(crate) fn note(&self, generation: &Arc<Generation>) {
+        let is_known = self.noted.lock().last().is_some_and(|last| Arc::ptr_eq(last, generation));
+        if !is_known {
+            self.of.note(&self.noted, generation);
+        }
     }
 
-    /// Like [`Running::note`], for a version of a tree's key.
-    pub(crate) fn note_key(&self, store: &Arc<VersionStore>, writer: Stamp, hobt: HobtId, key: VersionKey) {
-        self.note_in(store, writer, |changed| changed.keys.push((hobt, key)));
+    /// Notes that all of its changes are about to be undone. If it has versions that are not changed any more, it is
+    /// noted once, and not for each row, that they are undone.
+    pub(crate) fn undo_whole(&self) {
+        let noted = self.noted.lock().clone();
+        if noted.iter().any(|generation| generation.is_fixed()) && !self.is_undone.swap(true, Ordering::Relaxed) {
+            self.each_store(&noted, |store| store.undo_whole(self.stamp, false));
+        }
     }
 
-    fn note_in(&self, store: &Arc<VersionStore>, writer: Stamp, note: impl FnOnce(&mut Changed)) {
-        let mut all = self.changed.lock();
-        let known = all.iter().position(|known| known.writer == writer && Arc::ptr_eq(&known.store, store));
-        let place = known.unwrap_or_else(|| {
-            all.push(Changed { store: Arc::clone(store), writer, pages: Vec::new(), keys: Vec::new() });
-            all.len() - 1
-        });
-        note(&mut all[place]);
+    fn each_store(&self, noted: &[Arc<Generation>], act: impl Fn(&VersionStore)) {
+        let mut stores = HashMap::new();
+        for store in noted.iter().filter_map(|generation| generation.store()) {
+            stores.entry(Arc::as_ptr(&store)).or_insert(store);
+        }
+        stores.values().for_each(|store| act(store));
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let bytes = self.version_bytes();
-        self.of.end(self.stamp, std::mem::take(&mut *self.changed.lock()), bytes);
+        let noted = std::mem::take(&mut *self.noted.lock());
+        if *self.is_undone.get_mut() {
+            noted.iter().for_each(|generation| generation.undone_by(self.stamp));
+            self.each_store(&noted, |store| store.undo_whole(self.stamp, true));
+        }
+        self.of.end(self.stamp, noted);
     }
 }
 
-/// A view of the database: what had committed at one moment, and a transaction's own changes.
+/// What a snapshot sees.
 #[derive(Debug)]
-pub struct Snapshot {
-    of: Arc<Transactions>,
+pub(crate) struct View {
     own: Stamp,
     also: Stamp,
     /// The first stamp that was not given out.
@@ -313,31 +416,55 @@ pub struct Snapshot {
     horizon: Stamp,
     /// The stamps that were running, in order.
     running: Box<[u64]>,
+    /// The versions that it needs may be gone.
+    is_given_up: AtomicBool,
 }
 
-impl Snapshot {
-    /// Whether the changes of `writer` are visible.
-    pub fn sees(&self, writer: Stamp) -> bool {
+impl View {
+    pub(crate) fn sees(&self, writer: Stamp) -> bool {
         writer == self.own
             || writer == self.also
             || writer < self.horizon
             || (writer.0 < self.next && self.running.binary_search(&writer.0).is_err())
     }
+}
+
+/// A view of the database: what had committed at one moment, and a transaction's own changes.
+#[derive(Debug)]
+pub struct Snapshot {
+    of: Arc<Transactions>,
+    number: u64,
+    view: Arc<View>,
+}
+
+impl Snapshot {
+    /// Whether the changes of `writer` are visible.
+    pub fn sees(&self, writer: Stamp) -> bool {
+        self.view.sees(writer)
+    }
 
     /// All stamps below this one are visible.
     pub fn horizon(&self) -> Stamp {
-        self.horizon
+        self.view.horizon
     }
 
     /// Whether it sees all current rows: no other transaction was running when it was taken, and none has begun since.
     pub fn is_of_present(&self) -> bool {
-        self.horizon.0 == self.next && self.of.latest.load(Ordering::Relaxed) < self.next
+        self.view.horizon.0 == self.view.next && self.of.latest.load(Ordering::Relaxed) < self.view.next
+    }
+
+    /// What was found out with the versions of this moment.
+    ///
+    /// # Errors
+    /// Versions that the snapshot needs may have been missing.
+    pub(crate) fn checked<R>(&self, found: R) -> Result<R, VersionError> {
+        if self.view.is_given_up.load(Ordering::Acquire) { Err(VersionError::GivenUp) } else { Ok(found) }
     }
 }
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.of.leave(self.next, self.horizon);
+        self.of.leave(self.number, &self.view);
     }
 }
 
@@ -367,39 +494,9 @@ mod tests {
     }
 
     #[test]
-    fn versions_that_outlive_their_writer_are_in_an_account_with_an_end() {
-        use crate::{Before, VersionStore};
-        use hobt_base::{FileId, PageId, SlotId};
-        let budget = MemoryBudget::new(4096);
-        let all: Arc<Transactions> = Arc::default();
-        all.keep_versions_in(&budget);
-        let store = VersionStore::new();
-        let page = HeapPage { hobt: HobtId(7), page: PageId::new(FileId(1), 9) };
-        let change = |slot: u16| {
-            let writer = all.begin();
-            store.put(&writer, page, SlotId(slot), Before::Present);
-        };
-        change(0);
-        assert_eq!((all.kept_version_bytes(), budget.used()), (0, 0), "nobody needs them");
-        let reader = all.snapshot(Stamp(0), Stamp(0));
-        let mut slot = 0;
-        while all.check_version_room().is_ok() {
-            assert_eq!(all.kept_version_bytes(), budget.used());
-            change(slot);
-            slot += 1;
-        }
-        let full = VersionsFull { bytes: budget.used(), bytes_max: 1024 };
-        assert_eq!(all.check_version_room(), Err(full));
-        assert!(slot > 4 && full.bytes < 1024 + 1024 / 4, "{slot} versions of {full:?}");
-        drop(reader);
-        assert_eq!((all.kept_version_bytes(), budget.used(), store.len()), (0, 0, 0));
-        all.check_version_room().expect("there is room again");
-    }
-
-    #[test]
     fn versions_go_when_no_snapshot_needs_them() {
-        use crate::{Before, VersionStore};
-        use hobt_base::{FileId, PageId, SlotId};
+        use crate::{Before, HeapPage, VersionStore};
+        use hobt_base::{FileId, HobtId, PageId, SlotId};
         let all: Arc<Transactions> = Arc::default();
         let store = VersionStore::new();
         let page = HeapPage { hobt: HobtId(7), page: PageId::new(FileId(1), 9) };
@@ -408,13 +505,13 @@ mod tests {
         let reader = all.snapshot(Stamp(0), Stamp(0));
         let stamp = writer.stamp();
         drop(writer);
-        assert_eq!(store.changes(page, &reader), vec![(SlotId(3), Before::Absent)]);
+        assert_eq!(store.changes(page, &reader).expect("in memory"), vec![(SlotId(3), Before::Absent)]);
         let later = all.snapshot(Stamp(0), Stamp(0));
-        assert_eq!(store.changes(page, &later), Vec::new());
-        assert!(later.sees(stamp) && store.len() == 1);
+        assert_eq!(store.changes(page, &later).expect("in memory"), Vec::new());
+        assert!(later.sees(stamp) && store.extent().versions == 1);
         drop(later);
-        assert_eq!(store.len(), 1, "the reader may come again");
+        assert_eq!(store.extent().versions, 1, "the reader may come again");
         drop(reader);
-        assert_eq!(store.len(), 0);
+        assert_eq!(store.extent().versions, 0);
     }
 }

@@ -1,18 +1,17 @@
-//! The memory that a transaction's changes take until it has ended: undo actions, and versions for readers.
+//! The memory of a transaction's undo actions, and of what is kept for its end.
 //!
 //! It comes from the instance's budget in steps, before a row is changed, so that a transaction of many rows fails with
 //! error 701 and the process does not. How much a change takes is known only afterwards. If it is more than a step
 //! holds, it is taken all the same, and the budget gives nothing more until it is returned. Sizes are estimates: the
 //! allocator's overhead is in them as a constant.
 //!
-//! Versions that readers need after the end, because they are open for long, are in one account for all transactions
-//! ([`crate::Transactions`]).
+//! Versions are in one account for all transactions ([`crate::Transactions`]).
 
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::memory::{MemoryAccount, MemoryBudget, NoRoom, VersionsFull};
+use crate::memory::{MemoryAccount, MemoryBudget, OutOfMemory};
 
 /// The bytes of a step.
 const BYTES_AT_ONCE: u64 = 64 << 10;
@@ -21,11 +20,6 @@ const BYTES_AT_ONCE: u64 = 64 << 10;
 const BYTES_LEFT: u64 = 16 << 10;
 /// Bytes of an action beside what it has captured: its box, and its entry in a list that grows by doubling.
 pub(crate) const ACTION_BYTES: usize = 96;
-/// Bytes of a version of a heap's row beside the row's values: its entry in a list that grows by doubling.
-pub(crate) const VERSION_BYTES: usize = 72;
-/// Bytes of a version of a key beside the key and the row's values: an entry in the map, and one in the writer's list.
-pub(crate) const KEY_VERSION_BYTES: usize = 160;
-
 /// The account of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct UndoMemory {
@@ -46,15 +40,15 @@ impl UndoMemory {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Makes sure that there is memory for the next change. Calls `may_take` first if a step has to be taken for that.
+    /// Makes sure that there is memory for the next change.
     ///
     /// # Errors
-    /// The budget has too little left, or what `may_take` returns.
-    pub(crate) fn reserve(&self, may_take: impl FnOnce() -> Result<(), VersionsFull>) -> Result<(), NoRoom> {
-        let due = self.account.get().filter(|account| account.held() < self.used() + BYTES_LEFT);
-        let Some(account) = due else { return Ok(()) };
-        may_take()?;
-        Ok(account.grow(BYTES_AT_ONCE)?)
+    /// The budget has too little left.
+    pub(crate) fn reserve(&self) -> Result<(), OutOfMemory> {
+        match self.account.get().filter(|account| account.held() < self.used() + BYTES_LEFT) {
+            Some(account) => account.grow(BYTES_AT_ONCE),
+            None => Ok(()),
+        }
     }
 
     /// Adds `bytes` to what is in use.
@@ -83,7 +77,6 @@ impl UndoMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OutOfMemory;
 
     #[test]
     fn what_the_budget_does_not_have_is_refused_before_and_taken_behind() {
@@ -93,19 +86,17 @@ mod tests {
         memory.shrink_to(0);
         assert_eq!(budget.used(), 0, "nobody has said where it comes from");
         memory.is_of(&budget);
-        memory.reserve(|| Ok(())).expect("a step fits");
-        memory.reserve(|| unreachable!("nothing has to be taken")).expect("it is there");
+        memory.reserve().expect("a step fits");
+        memory.reserve().expect("it is there");
         memory.take(10);
         assert_eq!((memory.used(), budget.used()), (10, BYTES_AT_ONCE));
         memory.take(90 << 10);
         assert_eq!(budget.used(), (90 << 10) + 10);
-        let full = VersionsFull { bytes: 2, bytes_max: 1 };
-        assert_eq!(memory.reserve(|| Err(full)), Err(NoRoom::Versions(full)));
-        let refused = memory.reserve(|| Ok(())).expect_err("no further step fits");
-        assert!(matches!(refused, NoRoom::Memory(OutOfMemory { requested: BYTES_AT_ONCE, .. })), "{refused:?}");
+        let refused = memory.reserve().expect_err("no further step fits");
+        assert_eq!(refused.requested, BYTES_AT_ONCE);
         memory.shrink_to(10);
         assert_eq!((memory.used(), budget.used()), (10, 10));
-        memory.reserve(|| Ok(())).expect("it is back");
+        memory.reserve().expect("it is back");
         drop(memory);
         assert_eq!(budget.used(), 0);
     }

@@ -501,7 +501,8 @@ fn performance_counters(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows
     let mut total = [0; DATABASE_COUNTERS.len()];
     let mut version_bytes = 0;
     for database in super::log::open_databases(sources) {
-        version_bytes += database.storage().versions().bytes() as u64;
+        let (memory, disk) = database.storage().versions().usage();
+        version_bytes += memory + disk;
         let values = database_counters(sources, &database);
         for (((name, kind), value), total) in DATABASE_COUNTERS.into_iter().zip(values).zip(&mut total) {
             rows.push(counter(DATABASES, name, database.name(), value, kind));

@@ -62,8 +62,8 @@ pub(super) static VIEWS: &[Definition] = &[
         "database_id int!, reserved_page_count bigint!, reserved_space_kb bigint!",
         |sources, _, _| {
             let rows = open_databases(sources).into_iter().map(|database| {
-                let bytes = database.storage().versions().bytes();
-                row![database.id().0, bytes.div_ceil(PAGE_SIZE), bytes.div_ceil(1024)]
+                let (memory, disk) = database.storage().versions().usage();
+                row![database.id().0, (memory + disk).div_ceil(PAGE_SIZE as u64), (memory + disk).div_ceil(1024)]
             });
             Ok(rows.collect())
         },

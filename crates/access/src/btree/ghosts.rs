@@ -75,7 +75,7 @@ impl BTree {
         let mut key = Vec::new();
         for slot in (0..view.row_count()).filter(|&slot| view.is_deleted(slot)) {
             self.key.of_slot(&view, slot, &mut key).map_err(damaged)?;
-            if versions.has_key(self.hobt.id(), &key) && !planted::has(Bug::GhostsRemovedEarly) {
+            if versions.needs_key(self.hobt.id(), &key)? && !planted::has(Bug::GhostsRemovedEarly) {
                 return Ok(0);
             }
         }

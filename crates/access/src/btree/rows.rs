@@ -41,6 +41,7 @@ impl BTree {
     /// If the row is not one of this tree.
     pub fn insert(self: &Arc<BTree>, context: &StatementContext, row: &RowImage) -> Result<(), BTreeError> {
         let key = self.key_of(row)?;
+        context.reserve_undo_memory().map_err(AccessError::from)?;
         self.hobt.storage().in_one_piece(|| {
             let moved = self.hobt.move_out(context, row)?;
             let row = moved.as_ref().unwrap_or(row);
@@ -144,7 +145,6 @@ impl BTree {
     /// To be called before a leaf is changed: if a load built it, keeps versions for readers that do not see the load.
     /// Returns the stamp of the leaf's newest writer after the change.
     pub(super) fn begin_change(&self, context: &StatementContext, step: &Step<'_>) -> Result<Stamp, AccessError> {
-        context.reserve_undo_memory()?;
         let header = PageHeader::read(&step.page).map_err(|damage| self.hobt.damaged(step.id, damage))?;
         if header.flags.contains(PageFlags::BULK) {
             self.put_loaded_versions(context, step.id, &step.page)?;
@@ -200,14 +200,10 @@ impl BTree {
         }
         let Undo::ReplaceKey { key, row } = undo else { unreachable!("made above") };
         let (store, hobt) = (self.hobt.storage().versions(), self.hobt.id());
-        if !planted::has(Bug::RowNotKept) {
-            context.keep_row(store, hobt, &key, &row);
-        }
+        context.put_replaced_version(store, hobt, &key, &row, is_ghost);
         if !is_ghost {
             self.hobt.note_operations(Operation::LeafUpdate, 1);
         }
-        let before = if is_ghost { Before::Absent } else { Before::Row(Arc::new(row.clone())) };
-        context.put_key_version(store, hobt, &key, before);
         // Kept until the transaction's end.
         context.take_undo_memory(noted_bytes);
         self.undo_without_log(context, || KeyChange::Replaced { key, row });
@@ -233,6 +229,7 @@ impl BTree {
     /// # Errors
     /// A page is damaged or cannot be read, or the log is full.
     pub fn delete(self: &Arc<BTree>, context: &StatementContext, key: &[u8]) -> Result<bool, AccessError> {
+        context.reserve_undo_memory()?;
         self.hobt.storage().in_one_piece(|| {
             let chain = self.chain_of_row(context);
             let mut step = self.write_leaf(key)?;
@@ -261,6 +258,7 @@ impl BTree {
     /// If the row is not one of this tree.
     pub fn replace(self: &Arc<BTree>, context: &StatementContext, row: &RowImage) -> Result<bool, BTreeError> {
         let key = self.key_of(row)?;
+        context.reserve_undo_memory().map_err(AccessError::from)?;
         self.hobt.storage().in_one_piece(|| {
             let moved = self.hobt.move_out(context, row)?;
             let row = moved.as_ref().unwrap_or(row);

@@ -47,7 +47,7 @@ impl BTree {
         snapshot: &Snapshot,
     ) -> Result<Vec<(usize, Before)>, AccessError> {
         let mut changes = Vec::new();
-        for (key, before) in self.hobt.storage().versions().key_changes(self.hobt.id(), low, high, snapshot) {
+        for (key, before) in self.hobt.storage().versions().key_changes(self.hobt.id(), low, high, snapshot)? {
             match self.find_in(id, page, &key)? {
                 Ok(position) => changes.push((position, before)),
                 // Inserted after this copy of the page was made.
@@ -61,17 +61,21 @@ impl BTree {
     /// The keys of a range at which a transaction invisible to `snapshot` has changed something, or is about to, and
     /// has not undone it, in order; each with what the snapshot sees. A key at which it sees a row may have another row
     /// by now: that of a later transaction that has taken over the key.
-    pub fn unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> Vec<(Arc<[u8]>, Before)> {
-        let ((low, high), hobt) = (range.bounds(), self.hobt.id());
-        let versions = self.hobt.storage().versions();
-        let changes = versions.key_changes(hobt, low, high, snapshot).into_iter();
-        changes.filter(|(key, _)| versions.is_key_changed(hobt, key, snapshot)).collect()
+    ///
+    /// # Errors
+    /// Versions cannot be read, or were given up.
+    pub fn unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> Result<Vec<(Arc<[u8]>, Before)>, AccessError> {
+        let (low, high) = range.bounds();
+        Ok(self.hobt.storage().versions().unseen_keys(self.hobt.id(), low, high, snapshot)?)
     }
 
     /// Whether [`BTree::unseen_keys`] would return any.
-    pub fn has_unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> bool {
+    ///
+    /// # Errors
+    /// As [`BTree::unseen_keys`].
+    pub fn has_unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> Result<bool, AccessError> {
         let (low, high) = range.bounds();
-        self.hobt.storage().versions().has_unseen_keys(self.hobt.id(), low, high, snapshot)
+        Ok(self.hobt.storage().versions().has_unseen_keys(self.hobt.id(), low, high, snapshot)?)
     }
 
     /// What a reader sees of a leaf whose keys are from `low` on and below `high`, within these bounds. Without a

@@ -25,7 +25,7 @@ impl Hobt {
         if PageHeader::is_bulk(page.bytes()) {
             return Ok(if view.sees(writer) { VisiblePage::AsItStands } else { VisiblePage::Nothing });
         }
-        let changes = self.storage.versions().changes(self.at(id), view);
+        let changes = self.storage.versions().changes(self.at(id), view)?;
         if changes.is_empty() {
             return Ok(VisiblePage::AsItStands);
         }
@@ -44,13 +44,21 @@ impl Hobt {
 
     /// The RIDs of this heap's rows that a transaction invisible to `snapshot` has changed, or is about to change,
     /// without those whose change was undone. With `inserts_only`, only the inserted rows.
-    pub fn unseen_rows(&self, snapshot: &Snapshot, inserts_only: bool) -> Vec<(PageId, SlotId)> {
-        self.storage.versions().unseen_rows(self.owner_of_versions(), snapshot, inserts_only, &self.row_page_test())
+    ///
+    /// # Errors
+    /// Versions cannot be read, or were given up.
+    pub fn unseen_rows(&self, snapshot: &Snapshot, inserts_only: bool) -> Result<Vec<(PageId, SlotId)>, AccessError> {
+        let versions = self.storage.versions();
+        Ok(versions.unseen_rows(self.owner_of_versions(), snapshot, inserts_only, &self.row_page_test())?)
     }
 
     /// Whether [`Hobt::unseen_rows`] would return any.
-    pub fn has_unseen_rows(&self, snapshot: &Snapshot) -> bool {
-        self.storage.versions().has_unseen_rows(self.owner_of_versions(), snapshot, &self.row_page_test())
+    ///
+    /// # Errors
+    /// As [`Hobt::unseen_rows`].
+    pub fn has_unseen_rows(&self, snapshot: &Snapshot) -> Result<bool, AccessError> {
+        let versions = self.storage.versions();
+        Ok(versions.has_unseen_rows(self.owner_of_versions(), snapshot, &self.row_page_test())?)
     }
 
     /// A test whether a page holds rows of this heap at this moment.
@@ -115,7 +123,7 @@ impl Hobt {
             if PageHeader::is_bulk(page.bytes()) {
                 return Ok((view.sees(writer) && live(page)).then(|| show(id, page, slot)));
             }
-            let Some(before) = self.storage.versions().change(self.at(id), slot, &view) else {
+            let Some(before) = self.storage.versions().change(self.at(id), slot, &view)? else {
                 return Ok(live(page).then(|| show(id, page, slot)));
             };
             let piece = self.take_back(id, page, vec![(slot, before)])?;

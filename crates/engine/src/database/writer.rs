@@ -218,13 +218,16 @@ impl TableWriter {
     }
 
     /// Whether a row was changed by a transaction that is invisible to a snapshot.
-    pub fn is_changed(&self, at: &RowAt, snapshot: &Snapshot) -> bool {
+    ///
+    /// # Errors
+    /// Versions cannot be read, or were given up.
+    pub fn is_changed(&self, at: &RowAt, snapshot: &Snapshot) -> std::result::Result<bool, AccessError> {
         let hobt = self.base[at.partition()].hobt();
         let versions = hobt.storage().versions();
-        match at {
-            RowAt::Heap { page, slot, .. } => versions.is_changed(hobt.at(*page), *slot, snapshot),
-            RowAt::Tree { key, .. } => versions.is_key_changed(hobt.id(), key, snapshot),
-        }
+        Ok(match at {
+            RowAt::Heap { page, slot, .. } => versions.is_changed(hobt.at(*page), *slot, snapshot)?,
+            RowAt::Tree { key, .. } => versions.is_key_changed(hobt.id(), key, snapshot)?,
+        })
     }
 
     /// Inserts a row, whose values are the table's columns in order. Returns its location.

@@ -127,8 +127,8 @@ impl Instance {
     }
 
     /// The approximate size in bytes of row versions that readers still need after their writers have ended.
-    pub fn kept_version_bytes(&self) -> u64 {
-        self.parts.shared.clock.kept_version_bytes()
+    pub fn version_bytes(&self) -> u64 {
+        self.parts.shared.clock.version_bytes()
     }
 
     /// The indexes that statements would have used.

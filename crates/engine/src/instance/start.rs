@@ -95,6 +95,7 @@ impl Instance {
             runtime.switch_process();
         }
         let spills = SpillFiles::new(&disk, &folder);
+        parts.shared.clock.spill_versions_to(spills.clone());
         Ok(Arc::new(Instance {
             folder,
             runtime: ArcSwap::from_pointee(runtime),

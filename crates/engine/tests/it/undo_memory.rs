@@ -1,15 +1,14 @@
-//! Transactions of many rows: their versions are in memory, which is limited. Their undo is in the log.
+//! Transactions of many rows: their undo is in the log, and versions for which there is no memory are on disk.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use hobt_base::{PageId, SessionId, number};
+use hobt_access::{KeyRange, RowStore};
+use hobt_base::{PageId, SessionId};
 use hobt_disk::Disk;
-use hobt_engine::{
-    DatabaseState, DatabaseUse, EngineError, Instance, InstanceSettings, RowAt, TableWriter, WriteError,
-};
+use hobt_engine::{DatabaseState, DatabaseUse, Instance, InstanceSettings, RowAt, TableWriter, WriteError};
 use hobt_page::RowImage;
-use hobt_txn::StatementContext;
+use hobt_txn::{Before, StatementContext, VersionExtent};
 
 use crate::fixture::{FOLDER, check_extents, create, run, simulated, table, table_named};
 use crate::log_full::tree_named;
@@ -25,16 +24,8 @@ fn writer(database: &DatabaseUse, name: &str) -> TableWriter {
     TableWriter::open(database, &database.snapshot(), table(database, name)).expect("its indexes")
 }
 
-fn sql_number(database: &DatabaseUse, error: WriteError) -> i32 {
-    let WriteError::Storage(error) = error else { panic!("{error:?}") };
-    let error: EngineError = database.storage_error(error);
-    error.to_sql_error().number
-}
-
-/// Statements of a transaction insert rows one by one until there is no memory for the next one's version. That
-/// statement is rolled back, and then the transaction: the memory is free again, and the rows are gone.
-#[test]
-fn a_transaction_that_outgrows_the_memory_is_error_701_and_can_be_undone() {
+/// An instance with 24 MB of memory, a third of it in the pool, whose versions go to disk from 2 MB on.
+fn small_instance() -> (Arc<Instance>, DatabaseUse) {
     let disk: Arc<dyn Disk> = simulated();
     let (memory, pool) = (24 << 20, 8 << 20);
     let settings =
@@ -42,38 +33,46 @@ fn a_transaction_that_outgrows_the_memory_is_error_701_and_can_be_undone() {
     let instance = Instance::open_on(disk, Path::new(FOLDER), settings).expect("the instance opens");
     let database = create(&instance, "d");
     run(&instance, |ctx| database.create_table(ctx, &tree_named("tree"))).expect("made");
-    // A version each, and nothing for the undo, nor for each statement. Twice: the memory is there again.
-    for round in 0..2 {
-        let writer = writer(&database, "tree");
-        let before = instance.memory().used();
+    (instance, database)
+}
+
+/// Versions on disk are of no transaction any more: memory and disk are as before them.
+fn assert_no_versions(instance: &Instance, database: &DatabaseUse, memory: u64) {
+    assert_eq!(database.storage().versions().extent(), VersionExtent::default());
+    assert_eq!((instance.version_bytes(), instance.memory().used(), instance.spills().size_bytes()), (0, memory, 0));
+}
+
+/// Statements of a transaction insert more rows than there is memory for their versions: these go to disk. A rollback
+/// takes back all of them.
+#[test]
+fn a_transaction_that_outgrows_the_memory_puts_its_versions_on_disk() {
+    const ROWS: i32 = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };
+    let (instance, database) = small_instance();
+    let writer = writer(&database, "tree");
+    let before = instance.memory().used();
+    let rows = || writer.base()[0].hobt().row_count();
+    // Twice: the room is there again.
+    for _ in 0..2 {
         let transaction = instance.begin_transaction(SessionId(51)).expect("begun");
-        let (mut id, mut kept) = (0, 0);
-        let refused = loop {
+        for first in (0..ROWS).step_by(1000) {
             let ctx = instance.statement_of(&transaction, SessionId(51), 1, Arc::default());
-            let done = (0..1000).try_for_each(|_| {
-                id += 1;
-                insert(&writer, &ctx, id)
-            });
-            instance.end_statement(&ctx, done.is_ok(), &[&database]).expect("the statement ends");
-            match done {
-                Ok(()) => kept += 1000,
-                Err(error) => break error,
-            }
-        };
-        assert_eq!(sql_number(&database, refused), number::OUT_OF_MEMORY);
-        assert!(instance.memory().used() <= memory, "nothing was taken that was not there");
-        let bytes = transaction.undo_bytes() / kept;
-        assert!(kept >= 10_000 && (160..180).contains(&bytes), "{kept} rows of {bytes} bytes");
-        let rows = || writer.base()[0].hobt().row_count();
-        assert_eq!(rows(), kept + round);
+            // The order of arrival is not that of the keys.
+            (first..first + 1000).for_each(|id| insert(&writer, &ctx, id.reverse_bits() >> 1).expect("inserted"));
+            instance.end_statement(&ctx, true, &[&database]).expect("the statement ends");
+            assert!(instance.version_bytes() < 4 << 20, "{} bytes", instance.version_bytes());
+        }
+        let bytes = transaction.undo_bytes();
+        assert!(bytes < 1 << 20 && rows() == u64::try_from(ROWS).expect("positive"), "{bytes} bytes, {} rows", rows());
+        let (_, disk) = database.storage().versions().usage();
+        assert!(disk > 1 << 18 && instance.spills().size_bytes() == disk, "{disk} bytes");
+        // A statement that fails is undone by versions on disk, too.
+        let ctx = instance.statement_of(&transaction, SessionId(51), 1, Arc::default());
+        insert(&writer, &ctx, -1).expect("inserted");
+        assert!(matches!(insert(&writer, &ctx, 1 << 29), Err(WriteError::Duplicate { .. })));
+        instance.end_statement(&ctx, false, &[&database]).expect("undone");
         instance.end_transaction(&transaction, false, &[&database]).expect("undone");
-        assert_eq!((rows(), database.state()), (round, DatabaseState::Online));
-        assert_eq!((transaction.undo_bytes(), instance.memory().used()), (0, before));
-        let again = run(&instance, |ctx| {
-            insert(&writer, ctx, -1 - i32::try_from(round).expect("two")).expect("there is memory again");
-            Ok(())
-        });
-        again.expect("inserted");
+        assert_eq!((rows(), database.state()), (0, DatabaseState::Online));
+        assert_no_versions(&instance, &database, before);
     }
 }
 
@@ -104,8 +103,10 @@ fn a_heap_that_is_filled_or_emptied_takes_memory_for_its_pages_alone() {
         }
         instance.end_statement(&ctx, true, &[&database]).expect("the statement ends");
         assert_eq!(heap.row_count(), if fills { ROWS as u64 } else { 0 });
-        let (bytes, versions) = (transaction.undo_bytes(), database.storage().versions().bytes() as u64);
-        assert!(bytes < 300 * pages() && versions < 300 * pages(), "{bytes} and {versions} for {} pages", pages());
+        let extent = database.storage().versions().extent();
+        assert_eq!(extent.versions, usize::try_from(ROWS).expect("positive"));
+        let bytes = extent.memory_bytes as u64 + transaction.undo_bytes();
+        assert!(bytes < 300 * pages(), "{bytes} bytes for {} pages", pages());
         instance.end_transaction(&transaction, !fills, &[&database]).expect("ended");
         assert_eq!(heap.row_count(), 0);
         if fills {
@@ -181,48 +182,30 @@ fn a_rollback_of_many_rows_leaves_nothing() {
     check_extents(&database);
 }
 
-/// A long-running reader keeps the versions of other transactions, which are accounted. When the account is full, no
-/// transaction creates more versions until the reader has ended, and what was changed before stays.
+/// A reader that is open for long keeps the versions of other transactions. Most of them are on disk. They go at once
+/// when the reader ends.
 #[test]
-fn a_reader_that_is_open_for_long_keeps_only_so_many_versions() {
-    let disk: Arc<dyn Disk> = simulated();
-    let memory = 24 << 20;
-    let settings =
-        InstanceSettings { memory_bytes: Some(memory), pool_bytes: Some(8 << 20), ..InstanceSettings::default() };
-    let instance = Instance::open_on(disk, Path::new(FOLDER), settings).expect("the instance opens");
-    let database = create(&instance, "d");
-    run(&instance, |ctx| database.create_table(ctx, &tree_named("tree"))).expect("made");
+fn a_reader_that_is_open_for_long_keeps_versions_on_disk() {
+    const ROWS: i32 = if cfg!(debug_assertions) { 60_000 } else { 1_000_000 };
+    let (instance, database) = small_instance();
     let writer = writer(&database, "tree");
     let before = instance.memory().used();
     let reader = instance.begin_transaction(SessionId(52)).expect("begun");
     let snapshot = reader.snapshot().expect("it runs");
-    let mut id = 0;
-    let refused = loop {
+    for first in (0..ROWS).step_by(100) {
         let ctx = instance.statement_context(SessionId(51), 1, Arc::default()).expect("open");
-        let done = (0..1000).try_for_each(|_| {
-            id += 1;
-            insert(&writer, &ctx, id)
-        });
-        instance.end_statement(&ctx, done.is_ok(), &[&database]).expect("the statement ends");
-        if let Err(error) = done {
-            break error;
-        }
-        assert!(instance.kept_version_bytes() > 0 && id < 1_000_000);
-    };
-    assert_eq!(sql_number(&database, refused), number::VERSION_STORE_FULL);
-    let kept = instance.kept_version_bytes();
-    assert!(kept >= memory / 4 && kept < memory / 4 + (1 << 20), "{kept} bytes");
-    assert_eq!(instance.memory().used(), before + kept);
-    let count = writer.base()[0].hobt().row_count();
-    assert!(count > 10_000 && count.is_multiple_of(1000), "{count} rows");
+        (first..first + 100).for_each(|id| insert(&writer, &ctx, id).expect("inserted"));
+        instance.end_statement(&ctx, true, &[&database]).expect("the statement ends");
+        assert!(instance.version_bytes() < 4 << 20, "{} bytes", instance.version_bytes());
+    }
+    assert!(instance.spills().size_bytes() > 1 << 18, "{} bytes", instance.spills().size_bytes());
+    let RowStore::Tree(tree) = &writer.base()[0] else { unreachable!("it is one") };
+    let unseen = tree.unseen_keys(&KeyRange::all(), &snapshot).expect("readable");
+    assert!(unseen.len() == ROWS as usize && unseen.iter().all(|(_, before)| *before == Before::Absent));
+    let later = instance.begin_transaction(SessionId(53)).expect("begun");
+    assert!(!tree.has_unseen_keys(&KeyRange::all(), &later.snapshot().expect("it runs")).expect("readable"));
+    instance.end_transaction(&later, true, &[&database]).expect("ended");
     drop(snapshot);
     instance.end_transaction(&reader, true, &[&database]).expect("ended");
-    assert_eq!((instance.kept_version_bytes(), instance.memory().used()), (0, before));
-    assert!(database.storage().versions().is_empty());
-    let again = run(&instance, |ctx| {
-        insert(&writer, ctx, 0).expect("there is room again");
-        Ok(())
-    });
-    again.expect("inserted");
-    assert_eq!(writer.base()[0].hobt().row_count(), count + 1);
+    assert_no_versions(&instance, &database, before);
 }

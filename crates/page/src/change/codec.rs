@@ -84,6 +84,11 @@ impl<'a> EncodingReader<'a> {
         self.0.is_empty()
     }
 
+    /// How many bytes are left.
+    pub fn left(&self) -> usize {
+        self.0.len()
+    }
+
     /// The next `count` bytes.
     ///
     /// # Errors
@@ -135,7 +140,10 @@ impl<'a> EncodingReader<'a> {
     }
 
     /// A number of seven bits a byte, in its shortest form.
-    fn number(&mut self) -> Result<u64, EncodingDamage> {
+    ///
+    /// # Errors
+    /// It is no such number, or fewer bytes are left.
+    pub fn number(&mut self) -> Result<u64, EncodingDamage> {
         let damage = EncodingDamage { rule: "a number" };
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
@@ -205,7 +213,11 @@ impl<'a> EncodingReader<'a> {
         Ok(page)
     }
 
-    fn row(&mut self) -> Result<RowImage, EncodingDamage> {
+    /// A row, as [`RowImage::encode`] has written it.
+    ///
+    /// # Errors
+    /// It is no row, or fewer bytes are left.
+    pub fn row(&mut self) -> Result<RowImage, EncodingDamage> {
         let count = self.column_count()?;
         let mut marks = Vec::new();
         for _ in 0..count {
@@ -250,7 +262,8 @@ fn is_zero(block: &[u8; BLOCK]) -> bool {
     block.iter().fold(0, |any, byte| any | byte) == 0
 }
 
-fn put_number(out: &mut Vec<u8>, mut number: u64) {
+/// Appends a number of seven bits a byte, in its shortest form: 1 to 10 bytes.
+pub fn put_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push((number & 0x7F) as u8 | 0x80);
         number >>= 7;
@@ -310,6 +323,14 @@ fn put_row_at(out: &mut Vec<u8>, kind: u8, place: u16, writer: Stamp, row: &RowI
     out.extend_from_slice(&place.to_le_bytes());
     put_number(out, writer.0);
     put_row(out, row);
+}
+
+impl RowImage {
+    /// Appends the row's bytes to `out`: those of its values, and one or two for each value. A row without columns,
+    /// which no table has, would not decode.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_row(out, self);
+    }
 }
 
 impl PageChange {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hobt_access::{BTree, BTreeError};
+use hobt_access::{AccessError, BTree, BTreeError};
 use hobt_page::RowImage;
 use hobt_txn::locks::{KeyHash, LockMode, LockResource};
 use hobt_txn::{Before, RowId, StatementContext};
@@ -32,7 +32,7 @@ pub(super) struct Key<'k> {
 fn was_there(ctx: &StatementContext, tree: &BTree, key: &[u8]) -> Written<bool> {
     let Some(snapshot) = ctx.snapshot_to_write_by() else { return Ok(false) };
     let versions = tree.hobt().storage().versions();
-    let before = versions.key_change(tree.hobt().id(), key, &snapshot);
+    let before = versions.key_change(tree.hobt().id(), key, &snapshot).map_err(AccessError::from)?;
     Ok(matches!(before, Some(Before::Row(_) | Before::Present)) && tree.find(key, |_, _| ())?.is_none())
 }
 

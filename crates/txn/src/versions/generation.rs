@@ -1,0 +1,325 @@
+//! The generations of a version store.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use hobt_base::Stamp;
+use hobt_instruments::schedule::{Mutex, RwLock};
+
+use super::run::Run;
+use super::tables::Tables;
+use super::{KEPT_MAPS_BYTES, Readers, TreeName, VersionSpace, VersionStore, coding};
+use crate::Transactions;
+use crate::memory::MemoryAccount;
+
+/// Numbers generations, of all stores of the process.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// The bytes of a generation where no memory setting says otherwise.
+const GENERATION_BYTES: u64 = 4 << 20;
+
+/// The memory of all version stores of an instance, and the disk space for what it does not hold.
+#[derive(Debug)]
+pub(crate) struct VersionMemory {
+    pub(crate) account: MemoryAccount,
+    /// Bytes of the generations in memory.
+    recent: AtomicU64,
+    /// From this on, generations go to disk.
+    pub(crate) bytes_max: u64,
+    /// From this on, a generation takes no more versions.
+    pub(crate) generation_bytes: u64,
+    pub(crate) space: OnceLock<Arc<dyn VersionSpace>>,
+    /// Held by the thread that writes to disk.
+    pub(crate) spilling: Mutex<()>,
+}
+
+impl VersionMemory {
+    pub(crate) fn new(account: MemoryAccount, bytes_max: u64, generation_bytes: u64) -> VersionMemory {
+        let (recent, space, spilling) = Default::default();
+        VersionMemory { account, recent, bytes_max, generation_bytes, space, spilling }
+    }
+
+    /// Bytes of the generations in memory.
+    pub(crate) fn recent(&self) -> u64 {
+        self.recent.load(Ordering::Relaxed)
+    }
+}
+
+/// How the bytes of versions in memory change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes {
+    pub(super) added: usize,
+    pub(super) freed: usize,
+}
+
+/// The versions that were put in one period.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    number: u64,
+    store: Weak<VersionStore>,
+    /// Transactions that have put versions and have not ended. Changed under the lock of the running transactions.
+    pub(crate) writers: AtomicUsize,
+    /// The moment at which the last of them ended. Changed under that lock, too.
+    pub(crate) last_end: AtomicU64,
+    /// No version is changed any more: they are on disk or on their way.
+    is_fixed: AtomicBool,
+    /// Transactions that have undone all of their changes.
+    undone: RwLock<Vec<Stamp>>,
+    has_undone: AtomicBool,
+    /// Estimated bytes of memory.
+    bytes: AtomicU64,
+    memory: OnceLock<Arc<VersionMemory>>,
+}
+
+impl Generation {
+    fn new(store: Weak<VersionStore>) -> Arc<Generation> {
+        Arc::new(Generation {
+            number: LAST.fetch_add(1, Ordering::Relaxed) + 1,
+            store,
+            writers: AtomicUsize::new(0),
+            last_end: AtomicU64::new(0),
+            is_fixed: AtomicBool::new(false),
+            undone: RwLock::default(),
+            has_undone: AtomicBool::new(false),
+            bytes: AtomicU64::new(0),
+            memory: OnceLock::new(),
+        })
+    }
+
+    /// Tells generations apart.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) fn store(&self) -> Option<Arc<VersionStore>> {
+        self.store.upgrade()
+    }
+
+    /// Whether no version is changed any more.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.is_fixed.load(Ordering::Acquire)
+    }
+
+    /// Charges its bytes to `memory`, unless it is charged already.
+    pub(crate) fn is_of(&self, memory: &Arc<VersionMemory>) {
+        self.memory.get_or_init(|| Arc::clone(memory));
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes how the bytes of its versions change; returns whether it should take no more.
+    pub(super) fn add_bytes(&self, Bytes { added, freed }: Bytes) -> bool {
+        let memory = self.memory.get();
+        if added >= freed {
+            let more = (added - freed) as u64;
+            self.bytes.fetch_add(more, Ordering::Relaxed);
+            if let Some(memory) = memory.filter(|_| more > 0) {
+                memory.recent.fetch_add(more, Ordering::Relaxed);
+                memory.account.overdraw(more);
+            }
+        } else {
+            let less = (freed - added) as u64;
+            let take = |bytes: u64| Some(bytes.saturating_sub(less));
+            let before = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or_default();
+            if let Some(memory) = memory {
+                memory.recent.fetch_sub(less.min(before), Ordering::Relaxed);
+                memory.account.shrink(less.min(before));
+            }
+        }
+        self.is_full()
+    }
+
+    /// Whether it should take no more versions.
+    fn is_full(&self) -> bool {
+        self.bytes() >= self.memory.get().map_or(GENERATION_BYTES, |memory| memory.generation_bytes)
+    }
+
+    /// Returns all its bytes.
+    fn free_bytes(&self) {
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        if let Some(memory) = self.memory.get().filter(|_| bytes > 0) {
+            memory.recent.fetch_sub(bytes, Ordering::Relaxed);
+            memory.account.shrink(bytes);
+        }
+    }
+
+    /// Notes that `writer` has undone all of its changes.
+    pub(crate) fn undone_by(&self, writer: Stamp) {
+        self.undone.write().push(writer);
+        self.has_undone.store(true, Ordering::Release);
+    }
+
+    /// Shows the transactions that have undone all of their changes.
+    pub(super) fn each_undone(&self, show: impl FnMut(Stamp)) {
+        if self.has_undone.load(Ordering::Acquire) {
+            self.undone.read().iter().copied().for_each(show);
+        }
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        self.free_bytes();
+    }
+}
+
+/// A generation in memory.
+#[derive(Debug)]
+pub(super) struct Recent {
+    pub(super) generation: Arc<Generation>,
+    pub(super) tables: Arc<Tables>,
+}
+
+impl Recent {
+    fn new(store: Weak<VersionStore>) -> Recent {
+        Recent { generation: Generation::new(store), tables: Arc::new(Tables::new()) }
+    }
+
+    /// What its versions are needed for.
+    pub(super) fn readers(&self, transactions: &Transactions) -> Readers {
+        let mut readers = transactions.readers();
+        self.generation.each_undone(|writer| readers.undone.push(writer));
+        readers
+    }
+}
+
+/// A generation on disk.
+#[derive(Debug)]
+pub(super) struct Spilled {
+    pub(super) generation: Arc<Generation>,
+    pub(super) run: Run,
+    charged: u64,
+}
+
+impl Drop for Spilled {
+    fn drop(&mut self) {
+        if let Some(memory) = self.generation.memory.get() {
+            memory.account.shrink(self.charged);
+        }
+    }
+}
+
+/// The generations of a store.
+#[derive(Debug)]
+pub(super) struct Generations {
+    store: Weak<VersionStore>,
+    /// Those on disk, older than all others; the oldest first.
+    pub(super) runs: Arc<Vec<Arc<Spilled>>>,
+    /// Those in memory, the oldest first, the active one last.
+    pub(super) recent: Vec<Recent>,
+}
+
+impl Generations {
+    pub(super) fn new(store: Weak<VersionStore>) -> Generations {
+        Generations { store: store.clone(), runs: Arc::default(), recent: vec![Recent::new(store)] }
+    }
+
+    /// What versions of the active generation are needed for.
+    pub(super) fn readers(&self, transactions: &Transactions) -> Readers {
+        self.active().readers(transactions)
+    }
+
+    /// The generation to which new versions go.
+    pub(super) fn active(&self) -> &Recent {
+        self.recent.last().expect("there is an active generation")
+    }
+
+    /// The active generation, if there is no other one and nothing in it is undone by a whole rollback.
+    pub(super) fn only(&self) -> Option<&Recent> {
+        let active = self.active();
+        let is_alone = self.recent.len() == 1 && self.runs.is_empty();
+        (is_alone && !active.generation.has_undone.load(Ordering::Acquire)).then_some(active)
+    }
+
+    /// Those whose versions may be changed, the newest first.
+    pub(super) fn changeable(&self) -> impl Iterator<Item = &Tables> {
+        let newest_first = self.recent.iter().rev();
+        newest_first.take_while(|recent| !recent.generation.is_fixed()).map(|recent| &*recent.tables)
+    }
+
+    /// Whether there are generations whose versions cannot be changed any more.
+    pub(super) fn has_fixed(&self) -> bool {
+        !self.runs.is_empty() || self.recent[0].generation.is_fixed()
+    }
+
+    /// Whether one of these may have versions of a key.
+    pub(super) fn may_have_fixed(&self, tree: TreeName, key: &[u8]) -> bool {
+        if !self.has_fixed() {
+            return false;
+        }
+        let mut place = Vec::new();
+        coding::put_key(&mut place, tree, key);
+        let behind: Vec<u8> = place.iter().copied().chain([0]).collect();
+        let fixed = self.recent.iter().take_while(|recent| recent.generation.is_fixed());
+        self.runs.iter().any(|spilled| spilled.run.may_have(&place, Some(&behind)))
+            || fixed.into_iter().any(|recent| recent.tables.with_key(tree, key, |_| ()).is_some())
+    }
+
+    /// Begins a new generation if the active one is full.
+    pub(super) fn seal_if_full(&mut self) {
+        if self.active().generation.is_full() {
+            self.recent.push(Recent::new(self.store.clone()));
+        }
+    }
+
+    /// Makes the oldest generation in memory one that is not changed any more, and returns it; `None` if there is
+    /// nothing in it.
+    pub(super) fn freeze_oldest(&mut self) -> Option<(Arc<Generation>, Arc<Tables>)> {
+        if self.recent.len() == 1 {
+            if self.active().generation.bytes() == 0 {
+                return None;
+            }
+            self.recent.push(Recent::new(self.store.clone()));
+        }
+        let Recent { generation, tables } = &self.recent[0];
+        generation.is_fixed.store(true, Ordering::Release);
+        Some((Arc::clone(generation), Arc::clone(tables)))
+    }
+
+    /// Replaces the oldest generation in memory by its copy on disk, unless it is gone. Returns what is to be dropped.
+    pub(super) fn replace_by_run(&mut self, generation: &Arc<Generation>, run: Run) -> impl Sized + use<> {
+        if !Arc::ptr_eq(&self.recent[0].generation, generation) {
+            return (Some(run), None);
+        }
+        let Recent { generation, tables } = self.recent.remove(0);
+        generation.free_bytes();
+        let charged = if let Some(memory) = generation.memory.get() {
+            let bytes = run.memory_bytes() as u64;
+            memory.account.overdraw(bytes);
+            bytes
+        } else {
+            0
+        };
+        Arc::make_mut(&mut self.runs).push(Arc::new(Spilled { generation, run, charged }));
+        (None, Some(tables))
+    }
+
+    /// Removes a generation. Returns what is to be dropped.
+    pub(super) fn remove(&mut self, generation: &Arc<Generation>) -> impl Sized + use<> {
+        let is_it = |other: &Arc<Generation>| Arc::ptr_eq(other, generation);
+        if let Some(at) = self.recent.iter().position(|recent| is_it(&recent.generation)) {
+            if at + 1 < self.recent.len() {
+                return (Some(self.recent.remove(at)), None);
+            }
+            let active = self.recent.last_mut().expect("found");
+            if active.generation.bytes() <= KEPT_MAPS_BYTES
+                && !active.generation.has_undone.load(Ordering::Acquire)
+                && let Some(tables) = Arc::get_mut(&mut active.tables)
+            {
+                tables.clear();
+                active.generation.free_bytes();
+                return (None, None);
+            }
+            return (Some(std::mem::replace(active, Recent::new(self.store.clone()))), None);
+        }
+        let at = self.runs.iter().position(|spilled| is_it(&spilled.generation));
+        (None, at.map(|at| Arc::make_mut(&mut self.runs).remove(at)))
+    }
+
+    /// Whether there are no versions.
+    pub(super) fn is_unused(&self) -> bool {
+        self.runs.is_empty() && self.recent.len() == 1 && self.active().generation.bytes() == 0
+    }
+}
