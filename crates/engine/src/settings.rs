@@ -22,6 +22,8 @@ pub struct InstanceSettings {
     pub memory_bytes: Option<u64>,
     /// The buffer pool's part of it in bytes; 60 % if absent.
     pub pool_bytes: Option<u64>,
+    /// Bytes of memory from which on row versions go to disk; an eighth of the budget if absent.
+    pub version_bytes: Option<u64>,
     /// The kind of disk below the files.
     pub disk: DiskKind,
     /// `-E`: allocation runs start at 4 MiB and reach 64.

@@ -260,8 +260,8 @@ const EXPECTED: [i32; 16] =
     [1205, 1222, 1801, 1913, 2714, 3701, 3702, 3960, 3961, 5061, 7715, 7721, 911, 942, 952, 2627];
 
 /// Errors that all actors must expect if the log or the disk may be full: no more room in a database or its log, a file
-/// that cannot be created or extended.
-pub(crate) const FULL: [i32; 5] = [1105, 9002, 1802, 5149, 3271];
+/// that cannot be created or extended, no more room for row versions.
+pub(crate) const FULL: [i32; 7] = [1105, 9002, 1802, 5149, 3271, 3958, 3959];
 
 impl Other<'_> {
     pub(crate) fn run(&mut self, acts: &[Act]) {

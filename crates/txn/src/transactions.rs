@@ -92,15 +92,11 @@ impl Transactions {
         self.raise_above(Stamp(next << LIFE_BITS));
     }
 
-    /// Sets the budget for versions. Does nothing if one is set.
-    pub fn keep_versions_in(&self, budget: &Arc<MemoryBudget>) {
-        let bytes_max = budget.limit() / VERSIONS_SHARE;
-        self.keep_versions_in_generations(budget, bytes_max, (bytes_max / GENERATIONS).min(GENERATION_BYTES_MAX));
-    }
-
-    /// Like [`Transactions::keep_versions_in`], with the bytes of memory from which on versions go to disk, and those of
-    /// a generation: for tests that want few.
-    pub fn keep_versions_in_generations(&self, budget: &Arc<MemoryBudget>, bytes_max: u64, generation_bytes: u64) {
+    /// Sets the budget for versions, and the bytes of memory from which on they go to disk: an eighth of the budget if
+    /// absent. Does nothing if one is set.
+    pub fn keep_versions_in(&self, budget: &Arc<MemoryBudget>, bytes_max: Option<u64>) {
+        let bytes_max = bytes_max.unwrap_or(budget.limit() / VERSIONS_SHARE);
+        let generation_bytes = (bytes_max / GENERATIONS).min(GENERATION_BYTES_MAX);
         self.versions.get_or_init(|| {
             let account = MemoryAccount::new(budget, "Row versions");
             Arc::new(VersionMemory::new(account, bytes_max, generation_bytes))

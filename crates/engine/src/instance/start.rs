@@ -76,7 +76,7 @@ impl Instance {
             settlements: Arc::default(),
             missing_indexes: Arc::default(),
         };
-        shared.clock.keep_versions_in(&memory);
+        shared.clock.keep_versions_in(&memory, settings.version_bytes);
         let locks = Arc::clone(&shared.locks);
         let parts = StorageParts {
             disk: Arc::clone(&disk),

@@ -194,7 +194,7 @@ fn memory_is_taken_for_the_versions_that_are_put_and_for_no_others() {
     let (loader, running) = (all.next(), all.begin());
     let context = StatementContext::new(&settings(running.stamp()), Arc::default());
     context.transaction().set_running(running);
-    all.keep_versions_in(&MemoryBudget::new(1 << 30));
+    all.keep_versions_in(&MemoryBudget::new(1 << 30), None);
     let taken = || all.version_bytes();
     let (page, hobt, key) = (PageId::new(FileId(1), 9), HobtId(4), &b"k"[..]);
     let page = HeapPage { hobt: HobtId(3), page };

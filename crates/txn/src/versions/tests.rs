@@ -314,7 +314,7 @@ fn readers_are_given_up_only_when_the_disk_is_full() {
     let budget = MemoryBudget::new(1 << 30);
     let all: Arc<Transactions> = Arc::default();
     let space = Space::of(40_000);
-    all.keep_versions_in_generations(&budget, 4_000, 1_000);
+    all.keep_versions_in(&budget, Some(4_000));
     all.spill_versions_to(Arc::clone(&space) as Arc<dyn VersionSpace>);
     let (store, row) = (VersionStore::new(), RowImage::new([Some(&[7; 100][..])]));
     let change = |page: u32| {

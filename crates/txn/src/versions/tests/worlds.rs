@@ -277,7 +277,7 @@ fn snapshots_see_what_was_committed_whatever_is_on_disk() {
     for seed in 0..if cfg!(debug_assertions) { 12 } else { 2_000 } {
         let all: Arc<Transactions> = Arc::default();
         // Generations of a few hundred bytes to a few thousand.
-        all.keep_versions_in_generations(&MemoryBudget::new(1 << 30), 1 << 30, 200 << (seed % 6));
+        all.keep_versions_in(&MemoryBudget::new(1 << 30), Some(800 << (seed % 6)));
         let mut world = World {
             all,
             store: VersionStore::new(),
