@@ -1,0 +1,231 @@
+//! Batches that a statement holds until it needs them: in memory, or in a spill file if they are many.
+//!
+//! ```text
+//!   keep ── few ──► memory, charged to the statement ──┐
+//!     └─ more than a share of the memory, or than is   ├─► batches(): in their order, one at a time, any number of times
+//!        left of it: all of them ──► one spill file ───┘
+//! ```
+//! Each batch comes back as it was kept. Nothing here fails for want of memory; a full disk is 1105, as for sorts.
+//!
+//! `distinct` finds rows that come twice, without holding all positions.
+
+mod charge;
+mod distinct;
+mod file;
+mod source;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
+use hobt_base::SqlError;
+
+use hobt_table::StatementRun;
+
+pub(crate) use charge::Charge;
+pub(crate) use distinct::Distinct;
+use file::{BatchFile, FileBatches, arrow_error};
+
+/// Batches that a statement holds. Those of one collection have equal columns.
+#[derive(Debug)]
+pub struct HeldBatches {
+    run: Arc<StatementRun>,
+    charge: Charge,
+    batches: VecDeque<RecordBatch>,
+    /// Where they are if they are not in memory.
+    file: Option<BatchFile>,
+    rows: u64,
+}
+
+impl HeldBatches {
+    /// Holds no batch yet.
+    pub fn new(run: &Arc<StatementRun>) -> HeldBatches {
+        let (charge, batches) = (Charge::new(run), VecDeque::new());
+        HeldBatches { run: Arc::clone(run), charge, batches, file: None, rows: 0 }
+    }
+
+    /// Keeps a batch, unless it is empty.
+    ///
+    /// # Errors
+    /// 5123, 1105 and 823 of a spill file.
+    ///
+    /// # Panics
+    /// Batches have been taken from a file.
+    pub fn keep(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let batch = compact(batch)?;
+        self.rows += batch.num_rows() as u64;
+        if self.file.is_none() {
+            if self.charge.grow(bytes_of(&batch)?) {
+                self.batches.push_back(batch);
+                return Ok(());
+            }
+            self.go_to_disk(&batch)?;
+        }
+        self.append(&batch)
+    }
+
+    /// Keeps a batch in the file, whatever memory there is.
+    fn keep_on_disk(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
+        let batch = compact(batch)?;
+        self.rows += batch.num_rows() as u64;
+        if self.file.is_none() {
+            self.go_to_disk(&batch)?;
+        }
+        self.append(&batch)
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<(), SqlError> {
+        if self.run.is_cancelled() {
+            return Err(SqlError::cancelled());
+        }
+        self.file.as_mut().map_or(Ok(()), |file| file.append(batch))
+    }
+
+    /// Moves the batches in memory to a file, for batches like `next`.
+    fn go_to_disk(&mut self, next: &RecordBatch) -> Result<(), SqlError> {
+        let schema = self.batches.front().unwrap_or(next).schema();
+        self.file = Some(BatchFile::create(self.run.instance.spills(), &schema)?);
+        while let Some(batch) = self.batches.pop_front() {
+            self.append(&batch)?;
+        }
+        self.charge.shrink(self.charge.bytes());
+        Ok(())
+    }
+
+    /// The batches, none of them empty. None can be kept any more if they are on disk.
+    ///
+    /// # Errors
+    /// 1105 and 823 of a spill file; also for each batch.
+    pub fn batches(&mut self) -> Result<Batches<'_>, SqlError> {
+        let source = match &mut self.file {
+            Some(file) => Source::File(Box::new(file.read()?)),
+            None => Source::Memory(self.batches.iter()),
+        };
+        Ok(Batches { source, left: self.rows })
+    }
+
+    /// As [`HeldBatches::batches`], each of which is released once it is taken.
+    ///
+    /// # Errors
+    /// As [`HeldBatches::batches`].
+    pub fn into_batches(mut self) -> Result<IntoBatches, SqlError> {
+        let file = self.file.as_mut().map(BatchFile::read).transpose()?;
+        Ok(IntoBatches { left: self.rows, file, held: self })
+    }
+
+    /// How many rows they have.
+    pub fn row_count(&self) -> u64 {
+        self.rows
+    }
+
+    /// Whether they are in a file.
+    pub fn is_on_disk(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Gives back only the first `rows` rows from now on.
+    pub(crate) fn cut(&mut self, rows: u64) {
+        self.rows = self.rows.min(rows);
+    }
+}
+
+enum Source<'h> {
+    Memory(std::collections::vec_deque::Iter<'h, RecordBatch>),
+    File(Box<FileBatches>),
+}
+
+/// The batches of [`HeldBatches::batches`].
+pub struct Batches<'h> {
+    source: Source<'h>,
+    /// Rows that are still to be given.
+    left: u64,
+}
+
+impl Iterator for Batches<'_> {
+    type Item = Result<RecordBatch, SqlError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let batch = match &mut self.source {
+            Source::Memory(batches) => batches.next().cloned().map(Ok),
+            Source::File(batches) => batches.next().map(|batch| batch.map_err(arrow_error)),
+        };
+        Some(given(batch, &mut self.left))
+    }
+}
+
+/// The batches of [`HeldBatches::into_batches`].
+pub struct IntoBatches {
+    held: HeldBatches,
+    file: Option<FileBatches>,
+    left: u64,
+}
+
+impl Iterator for IntoBatches {
+    type Item = Result<RecordBatch, SqlError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == 0 {
+            return None;
+        }
+        let batch = match &mut self.file {
+            Some(batches) => batches.next().map(|batch| batch.map_err(arrow_error)),
+            None => self.held.batches.pop_front().map(|batch| {
+                self.held.charge.shrink(bytes_of(&batch)?);
+                Ok(batch)
+            }),
+        };
+        Some(given(batch, &mut self.left))
+    }
+}
+
+/// The batch, or as many of its rows as are left to be given.
+fn given(batch: Option<Result<RecordBatch, SqlError>>, left: &mut u64) -> Result<RecordBatch, SqlError> {
+    let batch = batch.unwrap_or_else(|| Err(SqlError::internal("a file with fewer rows than were written")));
+    let batch = batch.inspect_err(|_| *left = 0)?;
+    let rows = usize::try_from(*left).unwrap_or(usize::MAX).min(batch.num_rows());
+    *left -= rows as u64;
+    Ok(if rows < batch.num_rows() { batch.slice(0, rows) } else { batch })
+}
+
+/// The batch without the bytes of other rows that its text and binary buffers keep alive.
+fn compact(batch: RecordBatch) -> Result<RecordBatch, SqlError> {
+    let is_loose = |used: usize, buffers: usize| buffers > 2 * used + 1024;
+    let columns = batch.columns().iter().map(|column| -> ArrayRef {
+        if let Some(texts) = column.as_string_view_opt() {
+            let buffers = texts.data_buffers().iter().map(|buffer| buffer.len()).sum();
+            if is_loose(texts.total_buffer_bytes_used(), buffers) {
+                return Arc::new(texts.gc());
+            }
+        } else if let Some(binaries) = column.as_binary_view_opt() {
+            let buffers = binaries.data_buffers().iter().map(|buffer| buffer.len()).sum();
+            if is_loose(binaries.total_buffer_bytes_used(), buffers) {
+                return Arc::new(binaries.gc());
+            }
+        }
+        Arc::clone(column)
+    });
+    RecordBatch::try_new(batch.schema(), columns.collect()).map_err(arrow_error)
+}
+
+/// Bytes of a batch's rows. A column that it has twice counts once; buffers shared with other batches are counted once
+/// for each batch.
+fn bytes_of(batch: &RecordBatch) -> Result<u64, SqlError> {
+    let mut bytes = 0;
+    for (place, column) in batch.columns().iter().enumerate() {
+        if batch.columns()[..place].iter().any(|known| Arc::ptr_eq(known, column)) {
+            continue;
+        }
+        bytes += match column.data_type() {
+            DataType::Utf8View | DataType::BinaryView => column.get_array_memory_size(),
+            _ => column.to_data().get_slice_memory_size().map_err(arrow_error)?,
+        };
+    }
+    Ok(bytes as u64)
+}

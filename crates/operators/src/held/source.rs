@@ -1,0 +1,31 @@
+//! Held batches as a table of a query.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use hobt_base::SqlError;
+use hobt_table::{BatchReading, OpenBatches, RowSource, rows_in_memory, streamed_rows};
+
+use super::{HeldBatches, arrow_error};
+
+impl HeldBatches {
+    /// The rows as a table with the columns of `schema`, in the order of the batches' columns. They must be held as long
+    /// as the table is read.
+    ///
+    /// # Errors
+    /// 1105 and 823 of a spill file; an internal error if a batch has other columns.
+    pub fn source(&mut self, schema: SchemaRef) -> Result<RowSource, SqlError> {
+        if let Some(file) = &mut self.file {
+            let open_file = file.reopen()?;
+            let open: OpenBatches = Arc::new(move || {
+                let batches: BatchReading = Box::new(open_file()?.map(|batch| batch.map_err(arrow_error)));
+                Ok(batches)
+            });
+            return Ok(streamed_rows(schema, open));
+        }
+        let of_schema = |batch: &RecordBatch| RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec());
+        let batches = self.batches.iter().map(of_schema).collect::<Result<Vec<_>, _>>().map_err(arrow_error)?;
+        rows_in_memory(schema, batches)
+    }
+}
