@@ -236,6 +236,7 @@ pub fn delete_rows(run: &StatementRun, target: &WriteTarget, rows: &RecordBatch)
         let deleted = target.writer().delete(&run.context, &places.row(row)?);
         deleted.map_err(|error| target.write_error(error))?;
     }
+    escalate_if_due(run, target);
     Ok(())
 }
 
@@ -313,6 +314,7 @@ impl Updating<'_> {
     fn apply(&self, updates: &[RowUpdate]) -> Result<(), SqlError> {
         let updated = self.target.writer().update(&self.run.context, updates, &mut || self.run.is_cancelled());
         updated.map_err(|error| self.target.write_error(error))?;
+        escalate_if_due(self.run, self.target);
         check_cancelled(self.run)
     }
 
@@ -327,6 +329,7 @@ impl Updating<'_> {
                 Ok(())
             })?;
             taken_out.keep(self.batch_of(&of_batch)?)?;
+            escalate_if_due(self.run, self.target);
         }
         let mut taken_out = taken_out.into_batches()?;
         for batch in rows.batches()? {
@@ -338,6 +341,7 @@ impl Updating<'_> {
                 let taken_out = TakenOut { now: nows.place(row)?, entries };
                 writer.put_in(context, &update, taken_out).map_err(|error| self.target.write_error(error))
             })?;
+            escalate_if_due(self.run, self.target);
         }
         Ok(())
     }
@@ -354,6 +358,13 @@ impl Updating<'_> {
 
 fn lost() -> SqlError {
     SqlError::internal("rows of an UPDATE without what was taken out of their indexes")
+}
+
+/// The keys of unique indexes are locked while rows change.
+fn escalate_if_due(run: &StatementRun, target: &WriteTarget) {
+    if let Some(locks) = target.row_locks(run) {
+        locks.escalate_if_due();
+    }
 }
 
 fn check_cancelled(run: &StatementRun) -> Result<(), SqlError> {

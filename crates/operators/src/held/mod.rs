@@ -13,6 +13,8 @@ mod charge;
 mod distinct;
 mod file;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
