@@ -49,12 +49,12 @@ impl ChangedRows {
             None => {
                 let places = Places::of(&batch)?;
                 if places.null_count() == 0 {
-                    return self.held.keep(batch);
+                    return self.held.keep_found(batch);
                 }
                 (0..batch.num_rows()).map(|row| Some(places.is_somewhere(row))).collect()
             }
         };
-        self.held.keep(filter_record_batch(&batch, &is_new).map_err(internal)?)
+        self.held.keep_found(filter_record_batch(&batch, &is_new).map_err(internal)?)
     }
 
     /// The rows that count, now that all have come.
@@ -64,7 +64,7 @@ impl ChangedRows {
     pub fn finish(self) -> Result<HeldBatches, SqlError> {
         let mut held = self.held;
         if let Some(seen) = self.seen {
-            seen.finish(&mut |_| Ok(()), &mut |batch| held.keep(batch))?;
+            seen.finish(&mut |_| Ok(()), &mut |batch| held.keep_found(batch))?;
         }
         if let Some(limit) = self.limit {
             held.cut(limit.of(held.row_count()));
@@ -126,7 +126,10 @@ impl MergedRows {
             if let Some(seen) = self.seen.as_mut().filter(|_| kind != ChangeKind::Insert) {
                 seen.take(&places_of(&rows)?, &mut |place| once(place, self.unseen.as_ref()))?;
             }
-            self.of_kind(kind).keep(rows)?;
+            match kind {
+                ChangeKind::Insert => self.inserted.keep(rows)?,
+                _ => self.of_kind(kind).keep_found(rows)?,
+            }
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use hobt_base::SqlError;
 
+use crate::place_order::PlaceOrder;
 use hobt_table::StatementRun;
 
 pub(crate) use charge::Charge;
@@ -38,13 +39,15 @@ pub struct HeldBatches {
     /// Where they are if they are not in memory.
     file: Option<BatchFile>,
     rows: u64,
+    /// The order of rows to be changed.
+    order: PlaceOrder,
 }
 
 impl HeldBatches {
     /// Holds no batch yet.
     pub fn new(run: &Arc<StatementRun>) -> HeldBatches {
         let (charge, batches) = (Charge::new(run), VecDeque::new());
-        HeldBatches { run: Arc::clone(run), charge, batches, file: None, rows: 0 }
+        HeldBatches { run: Arc::clone(run), charge, batches, file: None, rows: 0, order: PlaceOrder::default() }
     }
 
     /// Keeps a batch, unless it is empty.
@@ -68,6 +71,17 @@ impl HeldBatches {
             self.go_to_disk(&batch)?;
         }
         self.append(&batch)
+    }
+
+    /// As [`HeldBatches::keep`], for rows whose first column is their position.
+    pub(crate) fn keep_found(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
+        self.order.note(&batch)?;
+        self.keep(batch)
+    }
+
+    /// Whether they are rows to be changed that are on disk and come from all over the table.
+    pub fn are_scattered(&self) -> bool {
+        self.is_on_disk() && self.order.is_scattered()
     }
 
     /// Keeps a batch in the file, whatever memory there is.
@@ -103,11 +117,11 @@ impl HeldBatches {
     /// # Errors
     /// 1105 and 823 of a spill file; also for each batch.
     pub fn batches(&mut self) -> Result<Batches<'_>, SqlError> {
-        let source = match &mut self.file {
-            Some(file) => Source::File(Box::new(file.read()?)),
-            None => Source::Memory(self.batches.iter()),
-        };
-        Ok(Batches { source, left: self.rows })
+        let left = self.rows;
+        Ok(Batches(match &mut self.file {
+            Some(file) => Source::File(Box::new(RowsOfFile { batches: file.read()?, left })),
+            None => Source::Memory(self.batches.iter(), left),
+        }))
     }
 
     /// As [`HeldBatches::batches`], each of which is released once it is taken.
@@ -115,8 +129,9 @@ impl HeldBatches {
     /// # Errors
     /// As [`HeldBatches::batches`].
     pub fn into_batches(mut self) -> Result<IntoBatches, SqlError> {
-        let file = self.file.as_mut().map(BatchFile::read).transpose()?;
-        Ok(IntoBatches { left: self.rows, file, held: self })
+        let (batches, left) = (self.file.as_mut().map(BatchFile::read).transpose()?, self.rows);
+        let file = batches.map(|batches| RowsOfFile { batches, left });
+        Ok(IntoBatches { held: self, file, left })
     }
 
     /// How many rows they have.
@@ -135,37 +150,47 @@ impl HeldBatches {
     }
 }
 
-enum Source<'h> {
-    Memory(std::collections::vec_deque::Iter<'h, RecordBatch>),
-    File(Box<FileBatches>),
+/// The batches of a file.
+struct RowsOfFile {
+    batches: FileBatches,
+    /// Rows that are still to be given.
+    left: u64,
+}
+
+impl Iterator for RowsOfFile {
+    type Item = Result<RecordBatch, SqlError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batches = &mut self.batches;
+        next_of(&mut self.left, || batches.next().map(|batch| batch.map_err(arrow_error)))
+    }
 }
 
 /// The batches of [`HeldBatches::batches`].
-pub struct Batches<'h> {
-    source: Source<'h>,
-    /// Rows that are still to be given.
-    left: u64,
+pub struct Batches<'h>(Source<'h>);
+
+enum Source<'h> {
+    /// With the rows that are still to be given.
+    Memory(std::collections::vec_deque::Iter<'h, RecordBatch>, u64),
+    File(Box<RowsOfFile>),
 }
 
 impl Iterator for Batches<'_> {
     type Item = Result<RecordBatch, SqlError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
+        match &mut self.0 {
+            Source::Memory(batches, left) => next_of(left, || batches.next().cloned().map(Ok)),
+            Source::File(batches) => batches.next(),
         }
-        let batch = match &mut self.source {
-            Source::Memory(batches) => batches.next().cloned().map(Ok),
-            Source::File(batches) => batches.next().map(|batch| batch.map_err(arrow_error)),
-        };
-        Some(given(batch, &mut self.left))
     }
 }
 
 /// The batches of [`HeldBatches::into_batches`].
 pub struct IntoBatches {
     held: HeldBatches,
-    file: Option<FileBatches>,
+    file: Option<RowsOfFile>,
+    /// Rows in memory that are still to be given.
     left: u64,
 }
 
@@ -173,27 +198,33 @@ impl Iterator for IntoBatches {
     type Item = Result<RecordBatch, SqlError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
+        if let Some(batches) = &mut self.file {
+            return batches.next();
         }
-        let batch = match &mut self.file {
-            Some(batches) => batches.next().map(|batch| batch.map_err(arrow_error)),
-            None => self.held.batches.pop_front().map(|batch| {
-                self.held.charge.shrink(bytes_of(&batch)?);
+        let held = &mut self.held;
+        next_of(&mut self.left, || {
+            held.batches.pop_front().map(|batch| {
+                held.charge.shrink(bytes_of(&batch)?);
                 Ok(batch)
-            }),
-        };
-        Some(given(batch, &mut self.left))
+            })
+        })
     }
 }
 
-/// The batch, or as many of its rows as are left to be given.
-fn given(batch: Option<Result<RecordBatch, SqlError>>, left: &mut u64) -> Result<RecordBatch, SqlError> {
-    let batch = batch.unwrap_or_else(|| Err(SqlError::internal("a file with fewer rows than were written")));
-    let batch = batch.inspect_err(|_| *left = 0)?;
-    let rows = usize::try_from(*left).unwrap_or(usize::MAX).min(batch.num_rows());
-    *left -= rows as u64;
-    Ok(if rows < batch.num_rows() { batch.slice(0, rows) } else { batch })
+/// The next batch, or as many of its rows as are left to be given.
+fn next_of(
+    left: &mut u64,
+    next: impl FnOnce() -> Option<Result<RecordBatch, SqlError>>,
+) -> Option<Result<RecordBatch, SqlError>> {
+    if *left == 0 {
+        return None;
+    }
+    let batch = next().unwrap_or_else(|| Err(SqlError::internal("fewer rows than were kept")));
+    Some(batch.inspect_err(|_| *left = 0).map(|batch| {
+        let rows = usize::try_from(*left).unwrap_or(usize::MAX).min(batch.num_rows());
+        *left -= rows as u64;
+        if rows < batch.num_rows() { batch.slice(0, rows) } else { batch }
+    }))
 }
 
 /// The batch without the bytes of other rows that its text and binary buffers keep alive.

@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use hobt_base::SqlError;
 use hobt_table::{BatchReading, OpenBatches, RowSource, rows_in_memory, streamed_rows};
 
-use super::{HeldBatches, arrow_error};
+use super::{HeldBatches, RowsOfFile, arrow_error};
 
 impl HeldBatches {
     /// The rows as a table with the columns of `schema`, in the order of the batches' columns. They must be held as long
@@ -17,9 +17,9 @@ impl HeldBatches {
     /// 1105 and 823 of a spill file; an internal error if a batch has other columns.
     pub fn source(&mut self, schema: SchemaRef) -> Result<RowSource, SqlError> {
         if let Some(file) = &mut self.file {
-            let open_file = file.reopen()?;
+            let (open_file, left) = (file.reopen()?, self.rows);
             let open: OpenBatches = Arc::new(move || {
-                let batches: BatchReading = Box::new(open_file()?.map(|batch| batch.map_err(arrow_error)));
+                let batches: BatchReading = Box::new(RowsOfFile { batches: open_file()?, left });
                 Ok(batches)
             });
             return Ok(streamed_rows(schema, open));
