@@ -211,8 +211,7 @@ impl Interpreter<'_> {
         let mut rows = ChangedRows::new(run, bound.repeats, bound.limit);
         let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(batch));
         let has_ended = Self::query_ended(ended, bound.table.unseen())?;
-        let held = self.in_place_order(run, &bound.query, rows.finish()?)?;
-        Ok((bound, target, held, has_ended))
+        Ok((bound, target, rows.finish()?, has_ended))
     }
 
     /// Locks the target of a change, the tables that it reads, and the target of its `OUTPUT`, all in one step.

@@ -39,7 +39,6 @@ mod open_transaction;
 mod output;
 mod output_clause;
 mod place;
-mod place_order;
 mod plans;
 mod procedures;
 mod program;

@@ -138,10 +138,6 @@ impl Interpreter<'_> {
         let mut rows = MergedRows::new(run, bound.actions.clone(), unseen);
         let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(&batch)).and_then(|()| rows.finish());
         let has_ended = Self::query_ended(ended, unseen)?;
-        for kind in [ChangeKind::Delete, ChangeKind::Update] {
-            let found = std::mem::replace(rows.of_kind(kind), HeldBatches::new(run));
-            *rows.of_kind(kind) = self.in_place_order(run, &bound.query, found)?;
-        }
         Ok((bound, store, rows, has_ended))
     }
 

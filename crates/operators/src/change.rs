@@ -69,13 +69,14 @@ impl ChangedRows {
         if let Some(limit) = self.limit {
             held.cut(limit.of(held.row_count()));
         }
-        Ok(held)
+        held.in_place_order()
     }
 }
 
 /// Collects the rows of a `MERGE`. The first column is the row's position, the second the number of its action.
 #[derive(Debug)]
 pub struct MergedRows {
+    run: Arc<StatementRun>,
     actions: Vec<ChangeKind>,
     deleted: HeldBatches,
     updated: HeldBatches,
@@ -94,7 +95,7 @@ impl MergedRows {
     pub fn new(run: &Arc<StatementRun>, actions: Vec<ChangeKind>, unseen: Option<&Arc<UnseenRows>>) -> MergedRows {
         let [deleted, updated, inserted, idle] = [(); 4].map(|()| HeldBatches::new(run));
         let (seen, unseen) = (Some(Distinct::new(run)), unseen.cloned());
-        MergedRows { actions, deleted, updated, inserted, seen, unseen, idle }
+        MergedRows { run: Arc::clone(run), actions, deleted, updated, inserted, seen, unseen, idle }
     }
 
     /// Adds rows, split by their kind of change.
@@ -140,7 +141,11 @@ impl MergedRows {
     /// As [`MergedRows::take`].
     pub fn finish(&mut self) -> Result<(), SqlError> {
         let Some(seen) = self.seen.take() else { return Ok(()) };
-        seen.finish(&mut |place| once(place, self.unseen.as_ref()), &mut |_| Ok(()))
+        seen.finish(&mut |place| once(place, self.unseen.as_ref()), &mut |_| Ok(()))?;
+        for found in [&mut self.deleted, &mut self.updated] {
+            *found = std::mem::replace(found, HeldBatches::new(&self.run)).in_place_order()?;
+        }
+        Ok(())
     }
 
     /// The rows with a kind of change.

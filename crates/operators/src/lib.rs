@@ -31,7 +31,6 @@ mod once;
 mod one_thread;
 mod own_thread;
 mod path_rows;
-mod place_order;
 mod places;
 mod range_join;
 mod role;
@@ -75,7 +74,6 @@ pub use memory::{
 };
 pub use new_keys::NewKeys;
 pub use own_thread::{OwnThread, OwnTime};
-pub use place_order::sorted_by_first;
 pub use range_join::{Bound, RangeJoinExec, ShownRanges, Way, bounds_of};
 pub use role::{Exchange, Join, Passing, Role, is_exchange, role, without_role};
 pub use row_lock::{FoundRows, lock_error, snapshot_conflict};

@@ -19,7 +19,12 @@ pub(crate) struct Charge {
 impl Charge {
     /// Nothing yet.
     pub(crate) fn new(run: &Arc<StatementRun>) -> Charge {
-        Charge { run: Arc::clone(run), bytes: 0, bytes_max: run.instance.memory().limit() / SHARE }
+        Charge { run: Arc::clone(run), bytes: 0, bytes_max: Charge::share(run) }
+    }
+
+    /// What one collection of rows may take, in bytes.
+    pub(crate) fn share(run: &StatementRun) -> u64 {
+        run.instance.memory().limit() / SHARE
     }
 
     /// Takes `bytes` more. Returns `false`, with nothing taken, if they exceed the share or the memory that is left.

@@ -14,12 +14,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{BooleanArray, RecordBatch, UInt32Array};
-use arrow::compute::{concat_batches, filter_record_batch, take_record_batch};
+use arrow::compute::{filter_record_batch, take_record_batch};
 use hobt_base::SqlError;
 use hobt_engine::RowAt;
 use hobt_table::StatementRun;
 
-use super::{Charge, HeldBatches, arrow_error};
+use super::part::Part;
+use super::{Charge, arrow_error};
 use crate::places::Places;
 
 /// Files that one set splits the rest into, and the bits of the hash that choose one.
@@ -31,9 +32,6 @@ const LEVELS: u32 = u64::BITS / BITS;
 const LEAST_BYTES: u64 = 256 << 10;
 /// About what a position takes in the set, beside its key.
 const PLACE_BYTES: u64 = 96;
-/// Rows that are gathered for one file before they are written, and bytes.
-const GATHERED_ROWS: usize = 8192;
-const GATHERED_BYTES: usize = 64 << 10;
 
 /// Is told of a row whose position has come before.
 pub(crate) type Twice<'t> = dyn FnMut(&RowAt) -> Result<(), SqlError> + 't;
@@ -46,7 +44,7 @@ pub(crate) struct Distinct {
     seen: HashSet<RowAt>,
     charge: Charge,
     /// Rows that are not decided yet; empty while the set has room.
-    rest: Vec<Rest>,
+    rest: Vec<Part>,
 }
 
 impl Distinct {
@@ -84,7 +82,7 @@ impl Distinct {
                 self.seen.insert(place);
             } else if !is_known {
                 if self.rest.is_empty() {
-                    self.rest.extend((0..FILES).map(|_| Rest::new(&self.run)));
+                    self.rest.extend((0..FILES).map(|_| Part::new(&self.run)));
                 }
                 open[self.file_of(&place)].push(u32::try_from(row).expect("a row of a batch"));
             }
@@ -142,45 +140,5 @@ impl Distinct {
         let mut hasher = DefaultHasher::new();
         place.hash(&mut hasher);
         (hasher.finish() >> (self.level * BITS)) as usize % FILES
-    }
-}
-
-/// Rows on their way into a file.
-#[derive(Debug)]
-struct Rest {
-    gathered: Vec<RecordBatch>,
-    rows: usize,
-    bytes: usize,
-    held: HeldBatches,
-}
-
-impl Rest {
-    fn new(run: &Arc<StatementRun>) -> Rest {
-        Rest { gathered: Vec::new(), rows: 0, bytes: 0, held: HeldBatches::new(run) }
-    }
-
-    fn add(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
-        self.rows += batch.num_rows();
-        self.bytes += usize::try_from(super::bytes_of(&batch)?).unwrap_or(usize::MAX);
-        self.gathered.push(batch);
-        match self.rows >= GATHERED_ROWS || self.bytes >= GATHERED_BYTES {
-            true => self.write(),
-            false => Ok(()),
-        }
-    }
-
-    fn write(&mut self) -> Result<(), SqlError> {
-        if let Some(first) = self.gathered.first() {
-            let batch = concat_batches(&first.schema(), &self.gathered).map_err(arrow_error)?;
-            self.held.keep_on_disk(batch)?;
-        }
-        self.gathered.clear();
-        (self.rows, self.bytes) = (0, 0);
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<HeldBatches, SqlError> {
-        self.write()?;
-        Ok(self.held)
     }
 }

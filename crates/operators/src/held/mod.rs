@@ -7,11 +7,13 @@
 //! ```
 //! Each batch comes back as it was kept. Nothing here fails for want of memory; a full disk is 1105, as for sorts.
 //!
-//! `distinct` finds rows that come twice, without holding all positions.
+//! `distinct` finds rows that come twice, without holding all positions; `place_order` sorts rows by position.
 
 mod charge;
 mod distinct;
 mod file;
+mod part;
+mod place_order;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -20,15 +22,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::DataType;
+use arrow::buffer::Buffer;
 use hobt_base::SqlError;
 
-use crate::place_order::PlaceOrder;
 use hobt_table::StatementRun;
 
 pub(crate) use charge::Charge;
 pub(crate) use distinct::Distinct;
 use file::{BatchFile, FileBatches, arrow_error};
+use place_order::PlaceOrder;
 
 /// Batches that a statement holds. Those of one collection have equal columns.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct HeldBatches {
     /// Where they are if they are not in memory.
     file: Option<BatchFile>,
     rows: u64,
+    /// About the bytes of all batches.
+    bytes: u64,
     /// The order of rows to be changed.
     order: PlaceOrder,
 }
@@ -47,7 +51,15 @@ impl HeldBatches {
     /// Holds no batch yet.
     pub fn new(run: &Arc<StatementRun>) -> HeldBatches {
         let (charge, batches) = (Charge::new(run), VecDeque::new());
-        HeldBatches { run: Arc::clone(run), charge, batches, file: None, rows: 0, order: PlaceOrder::default() }
+        HeldBatches {
+            run: Arc::clone(run),
+            charge,
+            batches,
+            file: None,
+            rows: 0,
+            bytes: 0,
+            order: PlaceOrder::default(),
+        }
     }
 
     /// Keeps a batch, unless it is empty.
@@ -62,9 +74,11 @@ impl HeldBatches {
             return Ok(());
         }
         let batch = compact(batch)?;
+        let bytes = bytes_of(&batch)?;
         self.rows += batch.num_rows() as u64;
+        self.bytes += bytes;
         if self.file.is_none() {
-            if self.charge.grow(bytes_of(&batch)?) {
+            if self.charge.grow(bytes) {
                 self.batches.push_back(batch);
                 return Ok(());
             }
@@ -79,15 +93,23 @@ impl HeldBatches {
         self.keep(batch)
     }
 
-    /// Whether they are rows to be changed that are on disk and come from all over the table.
-    pub fn are_scattered(&self) -> bool {
-        self.is_on_disk() && self.order.is_scattered()
+    /// The rows of [`HeldBatches::keep_found`] in the order of their positions, if they are on disk and come from all
+    /// over the table.
+    pub(crate) fn in_place_order(self) -> Result<HeldBatches, SqlError> {
+        if !self.is_on_disk() || !self.order.is_scattered() {
+            return Ok(self);
+        }
+        let run = Arc::clone(&self.run);
+        let mut sorted = HeldBatches::new(&run);
+        place_order::sort(&run, self, &mut |batch| sorted.keep(batch))?;
+        Ok(sorted)
     }
 
     /// Keeps a batch in the file, whatever memory there is.
     fn keep_on_disk(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
         let batch = compact(batch)?;
         self.rows += batch.num_rows() as u64;
+        self.bytes += bytes_of(&batch)?;
         if self.file.is_none() {
             self.go_to_disk(&batch)?;
         }
@@ -227,37 +249,40 @@ fn next_of(
     }))
 }
 
+/// The texts or binary values of a column: the bytes of its rows, and of the buffers that hold them, which other rows
+/// may share.
+fn value_bytes(column: &ArrayRef) -> Option<(usize, usize)> {
+    let sum = |buffers: &[Buffer]| buffers.iter().map(Buffer::len).sum();
+    if let Some(texts) = column.as_string_view_opt() {
+        return Some((texts.total_buffer_bytes_used(), sum(texts.data_buffers())));
+    }
+    column.as_binary_view_opt().map(|values| (values.total_buffer_bytes_used(), sum(values.data_buffers())))
+}
+
 /// The batch without the bytes of other rows that its text and binary buffers keep alive.
 fn compact(batch: RecordBatch) -> Result<RecordBatch, SqlError> {
-    let is_loose = |used: usize, buffers: usize| buffers > 2 * used + 1024;
     let columns = batch.columns().iter().map(|column| -> ArrayRef {
-        if let Some(texts) = column.as_string_view_opt() {
-            let buffers = texts.data_buffers().iter().map(|buffer| buffer.len()).sum();
-            if is_loose(texts.total_buffer_bytes_used(), buffers) {
-                return Arc::new(texts.gc());
-            }
-        } else if let Some(binaries) = column.as_binary_view_opt() {
-            let buffers = binaries.data_buffers().iter().map(|buffer| buffer.len()).sum();
-            if is_loose(binaries.total_buffer_bytes_used(), buffers) {
-                return Arc::new(binaries.gc());
-            }
+        let is_loose = value_bytes(column).is_some_and(|(used, buffers)| buffers > 2 * used + 1024);
+        match (is_loose, column.as_string_view_opt(), column.as_binary_view_opt()) {
+            (true, Some(texts), _) => Arc::new(texts.gc()),
+            (true, _, Some(values)) => Arc::new(values.gc()),
+            _ => Arc::clone(column),
         }
-        Arc::clone(column)
     });
     RecordBatch::try_new(batch.schema(), columns.collect()).map_err(arrow_error)
 }
 
 /// Bytes of a batch's rows. A column that it has twice counts once; buffers shared with other batches are counted once
-/// for each batch.
+/// for each batch, but not beyond what the rows use of them.
 fn bytes_of(batch: &RecordBatch) -> Result<u64, SqlError> {
     let mut bytes = 0;
     for (place, column) in batch.columns().iter().enumerate() {
         if batch.columns()[..place].iter().any(|known| Arc::ptr_eq(known, column)) {
             continue;
         }
-        bytes += match column.data_type() {
-            DataType::Utf8View | DataType::BinaryView => column.get_array_memory_size(),
-            _ => column.to_data().get_slice_memory_size().map_err(arrow_error)?,
+        bytes += match value_bytes(column) {
+            Some((used, buffers)) => size_of::<u128>() * column.len() + used.min(buffers),
+            None => column.to_data().get_slice_memory_size().map_err(arrow_error)?,
         };
     }
     Ok(bytes as u64)

@@ -6,8 +6,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use hobt_base::SqlError;
 use hobt_table::{BatchReading, OpenBatches, RowSource, rows_in_memory, streamed_rows};
+use hobt_udf::sql_error_of;
 
 use super::{HeldBatches, RowsOfFile, arrow_error};
+use crate::spill_join::compact as own_buffers;
 
 impl HeldBatches {
     /// The rows as a table with the columns of `schema`, in the order of the batches' columns. They must be held as long
@@ -19,8 +21,10 @@ impl HeldBatches {
         if let Some(file) = &mut self.file {
             let (open_file, left) = (file.reopen()?, self.rows);
             let open: OpenBatches = Arc::new(move || {
-                let batches: BatchReading = Box::new(RowsOfFile { batches: open_file()?, left });
-                Ok(batches)
+                let batches = RowsOfFile { batches: open_file()?, left };
+                // Operators count each column with the one buffer that all columns of a batch share.
+                let batches = batches.map(|batch| own_buffers(&batch?).map_err(sql_error_of));
+                Ok(Box::new(batches) as BatchReading)
             });
             return Ok(streamed_rows(schema, open));
         }

@@ -41,7 +41,7 @@ fn batch_of(random: &mut SplitMix64, rows: usize) -> RecordBatch {
 fn batches_come_back_as_they_were_kept() {
     with_run("batches", |_, run| {
         let mut random = SplitMix64::new(1);
-        for (count, is_large) in [(0, false), (5, false), (60, true)] {
+        for (count, is_large) in [(0, false), (5, false), (120, true)] {
             let kept: Vec<RecordBatch> = (0..count)
                 .map(|_| {
                     let rows = 1 + random.below(2000) as usize;
@@ -147,6 +147,46 @@ fn the_first_row_of_each_position_is_found_with_little_memory() {
             assert!(found == expected, "{most}: {} of {} rows", found.len(), expected.len());
             assert_eq!(twice + told_later, repeated, "{most}: each row that comes again is told");
             drop(taken);
+        }
+    });
+}
+
+#[test]
+fn rows_on_disk_that_come_from_all_over_the_table_are_sorted_by_their_positions() {
+    with_run("order", |_, run| {
+        let mut random = SplitMix64::new(3);
+        // The last case is split twice: a file of 1 MB is sorted in memory.
+        for (rows, is_sorted) in [(1000_u64, false), (300_000, true), (1_500_000, true)] {
+            let mut numbers: Vec<u64> = (0..rows).collect();
+            for at in (1..numbers.len()).rev() {
+                numbers.swap(at, random.below(at as u64 + 1) as usize);
+            }
+            let mut held = HeldBatches::new(run);
+            for part in numbers.chunks(4000) {
+                let places = part.iter().map(|number| Some(place(*number).number())).collect::<Vec<_>>();
+                let places = Decimal128Array::from(places).with_precision_and_scale(38, 0).expect("numbers");
+                let texts: StringViewArray = part.iter().map(|number| Some(format!("text of row {number}"))).collect();
+                let columns: [(&str, ArrayRef, bool); 2] =
+                    [("p", Arc::new(places), true), ("s", Arc::new(texts), true)];
+                held.keep_found(RecordBatch::try_from_iter_with_nullable(columns).expect("a batch")).expect("kept");
+            }
+            let held = held.in_place_order().expect("sorted");
+            let mut found = Vec::new();
+            for batch in held.into_batches().expect("batches") {
+                let batch = batch.expect("read");
+                let texts = batch.column(1).as_string_view();
+                for (row, number) in
+                    batch.column(0).as_primitive::<arrow::datatypes::Decimal128Type>().values().iter().enumerate()
+                {
+                    let at = RowPlace::of_number(*number);
+                    let number = u64::from(at.page.number) * 100 + u64::from(at.slot.0);
+                    assert_eq!(texts.value(row), format!("text of row {number}"), "values stay with their positions");
+                    found.push(number);
+                }
+            }
+            assert_eq!(found.is_sorted(), is_sorted, "{rows}");
+            found.sort_unstable();
+            assert!(found.into_iter().eq(0..rows), "{rows}: each row once");
         }
     });
 }
