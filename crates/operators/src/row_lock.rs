@@ -23,8 +23,8 @@ pub struct FoundRows {
 const PLACE_BYTES: u64 = 48;
 
 impl FoundRows {
-    /// The next rows of batches of [`super::ChangedRows`] or [`super::MergedRows`], as many as memory is for; none after
-    /// the last. A row without a position is new.
+    /// The next rows of batches of [`super::ChangedRows`] or [`super::MergedRows`], as many as memory is for; none
+    /// after the last. A row without a position is new.
     ///
     /// # Errors
     /// Those of the batches; the rows have no position column.

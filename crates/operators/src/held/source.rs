@@ -12,8 +12,8 @@ use super::{HeldBatches, RowsOfFile, arrow_error};
 use crate::spill_join::compact as own_buffers;
 
 impl HeldBatches {
-    /// The rows as a table with the columns of `schema`, in the order of the batches' columns. They must be held as long
-    /// as the table is read.
+    /// The rows as a table with the columns of `schema`, in the order of the batches' columns. They must be held as
+    /// long as the table is read.
     ///
     /// # Errors
     /// 1105 and 823 of a spill file; an internal error if a batch has other columns.
