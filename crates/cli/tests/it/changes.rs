@@ -173,13 +173,13 @@ fn open_small() -> (tempfile::TempDir, Instance, Session) {
     open(InstanceSettings { memory_bytes: Some(64 << 20), ..InstanceSettings::default() })
 }
 
-/// Runs a batch that puts at least `least` MB on disk, and returns the rows of its last result set.
+/// Runs a batch that puts at least `least` KB on disk, and returns the rows of its last result set.
 fn spills(instance: &Instance, session: &mut Session, least: u64, batch: &str) -> Vec<Vec<String>> {
     let written = || instance.server().instance().spills().transfers().writes.bytes;
     let before = written();
     let found = rows(session, batch, false).unwrap_or_else(|error| panic!("{batch}: {error}"));
-    let megabytes = (written() - before) >> 20;
-    assert!(megabytes >= least, "{megabytes} MB were put on disk: {batch}");
+    let kilobytes = (written() - before) >> 10;
+    assert!(kilobytes >= least, "{kilobytes} KB were put on disk: {batch}");
     assert_eq!(instance.server().instance().spills().size_bytes(), 0, "no file is left: {batch}");
     found
 }
@@ -192,14 +192,14 @@ fn a_change_of_more_than_the_memory_goes_to_disk() {
         .expect("rows");
     let counted = "SELECT @@ROWCOUNT, COUNT(*), SUM(CAST(k AS bigint)), MIN(LEN(s)), MAX(LEN(s)) FROM t";
     let update = format!("UPDATE t SET k = k + 1, s = REPLICATE('x', 900 + k % 100); {counted}");
-    let found = spills(&instance, &mut session, 35, &update);
+    let found = spills(&instance, &mut session, 35_000, &update);
     assert_eq!(found, [["20000", "20000", "200030000", "900", "999"]], "the values, from the rows as they were");
     let found = rows(&mut session, "SELECT COUNT(*) FROM t WHERE LEN(s) <> 900 + (k - 1) % 100", false).expect("rows");
     assert_eq!(found, [["0"]]);
     session.run("UPDATE TOP (1000) t SET k = -k").expect("a piece of it");
     // The deleted texts of 18 MB are held, and come out after the last change.
     let delete = "DELETE FROM t OUTPUT deleted.k, deleted.s WHERE k > 0";
-    let found = spills(&instance, &mut session, 17, delete);
+    let found = spills(&instance, &mut session, 17_000, delete);
     assert_eq!(found.len(), 19_000);
     assert!(found.iter().all(|row| row[1].len() >= 900 && row[1].bytes().all(|byte| byte == b'x')));
     let found = rows(&mut session, counted, false).expect("the rows");
@@ -216,13 +216,13 @@ fn a_row_that_a_join_brings_again_is_changed_once_with_many_rows_too() {
         let join = "t JOIN (SELECT value % 40000 + 1 AS k, value / 40000 AS v FROM GENERATE_SERIES(0, 119999)) AS s \
                     ON s.k = t.k";
         let update = format!("UPDATE t SET n = n + 1, s = CONCAT('copy ', s.v) FROM {join}; SELECT @@ROWCOUNT");
-        assert_eq!(spills(&instance, &mut session, 2, &update), [["40000"]], "{key}");
+        assert_eq!(spills(&instance, &mut session, 2000, &update), [["40000"]], "{key}");
         let found = rows(&mut session, "SELECT COUNT(*), MIN(n), MAX(n), MIN(LEN(s)) FROM t", false).expect("rows");
         assert_eq!(found, [["40000", "1", "1", "6"]], "{key}");
         let top = format!("UPDATE TOP (35000) t SET n = n + 1 FROM {join}; SELECT @@ROWCOUNT, SUM(n), MAX(n) FROM t");
-        assert_eq!(spills(&instance, &mut session, 1, &top), [["35000", "75000", "2"]], "{key}");
+        assert_eq!(spills(&instance, &mut session, 500, &top), [["35000", "75000", "2"]], "{key}");
         let delete = format!("DELETE t FROM {join} WHERE s.k > 100; SELECT @@ROWCOUNT, COUNT(*) FROM t");
-        assert_eq!(spills(&instance, &mut session, 1, &delete), [["39900", "100"]], "{key}");
+        assert_eq!(spills(&instance, &mut session, 500, &delete), [["39900", "100"]], "{key}");
         session.run("DROP TABLE t").expect("it");
     }
 }
@@ -236,9 +236,9 @@ fn a_merge_of_more_than_the_memory_goes_to_disk_and_takes_no_row_twice() {
         let merge = |rest: &str| {
             format!(
                 "MERGE t USING (SELECT CAST(value AS int) AS k FROM GENERATE_SERIES(10001, 45000) {rest}) AS s \
-                 ON s.k = t.k WHEN MATCHED THEN UPDATE SET n = t.n + 1, s = CONCAT(REPLICATE('y', 40), t.k) \
+                 ON s.k = t.k WHEN MATCHED THEN UPDATE SET n = t.n + 1, s = CONCAT(REPLICATE('y', 70), t.k) \
                  WHEN NOT MATCHED BY SOURCE THEN DELETE \
-                 WHEN NOT MATCHED THEN INSERT (k, n, s) VALUES (s.k, 7, CONCAT(REPLICATE('z', 40), s.k))"
+                 WHEN NOT MATCHED THEN INSERT (k, n, s) VALUES (s.k, 7, CONCAT(REPLICATE('z', 70), s.k))"
             )
         };
         let twice = session.run(&format!("{};", merge("UNION ALL SELECT 29999"))).expect_err("a row that comes twice");
@@ -246,11 +246,11 @@ fn a_merge_of_more_than_the_memory_goes_to_disk_and_takes_no_row_twice() {
         let before = rows(&mut session, "SELECT COUNT(*), SUM(n), MAX(s) FROM t", false).expect("the rows");
         assert_eq!(before, [["30000", "0", ""]], "{key}");
         let merged = format!("{}; SELECT @@ROWCOUNT, n, MIN(s), COUNT(*) FROM t GROUP BY n ORDER BY n", merge(""));
-        let found = spills(&instance, &mut session, 2, &merged);
-        let (y, z) = (format!("{}10001", "y".repeat(40)), format!("{}30001", "z".repeat(40)));
+        let found = spills(&instance, &mut session, 2000, &merged);
+        let (y, z) = (format!("{}10001", "y".repeat(70)), format!("{}30001", "z".repeat(70)));
         let expected = [["45000", "1", &y, "20000"], ["45000", "7", &z, "15000"]];
         assert_eq!(found, expected, "{key}");
-        let wrong = "SELECT COUNT(*) FROM t WHERE s <> CONCAT(REPLICATE(IIF(n = 1, 'y', 'z'), 40), k)";
+        let wrong = "SELECT COUNT(*) FROM t WHERE s <> CONCAT(REPLICATE(IIF(n = 1, 'y', 'z'), 70), k)";
         assert_eq!(rows(&mut session, wrong, false).expect("the rows"), [["0"]], "{key}");
         session.run("DROP TABLE t").expect("it");
     }
@@ -268,7 +268,7 @@ fn keys_pass_from_row_to_row_in_a_change_of_more_than_the_memory() {
         session.run(made).expect("rows");
         let shift = "UPDATE t SET k = k + 1, u = u - 1, n = n + 1, s = CONCAT(REPLICATE('y', 150), k); \
                      SELECT @@ROWCOUNT, COUNT(*), MIN(k), MAX(k), MIN(u), MAX(u), SUM(n), MIN(s) FROM t";
-        let found = spills(&instance, &mut session, 3, shift);
+        let found = spills(&instance, &mut session, 3000, shift);
         let y = format!("{}1", "y".repeat(150));
         assert_eq!(found, [["15000", "15000", "2", "15001", "-15001", "-2", "82500", &y]], "{table}");
         let sought = "SELECT k FROM t WHERE u = -7; DBCC CHECKTABLE ('t') WITH NO_INFOMSGS";
@@ -297,9 +297,9 @@ fn foreign_keys_of_a_change_of_more_than_the_memory_are_checked_and_followed() {
     let error = session.run("UPDATE c SET k = REPLICATE('k', 100) + CAST(n + 1 AS varchar(10))").expect_err("no 20001");
     assert_eq!(error.number, 547, "{error}");
     let valid = "UPDATE c SET k = REPLICATE('k', 100) + CAST(n AS varchar(10)); SELECT COUNT(k) FROM c";
-    assert_eq!(spills(&instance, &mut session, 4, valid), [["20000"]]);
+    assert_eq!(spills(&instance, &mut session, 4000, valid), [["20000"]]);
     let followed = "DELETE FROM p WHERE n > 100; SELECT @@ROWCOUNT, COUNT(*), MAX(n) FROM c";
-    assert_eq!(spills(&instance, &mut session, 4, followed), [["19900", "100", "100"]]);
+    assert_eq!(spills(&instance, &mut session, 4000, followed), [["19900", "100", "100"]]);
 }
 
 #[test]
