@@ -303,6 +303,25 @@ fn foreign_keys_of_a_change_of_more_than_the_memory_are_checked_and_followed() {
 }
 
 #[test]
+fn all_rows_of_a_large_change_are_locked_where_locks_do_not_escalate() {
+    let (_folder, instance, mut session) = open_small();
+    session.run("CREATE TABLE t (k int NOT NULL PRIMARY KEY)").expect("a table");
+    session.run("INSERT INTO t WITH (TABLOCK) SELECT value FROM GENERATE_SERIES(1, 60000)").expect("rows");
+    session.run("ALTER TABLE t SET (LOCK_ESCALATION = DISABLE)").expect("it");
+    session.run("BEGIN TRANSACTION; DELETE FROM t WHERE k <> 35000").expect("more rows than are locked in one order");
+    let mut other = instance.session().expect("a session");
+    other.run("USE d; SET LOCK_TIMEOUT 0").expect("the database");
+    for k in [1, 34_999, 35_001, 59_999, 60_000] {
+        let read = format!("SELECT k FROM t WITH (READCOMMITTEDLOCK) WHERE k = {k}");
+        assert_eq!(rows(&mut other, &read, false).expect_err("it is being deleted").number, 1222, "{k}");
+    }
+    let kept = rows(&mut other, "SELECT k FROM t WITH (READCOMMITTEDLOCK) WHERE k = 35000", false);
+    assert_eq!(kept.expect("a row that is not locked"), [["35000"]]);
+    session.run("COMMIT").expect("it");
+    assert_eq!(rows(&mut other, "SELECT k FROM t", false).expect("the row"), [["35000"]]);
+}
+
+#[test]
 fn sessions_that_change_one_row_lose_nothing_of_each_other() {
     const SESSIONS: usize = 3;
     const ROUNDS: usize = 40;
