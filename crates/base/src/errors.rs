@@ -309,8 +309,8 @@ errors! {
         Delete what is not needed, add files to the filegroup, or let its files grow.";
     DISK_FULL(1105, 17) "The operating system returned an error to a file operation: {}.";
     SPILL_FULL(1105, 17) "Could not allocate space for object 'temporary run storage' in database 'tempdb' because \
-        the 'PRIMARY' filegroup is full. Make room on the disk of the instance's folder 'tempdb', where sorts, groups \
-        and joins put what does not fit into memory.";
+        the 'PRIMARY' filegroup is full. Make room on the disk of the instance's folder 'tempdb', where sorts, \
+        groups, joins and changes put what does not fit into memory.";
     DEADLOCK(1205, 13, 51) "Transaction (Process ID {}) was deadlocked on lock resources with another process and has \
         been chosen as the deadlock victim. Rerun the transaction.";
     LOCK_TIMEOUT(1222, 16) "{}";

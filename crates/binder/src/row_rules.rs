@@ -123,12 +123,7 @@ impl Binder<'_> {
     pub fn bind_row_rules(&self, table: &Table) -> Result<RowRules, SqlError> {
         let columns = rule_columns(table)?;
         let rows = self.row_scope(&table.name, &columns)?;
-        let mut rules = RowRules {
-            schema: Arc::clone(rows.schema.inner()),
-            computed: Vec::new(),
-            checks: Vec::new(),
-            new_keys: None,
-        };
+        let mut rules = RowRules { schema: Arc::clone(rows.schema.inner()), computed: Vec::new(), checks: Vec::new() };
         // Columns that are not stored come after the stored ones, and are in no batch.
         let stored: Vec<usize> = (0..table.columns.len()).collect();
         rules.schema = Arc::new(rules.schema.project(&stored).map_err(|error| SqlError::internal(error.to_string()))?);

@@ -15,7 +15,7 @@ use hobt_tsql::ast::{Delete, Output, QueryHint, TargetName, Update};
 use super::direct::Wanted;
 use super::event::DoneKind;
 use super::failure::Failure;
-use super::foreign_key::KeyRows;
+use super::foreign_key::{ChangedKeyRows, KeyRows};
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
 use super::query::bind_options;
@@ -24,7 +24,7 @@ use crate::direct::learned::Learned;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::plans::ChangeShown;
 use crate::query::one_stream;
-use crate::stored_table::store_of;
+use crate::stored_table::{store_of, with_columns};
 use hobt_binder::{BindOptions, Binder, BoundChange, OutputInput, QueryHints};
 use hobt_operators::{ChangedRows, HeldBatches, WriteTarget, delete_rows, stored_columns, update_rows};
 use hobt_table::StatementRun;
@@ -70,27 +70,34 @@ impl Change<'_> {
     }
 }
 
-/// The rows to change, with the new column values of an `UPDATE`.
-struct Rows {
-    held: HeldBatches,
-    /// For each batch the columns that change, by their positions in the table.
-    new: Vec<Vec<(usize, ArrayRef)>>,
+/// Where the batches of the rows to change have their new values: the columns of the query come first.
+#[derive(Default)]
+struct NewValues {
+    /// How many columns the query has.
+    width: usize,
+    /// The columns that change, by their positions in the table.
+    changed: Vec<usize>,
 }
 
-impl Rows {
+impl NewValues {
     /// A column of the table after the change.
-    fn after(&self, bound: &BoundChange, batch: usize, column: usize) -> Result<ArrayRef, SqlError> {
-        match self.new[batch].iter().find(|(place, _)| *place == column) {
-            Some((_, array)) => Ok(Arc::clone(array)),
-            None => self.before(bound, batch, column),
+    fn after(&self, bound: &BoundChange, batch: &RecordBatch, column: usize) -> Result<ArrayRef, SqlError> {
+        match self.changed.iter().position(|place| *place == column) {
+            Some(at) => Ok(Arc::clone(batch.column(self.width + at))),
+            None => before(bound, batch, column),
         }
     }
 
-    /// A column of the table before the change.
-    fn before(&self, bound: &BoundChange, batch: usize, column: usize) -> Result<ArrayRef, SqlError> {
-        let place = bound.before[column].ok_or_else(|| SqlError::internal("a column that the plan does not read"))?;
-        Ok(Arc::clone(self.held.batches()[batch].column(place)))
+    /// All columns of the table after the change.
+    fn all(&self, bound: &BoundChange, batch: &RecordBatch) -> Result<Vec<ArrayRef>, SqlError> {
+        (0..bound.before.len()).map(|column| self.after(bound, batch, column)).collect()
     }
+}
+
+/// A column of the table before the change.
+fn before(bound: &BoundChange, batch: &RecordBatch, column: usize) -> Result<ArrayRef, SqlError> {
+    let place = bound.before[column].ok_or_else(|| SqlError::internal("a column that the plan does not read"))?;
+    Ok(Arc::clone(batch.column(place)))
 }
 
 impl Interpreter<'_> {
@@ -132,50 +139,46 @@ impl Interpreter<'_> {
             if is_main {
                 self.forget_plan();
             }
-            let (bound, target, held, has_ended) = self.find_rows(run, options, change, columns)?;
+            let (bound, target, mut held, has_ended) = self.find_rows(run, options, change, columns)?;
             rounds.are_locked = bound.table.locks_rows();
-            let others = Others { unseen: bound.table.unseen(), has_ended, idle: &[] };
-            if self.lock_found_rows(run, &target, (held.batches(), &others), &mut rounds)? {
+            let others = Others { unseen: bound.table.unseen(), has_ended, idle: Vec::new() };
+            if self.lock_found_rows(run, &target, (&mut held.batches()?, &others), &mut rounds)? {
                 break (bound, target, held);
             }
         };
         note_update(run, &bound, &target);
-        let rows = new_rows(held, &mut bound, &target)?;
-        apply(run, &target, &bound, &rows)?;
+        let (mut held, new) = new_rows(run, held, &mut bound, &target)?;
+        apply(run, &target, &bound, (&mut held, &new))?;
         self.check_new_keys(run, &target)?;
         let referring = self.referring_keys(&target);
         if !referring.is_empty() {
-            let width = target.table().columns.len();
-            let all = |batch: usize| {
-                let before = (0..width).map(|column| rows.before(&bound, batch, column).ok()).collect();
-                let after = match &bound.values {
-                    Some(_) => (0..width).map(|column| rows.after(&bound, batch, column)).collect::<Result<_, _>>()?,
-                    None => Vec::new(),
-                };
-                Ok(KeyRows { before, after })
+            let keys = |batch: &RecordBatch| {
+                let before = (0..bound.before.len()).map(|column| before(&bound, batch, column).ok()).collect();
+                let after = bound.values.as_ref().map(|_| new.all(&bound, batch)).transpose()?;
+                Ok(KeyRows { before, after: after.unwrap_or_default() })
             };
-            let changed: Result<Vec<KeyRows>, SqlError> = (0..rows.held.batches().len()).map(all).collect();
-            self.follow_keys(run, &target, &referring, &changed?)?;
+            let mut changed = ChangedKeyRows { rows: &mut held, keys: &keys, is_update: bound.values.is_some() };
+            self.follow_keys(run, &target, &referring, &mut changed)?;
         }
         let sink = bound.output.clone().map(|output| OutputSink { output, into });
         if let Some(sink) = &sink {
-            let put_out = |batch: usize| {
-                let held = &rows.held.batches()[batch];
-                sink.output.evaluate(held.num_rows(), &|input| match input {
-                    OutputInput::Inserted(column) => rows.after(&bound, batch, column),
-                    OutputInput::Deleted(column) => rows.before(&bound, batch, column),
-                    OutputInput::Plan(place) => Ok(Arc::clone(held.column(place))),
+            let put_out = |batch: Result<RecordBatch, SqlError>| {
+                let batch = batch?;
+                sink.output.evaluate(batch.num_rows(), &|input| match input {
+                    OutputInput::Inserted(column) => new.after(&bound, &batch, column),
+                    OutputInput::Deleted(column) => before(&bound, &batch, column),
+                    OutputInput::Plan(place) => Ok(Arc::clone(batch.column(place))),
                     OutputInput::Action => Err(SqlError::internal("$action outside of a MERGE")),
                 })
             };
-            self.put_out(run, sink, (0..rows.held.batches().len()).map(put_out))?;
+            self.put_out(run, sink, held.batches()?.map(put_out))?;
         }
         if let Some(values) = &bound.values {
             for (variable, value) in values.variables()? {
                 self.frame_mut().set(&variable.value, value.value)?;
             }
         }
-        Ok(rows.held.row_count())
+        Ok(held.row_count())
     }
 
     /// Runs the query that finds the rows to change. The rows have not been changed yet, and may still be changed by
@@ -205,10 +208,10 @@ impl Interpreter<'_> {
             columns: bound.values.as_ref().map(|values| values.columns().collect()),
             rows: 0,
         });
-        let mut rows = ChangedRows::new(run, &target, bound.repeats, bound.limit);
+        let mut rows = ChangedRows::new(run, bound.repeats, bound.limit);
         let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(batch));
         let has_ended = Self::query_ended(ended, bound.table.unseen())?;
-        Ok((bound, target, rows.finish(), has_ended))
+        Ok((bound, target, rows.finish()?, has_ended))
     }
 
     /// Locks the target of a change, the tables that it reads, and the target of its `OUTPUT`, all in one step.
@@ -263,19 +266,29 @@ fn note_update(run: &StatementRun, bound: &BoundChange, target: &WriteTarget) {
     target.note_update(&run.instance, columns.as_deref());
 }
 
-/// Computes and checks the new values of all rows before any row changes.
-fn new_rows(mut held: HeldBatches, bound: &mut BoundChange, target: &WriteTarget) -> Result<Rows, SqlError> {
-    let mut new = Vec::with_capacity(held.batches().len());
-    for place in 0..held.batches().len() {
+/// Computes and checks the new values of all rows before any row changes, and adds them to the rows.
+fn new_rows(
+    run: &Arc<StatementRun>,
+    held: HeldBatches,
+    bound: &mut BoundChange,
+    target: &WriteTarget,
+) -> Result<(HeldBatches, NewValues), SqlError> {
+    let mut new = NewValues::default();
+    if bound.values.is_none() {
+        return Ok((held, new));
+    }
+    let mut with_new = HeldBatches::new(run);
+    for batch in held.into_batches()? {
+        let batch = batch?;
         let columns = match &mut bound.values {
-            Some(values) => stored_columns(target, values.take(&held.batches()[place])?)?,
+            Some(values) => stored_columns(target, values.take(&batch)?)?,
             None => Vec::new(),
         };
-        let columns = completed(&held.batches()[place], bound, target, columns)?;
-        held.charge(place, &columns)?;
-        new.push(columns);
+        let columns = completed(&batch, bound, target, columns)?;
+        new = NewValues { width: batch.num_columns(), changed: columns.iter().map(|(place, _)| *place).collect() };
+        with_new.keep(with_columns(&batch, columns.into_iter().map(|(_, array)| array))?)?;
     }
-    Ok(Rows { held, new })
+    Ok((with_new, new))
 }
 
 /// The columns that change, including the computed columns that depend on them.
@@ -305,11 +318,14 @@ fn completed(
     Ok(new)
 }
 
-fn apply(run: &StatementRun, target: &WriteTarget, bound: &BoundChange, rows: &Rows) -> Result<(), SqlError> {
-    let batches = rows.held.batches();
-    if bound.values.is_none() {
-        return batches.iter().try_for_each(|batch| delete_rows(run, target, batch));
+fn apply(
+    run: &Arc<StatementRun>,
+    target: &WriteTarget,
+    bound: &BoundChange,
+    (held, new): (&mut HeldBatches, &NewValues),
+) -> Result<(), SqlError> {
+    match bound.values {
+        None => held.batches()?.try_for_each(|batch| delete_rows(run, target, &batch?)),
+        Some(_) => update_rows(run, target, held, Some(&new.changed), &|batch| new.all(bound, batch)),
     }
-    let columns = |place: usize| (0..target.table().columns.len()).map(move |column| rows.after(bound, place, column));
-    update_rows(run, target, batches.iter().enumerate().map(|(place, batch)| (batch, columns(place).collect())))
 }

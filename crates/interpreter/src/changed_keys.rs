@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hobt_binder::{Resolved, SourceColumn};
 use hobt_catalog::Table;
+use hobt_operators::HeldBatches;
 use hobt_table::RowSource;
 use hobt_types::TypedValue;
 
@@ -14,6 +15,9 @@ pub(super) struct ChangedKeys {
     pub(super) columns: Vec<SourceColumn>,
     /// The old keys' values, by column, as variables that only these queries can name. Empty if there are many keys.
     pub(super) values: Vec<Vec<TypedValue>>,
+    /// The keys' rows, as long as they can be read; `None` for those of a table.
+    #[expect(dead_code, reason = "the memory of `source` stays charged, and its file exists, until this is dropped")]
+    pub(super) held: Option<HeldBatches>,
 }
 
 /// Up to this many keys are looked up one by one. For more keys, the other table is scanned.

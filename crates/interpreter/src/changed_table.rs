@@ -7,8 +7,8 @@ use crate::interpreter::Interpreter;
 use crate::stored_table::has_rules;
 use crate::stored_table::{foreign_keys_of, places_of};
 use hobt_binder::{BindOptions, Binder};
-use hobt_operators::WriteTarget;
-use hobt_table::{NewKeys, RowRules, StatementRun};
+use hobt_operators::{NewKeys, WriteTarget};
+use hobt_table::StatementRun;
 
 impl Interpreter<'_> {
     /// A target with the rules of its definition.
@@ -22,8 +22,8 @@ impl Interpreter<'_> {
         let rules = Binder::new(&names, BindOptions::default()).bind_row_rules(table).map_err(Failure::of_binding)?;
         let new_keys = (!keys.is_empty()).then(|| {
             let places = keys.iter().map(|key| places_of(table, &key.columns)).collect();
-            Arc::new(NewKeys::new(places))
+            NewKeys::new(run, places)
         });
-        Ok(store.ruled_by(RowRules { new_keys, ..rules }))
+        Ok(store.ruled_by(rules, new_keys))
     }
 }

@@ -27,14 +27,22 @@ use crate::interpreter::Interpreter;
 use crate::query::one_stream;
 use crate::stored_table::{foreign_keys_of, places_of};
 use hobt_binder::{BindOptions, SourceColumn};
-use hobt_operators::WriteTarget;
-use hobt_table::{StatementRun, TableRead, rows_in_memory};
+use hobt_operators::{HeldBatches, WriteTarget};
+use hobt_table::{StatementRun, TableRead};
 
 /// Changed rows: the old values of the columns that the plan read, and the new values of all columns. `after` is empty
 /// for deleted rows.
 pub(super) struct KeyRows {
     pub(super) before: Vec<Option<ArrayRef>>,
     pub(super) after: Vec<ArrayRef>,
+}
+
+/// The rows that a statement has changed, and how to take old and new values from a batch of them.
+pub(super) struct ChangedKeyRows<'c> {
+    pub(super) rows: &'c mut HeldBatches,
+    pub(super) keys: &'c dyn Fn(&RecordBatch) -> Result<KeyRows, SqlError>,
+    /// Whether they are updated, and not deleted.
+    pub(super) is_update: bool,
 }
 
 /// A foreign key that refers to a table, with the table that defines it.
@@ -77,11 +85,11 @@ impl Interpreter<'_> {
         let Some(new_keys) = target.new_keys() else { return Ok(()) };
         let table = Arc::clone(target.table());
         for (at, key) in foreign_keys_of(&table).into_iter().enumerate() {
-            let batches = new_keys.take(at);
-            if batches.is_empty() {
+            let values = new_keys.take(at);
+            if values.row_count() == 0 {
                 continue;
             }
-            let keys = self.add_keys(&table, &places_of(&table, &key.columns), &[], batches)?;
+            let keys = self.add_keys(&table, &places_of(&table, &key.columns), &[], values)?;
             let held = self.hold_added(run, target, key, &keys, "REPEATABLEREAD");
             self.changed_keys.pop();
             held?;
@@ -113,7 +121,13 @@ impl Interpreter<'_> {
         };
         let columns = table.columns.iter().enumerate().map(column).collect();
         let name = format!("hobt_changed_keys_{}", self.changed_keys.len());
-        self.changed_keys.push(ChangedKeys { name: name.clone(), source: rows, columns, values: Vec::new() });
+        self.changed_keys.push(ChangedKeys {
+            name: name.clone(),
+            source: rows,
+            columns,
+            values: Vec::new(),
+            held: None,
+        });
         let held = self.hold_added(run, target, key, &name, "TABLOCK, HOLDLOCK");
         self.changed_keys.pop();
         held
@@ -159,14 +173,15 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         target: &WriteTarget,
         referring: &[ReferringKey],
-        changed: &[KeyRows],
+        changed: &mut ChangedKeyRows<'_>,
     ) -> Result<(), Failure> {
-        let Some(first) = changed.first() else { return Ok(()) };
-        let is_update = !first.after.is_empty();
+        if changed.rows.row_count() == 0 {
+            return Ok(());
+        }
         // The cascading actions come first. The check for rows left behind comes when all changes are done.
         for acts in [true, false] {
             for (child, key) in referring {
-                let rule = if is_update { key.on_update } else { key.on_delete };
+                let rule = if changed.is_update { key.on_update } else { key.on_delete };
                 if acts && rule == ReferentialRule::NoAction {
                     continue;
                 }
@@ -182,13 +197,14 @@ impl Interpreter<'_> {
         run: &Arc<StatementRun>,
         target: &WriteTarget,
         (child, key): (&Arc<Table>, &ForeignKey),
-        changed: &[KeyRows],
+        changed: &mut ChangedKeyRows<'_>,
         rule: ReferentialRule,
     ) -> Result<(), Failure> {
         let table = Arc::clone(target.table());
         let their = places_of(&table, &key.referenced_columns);
-        let mut batches = Vec::with_capacity(changed.len());
-        for rows in changed {
+        let mut values = HeldBatches::new(run);
+        for rows in changed.rows.batches()? {
+            let rows = (changed.keys)(&rows?)?;
             let before = their.iter().map(|&place| {
                 let known = rows.before.get(place).and_then(Option::as_ref);
                 known.cloned().ok_or_else(definition_changed)
@@ -200,11 +216,15 @@ impl Interpreter<'_> {
                 continue;
             }
             columns.extend(after);
-            batches.push(columns);
+            let named = columns.into_iter().enumerate().map(|(at, array)| (format!("v{at}"), array, true));
+            let batch = RecordBatch::try_from_iter_with_nullable(named);
+            values.keep(batch.map_err(|error| SqlError::internal(error.to_string()))?)?;
         }
-        let Some(first) = batches.first() else { return Ok(()) };
-        let is_update = first.len() > their.len();
-        let keys = self.add_keys(&table, &their, if is_update { &their } else { &[] }, batches)?;
+        if values.row_count() == 0 {
+            return Ok(());
+        }
+        let is_update = changed.is_update;
+        let keys = self.add_keys(&table, &their, if is_update { &their } else { &[] }, values)?;
         let own = places_of(child, &key.columns);
         let followed = Followed { key, child, keys, own, their, is_update };
         let done = self.follow_added(run, target, &followed, rule);
@@ -268,7 +288,7 @@ impl Interpreter<'_> {
         table: &Table,
         old: &[usize],
         new: &[usize],
-        batches: Vec<Vec<ArrayRef>>,
+        mut held: HeldBatches,
     ) -> Result<String, SqlError> {
         let mut columns = Vec::with_capacity(old.len() + new.len());
         for (letter, places) in [("c", old), ("n", new)] {
@@ -284,17 +304,16 @@ impl Interpreter<'_> {
         }
         let field = |column: &SourceColumn| Field::new(&column.name, carrier(column.sql_type), true);
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
-        let batches = batches.into_iter().map(|columns| {
-            RecordBatch::try_new(Arc::clone(&schema), columns).map_err(|error| SqlError::internal(error.to_string()))
-        });
-        let batches = batches.collect::<Result<Vec<_>, SqlError>>()?;
-        let values = match batches.iter().map(RecordBatch::num_rows).sum::<usize>() <= KEYS_MAX {
-            true => (0..old.len()).map(|at| values_of(&columns[at], at, &batches)).collect::<Result<_, _>>()?,
+        let values = match held.row_count() <= KEYS_MAX as u64 {
+            true => {
+                let batches = held.batches()?.collect::<Result<Vec<RecordBatch>, SqlError>>()?;
+                (0..old.len()).map(|at| values_of(&columns[at], at, &batches)).collect::<Result<_, _>>()?
+            }
             false => Vec::new(),
         };
-        let source = rows_in_memory(schema, batches)?;
+        let source = held.source(schema)?;
         let name = format!("hobt_changed_keys_{}", self.changed_keys.len());
-        self.changed_keys.push(ChangedKeys { name: name.clone(), source, columns, values });
+        self.changed_keys.push(ChangedKeys { name: name.clone(), source, columns, values, held: Some(held) });
         Ok(name)
     }
 

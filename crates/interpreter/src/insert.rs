@@ -139,9 +139,10 @@ impl Interpreter<'_> {
         &mut self,
         run: &Arc<StatementRun>,
         sink: &OutputSink,
-        batches: &[RecordBatch],
+        batches: impl Iterator<Item = Result<RecordBatch, SqlError>>,
     ) -> Result<(), Failure> {
-        let put_out = batches.iter().map(|batch| {
+        let put_out = batches.map(|batch| {
+            let batch = batch?;
             sink.output.evaluate(batch.num_rows(), &|input| match input {
                 OutputInput::Inserted(column) => Ok(Arc::clone(batch.column(column))),
                 _ => Err(SqlError::internal("an INSERT that puts out something else than what it inserts")),

@@ -1,7 +1,7 @@
 //! `MERGE`.
 //!
 //! As for `UPDATE`, everything is decided and checked before anything changes. The rows come from one query (see the
-//! binder's `merge`) and are grouped by action. Inserts are done last.
+//! binder's `merge`) and are held by their kind of change. Inserts are done last.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use hobt_types::Value;
 
 use super::event::DoneKind;
 use super::failure::Failure;
-use super::foreign_key::KeyRows;
+use super::foreign_key::{ChangedKeyRows, KeyRows};
 use super::identity::integer_of_type;
 use super::names::UsedTable;
 use super::output_clause::{OutputSink, OutputTarget};
@@ -26,17 +26,34 @@ use crate::insert_target::Target;
 use crate::interpreter::{Interpreter, Outcome};
 use crate::plans::ChangeShown;
 use crate::query::one_stream;
-use crate::stored_table::{store_of, whole_batch};
+use crate::stored_table::{store_of, whole_batch, with_columns};
 use hobt_binder::{ACTION_TYPE, BindOptions, Binder, BoundMerge, OutputInput, QueryHints};
-use hobt_operators::{MergedRows, WriteTarget, delete_rows, insert_held, stored_columns, update_rows};
+use hobt_operators::{
+    HeldBatches, MergedParts, MergedRows, WriteTarget, delete_rows, insert_held, stored_columns, update_rows,
+};
 use hobt_table::{ChangeKind, StatementRun};
 
-/// Rows with the same action, and their new values.
-struct Piece<'r> {
+/// Rows with one kind of change, and their new values.
+struct Piece {
     kind: ChangeKind,
-    rows: &'r RecordBatch,
+    /// The columns of the query; the new values may follow.
+    rows: RecordBatch,
     /// The table's columns in stored form. Empty for a delete.
     after: Vec<ArrayRef>,
+}
+
+impl Piece {
+    /// A batch of rows that the query found, which is followed by the new values unless it is deleted.
+    fn new(kind: ChangeKind, bound: &BoundMerge, rows: Result<RecordBatch, SqlError>) -> Result<Piece, SqlError> {
+        let rows = rows?;
+        let after = if kind == ChangeKind::Delete { Vec::new() } else { after_of(bound, &rows) };
+        Ok(Piece { kind, rows, after })
+    }
+}
+
+/// The new values behind the columns of the query.
+fn after_of(bound: &BoundMerge, rows: &RecordBatch) -> Vec<ArrayRef> {
+    rows.columns()[rows.num_columns() - bound.before.len()..].to_vec()
 }
 
 impl Interpreter<'_> {
@@ -51,34 +68,42 @@ impl Interpreter<'_> {
             let mut rounds = Rounds::default();
             let (bound, store, mut rows) = loop {
                 this.forget_plan();
-                let (bound, store, rows, has_ended) = this.find_merged(&run, options, merge, columns)?;
-                let found = rows.pieces().map(|(_, rows)| rows);
+                let (bound, store, mut rows, has_ended) = this.find_merged(&run, options, merge, columns)?;
                 rounds.are_locked = bound.table.locks_rows();
-                let others = Others { unseen: bound.table.unseen(), has_ended, idle: rows.idle() };
-                if this.lock_found_rows(&run, &store, (found, &others), &mut rounds)? {
-                    break (bound, store, rows);
+                let others = Others { unseen: bound.table.unseen(), has_ended, idle: rows.idle()? };
+                if this.lock_found_rows(&run, &store, (&mut rows.found()?, &others), &mut rounds)? {
+                    break (bound, store, rows.into_parts());
                 }
             };
             store.note_update(&run.instance, None);
-            let after = this.merged_columns(&run, &bound, &store, &mut rows)?;
-            let pieces = rows.pieces().zip(after).map(|((kind, rows), after)| Piece { kind, rows, after });
-            let pieces: Vec<Piece<'_>> = pieces.collect();
-            apply(&run, &store, &pieces)?;
+            for kind in [ChangeKind::Update, ChangeKind::Insert] {
+                this.complete(&run, &bound, &store, (kind, of_kind(&mut rows, kind)))?;
+            }
+            apply(&run, &store, &bound, &mut rows)?;
             this.check_new_keys(&run, &store)?;
             let referring = this.referring_keys(&store);
             for kind in [ChangeKind::Delete, ChangeKind::Update] {
-                let of_kind = pieces.iter().filter(|piece| piece.kind == kind && !referring.is_empty());
-                let changed: Vec<KeyRows> = of_kind.map(|piece| piece.keys(&bound)).collect();
-                this.follow_keys(&run, &store, &referring, &changed)?;
+                let keys = |rows: &RecordBatch| Ok(Piece::new(kind, &bound, Ok(rows.clone()))?.keys(&bound));
+                let is_update = kind == ChangeKind::Update;
+                let mut changed = ChangedKeyRows { rows: of_kind(&mut rows, kind), keys: &keys, is_update };
+                this.follow_keys(&run, &store, &referring, &mut changed)?;
             }
             if let Some(output) = bound.output.clone() {
                 let sink = OutputSink { output, into };
-                let put_out = pieces.iter().map(|piece| {
+                let MergedParts { deleted, updated, inserted } = &mut rows;
+                let pieces = [
+                    (ChangeKind::Delete, deleted.batches()?),
+                    (ChangeKind::Update, updated.batches()?),
+                    (ChangeKind::Insert, inserted.batches()?),
+                ];
+                let pieces = pieces.into_iter().flat_map(|(kind, batches)| batches.map(move |batch| (kind, batch)));
+                let put_out = pieces.map(|(kind, batch)| {
+                    let piece = Piece::new(kind, &bound, batch)?;
                     sink.output.evaluate(piece.rows.num_rows(), &|input| piece.column(&bound, &store, input))
                 });
                 this.put_out(&run, &sink, put_out)?;
             }
-            Ok(rows.row_count())
+            Ok(rows.deleted.row_count() + rows.updated.row_count() + rows.inserted.row_count())
         })?;
         Ok(Outcome::counted(DoneKind::Merge, rows))
     }
@@ -110,8 +135,8 @@ impl Interpreter<'_> {
             rows: 0,
         });
         let unseen = bound.table.unseen();
-        let mut rows = MergedRows::new(run, &store, bound.actions.clone(), unseen);
-        let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(&batch));
+        let mut rows = MergedRows::new(run, bound.actions.clone(), unseen);
+        let ended = self.run_prepared(run, prepared, &mut |batch| rows.take(&batch)).and_then(|()| rows.finish());
         let has_ended = Self::query_ended(ended, unseen)?;
         Ok((bound, store, rows, has_ended))
     }
@@ -140,35 +165,32 @@ impl Interpreter<'_> {
         })
     }
 
-    /// Computes and checks the new values of the rows. Inserted rows receive their identity values.
-    fn merged_columns(
+    /// Computes and checks the new values of rows, and adds them to the rows. Inserted rows receive their identity
+    /// values.
+    fn complete(
         &mut self,
         run: &Arc<StatementRun>,
         bound: &BoundMerge,
         store: &WriteTarget,
-        held: &mut MergedRows,
-    ) -> Result<Vec<Vec<ArrayRef>>, Failure> {
-        let pieces: Vec<(ChangeKind, RecordBatch)> = held.pieces().map(|(kind, rows)| (kind, rows.clone())).collect();
-        let mut all = Vec::with_capacity(pieces.len());
-        for (place, (kind, rows)) in pieces.into_iter().enumerate() {
-            let mut after = Vec::new();
-            if kind != ChangeKind::Delete {
-                let mut columns: Vec<ArrayRef> =
-                    bound.after.iter().map(|&place| Arc::clone(rows.column(place))).collect();
-                if kind == ChangeKind::Insert {
-                    self.number_rows(run, bound, rows.num_rows(), &mut columns)?;
-                }
-                let store = store.clone().written_by(if kind == ChangeKind::Insert { "INSERT" } else { "UPDATE" });
-                let stored = match store.has_rules() {
-                    true => store.completed(columns, rows.num_rows(), None)?.into_iter().enumerate().collect(),
-                    false => stored_columns(&store, columns.into_iter().enumerate().collect())?,
-                };
-                held.charge(place, &stored)?;
-                after = stored.into_iter().map(|(_, array)| array).collect();
+        (kind, held): (ChangeKind, &mut HeldBatches),
+    ) -> Result<(), Failure> {
+        let store = store.clone().written_by(if kind == ChangeKind::Insert { "INSERT" } else { "UPDATE" });
+        for rows in std::mem::replace(held, HeldBatches::new(run)).into_batches()? {
+            let rows = rows?;
+            let mut columns: Vec<ArrayRef> = bound.after.iter().map(|&place| Arc::clone(rows.column(place))).collect();
+            if kind == ChangeKind::Insert {
+                self.number_rows(run, bound, rows.num_rows(), &mut columns)?;
             }
-            all.push(after);
+            let columns = match store.has_rules() {
+                true => store.completed(columns, rows.num_rows(), None)?,
+                false => stored_columns(&store, columns.into_iter().enumerate().collect())?
+                    .into_iter()
+                    .map(|(_, array)| array)
+                    .collect(),
+            };
+            held.keep(with_columns(&rows, columns.into_iter())?)?;
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Fills an identity column with the next values.
@@ -198,7 +220,7 @@ impl Interpreter<'_> {
     }
 }
 
-impl Piece<'_> {
+impl Piece {
     /// The rows' old and new values, for the foreign keys that refer to them.
     fn keys(&self, bound: &BoundMerge) -> KeyRows {
         let before = |place: &Option<usize>| place.map(|place| Arc::clone(self.rows.column(place)));
@@ -245,14 +267,26 @@ fn merge_store(merge: &Merge, bound: &BoundMerge) -> Result<WriteTarget, SqlErro
     })
 }
 
-fn apply(run: &Arc<StatementRun>, store: &WriteTarget, pieces: &[Piece<'_>]) -> Result<(), SqlError> {
-    let of_kind = |kind| pieces.iter().filter(move |piece| piece.kind == kind);
-    // Deletes come first, so that their keys are free for updated and inserted rows.
-    for piece in of_kind(ChangeKind::Delete) {
-        delete_rows(run, store, piece.rows)?;
+fn of_kind(rows: &mut MergedParts, kind: ChangeKind) -> &mut HeldBatches {
+    match kind {
+        ChangeKind::Delete => &mut rows.deleted,
+        ChangeKind::Update => &mut rows.updated,
+        ChangeKind::Insert => &mut rows.inserted,
     }
-    update_rows(run, store, of_kind(ChangeKind::Update).map(|piece| (piece.rows, Ok(piece.after.clone()))))?;
-    let inserted = of_kind(ChangeKind::Insert).map(|piece| whole_batch(store, piece.after.clone()));
-    insert_held(run, store, &inserted.collect::<Result<Vec<_>, _>>()?)?;
+}
+
+fn apply(
+    run: &Arc<StatementRun>,
+    store: &WriteTarget,
+    bound: &BoundMerge,
+    rows: &mut MergedParts,
+) -> Result<(), SqlError> {
+    // Deletes come first, so that their keys are free for updated and inserted rows.
+    rows.deleted.batches()?.try_for_each(|batch| delete_rows(run, store, &batch?))?;
+    // Each action has columns of its own.
+    update_rows(run, store, &mut rows.updated, None, &|batch| Ok(after_of(bound, batch)))?;
+    let count = rows.inserted.row_count();
+    let inserted = rows.inserted.batches()?.map(|batch| whole_batch(store, after_of(bound, &batch?)));
+    insert_held(run, store, count, inserted)?;
     Ok(())
 }

@@ -115,11 +115,11 @@ impl Interpreter<'_> {
     ///
     /// # Errors
     /// 3960 under `SNAPSHOT`, which never searches twice; 1205, 1222, 3617.
-    pub(super) fn lock_found_rows<'r>(
+    pub(super) fn lock_found_rows(
         &self,
-        run: &StatementRun,
+        run: &Arc<StatementRun>,
         target: &WriteTarget,
-        (batches, others): (impl IntoIterator<Item = &'r RecordBatch>, &Others<'_>),
+        (batches, others): (&mut dyn Iterator<Item = Result<RecordBatch, SqlError>>, &Others<'_>),
         rounds: &mut Rounds,
     ) -> Result<bool, Failure> {
         if rounds.are_locked {
@@ -131,14 +131,23 @@ impl Interpreter<'_> {
             return Ok(true);
         }
         let mut taken = Vec::new();
-        let mut found = FoundRows::of(batches)?;
-        let waited = others.waited_for(&found);
-        if !waited.is_empty() {
-            found = found.and(&waited);
+        let mut others_waited_for = others.waited_for();
+        let (mut waits, mut is_any_changed) = (!others_waited_for.is_empty(), false);
+        loop {
+            let mut found = FoundRows::next_of(run, batches)?;
+            let is_last = found.is_empty();
+            if !others_waited_for.is_empty() {
+                found.add(&std::mem::take(&mut others_waited_for));
+            }
+            waits |= others.matter_if_found().is_some_and(|unseen| found.is_any_unseen(unseen));
+            found.lock(run, target, &mut taken)?;
+            is_any_changed = is_any_changed || found.is_any_changed(run, target)?;
+            if is_last {
+                break;
+            }
         }
-        found.lock(run, target, &mut taken)?;
         let ignores_conflicts = is_snapshot && planted::has(Bug::SnapshotConflictsIgnored);
-        if ignores_conflicts || (waited.is_empty() && !found.is_any_changed(run, target)?) {
+        if ignores_conflicts || (!waits && !is_any_changed) {
             if let Some(locks) = target.row_locks(run) {
                 locks.release(&rounds.earlier);
             }
@@ -170,18 +179,24 @@ pub(super) struct Others<'q> {
     pub(super) unseen: Option<&'q Arc<UnseenRows>>,
     /// Whether the query ran to its end.
     pub(super) has_ended: bool,
-    /// Rows that it does not change, but that its result depends on.
-    pub(super) idle: &'q [RowAt],
+    /// Those of them that it does not change, but that its result depends on.
+    pub(super) idle: Vec<RowAt>,
 }
 
 impl Others<'_> {
-    /// The rows that the statement must wait for.
-    fn waited_for(&self, found: &FoundRows) -> Vec<RowAt> {
-        match self.unseen {
-            None => Vec::new(),
-            Some(unseen) if !self.has_ended || unseen.usage() == UnseenUse::Noted => unseen.met(),
-            Some(unseen) => found.unseen(self.idle, unseen),
+    /// The rows that the statement must wait for, beside those that it has found.
+    fn waited_for(&self) -> Vec<RowAt> {
+        match (self.unseen, self.matter_if_found()) {
+            (_, Some(_)) => self.idle.clone(),
+            (Some(unseen), None) => unseen.met(),
+            (None, None) => Vec::new(),
         }
+    }
+
+    /// The rows, if the statement must wait for those of them that it has found.
+    fn matter_if_found(&self) -> Option<&UnseenRows> {
+        let unseen = self.unseen.filter(|unseen| self.has_ended && unseen.usage() != UnseenUse::Noted);
+        unseen.map(|unseen| &**unseen)
     }
 }
 

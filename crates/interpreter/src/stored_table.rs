@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use hobt_base::SqlError;
 use hobt_catalog::{ForeignKey, Table};
@@ -68,4 +68,18 @@ pub(super) fn stored_batch(store: &WriteTarget, batch: &RecordBatch) -> Result<R
 /// Complete rows of a table, from its columns.
 pub(super) fn whole_batch(store: &WriteTarget, columns: Vec<ArrayRef>) -> Result<RecordBatch, SqlError> {
     RecordBatch::try_new(nullable_schema(store.table()), columns).map_err(|error| SqlError::internal(error.to_string()))
+}
+
+/// The rows of a batch with further columns behind its own.
+pub(super) fn with_columns(
+    batch: &RecordBatch,
+    further: impl Iterator<Item = ArrayRef>,
+) -> Result<RecordBatch, SqlError> {
+    let mut fields: Vec<FieldRef> = batch.schema().fields().iter().cloned().collect();
+    let mut columns = batch.columns().to_vec();
+    for (at, array) in further.enumerate() {
+        fields.push(Arc::new(Field::new(format!("new_{at}"), array.data_type().clone(), true)));
+        columns.push(array);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(|error| SqlError::internal(error.to_string()))
 }

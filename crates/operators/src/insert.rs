@@ -23,7 +23,8 @@ use hobt_txn::{RowLocks, StatementContext};
 use hobt_types::{MaxLength, SqlType, Value};
 
 use super::row_lock::{lock_error, snapshot_conflict};
-use hobt_table::{CheckRule, NewKeys, RowRules, StatementRun, access_error, written_table_name};
+use crate::new_keys::NewKeys;
+use hobt_table::{CheckRule, RowRules, StatementRun, access_error, written_table_name};
 
 pub use load::{Inserted, insert_batches, insert_held, insert_plan, insert_select};
 pub(crate) use unordered::UnorderedExec;
@@ -43,6 +44,8 @@ pub struct WriteTarget {
     statement: &'static str,
     /// The table's computed columns and constraints; `None` if it has none, or if rows are only moved.
     rules: Option<Arc<RowRules>>,
+    /// Collects the values of its foreign keys, if it has any; never without `rules`.
+    new_keys: Option<Arc<NewKeys>>,
 }
 
 impl std::fmt::Debug for WriteTarget {
@@ -84,7 +87,17 @@ impl WriteTarget {
         let writer = writer.map_err(|error| error.to_sql_error())?;
         let heaps = writer.heaps();
         let object = format!("{schema_name}.{}", written_table_name(&writer.table().name));
-        Ok(WriteTarget { database, writer, heaps, partitioning, name, object, statement: "INSERT", rules: None })
+        Ok(WriteTarget {
+            database,
+            writer,
+            heaps,
+            partitioning,
+            name,
+            object,
+            statement: "INSERT",
+            rules: None,
+            new_keys: None,
+        })
     }
 
     /// Gives the target another name in messages: that of a table variable.
@@ -99,15 +112,16 @@ impl WriteTarget {
         WriteTarget { statement, ..self }
     }
 
-    /// Adds the rules that rows are checked against.
+    /// Adds the rules that rows are checked against, and what collects the values of foreign keys.
     #[must_use]
-    pub fn ruled_by(self, rules: RowRules) -> WriteTarget {
-        WriteTarget { rules: (!rules.is_empty()).then(|| Arc::new(rules)), ..self }
+    pub fn ruled_by(self, rules: RowRules, new_keys: Option<NewKeys>) -> WriteTarget {
+        let new_keys = new_keys.map(Arc::new);
+        WriteTarget { rules: (!rules.is_empty() || new_keys.is_some()).then(|| Arc::new(rules)), new_keys, ..self }
     }
 
     /// The values of its foreign keys that were written, if it has foreign keys.
     pub fn new_keys(&self) -> Option<&NewKeys> {
-        self.rules.as_ref().and_then(|rules| rules.new_keys.as_deref())
+        self.new_keys.as_deref()
     }
 
     /// Whether rows are checked against constraints or have computed columns.
@@ -143,7 +157,9 @@ impl WriteTarget {
             changed.iter_mut().for_each(|changed| changed.push(place));
         }
         rules.check(&columns, rows, changed.as_deref(), |rule| violation(self, rule))?;
-        rules.note_keys(&columns, changed.as_deref());
+        if let Some(new_keys) = &self.new_keys {
+            new_keys.note(&columns, changed.as_deref())?;
+        }
         Ok(columns)
     }
 
@@ -432,10 +448,14 @@ fn write_rows(run: &StatementRun, target: &WriteTarget, rows: &[Vec<Value>]) -> 
 }
 
 /// Writes the rows of batches one at a time. Returns their number.
-fn insert_one_by_one(run: &StatementRun, target: &WriteTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
+fn insert_one_by_one(
+    run: &StatementRun,
+    target: &WriteTarget,
+    batches: impl IntoIterator<Item = Result<RecordBatch, SqlError>>,
+) -> Result<u64, SqlError> {
     let mut written = 0;
     for batch in batches {
-        written += write_rows(run, target, &rows_of(target, &target.completed_batch(batch)?)?)?;
+        written += write_rows(run, target, &rows_of(target, &target.completed_batch(&batch?)?)?)?;
     }
     Ok(written)
 }

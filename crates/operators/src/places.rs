@@ -134,7 +134,9 @@ impl PlaceBuilder {
     /// Arrow's errors.
     pub(super) fn take(&mut self, table: &Table) -> PlanResult<ArrayRef> {
         match self {
-            PlaceBuilder::Numbers(places) => number_array(table, std::mem::take(&mut places.numbers)),
+            PlaceBuilder::Numbers(places) => {
+                number_array(table, Decimal128Array::new(std::mem::take(&mut places.numbers).into(), None))
+            }
             PlaceBuilder::Keys(places) => {
                 let next = places.next();
                 array_of(&place_type(table), std::mem::replace(places, next).into_vector()).map_err(external)
@@ -144,9 +146,8 @@ impl PlaceBuilder {
 }
 
 /// Positions in a heap as an array of their numbers.
-fn number_array(table: &Table, numbers: Vec<i128>) -> PlanResult<ArrayRef> {
-    let numbers = Decimal128Array::new(numbers.into(), None);
-    Ok(Arc::new(numbers.with_precision_and_scale(place_type(table).precision(), 0)?))
+fn number_array(table: &Table, numbers: impl Into<Decimal128Array>) -> PlanResult<ArrayRef> {
+    Ok(Arc::new(numbers.into().with_precision_and_scale(place_type(table).precision(), 0)?))
 }
 
 /// The position of one row as a column of a scan.
@@ -154,18 +155,33 @@ fn number_array(table: &Table, numbers: Vec<i128>) -> PlanResult<ArrayRef> {
 /// # Errors
 /// Arrow's errors.
 pub(super) fn place_array(table: &Table, at: &RowAt) -> PlanResult<ArrayRef> {
+    places_array(table, [Some(at)].into_iter())
+}
+
+/// Positions of a table's rows as a column.
+///
+/// # Errors
+/// Arrow's errors.
+pub(super) fn places_array<'r>(table: &Table, rows: impl Iterator<Item = Option<&'r RowAt>>) -> PlanResult<ArrayRef> {
     let narrow = |partition: usize| u32::try_from(partition).expect("at most 15,000 partitions");
-    match at {
-        RowAt::Heap { partition, page, slot } => {
-            let place = RowPlace { partition: narrow(*partition), page: *page, slot: *slot };
-            number_array(table, vec![place.number()])
-        }
-        RowAt::Tree { partition, key } => {
-            let mut place = Vec::new();
-            KeyPlace { partition: narrow(*partition), key }.write(&mut place);
-            Ok(Arc::new(BinaryViewArray::from_iter_values([place])))
-        }
+    if table.is_clustered() {
+        let bytes = rows.map(|at| match at {
+            Some(RowAt::Tree { partition, key }) => {
+                let mut place = Vec::new();
+                KeyPlace { partition: narrow(*partition), key }.write(&mut place);
+                Some(place)
+            }
+            _ => None,
+        });
+        return Ok(Arc::new(bytes.collect::<BinaryViewArray>()));
     }
+    let numbers = rows.map(|at| match at {
+        Some(RowAt::Heap { partition, page, slot }) => {
+            Some(RowPlace { partition: narrow(*partition), page: *page, slot: *slot }.number())
+        }
+        _ => None,
+    });
+    number_array(table, numbers.collect::<Vec<Option<i128>>>())
 }
 
 fn nowhere() -> SqlError {

@@ -1,53 +1,72 @@
 //! Locks on rows that a statement has found and will change.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use hobt_base::{SessionId, SqlError, errors};
 use hobt_engine::{DatabaseUse, RowAt};
 use hobt_txn::locks::{LockError, LockMode, LockResource};
 
+use super::held::Charge;
 use super::insert::WriteTarget;
 use super::places::Places;
 use hobt_table::{StatementRun, UnseenRows};
 
-/// The rows that a statement has found to change.
+/// Rows that a statement has found to change, as many as are locked in one order.
 #[derive(Debug)]
-pub struct FoundRows(Vec<RowAt>);
+pub struct FoundRows {
+    rows: Vec<RowAt>,
+    _charge: Charge,
+}
+
+/// About what a position takes, beside its key.
+const PLACE_BYTES: u64 = 48;
 
 impl FoundRows {
-    /// The rows of batches of [`super::ChangedRows`] or [`super::MergedRows`]; a row without a position is new.
+    /// The next rows of batches of [`super::ChangedRows`] or [`super::MergedRows`], as many as memory is for; none
+    /// after the last. A row without a position is new.
     ///
     /// # Errors
-    /// The rows have no position column.
-    pub fn of<'r>(batches: impl IntoIterator<Item = &'r RecordBatch>) -> Result<FoundRows, SqlError> {
-        let mut rows = Vec::new();
+    /// Those of the batches; the rows have no position column.
+    pub fn next_of(
+        run: &Arc<StatementRun>,
+        batches: &mut dyn Iterator<Item = Result<RecordBatch, SqlError>>,
+    ) -> Result<FoundRows, SqlError> {
+        let (mut rows, mut charge) = (Vec::new(), Charge::new(run));
         for batch in batches {
-            let places = Places::of(batch)?;
+            let batch = batch?;
+            let places = Places::of(&batch)?;
+            let mut bytes = 0;
             for row in (0..batch.num_rows()).filter(|row| places.is_somewhere(*row)) {
-                rows.push(places.row(row)?);
+                let row = places.row(row)?;
+                bytes += PLACE_BYTES + if let RowAt::Tree { key, .. } = &row { key.len() as u64 } else { 0 };
+                rows.push(row);
+            }
+            if !charge.grow(bytes) {
+                charge.overdraw(bytes);
+                break;
             }
         }
         // In one order, so that two statements that change the same rows do not wait for each other.
         rows.sort_unstable();
-        Ok(FoundRows(rows))
+        Ok(FoundRows { rows, _charge: charge })
     }
 
-    /// These rows and `others`.
-    #[must_use]
-    pub fn and(self, others: &[RowAt]) -> FoundRows {
-        let mut rows = self.0;
-        rows.extend_from_slice(others);
-        rows.sort_unstable();
-        rows.dedup();
-        FoundRows(rows)
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
-    /// Those of them, and of `idle` (other rows that the query's result depends on), that other transactions are
-    /// changing.
-    pub fn unseen(&self, idle: &[RowAt], unseen: &UnseenRows) -> Vec<RowAt> {
-        match unseen.is_watched() {
-            true => self.0.iter().chain(idle).filter(|row| unseen.has_met(row)).cloned().collect(),
-            false => Vec::new(),
-        }
+    /// Adds `others` to them.
+    pub fn add(&mut self, others: &[RowAt]) {
+        self.rows.extend_from_slice(others);
+        self.rows.sort_unstable();
+        self.rows.dedup();
+    }
+
+    /// Whether another transaction is changing one of them.
+    pub fn is_any_unseen(&self, unseen: &UnseenRows) -> bool {
+        unseen.is_watched() && self.rows.iter().any(|row| unseen.has_met(row))
     }
 
     /// Locks them exclusively, and notes the locks in `taken`. Blocks. Locks nothing if the table is locked as a whole.
@@ -62,7 +81,7 @@ impl FoundRows {
     ) -> Result<(), SqlError> {
         let Some(locks) = target.row_locks(run) else { return Ok(()) };
         locks.begin_round();
-        for row in &self.0 {
+        for row in &self.rows {
             let hobt = target.writer().base()[row.partition()].hobt().id();
             let locked = locks.lock(hobt, row.id(), LockMode::Exclusive, &|| run.is_cancelled(), taken);
             locked.map_err(|error| lock_error(run.context.session(), error))?;
@@ -77,7 +96,7 @@ impl FoundRows {
     /// Versions cannot be read, or were given up.
     pub fn is_any_changed(&self, run: &StatementRun, target: &WriteTarget) -> Result<bool, SqlError> {
         let Some(view) = run.context.view() else { return Ok(false) };
-        for row in &self.0 {
+        for row in &self.rows {
             if target.writer().is_changed(row, &view).map_err(|error| target.sql_error(error))? {
                 return Ok(true);
             }

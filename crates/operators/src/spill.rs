@@ -1,9 +1,10 @@
-//! Spill files for DataFusion's operators, among the instance's spill files in `tempdb`, which also count them.
+//! Spill files for DataFusion's operators, and for the batches that a statement holds (`held`), among the instance's
+//! spill files in `tempdb`, which also count them.
 //!
 //! An operator writes a file completely before it reads it. Bytes are buffered, so that every write but the last is at
 //! least as large as a read.
 
-use std::io::{self, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -57,14 +58,42 @@ impl PlanSpillFile for OperatorFile {
     }
 
     fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {
-        Ok(Box::new(Writer { file: Arc::clone(&self.0), gathered: Vec::new() }))
+        Ok(Box::new(Writer::new(&self.0)))
     }
 }
 
+/// A file among an instance's spill files, for the statement itself.
+///
+/// # Errors
+/// 5123, 1105.
+pub(super) fn create(files: &Arc<SpillFiles>) -> Result<Arc<SpillFile>> {
+    files.create().map(Arc::new).map_err(cannot_create)
+}
+
 /// Reads a file from its beginning to its end. A read blocks the worker, which accounts for the wait.
-struct Reader {
+#[derive(Debug)]
+pub(super) struct Reader {
     file: Arc<SpillFile>,
     offset: u64,
+}
+
+impl Reader {
+    /// Reads the file, which stays until it is dropped, in large transfers.
+    pub(super) fn buffered(file: &Arc<SpillFile>) -> BufReader<Reader> {
+        BufReader::with_capacity(TRANSFER_BYTES, Reader { file: Arc::clone(file), offset: 0 })
+    }
+}
+
+impl Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.file.size_bytes() - self.offset).unwrap_or(usize::MAX);
+        let bytes = left.min(buffer.len());
+        if bytes > 0 {
+            self.file.read_at(&mut buffer[..bytes], self.offset).map_err(io_error)?;
+        }
+        self.offset += bytes as u64;
+        Ok(bytes)
+    }
 }
 
 impl Stream for Reader {
@@ -83,12 +112,18 @@ impl Stream for Reader {
 }
 
 /// Writes a file.
-struct Writer {
+#[derive(Debug)]
+pub(super) struct Writer {
     file: Arc<SpillFile>,
     gathered: Vec<u8>,
 }
 
 impl Writer {
+    /// Writes the file, which is empty.
+    pub(super) fn new(file: &Arc<SpillFile>) -> Writer {
+        Writer { file: Arc::clone(file), gathered: Vec::new() }
+    }
+
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         if bytes.is_empty() { Ok(()) } else { self.file.append(bytes).map_err(io_error) }
     }

@@ -15,6 +15,7 @@ mod join_way;
 mod row_rules;
 mod series;
 mod statement;
+mod streamed_rows;
 mod table_read;
 mod temporary_name;
 mod unseen_rows;
@@ -36,13 +37,14 @@ pub use cardinality::{
 pub use change::{ChangeKind, PERCENT_PARTS, RowLimit};
 pub use computed_rows::{ComputeRows, RowSource, computed_rows, rows_in_memory};
 pub use join_way::JoinWay;
-pub use row_rules::{CheckRule, ComputedRule, NewKeys, RowRules};
+pub use row_rules::{CheckRule, ComputedRule, RowRules};
 pub use series::{Series, series_rows};
 pub use statement::Running;
 pub use statement::{
     FilterCounts, FilterProfile, MemoryFigures, OperatorProfile, PendingReasons, RunSettings, StatementRun,
     WorkerClock, WorkerProfile, Writing,
 };
+pub use streamed_rows::{BatchReading, OpenBatches, streamed_rows};
 pub use table_read::{
     RowReading, ScanSample, TableRead, access_error, clustered_disabled, declared_width, place_type, scanned_width,
     table_schema,

@@ -6,7 +6,6 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_expr::PhysicalExpr;
 use hobt_base::SqlError;
-use parking_lot::Mutex;
 
 use hobt_udf::sql_error_of;
 
@@ -30,36 +29,6 @@ pub struct CheckRule {
     pub reads: Vec<usize>,
 }
 
-/// The foreign key values of new rows: for each key its columns in their order, batch by batch.
-#[derive(Debug)]
-pub struct NewKeys {
-    /// The positions of each key's columns.
-    pub keys: Vec<Vec<usize>>,
-    taken: Mutex<Vec<Vec<Vec<ArrayRef>>>>,
-}
-
-impl NewKeys {
-    /// No values yet, for keys over these columns.
-    pub fn new(keys: Vec<Vec<usize>>) -> NewKeys {
-        let taken = Mutex::new(keys.iter().map(|_| Vec::new()).collect());
-        NewKeys { keys, taken }
-    }
-
-    /// Takes the values of a key collected so far.
-    pub fn take(&self, key: usize) -> Vec<Vec<ArrayRef>> {
-        self.taken.lock().get_mut(key).map(std::mem::take).unwrap_or_default()
-    }
-
-    fn note(&self, columns: &[ArrayRef], changed: Option<&[usize]>) {
-        let mut taken = self.taken.lock();
-        for (places, taken) in self.keys.iter().zip(taken.iter_mut()) {
-            if changed.is_none_or(|changed| places.iter().any(|place| changed.contains(place))) {
-                taken.push(places.iter().map(|&place| Arc::clone(&columns[place])).collect());
-            }
-        }
-    }
-}
-
 /// The rules of a table, over its stored columns in their carriers.
 #[derive(Clone, Debug)]
 pub struct RowRules {
@@ -69,14 +38,12 @@ pub struct RowRules {
     pub computed: Vec<ComputedRule>,
     /// Constraints.
     pub checks: Vec<CheckRule>,
-    /// Collects the values of foreign keys, if there are any.
-    pub new_keys: Option<Arc<NewKeys>>,
 }
 
 impl RowRules {
     /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
-        self.computed.is_empty() && self.checks.is_empty() && self.new_keys.is_none()
+        self.computed.is_empty() && self.checks.is_empty()
     }
 
     fn batch(&self, columns: &[ArrayRef], rows: usize) -> Result<RecordBatch, SqlError> {
@@ -101,13 +68,6 @@ impl RowRules {
             Ok((rule.column, value.map_err(sql_error_of)?))
         });
         values.collect()
-    }
-
-    /// Notes the values of foreign keys; `changed` as for [`RowRules::check`].
-    pub fn note_keys(&self, columns: &[ArrayRef], changed: Option<&[usize]>) {
-        if let Some(keys) = &self.new_keys {
-            keys.note(columns, changed);
-        }
     }
 
     /// Rejects rows that violate a constraint; `changed` are the columns that change, `None` for new rows.

@@ -263,6 +263,25 @@ fn a_size_beyond_the_limit_of_files_is_named_and_leaves_nothing() {
 }
 
 #[test]
+fn a_change_whose_rows_find_no_room_on_disk_is_1105_and_changes_nothing() {
+    let folder = Folder::new();
+    folder.succeeds("SELECT CAST(value AS int) AS k, 'x' AS s INTO d.dbo.narrow FROM GENERATE_SERIES(1, 40000)");
+    folder.succeeds("ALTER TABLE d.dbo.narrow ALTER COLUMN s varchar(5000) NULL");
+    for change in [
+        "UPDATE d.dbo.narrow SET s = CONCAT(REPLICATE('y', 4000), k)",
+        "MERGE d.dbo.narrow AS t USING (VALUES (0)) AS s (k) ON s.k = t.k \
+         WHEN NOT MATCHED BY SOURCE THEN UPDATE SET s = CONCAT(REPLICATE('y', 4000), t.k);",
+    ] {
+        // In blocks of 512 or 1024 bytes, depending on the shell. The rows are held in a file of 160 MB and more.
+        let (output, text) = run_limited(&folder, "-f 120000", change);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains("Msg 1105, ") && text.contains("'tempdb'"), "{text}");
+        folder.shows("SELECT MAX(s) FROM d.dbo.narrow", "x");
+    }
+    assert_eq!(fs::read_dir(folder.path().join("tempdb")).map_or(0, Iterator::count), 0, "no file is left");
+}
+
+#[test]
 fn a_folder_for_spilling_that_cannot_be_used_is_named_at_the_start() {
     let folder = Folder::new();
     let spilling = folder.path().join("tempdb");

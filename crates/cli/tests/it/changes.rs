@@ -168,20 +168,157 @@ fn a_change_whose_client_wants_no_more_is_undone() {
     }
 }
 
+/// An instance with little memory: a collection of rows takes 2 MB of it before it goes to disk.
+fn open_small() -> (tempfile::TempDir, Instance, Session) {
+    open(InstanceSettings { memory_bytes: Some(64 << 20), ..InstanceSettings::default() })
+}
+
+/// Runs a batch that puts at least `least` KB on disk, and returns the rows of its last result set.
+fn spills(instance: &Instance, session: &mut Session, least: u64, batch: &str) -> Vec<Vec<String>> {
+    let written = || instance.server().instance().spills().transfers().writes.bytes;
+    let before = written();
+    let found = rows(session, batch, false).unwrap_or_else(|error| panic!("{batch}: {error}"));
+    let kilobytes = (written() - before) >> 10;
+    assert!(kilobytes >= least, "{kilobytes} KB were put on disk: {batch}");
+    assert_eq!(instance.server().instance().spills().size_bytes(), 0, "no file is left: {batch}");
+    found
+}
+
 #[test]
-fn a_change_of_more_than_the_memory_is_701_and_changes_nothing() {
-    let memory = InstanceSettings { memory_bytes: Some(96 << 20), ..InstanceSettings::default() };
-    let (_folder, _instance, mut session) = open(memory);
+fn a_change_of_more_than_the_memory_goes_to_disk() {
+    let (_folder, instance, mut session) = open_small();
     session
-        .run("SELECT CAST(value AS int) AS k, REPLICATE('x', 1000) AS s INTO t FROM GENERATE_SERIES(1, 50000)")
+        .run("SELECT CAST(value AS int) AS k, CAST('' AS varchar(2000)) AS s INTO t FROM GENERATE_SERIES(1, 20000)")
         .expect("rows");
-    let error = session.run("UPDATE t SET k = k + 1").expect_err("50 MB of rows in 96 MB, most of which is the pool's");
-    assert_eq!(error.number, 701, "{error}");
+    let counted = "SELECT @@ROWCOUNT, COUNT(*), SUM(CAST(k AS bigint)), MIN(LEN(s)), MAX(LEN(s)) FROM t";
+    let update = format!("UPDATE t SET k = k + 1, s = REPLICATE('x', 900 + k % 100); {counted}");
+    let found = spills(&instance, &mut session, 35_000, &update);
+    assert_eq!(found, [["20000", "20000", "200030000", "900", "999"]], "the values, from the rows as they were");
+    let found = rows(&mut session, "SELECT COUNT(*) FROM t WHERE LEN(s) <> 900 + (k - 1) % 100", false).expect("rows");
+    assert_eq!(found, [["0"]]);
     session.run("UPDATE TOP (1000) t SET k = -k").expect("a piece of it");
-    session.run("DELETE FROM t WHERE k < 0").expect("what a DELETE keeps is small");
-    session.run("DELETE FROM t").expect("what a DELETE keeps is small");
-    let left = rows(&mut session, "SELECT COUNT(*) FROM t", false).expect("the rows");
-    assert_eq!(left, [["0"]]);
+    // The deleted texts of 18 MB are held, and come out after the last change.
+    let delete = "DELETE FROM t OUTPUT deleted.k, deleted.s WHERE k > 0";
+    let found = spills(&instance, &mut session, 17_000, delete);
+    assert_eq!(found.len(), 19_000);
+    assert!(found.iter().all(|row| row[1].len() >= 900 && row[1].bytes().all(|byte| byte == b'x')));
+    let found = rows(&mut session, counted, false).expect("the rows");
+    assert_eq!(found[0][1], "1000");
+}
+
+#[test]
+fn a_row_that_a_join_brings_again_is_changed_once_with_many_rows_too() {
+    let (_folder, instance, mut session) = open_small();
+    for key in ["", " PRIMARY KEY"] {
+        session.run(&format!("CREATE TABLE t (k int NOT NULL{key}, n int NOT NULL, s varchar(80) NULL)")).expect("it");
+        session.run("INSERT INTO t WITH (TABLOCK) SELECT value, 0, '' FROM GENERATE_SERIES(1, 40000)").expect("rows");
+        // More positions than the set of those seen has room for. The copies of a row come far from each other.
+        let join = "t JOIN (SELECT value % 40000 + 1 AS k, value / 40000 AS v FROM GENERATE_SERIES(0, 119999)) AS s \
+                    ON s.k = t.k";
+        let update = format!("UPDATE t SET n = n + 1, s = CONCAT('copy ', s.v) FROM {join}; SELECT @@ROWCOUNT");
+        assert_eq!(spills(&instance, &mut session, 2000, &update), [["40000"]], "{key}");
+        let found = rows(&mut session, "SELECT COUNT(*), MIN(n), MAX(n), MIN(LEN(s)) FROM t", false).expect("rows");
+        assert_eq!(found, [["40000", "1", "1", "6"]], "{key}");
+        let top = format!("UPDATE TOP (35000) t SET n = n + 1 FROM {join}; SELECT @@ROWCOUNT, SUM(n), MAX(n) FROM t");
+        assert_eq!(spills(&instance, &mut session, 500, &top), [["35000", "75000", "2"]], "{key}");
+        let delete = format!("DELETE t FROM {join} WHERE s.k > 100; SELECT @@ROWCOUNT, COUNT(*) FROM t");
+        assert_eq!(spills(&instance, &mut session, 500, &delete), [["39900", "100"]], "{key}");
+        session.run("DROP TABLE t").expect("it");
+    }
+}
+
+#[test]
+fn a_merge_of_more_than_the_memory_goes_to_disk_and_takes_no_row_twice() {
+    let (_folder, instance, mut session) = open_small();
+    for key in ["", " PRIMARY KEY"] {
+        session.run(&format!("CREATE TABLE t (k int NOT NULL{key}, n int NOT NULL, s varchar(80) NULL)")).expect("it");
+        session.run("INSERT INTO t WITH (TABLOCK) SELECT value, 0, '' FROM GENERATE_SERIES(1, 30000)").expect("rows");
+        let merge = |rest: &str| {
+            format!(
+                "MERGE t USING (SELECT CAST(value AS int) AS k FROM GENERATE_SERIES(10001, 45000) {rest}) AS s \
+                 ON s.k = t.k WHEN MATCHED THEN UPDATE SET n = t.n + 1, s = CONCAT(REPLICATE('y', 70), t.k) \
+                 WHEN NOT MATCHED BY SOURCE THEN DELETE \
+                 WHEN NOT MATCHED THEN INSERT (k, n, s) VALUES (s.k, 7, CONCAT(REPLICATE('z', 70), s.k))"
+            )
+        };
+        let twice = session.run(&format!("{};", merge("UNION ALL SELECT 29999"))).expect_err("a row that comes twice");
+        assert_eq!(twice.number, 8672, "{key}");
+        let before = rows(&mut session, "SELECT COUNT(*), SUM(n), MAX(s) FROM t", false).expect("the rows");
+        assert_eq!(before, [["30000", "0", ""]], "{key}");
+        let merged = format!("{}; SELECT @@ROWCOUNT, n, MIN(s), COUNT(*) FROM t GROUP BY n ORDER BY n", merge(""));
+        let found = spills(&instance, &mut session, 2000, &merged);
+        let (y, z) = (format!("{}10001", "y".repeat(70)), format!("{}30001", "z".repeat(70)));
+        let expected = [["45000", "1", &y, "20000"], ["45000", "7", &z, "15000"]];
+        assert_eq!(found, expected, "{key}");
+        let wrong = "SELECT COUNT(*) FROM t WHERE s <> CONCAT(REPLICATE(IIF(n = 1, 'y', 'z'), 70), k)";
+        assert_eq!(rows(&mut session, wrong, false).expect("the rows"), [["0"]], "{key}");
+        session.run("DROP TABLE t").expect("it");
+    }
+}
+
+#[test]
+fn keys_pass_from_row_to_row_in_a_change_of_more_than_the_memory() {
+    let (_folder, instance, mut session) = open_small();
+    for table in [
+        "CREATE TABLE t (k int NOT NULL PRIMARY KEY, u int NOT NULL UNIQUE, n int NOT NULL, s varchar(200) NOT NULL)",
+        "CREATE TABLE t (k int NOT NULL, u int NOT NULL UNIQUE, n int NOT NULL INDEX by_n, s varchar(200) NOT NULL)",
+    ] {
+        session.run(table).expect(table);
+        let made = "INSERT INTO t SELECT value, -value, value % 10, REPLICATE('x', 50) FROM GENERATE_SERIES(1, 15000)";
+        session.run(made).expect("rows");
+        let shift = "UPDATE t SET k = k + 1, u = u - 1, n = n + 1, s = CONCAT(REPLICATE('y', 150), k); \
+                     SELECT @@ROWCOUNT, COUNT(*), MIN(k), MAX(k), MIN(u), MAX(u), SUM(n), MIN(s) FROM t";
+        let found = spills(&instance, &mut session, 3000, shift);
+        let y = format!("{}1", "y".repeat(150));
+        assert_eq!(found, [["15000", "15000", "2", "15001", "-15001", "-2", "82500", &y]], "{table}");
+        let sought = "SELECT k FROM t WHERE u = -7; DBCC CHECKTABLE ('t') WITH NO_INFOMSGS";
+        assert_eq!(rows(&mut session, sought, false).expect("no error of the check"), [["7"]], "{table}");
+        let error = session
+            .run("UPDATE t SET u = u / 2, s = CONCAT(REPLICATE('z', 180), k)")
+            .expect_err("two rows of each key");
+        assert_eq!(error.number, 2627, "{table}");
+        let left = rows(&mut session, "SELECT MIN(s), SUM(k + u), COUNT(*) FROM t", false).expect("the rows");
+        assert_eq!(left, [[y.as_str(), "0", "15000"]], "{table}");
+        session.run("DROP TABLE t").expect("it");
+    }
+}
+
+#[test]
+fn foreign_keys_of_a_change_of_more_than_the_memory_are_checked_and_followed() {
+    let (_folder, instance, mut session) = open_small();
+    let key = "REPLICATE('k', 100) + CAST(value AS varchar(10))";
+    let tables = format!(
+        "CREATE TABLE p (k varchar(120) NOT NULL PRIMARY KEY, n int NOT NULL); \
+         CREATE TABLE c (n int NOT NULL, k varchar(120) NULL REFERENCES p (k) ON DELETE CASCADE); \
+         INSERT INTO p SELECT {key}, value FROM GENERATE_SERIES(1, 20000); \
+         INSERT INTO c SELECT value, NULL FROM GENERATE_SERIES(1, 20000)"
+    );
+    session.run(&tables).expect("tables");
+    let error = session.run("UPDATE c SET k = REPLICATE('k', 100) + CAST(n + 1 AS varchar(10))").expect_err("no 20001");
+    assert_eq!(error.number, 547, "{error}");
+    let valid = "UPDATE c SET k = REPLICATE('k', 100) + CAST(n AS varchar(10)); SELECT COUNT(k) FROM c";
+    assert_eq!(spills(&instance, &mut session, 4000, valid), [["20000"]]);
+    let followed = "DELETE FROM p WHERE n > 100; SELECT @@ROWCOUNT, COUNT(*), MAX(n) FROM c";
+    assert_eq!(spills(&instance, &mut session, 4000, followed), [["19900", "100", "100"]]);
+}
+
+#[test]
+fn all_rows_of_a_large_change_are_locked_where_locks_do_not_escalate() {
+    let (_folder, instance, mut session) = open_small();
+    session.run("CREATE TABLE t (k int NOT NULL PRIMARY KEY)").expect("a table");
+    session.run("INSERT INTO t WITH (TABLOCK) SELECT value FROM GENERATE_SERIES(1, 60000)").expect("rows");
+    session.run("ALTER TABLE t SET (LOCK_ESCALATION = DISABLE)").expect("it");
+    session.run("BEGIN TRANSACTION; DELETE FROM t WHERE k <> 35000").expect("more rows than are locked in one order");
+    let mut other = instance.session().expect("a session");
+    other.run("USE d; SET LOCK_TIMEOUT 0").expect("the database");
+    for k in [1, 34_999, 35_001, 59_999, 60_000] {
+        let read = format!("SELECT k FROM t WITH (READCOMMITTEDLOCK) WHERE k = {k}");
+        assert_eq!(rows(&mut other, &read, false).expect_err("it is being deleted").number, 1222, "{k}");
+    }
+    let kept = rows(&mut other, "SELECT k FROM t WITH (READCOMMITTEDLOCK) WHERE k = 35000", false);
+    assert_eq!(kept.expect("a row that is not locked"), [["35000"]]);
+    session.run("COMMIT").expect("it");
+    assert_eq!(rows(&mut other, "SELECT k FROM t", false).expect("the row"), [["35000"]]);
 }
 
 #[test]

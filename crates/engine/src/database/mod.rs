@@ -80,7 +80,7 @@ pub use statistics::{
 pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
 pub use truncate::partitions_in;
-pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, WriteError, uniqueifier_of_key, whole_row};
+pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, TakenOut, WriteError, uniqueifier_of_key, whole_row};
 
 pub(crate) use file_removal::primary_file;
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};

@@ -88,13 +88,13 @@ pub struct TableWriter {
     notes: Option<RowChangeNotes>,
 }
 
-/// What an update has removed of a row and is to insert again.
-struct Pending {
-    old: RowImage,
-    /// Where the row was.
-    from: RowAt,
+/// What an update has taken out of a row's indexes and is to put in again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TakenOut {
     /// Where the row is now, if it is already in the base.
-    now: Option<RowAt>,
+    pub now: Option<RowAt>,
+    /// For each index besides the base, whether the row's entry was taken out.
+    pub entries: Vec<bool>,
 }
 
 impl TableWriter {
@@ -297,39 +297,69 @@ impl TableWriter {
             }
             return Ok(());
         }
-        // First removes all old entries.
-        let mut pending = Vec::with_capacity(updates.len());
+        let mut taken_out = Vec::with_capacity(updates.len());
         for update in updates {
             if is_cancelled() {
                 return Ok(());
             }
-            let old = self.read(&update.at)?;
-            if let Some(notes) = &self.notes {
-                note_update(notes, ctx, update, &old);
-            }
-            let now = self.move_or_replace(ctx, update, &old)?;
-            for index in &*self.indexes {
-                if self.touches(index, &old, &update.row, &update.at, now.as_ref()) && !planted::has(Bug::EntryLeft) {
-                    self.delete_entry(ctx, index, &update.at, &old)?;
-                }
-            }
-            pending.push(Pending { old, from: update.at.clone(), now });
+            taken_out.push(self.take_out(ctx, update)?);
         }
-        for (update, pending) in updates.iter().zip(pending) {
+        for (update, taken_out) in updates.iter().zip(taken_out) {
             if is_cancelled() {
                 return Ok(());
             }
-            let (moved, now) = match pending.now {
-                Some(now) => (now != pending.from, now),
-                None => (true, self.insert_base(ctx, update.partition, &update.row)?),
-            };
-            for index in &*self.indexes {
-                if moved || self.touches(index, &pending.old, &update.row, &pending.from, Some(&now)) {
-                    self.insert_entry(ctx, index, &now, &update.row)?;
-                }
-            }
+            self.put_in(ctx, update, taken_out)?;
         }
         Ok(())
+    }
+
+    /// The first half of an update: puts a row's new values into the base, unless they belong elsewhere in a tree, and
+    /// removes the old entries that differ from the new ones.
+    ///
+    /// # Errors
+    /// As [`TableWriter::update`].
+    pub fn take_out(&self, ctx: &StatementContext, update: &RowUpdate) -> Written<TakenOut> {
+        let old = self.read(&update.at)?;
+        if let Some(notes) = &self.notes {
+            note_update(notes, ctx, update, &old);
+        }
+        let now = self.move_or_replace(ctx, update, &old)?;
+        let mut entries = Vec::with_capacity(self.indexes.len());
+        for index in &*self.indexes {
+            let is_touched = self.touches(index, &old, &update.row, &update.at, now.as_ref());
+            if is_touched && !planted::has(Bug::EntryLeft) {
+                self.delete_entry(ctx, index, &update.at, &old)?;
+            }
+            entries.push(is_touched);
+        }
+        Ok(TakenOut { now, entries })
+    }
+
+    /// The second half of an update, after the first half of all rows that a statement updates: inserts what was taken
+    /// out.
+    ///
+    /// # Errors
+    /// As [`TableWriter::update`].
+    pub fn put_in(&self, ctx: &StatementContext, update: &RowUpdate, taken_out: TakenOut) -> Written<()> {
+        let now = match taken_out.now {
+            Some(now) => now,
+            None => self.insert_base(ctx, update.partition, &update.row)?,
+        };
+        for (index, _) in self.indexes.iter().zip(taken_out.entries).filter(|(_, is_touched)| *is_touched) {
+            self.insert_entry(ctx, index, &now, &update.row)?;
+        }
+        Ok(())
+    }
+
+    /// Whether an update of these columns, or of unknown ones, may give a row a key that another row has before the
+    /// update. If not, its rows can be updated in groups, one group after the other.
+    pub fn passes_keys(&self, changed: Option<&[usize]>) -> bool {
+        let is_changed =
+            |index: &Index| changed.is_none_or(|changed| index.key.iter().any(|part| changed.contains(&part.column)));
+        let (table, base) = (&self.table, self.table.base_index());
+        let unique =
+            self.indexes.iter().map(|index| &table.indexes[index.place]).filter(|index| index.options.is_unique);
+        table.is_clustered() && is_changed(base) || unique.into_iter().any(is_changed)
     }
 
     /// Puts a row's new values into the base. If the new key belongs elsewhere in a tree, only removes the old row,

@@ -179,7 +179,7 @@ impl Definitions<'_, '_> {
         drop(names);
         // The existing rows satisfied the checks before.
         rules.checks.clear();
-        let target = store_of(database.clone(), Arc::clone(new))?.written_by("UPDATE").ruled_by(rules);
+        let target = store_of(database.clone(), Arc::clone(new))?.written_by("UPDATE").ruled_by(rules, None);
         self.batch.insert_query(run, BindOptions::default(), &|_| Ok(query.clone()), &target, true)?;
         Ok(())
     }

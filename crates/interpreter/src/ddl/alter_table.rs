@@ -285,7 +285,7 @@ impl Definitions<'_, '_> {
         drop(binder);
         drop(names);
         rules.computed.clear();
-        let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE").ruled_by(rules);
+        let target = store_of(database.clone(), Arc::clone(new))?.written_by("ALTER TABLE").ruled_by(rules, None);
         let rows = TableRead::new(database.clone(), Arc::clone(old), Arc::clone(run), false, false);
         let query = all_rows(&rows)?;
         let prepared = self.batch.prepare(run, BindOptions::default(), &|_| Ok(query.clone()), &one_stream)?;

@@ -90,11 +90,11 @@ impl Interpreter<'_> {
         parallel: bool,
     ) -> Result<u64, Failure> {
         let Some(sink) = &write.sink else { return self.insert_query(run, options, bind, &write.store, parallel) };
-        let mut held = HeldBatches::new(run, &write.store);
+        let mut held = HeldBatches::new(run);
         let prepared = self.prepare(run, options, bind, &one_stream)?;
         self.run_prepared(run, prepared, &mut |batch| held.keep(stored_batch(&write.store, &batch)?))?;
-        let rows = insert_held(run, &write.store, held.batches())?;
-        self.put_out_inserted(run, sink, held.batches())?;
+        let rows = insert_held(run, &write.store, held.row_count(), held.batches()?)?;
+        self.put_out_inserted(run, sink, held.batches()?)?;
         Ok(rows)
     }
 

@@ -79,7 +79,7 @@ impl Interpreter<'_> {
         let batch = batch_of_values(nullable_schema(table), &types, rows)?;
         let stored = stored_batch(&write.store, &batch)?;
         let count = insert_rows(run, &write.store, rows)?;
-        self.put_out_inserted(run, sink, &[stored])?;
+        self.put_out_inserted(run, sink, [Ok(stored)].into_iter())?;
         Ok(count)
     }
 

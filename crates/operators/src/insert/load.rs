@@ -28,7 +28,7 @@ use hobt_instruments::processor;
 
 use super::unordered::UnorderedExec;
 use super::{WriteTarget, column, insert_one_by_one};
-use crate::change::HeldBatches;
+use crate::held::HeldBatches;
 use crate::index_build::IndexBuild;
 use crate::role::{Join, Role, role};
 use crate::runner::{Reader, drain, finish, run_query};
@@ -186,7 +186,7 @@ impl<'r> Sorted<'r> {
                     held.into_iter().try_for_each(|batch| self.take(batch))?;
                 }
             }
-            Sink::OneByOne => self.written += insert_one_by_one(self.run, self.target, &[batch])?,
+            Sink::OneByOne => self.written += insert_one_by_one(self.run, self.target, [Ok(batch)])?,
             Sink::Build(build) => build.append(&self.target.completed_batch(&batch)?)?,
             Sink::Load(writer) => writer.append(&batch)?,
         }
@@ -196,7 +196,7 @@ impl<'r> Sorted<'r> {
     fn finish(self) -> Result<Inserted, SqlError> {
         let has_indexes = self.target.writer.has_indexes();
         let (rows, has_left_indexes) = match self.sink {
-            Sink::Held(held, _) => (insert_one_by_one(self.run, self.target, &held)?, false),
+            Sink::Held(held, _) => (insert_one_by_one(self.run, self.target, held.into_iter().map(Ok))?, false),
             Sink::OneByOne => (self.written, false),
             Sink::Build(build) => (build.finish(None)?, has_indexes),
             Sink::Load(writer) => {
@@ -239,11 +239,7 @@ pub fn insert_batches(
     batches: impl IntoIterator<Item = Result<RecordBatch, SqlError>>,
 ) -> Result<u64, SqlError> {
     if target.heaps.is_none() {
-        let mut written = 0;
-        for batch in batches {
-            written += insert_one_by_one(run, target, &[batch?])?;
-        }
-        return Ok(written);
+        return insert_one_by_one(run, target, batches);
     }
     let mut writer = Writer::new(run, target);
     for batch in batches {
@@ -252,16 +248,20 @@ pub fn insert_batches(
     publish(run, target, vec![writer.finish()?])
 }
 
-/// Writes batches that are in memory, whose columns are the table's in order and type: a few rows one at a time, more
-/// through bulk loaders. Returns the number of rows.
+/// Writes the `rows` rows of batches that the statement holds, whose columns are the table's in order and type: a few
+/// rows one at a time, more through bulk loaders. Returns the number of rows written.
 ///
 /// # Errors
-/// As [`insert_rows`](super::insert_rows).
-pub fn insert_held(run: &Arc<StatementRun>, target: &WriteTarget, batches: &[RecordBatch]) -> Result<u64, SqlError> {
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    match rows <= FEW_ROWS || !target.may_load(run) {
+/// As [`insert_rows`](super::insert_rows), and what the batches' source returns.
+pub fn insert_held(
+    run: &Arc<StatementRun>,
+    target: &WriteTarget,
+    rows: u64,
+    batches: impl IntoIterator<Item = Result<RecordBatch, SqlError>>,
+) -> Result<u64, SqlError> {
+    match rows <= FEW_ROWS as u64 || !target.may_load(run) {
         true => insert_one_by_one(run, target, batches),
-        false => insert_batches(run, target, batches.iter().cloned().map(Ok)),
+        false => insert_batches(run, target, batches),
     }
 }
 
@@ -327,18 +327,20 @@ impl Job {
             if ended {
                 // The insert must not wait for a page that a scan in the stream is still loading.
                 drop(stream);
-                return self.insert_few(partition, &held);
+                let rows = held.iter().map(RecordBatch::num_rows).sum();
+                return self.insert_few(partition, rows, held.into_iter().map(Ok));
             }
             if !self.target.may_load(&self.run) {
                 // All rows are read before any is written: the query may read the table, and would meet the inserted
                 // rows.
-                let mut all = HeldBatches::new(&self.run, &self.target);
+                let mut all = HeldBatches::new(&self.run);
                 held.into_iter().try_for_each(|batch| all.keep(batch))?;
                 while let Some(batch) = stream.next().await {
                     all.keep(batch.map_err(sql_error_of)?)?;
                 }
                 drop(stream);
-                return self.insert_few(partition, all.batches());
+                let rows = usize::try_from(all.row_count()).unwrap_or(usize::MAX);
+                return self.insert_few(partition, rows, all.into_batches()?);
             }
             held.iter().try_for_each(|batch| self.writing(partition, batch.num_rows(), || writer.append(batch)))?;
         }
@@ -349,8 +351,12 @@ impl Job {
         self.writing(partition, 0, || writer.finish())
     }
 
-    fn insert_few(&self, partition: usize, held: &[RecordBatch]) -> Result<Written, SqlError> {
-        let rows = held.iter().map(RecordBatch::num_rows).sum();
+    fn insert_few(
+        &self,
+        partition: usize,
+        rows: usize,
+        held: impl IntoIterator<Item = Result<RecordBatch, SqlError>>,
+    ) -> Result<Written, SqlError> {
         let few_rows = self.writing(partition, rows, || insert_one_by_one(&self.run, &self.target, held))?;
         Ok(Written { few_rows, ..Written::default() })
     }
