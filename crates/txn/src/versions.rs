@@ -222,6 +222,17 @@ fn unreadable(damage: EncodingDamage) -> VersionError {
     VersionError::Unreadable(damage.rule.to_owned())
 }
 
+/// The places of the keys of a tree from `low` on and below `high`: the first, and the one behind the last.
+fn places_between(name: TreeName, low: &[u8], high: Option<&[u8]>) -> (Vec<u8>, Vec<u8>) {
+    let (mut first, mut end) = (Vec::new(), Vec::new());
+    coding::put_key(&mut first, name, low);
+    match high {
+        Some(high) => coding::put_key(&mut end, name, high),
+        None => end = coding::behind_tree(name),
+    }
+    (first, end)
+}
+
 impl VersionStore {
     /// A store without versions.
     pub fn new() -> Arc<VersionStore> {
@@ -237,13 +248,15 @@ impl VersionStore {
         self.transactions.get()?.upgrade()
     }
 
-    /// Puts versions of a writer into the active generation. `put` returns how their bytes change.
-    fn put_with(&self, writer: &Running, put: impl FnOnce(&Generations, &Tables) -> Bytes) {
-        self.transactions.get_or_init(|| Arc::downgrade(writer.transactions()));
+    /// Puts versions of a writer into the active generation, where they stay until `noter`'s are not needed any more.
+    /// `put` returns how their bytes change.
+    fn put_with(&self, noter: &Running, writer: Stamp, put: impl FnOnce(&Generations, &Tables) -> Bytes) {
+        self.transactions.get_or_init(|| Arc::downgrade(noter.transactions()));
         let is_full = {
             let generations = self.generations.read();
             let active = generations.active();
-            writer.note(&active.generation);
+            noter.note(&active.generation);
+            active.generation.has_version_of(writer);
             let bytes = put(&generations, &active.tables);
             active.generation.add_bytes(bytes)
         };
@@ -260,6 +273,7 @@ impl VersionStore {
             && let Some(transactions) = self.transactions()
             && transactions.note_fixed(writer, &active.generation)
         {
+            active.generation.has_version_of(writer);
             put(&active.tables);
             active.generation.add_bytes(Bytes { added: VERSION_BYTES, freed: 0 });
         }
@@ -267,7 +281,7 @@ impl VersionStore {
 
     /// Puts the state of a row before a change. The page is held exclusively.
     pub(crate) fn put(&self, writer: &Running, page: HeapPage, slot: SlotId, before: Before) {
-        self.put_with(writer, |generations, active| {
+        self.put_with(writer, writer.stamp(), |generations, active| {
             let bytes = VERSION_BYTES + before.row_bytes();
             let version = Version::new(slot, 1, writer.stamp(), before);
             active.change_page(page, |versions| {
@@ -287,7 +301,7 @@ impl VersionStore {
         if rows == 0 || changer.transactions().is_seen_by_all(loader) {
             return;
         }
-        self.put_with(changer, |_, active| {
+        self.put_with(changer, loader, |_, active| {
             let loaded = Version::new(SlotId(0), rows, loader, Before::Absent);
             active.change_page(page, |versions| versions.put(loaded));
             Bytes { added: VERSION_BYTES, freed: 0 }
@@ -307,7 +321,7 @@ impl VersionStore {
                 return snapshot.checked(only.tables.with_page(page, |versions| show(versions)).unwrap_or_default());
             }
             let mut recent = PageVersions::default();
-            for Recent { generation, tables, .. } in &generations.recent {
+            for Recent { generation, tables } in generations.unseen(snapshot) {
                 if let Some(mut versions) = tables.with_page(page, |versions| versions.clone()) {
                     generation.each_undone(|writer| versions.undone_by(writer));
                     recent.append(versions);
@@ -320,7 +334,7 @@ impl VersionStore {
             coding::put_page(&mut place, page);
             let mut all = PageVersions::default();
             for Spilled { generation, run, .. } in runs.iter().map(|spilled| &**spilled) {
-                if run.newest_writer >= snapshot.horizon()
+                if generation.may_be_unseen(snapshot)
                     && let Some(bytes) = run.find(&place)?
                 {
                     let mut versions = PageVersions::decode(&bytes).map_err(unreadable)?;
@@ -399,25 +413,40 @@ impl VersionStore {
         }
     }
 
-    /// The pages of a heap that may have changes that `snapshot` does not see.
-    fn pages_of(&self, hobt: HobtId, snapshot: &Snapshot) -> Result<Vec<HeapPage>> {
-        let (mut pages, runs) = {
+    /// Shows the pages of a heap that may have changes that `snapshot` does not see, some of them more than once, until
+    /// `show` returns `false`.
+    fn each_page(
+        &self,
+        hobt: HobtId,
+        snapshot: &Snapshot,
+        mut show: impl FnMut(HeapPage) -> Result<bool>,
+    ) -> Result<()> {
+        let (recent, runs) = {
             let generations = self.generations.read();
-            let of_recent = generations.recent.iter().flat_map(|recent| recent.tables.pages_of(hobt));
+            let of_recent = generations.unseen(snapshot).flat_map(|recent| recent.tables.pages_of(hobt));
             (of_recent.collect::<Vec<_>>(), Arc::clone(&generations.runs))
         };
+        for page in recent {
+            if !show(page)? {
+                return Ok(());
+            }
+        }
         let (mut low, mut high) = (Vec::new(), Vec::new());
         coding::put_heap(&mut low, hobt);
         coding::put_heap(&mut high, HobtId(hobt.0.saturating_add(1)));
-        for run in runs.iter().map(|spilled| &spilled.run).filter(|run| run.newest_writer >= snapshot.horizon()) {
-            run.each(&low, Some(&high), |place, _| {
-                pages.extend(coding::page_of(place).map(|page| HeapPage { hobt, page }));
-                Ok(true)
+        let mut goes_on = true;
+        for spilled in runs.iter().filter(|spilled| spilled.generation.may_be_unseen(snapshot)) {
+            spilled.run.each(&low, Some(&high), |place, _| {
+                if let Some(page) = coding::page_of(place) {
+                    goes_on = show(HeapPage { hobt, page })?;
+                }
+                Ok(goes_on)
             })?;
+            if !goes_on {
+                return Ok(());
+            }
         }
-        pages.sort_unstable();
-        pages.dedup();
-        Ok(pages)
+        Ok(())
     }
 
     /// Whether a transaction that `snapshot` does not see has changed a row of one of the wanted pages of a heap, and
@@ -431,14 +460,13 @@ impl VersionStore {
         snapshot: &Snapshot,
         is_wanted: &dyn Fn(PageId) -> bool,
     ) -> Result<bool> {
-        for page in self.pages_of(hobt, snapshot)? {
-            if is_wanted(page.page)
-                && self.with_page(page, snapshot, |versions| versions.unseen(snapshot).next().is_some())?
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        let mut has_any = false;
+        self.each_page(hobt, snapshot, |page| {
+            has_any = is_wanted(page.page)
+                && self.with_page(page, snapshot, |versions| versions.unseen(snapshot).next().is_some())?;
+            Ok(!has_any)
+        })?;
+        snapshot.checked(has_any)
     }
 
     /// The RIDs of the heap's rows on wanted pages that a transaction invisible to `snapshot` has changed, inserted or
@@ -454,8 +482,15 @@ impl VersionStore {
         inserts_only: bool,
         is_wanted: &dyn Fn(PageId) -> bool,
     ) -> Result<Vec<(PageId, SlotId)>> {
+        let mut pages = Vec::new();
+        self.each_page(hobt, snapshot, |page| {
+            pages.extend(is_wanted(page.page).then_some(page));
+            Ok(true)
+        })?;
+        pages.sort_unstable();
+        pages.dedup();
         let mut found = Vec::new();
-        for page in self.pages_of(hobt, snapshot)?.into_iter().filter(|page| is_wanted(page.page)) {
+        for page in pages {
             found.extend(self.with_page(page, snapshot, |versions| {
                 let unseen = versions.unseen(snapshot);
                 let wanted = unseen.filter(|version| !inserts_only || version.before == Before::Absent);
@@ -464,7 +499,7 @@ impl VersionStore {
         }
         found.sort_unstable();
         found.dedup();
-        Ok(found)
+        snapshot.checked(found)
     }
 
     /// Puts the state at a key of a tree before `writer` changed it, unless `writer` had changed it before. The leaf is
@@ -475,7 +510,7 @@ impl VersionStore {
 
     /// Like [`VersionStore::put_key`], for a change of `writer` whose version is needed until `noter`'s are not.
     fn put_key_of(&self, noter: &Running, writer: Stamp, hobt: HobtId, key: &[u8], before: Before) {
-        self.put_with(noter, |generations, active| {
+        self.put_with(noter, writer, |generations, active| {
             active.change_key(self.truncations.name(hobt), key, |versions| {
                 let bytes = KEY_VERSION_BYTES + key.len() + before.row_bytes();
                 let added = if versions.put(writer, before) { bytes } else { 0 };
@@ -503,7 +538,7 @@ impl VersionStore {
     /// values to the versions that refer to them. The leaf is held exclusively.
     pub(crate) fn put_replaced_key(&self, writer: &Running, hobt: HobtId, key: &[u8], row: RowImage, is_ghost: bool) {
         let (name, stamp, row) = (self.truncations.name(hobt), writer.stamp(), Arc::new(row));
-        self.put_with(writer, |generations, active| {
+        self.put_with(writer, stamp, |generations, active| {
             let mut is_kept = false;
             if !planted::has(Bug::RowNotKept) {
                 for tables in generations.changeable() {
@@ -544,7 +579,7 @@ impl VersionStore {
                     .checked(only.tables.with_key(name, key, |versions| show(versions)).unwrap_or_default());
             }
             let mut recent = VersionsOfKey::default();
-            for Recent { generation, tables, .. } in &generations.recent {
+            for Recent { generation, tables } in generations.unseen(snapshot) {
                 if let Some(mut versions) = tables.with_key(name, key, |versions| versions.clone()) {
                     generation.each_undone(|writer| versions.undone_by(writer));
                     recent.append(versions);
@@ -557,7 +592,7 @@ impl VersionStore {
             coding::put_key(&mut place, name, key);
             let mut all = VersionsOfKey::default();
             for Spilled { generation, run, .. } in runs.iter().map(|spilled| &**spilled) {
-                if run.newest_writer >= snapshot.horizon()
+                if generation.may_be_unseen(snapshot)
                     && let Some(bytes) = run.find(&place)?
                 {
                     let mut versions = VersionsOfKey::decode(&bytes).map_err(unreadable)?;
@@ -587,7 +622,7 @@ impl VersionStore {
                 return snapshot.checked(());
             }
             let mut recent: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
-            for Recent { generation, tables, .. } in &generations.recent {
+            for Recent { generation, tables } in generations.unseen(snapshot) {
                 tables.each_key(name, &range, |key, versions| {
                     let mut versions = versions.clone();
                     generation.each_undone(|writer| versions.undone_by(writer));
@@ -597,15 +632,10 @@ impl VersionStore {
             }
             (recent, Arc::clone(&generations.runs))
         };
-        let (mut first, mut end) = (Vec::new(), Vec::new());
-        coding::put_key(&mut first, name, low);
-        match high {
-            Some(high) => coding::put_key(&mut end, name, high),
-            None => end = coding::behind_tree(name),
-        }
+        let (first, end) = places_between(name, low, high);
         let mut all: BTreeMap<Vec<u8>, VersionsOfKey> = BTreeMap::new();
         for Spilled { generation, run, .. } in runs.iter().map(|spilled| &**spilled) {
-            if run.newest_writer >= snapshot.horizon() {
+            if generation.may_be_unseen(snapshot) {
                 run.each(&first, Some(&end), |place, bytes| {
                     let mut versions = VersionsOfKey::decode(bytes).map_err(unreadable)?;
                     generation.each_undone(|writer| versions.undone_by(writer));
@@ -741,12 +771,52 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn has_unseen_keys(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> Result<bool> {
-        let mut has_any = false;
-        self.with_keys((hobt, low, high), snapshot, |_, versions| {
-            has_any = versions.unseen_writer(snapshot).is_some();
-            !has_any
-        })?;
-        Ok(has_any)
+        // A change that stands is in one of the generations. What is there may have been undone since, which a newer
+        // generation tells.
+        if let Some(key) = self.standing_key((hobt, low, high), snapshot)? {
+            if self.with_key(hobt, &key, snapshot, |versions| versions.unseen_writer(snapshot).is_some())? {
+                return Ok(true);
+            }
+            return Ok(!self.unseen_keys(hobt, low, high, snapshot)?.is_empty());
+        }
+        snapshot.checked(false)
+    }
+
+    /// A key of a range with a change that `snapshot` does not see and that stands in one of the generations.
+    fn standing_key(
+        &self,
+        (hobt, low, high): (HobtId, &[u8], Option<&[u8]>),
+        snapshot: &Snapshot,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(range) = KeysBetween::new(low, high) else { return Ok(None) };
+        let name = self.truncations.name(hobt);
+        let mut found = None;
+        let runs = {
+            let generations = self.generations.read();
+            for recent in generations.unseen(snapshot) {
+                recent.tables.each_key(name, &range, |key, versions| {
+                    found = versions.unseen_writer(snapshot).map(|_| key.0.to_vec());
+                    found.is_none()
+                });
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+            Arc::clone(&generations.runs)
+        };
+        let (first, end) = places_between(name, low, high);
+        for spilled in runs.iter().filter(|spilled| spilled.generation.may_be_unseen(snapshot)) {
+            spilled.run.each(&first, Some(&end), |place, bytes| {
+                let versions = VersionsOfKey::decode(bytes).map_err(unreadable)?;
+                let is_standing = versions.unseen_writer(snapshot).is_some();
+                found = is_standing.then(|| place[coding::TREE_PREFIX_BYTES..].to_vec());
+                Ok(found.is_none())
+            })?;
+            if found.is_some() {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// Sets the versions of a tree aside before a truncation, which removes rows without versions. Rows inserted from
@@ -810,11 +880,8 @@ impl VersionStore {
 
     /// Writes the oldest generation in memory to disk; returns `false` if there is none. Blocks.
     pub(crate) fn spill(&self, space: &Arc<dyn VersionSpace>) -> std::result::Result<bool, SpaceError> {
-        let Some(transactions) = self.transactions() else { return Ok(false) };
         let frozen = self.generations.write().freeze_oldest();
         let Some((generation, tables)) = frozen else { return Ok(false) };
-        // Whoever has put a version into it has begun by now.
-        let newest_writer = transactions.latest();
         let (mut bytes, mut entries): (Vec<u8>, Vec<(usize, usize, usize)>) = (Vec::new(), Vec::new());
         tables.encode(|place, versions| {
             let start = bytes.len();
@@ -827,7 +894,7 @@ impl VersionStore {
         for (start, middle, end) in entries {
             writer.add(&bytes[start..middle], &bytes[middle..end])?;
         }
-        let run = writer.finish(newest_writer)?;
+        let run = writer.finish()?;
         let gone = self.generations.write().replace_by_run(&generation, run);
         drop(gone);
         Ok(true)

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hobt_access::{KeyRange, RowStore};
-use hobt_base::{PageId, SessionId};
+use hobt_base::{PageId, SessionId, number};
 use hobt_disk::Disk;
 use hobt_engine::{DatabaseState, DatabaseUse, Instance, InstanceSettings, RowAt, TableWriter, WriteError};
 use hobt_page::RowImage;
@@ -26,7 +26,10 @@ fn writer(database: &DatabaseUse, name: &str) -> TableWriter {
 
 /// An instance with 24 MB of memory, a third of it in the pool, whose versions go to disk from 2 MB on.
 fn small_instance() -> (Arc<Instance>, DatabaseUse) {
-    let disk: Arc<dyn Disk> = simulated();
+    small_instance_on(simulated())
+}
+
+fn small_instance_on(disk: Arc<dyn Disk>) -> (Arc<Instance>, DatabaseUse) {
     let (memory, pool) = (24 << 20, 8 << 20);
     let settings =
         InstanceSettings { memory_bytes: Some(memory), pool_bytes: Some(pool), ..InstanceSettings::default() };
@@ -208,4 +211,36 @@ fn a_reader_that_is_open_for_long_keeps_versions_on_disk() {
     drop(snapshot);
     instance.end_transaction(&reader, true, &[&database]).expect("ended");
     assert_no_versions(&instance, &database, before);
+}
+
+/// When the disk has no room for more versions, the oldest reader is given up: it fails with error 3958, and the writer
+/// goes on.
+#[test]
+fn a_full_disk_ends_the_oldest_reader() {
+    let disk = simulated();
+    let (instance, database) = small_instance_on(Arc::clone(&disk) as Arc<dyn Disk>);
+    let writer = writer(&database, "tree");
+    let change = |id: i32| {
+        run(&instance, |ctx| {
+            insert(&writer, ctx, id).expect("there is room in the file");
+            Ok(())
+        })
+        .expect("inserted");
+    };
+    // The files grow before the disk is full.
+    (0..20_000).for_each(change);
+    let reader = instance.begin_transaction(SessionId(52)).expect("begun");
+    let snapshot = reader.snapshot().expect("it runs");
+    disk.leave_free(Some(0));
+    let RowStore::Tree(tree) = &writer.base()[0] else { unreachable!("it is one") };
+    let error = (20_000..100_000).find_map(|id| {
+        change(id);
+        tree.has_unseen_keys(&KeyRange::all(), &snapshot).err()
+    });
+    let error = database.storage_error(error.expect("given up")).to_sql_error();
+    assert_eq!(error.number, number::VERSION_GIVEN_UP);
+    disk.leave_free(None);
+    drop(snapshot);
+    instance.end_transaction(&reader, false, &[&database]).expect("ended");
+    assert_eq!(database.storage().versions().extent(), VersionExtent::default());
 }

@@ -9,14 +9,16 @@ use hobt_instruments::schedule::{Mutex, RwLock};
 use super::run::Run;
 use super::tables::Tables;
 use super::{KEPT_MAPS_BYTES, Readers, TreeName, VersionSpace, VersionStore, coding};
-use crate::Transactions;
+use crate::{Snapshot, Transactions};
 use crate::memory::MemoryAccount;
 
 /// Numbers generations, of all stores of the process.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// The bytes of a generation where no memory setting says otherwise.
-const GENERATION_BYTES: u64 = 4 << 20;
+/// The bytes of a generation while there are few versions.
+const GENERATION_BYTES: u64 = 1 << 20;
+/// With many versions, one in so many bytes of them is a generation's.
+const GENERATIONS: u64 = 8;
 
 /// The memory of all version stores of an instance, and the disk space for what it does not hold.
 #[derive(Debug)]
@@ -66,6 +68,8 @@ pub(crate) struct Generation {
     /// Transactions that have undone all of their changes.
     undone: RwLock<Vec<Stamp>>,
     has_undone: AtomicBool,
+    /// The newest transaction that has a version here.
+    newest_writer: AtomicU64,
     /// Estimated bytes of memory.
     bytes: AtomicU64,
     memory: OnceLock<Arc<VersionMemory>>,
@@ -81,6 +85,7 @@ impl Generation {
             is_fixed: AtomicBool::new(false),
             undone: RwLock::default(),
             has_undone: AtomicBool::new(false),
+            newest_writer: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             memory: OnceLock::new(),
         })
@@ -131,9 +136,27 @@ impl Generation {
         self.is_full()
     }
 
-    /// Whether it should take no more versions.
+    /// Whether it should take no more versions. The first generations are small: all of them is looked through by
+    /// statements that search for what others are changing.
     fn is_full(&self) -> bool {
-        self.bytes() >= self.memory.get().map_or(GENERATION_BYTES, |memory| memory.generation_bytes)
+        let bytes_max = match self.memory.get() {
+            Some(memory) => GENERATION_BYTES.max(memory.recent() / GENERATIONS).min(memory.generation_bytes),
+            None => GENERATION_BYTES,
+        };
+        self.bytes() >= bytes_max
+    }
+
+    /// Notes that a version of `writer` is about to be put.
+    pub(super) fn has_version_of(&self, writer: Stamp) {
+        if self.newest_writer.load(Ordering::Relaxed) < writer.0 {
+            self.newest_writer.fetch_max(writer.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a snapshot may not see all of its writers. If it does, it sees those of all older versions of the same
+    /// rows, too, and needs none of them.
+    pub(super) fn may_be_unseen(&self, snapshot: &Snapshot) -> bool {
+        self.newest_writer.load(Ordering::Relaxed) >= snapshot.horizon().0
     }
 
     /// Returns all its bytes.
@@ -231,6 +254,11 @@ impl Generations {
         let active = self.active();
         let is_alone = self.recent.len() == 1 && self.runs.is_empty();
         (is_alone && !active.generation.has_undone.load(Ordering::Acquire)).then_some(active)
+    }
+
+    /// Those in memory with versions that a snapshot may need, the oldest first.
+    pub(super) fn unseen(&self, snapshot: &Snapshot) -> impl Iterator<Item = &Recent> {
+        self.recent.iter().filter(|recent| recent.generation.may_be_unseen(snapshot))
     }
 
     /// Those whose versions may be changed, the newest first.

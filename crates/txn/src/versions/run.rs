@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use hobt_base::{Stamp, crc32c};
+use hobt_base::crc32c;
 use hobt_instruments::schedule::Mutex;
 use hobt_page::{EncodingDamage, EncodingReader, put_number};
 
@@ -100,8 +100,6 @@ pub(super) struct Run {
     blocks: Vec<BlockAt>,
     last_place: Vec<u8>,
     cached: Mutex<Option<(usize, Arc<Block>)>>,
-    /// The newest transaction that has a version here.
-    pub(super) newest_writer: Stamp,
     /// The bytes of the file.
     pub(super) file_bytes: u64,
     /// The number of pages and keys.
@@ -270,7 +268,7 @@ impl RunWriter {
     }
 
     /// Ends the file. Blocks.
-    pub(super) fn finish(mut self, newest_writer: Stamp) -> Result<Run, SpaceError> {
+    pub(super) fn finish(mut self) -> Result<Run, SpaceError> {
         self.end_block()?;
         self.write()?;
         self.places.shrink_to_fit();
@@ -281,7 +279,6 @@ impl RunWriter {
             blocks: self.blocks,
             last_place: self.last_place,
             cached: Mutex::default(),
-            newest_writer,
             file_bytes: self.written,
             entries: self.entries,
         })

@@ -240,6 +240,10 @@ impl World {
         for Reader { snapshot, rows } in &self.readers {
             let keys = ok(self.store.key_changes(TREE, &[], None, snapshot));
             let slots = ok(self.store.changes(page(), snapshot));
+            let unseen = ok(self.store.unseen_keys(TREE, &[], None, snapshot));
+            let rows_unseen = ok(self.store.unseen_rows(HEAP, snapshot, false, &|_| true));
+            assert_eq!(ok(self.store.has_unseen_keys(TREE, &[], None, snapshot)), !unseen.is_empty());
+            assert_eq!(ok(self.store.has_unseen_rows(HEAP, snapshot, &|_| true)), !rows_unseen.is_empty());
             let places = (0..KEYS).map(Place::Key).chain((0..SLOTS).map(Place::Slot));
             for place in places {
                 let (change, by) = match place {
@@ -247,13 +251,19 @@ impl World {
                         let change = ok(self.store.key_change(TREE, &[key], snapshot));
                         let listed = keys.iter().find(|(listed, _)| **listed == [key]).map(|(_, before)| before);
                         assert_eq!(listed, change.as_ref(), "{place:?}");
-                        (change, ok(self.store.key_changed_by(TREE, &[key], snapshot)))
+                        let by = ok(self.store.key_changed_by(TREE, &[key], snapshot));
+                        assert_eq!(unseen.iter().any(|(other, _)| **other == [key]), by.is_some(), "{place:?}");
+                        (change, by)
                     }
                     Place::Slot(slot) => {
                         let change = ok(self.store.change(page(), SlotId(slot), snapshot));
                         let listed = slots.iter().find(|(listed, _)| listed.0 == slot).map(|(_, before)| before);
                         assert_eq!(listed, change.as_ref(), "{place:?}");
-                        (change, ok(self.store.changed_by(page(), SlotId(slot), snapshot)))
+                        let by = ok(self.store.changed_by(page(), SlotId(slot), snapshot));
+                        // Rows of which a change stands, and not only the last one.
+                        let is_listed = rows_unseen.contains(&(page().page, SlotId(slot)));
+                        assert!(is_listed || by.is_none(), "{place:?}");
+                        (change, by)
                     }
                 };
                 let cell = self.cells.get(&place);
