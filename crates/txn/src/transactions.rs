@@ -103,10 +103,12 @@ impl Transactions {
         });
     }
 
-    /// Sets where versions go for which there is no memory. The budget must be set. Does nothing if the space is set.
-    pub fn spill_versions_to(&self, space: Arc<dyn VersionSpace>) {
+    /// Sets where versions go for which there is no memory, and whether a thread merges them there. The budget must be
+    /// set. Does nothing if the space is set.
+    pub fn spill_versions_to(&self, space: Arc<dyn VersionSpace>, merges_behind: bool) {
         if let Some(versions) = self.versions.get() {
             versions.space.get_or_init(|| space);
+            versions.merges_behind.store(merges_behind, Ordering::Relaxed);
         }
     }
 
@@ -130,7 +132,11 @@ impl Transactions {
             let stores: Vec<Arc<VersionStore>> = self.state.lock().stores.iter().filter_map(Weak::upgrade).collect();
             let Some(largest) = stores.iter().max_by_key(|store| store.recent_bytes()) else { break };
             let (why, is_full) = match versions.space.get().map(|space| largest.spill(space)) {
-                Some(Ok(true)) => continue,
+                Some(Ok(true)) => {
+                    let space = versions.space.get().expect("it was written to");
+                    largest.merge_if_due(space, !versions.merges_behind.load(Ordering::Relaxed));
+                    continue;
+                }
                 Some(Ok(false)) => break,
                 Some(Err(error)) => (error.message, error.is_full),
                 None => ("there is no disk space for them".to_owned(), true),

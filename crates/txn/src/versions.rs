@@ -24,13 +24,14 @@
 mod coding;
 mod generation;
 mod keys;
+mod merge;
 mod pages;
 mod run;
 mod space;
 mod tables;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use hobt_base::{HobtId, PageId, SlotId, Stamp};
@@ -41,7 +42,7 @@ use hobt_page::{EncodingDamage, RowImage};
 
 use crate::transactions::View;
 use crate::{Running, Snapshot, Transactions};
-use generation::{Bytes, Generations, Recent, Spilled};
+use generation::{Bytes, Generations, Recent};
 pub(crate) use generation::{Generation, VersionMemory};
 use keys::VersionsOfKey;
 use pages::{PageVersions, Version};
@@ -123,6 +124,12 @@ impl Readers {
         self.running.binary_search(&writer.0).is_ok()
     }
 
+    /// Whether every snapshot, present and future, sees the changes of `writer`.
+    fn is_seen_by_all(&self, writer: Stamp) -> bool {
+        let views = self.views.as_ref();
+        !self.is_running(writer) && views.is_some_and(|views| views.iter().all(|view| view.sees(writer)))
+    }
+
     /// Whether a snapshot, present or future, sees `older` and not `writer`, the next transaction that has changed a
     /// row. `older` is `None` for the row's oldest version.
     fn need(&self, older: Option<Stamp>, writer: Stamp) -> bool {
@@ -153,6 +160,8 @@ pub struct VersionStore {
     truncations: Truncations,
     /// The transactions that are being undone whole: the versions that they undo are not marked one by one.
     undoing: Undoing,
+    /// A thread merges runs.
+    is_merging: AtomicBool,
 }
 
 /// The transactions that are being undone whole.
@@ -241,6 +250,7 @@ impl VersionStore {
             transactions: OnceLock::new(),
             truncations: Truncations::default(),
             undoing: Undoing::default(),
+            is_merging: AtomicBool::new(false),
         })
     }
 
@@ -333,12 +343,10 @@ impl VersionStore {
             let mut place = Vec::new();
             coding::put_page(&mut place, page);
             let mut all = PageVersions::default();
-            for Spilled { generation, run, .. } in runs.iter().map(|spilled| &**spilled) {
-                if generation.may_be_unseen(snapshot)
-                    && let Some(bytes) = run.find(&place)?
-                {
+            for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
+                if let Some(bytes) = spilled.run.find(&place)? {
                     let mut versions = PageVersions::decode(&bytes).map_err(unreadable)?;
-                    generation.each_undone(|writer| versions.undone_by(writer));
+                    spilled.each_undone(|writer| versions.undone_by(writer));
                     all.append(versions);
                 }
             }
@@ -435,7 +443,7 @@ impl VersionStore {
         coding::put_heap(&mut low, hobt);
         coding::put_heap(&mut high, HobtId(hobt.0.saturating_add(1)));
         let mut goes_on = true;
-        for spilled in runs.iter().filter(|spilled| spilled.generation.may_be_unseen(snapshot)) {
+        for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
             spilled.run.each(&low, Some(&high), |place, _| {
                 if let Some(page) = coding::page_of(place) {
                     goes_on = show(HeapPage { hobt, page })?;
@@ -591,12 +599,10 @@ impl VersionStore {
             let mut place = Vec::new();
             coding::put_key(&mut place, name, key);
             let mut all = VersionsOfKey::default();
-            for Spilled { generation, run, .. } in runs.iter().map(|spilled| &**spilled) {
-                if generation.may_be_unseen(snapshot)
-                    && let Some(bytes) = run.find(&place)?
-                {
+            for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
+                if let Some(bytes) = spilled.run.find(&place)? {
                     let mut versions = VersionsOfKey::decode(&bytes).map_err(unreadable)?;
-                    generation.each_undone(|writer| versions.undone_by(writer));
+                    spilled.each_undone(|writer| versions.undone_by(writer));
                     all.append(versions);
                 }
             }
@@ -634,15 +640,13 @@ impl VersionStore {
         };
         let (first, end) = places_between(name, low, high);
         let mut all: BTreeMap<Vec<u8>, VersionsOfKey> = BTreeMap::new();
-        for Spilled { generation, run, .. } in runs.iter().map(|spilled| &**spilled) {
-            if generation.may_be_unseen(snapshot) {
-                run.each(&first, Some(&end), |place, bytes| {
-                    let mut versions = VersionsOfKey::decode(bytes).map_err(unreadable)?;
-                    generation.each_undone(|writer| versions.undone_by(writer));
-                    all.entry(place[coding::TREE_PREFIX_BYTES..].to_vec()).or_default().append(versions);
-                    Ok(true)
-                })?;
-            }
+        for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
+            spilled.run.each(&first, Some(&end), |place, bytes| {
+                let mut versions = VersionsOfKey::decode(bytes).map_err(unreadable)?;
+                spilled.each_undone(|writer| versions.undone_by(writer));
+                all.entry(place[coding::TREE_PREFIX_BYTES..].to_vec()).or_default().append(versions);
+                Ok(true)
+            })?;
         }
         for (key, versions) in recent {
             all.entry(key).or_default().append(versions);
@@ -805,7 +809,7 @@ impl VersionStore {
             Arc::clone(&generations.runs)
         };
         let (first, end) = places_between(name, low, high);
-        for spilled in runs.iter().filter(|spilled| spilled.generation.may_be_unseen(snapshot)) {
+        for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
             spilled.run.each(&first, Some(&end), |place, bytes| {
                 let versions = VersionsOfKey::decode(bytes).map_err(unreadable)?;
                 let is_standing = versions.unseen_writer(snapshot).is_some();

@@ -95,7 +95,7 @@ impl Instance {
             runtime.switch_process();
         }
         let spills = SpillFiles::new(&disk, &folder);
-        parts.shared.clock.spill_versions_to(spills.clone());
+        parts.shared.clock.spill_versions_to(spills.clone(), !parts.checkpoints_by_hand);
         Ok(Arc::new(Instance {
             folder,
             runtime: ArcSwap::from_pointee(runtime),

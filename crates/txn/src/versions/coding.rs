@@ -52,6 +52,11 @@ pub(super) fn put_heap(out: &mut Vec<u8>, hobt: HobtId) {
     out.extend_from_slice(&hobt.0.to_be_bytes());
 }
 
+/// Whether a place is that of a page.
+pub(super) fn is_page(place: &[u8]) -> bool {
+    place.first() == Some(&PAGE)
+}
+
 /// The page of a place of the heap's, as [`put_page`] has written it.
 pub(super) fn page_of(place: &[u8]) -> Option<PageId> {
     let bytes: &[u8; 6] = place.get(9..)?.try_into().ok()?;

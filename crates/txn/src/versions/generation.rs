@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use hobt_base::Stamp;
 use hobt_instruments::schedule::{Mutex, RwLock};
 
+use super::merge::Spilled;
 use super::run::Run;
 use super::tables::Tables;
 use super::{KEPT_MAPS_BYTES, Readers, TreeName, VersionSpace, VersionStore, coding};
@@ -31,14 +32,16 @@ pub(crate) struct VersionMemory {
     /// From this on, a generation takes no more versions.
     pub(crate) generation_bytes: u64,
     pub(crate) space: OnceLock<Arc<dyn VersionSpace>>,
+    /// A thread of its own merges what is on disk.
+    pub(crate) merges_behind: AtomicBool,
     /// Held by the thread that writes to disk.
     pub(crate) spilling: Mutex<()>,
 }
 
 impl VersionMemory {
     pub(crate) fn new(account: MemoryAccount, bytes_max: u64, generation_bytes: u64) -> VersionMemory {
-        let (recent, space, spilling) = Default::default();
-        VersionMemory { account, recent, bytes_max, generation_bytes, space, spilling }
+        let (recent, space, merges_behind, spilling) = Default::default();
+        VersionMemory { account, recent, bytes_max, generation_bytes, space, merges_behind, spilling }
     }
 
     /// Bytes of the generations in memory.
@@ -110,6 +113,14 @@ impl Generation {
         self.memory.get_or_init(|| Arc::clone(memory));
     }
 
+    pub(super) fn memory(&self) -> Option<&Arc<VersionMemory>> {
+        self.memory.get()
+    }
+
+    pub(super) fn newest_writer(&self) -> Stamp {
+        Stamp(self.newest_writer.load(Ordering::Relaxed))
+    }
+
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -156,7 +167,7 @@ impl Generation {
     /// Whether a snapshot may not see all of its writers. If it does, it sees those of all older versions of the same
     /// rows, too, and needs none of them.
     pub(super) fn may_be_unseen(&self, snapshot: &Snapshot) -> bool {
-        self.newest_writer.load(Ordering::Relaxed) >= snapshot.horizon().0
+        self.newest_writer() >= snapshot.horizon()
     }
 
     /// Returns all its bytes.
@@ -205,22 +216,6 @@ impl Recent {
         let mut readers = transactions.readers();
         self.generation.each_undone(|writer| readers.undone.push(writer));
         readers
-    }
-}
-
-/// A generation on disk.
-#[derive(Debug)]
-pub(super) struct Spilled {
-    pub(super) generation: Arc<Generation>,
-    pub(super) run: Run,
-    charged: u64,
-}
-
-impl Drop for Spilled {
-    fn drop(&mut self) {
-        if let Some(memory) = self.generation.memory.get() {
-            memory.account.shrink(self.charged);
-        }
     }
 }
 
@@ -313,14 +308,7 @@ impl Generations {
         }
         let Recent { generation, tables } = self.recent.remove(0);
         generation.free_bytes();
-        let charged = if let Some(memory) = generation.memory.get() {
-            let bytes = run.memory_bytes() as u64;
-            memory.account.overdraw(bytes);
-            bytes
-        } else {
-            0
-        };
-        Arc::make_mut(&mut self.runs).push(Arc::new(Spilled { generation, run, charged }));
+        Arc::make_mut(&mut self.runs).push(Arc::new(Spilled::new(vec![generation], run, 0)));
         (None, Some(tables))
     }
 
@@ -342,8 +330,20 @@ impl Generations {
             }
             return (Some(std::mem::replace(active, Recent::new(self.store.clone()))), None);
         }
-        let at = self.runs.iter().position(|spilled| is_it(&spilled.generation));
+        let found = self.runs.iter().enumerate().find_map(|(at, run)| Some((at, run.remove(generation)?)));
+        let at = found.and_then(|(at, is_last)| is_last.then_some(at));
         (None, at.map(|at| Arc::make_mut(&mut self.runs).remove(at)))
+    }
+
+    /// Replaces runs by the one to which they were merged, unless all of them are gone. Returns what is to be dropped.
+    pub(super) fn replace_runs(&mut self, merged: &[Arc<Spilled>], run: Run, level: u32) -> impl Sized + use<> {
+        let is_merged = |run: &Arc<Spilled>| merged.iter().any(|one| Arc::ptr_eq(one, run));
+        let Some(at) = self.runs.iter().position(is_merged) else { return (Some(run), Vec::new()) };
+        let runs = Arc::make_mut(&mut self.runs);
+        let gone: Vec<Arc<Spilled>> = runs.extract_if(.., |run| is_merged(run)).collect();
+        let generations = gone.iter().flat_map(|run| run.generations()).collect();
+        runs.insert(at, Arc::new(Spilled::new(generations, run, level)));
+        (None, gone)
     }
 
     /// Whether there are no versions.

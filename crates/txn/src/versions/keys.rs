@@ -159,6 +159,22 @@ impl VersionsOfKey {
         }
     }
 
+    /// Those who have changed the row.
+    pub(super) fn writers(&self) -> impl Iterator<Item = Stamp> {
+        let undone = self.later().iter().filter_map(|later| match later {
+            Later::Undone(writer) => Some(*writer),
+            Later::Values(_) => None,
+        });
+        self.iter().map(|version| version.writer).chain(undone)
+    }
+
+    /// Forgets what is said of older generations, of which there is none.
+    pub(super) fn is_oldest(&mut self) {
+        if let Some(more) = &mut self.more {
+            more.later.clear();
+        }
+    }
+
     /// The number of versions.
     pub(super) fn len(&self) -> usize {
         self.iter().count()
@@ -221,7 +237,7 @@ impl VersionsOfKey {
     /// Removes versions that no reader needs: those between two that no snapshot tells apart, except for the newest of
     /// a transaction that has ended.
     pub(super) fn prune(&mut self, readers: &Readers) {
-        if self.len() < 2 || !self.later().is_empty() {
+        if self.len() < 2 {
             return;
         }
         readers.undone.iter().for_each(|writer| self.undone_by(*writer));
@@ -238,7 +254,11 @@ impl VersionsOfKey {
             Some(*at) == last || Some(*at) == values || version.before == Before::Present || needed[*at]
         });
         let kept: Vec<KeyVersion> = kept.map(|(_, version)| version).collect();
-        *self = VersionsOfKey::default();
+        let later = self.more.take().map(|more| more.later).unwrap_or_default();
+        self.first = None;
+        if !later.is_empty() {
+            self.more = Some(Box::new(More { later, ..More::default() }));
+        }
         kept.into_iter().for_each(|version| self.push(version));
     }
 

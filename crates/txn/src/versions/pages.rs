@@ -186,6 +186,17 @@ impl PageVersions {
         own.for_each(|version| version.is_undone = true);
     }
 
+    /// Those who have changed rows.
+    pub(super) fn writers(&self) -> impl Iterator<Item = Stamp> {
+        let later = self.later.iter().map(|later| later.writer);
+        self.versions.iter().map(|version| version.writer).chain(later)
+    }
+
+    /// Forgets what is said of older generations, of which there is none.
+    pub(super) fn is_oldest(&mut self) {
+        self.later.clear();
+    }
+
     /// The number of rows that it has versions of, each version counted.
     pub(super) fn len(&self) -> usize {
         self.versions.iter().map(|version| usize::from(version.rows)).sum()

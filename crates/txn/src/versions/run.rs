@@ -135,6 +135,13 @@ impl Run {
         {
             return Ok(Arc::clone(block));
         }
+        let block = self.read_block(number)?;
+        *self.cached.lock() = Some((number, Arc::clone(&block)));
+        Ok(block)
+    }
+
+    /// Reads a block from the file.
+    fn read_block(&self, number: usize) -> Result<Arc<Block>, VersionError> {
         let at = &self.blocks[number];
         let mut bytes = vec![0; at.bytes as usize];
         self.file.read_at(&mut bytes, at.offset)?;
@@ -145,9 +152,7 @@ impl Run {
         let block = Block::decode(bytes).map_err(|EncodingDamage { rule }| {
             VersionError::Unreadable(format!("{rule}, in the block at offset {}", at.offset))
         })?;
-        let block = Arc::new(block);
-        *self.cached.lock() = Some((number, Arc::clone(&block)));
-        Ok(block)
+        Ok(Arc::new(block))
     }
 
     /// Shows the entries from `low` on and below `high` in the order of their places, until `show` returns `false`.
@@ -188,6 +193,49 @@ impl Run {
         // A block with its entries is less than three times its bytes.
         let cached = 3 * self.file_bytes.min(BLOCK_BYTES as u64) as usize;
         self.places.capacity() + self.blocks.capacity() * size_of::<BlockAt>() + cached
+    }
+}
+
+/// A walk over all entries of a run, in the order of their places.
+pub(super) struct Cursor<'r> {
+    run: &'r Run,
+    /// The current block, and the entry in it; `None` at the end.
+    at: Option<(usize, Arc<Block>, usize)>,
+}
+
+impl<'r> Cursor<'r> {
+    /// At the first entry. Blocks.
+    pub(super) fn new(run: &'r Run) -> Result<Cursor<'r>, VersionError> {
+        let mut cursor = Cursor { run, at: None };
+        cursor.enter(0)?;
+        Ok(cursor)
+    }
+
+    fn enter(&mut self, block: usize) -> Result<(), VersionError> {
+        let is_one = block < self.run.blocks.len();
+        self.at = if is_one { Some((block, self.run.read_block(block)?, 0)) } else { None };
+        Ok(())
+    }
+
+    /// The place of the current entry; `None` at the end.
+    pub(super) fn place(&self) -> Option<&[u8]> {
+        self.at.as_ref().map(|(_, block, entry)| block.place(*entry))
+    }
+
+    /// The versions of the current entry.
+    pub(super) fn versions(&self) -> &[u8] {
+        self.at.as_ref().map_or(&[], |(_, block, entry)| block.versions(*entry))
+    }
+
+    /// Goes to the next entry. Blocks.
+    pub(super) fn advance(&mut self) -> Result<(), VersionError> {
+        let Some((number, block, entry)) = &mut self.at else { return Ok(()) };
+        *entry += 1;
+        if *entry < block.entries.len() {
+            return Ok(());
+        }
+        let next = *number + 1;
+        self.enter(next)
     }
 }
 

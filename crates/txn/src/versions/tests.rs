@@ -315,7 +315,7 @@ fn readers_are_given_up_only_when_the_disk_is_full() {
     let all: Arc<Transactions> = Arc::default();
     let space = Space::of(40_000);
     all.keep_versions_in(&budget, Some(4_000));
-    all.spill_versions_to(Arc::clone(&space) as Arc<dyn VersionSpace>);
+    all.spill_versions_to(Arc::clone(&space) as Arc<dyn VersionSpace>, false);
     let (store, row) = (VersionStore::new(), RowImage::new([Some(&[7; 100][..])]));
     let change = |page: u32| {
         all.make_version_room()?;

@@ -204,6 +204,9 @@ impl World {
             21..=22 => {
                 let space = Arc::clone(&self.space) as Arc<dyn VersionSpace>;
                 self.store.spill(&space).expect("there is room");
+                if self.random.below(3) > 0 {
+                    self.store.merge_if_due(&space, true);
+                }
             }
             23..=24 => self.remove_ghosts(),
             25 => self.prune(),

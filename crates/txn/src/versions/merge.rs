@@ -1,0 +1,190 @@
+//! Runs on disk become fewer: neighbours are merged, without what no reader needs any more.
+//!
+//! A reader looks into every run that may have something for it. Each run has a level, 0 when it is new. When the newest
+//! runs of a level are [`MERGED_RUNS`], they become one of the next level: a version is written again once a level.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use hobt_base::Stamp;
+use hobt_instruments::schedule::Mutex;
+
+use super::generation::{Generation, VersionMemory};
+use super::keys::VersionsOfKey;
+use super::pages::PageVersions;
+use super::run::{Cursor, Run, RunWriter};
+use super::space::{VersionError, VersionSpace};
+use super::{Readers, VersionStore, coding, unreadable};
+use crate::Snapshot;
+
+/// So many runs of a level become one.
+const MERGED_RUNS: usize = 4;
+/// The entries between two looks at whether the store is still there.
+const ENTRIES_AT_ONCE: u64 = 10_000;
+
+/// One or more generations on disk.
+#[derive(Debug)]
+pub(super) struct Spilled {
+    /// Those that are still needed.
+    generations: Mutex<Vec<Arc<Generation>>>,
+    pub(super) run: Run,
+    level: u32,
+    newest_writer: Stamp,
+    /// Where its memory is charged, and how much of it.
+    charged: Option<(Arc<VersionMemory>, u64)>,
+}
+
+impl Drop for Spilled {
+    fn drop(&mut self) {
+        if let Some((memory, bytes)) = &self.charged {
+            memory.account.shrink(*bytes);
+        }
+    }
+}
+
+impl Spilled {
+    /// The generations of a run. Charges its memory where theirs is charged.
+    pub(super) fn new(generations: Vec<Arc<Generation>>, run: Run, level: u32) -> Spilled {
+        let newest_writer = generations.iter().map(|one| one.newest_writer()).max().unwrap_or_default();
+        let charged = generations.first().and_then(|first| first.memory()).map(|memory| {
+            let bytes = run.memory_bytes() as u64;
+            memory.account.overdraw(bytes);
+            (Arc::clone(memory), bytes)
+        });
+        Spilled { generations: Mutex::new(generations), run, level, newest_writer, charged }
+    }
+
+    /// As [`Generation::may_be_unseen`].
+    pub(super) fn may_be_unseen(&self, snapshot: &Snapshot) -> bool {
+        self.newest_writer >= snapshot.horizon()
+    }
+
+    /// As [`Generation::each_undone`].
+    pub(super) fn each_undone(&self, mut show: impl FnMut(Stamp)) {
+        self.generations.lock().iter().for_each(|generation| generation.each_undone(&mut show));
+    }
+
+    /// The generations that are still needed.
+    pub(super) fn generations(&self) -> Vec<Arc<Generation>> {
+        self.generations.lock().clone()
+    }
+
+    /// Notes that a generation is not needed any more. Returns `None` if it is not here, and otherwise whether none is
+    /// left.
+    pub(super) fn remove(&self, generation: &Arc<Generation>) -> Option<bool> {
+        let mut generations = self.generations.lock();
+        let at = generations.iter().position(|other| Arc::ptr_eq(other, generation))?;
+        generations.swap_remove(at);
+        Some(generations.is_empty())
+    }
+}
+
+/// The runs to be merged, the oldest first; none if that is not due.
+pub(super) fn due(runs: &[Arc<Spilled>]) -> &[Arc<Spilled>] {
+    let Some(newest) = runs.last() else { return &[] };
+    let first = runs.iter().rposition(|run| run.level != newest.level).map_or(0, |other| other + 1);
+    if runs.len() - first >= MERGED_RUNS { &runs[first..] } else { &[] }
+}
+
+impl VersionStore {
+    /// Merges runs until no merge is due. `space` has the new runs. Gives up when nobody else has the store. Blocks.
+    ///
+    /// # Errors
+    /// A run cannot be read, or there is no room for another one. All runs stay as they are.
+    pub(crate) fn merge(store: &Weak<VersionStore>, space: &Arc<dyn VersionSpace>) -> Result<(), VersionError> {
+        loop {
+            let (runs, are_oldest, readers) = {
+                let Some(store) = store.upgrade() else { return Ok(()) };
+                let Some(transactions) = store.transactions() else { return Ok(()) };
+                let generations = store.generations.read();
+                let runs = due(&generations.runs).to_vec();
+                let are_oldest = runs.len() == generations.runs.len();
+                drop(generations);
+                (runs, are_oldest, transactions.readers())
+            };
+            if runs.is_empty() {
+                return Ok(());
+            }
+            let Some(merged) = merge_runs((&runs, are_oldest), readers, space, || store.strong_count() > 0)? else { return Ok(()) };
+            let Some(store) = store.upgrade() else { return Ok(()) };
+            let gone = store.generations.write().replace_runs(&runs, merged, runs[0].level + 1);
+            drop(gone);
+        }
+    }
+
+    /// Begins to merge runs if that is due and nobody does it yet. Blocks if `waits`.
+    pub(crate) fn merge_if_due(self: &Arc<VersionStore>, space: &Arc<dyn VersionSpace>, waits: bool) {
+        if due(&self.generations.read().runs).is_empty() || self.is_merging.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (store, space) = (Arc::downgrade(self), Arc::clone(space));
+        let merge = move || {
+            // Runs that cannot be merged stay. Whoever reads them meets the error.
+            let _stay = VersionStore::merge(&store, &space);
+            if let Some(store) = store.upgrade() {
+                store.is_merging.store(false, Ordering::Release);
+            }
+        };
+        if waits {
+            merge();
+        } else if std::thread::Builder::new().name("versions".to_owned()).spawn(merge).is_err() {
+            // Without a thread there are more runs for now.
+            self.is_merging.store(false, Ordering::Release);
+        }
+    }
+}
+
+/// Writes what runs have as one. Returns `None` when `goes_on` does not hold any more.
+fn merge_runs(
+    (runs, are_oldest): (&[Arc<Spilled>], bool),
+    mut readers: Readers,
+    space: &Arc<dyn VersionSpace>,
+    goes_on: impl Fn() -> bool,
+) -> Result<Option<Run>, VersionError> {
+    runs.iter().for_each(|run| run.each_undone(|writer| readers.undone.push(writer)));
+    let mut cursors = Vec::with_capacity(runs.len());
+    for spilled in runs {
+        cursors.push(Cursor::new(&spilled.run)?);
+    }
+    let mut writer = RunWriter::new(space)?;
+    let (mut place, mut bytes, mut count) = (Vec::new(), Vec::new(), 0_u64);
+    while let Some(next) = cursors.iter().filter_map(Cursor::place).min() {
+        place.clear();
+        place.extend_from_slice(next);
+        bytes.clear();
+        count += 1;
+        if count.is_multiple_of(ENTRIES_AT_ONCE) && !goes_on() {
+            return Ok(None);
+        }
+        let at_place = cursors.iter_mut().filter(|cursor| cursor.place() == Some(place.as_slice()));
+        let is_needed = if coding::is_page(&place) {
+            let mut all = PageVersions::default();
+            for cursor in at_place {
+                all.append(PageVersions::decode(cursor.versions()).map_err(unreadable)?);
+                cursor.advance()?;
+            }
+            if are_oldest {
+                all.is_oldest();
+            }
+            all.prune(&readers);
+            all.encode(&mut bytes);
+            all.writers().any(|writer| !readers.is_seen_by_all(writer))
+        } else {
+            let mut all = VersionsOfKey::default();
+            for cursor in at_place {
+                all.append(VersionsOfKey::decode(cursor.versions()).map_err(unreadable)?);
+                cursor.advance()?;
+            }
+            if are_oldest {
+                all.is_oldest();
+            }
+            all.prune(&readers);
+            all.encode(&mut bytes);
+            all.writers().any(|writer| !readers.is_seen_by_all(writer))
+        };
+        if is_needed {
+            writer.add(&place, &bytes)?;
+        }
+    }
+    Ok(Some(writer.finish()?))
+}
