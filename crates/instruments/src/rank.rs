@@ -63,6 +63,8 @@ pub enum Rank {
     FreeExtents,
     /// The heaps and trees in which a transaction has changed rows.
     ChangedStores,
+    /// The right to write row versions to disk.
+    VersionSpill,
     /// The generations of a database's row versions. Held while one of them is read or changed.
     VersionGenerations,
     /// The truncations of trees with earlier versions of keys.

@@ -9,6 +9,7 @@ mod latches;
 mod limits;
 mod locks;
 mod plan;
+mod reader;
 mod scan;
 mod star;
 mod together;
@@ -67,13 +68,14 @@ pub trait Experiment: Sync {
 }
 
 /// The experiments that come with hobt.
-pub fn experiments() -> [&'static dyn Experiment; 12] {
+pub fn experiments() -> [&'static dyn Experiment; 13] {
     [
         &scan::ScanExperiment,
         &cores::CoresExperiment,
         &io::IoExperiment,
         &inserts::InsertsExperiment,
         &updates::UpdatesExperiment,
+        &reader::ReaderExperiment,
         &star::StarExperiment,
         &tpch::TpchExperiment,
         &ascending::AscendingExperiment,

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use hobt_base::Stamp;
+use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{Mutex, RwLock};
 
 use super::merge::Spilled;
@@ -35,12 +36,13 @@ pub(crate) struct VersionMemory {
     /// A thread of its own merges what is on disk.
     pub(crate) merges_behind: AtomicBool,
     /// Held by the thread that writes to disk.
-    pub(crate) spilling: Mutex<()>,
+    pub(crate) spilling: Ranked<Mutex<()>>,
 }
 
 impl VersionMemory {
     pub(crate) fn new(account: MemoryAccount, bytes_max: u64, generation_bytes: u64) -> VersionMemory {
-        let (recent, space, merges_behind, spilling) = Default::default();
+        let (recent, space, merges_behind) = Default::default();
+        let spilling = Ranked::new(Rank::VersionSpill, Mutex::new(()));
         VersionMemory { account, recent, bytes_max, generation_bytes, space, merges_behind, spilling }
     }
 
