@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use hobt_base::Stamp;
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Mutex, Place};
+use smallvec::SmallVec;
 
 use crate::memory::{MemoryAccount, MemoryBudget};
 use crate::versions::{Generation, Readers, VersionMemory, VersionSpace};
@@ -192,7 +193,10 @@ impl Transactions {
         *state.horizons.entry(horizon).or_default() += 1;
         state.last_snapshot += 1;
         let number = state.last_snapshot;
-        let view = View { own, also, next, horizon: Stamp(horizon), running, is_given_up: AtomicBool::new(false) };
+        let noted = |stamp: &Stamp| state.running.get(&stamp.0).map(Arc::clone);
+        let own_noted = [own, also].iter().filter_map(noted).collect();
+        let is_given_up = AtomicBool::new(false);
+        let view = View { own, also, next, horizon: Stamp(horizon), running, own_noted, is_given_up };
         let view = Arc::new(view);
         state.snapshots.insert((next, number), Arc::clone(&view));
         Arc::new(Snapshot { of: Arc::clone(self), number, view })
@@ -379,11 +383,11 @@ impl Running {
         }
     }
 
-    /// Notes that all of its changes are about to be undone. If it has versions that are not changed any more, it is
-    /// noted once, and not for each row, that they are undone.
+    /// Notes that all of its changes are about to be undone. If it has many versions, it is noted once, and not for each
+    /// row, that they are undone.
     pub(crate) fn undo_whole(&self) {
         let noted = self.noted.lock().clone();
-        if noted.iter().any(|generation| generation.is_fixed()) && !self.is_undone.swap(true, Ordering::Relaxed) {
+        if noted.len() > 1 && !self.is_undone.swap(true, Ordering::Relaxed) {
             self.each_store(&noted, |store| store.undo_whole(self.stamp, false));
         }
     }
@@ -418,6 +422,8 @@ pub(crate) struct View {
     horizon: Stamp,
     /// The stamps that were running, in order.
     running: Box<[u64]>,
+    /// The generations of `own` and `also`.
+    own_noted: SmallVec<[Arc<Noted>; 1]>,
     /// The versions that it needs may be gone.
     is_given_up: AtomicBool,
 }
@@ -448,6 +454,18 @@ impl Snapshot {
     /// All stamps below this one are visible.
     pub fn horizon(&self) -> Stamp {
         self.view.horizon
+    }
+
+    /// Whether `writer` is its own transaction, or the other one whose changes it sees from the beginning on. It sees
+    /// their changes even of rows that a transaction which it does not see has changed before.
+    pub(crate) fn is_own(&self, writer: Stamp) -> bool {
+        writer == self.view.own || writer == self.view.also
+    }
+
+    /// Whether its own transactions have versions in one of some generations.
+    pub(crate) fn has_own(&self, generations: &[Arc<Generation>]) -> bool {
+        let is_one = |own: &Arc<Generation>| generations.iter().any(|other| Arc::ptr_eq(other, own));
+        self.view.own_noted.iter().any(|noted| noted.lock().iter().any(is_one))
     }
 
     /// Whether it sees all current rows: no other transaction was running when it was taken, and none has begun since.

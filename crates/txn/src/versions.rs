@@ -30,7 +30,7 @@ mod run;
 mod space;
 mod tables;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -331,7 +331,7 @@ impl VersionStore {
                 return snapshot.checked(only.tables.with_page(page, |versions| show(versions)).unwrap_or_default());
             }
             let mut recent = PageVersions::default();
-            for Recent { generation, tables } in generations.unseen(snapshot) {
+            for Recent { generation, tables } in generations.that_matter(snapshot) {
                 if let Some(mut versions) = tables.with_page(page, |versions| versions.clone()) {
                     generation.each_undone(|writer| versions.undone_by(writer));
                     recent.append(versions);
@@ -343,7 +343,7 @@ impl VersionStore {
             let mut place = Vec::new();
             coding::put_page(&mut place, page);
             let mut all = PageVersions::default();
-            for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
+            for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
                 if let Some(bytes) = spilled.run.find(&place)? {
                     let mut versions = PageVersions::decode(&bytes).map_err(unreadable)?;
                     spilled.each_undone(|writer| versions.undone_by(writer));
@@ -431,7 +431,7 @@ impl VersionStore {
     ) -> Result<()> {
         let (recent, runs) = {
             let generations = self.generations.read();
-            let of_recent = generations.unseen(snapshot).flat_map(|recent| recent.tables.pages_of(hobt));
+            let of_recent = generations.that_matter(snapshot).flat_map(|recent| recent.tables.pages_of(hobt));
             (of_recent.collect::<Vec<_>>(), Arc::clone(&generations.runs))
         };
         for page in recent {
@@ -443,7 +443,7 @@ impl VersionStore {
         coding::put_heap(&mut low, hobt);
         coding::put_heap(&mut high, HobtId(hobt.0.saturating_add(1)));
         let mut goes_on = true;
-        for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
+        for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
             spilled.run.each(&low, Some(&high), |place, _| {
                 if let Some(page) = coding::page_of(place) {
                     goes_on = show(HeapPage { hobt, page })?;
@@ -587,7 +587,7 @@ impl VersionStore {
                     .checked(only.tables.with_key(name, key, |versions| show(versions)).unwrap_or_default());
             }
             let mut recent = VersionsOfKey::default();
-            for Recent { generation, tables } in generations.unseen(snapshot) {
+            for Recent { generation, tables } in generations.that_matter(snapshot) {
                 if let Some(mut versions) = tables.with_key(name, key, |versions| versions.clone()) {
                     generation.each_undone(|writer| versions.undone_by(writer));
                     recent.append(versions);
@@ -599,7 +599,7 @@ impl VersionStore {
             let mut place = Vec::new();
             coding::put_key(&mut place, name, key);
             let mut all = VersionsOfKey::default();
-            for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
+            for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
                 if let Some(bytes) = spilled.run.find(&place)? {
                     let mut versions = VersionsOfKey::decode(&bytes).map_err(unreadable)?;
                     spilled.each_undone(|writer| versions.undone_by(writer));
@@ -628,8 +628,11 @@ impl VersionStore {
                 return snapshot.checked(());
             }
             let mut recent: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
-            for Recent { generation, tables } in generations.unseen(snapshot) {
+            for Recent { generation, tables } in generations.that_matter(snapshot) {
                 tables.each_key(name, &range, |key, versions| {
+                    if versions.are_seen(snapshot) {
+                        return true;
+                    }
                     let mut versions = versions.clone();
                     generation.each_undone(|writer| versions.undone_by(writer));
                     recent.push((key.0.to_vec(), versions));
@@ -639,19 +642,30 @@ impl VersionStore {
             (recent, Arc::clone(&generations.runs))
         };
         let (first, end) = places_between(name, low, high);
-        let mut all: BTreeMap<Vec<u8>, VersionsOfKey> = BTreeMap::new();
-        for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
+        let mut all: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
+        for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
             spilled.run.each(&first, Some(&end), |place, bytes| {
                 let mut versions = VersionsOfKey::decode(bytes).map_err(unreadable)?;
+                if versions.are_seen(snapshot) {
+                    return Ok(true);
+                }
                 spilled.each_undone(|writer| versions.undone_by(writer));
-                all.entry(place[coding::TREE_PREFIX_BYTES..].to_vec()).or_default().append(versions);
+                all.push((place[coding::TREE_PREFIX_BYTES..].to_vec(), versions));
                 Ok(true)
             })?;
         }
-        for (key, versions) in recent {
-            all.entry(key).or_default().append(versions);
+        all.extend(recent);
+        // Stable: the parts of a key stay in the order of time.
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut parts = all.into_iter().peekable();
+        while let Some((key, mut versions)) = parts.next() {
+            while let Some((_, newer)) = parts.next_if(|(other, _)| *other == key) {
+                versions.append(newer);
+            }
+            if !show(&key, &versions) {
+                break;
+            }
         }
-        all.iter().all(|(key, versions)| show(key, versions));
         snapshot.checked(())
     }
 
@@ -797,7 +811,7 @@ impl VersionStore {
         let mut found = None;
         let runs = {
             let generations = self.generations.read();
-            for recent in generations.unseen(snapshot) {
+            for recent in generations.that_matter(snapshot) {
                 recent.tables.each_key(name, &range, |key, versions| {
                     found = versions.unseen_writer(snapshot).map(|_| key.0.to_vec());
                     found.is_none()
@@ -809,7 +823,7 @@ impl VersionStore {
             Arc::clone(&generations.runs)
         };
         let (first, end) = places_between(name, low, high);
-        for spilled in runs.iter().filter(|spilled| spilled.may_be_unseen(snapshot)) {
+        for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
             spilled.run.each(&first, Some(&end), |place, bytes| {
                 let versions = VersionsOfKey::decode(bytes).map_err(unreadable)?;
                 let is_standing = versions.unseen_writer(snapshot).is_some();

@@ -11,8 +11,8 @@ use super::merge::Spilled;
 use super::run::Run;
 use super::tables::Tables;
 use super::{KEPT_MAPS_BYTES, Readers, TreeName, VersionSpace, VersionStore, coding};
-use crate::{Snapshot, Transactions};
 use crate::memory::MemoryAccount;
+use crate::{Snapshot, Transactions};
 
 /// Numbers generations, of all stores of the process.
 static LAST: AtomicU64 = AtomicU64::new(0);
@@ -166,10 +166,10 @@ impl Generation {
         }
     }
 
-    /// Whether a snapshot may not see all of its writers. If it does, it sees those of all older versions of the same
-    /// rows, too, and needs none of them.
-    pub(super) fn may_be_unseen(&self, snapshot: &Snapshot) -> bool {
-        self.newest_writer() >= snapshot.horizon()
+    /// Whether a snapshot needs its versions: it may not see all writers, or some are its own. Of other writers that it
+    /// sees it needs no version, nor any older one of the same rows: it sees those who were before them, too.
+    pub(super) fn may_matter(self: &Arc<Generation>, snapshot: &Snapshot) -> bool {
+        self.newest_writer() >= snapshot.horizon() || snapshot.has_own(std::slice::from_ref(self))
     }
 
     /// Returns all its bytes.
@@ -254,8 +254,8 @@ impl Generations {
     }
 
     /// Those in memory with versions that a snapshot may need, the oldest first.
-    pub(super) fn unseen(&self, snapshot: &Snapshot) -> impl Iterator<Item = &Recent> {
-        self.recent.iter().filter(|recent| recent.generation.may_be_unseen(snapshot))
+    pub(super) fn that_matter(&self, snapshot: &Snapshot) -> impl Iterator<Item = &Recent> {
+        self.recent.iter().filter(|recent| recent.generation.may_matter(snapshot))
     }
 
     /// Those whose versions may be changed, the newest first.

@@ -207,6 +207,12 @@ impl VersionsOfKey {
         last.map(|version| version.writer).filter(|writer| !snapshot.sees(*writer))
     }
 
+    /// Whether a snapshot needs nothing of this: it sees the newest writer, and so those before, and none is its own.
+    pub(super) fn are_seen(&self, snapshot: &Snapshot) -> bool {
+        let is_seen = |last: Stamp| snapshot.sees(last) && !snapshot.is_own(last);
+        self.more.is_none() && self.last_writer().is_some_and(is_seen)
+    }
+
     /// The newest writer.
     pub(super) fn last_writer(&self) -> Option<Stamp> {
         self.iter().next_back().map(|version| version.writer)

@@ -54,9 +54,9 @@ impl Spilled {
         Spilled { generations: Mutex::new(generations), run, level, newest_writer, charged }
     }
 
-    /// As [`Generation::may_be_unseen`].
-    pub(super) fn may_be_unseen(&self, snapshot: &Snapshot) -> bool {
-        self.newest_writer >= snapshot.horizon()
+    /// As [`Generation::may_matter`].
+    pub(super) fn may_matter(&self, snapshot: &Snapshot) -> bool {
+        self.newest_writer >= snapshot.horizon() || snapshot.has_own(&self.generations.lock())
     }
 
     /// As [`Generation::each_undone`].
@@ -105,7 +105,9 @@ impl VersionStore {
             if runs.is_empty() {
                 return Ok(());
             }
-            let Some(merged) = merge_runs((&runs, are_oldest), readers, space, || store.strong_count() > 0)? else { return Ok(()) };
+            let Some(merged) = merge_runs((&runs, are_oldest), readers, space, || store.strong_count() > 0)? else {
+                return Ok(());
+            };
             let Some(store) = store.upgrade() else { return Ok(()) };
             let gone = store.generations.write().replace_runs(&runs, merged, runs[0].level + 1);
             drop(gone);

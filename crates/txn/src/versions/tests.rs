@@ -1,6 +1,6 @@
 //! Versions against plain models of them, in memory and on disk.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hobt_base::{FileId, SplitMix64};
 use hobt_instruments::schedule::Mutex;

@@ -31,14 +31,18 @@ struct Change {
 struct Writer {
     running: Running,
     done: Vec<Change>,
-    /// What it has changed, undone or not: it is locked until its end.
+    /// What it has locked until its end.
     locked: BTreeSet<Place>,
+    /// What it has changed, undone or not.
+    changed: BTreeSet<Place>,
 }
 
 /// A snapshot, and what it is to see.
 struct Reader {
     snapshot: Arc<Snapshot>,
     rows: BTreeMap<Place, u8>,
+    /// The writer whose it is, if any.
+    own: Stamp,
 }
 
 struct World {
@@ -130,6 +134,7 @@ impl World {
             },
         }
         let mut before = before;
+        self.writers[at].changed.insert(place);
         for cell in steps {
             self.note(place, stamp);
             self.writers[at].done.push(Change { place, before });
@@ -167,11 +172,18 @@ impl World {
     fn step(&mut self) {
         match self.random.below(100) {
             0..=5 if self.writers.len() < 3 => {
-                self.writers.push(Writer { running: self.all.begin(), done: Vec::new(), locked: BTreeSet::new() });
+                self.writers.push(Writer {
+                    running: self.all.begin(),
+                    done: Vec::new(),
+                    locked: BTreeSet::new(),
+                    changed: BTreeSet::new(),
+                });
             }
             6..=9 if self.readers.len() < 4 => {
-                let snapshot = self.all.snapshot(Stamp(0), Stamp(0));
-                self.readers.push(Reader { snapshot, rows: self.committed.clone() });
+                let of = self.random.below(2 * self.writers.len() as u64 + 1) as usize;
+                let own = self.writers.get(of).map_or(Stamp(0), |writer| writer.running.stamp());
+                let snapshot = self.all.snapshot(own, Stamp(0));
+                self.readers.push(Reader { snapshot, rows: self.committed.clone(), own });
             }
             10..=12 if !self.readers.is_empty() => {
                 let at = self.random.below(self.readers.len() as u64) as usize;
@@ -179,6 +191,8 @@ impl World {
             }
             13..=17 if !self.writers.is_empty() => {
                 let at = self.random.below(self.writers.len() as u64) as usize;
+                let stamp = self.writers[at].running.stamp();
+                self.readers.retain(|reader| reader.own != stamp);
                 if self.random.below(2) == 0 {
                     self.writers[at].running.undo_whole();
                     self.undo(at, 0);
@@ -240,22 +254,27 @@ impl World {
     }
 
     fn check(&self) {
-        for Reader { snapshot, rows } in &self.readers {
+        for Reader { snapshot, rows, own } in &self.readers {
+            let own = self.writers.iter().find(|writer| writer.running.stamp() == *own);
             let keys = ok(self.store.key_changes(TREE, &[], None, snapshot));
             let slots = ok(self.store.changes(page(), snapshot));
             let unseen = ok(self.store.unseen_keys(TREE, &[], None, snapshot));
             let rows_unseen = ok(self.store.unseen_rows(HEAP, snapshot, false, &|_| true));
-            assert_eq!(ok(self.store.has_unseen_keys(TREE, &[], None, snapshot)), !unseen.is_empty());
+            let has_unseen = ok(self.store.has_unseen_keys(TREE, &[], None, snapshot));
+            assert!(has_unseen || unseen.is_empty());
             assert_eq!(ok(self.store.has_unseen_rows(HEAP, snapshot, &|_| true)), !rows_unseen.is_empty());
             let places = (0..KEYS).map(Place::Key).chain((0..SLOTS).map(Place::Slot));
             for place in places {
+                let is_own = own.is_some_and(|writer| writer.changed.contains(&place));
                 let (change, by) = match place {
                     Place::Key(key) => {
                         let change = ok(self.store.key_change(TREE, &[key], snapshot));
                         let listed = keys.iter().find(|(listed, _)| **listed == [key]).map(|(_, before)| before);
                         assert_eq!(listed, change.as_ref(), "{place:?}");
                         let by = ok(self.store.key_changed_by(TREE, &[key], snapshot));
-                        assert_eq!(unseen.iter().any(|(other, _)| **other == [key]), by.is_some(), "{place:?}");
+                        let is_listed = unseen.iter().any(|(other, _)| **other == [key]);
+                        assert!(is_listed == by.is_some() || is_own, "{place:?}");
+                        assert!(has_unseen || by.is_none(), "{place:?}");
                         (change, by)
                     }
                     Place::Slot(slot) => {
@@ -276,7 +295,10 @@ impl World {
                     Some(Before::Present) => Some(cell.expect("it is needed").value),
                     Some(Before::Row(row)) => row.value(0).map(|bytes| bytes[0]),
                 };
-                assert_eq!(seen, rows.get(&place).copied(), "{place:?}");
+                // What its own transaction has changed it sees as it is now.
+                let current = cell.filter(|cell| !cell.is_deleted).map(|cell| cell.value);
+                let expected = if is_own { current } else { rows.get(&place).copied() };
+                assert_eq!(seen, expected, "{place:?}");
                 let standing = self.standing.get(&place).map_or(&[][..], |all| all);
                 let last = standing.iter().rfind(|(_, count)| *count > 0).map(|(writer, _)| *writer);
                 assert_eq!(by, last.filter(|writer| !snapshot.sees(*writer)), "{place:?}");
