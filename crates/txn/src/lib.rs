@@ -27,6 +27,7 @@ mod transactions;
 mod undo;
 mod undo_memory;
 mod versions;
+mod view;
 
 pub use chain::{
     COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, LogChain, LogChains, OpenChain, PREPARE_RECORD,

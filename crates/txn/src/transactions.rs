@@ -20,7 +20,8 @@ use hobt_instruments::schedule::{self, Mutex, Place};
 use smallvec::SmallVec;
 
 use crate::memory::{MemoryAccount, MemoryBudget};
-use crate::versions::{Generation, Readers, VersionMemory, VersionSpace};
+use crate::versions::{Generation, VersionMemory, VersionSpace};
+use crate::view::{Readers, View};
 use crate::{VersionError, VersionStore, VersionsFull};
 
 /// The part of the instance's memory that versions may take: one in so many. Beyond it they go to disk.
@@ -196,10 +197,10 @@ impl Transactions {
         let noted = |stamp: &Stamp| state.running.get(&stamp.0).map(Arc::clone);
         let own_noted = [own, also].iter().filter_map(noted).collect();
         let is_given_up = AtomicBool::new(false);
-        let view = View { own, also, next, horizon: Stamp(horizon), running, own_noted, is_given_up };
+        let view = View { own, also, next, horizon: Stamp(horizon), running, is_given_up };
         let view = Arc::new(view);
         state.snapshots.insert((next, number), Arc::clone(&view));
-        Arc::new(Snapshot { of: Arc::clone(self), number, view })
+        Arc::new(Snapshot { of: Arc::clone(self), number, view, own_noted })
     }
 
     /// The number of running transactions.
@@ -383,8 +384,8 @@ impl Running {
         }
     }
 
-    /// Notes that all of its changes are about to be undone. If it has many versions, it is noted once, and not for each
-    /// row, that they are undone.
+    /// Notes that all of its changes are about to be undone. If it has many versions, it is noted once, and not for
+    /// each row, that they are undone.
     pub(crate) fn undo_whole(&self) {
         let noted = self.noted.lock().clone();
         if noted.len() > 1 && !self.is_undone.swap(true, Ordering::Relaxed) {
@@ -412,37 +413,14 @@ impl Drop for Running {
     }
 }
 
-/// What a snapshot sees.
-#[derive(Debug)]
-pub(crate) struct View {
-    own: Stamp,
-    also: Stamp,
-    /// The first stamp that was not given out.
-    next: u64,
-    horizon: Stamp,
-    /// The stamps that were running, in order.
-    running: Box<[u64]>,
-    /// The generations of `own` and `also`.
-    own_noted: SmallVec<[Arc<Noted>; 1]>,
-    /// The versions that it needs may be gone.
-    is_given_up: AtomicBool,
-}
-
-impl View {
-    pub(crate) fn sees(&self, writer: Stamp) -> bool {
-        writer == self.own
-            || writer == self.also
-            || writer < self.horizon
-            || (writer.0 < self.next && self.running.binary_search(&writer.0).is_err())
-    }
-}
-
 /// A view of the database: what had committed at one moment, and a transaction's own changes.
 #[derive(Debug)]
 pub struct Snapshot {
     of: Arc<Transactions>,
     number: u64,
     view: Arc<View>,
+    /// The generations of its own transactions.
+    own_noted: SmallVec<[Arc<Noted>; 1]>,
 }
 
 impl Snapshot {
@@ -456,16 +434,15 @@ impl Snapshot {
         self.view.horizon
     }
 
-    /// Whether `writer` is its own transaction, or the other one whose changes it sees from the beginning on. It sees
-    /// their changes even of rows that a transaction which it does not see has changed before.
-    pub(crate) fn is_own(&self, writer: Stamp) -> bool {
-        writer == self.view.own || writer == self.view.also
+    /// What it sees.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
     }
 
     /// Whether its own transactions have versions in one of some generations.
     pub(crate) fn has_own(&self, generations: &[Arc<Generation>]) -> bool {
         let is_one = |own: &Arc<Generation>| generations.iter().any(|other| Arc::ptr_eq(other, own));
-        self.view.own_noted.iter().any(|noted| noted.lock().iter().any(is_one))
+        self.own_noted.iter().any(|noted| noted.lock().iter().any(is_one))
     }
 
     /// Whether it sees all current rows: no other transaction was running when it was taken, and none has begun since.

@@ -22,6 +22,7 @@
 //! `docs/design/0042-versions-beyond-memory.md`.
 
 mod coding;
+mod facts;
 mod generation;
 mod keys;
 mod merge;
@@ -38,10 +39,11 @@ use hobt_base::{HobtId, PageId, SlotId, Stamp};
 use hobt_instruments::planted::{self, Bug};
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::RwLock;
-use hobt_page::{EncodingDamage, RowImage};
+use hobt_page::RowImage;
 
-use crate::transactions::View;
 use crate::{Running, Snapshot, Transactions};
+use facts::TreeName;
+pub use facts::{Before, HeapPage};
 use generation::{Bytes, Generations, Recent};
 pub(crate) use generation::{Generation, VersionMemory};
 use keys::VersionsOfKey;
@@ -58,85 +60,8 @@ const KEY_VERSION_BYTES: usize = 112;
 const PRUNED_FROM: usize = 512;
 /// The same for the versions of a key.
 const KEY_PRUNED_FROM: usize = 16;
-/// A generation with fewer bytes is emptied, and its maps are kept.
-const KEPT_MAPS_BYTES: u64 = 64 << 10;
 
 type Result<T> = std::result::Result<T, VersionError>;
-
-/// A page while it belongs to a heap: versions of its rows do not apply to rows that another heap has there later. A
-/// truncated heap may use its pages again: snapshots from before the truncation are refused with 3961.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct HeapPage {
-    /// The heap.
-    pub hobt: HobtId,
-    /// Its page.
-    pub page: PageId,
-}
-
-/// A tree between two truncations.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct TreeName {
-    hobt: HobtId,
-    /// 0 before the first truncation that the store knows of. Every truncation has another number.
-    truncations: u64,
-}
-
-/// The state of a row before a change.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Before {
-    /// No row: it was inserted.
-    Absent,
-    /// The row, which was deleted. Its values are those that the slot had at that time. If a newer version of the slot
-    /// has a row ([`Before::Row`]), the delete was undone before, and the values are that version's.
-    Present,
-    /// This row, which was replaced by another one.
-    Row(Arc<RowImage>),
-}
-
-impl Before {
-    /// The state of the slot before this change and `newer`, the next one, neither of which is visible.
-    fn beneath<'a>(&'a self, newer: Option<&'a Before>) -> &'a Before {
-        match newer {
-            Some(row @ Before::Row(_)) if *self == Before::Present && !planted::has(Bug::PresentHidesRow) => row,
-            _ => self,
-        }
-    }
-
-    /// Bytes that it keeps.
-    fn row_bytes(&self) -> usize {
-        if let Before::Row(row) = self { row.memory_bytes() } else { 0 }
-    }
-}
-
-/// All snapshots and running transactions of a moment: which versions are needed.
-#[derive(Debug)]
-pub(crate) struct Readers {
-    /// `None` if there are too many to be asked.
-    pub(crate) views: Option<Vec<Arc<View>>>,
-    /// In order.
-    pub(crate) running: Vec<u64>,
-    /// Transactions that have undone all of their changes, of those that have versions in the same generation.
-    pub(crate) undone: Vec<Stamp>,
-}
-
-impl Readers {
-    fn is_running(&self, writer: Stamp) -> bool {
-        self.running.binary_search(&writer.0).is_ok()
-    }
-
-    /// Whether every snapshot, present and future, sees the changes of `writer`.
-    fn is_seen_by_all(&self, writer: Stamp) -> bool {
-        let views = self.views.as_ref();
-        !self.is_running(writer) && views.is_some_and(|views| views.iter().all(|view| view.sees(writer)))
-    }
-
-    /// Whether a snapshot, present or future, sees `older` and not `writer`, the next transaction that has changed a
-    /// row. `older` is `None` for the row's oldest version.
-    fn need(&self, older: Option<Stamp>, writer: Stamp) -> bool {
-        let stops_here = |view: &Arc<View>| !view.sees(writer) && older.is_none_or(|older| view.sees(older));
-        self.is_running(writer) || self.views.as_ref().is_none_or(|views| views.iter().any(stops_here))
-    }
-}
 
 /// What a store holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -183,8 +108,8 @@ struct Truncations {
     /// The number of entries in `known`.
     count: AtomicUsize,
     last: AtomicU64,
-    /// The number of each truncation that is not committed, the last one at the end. Before them, the number of the last
-    /// committed one, or 0.
+    /// The number of each truncation that is not committed, the last one at the end. Before them, the number of the
+    /// last committed one, or 0.
     known: Ranked<RwLock<HashMap<HobtId, Vec<u64>>>>,
 }
 
@@ -225,10 +150,6 @@ impl Truncations {
             self.count.store(known.len(), Ordering::Release);
         }
     }
-}
-
-fn unreadable(damage: EncodingDamage) -> VersionError {
-    VersionError::Unreadable(damage.rule.to_owned())
 }
 
 /// The places of the keys of a tree from `low` on and below `high`: the first, and the one behind the last.
@@ -345,7 +266,7 @@ impl VersionStore {
             let mut all = PageVersions::default();
             for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
                 if let Some(bytes) = spilled.run.find(&place)? {
-                    let mut versions = PageVersions::decode(&bytes).map_err(unreadable)?;
+                    let mut versions = PageVersions::decode(&bytes).map_err(VersionError::from)?;
                     spilled.each_undone(|writer| versions.undone_by(writer));
                     all.append(versions);
                 }
@@ -361,7 +282,7 @@ impl VersionStore {
     /// # Errors
     /// As for all that look for versions: they are on disk and cannot be read, or were given up.
     pub fn changes(&self, page: HeapPage, snapshot: &Snapshot) -> Result<Vec<(SlotId, Before)>> {
-        self.with_page(page, snapshot, |versions| versions.changes(snapshot))
+        self.with_page(page, snapshot, |versions| versions.changes(snapshot.view()))
     }
 
     /// The state of a heap row before the changes that a snapshot does not see; `None` if it sees the current row.
@@ -369,7 +290,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn change(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Result<Option<Before>> {
-        self.with_page(page, snapshot, |versions| versions.change(slot, snapshot))
+        self.with_page(page, snapshot, |versions| versions.change(slot, snapshot.view()))
     }
 
     /// Whether the current state of a row was written by a transaction that `snapshot` does not see.
@@ -385,7 +306,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn changed_by(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Result<Option<Stamp>> {
-        self.with_page(page, snapshot, |versions| versions.changed_by(slot, snapshot))
+        self.with_page(page, snapshot, |versions| versions.changed_by(slot, snapshot.view()))
     }
 
     /// The new RID of a row, if a transaction that `snapshot` does not see has changed and moved it.
@@ -393,7 +314,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn moved_to(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Result<Option<(PageId, SlotId)>> {
-        self.with_page(page, snapshot, |versions| versions.moved_to(slot, snapshot))
+        self.with_page(page, snapshot, |versions| versions.moved_to(slot, snapshot.view()))
     }
 
     /// Notes that `writer` has undone its last change of a row that was not undone yet. The page is held exclusively.
@@ -471,7 +392,7 @@ impl VersionStore {
         let mut has_any = false;
         self.each_page(hobt, snapshot, |page| {
             has_any = is_wanted(page.page)
-                && self.with_page(page, snapshot, |versions| versions.unseen(snapshot).next().is_some())?;
+                && self.with_page(page, snapshot, |versions| versions.unseen(snapshot.view()).next().is_some())?;
             Ok(!has_any)
         })?;
         snapshot.checked(has_any)
@@ -500,7 +421,7 @@ impl VersionStore {
         let mut found = Vec::new();
         for page in pages {
             found.extend(self.with_page(page, snapshot, |versions| {
-                let unseen = versions.unseen(snapshot);
+                let unseen = versions.unseen(snapshot.view());
                 let wanted = unseen.filter(|version| !inserts_only || version.before == Before::Absent);
                 wanted.flat_map(|version| version.slots().map(|slot| (page.page, slot))).collect::<Vec<_>>()
             })?);
@@ -601,7 +522,7 @@ impl VersionStore {
             let mut all = VersionsOfKey::default();
             for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
                 if let Some(bytes) = spilled.run.find(&place)? {
-                    let mut versions = VersionsOfKey::decode(&bytes).map_err(unreadable)?;
+                    let mut versions = VersionsOfKey::decode(&bytes).map_err(VersionError::from)?;
                     spilled.each_undone(|writer| versions.undone_by(writer));
                     all.append(versions);
                 }
@@ -630,7 +551,7 @@ impl VersionStore {
             let mut recent: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
             for Recent { generation, tables } in generations.that_matter(snapshot) {
                 tables.each_key(name, &range, |key, versions| {
-                    if versions.are_seen(snapshot) {
+                    if versions.are_seen(snapshot.view()) {
                         return true;
                     }
                     let mut versions = versions.clone();
@@ -645,8 +566,8 @@ impl VersionStore {
         let mut all: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
         for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
             spilled.run.each(&first, Some(&end), |place, bytes| {
-                let mut versions = VersionsOfKey::decode(bytes).map_err(unreadable)?;
-                if versions.are_seen(snapshot) {
+                let mut versions = VersionsOfKey::decode(bytes).map_err(VersionError::from)?;
+                if versions.are_seen(snapshot.view()) {
                     return Ok(true);
                 }
                 spilled.each_undone(|writer| versions.undone_by(writer));
@@ -683,7 +604,7 @@ impl VersionStore {
     ) -> Result<Vec<(Arc<[u8]>, Before)>> {
         let mut changed = Vec::new();
         self.with_keys((hobt, low, high), snapshot, |key, versions| {
-            changed.extend(versions.before_unseen(snapshot).map(|before| (Arc::from(key), before.clone())));
+            changed.extend(versions.before_unseen(snapshot.view()).map(|before| (Arc::from(key), before.clone())));
             true
         })?;
         changed.sort_unstable_by(|(one, _): &(Arc<[u8]>, _), (other, _)| one.cmp(other));
@@ -704,8 +625,8 @@ impl VersionStore {
     ) -> Result<Vec<(Arc<[u8]>, Before)>> {
         let mut changed = Vec::new();
         self.with_keys((hobt, low, high), snapshot, |key, versions| {
-            if versions.unseen_writer(snapshot).is_some() {
-                changed.extend(versions.before_unseen(snapshot).map(|before| (Arc::from(key), before.clone())));
+            if versions.unseen_writer(snapshot.view()).is_some() {
+                changed.extend(versions.before_unseen(snapshot.view()).map(|before| (Arc::from(key), before.clone())));
             }
             true
         })?;
@@ -718,7 +639,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn key_change(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Result<Option<Before>> {
-        self.with_key(hobt, key, snapshot, |versions| versions.before_unseen(snapshot).cloned())
+        self.with_key(hobt, key, snapshot, |versions| versions.before_unseen(snapshot.view()).cloned())
     }
 
     /// Whether a version of a key is needed: a snapshot does not see the current row, or its writer may undo it.
@@ -744,7 +665,7 @@ impl VersionStore {
         }
         for run in runs.iter().map(|spilled| &spilled.run) {
             if let Some(bytes) = run.find(&place)?
-                && is_needed(&VersionsOfKey::decode(&bytes).map_err(unreadable)?)
+                && is_needed(&VersionsOfKey::decode(&bytes).map_err(VersionError::from)?)
             {
                 return Ok(true);
             }
@@ -780,7 +701,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn key_changed_by(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Result<Option<Stamp>> {
-        self.with_key(hobt, key, snapshot, |versions| versions.unseen_writer(snapshot))
+        self.with_key(hobt, key, snapshot, |versions| versions.unseen_writer(snapshot.view()))
     }
 
     /// Whether a transaction that `snapshot` does not see has changed a key of a tree from `low` on and below `high`,
@@ -791,13 +712,16 @@ impl VersionStore {
     pub fn has_unseen_keys(&self, hobt: HobtId, low: &[u8], high: Option<&[u8]>, snapshot: &Snapshot) -> Result<bool> {
         // A change that stands is in one of the generations. What is there may have been undone since, which a newer
         // generation tells.
-        if let Some(key) = self.standing_key((hobt, low, high), snapshot)? {
-            if self.with_key(hobt, &key, snapshot, |versions| versions.unseen_writer(snapshot).is_some())? {
-                return Ok(true);
-            }
-            return Ok(!self.unseen_keys(hobt, low, high, snapshot)?.is_empty());
+        let Some(key) = self.standing_key((hobt, low, high), snapshot)? else { return snapshot.checked(false) };
+        let mut stands =
+            self.with_key(hobt, &key, snapshot, |versions| versions.unseen_writer(snapshot.view()).is_some())?;
+        if !stands {
+            self.with_keys((hobt, low, high), snapshot, |_, versions| {
+                stands = versions.unseen_writer(snapshot.view()).is_some();
+                !stands
+            })?;
         }
-        snapshot.checked(false)
+        Ok(stands)
     }
 
     /// A key of a range with a change that `snapshot` does not see and that stands in one of the generations.
@@ -813,7 +737,7 @@ impl VersionStore {
             let generations = self.generations.read();
             for recent in generations.that_matter(snapshot) {
                 recent.tables.each_key(name, &range, |key, versions| {
-                    found = versions.unseen_writer(snapshot).map(|_| key.0.to_vec());
+                    found = versions.unseen_writer(snapshot.view()).map(|_| key.0.to_vec());
                     found.is_none()
                 });
                 if found.is_some() {
@@ -825,8 +749,8 @@ impl VersionStore {
         let (first, end) = places_between(name, low, high);
         for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
             spilled.run.each(&first, Some(&end), |place, bytes| {
-                let versions = VersionsOfKey::decode(bytes).map_err(unreadable)?;
-                let is_standing = versions.unseen_writer(snapshot).is_some();
+                let versions = VersionsOfKey::decode(bytes).map_err(VersionError::from)?;
+                let is_standing = versions.unseen_writer(snapshot.view()).is_some();
                 found = is_standing.then(|| place[coding::TREE_PREFIX_BYTES..].to_vec());
                 Ok(found.is_none())
             })?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hobt_base::{HobtId, PageId};
 use hobt_page::{EncodingDamage, EncodingReader};
 
-use super::{Before, HeapPage, TreeName};
+use super::facts::{Before, HeapPage, TreeName};
 
 /// The first byte of a place: pages of heaps come before trees.
 const PAGE: u8 = 0;

@@ -7,16 +7,21 @@ use hobt_base::Stamp;
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{Mutex, RwLock};
 
+use super::facts::TreeName;
 use super::merge::Spilled;
 use super::run::Run;
+use super::space::VersionSpace;
 use super::tables::Tables;
-use super::{KEPT_MAPS_BYTES, Readers, TreeName, VersionSpace, VersionStore, coding};
+use super::{VersionStore, coding};
 use crate::memory::MemoryAccount;
+use crate::view::Readers;
 use crate::{Snapshot, Transactions};
 
 /// Numbers generations, of all stores of the process.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
+/// A generation with fewer bytes is emptied, and its maps are kept.
+const KEPT_MAPS_BYTES: u64 = 64 << 10;
 /// The bytes of a generation while there are few versions.
 const GENERATION_BYTES: u64 = 1 << 20;
 /// With many versions, one in so many bytes of them is a generation's.

@@ -13,8 +13,8 @@ use hobt_page::{EncodingDamage, EncodingReader, RowImage, put_number};
 use smallvec::SmallVec;
 
 use super::coding::{put_before, read_before};
-use super::{Before, Readers};
-use crate::Snapshot;
+use super::facts::Before;
+use crate::view::{Readers, View};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct KeyVersion {
@@ -196,20 +196,20 @@ impl VersionsOfKey {
     }
 
     /// The state of a row before the oldest change that is not visible; `None` if the current row is visible.
-    pub(super) fn before_unseen(&self, snapshot: &Snapshot) -> Option<&Before> {
-        let unseen = self.iter().rev().take_while(|version| !snapshot.sees(version.writer));
+    pub(super) fn before_unseen(&self, view: &View) -> Option<&Before> {
+        let unseen = self.iter().rev().take_while(|version| !view.sees(version.writer));
         unseen.last().map(|version| &version.before)
     }
 
     /// The transaction that has written the current state of the row, if it is not visible.
-    pub(super) fn unseen_writer(&self, snapshot: &Snapshot) -> Option<Stamp> {
+    pub(super) fn unseen_writer(&self, view: &View) -> Option<Stamp> {
         let last = self.iter().rfind(|version| version.changes > 0);
-        last.map(|version| version.writer).filter(|writer| !snapshot.sees(*writer))
+        last.map(|version| version.writer).filter(|writer| !view.sees(*writer))
     }
 
     /// Whether a snapshot needs nothing of this: it sees the newest writer, and so those before, and none is its own.
-    pub(super) fn are_seen(&self, snapshot: &Snapshot) -> bool {
-        let is_seen = |last: Stamp| snapshot.sees(last) && !snapshot.is_own(last);
+    pub(super) fn are_seen(&self, view: &View) -> bool {
+        let is_seen = |last: Stamp| view.sees(last) && !view.is_own(last);
         self.more.is_none() && self.last_writer().is_some_and(is_seen)
     }
 

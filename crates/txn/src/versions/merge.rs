@@ -1,7 +1,8 @@
 //! Runs on disk become fewer: neighbours are merged, without what no reader needs any more.
 //!
-//! A reader looks into every run that may have something for it. Each run has a level, 0 when it is new. When the newest
-//! runs of a level are [`MERGED_RUNS`], they become one of the next level: a version is written again once a level.
+//! A reader looks into every run that may have something for it. Each run has a level, 0 when it is new. When the
+//! newest runs of a level are [`MERGED_RUNS`], they become one of the next level: a version is written again once a
+//! level.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -14,8 +15,9 @@ use super::keys::VersionsOfKey;
 use super::pages::PageVersions;
 use super::run::{Cursor, Run, RunWriter};
 use super::space::{VersionError, VersionSpace};
-use super::{Readers, VersionStore, coding, unreadable};
+use super::{VersionStore, coding};
 use crate::Snapshot;
+use crate::view::Readers;
 
 /// So many runs of a level become one.
 const MERGED_RUNS: usize = 4;
@@ -162,7 +164,7 @@ fn merge_runs(
         let is_needed = if coding::is_page(&place) {
             let mut all = PageVersions::default();
             for cursor in at_place {
-                all.append(PageVersions::decode(cursor.versions()).map_err(unreadable)?);
+                all.append(PageVersions::decode(cursor.versions()).map_err(VersionError::from)?);
                 cursor.advance()?;
             }
             if are_oldest {
@@ -174,7 +176,7 @@ fn merge_runs(
         } else {
             let mut all = VersionsOfKey::default();
             for cursor in at_place {
-                all.append(VersionsOfKey::decode(cursor.versions()).map_err(unreadable)?);
+                all.append(VersionsOfKey::decode(cursor.versions()).map_err(VersionError::from)?);
                 cursor.advance()?;
             }
             if are_oldest {

@@ -6,8 +6,8 @@ use hobt_base::{PageId, SlotId, Stamp};
 use hobt_page::{EncodingDamage, EncodingReader, put_number};
 
 use super::coding::{put_before, put_page_id, read_before};
-use super::{Before, Readers};
-use crate::Snapshot;
+use super::facts::Before;
+use crate::view::{Readers, View};
 
 /// Versions of neighbouring rows that say the same: a page that one transaction fills, or empties, has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -209,12 +209,12 @@ impl PageVersions {
     }
 
     /// The rows whose state in a snapshot differs from the current one, each once.
-    pub(super) fn changes(&self, snapshot: &Snapshot) -> Vec<(SlotId, Before)> {
+    pub(super) fn changes(&self, view: &View) -> Vec<(SlotId, Before)> {
         let slots = self.versions.iter().map(|version| usize::from(version.end())).max().unwrap_or(0);
         let mut found: Vec<Found<'_>> = vec![Found::Nothing; slots];
         // The newest first: each undoes one change, until one is visible.
         for version in self.versions.iter().rev() {
-            let is_seen = snapshot.sees(version.writer);
+            let is_seen = view.sees(version.writer);
             for place in &mut found[usize::from(version.slot.0)..usize::from(version.end())] {
                 *place = match *place {
                     Found::All(before) => Found::All(before),
@@ -233,31 +233,31 @@ impl PageVersions {
     }
 
     /// The state of a row before the changes that a snapshot does not see; `None` if it sees the current row.
-    pub(super) fn change(&self, slot: SlotId, snapshot: &Snapshot) -> Option<Before> {
+    pub(super) fn change(&self, slot: SlotId, view: &View) -> Option<Before> {
         let of_slot = self.versions.iter().rev().filter(|version| version.has(slot));
-        let unseen = of_slot.take_while(|version| !snapshot.sees(version.writer));
+        let unseen = of_slot.take_while(|version| !view.sees(version.writer));
         unseen.fold(None, |newer, version| Some(version.before.beneath(newer))).cloned()
     }
 
     /// The last version of a row that is not undone, if the snapshot does not see its writer.
-    fn unseen_last(&self, slot: SlotId, snapshot: &Snapshot) -> Option<&Version> {
+    fn unseen_last(&self, slot: SlotId, view: &View) -> Option<&Version> {
         let last = self.versions.iter().rev().find(|version| version.has(slot) && !version.is_undone)?;
-        (!snapshot.sees(last.writer)).then_some(last)
+        (!view.sees(last.writer)).then_some(last)
     }
 
-    /// The transaction that has written the current state of a row, if `snapshot` does not see it.
-    pub(super) fn changed_by(&self, slot: SlotId, snapshot: &Snapshot) -> Option<Stamp> {
-        self.unseen_last(slot, snapshot).map(|version| version.writer)
+    /// The transaction that has written the current state of a row, if `view` does not see it.
+    pub(super) fn changed_by(&self, slot: SlotId, view: &View) -> Option<Stamp> {
+        self.unseen_last(slot, view).map(|version| version.writer)
     }
 
-    /// The new RID of a row, if a transaction that `snapshot` does not see has changed and moved it.
-    pub(super) fn moved_to(&self, slot: SlotId, snapshot: &Snapshot) -> Option<(PageId, SlotId)> {
-        self.unseen_last(slot, snapshot)?.moved_to
+    /// The new RID of a row, if a transaction that `view` does not see has changed and moved it.
+    pub(super) fn moved_to(&self, slot: SlotId, view: &View) -> Option<(PageId, SlotId)> {
+        self.unseen_last(slot, view)?.moved_to
     }
 
-    /// The versions of changes that `snapshot` does not see and that are not undone.
-    pub(super) fn unseen(&self, snapshot: &Snapshot) -> impl Iterator<Item = &Version> {
-        self.versions.iter().filter(|version| !version.is_undone && !snapshot.sees(version.writer))
+    /// The versions of changes that `view` does not see and that are not undone.
+    pub(super) fn unseen(&self, view: &View) -> impl Iterator<Item = &Version> {
+        self.versions.iter().filter(|version| !version.is_undone && !view.sees(version.writer))
     }
 
     /// Calls [`PageVersions::prune`] if there are `many` versions, and twice as many as it has left the last time.

@@ -14,8 +14,7 @@ use hobt_base::crc32c;
 use hobt_instruments::schedule::Mutex;
 use hobt_page::{EncodingDamage, EncodingReader, put_number};
 
-use super::space::{SpaceError, VersionFile, VersionSpace};
-use crate::VersionError;
+use super::space::{SpaceError, VersionError, VersionFile, VersionSpace};
 
 /// The bytes of a block, unless one entry is longer.
 const BLOCK_BYTES: usize = 32 << 10;

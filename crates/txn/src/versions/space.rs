@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use hobt_page::EncodingDamage;
+
 /// The disk space for versions, a part of `tempdb`.
 pub trait VersionSpace: Send + Sync + fmt::Debug {
     /// Creates an empty file, which is removed when it is dropped. Blocks.
@@ -64,6 +66,12 @@ impl fmt::Display for VersionError {
 }
 
 impl std::error::Error for VersionError {}
+
+impl From<EncodingDamage> for VersionError {
+    fn from(damage: EncodingDamage) -> VersionError {
+        VersionError::Unreadable(damage.rule.to_owned())
+    }
+}
 
 impl From<SpaceError> for VersionError {
     fn from(error: SpaceError) -> VersionError {

@@ -8,9 +8,10 @@ use hobt_base::HobtId;
 use hobt_instruments::rank::{self, Rank, Ranked, RankedGuard};
 use hobt_instruments::schedule::{Mutex, MutexGuard, RwLock};
 
+use super::coding;
+use super::facts::{HeapPage, TreeName};
 use super::keys::{VersionKey, VersionsOfKey};
 use super::pages::PageVersions;
-use super::{HeapPage, TreeName, coding};
 
 /// Parts of the heaps' versions, each with its own lock; a power of two.
 const SHARDS: usize = 64;

@@ -1,5 +1,5 @@
-//! A heap and a tree of a few rows, changed by some transactions at a time, whose versions go to disk now and then: what
-//! snapshots see by the versions is what had been committed when they were taken.
+//! A heap and a tree of a few rows, changed by some transactions at a time, whose versions go to disk now and then:
+//! what snapshots see by the versions is what had been committed when they were taken.
 
 use super::*;
 
