@@ -277,7 +277,7 @@ impl Transactions {
                 let at = self.next().0;
                 for generation in noted {
                     generation.last_end.store(at, Ordering::Relaxed);
-                    if generation.writers.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    if generation.writers.fetch_sub(1, Ordering::Release) == 1 {
                         state.idle.insert((at, generation.number()), generation);
                     }
                 }

@@ -58,7 +58,9 @@ impl Spilled {
 
     /// As [`Generation::may_matter`].
     pub(super) fn may_matter(&self, snapshot: &Snapshot) -> bool {
-        self.newest_writer >= snapshot.horizon() || snapshot.has_own(&self.generations.lock())
+        let generations = self.generations.lock();
+        let is_old = |generation: &Arc<Generation>| generation.is_ended_before(snapshot);
+        !generations.iter().all(is_old) && (self.newest_writer >= snapshot.horizon() || snapshot.has_own(&generations))
     }
 
     /// As [`Generation::each_undone`].
