@@ -344,6 +344,8 @@ impl World {
             pool_bytes: Some(self.cast.pool_pages * 8192),
             log_ring_bytes: Some(1 << 20),
             checkpoints_by_hand: true,
+            // No thread is left that could undo it.
+            undo_behind_from_bytes: Some(u64::MAX),
             ..InstanceSettings::default()
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as Arc<dyn Disk>;

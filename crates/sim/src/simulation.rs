@@ -124,6 +124,8 @@ impl Simulation {
             pool_bytes: Some(pool_bytes),
             log_ring_bytes: Some(1 << 20),
             checkpoints_by_hand: true,
+            // No thread is left that could undo it.
+            undo_behind_from_bytes: Some(u64::MAX),
             ..InstanceSettings::default()
         };
         Simulation {

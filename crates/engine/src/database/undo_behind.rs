@@ -1,0 +1,194 @@
+//! Undo behind the opening: transactions that a crash has left open are rolled back while the database is in use.
+//! `docs/design/0044-undo-behind-the-opening.md`.
+//!
+//! Recovery leaves those open that have changed only rows of users' tables (`hobt_access::recover_to_open`). Before the
+//! database opens each of them locks its tables (`Sch-M`). A thread undoes one after the other, the smallest first. A
+//! close stops it between two records; the files are then not marked as clean, and the next recovery goes on.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hobt_access::OpenTransaction;
+use hobt_base::ObjectId;
+use hobt_instruments::schedule::{Condvar, Mutex};
+use hobt_txn::RecoveredTransaction;
+
+use super::Database;
+use crate::error::Result;
+
+/// Estimated bytes of log from which on an undo goes on behind the opening: less is done in a fraction of a second.
+pub(crate) const BEHIND_FROM_BYTES: u64 = 16 << 20;
+
+/// The transactions of a database that are undone behind its opening.
+#[derive(Default)]
+pub(super) struct UndoBehind {
+    state: Mutex<State>,
+    ended: Condvar,
+    /// It ends before the next record.
+    is_stopped: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    /// The next one first.
+    open: Vec<Arc<RecoveredTransaction>>,
+    /// A thread undoes them.
+    is_running: bool,
+}
+
+/// A transaction that is undone behind the opening of its database.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct UndoneTransaction {
+    /// Its number.
+    pub transaction: u64,
+    /// How far its undo is, in per cent.
+    pub percent: f64,
+}
+
+/// The right to undo, which one thread has.
+struct Turn(Arc<Database>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.undo.state.lock().is_running = false;
+        self.0.undo.ended.notify_all();
+    }
+}
+
+impl UndoBehind {
+    /// Whether nothing is left to undo.
+    pub(super) fn is_done(&self) -> bool {
+        self.state.lock().open.is_empty()
+    }
+
+    /// Ends the undo before its next record. Blocks until it has ended.
+    pub(super) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.wait();
+    }
+
+    /// Releases the locks of what is not undone: the database is closed.
+    pub(super) fn let_go(&self) {
+        let open = std::mem::take(&mut self.state.lock().open);
+        drop(open);
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.is_stopped.load(Ordering::Acquire)
+    }
+
+    fn wait(&self) {
+        let mut state = self.state.lock();
+        while state.is_running {
+            self.ended.wait(&mut state);
+        }
+    }
+
+    fn next(&self) -> Option<Arc<RecoveredTransaction>> {
+        self.state.lock().open.first().cloned()
+    }
+
+    fn remove_first(&self) {
+        let first = self.state.lock().open.remove(0);
+        // Its locks are released here, and not under the lock of the list.
+        drop(first);
+    }
+}
+
+impl Turn {
+    fn undo(&self, goes_on: &dyn Fn() -> bool) {
+        let undo = &self.0.undo;
+        while let Some(next) = undo.next() {
+            let rolled_back = next.roll_back(&|| undo.goes_on() && goes_on());
+            // The locks are released with the last reference.
+            drop(next);
+            match rolled_back {
+                Ok(true) => undo.remove_first(),
+                Ok(false) => return,
+                Err(error) => {
+                    // Before the locks are released: who has waited for them finds out.
+                    self.0.mark_suspect(&error.to_string());
+                    undo.let_go();
+                }
+            }
+        }
+    }
+}
+
+impl Database {
+    /// Takes over what recovery has left open. If its undo takes fewer than `behind_from` bytes of log, or the log has no
+    /// room to undo it beside other work, it is undone here. Otherwise its tables are locked until it is undone.
+    ///
+    /// # Errors
+    /// A heap or tree cannot be opened. A row cannot be undone: the database is suspect.
+    pub(super) fn take_over(&self, mut left: Vec<OpenTransaction>, behind_from: u64) -> Result<()> {
+        left.sort_by_key(OpenTransaction::undo_bytes);
+        let bytes: u64 = left.iter().map(OpenTransaction::undo_bytes).sum();
+        let is_behind = bytes >= behind_from && left.iter().all(OpenTransaction::reserve);
+        if !is_behind {
+            left.iter().for_each(OpenTransaction::reserve_alone);
+        }
+        for open in left {
+            let hobts: Vec<_> = open.hobts().collect();
+            let snapshot = self.snapshot();
+            let table_of = |hobt: &_| snapshot.partition_of_hobt(*hobt).map(|(table, ..)| table.id);
+            let tables: BTreeSet<ObjectId> = hobts.iter().filter_map(table_of).collect();
+            let stores = hobts.into_iter().map(|hobt| self.find_store(hobt)).collect::<Result<_>>()?;
+            let transaction = RecoveredTransaction::new(open.undone_in(stores), &self.shared.locks);
+            if is_behind && tables.into_iter().all(|table| transaction.lock(self.id, table)) {
+                self.undo.state.lock().open.push(Arc::new(transaction));
+            } else if let Err(error) = transaction.roll_back(&|| true) {
+                self.mark_suspect(&error.to_string());
+                return self.check_whole();
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the thread that undoes what was taken over.
+    pub(super) fn undo_behind_opening(self: &Arc<Database>) {
+        let Some(turn) = self.take_turn() else { return };
+        let started = std::thread::Builder::new().name("undo".to_owned()).spawn(move || turn.undo(&|| true));
+        if started.is_err() {
+            self.undo_by_hand(&|| true);
+        }
+    }
+
+    /// Undoes what a crash has left open, as long as `goes_on` says so before each record and the database is not closed.
+    /// Does nothing if a thread does it already. For simulations and tests, in which no thread starts by itself.
+    pub fn undo_by_hand(self: &Arc<Database>, goes_on: &dyn Fn() -> bool) {
+        if let Some(turn) = self.take_turn() {
+            turn.undo(goes_on);
+        }
+    }
+
+    /// `None` if another thread has it, or nothing is left to undo.
+    fn take_turn(self: &Arc<Database>) -> Option<Turn> {
+        let mut state = self.undo.state.lock();
+        let is_free = !state.is_running && !state.open.is_empty();
+        state.is_running |= is_free;
+        drop(state);
+        is_free.then(|| Turn(Arc::clone(self)))
+    }
+
+    /// Returns when nothing is left to undo of what a crash has left open, or the database is closed. Blocks.
+    ///
+    /// # Errors
+    /// The database is suspect.
+    pub fn wait_for_undo(self: &Arc<Database>) -> Result<()> {
+        self.undo_by_hand(&|| true);
+        self.undo.wait();
+        self.check_whole()
+    }
+
+    /// The transactions that a crash has left open and that are not undone yet.
+    pub fn transactions_undone(&self) -> Vec<UndoneTransaction> {
+        let open = self.undo.state.lock().open.clone();
+        let shown = |open: &Arc<RecoveredTransaction>| UndoneTransaction {
+            transaction: open.id(),
+            percent: open.percent_undone(),
+        };
+        open.iter().map(shown).collect()
+    }
+}
