@@ -145,7 +145,7 @@ struct Figures {
 impl Figures {
     /// Counts a record. Not called by two threads at once.
     fn count(&self, appended: Appended, payload: &[u8]) {
-        if self.records.fetch_add(1, Ordering::Relaxed) == 0 {
+        if self.records.fetch_add(1, Ordering::Relaxed) == 0 && self.first.load(Ordering::Relaxed) == 0 {
             self.first.store(appended.lsn.0, Ordering::Relaxed);
         }
         self.bytes.fetch_add(record_bytes(payload.len()) as u64, Ordering::Relaxed);
