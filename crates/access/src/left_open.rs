@@ -34,7 +34,7 @@ pub struct OpenTransaction {
 }
 
 impl OpenTransaction {
-    /// The heaps and trees that it has changed.
+    /// The heaps and trees that it has changed. Some may not exist any more: what was changed there is undone.
     pub fn hobts(&self) -> impl Iterator<Item = HobtId> {
         self.hobts.iter().copied()
     }
@@ -55,7 +55,7 @@ impl OpenTransaction {
         self.chain.reserve_up_to(self.undo_bytes_alone);
     }
 
-    /// Its chain, to be undone in these heaps and trees, which are those of [`OpenTransaction::hobts`].
+    /// Its chain, to be undone in these heaps and trees: those of [`OpenTransaction::hobts`] that exist.
     pub fn undone_in(self, stores: Vec<RowStore>) -> Arc<LogChain> {
         ChangedStores::note_recovered(&self.storage, &self.chain, stores);
         self.chain

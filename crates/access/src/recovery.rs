@@ -297,6 +297,7 @@ impl Recovery<'_> {
                 self.count(record, change.hobt, change.rows.into());
                 if let Some(lsn) = change.compensates {
                     self.compensate(id, lsn);
+                    self.note_undone_rows(id, lsn);
                 }
                 if let Some(undo) = &change.undo {
                     self.note_undo(record, undo, change.hobt);
@@ -355,9 +356,14 @@ impl Recovery<'_> {
         if let Some(known) = self.transactions.get_mut(&id) {
             known.structure.entry(lsn).and_modify(|is_undone| *is_undone = true);
             known.pending.remove(&lsn);
-            if known.structure.is_empty() {
-                known.estimate.undone_from(lsn);
-            }
+        }
+    }
+
+    /// Notes that a change of a page has undone that of the record at `lsn`. If this is of a row, all rows since are
+    /// undone.
+    fn note_undone_rows(&mut self, id: u64, lsn: Lsn) {
+        if let Some(known) = self.transactions.get_mut(&id).filter(|known| !known.structure.contains_key(&lsn)) {
+            known.estimate.undone_from(lsn);
         }
     }
 

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_access::OpenTransaction;
-use hobt_base::ObjectId;
+use hobt_base::{DatabaseId, HobtId, ObjectId, SessionId};
 use hobt_instruments::schedule::{Condvar, Mutex};
-use hobt_txn::RecoveredTransaction;
+use hobt_txn::{RECOVERED_SESSION, RecoveredTransaction};
 
 use super::Database;
+use crate::clock::time_of_day;
 use crate::error::Result;
 
 /// Estimated bytes of log from which on an undo goes on behind the opening: less is done in a fraction of a second.
@@ -35,13 +36,21 @@ struct State {
     open: Vec<Arc<RecoveredTransaction>>,
     /// A thread undoes them.
     is_running: bool,
+    /// When they were taken over: 100 ns since 1970-01-01 UTC.
+    since: i64,
 }
 
 /// A transaction that is undone behind the opening of its database.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct UndoneTransaction {
+    /// The database.
+    pub database: DatabaseId,
+    /// The session that it has in views, as no real session has.
+    pub session: SessionId,
     /// Its number.
     pub transaction: u64,
+    /// When recovery has found it: 100 ns since 1970-01-01 UTC.
+    pub since: i64,
     /// How far its undo is, in per cent.
     pub percent: f64,
 }
@@ -124,16 +133,18 @@ impl Database {
     /// A heap or tree cannot be opened. A row cannot be undone: the database is suspect.
     pub(super) fn take_over(&self, mut left: Vec<OpenTransaction>, behind_from: u64) -> Result<()> {
         left.sort_by_key(OpenTransaction::undo_bytes);
+        self.undo.state.lock().since = time_of_day();
         let bytes: u64 = left.iter().map(OpenTransaction::undo_bytes).sum();
         let is_behind = bytes >= behind_from && left.iter().all(OpenTransaction::reserve);
         if !is_behind {
             left.iter().for_each(OpenTransaction::reserve_alone);
         }
         for open in left {
-            let hobts: Vec<_> = open.hobts().collect();
             let snapshot = self.snapshot();
-            let table_of = |hobt: &_| snapshot.partition_of_hobt(*hobt).map(|(table, ..)| table.id);
-            let tables: BTreeSet<ObjectId> = hobts.iter().filter_map(table_of).collect();
+            // What a rollback to a savepoint has undone may have been dropped since.
+            let exists = |hobt: &HobtId| snapshot.partition_of_hobt(*hobt).map(|(table, ..)| (*hobt, table.id));
+            let (hobts, tables): (Vec<HobtId>, BTreeSet<ObjectId>) =
+                open.hobts().filter_map(|hobt| exists(&hobt)).unzip();
             let stores = hobts.into_iter().map(|hobt| self.find_store(hobt)).collect::<Result<_>>()?;
             let transaction = RecoveredTransaction::new(open.undone_in(stores), &self.shared.locks);
             if is_behind && tables.into_iter().all(|table| transaction.lock(self.id, table)) {
@@ -184,9 +195,14 @@ impl Database {
 
     /// The transactions that a crash has left open and that are not undone yet.
     pub fn transactions_undone(&self) -> Vec<UndoneTransaction> {
-        let open = self.undo.state.lock().open.clone();
+        let state = self.undo.state.lock();
+        let (open, since) = (state.open.clone(), state.since);
+        drop(state);
         let shown = |open: &Arc<RecoveredTransaction>| UndoneTransaction {
+            database: self.id,
+            session: RECOVERED_SESSION,
             transaction: open.id(),
+            since,
             percent: open.percent_undone(),
         };
         open.iter().map(shown).collect()

@@ -18,7 +18,9 @@ use hobt_txn::locks::{LockMode, LockOwner, LockOwnerKind, LockResource, Patience
 use hobt_txn::{RECOVERED_SESSION, StatementContext, Transaction};
 use hobt_types::Value;
 
-use crate::fixture::{FOLDER, check_extents, create, number_of, row, run, settings, simulated, table, table_named};
+use crate::fixture::{
+    FOLDER, check_extents, create, number_of, row, run, settings, simulated, table, table_named, unlocked,
+};
 use crate::log_full;
 
 const EIO: i32 = 5;
@@ -417,6 +419,31 @@ fn who_shares_a_table_with_a_change_of_the_catalog_is_undone_before_the_opening(
     assert!(!is_free(&instance, &database, "other"), "the other transaction still has it");
     database.wait_for_undo().expect("undone");
     assert_eq!(names.map(|name| contents(&database, name)), before);
+    assert_whole(&database);
+}
+
+/// What a rollback to a savepoint has undone before the crash is not looked for: its table may not exist any more.
+#[test]
+fn a_table_in_which_nothing_is_left_to_undo_may_be_gone() {
+    let (disk, instance, database) = world();
+    let before = ["heap", "tree"].map(|name| contents(&database, name));
+    let transaction = instance.begin_transaction(SessionId(51)).expect("begun");
+    let savepoint = transaction.set_savepoint();
+    for (name, is_kept) in [("other", false), ("heap", true), ("tree", true)] {
+        let ctx = instance.statement_of(&transaction, SessionId(51), 1, Arc::default());
+        change(&database, &ctx, name);
+        instance.end_statement(&ctx, true, &[&database]).expect("the statement ends");
+        if !is_kept {
+            instance.roll_back_to(&transaction, &savepoint, &[&database]).expect("undone");
+        }
+    }
+    run(&instance, |ctx| database.drop_table(ctx, "dbo", "other", &mut unlocked)).expect("dropped");
+    crash(&disk, instance, database, vec![transaction]);
+    let instance = open_with(&disk, by_hand());
+    let database = instance.database("d").expect("it opens");
+    assert_eq!(["heap", "tree"].map(|name| is_free(&instance, &database, name)), [false, false]);
+    database.wait_for_undo().expect("undone");
+    assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before);
     assert_whole(&database);
 }
 
