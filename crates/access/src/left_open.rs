@@ -1,9 +1,10 @@
-//! Transactions that a crash has left open and whose undo can wait until the database is open: they have changed nothing
-//! but rows of users' heaps and trees. `docs/design/0044-undo-behind-the-opening.md`.
+//! Transactions that a crash has left open and whose undo can wait until the database is open: they have changed
+//! nothing but rows of users' heaps and trees. `docs/design/0044-undo-behind-the-opening.md`.
 //!
-//! Such an undo needs room in the log that the work of others must leave to it. [`UndoEstimate`] adds up, while recovery
-//! reads a transaction's records, what a running transaction would have reserved by now: a record for each row, the
-//! image of each page (a checkpoint begins at the opening), and splits of leaves that rows must fit into again.
+//! Such an undo needs room in the log that the work of others must leave to it. [`UndoEstimate`] adds up, while
+//! recovery reads a transaction's records, what a running transaction would have reserved by now: a record for each
+//! row, the image of each page (a checkpoint begins at the opening), and splits of leaves that rows must fit into
+//! again.
 //!
 //! Left to others: the locks that keep others away, the thread (crate `engine`), the walk (crate `txn`).
 

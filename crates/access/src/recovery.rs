@@ -155,8 +155,8 @@ pub fn recover(
 /// Recovers a database whose files are open ([`Storage::open_file_to_recover`]) and whose log has just been opened.
 /// `ask` is called before anything is written. Afterwards the log has the decisions that other databases may ask for.
 ///
-/// Leaves transactions open that have changed only rows of HOBTs that `is_users` accepts, and returns them. Nothing else
-/// may use these HOBTs until they are undone.
+/// Leaves transactions open that have changed only rows of HOBTs that `is_users` accepts, and returns them. Nothing
+/// else may use these HOBTs until they are undone.
 ///
 /// # Errors
 /// [`AccessError::Undecided`]: the coordinator of a transaction cannot be asked. A file cannot be read or written, the

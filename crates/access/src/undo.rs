@@ -2,8 +2,8 @@
 //!
 //! A record of a row's change has its undo ([`Undo`]). [`ChangedRow`] makes it undone in the heap or tree that the row
 //! is in. A rollback takes these from [`ChangedStores`], which the transaction fills as it changes rows: it also knows
-//! those that it has created or dropped itself, and their earlier state if a definition has changed them since. Those of
-//! a transaction that is undone behind the opening of its database are all known before.
+//! those that it has created or dropped itself, and their earlier state if a definition has changed them since. Those
+//! of a transaction that is undone behind the opening of its database are all known before.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -84,8 +84,8 @@ impl ChangedRow {
 }
 
 impl ChangedRow {
-    /// Like [`ChangedRow::undo`], for a transaction that a crash has left open. Its stamp stays the newest writer of its
-    /// pages: every reader sees what has that stamp.
+    /// Like [`ChangedRow::undo`], for a transaction that a crash has left open. Its stamp stays the newest writer of
+    /// its pages: every reader sees what has that stamp.
     ///
     /// # Errors
     /// As [`ChangedRow::undo`].
@@ -112,7 +112,7 @@ pub(crate) struct ChangedStores {
 }
 
 impl ChangedStores {
-    fn new(storage: &Arc<Storage>, by_id: HashMap<HobtId, RowStore>, is_recovered: bool) -> Arc<dyn UndoRecords> {
+    fn undoing(storage: &Arc<Storage>, by_id: HashMap<HobtId, RowStore>, is_recovered: bool) -> Arc<dyn UndoRecords> {
         let by_id = Ranked::new(Rank::ChangedStores, RwLock::new(by_id));
         Arc::new(ChangedStores { storage: Arc::clone(storage), by_id, is_recovered })
     }
@@ -120,7 +120,7 @@ impl ChangedStores {
     /// Makes the chain of a transaction that a crash has left open undo its rows in `stores`.
     pub(crate) fn note_recovered(storage: &Arc<Storage>, chain: &Arc<LogChain>, stores: Vec<RowStore>) {
         let by_id = stores.into_iter().map(|store| (store.hobt().id(), store)).collect();
-        chain.undoes_by(|| ChangedStores::new(storage, by_id, true));
+        chain.undoes_by(|| ChangedStores::undoing(storage, by_id, true));
     }
 
     /// To be called before a transaction with the chain `chain` changes a row of `hobt`, which is the heap or tree that
@@ -131,7 +131,7 @@ impl ChangedStores {
         hobt: &Arc<Hobt>,
         store: impl FnOnce() -> RowStore,
     ) {
-        let undoes = chain.undoes_by(|| ChangedStores::new(hobt.storage(), HashMap::new(), false));
+        let undoes = chain.undoes_by(|| ChangedStores::undoing(hobt.storage(), HashMap::new(), false));
         let of_storage: &dyn Any = &**undoes;
         let stores: &ChangedStores = of_storage.downcast_ref().expect("a chain of this storage");
         let before = match stores.by_id.read().get(&hobt.id()) {

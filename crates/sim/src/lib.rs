@@ -52,8 +52,8 @@ pub struct Options {
     pub lies: Vec<Fault>,
     /// Whether the power fails.
     pub crashes: bool,
-    /// Whether what a crash has left open is undone behind the opening, in steps between which the power may fail and the
-    /// instance be closed.
+    /// Whether what a crash has left open is undone behind the opening, in steps between which the power may fail and
+    /// the instance be closed.
     pub undoes_behind: bool,
 }
 

@@ -1,8 +1,8 @@
 //! A transaction that a crash has left open, and that is undone behind the opening of its database.
 //! `docs/design/0044-undo-behind-the-opening.md`.
 //!
-//! It has no session and no statements, only its chain in the log and locks. Other transactions have no versions of what
-//! it changed, so its locks keep readers away, too: `Sch-M` on each table.
+//! It has no session and no statements, only its chain in the log and locks. Other transactions have no versions of
+//! what it changed, so its locks keep readers away, too: `Sch-M` on each table.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +14,13 @@ use crate::progress::Progress;
 use crate::undo::undo_chain;
 use crate::{LogChain, UndoError};
 
-/// The session of all recovered transactions, which views show as the one that blocks. SQL Server's number of a deferred
-/// recovery transaction. Requests of one session never wait for each other, so several of them can lock one table.
+/// The session of all recovered transactions, which views show as the one that blocks. SQL Server's number of a
+/// deferred recovery transaction. Requests of one session never wait for each other, so several of them can lock one
+/// table.
 pub const RECOVERED_SESSION: SessionId = SessionId(-3);
 
-/// A transaction that recovery has found open, with its locks. When it is dropped, they are released; what is not undone
-/// by then is left to the next recovery.
+/// A transaction that recovery has found open, with its locks. When it is dropped, they are released; what is not
+/// undone by then is left to the next recovery.
 pub struct RecoveredTransaction {
     chain: Arc<LogChain>,
     locks: Arc<LockManager>,

@@ -30,8 +30,8 @@ const UNDO_SPLIT_BYTES: usize = 8 * PAGE_SIZE;
 /// leaves at least a quarter of a page free, which is filled again before the next split.
 const UNDO_SPLIT_BYTES_PER_BYTE: usize = UNDO_SPLIT_BYTES / (PAGE_SIZE / 4);
 
-/// As many bytes of log as [`GivenUpRoom::note`] counts for a row that gets shorter by `room` bytes, the first of its leaf
-/// or a further one.
+/// As many bytes of log as [`GivenUpRoom::note`] counts for a row that gets shorter by `room` bytes, the first of its
+/// leaf or a further one.
 pub(crate) fn undo_split_bytes(room: usize, is_first: bool) -> usize {
     if is_first { UNDO_SPLIT_BYTES } else { (room * UNDO_SPLIT_BYTES_PER_BYTE).min(UNDO_SPLIT_BYTES) }
 }

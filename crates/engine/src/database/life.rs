@@ -142,8 +142,8 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens a database, and recovers it if its files are not clean, which blocks. Large transactions that are open in its
-    /// log are undone behind the opening.
+    /// Opens a database, and recovers it if its files are not clean, which blocks. Large transactions that are open in
+    /// its log are undone behind the opening.
     ///
     /// # Errors
     /// The log is missing or damaged, a page is damaged that the log cannot repair, the catalog contradicts itself, or
@@ -319,8 +319,9 @@ impl Database {
         Ok(database)
     }
 
-    /// Saves the changes, marks the files clean and releases them. The database cannot be used any more. If something is
-    /// being undone behind the opening, that stops here: the files are not clean, and the next recovery goes on with it.
+    /// Saves the changes, marks the files clean and releases them. The database cannot be used any more. If something
+    /// is being undone behind the opening, that stops here: the files are not clean, and the next recovery goes on with
+    /// it.
     ///
     /// # Errors
     /// Pages could not be written: the files stay as they are, not clean.

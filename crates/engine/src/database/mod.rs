@@ -23,6 +23,7 @@ mod files;
 mod foreign_key;
 mod identity;
 mod index;
+mod left_open;
 mod life;
 mod module;
 mod partition;
@@ -186,7 +187,7 @@ pub struct Database {
     changed: AtomicBool,
     closed: AtomicBool,
     /// What a crash has left open and is not undone yet.
-    undo: undo_behind::UndoBehind,
+    undo: left_open::UndoBehind,
 }
 
 impl std::fmt::Debug for Database {

@@ -125,8 +125,8 @@ impl Database {
         }
     }
 
-    /// Writes everything and marks the files clean, unless recovery has to check them anyway or something is still to be
-    /// undone. No statement that changes data may be running.
+    /// Writes everything and marks the files clean, unless recovery has to check them anyway or something is still to
+    /// be undone. No statement that changes data may be running.
     pub(super) fn save_clean(&self) -> Result<()> {
         let mut files = self.files.lock();
         if files.marked == Marked::Clean || self.id == TEMPDB {
@@ -136,8 +136,8 @@ impl Database {
         if files.is_removal_in_doubt || !self.undo.is_done() { Ok(()) } else { self.mark_clean(&mut files) }
     }
 
-    /// Writes everything, for a recovery that goes on with an undo. If the log has no room for that, the recovery redoes
-    /// what was not written.
+    /// Writes everything, for a recovery that goes on with an undo. If the log has no room for that, the recovery
+    /// redoes what was not written.
     pub(super) fn save_for_recovery(&self) -> Result<()> {
         match self.save_clean() {
             Err(EngineError::Storage { error, .. }) if is_for_now(&error) => {

@@ -7,11 +7,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_access::OpenTransaction;
 use hobt_base::{DatabaseId, HobtId, ObjectId, SessionId};
-use hobt_instruments::schedule::{Condvar, Mutex};
 use hobt_txn::{RECOVERED_SESSION, RecoveredTransaction};
 
 use super::Database;
@@ -20,25 +18,6 @@ use crate::error::Result;
 
 /// Estimated bytes of log from which on an undo goes on behind the opening: less is done in a fraction of a second.
 pub(crate) const BEHIND_FROM_BYTES: u64 = 16 << 20;
-
-/// The transactions of a database that are undone behind its opening.
-#[derive(Default)]
-pub(super) struct UndoBehind {
-    state: Mutex<State>,
-    ended: Condvar,
-    /// It ends before the next record.
-    is_stopped: AtomicBool,
-}
-
-#[derive(Default)]
-struct State {
-    /// The next one first.
-    open: Vec<Arc<RecoveredTransaction>>,
-    /// A thread undoes them.
-    is_running: bool,
-    /// When they were taken over: 100 ns since 1970-01-01 UTC.
-    since: i64,
-}
 
 /// A transaction that is undone behind the opening of its database.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -65,46 +44,6 @@ impl Drop for Turn {
     }
 }
 
-impl UndoBehind {
-    /// Whether nothing is left to undo.
-    pub(super) fn is_done(&self) -> bool {
-        self.state.lock().open.is_empty()
-    }
-
-    /// Ends the undo before its next record. Blocks until it has ended.
-    pub(super) fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
-        self.wait();
-    }
-
-    /// Releases the locks of what is not undone: the database is closed.
-    pub(super) fn let_go(&self) {
-        let open = std::mem::take(&mut self.state.lock().open);
-        drop(open);
-    }
-
-    fn goes_on(&self) -> bool {
-        !self.is_stopped.load(Ordering::Acquire)
-    }
-
-    fn wait(&self) {
-        let mut state = self.state.lock();
-        while state.is_running {
-            self.ended.wait(&mut state);
-        }
-    }
-
-    fn next(&self) -> Option<Arc<RecoveredTransaction>> {
-        self.state.lock().open.first().cloned()
-    }
-
-    fn remove_first(&self) {
-        let first = self.state.lock().open.remove(0);
-        // Its locks are released here, and not under the lock of the list.
-        drop(first);
-    }
-}
-
 impl Turn {
     fn undo(&self, goes_on: &dyn Fn() -> bool) {
         let undo = &self.0.undo;
@@ -126,8 +65,8 @@ impl Turn {
 }
 
 impl Database {
-    /// Takes over what recovery has left open. If its undo takes fewer than `behind_from` bytes of log, or the log has no
-    /// room to undo it beside other work, it is undone here. Otherwise its tables are locked until it is undone.
+    /// Takes over what recovery has left open. If its undo takes fewer than `behind_from` bytes of log, or the log has
+    /// no room to undo it beside other work, it is undone here. Otherwise its tables are locked until it is undone.
     ///
     /// # Errors
     /// A heap or tree cannot be opened. A row cannot be undone: the database is suspect.
@@ -166,8 +105,9 @@ impl Database {
         }
     }
 
-    /// Undoes what a crash has left open, as long as `goes_on` says so before each record and the database is not closed.
-    /// Does nothing if a thread does it already. For simulations and tests, in which no thread starts by itself.
+    /// Undoes what a crash has left open, as long as `goes_on` says so before each record and the database is not
+    /// closed. Does nothing if a thread does it already. For simulations and tests, in which no thread starts by
+    /// itself.
     pub fn undo_by_hand(self: &Arc<Database>, goes_on: &dyn Fn() -> bool) {
         if let Some(turn) = self.take_turn() {
             turn.undo(goes_on);

@@ -110,7 +110,7 @@ fn change(database: &DatabaseUse, ctx: &StatementContext, name: &str) {
             0 => writer.delete(ctx, &at).expect("deleted"),
             rest => {
                 // Shorter and longer rows, some of which have to move.
-                let text = format!("{}", "x".repeat(rest * 30 % 91));
+                let text = "x".repeat(rest * 30 % 91);
                 let id = i32::from_le_bytes(values[0].as_ref().expect("an id")[..4].try_into().expect("four bytes"));
                 let row = image(database, name, &[Value::Int(id.into()), Value::Text(text), Value::Null]);
                 let update = RowUpdate { at, partition: 0, row };
@@ -475,7 +475,7 @@ fn prepared_transactions_are_undone_before_the_opening() {
             let is_open = database.transactions_undone().iter().any(has_log);
             database.wait_for_undo().expect("undone");
             let rows = contents(database, "tree").len();
-            assert!(!is_open || rows % 100 == 0, "cut at {cut}");
+            assert!(!is_open || rows.is_multiple_of(100), "cut at {cut}");
             rows % 300 == 100
         });
         assert_eq!(kept[0], kept[1], "cut at {cut}");
@@ -487,8 +487,8 @@ fn prepared_transactions_are_undone_before_the_opening() {
     panic!("the commit was never complete");
 }
 
-/// A record that cannot be read makes the database suspect, as in a rollback, and whoever waits finds out. The next start
-/// undoes it.
+/// A record that cannot be read makes the database suspect, as in a rollback, and whoever waits finds out. The next
+/// start undoes it.
 #[test]
 fn an_undo_that_fails_refuses_the_database_until_the_next_start() {
     let (disk, instance, database) = world();
@@ -512,8 +512,8 @@ fn an_undo_that_fails_refuses_the_database_until_the_next_start() {
     assert_whole(&database);
 }
 
-/// A transaction has filled the log, with rows that got shorter and whose room is taken. While it is undone, others fill
-/// what is left of the log; there is room for the undo and for checkpoints all the same.
+/// A transaction has filled the log, with rows that got shorter and whose room is taken. While it is undone, others
+/// fill what is left of the log; there is room for the undo and for checkpoints all the same.
 #[test]
 fn a_full_log_has_room_for_the_undo_beside_other_work() {
     let mut were_behind = 0;
