@@ -22,6 +22,7 @@ mod check;
 mod error;
 mod free_extents;
 mod hobt;
+mod left_open;
 mod load;
 mod log_record;
 mod page_set;
@@ -40,7 +41,8 @@ pub use btree::{
 pub use check::{AllocationCheck, Finding};
 pub use error::AccessError;
 pub use hobt::{Hobt, LargeValues, Operations, ValueReader};
+pub use left_open::OpenTransaction;
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
-pub use recovery::{AskCoordinator, RecoverySummary, recover, recovered_decisions};
+pub use recovery::{AskCoordinator, RecoverySummary, recover, recover_to_open, recovered_decisions};
 pub use row_store::RowStore;
 pub use storage::{Allocated, DataFile, DataFileDescription, Storage, StorageSettings};

@@ -206,6 +206,14 @@ impl Undo {
         }
     }
 
+    /// The HOBT that it names; `None` if it changes that of its record, or none.
+    pub(crate) fn hobt(&self) -> Option<HobtId> {
+        match self {
+            Undo::Unpublish { hobt, .. } | Undo::Untruncate { hobt, .. } | Undo::Uncreate { hobt } => Some(*hobt),
+            _ => None,
+        }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Undo::RemoveRow { slot } => {

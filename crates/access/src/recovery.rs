@@ -9,7 +9,8 @@
 //!    committed or it did not.
 //! 3. *Undo* undoes the changes of open transactions, the latest first, and logs each step as the compensation of a
 //!    record, so that a recovery after a crash continues where this one was. Then the deferred actions of committed
-//!    transactions are done.
+//!    transactions are done. Transactions that have changed only rows of users' heaps and trees can be undone later,
+//!    while the database is in use ([`recover_to_open`]); they share no HOBT with those that are undone here.
 //!
 //! The changes are made by the functions that made them before the crash ([`Storage::change`], [`Hobt`]). Nothing else
 //! may use the database meanwhile.
@@ -29,8 +30,10 @@ use hobt_txn::{
     TransactionLog, read_commit, read_decision, read_prepare,
 };
 
+use crate::btree::UNDO_SPLIT_BYTES_FIRST;
 use crate::btree::{BTree, TreeKey};
 use crate::change::{HEAD_BYTES, IMAGE_BYTES, Identity};
+use crate::left_open::{OpenTransaction, UndoEstimate};
 use crate::log_record::{ChangeRecord, StorageRecord, Undo};
 use crate::storage::Allocated;
 use crate::undo::{ChangedRow, not_decoded};
@@ -49,6 +52,8 @@ pub struct RecoverySummary {
     pub undone_transactions: u64,
     /// Records that were undone.
     pub undone: u64,
+    /// Transactions that were open, and are still to be undone.
+    pub left_open: u64,
     /// The largest number of a user's transaction in the log.
     pub newest: Stamp,
     /// The largest HOBT id in the log.
@@ -72,6 +77,10 @@ struct Known {
     undo_bytes: u64,
     /// Pages that it changed before the start of redo, which its undo logs whole.
     old_pages: HashSet<PageId>,
+    /// The HOBTs that its undo changes.
+    hobts: BTreeSet<HobtId>,
+    /// What the undo of its rows appends if others work meanwhile.
+    estimate: UndoEstimate,
 }
 
 impl Known {
@@ -85,7 +94,19 @@ impl Known {
             structure: BTreeMap::new(),
             undo_bytes: 0,
             old_pages: HashSet::new(),
+            hobts: BTreeSet::new(),
+            estimate: UndoEstimate::default(),
         }
+    }
+
+    /// Whether it has changed rows of the HOBTs that `is_users` accepts, and nothing else.
+    fn has_only_rows(&self, id: u64, is_users: &dyn Fn(HobtId) -> bool) -> bool {
+        !TransactionLog::is_structure(id)
+            && self.prepared.is_none()
+            && self.structure.is_empty()
+            && self.pending.is_empty()
+            && !self.hobts.is_empty()
+            && self.hobts.iter().all(|hobt| is_users(*hobt))
     }
 }
 
@@ -116,8 +137,26 @@ fn decision_of(record: &Record) -> Result<Option<RecoveredDecision>, AccessError
     read.map(Some).ok_or_else(|| not_decoded(record, damage))
 }
 
+/// Like [`recover_to_open`], with nothing left to undo.
+///
+/// # Errors
+/// As [`recover_to_open`].
+///
+/// # Panics
+/// As [`recover_to_open`].
+pub fn recover(
+    storage: &Arc<Storage>,
+    recovered: &Recovered,
+    ask: AskCoordinator<'_>,
+) -> Result<RecoverySummary, AccessError> {
+    recover_to_open(storage, recovered, ask, &|_| false).map(|(summary, _)| summary)
+}
+
 /// Recovers a database whose files are open ([`Storage::open_file_to_recover`]) and whose log has just been opened.
 /// `ask` is called before anything is written. Afterwards the log has the decisions that other databases may ask for.
+///
+/// Leaves transactions open that have changed only rows of HOBTs that `is_users` accepts, and returns them. Nothing
+/// else may use these HOBTs until they are undone.
 ///
 /// # Errors
 /// [`AccessError::Undecided`]: the coordinator of a transaction cannot be asked. A file cannot be read or written, the
@@ -125,11 +164,12 @@ fn decision_of(record: &Record) -> Result<Option<RecoveredDecision>, AccessError
 ///
 /// # Panics
 /// The database has no log.
-pub fn recover(
+pub fn recover_to_open(
     storage: &Arc<Storage>,
     recovered: &Recovered,
     ask: AskCoordinator<'_>,
-) -> Result<RecoverySummary, AccessError> {
+    is_users: &dyn Fn(HobtId) -> bool,
+) -> Result<(RecoverySummary, Vec<OpenTransaction>), AccessError> {
     let log = storage.log().expect("a database that is recovered has a log");
     let mut recovery = Recovery {
         storage,
@@ -151,12 +191,15 @@ pub fn recover(
     for file in storage.files() {
         file.read_maps()?;
     }
+    let left = recovery.leave_open(is_users);
     recovery.undo()?;
     recovery.finish_committed()?;
     recovery.refuse_broken()?;
     recovery.save_counts()?;
+    let left: Vec<OpenTransaction> = left.into_iter().map(|(id, known)| recovery.resume(id, known)).collect();
+    recovery.summary.left_open = left.len() as u64;
     log.recover_decisions(recovery.decisions);
-    Ok(recovery.summary)
+    Ok((recovery.summary, left))
 }
 
 struct Recovery<'a> {
@@ -178,12 +221,14 @@ struct Recovery<'a> {
 }
 
 #[derive(Debug)]
-struct KnownHobt {
+pub(crate) struct KnownHobt {
     run_list: PageId,
     filegroup: hobt_base::FilegroupId,
     layout_version: u32,
-    key: Option<Arc<TreeKey>>,
-    rows: Arc<RowLayout>,
+    pub(crate) key: Option<Arc<TreeKey>>,
+    pub(crate) rows: Arc<RowLayout>,
+    /// Bytes of the record that describes it.
+    record_bytes: u64,
 }
 
 impl Recovery<'_> {
@@ -252,9 +297,10 @@ impl Recovery<'_> {
                 self.count(record, change.hobt, change.rows.into());
                 if let Some(lsn) = change.compensates {
                     self.compensate(id, lsn);
+                    self.note_undone_rows(id, lsn);
                 }
-                if change.undo.as_ref().is_some_and(|undo| !undo.is_of_row()) {
-                    self.note_structure(record);
+                if let Some(undo) = &change.undo {
+                    self.note_undo(record, undo, change.hobt);
                 }
                 self.forget_freed(id, &change);
                 self.expect_undo(record, &change);
@@ -263,12 +309,12 @@ impl Recovery<'_> {
                 }
             }
             StorageRecord::Note(undo) => {
+                self.note_undo(record, &undo, undo.hobt().unwrap_or_default());
                 match undo {
                     Undo::Unpublish { hobt, rows, .. } => self.count(record, hobt, rows.cast_signed()),
                     Undo::Untruncate { hobt, rows, .. } => self.count(record, hobt, -rows.cast_signed()),
                     _ => {}
                 }
-                self.note_structure(record);
             }
             StorageRecord::Checkpoint | StorageRecord::Together { .. } => {}
             StorageRecord::Undone { compensates, hobt, rows } => {
@@ -288,6 +334,7 @@ impl Recovery<'_> {
                     layout_version: hobt.layout_version,
                     key: hobt.key.map(Arc::new),
                     rows: Arc::new(hobt.rows),
+                    record_bytes: record.end.0 - record.lsn.0,
                 };
                 self.hobts.insert(hobt.hobt, known);
             }
@@ -312,9 +359,22 @@ impl Recovery<'_> {
         }
     }
 
-    fn note_structure(&mut self, record: &Record) {
-        if let Some(known) = self.transactions.get_mut(&record.transaction) {
+    /// Notes that a change of a page has undone that of the record at `lsn`. If this is of a row, all rows since are
+    /// undone.
+    fn note_undone_rows(&mut self, id: u64, lsn: Lsn) {
+        if let Some(known) = self.transactions.get_mut(&id).filter(|known| !known.structure.contains_key(&lsn)) {
+            known.estimate.undone_from(lsn);
+        }
+    }
+
+    /// Notes a change that has an undo, in a HOBT or (0) in none.
+    fn note_undo(&mut self, record: &Record, undo: &Undo, hobt: HobtId) {
+        let Some(known) = self.transactions.get_mut(&record.transaction) else { return };
+        if !undo.is_of_row() {
             known.structure.insert(record.lsn, false);
+        }
+        if hobt != HobtId(0) {
+            known.hobts.insert(hobt);
         }
     }
 
@@ -323,6 +383,9 @@ impl Recovery<'_> {
         let is_old = record.lsn < self.recovered.redo_start;
         let known = self.transactions.get_mut(&record.transaction).filter(|_| change.undo.is_some());
         let Some(known) = known else { return };
+        if change.undo.as_ref().is_some_and(Undo::is_of_row) {
+            known.estimate.add(record, change, self.hobts.get(&change.hobt));
+        }
         known.undo_bytes += (record.end.0 - record.lsn.0).min(PAGE_SIZE as u64) + HEAD_BYTES as u64;
         if is_old && known.old_pages.insert(change.page) {
             known.undo_bytes += IMAGE_BYTES as u64;
@@ -424,6 +487,37 @@ impl Recovery<'_> {
         self.broken.remove(&id);
         self.summary.repaired += 1;
         file.pool_file().create(id.number).map(Some).map_err(|error| AccessError::of_pool(error, file.name()))
+    }
+
+    /// Takes out the open transactions that can be undone later.
+    fn leave_open(&mut self, is_users: &dyn Fn(HobtId) -> bool) -> BTreeMap<u64, Known> {
+        let has_only_rows = |id: &u64, known: &mut Known| !known.committed && known.has_only_rows(*id, is_users);
+        let mut left: BTreeMap<u64, Known> = self.transactions.extract_if(.., has_only_rows).collect();
+        loop {
+            let here = self.transactions.values().filter(|known| !known.committed);
+            let hobts: BTreeSet<HobtId> = here.flat_map(|known| &known.hobts).copied().collect();
+            let shared: Vec<(u64, Known)> = left.extract_if(.., |_, known| !known.hobts.is_disjoint(&hobts)).collect();
+            if shared.is_empty() {
+                return left;
+            }
+            self.transactions.extend(shared);
+        }
+    }
+
+    /// Continues a transaction that is undone later.
+    fn resume(&self, id: u64, known: Known) -> OpenTransaction {
+        let chain = self.log.resume(id, known.first.min(self.recovered.keep), known.last, 0);
+        // There the walk begins. It finds the last change of a row, and what is undone already.
+        chain.note_row(known.last);
+        let described = known.hobts.iter().filter_map(|hobt| self.hobts.get(hobt));
+        let described: u64 = described.map(|hobt| hobt.record_bytes).sum();
+        OpenTransaction {
+            storage: Arc::clone(self.storage),
+            chain,
+            hobts: known.hobts,
+            undo_bytes: known.estimate.bytes() + described + (UNDO_SPLIT_BYTES_FIRST + HEAD_BYTES) as u64,
+            undo_bytes_alone: known.undo_bytes,
+        }
     }
 
     /// Undoes the changes of open transactions, over all of them the latest first.
@@ -536,18 +630,12 @@ impl Recovery<'_> {
     }
 
     fn undo_row(&mut self, chain: &Arc<LogChain>, hobt: HobtId, row: &ChangedRow) -> Result<(), AccessError> {
-        let is_skipped = match row {
-            ChangedRow::Heap(_) => planted::has(Bug::NoRowUndo),
-            ChangedRow::Replaced(_) => false,
-            ChangedRow::Tree(..) => planted::has(Bug::NoKeyUndo),
-        };
-        if is_skipped {
+        if row.is_undo_skipped() {
             return Ok(());
         }
         *self.row_changes.entry(hobt).or_default() -= row.rows();
         let store = self.opened_for_rows(hobt)?;
-        // The page's newest writer stays: no reader waits for that stamp any more.
-        row.undo(&store, chain, Stamp(0))
+        row.undo_after_crash(&store, chain)
     }
 
     /// Drops the in-memory state of a HOBT whose runs are about to change.

@@ -2,7 +2,8 @@
 //!
 //! A record of a row's change has its undo ([`Undo`]). [`ChangedRow`] makes it undone in the heap or tree that the row
 //! is in. A rollback takes these from [`ChangedStores`], which the transaction fills as it changes rows: it also knows
-//! those that it has created or dropped itself, and their earlier state if a definition has changed them since.
+//! those that it has created or dropped itself, and their earlier state if a definition has changed them since. Those
+//! of a transaction that is undone behind the opening of its database are all known before.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -82,13 +83,46 @@ impl ChangedRow {
     }
 }
 
+impl ChangedRow {
+    /// Like [`ChangedRow::undo`], for a transaction that a crash has left open. Its stamp stays the newest writer of
+    /// its pages: every reader sees what has that stamp.
+    ///
+    /// # Errors
+    /// As [`ChangedRow::undo`].
+    pub(crate) fn undo_after_crash(&self, store: &RowStore, chain: &Arc<LogChain>) -> Result<(), AccessError> {
+        if self.is_undo_skipped() { Ok(()) } else { self.undo(store, chain, Stamp(0)) }
+    }
+
+    /// Whether a planted bug keeps recovery from undoing it.
+    pub(crate) fn is_undo_skipped(&self) -> bool {
+        match self {
+            ChangedRow::Heap(_) => planted::has(Bug::NoRowUndo),
+            ChangedRow::Replaced(_) => false,
+            ChangedRow::Tree(..) => planted::has(Bug::NoKeyUndo),
+        }
+    }
+}
+
 /// The heaps and trees in which a transaction has changed rows, in one database.
 pub(crate) struct ChangedStores {
     storage: Arc<Storage>,
     by_id: Ranked<RwLock<HashMap<HobtId, RowStore>>>,
+    /// A crash has left the transaction open: it has no versions.
+    is_recovered: bool,
 }
 
 impl ChangedStores {
+    fn undoing(storage: &Arc<Storage>, by_id: HashMap<HobtId, RowStore>, is_recovered: bool) -> Arc<dyn UndoRecords> {
+        let by_id = Ranked::new(Rank::ChangedStores, RwLock::new(by_id));
+        Arc::new(ChangedStores { storage: Arc::clone(storage), by_id, is_recovered })
+    }
+
+    /// Makes the chain of a transaction that a crash has left open undo its rows in `stores`.
+    pub(crate) fn note_recovered(storage: &Arc<Storage>, chain: &Arc<LogChain>, stores: Vec<RowStore>) {
+        let by_id = stores.into_iter().map(|store| (store.hobt().id(), store)).collect();
+        chain.undoes_by(|| ChangedStores::undoing(storage, by_id, true));
+    }
+
     /// To be called before a transaction with the chain `chain` changes a row of `hobt`, which is the heap or tree that
     /// `store` returns.
     pub(crate) fn note(
@@ -97,11 +131,7 @@ impl ChangedStores {
         hobt: &Arc<Hobt>,
         store: impl FnOnce() -> RowStore,
     ) {
-        let new = || -> Arc<dyn UndoRecords> {
-            let by_id = Ranked::new(Rank::ChangedStores, RwLock::default());
-            Arc::new(ChangedStores { storage: Arc::clone(hobt.storage()), by_id })
-        };
-        let undoes = chain.undoes_by(new);
+        let undoes = chain.undoes_by(|| ChangedStores::undoing(hobt.storage(), HashMap::new(), false));
         let of_storage: &dyn Any = &**undoes;
         let stores: &ChangedStores = of_storage.downcast_ref().expect("a chain of this storage");
         let before = match stores.by_id.read().get(&hobt.id()) {
@@ -136,7 +166,11 @@ impl ChangedStores {
                 change.hobt
             ))
         })?;
-        row.undo(&store, chain, Stamp(chain.id())).map(|()| Undone::Record)
+        let undone = match self.is_recovered {
+            true => row.undo_after_crash(&store, chain),
+            false => row.undo(&store, chain, Stamp(chain.id())),
+        };
+        undone.map(|()| Undone::Record)
     }
 }
 

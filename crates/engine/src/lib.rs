@@ -87,9 +87,9 @@ pub use database::{
     CheckDefinition, CheckScope, CheckedTable, ColumnAlteration, Database, DatabaseCheck, DatabaseState,
     ForeignKeyDefinition, Found, IndexMismatch, IndexSelector, LockTable, Owner, Problem, RowAt, RowChangeNotes,
     RowChanges, RowUpdate, SAID_MAX, SaidCounts, SequenceAlteration, SequenceDefinition, SequenceRange, SequenceState,
-    StatisticsDefinition, StatisticsState, SwitchSide, TableChange, TableWriter, TakenOut, WriteError, current_row,
-    is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_in, partitions_named,
-    problem_counts, statistics_columns, statistics_type, uniqueifier_of_key, whole_row,
+    StatisticsDefinition, StatisticsState, SwitchSide, TableChange, TableWriter, TakenOut, UndoneTransaction,
+    WriteError, current_row, is_stored_alike, key_bytes_max, key_value_bytes, may_exceed_key_bytes, partitions_in,
+    partitions_named, problem_counts, statistics_columns, statistics_type, uniqueifier_of_key, whole_row,
 };
 pub use definition::{
     ColumnDefinition, ComputedDefinition, DataSpaceDefinition, DatabaseDefinition, DefaultDefinition, FileDefinition,

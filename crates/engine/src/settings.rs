@@ -37,6 +37,10 @@ pub struct InstanceSettings {
     /// Leaves checkpoints, and the flushes of commits with delayed durability, to the caller: no thread runs them when
     /// the log asks for them. For simulations, in which nothing may happen by itself.
     pub checkpoints_by_hand: bool,
+    /// The bytes of log that the undo of what a crash has left open takes, from which on it goes on behind the opening
+    /// of a database; 16 MiB if absent. Below, and where the log has no room for it beside other work, the database
+    /// opens when all is undone. With `checkpoints_by_hand` it is left to `Database::undo_by_hand`.
+    pub undo_behind_from_bytes: Option<u64>,
 }
 
 impl InstanceSettings {

@@ -349,6 +349,8 @@ impl World {
             version_bytes: self.cast.version_bytes,
             log_ring_bytes: Some(1 << 20),
             checkpoints_by_hand: true,
+            // No thread is left that could undo it.
+            undo_behind_from_bytes: Some(u64::MAX),
             ..InstanceSettings::default()
         };
         let disk: Arc<dyn Disk> = Arc::clone(&self.disk) as Arc<dyn Disk>;

@@ -170,9 +170,11 @@ impl Room {
 
     /// What a caller of this kind must leave for others.
     fn left_to_others(&self, room_for: RoomFor<'_>) -> u64 {
-        if self.is_recovering.load(Ordering::Relaxed) {
-            return 0;
-        }
+        if self.is_recovering.load(Ordering::Relaxed) { 0 } else { self.left_when_open(room_for) }
+    }
+
+    /// What a caller of this kind must leave for others once the database is open.
+    fn left_when_open(&self, room_for: RoomFor<'_>) -> u64 {
         let of_checkpoint = || {
             let records = self.checkpoint_bytes.load(Ordering::Relaxed);
             CHECKPOINT_FLUSHES * FLUSH_BYTES + with_padding(records)
@@ -257,6 +259,19 @@ impl Log {
         let bytes = bytes.min(left / 5 * 4);
         self.room.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
         reservation.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Reserves `bytes` for a transaction whose undo goes on while the database is in use, if there is room for them
+    /// beside what work leaves for others then. Does not grow the log. Returns whether it has reserved.
+    pub fn reserve_behind_opening(&self, reservation: &Reservation, bytes: u64) -> bool {
+        let unwritten = self.end().0 - self.durable().0;
+        let needed = self.room.needed(unwritten) + with_padding(bytes) + self.room.left_when_open(RoomFor::Work);
+        if self.room.usable() < needed {
+            return false;
+        }
+        self.room.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        reservation.bytes.fetch_add(bytes, Ordering::Relaxed);
+        true
     }
 
     /// Whether everything reserved or not yet written, and `loss` bytes more, finds room in the usable room without the

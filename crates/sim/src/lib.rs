@@ -52,11 +52,14 @@ pub struct Options {
     pub lies: Vec<Fault>,
     /// Whether the power fails.
     pub crashes: bool,
+    /// Whether what a crash has left open is undone behind the opening, in steps between which the power may fail and
+    /// the instance be closed.
+    pub undoes_behind: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { steps: 40, lives: 4, faults: Vec::new(), lies: Vec::new(), crashes: true }
+        Options { steps: 40, lives: 4, faults: Vec::new(), lies: Vec::new(), crashes: true, undoes_behind: false }
     }
 }
 
@@ -85,6 +88,8 @@ pub struct Report {
     pub errors: u64,
     /// Starts of the instance.
     pub starts: u64,
+    /// Undos behind an opening that a power failure or a close has interrupted.
+    pub undos_interrupted: u64,
     /// Rows that were read back and compared.
     pub rows_checked: u64,
     /// Disk operations of each kind of [`OPERATIONS`] from the first step on.
@@ -109,6 +114,7 @@ impl Report {
         self.statements += other.statements;
         self.errors += other.errors;
         self.starts += other.starts;
+        self.undos_interrupted += other.undos_interrupted;
         self.rows_checked += other.rows_checked;
         for (sum, count) in self.operations.iter_mut().zip(other.operations) {
             *sum += count;

@@ -1,5 +1,6 @@
 //! The lives of an instance: it starts, is checked, runs the script, and dies.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
@@ -124,6 +125,7 @@ impl Simulation {
             pool_bytes: Some(pool_bytes),
             log_ring_bytes: Some(1 << 20),
             checkpoints_by_hand: true,
+            undo_behind_from_bytes: Some(if options.undoes_behind { 0 } else { u64::MAX }),
             ..InstanceSettings::default()
         };
         Simulation {
@@ -370,9 +372,47 @@ impl Simulation {
         self.note("starts".to_owned());
         // From here on only a crash may make something fail.
         let faults = std::mem::take(&mut self.options.faults);
-        let started = self.open_instance().and_then(|()| self.verify());
+        let started = self.open_instance().and_then(|()| self.undo_behind()).and_then(|()| self.verify());
         self.options.faults = faults;
         started
+    }
+
+    /// Undoes what the last life has left open, with interruptions.
+    fn undo_behind(&mut self) -> Step<()> {
+        let mut index = 0;
+        while self.options.undoes_behind && index < DATABASES.len() {
+            let database = self.database(index)?;
+            let left = Cell::new(self.random.below(12));
+            let goes_on = || {
+                let some = left.get() > 0;
+                left.set(left.get().saturating_sub(1));
+                some
+            };
+            database.undo_by_hand(&goes_on);
+            let is_open = !database.transactions_undone().is_empty();
+            if is_open && self.chance(30) {
+                database.checkpoint().map_err(|error| self.stop("CHECKPOINT", &error))?;
+            }
+            if is_open && self.chance(60) {
+                self.report.undos_interrupted += 1;
+                drop(database);
+                if self.chance(50) {
+                    self.note("the power fails in an undo".to_owned());
+                    let seed = self.random.next_u64();
+                    self.disk.crash(seed);
+                    return Err(Stop::Crash);
+                }
+                self.note("closes in an undo".to_owned());
+                let closed = self.instance().close();
+                closed.map_err(|error| self.stop("the close", &error))?;
+                self.die();
+                self.open_instance()?;
+                continue;
+            }
+            database.wait_for_undo().map_err(|error| self.stop("an undo", &error))?;
+            index += 1;
+        }
+        Ok(())
     }
 
     fn verify(&mut self) -> Step<()> {

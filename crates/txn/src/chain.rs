@@ -145,7 +145,7 @@ struct Figures {
 impl Figures {
     /// Counts a record. Not called by two threads at once.
     fn count(&self, appended: Appended, payload: &[u8]) {
-        if self.records.fetch_add(1, Ordering::Relaxed) == 0 {
+        if self.records.fetch_add(1, Ordering::Relaxed) == 0 && self.first.load(Ordering::Relaxed) == 0 {
             self.first.store(appended.lsn.0, Ordering::Relaxed);
         }
         self.bytes.fetch_add(record_bytes(payload.len()) as u64, Ordering::Relaxed);
@@ -472,6 +472,8 @@ impl TransactionLog {
         let chain = self.begin_as(id, None, None);
         self.log.reserve_up_to(&chain.figures.reservation, bytes);
         chain.has_ending_reserve.store(true, Ordering::Relaxed);
+        chain.figures.first.store(first.0, Ordering::Relaxed);
+        chain.figures.last.store(last.0, Ordering::Relaxed);
         self.open.lock().insert(id, Open { begin: first, figures: Arc::clone(&chain.figures) });
         *chain.last.lock() = last;
         chain
@@ -612,6 +614,22 @@ impl LogChain {
         self.figures.spent.fetch_add(record_bytes(bytes) as u64, Ordering::Relaxed);
     }
 
+    /// Reserves what its undo will append while the database is in use, for a transaction that recovery has found open.
+    /// Returns whether there is room for that.
+    pub fn reserve_behind_opening(&self, bytes: u64) -> bool {
+        self.owner.log.reserve_behind_opening(&self.figures.reservation, bytes)
+    }
+
+    /// Reserves what its undo will append while nobody else works, as far as there is room.
+    pub fn reserve_up_to(&self, bytes: u64) {
+        self.owner.log.reserve_up_to(&self.figures.reservation, bytes);
+    }
+
+    /// Its first record; 0 if it has none.
+    pub(crate) fn first(&self) -> Lsn {
+        Lsn(self.figures.first.load(Ordering::Relaxed))
+    }
+
     /// What it has reserved in the log.
     pub fn reservation(&self) -> &Reservation {
         &self.figures.reservation
@@ -633,7 +651,7 @@ impl LogChain {
     }
 
     /// Nothing is to be undone any more.
-    fn forget_undo(&self) {
+    pub(crate) fn forget_undo(&self) {
         self.last_of_rows.store(0, Ordering::Relaxed);
         self.undoes.get().iter().for_each(|undoes| undoes.forget());
     }

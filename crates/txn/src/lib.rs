@@ -21,6 +21,7 @@ pub mod locks;
 mod memory;
 mod notes;
 mod progress;
+mod recovered;
 mod row_locks;
 mod transaction;
 mod transactions;
@@ -39,6 +40,7 @@ pub use decision::{
 };
 pub use memory::{MemoryAccount, MemoryBudget, NoRoom, OutOfMemory, VersionsFull};
 pub use progress::Progress;
+pub use recovered::{RECOVERED_SESSION, RecoveredTransaction};
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use transaction::{Savepoint, Transaction, UndoError};
 pub use transactions::{Running, Snapshot, Transactions};

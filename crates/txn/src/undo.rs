@@ -69,12 +69,32 @@ struct Walk {
 }
 
 impl Walk {
-    fn undo_down_to(&mut self, until: Lsn, progress: Option<&Progress>) -> Result<(), UndoError> {
+    fn new(chain: &Arc<LogChain>) -> Walk {
+        Walk {
+            chain: Arc::clone(chain),
+            reader: LogReader::new(chain.log().log()),
+            next: chain.last_of_rows(),
+            has_failed: false,
+        }
+    }
+
+    /// Bytes of log between the next record and the end of the walk: `until`, or the chain's first record.
+    fn left(&self, until: Lsn) -> u64 {
+        self.next.0.saturating_sub(until.max(self.chain.first()).0)
+    }
+
+    /// Undoes the records behind `until`, as long as `goes_on` says so before each.
+    fn undo_down_to(
+        &mut self,
+        until: Lsn,
+        progress: Option<&Progress>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<(), UndoError> {
         let Some(undoes) = self.chain.undoes().map(Arc::clone) else { return Ok(()) };
-        while self.next > until && !self.has_failed {
-            let step = self.step(&*undoes).inspect_err(|_| self.has_failed = true)?;
-            progress.iter().for_each(|progress| progress.add(self.next.0.saturating_sub(step.0)));
-            self.next = step;
+        while self.next > until && !self.has_failed && goes_on() {
+            let before = self.left(until);
+            self.next = self.step(&*undoes).inspect_err(|_| self.has_failed = true)?;
+            progress.iter().for_each(|progress| progress.add(before - self.left(until)));
         }
         Ok(())
     }
@@ -113,16 +133,10 @@ pub(crate) fn undo(
     until: &Positions,
     progress: Option<&Progress>,
 ) -> Result<(), UndoError> {
-    let walk = |chain: &Arc<LogChain>| Walk {
-        chain: Arc::clone(chain),
-        reader: LogReader::new(chain.log().log()),
-        next: chain.last_of_rows(),
-        has_failed: false,
-    };
-    let mut walks: Vec<Walk> = chains.iter().map(walk).collect();
+    let mut walks: Vec<Walk> = chains.iter().map(Walk::new).collect();
     let behind = |at: &Positions, place: usize| at.get(place).copied().unwrap_or_default();
     if let Some(progress) = progress {
-        let logged = walks.iter().enumerate().map(|(place, walk)| walk.next.0.saturating_sub(behind(until, place).0));
+        let logged = walks.iter().enumerate().map(|(place, walk)| walk.left(behind(until, place)));
         progress.set(0, logged.sum::<u64>() + actions.len() as u64);
     }
     let mut result = Ok(());
@@ -133,7 +147,7 @@ pub(crate) fn undo(
     };
     let mut undo_rows = |at: &Positions, note: &mut dyn FnMut(Result<(), UndoError>)| {
         for (place, walk) in walks.iter_mut().enumerate() {
-            note(walk.undo_down_to(behind(at, place), progress));
+            note(walk.undo_down_to(behind(at, place), progress, &|| true));
         }
     };
     for Registered { at, action } in actions.into_iter().rev() {
@@ -143,6 +157,19 @@ pub(crate) fn undo(
     }
     undo_rows(until, &mut note);
     result
+}
+
+/// Undoes all changes of rows in a chain, as long as `goes_on` says so before each record. Returns whether nothing is
+/// left. For a transaction that has no actions: a crash has left it open.
+pub(crate) fn undo_chain(
+    chain: &Arc<LogChain>,
+    progress: &Progress,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<bool, UndoError> {
+    let mut walk = Walk::new(chain);
+    progress.set(0, walk.left(Lsn(0)));
+    walk.undo_down_to(Lsn(0), Some(progress), goes_on)?;
+    Ok(walk.next == Lsn(0))
 }
 
 /// Runs an action. A panic ends the action, and not the statement's end.

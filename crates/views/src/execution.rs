@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_access::DataFile;
 use hobt_base::PAGE_SIZE;
-use hobt_engine::{DatabaseUse, LogDescription, time_of_day};
+use hobt_engine::{DatabaseUse, LogDescription, UndoneTransaction, time_of_day};
 use hobt_instruments::processor;
 use hobt_interpreter::{TableReads, ViewContext, sql_handle};
 use hobt_operators::WORKER_THREAD;
@@ -304,7 +304,52 @@ fn requests(sources: &Sources, _: &ViewContext, _: &[Value]) -> Rows {
         ]);
         rows.push(row);
     }
+    rows.extend(sources.instance.transactions_undone().iter().map(undo_request));
     Ok(rows)
+}
+
+/// The undo of a transaction behind the opening of its database, as a request of the session that has its locks.
+fn undo_request(undone: &UndoneTransaction) -> Vec<Value> {
+    // Of 100 ns; a millisecond has 10,000 of them.
+    let elapsed_ms = u64::try_from((time_of_day() - undone.since) / 10_000).unwrap_or(0);
+    let percent = undone.percent;
+    let remaining = if percent > 0.0 { (elapsed_ms as f64 * (100.0 - percent) / percent) as u64 } else { 0 };
+    let mut row = row![
+        undone.session.0,
+        0,
+        datetime(undone.since),
+        "background",
+        "DB STARTUP",
+        NULL,
+        NULL,
+        NULL,
+        NULL,
+        undone.database.0,
+        1,
+        NULL,
+        0,
+        NULL,
+        0,
+        "",
+        "",
+        1,
+        0,
+        undone.transaction,
+        NULL,
+        percent,
+        remaining,
+        0,
+        int(elapsed_ms),
+        NULL,
+        NULL,
+        0,
+        0,
+        0
+    ];
+    // The settings of a session: a system session has none of its own.
+    row.extend(row![4096, NULL, NULL, 7, true, false, true, false, true, true, true, true, 2, -1, 0, 0, 0]);
+    row.extend(row![0, 0, false, 1, NULL, NULL, NULL, NULL, 1, 1, NULL]);
+    row
 }
 
 /// A handle that is the same for equal texts.

@@ -176,10 +176,12 @@ fn database_transactions(sources: &Sources, _: &ViewContext, _: &[Value]) -> Row
     /// `database_transaction_state` of a transaction that has written log records.
     const HAS_LOGGED: i32 = 4;
     let sessions = sources.registry.all();
+    let undone = sources.instance.transactions_undone();
     let begun = |id: u64| {
         let open = sessions.iter().filter_map(|session| session.transaction.as_ref());
-        let mut begun = open.filter(|open| open.transaction.id() == id).map(|open| open.begun);
-        begun.next().map(datetime)
+        let of_sessions = open.filter(|open| open.transaction.id() == id).map(|open| open.begun);
+        let of_recovery = undone.iter().filter(|undone| undone.transaction == id).map(|undone| undone.since);
+        of_sessions.chain(of_recovery).next().map(datetime)
     };
     let lsn = |position: Lsn| if position == Lsn(0) { NULL } else { Value::Decimal(i128::from(position.0)) };
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! Open transactions.
+//! Open transactions, with those that are undone behind the opening of their database.
 
 use crate::Definition;
 use crate::value::{NULL, datetime, row};
@@ -7,6 +7,8 @@ use crate::value::{NULL, datetime, row};
 const READ_WRITE: i32 = 1;
 /// `transaction_state` of an active transaction.
 const ACTIVE: i32 = 2;
+/// `transaction_state` of a transaction that is being rolled back.
+const ROLLED_BACK: i32 = 7;
 
 pub(super) static VIEWS: &[Definition] = &[
     Definition::sys(
@@ -38,7 +40,12 @@ pub(super) static VIEWS: &[Definition] = &[
                 let begun = datetime(open.begun);
                 Some(row![open.transaction.id(), name, begun, READ_WRITE, NULL, ACTIVE, 0, 0, 0, 0, -1, NULL])
             });
-            Ok(rows.collect())
+            // Its name and its begin are not in the log.
+            let undone = sources.instance.transactions_undone().into_iter().map(|undone| {
+                let (name, since) = ("user_transaction", datetime(undone.since));
+                row![undone.transaction, name, since, READ_WRITE, NULL, ROLLED_BACK, 0, 0, 0, 0, -1, NULL]
+            });
+            Ok(rows.chain(undone).collect())
         },
     ),
 ];

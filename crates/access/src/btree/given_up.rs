@@ -7,8 +7,8 @@
 //! room there, and is refused if there is none.
 //!
 //! The notes of a leaf are read and changed only while the leaf is held exclusively, except that the notes of ended
-//! transactions may be removed at any time. Recovery does not need them: it undoes before any other transaction takes
-//! room.
+//! transactions may be removed at any time. A transaction that recovery undoes has none: no other takes room in a tree
+//! that it has changed before it is undone.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,13 +22,19 @@ use hobt_txn::LogChain;
 /// Bytes of log that the undo of a transaction's first shortened row may need: splits of the root, of the page above
 /// the leaf and of the leaf, and a run for the new pages, with a page of the run list. Each of these may log images of
 /// four pages.
-const UNDO_SPLIT_BYTES_FIRST: usize = 20 * PAGE_SIZE;
+pub(crate) const UNDO_SPLIT_BYTES_FIRST: usize = 20 * PAGE_SIZE;
 /// Bytes of log that the undo of a transaction's first shortened row in each leaf may need, beside
 /// [`UNDO_SPLIT_BYTES_FIRST`]: of the pages above the leaf, and of a run, it needs only a share.
 const UNDO_SPLIT_BYTES: usize = 8 * PAGE_SIZE;
 /// As [`UNDO_SPLIT_BYTES`], for further shortened rows of a leaf, for each byte by which they get shorter. A split
 /// leaves at least a quarter of a page free, which is filled again before the next split.
 const UNDO_SPLIT_BYTES_PER_BYTE: usize = UNDO_SPLIT_BYTES / (PAGE_SIZE / 4);
+
+/// As many bytes of log as [`GivenUpRoom::note`] counts for a row that gets shorter by `room` bytes, the first of its
+/// leaf or a further one.
+pub(crate) fn undo_split_bytes(room: usize, is_first: bool) -> usize {
+    if is_first { UNDO_SPLIT_BYTES } else { (room * UNDO_SPLIT_BYTES_PER_BYTE).min(UNDO_SPLIT_BYTES) }
+}
 
 /// The room that one transaction has given up in one leaf.
 #[derive(Clone)]
@@ -81,11 +87,11 @@ impl GivenUpRoom {
             let all = leaves.by_page.entry(leaf).or_default();
             match all.iter_mut().find(|one| std::ptr::eq(one.chain.as_ptr(), Arc::as_ptr(chain))) {
                 Some(one) => {
-                    one.log_bytes += (room * UNDO_SPLIT_BYTES_PER_BYTE).min(UNDO_SPLIT_BYTES);
+                    one.log_bytes += undo_split_bytes(room, false);
                     Ok(0)
                 }
                 None => {
-                    all.push(GivenUp { chain: Arc::downgrade(chain), log_bytes: UNDO_SPLIT_BYTES });
+                    all.push(GivenUp { chain: Arc::downgrade(chain), log_bytes: undo_split_bytes(room, true) });
                     Ok(size_of::<(PageId, Vec<GivenUp>)>() + size_of::<GivenUp>())
                 }
             }

@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 
 use hobt_base::compare_bytes;
-use hobt_page::{EncodingDamage, EncodingReader, PageDamage, RowImage, RowLayout, RowPage};
+use hobt_page::{EncodingDamage, EncodingReader, PageBytes, PageDamage, RowImage, RowLayout, RowPage};
 use hobt_types::{Collation, KeyColumn, KeyError, MaxLength, SqlType};
 
 /// A column of a tree's key.
@@ -159,6 +159,30 @@ impl TreeKey {
             encoded.map_err(|_| PageDamage::Structure { rule: "the value of a key column" })?;
         }
         Ok(())
+    }
+
+    /// The row with `key` in the image of a leaf; `None` if it has none.
+    ///
+    /// # Errors
+    /// The page is damaged.
+    pub(crate) fn row_of(
+        &self,
+        leaf: &PageBytes,
+        rows: &RowLayout,
+        key: &[u8],
+    ) -> Result<Option<RowImage>, PageDamage> {
+        let page = RowPage::open(leaf, rows)?;
+        let (mut from, mut to, mut scratch) = (0, page.row_count(), Vec::new());
+        while from < to {
+            let middle = from.midpoint(to);
+            let slot = page.slot_at(middle)?;
+            match self.compare_slot(&page, slot, key, &mut scratch)? {
+                Ordering::Less => from = middle + 1,
+                Ordering::Greater => to = middle,
+                Ordering::Equal => return page.row_image(slot).map(Some),
+            }
+        }
+        Ok(None)
     }
 
     /// Compares the key of a slot with `key`. `scratch` is a buffer.

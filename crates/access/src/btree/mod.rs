@@ -67,6 +67,7 @@ pub use build::TreeBuilder;
 pub(crate) use check::Wrong;
 pub use check::{TreeFault, TreeFigures};
 pub use cursor::{Cursor, Direction, KeyRange, ShowLeaf};
+pub(crate) use given_up::{UNDO_SPLIT_BYTES_FIRST, undo_split_bytes};
 pub use key::{TreeKey, TreeKeyColumn};
 pub(crate) use leaves::LeafList;
 pub use ranges::{KeyOfRange, KeysOfRange};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, AskCoordinator, RecoverySummary, Storage, StorageSettings};
-use hobt_base::{DatabaseId, FileId, FilegroupId, Lsn};
+use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn};
 use hobt_buffer::BufferPool;
 use hobt_catalog::{CatalogError, DatabaseIdentity, FIRST_SCHEME_ID, Filegroup, Schema, SystemHeaps};
 use hobt_disk::{Disk, DiskError};
@@ -56,6 +56,7 @@ pub(crate) struct StorageParts {
     pub(crate) shared: Shared,
     pub(crate) log_ring_bytes: usize,
     pub(crate) checkpoints_by_hand: bool,
+    pub(crate) undo_behind_from_bytes: u64,
 }
 
 impl StorageParts {
@@ -141,7 +142,8 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens a database, and recovers it if its files are not clean, which blocks.
+    /// Opens a database, and recovers it if its files are not clean, which blocks. Large transactions that are open in
+    /// its log are undone behind the opening.
     ///
     /// # Errors
     /// The log is missing or damaged, a page is damaged that the log cannot repair, the catalog contradicts itself, or
@@ -188,7 +190,7 @@ impl Database {
             },
             error => EngineError::Storage { database: name.to_owned(), filegroup: None, error },
         };
-        let mut summary = RecoverySummary::default();
+        let (mut summary, mut left) = (RecoverySummary::default(), Vec::new());
         if let Some(recovered) = &recovered {
             // An interrupted write of the headers may have left a copy that says "clean": from here on no copy may say
             // so.
@@ -197,7 +199,8 @@ impl Database {
                 file.write_header()?;
             }
             files.iter().for_each(|file| storage.open_file_to_recover(file.description()));
-            summary = hobt_access::recover(storage, recovered, ask).map_err(fail)?;
+            let is_users = |hobt: HobtId| hobt.0 >= FIRST_HOBT_ID;
+            (summary, left) = hobt_access::recover_to_open(storage, recovered, ask, &is_users).map_err(fail)?;
             refuse_mixed(name, &files, &summary)?;
             make_alike(&mut files)?;
         } else {
@@ -233,6 +236,8 @@ impl Database {
         )?;
         database.pass_used_ids();
         if recovered.is_some() {
+            // The list of databases is in `master`: whatever is undone there is undone at once.
+            database.take_over(left, if id == MASTER { u64::MAX } else { parts.undo_behind_from_bytes })?;
             database.save_clean()?;
         } else {
             // A crash that interrupted such a write has left one intact copy, which is correct.
@@ -246,6 +251,9 @@ impl Database {
         }
         if let Some(log) = database.storage.log() {
             log.log().recovery_ended();
+        }
+        if !parts.checkpoints_by_hand {
+            database.undo_behind_opening();
         }
         Ok(database)
     }
@@ -300,6 +308,7 @@ impl Database {
             mended: Mutex::default(),
             changed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            undo: Default::default(),
         });
         database.heed_options();
         database.read_shown_counts()?;
@@ -310,11 +319,14 @@ impl Database {
         Ok(database)
     }
 
-    /// Saves the changes, marks the files clean and releases them. The database cannot be used any more.
+    /// Saves the changes, marks the files clean and releases them. The database cannot be used any more. If something
+    /// is being undone behind the opening, that stops here: the files are not clean, and the next recovery goes on with
+    /// it.
     ///
     /// # Errors
     /// Pages could not be written: the files stay as they are, not clean.
     pub(crate) fn close(self: &Arc<Database>) -> Result<()> {
+        self.undo.stop();
         let folded = match self.closed.load(Ordering::Acquire) || self.id == TEMPDB {
             true => Ok(()),
             false => self.fold_with_room(),
@@ -325,12 +337,18 @@ impl Database {
         self.shared.missing_indexes.forget_database(self.id);
         self.forget_waits(|_| true);
         let is_suspect = self.storage.broken().is_some();
-        let saved = if is_suspect || self.id == TEMPDB { Ok(()) } else { self.save_clean() };
+        let is_undone = self.undo.is_done();
+        let saved = match is_suspect || self.id == TEMPDB {
+            true => Ok(()),
+            false if is_undone => self.save_clean(),
+            false => self.save_for_recovery(),
+        };
         if saved.is_ok() && !is_suspect {
             self.shared.settlements.note(self.guid);
         }
         self.stores.write().clear();
-        let released = if saved.is_ok() && !is_suspect && self.id != TEMPDB {
+        self.undo.let_go();
+        let released = if saved.is_ok() && !is_suspect && is_undone && self.id != TEMPDB {
             self.storage.close()
         } else {
             self.storage.discard()
@@ -357,6 +375,8 @@ impl Database {
     /// Releases the files without saving: for a database that is dropped.
     pub(crate) fn abandon(&self) -> Result<()> {
         self.closed.store(true, Ordering::Release);
+        self.undo.stop();
+        self.undo.let_go();
         self.shared.missing_indexes.forget_database(self.id);
         self.forget_waits(|_| true);
         self.stores.write().clear();
@@ -416,14 +436,16 @@ fn refuse_mixed(name: &str, files: &[DataFile], summary: &RecoverySummary) -> Re
     let latest = files.iter().map(|file| file.header.generation).max();
     let older = files.iter().find(|file| Some(file.header.generation) != latest);
     match older {
-        Some(file) if summary.redone > 0 || summary.undone > 0 => Err(EngineError::Unavailable {
-            database: name.to_owned(),
-            state: DatabaseState::Suspect,
-            reason: format!(
-                "file '{}' is older than the database's other files; restore all of them from one copy",
-                file.path.display()
-            ),
-        }),
+        Some(file) if summary.redone > 0 || summary.undone > 0 || summary.left_open > 0 => {
+            Err(EngineError::Unavailable {
+                database: name.to_owned(),
+                state: DatabaseState::Suspect,
+                reason: format!(
+                    "file '{}' is older than the database's other files; restore all of them from one copy",
+                    file.path.display()
+                ),
+            })
+        }
         _ => Ok(()),
     }
 }

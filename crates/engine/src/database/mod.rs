@@ -23,6 +23,7 @@ mod files;
 mod foreign_key;
 mod identity;
 mod index;
+mod left_open;
 mod life;
 mod module;
 mod partition;
@@ -39,6 +40,7 @@ mod table_change;
 #[cfg(test)]
 mod tests;
 mod truncate;
+mod undo_behind;
 mod writer;
 
 use std::collections::HashMap;
@@ -80,10 +82,12 @@ pub use statistics::{
 pub use switch::SwitchSide;
 pub use table_change::{IndexSelector, TableChange, partitions_named};
 pub use truncate::partitions_in;
+pub use undo_behind::UndoneTransaction;
 pub use writer::{IndexMismatch, RowAt, RowUpdate, TableWriter, TakenOut, WriteError, uniqueifier_of_key, whole_row};
 
 pub(crate) use file_removal::primary_file;
 pub(crate) use life::{MASTER, NewDatabase, OldDatabase, StorageParts, TEMPDB, primary_filegroup};
+pub(crate) use undo_behind::BEHIND_FROM_BYTES;
 
 const OBJECT_ID_STEP: i64 = 16_000_057;
 
@@ -182,6 +186,8 @@ pub struct Database {
     /// Something other than the engine's own saved changes was or is being written.
     changed: AtomicBool,
     closed: AtomicBool,
+    /// What a crash has left open and is not undone yet.
+    undo: left_open::UndoBehind,
 }
 
 impl std::fmt::Debug for Database {

@@ -125,15 +125,26 @@ impl Database {
         }
     }
 
-    /// Writes everything and marks the files clean, unless recovery has to check them anyway. No statement that changes
-    /// data may be running.
+    /// Writes everything and marks the files clean, unless recovery has to check them anyway or something is still to
+    /// be undone. No statement that changes data may be running.
     pub(super) fn save_clean(&self) -> Result<()> {
         let mut files = self.files.lock();
         if files.marked == Marked::Clean || self.id == TEMPDB {
             return Ok(());
         }
         self.save(&mut files)?;
-        if files.is_removal_in_doubt { Ok(()) } else { self.mark_clean(&mut files) }
+        if files.is_removal_in_doubt || !self.undo.is_done() { Ok(()) } else { self.mark_clean(&mut files) }
+    }
+
+    /// Writes everything, for a recovery that goes on with an undo. If the log has no room for that, the recovery
+    /// redoes what was not written.
+    pub(super) fn save_for_recovery(&self) -> Result<()> {
+        match self.save_clean() {
+            Err(EngineError::Storage { error, .. }) if is_for_now(&error) => {
+                self.storage.log().map_or(Ok(()), |log| log.flush()).map_err(|error| self.storage_error(error.into()))
+            }
+            saved => saved,
+        }
     }
 
     /// Marks the files clean, the last step of saving. Refused if a change could not be undone.

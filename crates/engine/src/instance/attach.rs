@@ -32,12 +32,15 @@ struct Attached {
 }
 
 impl Instance {
-    /// Removes a database from the list, closed and clean; its files are not changed.
+    /// Removes a database from the list, closed and clean; its files are not changed. Waits until what a crash has left
+    /// open in it is undone.
     ///
     /// # Errors
     /// 15010 it does not exist, 7940 it is one of the instance's own, 3703 it is in use, 3707 it cannot be opened; a
     /// device's error.
     pub fn detach_database(&self, name: &str) -> Result<()> {
+        // Its log may be left behind. An error is found, and reported, below.
+        let _done = self.database(name).map(|database| database.wait_for_undo());
         let _alone = self.definitions.lock();
         let entry =
             self.registry.named(name).ok_or_else(|| EngineError::Statement(errors::NO_SUCH_DATABASE.with([&name])))?;

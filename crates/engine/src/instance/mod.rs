@@ -30,7 +30,7 @@ use hobt_txn::{
     MemoryAccount, MemoryBudget, Savepoint, StatementContext, StatementContextSettings, Transaction, UndoError,
 };
 
-use crate::database::{Database, DatabaseState, MASTER, StorageParts, TEMPDB};
+use crate::database::{Database, DatabaseState, MASTER, StorageParts, TEMPDB, UndoneTransaction};
 use crate::error::{EngineError, Result};
 use crate::missing_index::MissingIndexes;
 use crate::path::AllowedFolders;
@@ -296,6 +296,16 @@ impl Instance {
     /// The instance was closed, or a statement in `tempdb` could not be undone.
     pub fn tempdb(&self) -> Result<DatabaseUse> {
         self.database_by_id(TEMPDB)
+    }
+
+    /// The transactions that are undone behind the openings of databases.
+    pub fn transactions_undone(&self) -> Vec<UndoneTransaction> {
+        let all = self.registry.all();
+        let open = all.iter().filter_map(|entry| match entry.state_unless_opening().as_deref() {
+            Some(EntryState::Open(database)) => Some(Arc::clone(database)),
+            _ => None,
+        });
+        open.flat_map(|database| database.transactions_undone()).collect()
     }
 
     /// Writes and syncs the changes in all open databases. Blocks.

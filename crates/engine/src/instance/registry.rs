@@ -166,7 +166,7 @@ impl Entry {
     }
 
     /// The state, unless the database is being opened: readers of the state do not wait for recovery.
-    fn state_unless_opening(&self) -> Option<RankedGuard<MutexGuard<'_, EntryState>>> {
+    pub(super) fn state_unless_opening(&self) -> Option<RankedGuard<MutexGuard<'_, EntryState>>> {
         loop {
             if let Some(state) = self.state.try_lock_for(LOOK_PAUSE) {
                 return Some(state);

@@ -22,7 +22,8 @@ use super::{Instance, create};
 use crate::clock::time_of_day;
 use crate::data_file::{DataFile, FilePlan, FileProblem};
 use crate::database::{
-    Database, DatabaseState, MASTER, NewDatabase, OldDatabase, Shared, StorageParts, TEMPDB, primary_filegroup,
+    BEHIND_FROM_BYTES, Database, DatabaseState, MASTER, NewDatabase, OldDatabase, Shared, StorageParts, TEMPDB,
+    primary_filegroup,
 };
 use crate::error::{EngineError, Result, of_catalog};
 use crate::isolation::IsolationOptions;
@@ -85,6 +86,7 @@ impl Instance {
             shared,
             log_ring_bytes: settings.log_ring_bytes.unwrap_or(log_file::RING_BYTES),
             checkpoints_by_hand: settings.checkpoints_by_hand,
+            undo_behind_from_bytes: settings.undo_behind_from_bytes.unwrap_or(BEHIND_FROM_BYTES),
         };
         let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders);
         let registry = Arc::new(Registry::default());

@@ -1,19 +1,20 @@
 //! A log without room: what is refused, and that everything begun can still be undone.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use hobt_base::{SessionId, SqlError, number};
 use hobt_catalog::Growth;
-use hobt_disk::SimulatedDisk;
+use hobt_disk::{Disk, SimulatedDisk};
 use hobt_engine::{
     ColumnDefinition, DataSpaceDefinition, DatabaseDefinition, DatabaseState, DatabaseUse, EngineError, FileDefinition,
-    IndexDefinition, Instance, RowAt, RowUpdate, TableDefinition, TableWriter, WriteError,
+    IndexDefinition, Instance, InstanceSettings, RowAt, RowUpdate, TableDefinition, TableWriter, WriteError,
 };
 use hobt_page::RowImage;
 use hobt_txn::StatementContext;
 use hobt_types::{MaxLength, SqlType};
 
-use crate::fixture::{begin_as, open, run, simulated, small_file, table};
+use crate::fixture::{FOLDER, begin_as, open, run, simulated, small_file, table};
 
 /// `CREATE TABLE dbo.<name> (id int NOT NULL, v varbinary(4000)); CREATE UNIQUE CLUSTERED INDEX c ON <name> (id)`.
 pub(crate) fn tree_named(name: &str) -> TableDefinition {
@@ -43,9 +44,19 @@ fn with_small_log(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
     with_log(disk, Growth::None)
 }
 
+/// Like [`with_small_log`], in an instance with these settings.
+pub(crate) fn with_small_log_as(disk: &Arc<SimulatedDisk>, settings: InstanceSettings) -> (Arc<Instance>, DatabaseUse) {
+    let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
+    let instance = Instance::open_on(disk, Path::new(FOLDER), settings).expect("the instance opens");
+    with_log_in(instance, Growth::None)
+}
+
 /// A database with two trees whose log begins with 8 MiB.
 fn with_log(disk: &Arc<SimulatedDisk>, growth: Growth) -> (Arc<Instance>, DatabaseUse) {
-    let instance = open(disk);
+    with_log_in(open(disk), growth)
+}
+
+fn with_log_in(instance: Arc<Instance>, growth: Growth) -> (Arc<Instance>, DatabaseUse) {
     let log = FileDefinition {
         name: Some("small".to_owned()),
         size_pages: Some(1024),

@@ -18,4 +18,5 @@ mod log_full;
 mod on_disk;
 mod recovery_models;
 mod restart;
+mod undo_behind;
 mod undo_memory;

@@ -47,6 +47,24 @@ fn no_crash_loses_what_was_acknowledged_or_leaves_what_was_not() {
     assert!(total.commits > 5 * seeds && total.doubtful > 0 && total.rows_checked > 100 * seeds, "{total:?}");
 }
 
+/// Undos go on behind the opening, and are interrupted.
+#[test]
+fn no_interrupted_undo_loses_what_was_acknowledged_or_leaves_what_was_not() {
+    let options = Options { undoes_behind: true, ..Options::default() };
+    let (since, time) = (Instant::now(), Duration::from_secs(seconds() / 2));
+    let (mut total, mut seeds) = (Report::default(), 0);
+    while seeds < SEEDS && since.elapsed() < time {
+        let seed = only_seed().unwrap_or(1_000_000 + seeds);
+        match simulate(seed, &options) {
+            Ok(report) => total.add(&report),
+            Err(failure) => panic!("{failure}\nHOBT_SEED={} replays it", failure.seed),
+        }
+        seeds += 1;
+    }
+    println!("{seeds} seeds: {total:?}");
+    assert!(only_seed().is_some() || total.undos_interrupted > seeds / 50, "{seeds} seeds: {total:?}");
+}
+
 /// Seeds and options that once showed a bug, named by the bug.
 #[test]
 fn what_was_mended_stays_mended() {
