@@ -57,6 +57,10 @@ pub enum Bug {
     VersionsNotSetAside,
     /// A heap does not count that pages go out of use: scans and RIDs take what is there for its rows.
     RetiredPagesUncounted,
+    /// Versions on disk are not read.
+    VersionsOnDiskMissed,
+    /// What a transaction overwrites is not kept for versions on disk that refer to it.
+    RowNotKeptForDisk,
     /// A snapshot ignores which transactions are running.
     SnapshotWithoutRunning,
     /// A transaction keeps the row at a key as of before its last change, not before its first.
@@ -97,7 +101,7 @@ pub enum Bug {
 
 impl Bug {
     /// All bugs.
-    pub const ALL: [Bug; 39] = [
+    pub const ALL: [Bug; 41] = [
         Bug::CommitNotDurable,
         Bug::PagesBeforeLog,
         Bug::EndNotDurableAtCheckpoint,
@@ -119,6 +123,8 @@ impl Bug {
         Bug::VersionsOfAnyHeap,
         Bug::VersionsNotSetAside,
         Bug::RetiredPagesUncounted,
+        Bug::VersionsOnDiskMissed,
+        Bug::RowNotKeptForDisk,
         Bug::SnapshotWithoutRunning,
         Bug::KeyVersionOfLastChange,
         Bug::DeleteWithoutVersion,

@@ -474,7 +474,7 @@ impl VersionStore {
                     is_kept |= tables.with_key(name, key, |versions| versions.keep_row(&row)) == Some(true);
                 }
             }
-            let is_fixed = !planted::has(Bug::RowNotKept) && generations.may_have_fixed(name, key);
+            let is_fixed = !planted::has(Bug::RowNotKeptForDisk) && generations.may_have_fixed(name, key);
             active.change_key(name, key, |versions| {
                 if is_fixed && !versions.has_values() && (is_ghost || versions.has_writer(stamp)) {
                     versions.keep_row_later(Arc::clone(&row));

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use hobt_base::Stamp;
+use hobt_instruments::planted::{self, Bug};
 use hobt_instruments::schedule::Mutex;
 
 use super::generation::{Generation, VersionMemory};
@@ -58,6 +59,9 @@ impl Spilled {
 
     /// As [`Generation::may_matter`].
     pub(super) fn may_matter(&self, snapshot: &Snapshot) -> bool {
+        if planted::has(Bug::VersionsOnDiskMissed) {
+            return false;
+        }
         let generations = self.generations.lock();
         let is_old = |generation: &Arc<Generation>| generation.is_ended_before(snapshot);
         !generations.iter().all(is_old) && (self.newest_writer >= snapshot.horizon() || snapshot.has_own(&generations))
