@@ -258,7 +258,8 @@ fn what_is_small_is_undone_before_the_opening() {
     }
 }
 
-/// Crashes between two records of the undo: each recovery goes on where the last one was.
+/// Crashes between two records of the undo: each recovery goes on where the last one was. What others have committed
+/// beside it is kept.
 #[test]
 fn crashes_in_the_middle_leave_the_rest_to_the_next_start() {
     for records in [1, 150, 700] {
@@ -266,17 +267,25 @@ fn crashes_in_the_middle_leave_the_rest_to_the_next_start() {
         let before = ["heap", "tree"].map(|name| contents(&database, name));
         let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
         crash(&disk, instance, database, vec![open]);
-        let mut lives = 0;
+        let mut lives = 0_i64;
         loop {
             let instance = open_with(&disk, by_hand());
             let database = instance.database("d").expect("it opens");
             if database.transactions_undone().is_empty() || lives == 12 {
                 database.wait_for_undo().expect("undone");
                 assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before, "{records}");
+                let others = 300 + 50 * usize::try_from(lives).expect("positive");
+                assert_eq!(contents(&database, "other").len(), others, "what others have committed meanwhile");
                 assert_whole(&database);
                 break;
             }
             undo_some(&database, records);
+            let ids = (lives + 1) * 1000;
+            run(&instance, |ctx| {
+                insert(&database, ctx, "other", ids..ids + 50);
+                Ok(())
+            })
+            .expect("the other table is open");
             if lives % 2 == 1 {
                 database.checkpoint().expect("saved");
             }
