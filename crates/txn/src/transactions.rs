@@ -126,13 +126,15 @@ impl Transactions {
     /// The disk has no room, and no reader keeps versions.
     pub(crate) fn make_version_room(&self) -> Result<(), VersionsFull> {
         let Some(versions) = self.versions.get() else { return Ok(()) };
-        if versions.recent() < versions.bytes_max {
+        if !versions.is_crowded() {
             return Ok(());
         }
         let _one_at_a_time = versions.spilling.lock();
-        while versions.recent() >= versions.bytes_max {
+        while versions.is_crowded() {
             let stores: Vec<Arc<VersionStore>> = self.state.lock().stores.iter().filter_map(Weak::upgrade).collect();
-            let Some(largest) = stores.iter().max_by_key(|store| store.recent_bytes()) else { break };
+            let is_needed = versions.recent() >= versions.bytes_max;
+            let weight = |store: &&Arc<VersionStore>| if is_needed { store.recent_bytes() } else { store.kept_count() };
+            let Some(largest) = stores.iter().max_by_key(weight).filter(|store| weight(store) > 0) else { break };
             let (why, is_full) = match versions.space.get().map(|space| largest.spill(space)) {
                 Some(Ok(true)) => {
                     let space = versions.space.get().expect("it was written to");
@@ -143,6 +145,10 @@ impl Transactions {
                 Some(Err(error)) => (error.message, error.is_full),
                 None => ("there is no disk space for them".to_owned(), true),
             };
+            if !is_needed {
+                // Memory has room for them.
+                break;
+            }
             if !is_full || !self.give_up_oldest_readers() {
                 return Err(VersionsFull { bytes: versions.account.held(), why });
             }
@@ -230,9 +236,42 @@ impl Transactions {
     fn note(&self, noted: &Noted, generation: &Arc<Generation>) {
         let mut state = self.state.lock();
         state.note(noted, generation);
+        self.count_kept(generation, false);
         if let Some(versions) = self.versions.get() {
             generation.is_of(versions);
         }
+    }
+
+    /// Notes that a generation is on its way to disk.
+    pub(crate) fn note_frozen(&self, generation: &Generation) {
+        let _state = self.state.lock();
+        self.count_kept(generation, false);
+    }
+
+    /// Counts a generation as kept in memory by readers alone, or not. Called under the lock of the state.
+    fn count_kept(&self, generation: &Generation, is_kept: bool) {
+        if generation.is_kept.swap(is_kept, Ordering::Relaxed) != is_kept
+            && let Some(versions) = self.versions.get()
+        {
+            let change = if is_kept { 1 } else { usize::MAX };
+            versions.kept.fetch_add(change, Ordering::Relaxed);
+        }
+    }
+
+    /// Makes one generation stand for all of `generations`, which are one run: the one whose writers ended last. Those
+    /// with writers stay. Returns the ones that stay.
+    pub(crate) fn combine(&self, generations: Vec<Arc<Generation>>) -> Vec<Arc<Generation>> {
+        let mut state = self.state.lock();
+        let end = |one: &Arc<Generation>| one.last_end.load(Ordering::Relaxed);
+        let is_idle = |one: &Arc<Generation>| one.writers.load(Ordering::Relaxed) == 0;
+        let (idle, mut stay): (Vec<_>, Vec<_>) = generations.into_iter().partition(is_idle);
+        debug_assert!(idle.iter().all(|one| one.is_fixed()), "they are on disk");
+        let last = idle.iter().max_by_key(|one| (end(one), one.number())).map(Arc::clone);
+        for one in idle.iter().filter(|one| last.as_ref().is_some_and(|last| !Arc::ptr_eq(last, one))) {
+            state.idle.remove(&(end(one), one.number()));
+        }
+        stay.extend(last);
+        stay
     }
 
     /// Notes that the active generation has something to say of versions of `writer` that are not changed any more.
@@ -243,6 +282,7 @@ impl Transactions {
         let has_fixed = noted.lock().iter().any(|generation| generation.is_fixed());
         if has_fixed {
             state.note(&noted, active);
+            self.count_kept(active, false);
             if let Some(versions) = self.versions.get() {
                 active.is_of(versions);
             }
@@ -258,6 +298,7 @@ impl Transactions {
         let may_go = generation.writers.load(Ordering::Relaxed) == 0 && last_end < state.oldest_moment();
         if may_go {
             state.idle.remove(&(last_end, generation.number()));
+            self.count_kept(generation, false);
         }
         may_go
     }
@@ -278,6 +319,7 @@ impl Transactions {
                 for generation in noted {
                     generation.last_end.store(at, Ordering::Relaxed);
                     if generation.writers.fetch_sub(1, Ordering::Release) == 1 {
+                        self.count_kept(&generation, !generation.is_fixed());
                         state.idle.insert((at, generation.number()), generation);
                     }
                 }
@@ -305,6 +347,7 @@ impl Transactions {
 
     fn forget(&self, gone: Vec<Arc<Generation>>) {
         for generation in gone {
+            // What is not retired was taken up by another writer, which puts it back at its end.
             if let Some(store) = generation.store() {
                 store.retire(&generation, self);
             }

@@ -822,8 +822,10 @@ impl VersionStore {
 
     /// Writes the oldest generation in memory to disk; returns `false` if there is none. Blocks.
     pub(crate) fn spill(&self, space: &Arc<dyn VersionSpace>) -> std::result::Result<bool, SpaceError> {
+        let Some(transactions) = self.transactions() else { return Ok(false) };
         let frozen = self.generations.write().freeze_oldest();
         let Some((generation, tables)) = frozen else { return Ok(false) };
+        transactions.note_frozen(&generation);
         let (mut bytes, mut entries): (Vec<u8>, Vec<(usize, usize, usize)>) = (Vec::new(), Vec::new());
         tables.encode(|place, versions| {
             let start = bytes.len();
@@ -840,6 +842,12 @@ impl VersionStore {
         let gone = self.generations.write().replace_by_run(&generation, run);
         drop(gone);
         Ok(true)
+    }
+
+    /// How many generations in memory are kept by readers alone.
+    pub(crate) fn kept_count(&self) -> u64 {
+        let is_kept = |recent: &&Recent| recent.generation.is_kept.load(Ordering::Relaxed);
+        self.generations.read().recent.iter().filter(is_kept).count() as u64
     }
 
     /// The bytes of memory that can be written to disk.

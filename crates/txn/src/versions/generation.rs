@@ -22,6 +22,8 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// A generation with fewer bytes is emptied, and its maps are kept.
 const KEPT_MAPS_BYTES: u64 = 64 << 10;
+/// So many generations in memory that only readers keep. On disk they are merged, without what no reader needs.
+const KEPT_MAX: usize = 8;
 /// The bytes of a generation while there are few versions.
 const GENERATION_BYTES: u64 = 1 << 20;
 /// With many versions, one in so many bytes of them is a generation's.
@@ -33,6 +35,8 @@ pub(crate) struct VersionMemory {
     pub(crate) account: MemoryAccount,
     /// Bytes of the generations in memory.
     recent: AtomicU64,
+    /// How many generations in memory are kept by readers alone.
+    pub(crate) kept: AtomicUsize,
     /// From this on, generations go to disk.
     pub(crate) bytes_max: u64,
     /// From this on, a generation takes no more versions.
@@ -46,9 +50,14 @@ pub(crate) struct VersionMemory {
 
 impl VersionMemory {
     pub(crate) fn new(account: MemoryAccount, bytes_max: u64, generation_bytes: u64) -> VersionMemory {
-        let (recent, space, merges_behind) = Default::default();
+        let (recent, kept, space, merges_behind) = Default::default();
         let spilling = Ranked::new(Rank::VersionSpill, Mutex::new(()));
-        VersionMemory { account, recent, bytes_max, generation_bytes, space, merges_behind, spilling }
+        VersionMemory { account, recent, kept, bytes_max, generation_bytes, space, merges_behind, spilling }
+    }
+
+    /// Whether generations in memory should go to disk: they take too much, or a reader looks into too many.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.recent() >= self.bytes_max || self.kept.load(Ordering::Relaxed) > KEPT_MAX
     }
 
     /// Bytes of the generations in memory.
@@ -75,6 +84,8 @@ pub(crate) struct Generation {
     pub(crate) last_end: AtomicU64,
     /// No version is changed any more: they are on disk or on their way.
     is_fixed: AtomicBool,
+    /// It is in memory, its writers have ended, and a reader keeps it. Changed under that lock, too.
+    pub(crate) is_kept: AtomicBool,
     /// Transactions that have undone all of their changes.
     undone: RwLock<Vec<Stamp>>,
     has_undone: AtomicBool,
@@ -93,6 +104,7 @@ impl Generation {
             writers: AtomicUsize::new(0),
             last_end: AtomicU64::new(0),
             is_fixed: AtomicBool::new(false),
+            is_kept: AtomicBool::new(false),
             undone: RwLock::default(),
             has_undone: AtomicBool::new(false),
             newest_writer: AtomicU64::new(0),
@@ -213,6 +225,9 @@ impl Generation {
 impl Drop for Generation {
     fn drop(&mut self) {
         self.free_bytes();
+        if let Some(memory) = self.memory.get().filter(|_| *self.is_kept.get_mut()) {
+            memory.kept.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -353,12 +368,19 @@ impl Generations {
     }
 
     /// Replaces runs by the one to which they were merged, unless all of them are gone. Returns what is to be dropped.
-    pub(super) fn replace_runs(&mut self, merged: &[Arc<Spilled>], run: Run, level: u32) -> impl Sized + use<> {
+    /// `combine` says which generations stand for those that are still needed.
+    pub(super) fn replace_runs(
+        &mut self,
+        merged: &[Arc<Spilled>],
+        run: Run,
+        level: u32,
+        combine: impl FnOnce(Vec<Arc<Generation>>) -> Vec<Arc<Generation>>,
+    ) -> (Option<Run>, Vec<Arc<Spilled>>) {
         let is_merged = |run: &Arc<Spilled>| merged.iter().any(|one| Arc::ptr_eq(one, run));
         let Some(at) = self.runs.iter().position(is_merged) else { return (Some(run), Vec::new()) };
         let runs = Arc::make_mut(&mut self.runs);
         let gone: Vec<Arc<Spilled>> = runs.extract_if(.., |run| is_merged(run)).collect();
-        let generations = gone.iter().flat_map(|run| run.generations()).collect();
+        let generations = combine(gone.iter().flat_map(|run| run.generations()).collect());
         runs.insert(at, Arc::new(Spilled::new(generations, run, level)));
         (None, gone)
     }

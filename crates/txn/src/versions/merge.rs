@@ -101,23 +101,33 @@ impl VersionStore {
     /// A run cannot be read, or there is no room for another one. All runs stay as they are.
     pub(crate) fn merge(store: &Weak<VersionStore>, space: &Arc<dyn VersionSpace>) -> Result<(), VersionError> {
         loop {
-            let (runs, are_oldest, readers) = {
+            let (transactions, runs, are_oldest, readers) = {
                 let Some(store) = store.upgrade() else { return Ok(()) };
                 let Some(transactions) = store.transactions() else { return Ok(()) };
                 let generations = store.generations.read();
                 let runs = due(&generations.runs).to_vec();
                 let are_oldest = runs.len() == generations.runs.len();
                 drop(generations);
-                (runs, are_oldest, transactions.readers())
+                let readers = transactions.readers();
+                (transactions, runs, are_oldest, readers)
             };
             if runs.is_empty() {
                 return Ok(());
             }
+            // Whoever has undone all of its changes in these is known.
+            let all = runs.iter().flat_map(|run| run.generations());
+            let settled: Vec<_> = all.filter(|one| one.writers.load(Ordering::Acquire) == 0).collect();
             let Some(merged) = merge_runs((&runs, are_oldest), readers, space, || store.strong_count() > 0)? else {
                 return Ok(());
             };
             let Some(store) = store.upgrade() else { return Ok(()) };
-            let gone = store.generations.write().replace_runs(&runs, merged, runs[0].level + 1);
+            let combine = |needed: Vec<Arc<Generation>>| {
+                let is_settled = |one: &Arc<Generation>| settled.iter().any(|other| Arc::ptr_eq(one, other));
+                let (settled, mut others): (Vec<_>, Vec<_>) = needed.into_iter().partition(is_settled);
+                others.extend(transactions.combine(settled));
+                others
+            };
+            let gone = store.generations.write().replace_runs(&runs, merged, runs[0].level + 1, combine);
             drop(gone);
         }
     }
@@ -176,6 +186,7 @@ fn merge_runs(
             if are_oldest {
                 all.is_oldest();
             }
+            readers.undone.iter().for_each(|writer| all.undone_by(*writer));
             all.prune(&readers);
             all.encode(&mut bytes);
             all.writers().any(|writer| !readers.is_seen_by_all(writer))
@@ -188,6 +199,7 @@ fn merge_runs(
             if are_oldest {
                 all.is_oldest();
             }
+            readers.undone.iter().for_each(|writer| all.undone_by(*writer));
             all.prune(&readers);
             all.encode(&mut bytes);
             all.writers().any(|writer| !readers.is_seen_by_all(writer))

@@ -385,3 +385,36 @@ fn a_row_that_changes_often_keeps_what_its_readers_need() {
     drop(readers);
     assert!(store.is_empty());
 }
+
+/// With all the memory that there is, what a reader keeps goes to disk, where it takes less time to look through.
+#[test]
+fn a_reader_that_is_open_for_long_has_few_places_to_look() {
+    let budget = MemoryBudget::new(1 << 40);
+    let all: Arc<Transactions> = Arc::default();
+    let space = Space::of(u64::MAX);
+    all.keep_versions_in(&budget, None);
+    all.spill_versions_to(Arc::clone(&space) as Arc<dyn VersionSpace>, false);
+    let (store, hobt) = (VersionStore::new(), HobtId(9));
+    let row = |number: u32| RowImage::new([Some(&number.to_le_bytes()[..]), Some(&[7; 200])]);
+    let reader = all.snapshot(Stamp(0), Stamp(0));
+    for number in 0..150_000_u32 {
+        all.make_version_room().expect("there is room");
+        let writer = all.begin();
+        let key = (number % 20_000).to_be_bytes();
+        store.put_replaced_key(&writer, hobt, &key, row(number / 20_000), false);
+    }
+    {
+        let generations = store.generations.read();
+        let of_runs: usize = generations.runs.iter().map(|run| run.generations().len()).sum();
+        let places = (generations.recent.len(), generations.runs.len(), of_runs);
+        assert!(places.0 < 14 && (1..10).contains(&places.1) && places.2 < 10, "{places:?}");
+    }
+    assert_eq!(ok(store.key_changes(hobt, &[], None, &reader)).len(), 20_000);
+    for number in (0..20_000_u32).step_by(777) {
+        let before = ok(store.key_change(hobt, &number.to_be_bytes(), &reader));
+        assert_eq!(before, Some(Before::Row(Arc::new(row(0)))));
+    }
+    drop(reader);
+    assert!(store.is_empty());
+    assert_eq!((all.version_bytes(), budget.used(), space.left.load(Ordering::Relaxed)), (0, 0, u64::MAX));
+}
