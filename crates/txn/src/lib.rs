@@ -46,5 +46,5 @@ pub use transaction::{Savepoint, Transaction, UndoError};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use undo::{UndoRecords, Undone};
 pub use versions::{
-    Before, HeapPage, SpaceError, VersionError, VersionExtent, VersionFile, VersionSpace, VersionStore,
+    Before, HeapPage, KeyState, SpaceError, VersionError, VersionExtent, VersionFile, VersionSpace, VersionStore,
 };

@@ -43,7 +43,7 @@ use hobt_page::RowImage;
 
 use crate::{Running, Snapshot, Transactions};
 use facts::TreeName;
-pub use facts::{Before, HeapPage};
+pub use facts::{Before, HeapPage, KeyState};
 use generation::{Bytes, Generations, Recent};
 pub(crate) use generation::{Generation, VersionMemory};
 use keys::VersionsOfKey;
@@ -601,7 +601,7 @@ impl VersionStore {
         low: &[u8],
         high: Option<&[u8]>,
         snapshot: &Snapshot,
-    ) -> Result<Vec<(Arc<[u8]>, Before)>> {
+    ) -> Result<Vec<KeyState>> {
         let mut changed = Vec::new();
         self.with_keys((hobt, low, high), snapshot, |key, versions| {
             changed.extend(versions.before_unseen(snapshot.view()).map(|before| (Arc::from(key), before.clone())));
@@ -622,7 +622,7 @@ impl VersionStore {
         low: &[u8],
         high: Option<&[u8]>,
         snapshot: &Snapshot,
-    ) -> Result<Vec<(Arc<[u8]>, Before)>> {
+    ) -> Result<Vec<KeyState>> {
         let mut changed = Vec::new();
         self.with_keys((hobt, low, high), snapshot, |key, versions| {
             if versions.unseen_writer(snapshot.view()).is_some() {

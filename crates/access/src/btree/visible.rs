@@ -4,12 +4,10 @@
 //! Rows keep their positions when changes are undone. If a row was longer before, there may be no room for the old row:
 //! then the leaf is shown as several pages, in the order of keys.
 
-use std::sync::Arc;
-
 use hobt_base::{PageId, SlotId};
 use hobt_buffer::ReadCounts;
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
-use hobt_txn::{Before, IoCounts, Snapshot, StatementContext};
+use hobt_txn::{Before, IoCounts, KeyState, Snapshot, StatementContext};
 
 use super::descent::{Fences, Target};
 use super::{BTree, KeyRange};
@@ -64,7 +62,7 @@ impl BTree {
     ///
     /// # Errors
     /// Versions cannot be read, or were given up.
-    pub fn unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> Result<Vec<(Arc<[u8]>, Before)>, AccessError> {
+    pub fn unseen_keys(&self, range: &KeyRange, snapshot: &Snapshot) -> Result<Vec<KeyState>, AccessError> {
         let (low, high) = range.bounds();
         Ok(self.hobt.storage().versions().unseen_keys(self.hobt.id(), low, high, snapshot)?)
     }

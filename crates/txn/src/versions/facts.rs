@@ -24,6 +24,9 @@ pub(super) struct TreeName {
     pub(super) truncations: u64,
 }
 
+/// A key of a tree with the state of its row before a change.
+pub type KeyState = (Arc<[u8]>, Before);
+
 /// The state of a row before a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Before {
