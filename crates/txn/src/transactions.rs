@@ -258,20 +258,17 @@ impl Transactions {
         }
     }
 
-    /// Makes one generation stand for all of `generations`, which are one run: the one whose writers ended last. Those
-    /// with writers stay. Returns the ones that stay.
+    /// Makes one generation stand for all of `generations`, which are one run and whose writers have ended: the one
+    /// whose last writer ended last. Returns it.
     pub(crate) fn combine(&self, generations: Vec<Arc<Generation>>) -> Vec<Arc<Generation>> {
         let mut state = self.state.lock();
         let end = |one: &Arc<Generation>| one.last_end.load(Ordering::Relaxed);
-        let is_idle = |one: &Arc<Generation>| one.writers.load(Ordering::Relaxed) == 0;
-        let (idle, mut stay): (Vec<_>, Vec<_>) = generations.into_iter().partition(is_idle);
-        debug_assert!(idle.iter().all(|one| one.is_fixed()), "they are on disk");
-        let last = idle.iter().max_by_key(|one| (end(one), one.number())).map(Arc::clone);
-        for one in idle.iter().filter(|one| last.as_ref().is_some_and(|last| !Arc::ptr_eq(last, one))) {
+        let last = generations.iter().max_by_key(|one| (end(one), one.number())).map(Arc::clone);
+        for one in generations.iter().filter(|one| last.as_ref().is_some_and(|last| !Arc::ptr_eq(last, one))) {
+            debug_assert!(one.is_fixed() && one.writers.load(Ordering::Relaxed) == 0, "no writer comes to it");
             state.idle.remove(&(end(one), one.number()));
         }
-        stay.extend(last);
-        stay
+        last.into_iter().collect()
     }
 
     /// Notes that the active generation has something to say of versions of `writer` that are not changed any more.

@@ -340,7 +340,7 @@ impl Generations {
         }
         let Recent { generation, tables } = self.recent.remove(0);
         generation.free_bytes();
-        Arc::make_mut(&mut self.runs).push(Arc::new(Spilled::new(vec![generation], run, 0)));
+        Arc::make_mut(&mut self.runs).push(Arc::new(Spilled::new(vec![generation], run)));
         (None, Some(tables))
     }
 
@@ -373,7 +373,6 @@ impl Generations {
         &mut self,
         merged: &[Arc<Spilled>],
         run: Run,
-        level: u32,
         combine: impl FnOnce(Vec<Arc<Generation>>) -> Vec<Arc<Generation>>,
     ) -> (Option<Run>, Vec<Arc<Spilled>>) {
         let is_merged = |run: &Arc<Spilled>| merged.iter().any(|one| Arc::ptr_eq(one, run));
@@ -381,7 +380,7 @@ impl Generations {
         let runs = Arc::make_mut(&mut self.runs);
         let gone: Vec<Arc<Spilled>> = runs.extract_if(.., |run| is_merged(run)).collect();
         let generations = combine(gone.iter().flat_map(|run| run.generations()).collect());
-        runs.insert(at, Arc::new(Spilled::new(generations, run, level)));
+        runs.insert(at, Arc::new(Spilled::new(generations, run)));
         (None, gone)
     }
 

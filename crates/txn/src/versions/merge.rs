@@ -1,8 +1,9 @@
 //! Runs on disk become fewer: neighbours are merged, without what no reader needs any more.
 //!
-//! A reader looks into every run that may have something for it. Each run has a level, 0 when it is new. When the
-//! newest runs of a level are [`MERGED_RUNS`], they become one of the next level: a version is written again once a
-//! level.
+//! A reader looks into every run that may have something for it. Runs are merged once their writers have ended, so that
+//! only readers keep them: those of a large transaction that is running mostly have ranges of their own. The newest
+//! runs are merged with each older one that is less than twice as large as they are together. So there are few, and
+//! what rows have that change often is there about twice.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -20,7 +21,7 @@ use super::{VersionStore, coding};
 use crate::Snapshot;
 use crate::view::Readers;
 
-/// So many runs of a level become one.
+/// The least number of runs that are merged.
 const MERGED_RUNS: usize = 4;
 /// The entries between two looks at whether the store is still there.
 const ENTRIES_AT_ONCE: u64 = 10_000;
@@ -31,7 +32,6 @@ pub(super) struct Spilled {
     /// Those that are still needed.
     generations: Mutex<Vec<Arc<Generation>>>,
     pub(super) run: Run,
-    level: u32,
     newest_writer: Stamp,
     /// Where its memory is charged, and how much of it.
     charged: Option<(Arc<VersionMemory>, u64)>,
@@ -47,14 +47,14 @@ impl Drop for Spilled {
 
 impl Spilled {
     /// The generations of a run. Charges its memory where theirs is charged.
-    pub(super) fn new(generations: Vec<Arc<Generation>>, run: Run, level: u32) -> Spilled {
+    pub(super) fn new(generations: Vec<Arc<Generation>>, run: Run) -> Spilled {
         let newest_writer = generations.iter().map(|one| one.newest_writer()).max().unwrap_or_default();
         let charged = generations.first().and_then(|first| first.memory()).map(|memory| {
             let bytes = run.memory_bytes() as u64;
             memory.account.overdraw(bytes);
             (Arc::clone(memory), bytes)
         });
-        Spilled { generations: Mutex::new(generations), run, level, newest_writer, charged }
+        Spilled { generations: Mutex::new(generations), run, newest_writer, charged }
     }
 
     /// As [`Generation::may_matter`].
@@ -70,6 +70,11 @@ impl Spilled {
     /// As [`Generation::each_undone`].
     pub(super) fn each_undone(&self, mut show: impl FnMut(Stamp)) {
         self.generations.lock().iter().for_each(|generation| generation.each_undone(&mut show));
+    }
+
+    /// Whether all writers have ended: who has undone all changes is known, and only readers keep it.
+    fn is_settled(&self) -> bool {
+        self.generations.lock().iter().all(|generation| generation.writers.load(Ordering::Acquire) == 0)
     }
 
     /// The generations that are still needed.
@@ -89,9 +94,16 @@ impl Spilled {
 
 /// The runs to be merged, the oldest first; none if that is not due.
 pub(super) fn due(runs: &[Arc<Spilled>]) -> &[Arc<Spilled>] {
-    let Some(newest) = runs.last() else { return &[] };
-    let first = runs.iter().rposition(|run| run.level != newest.level).map_or(0, |other| other + 1);
-    if runs.len() - first >= MERGED_RUNS { &runs[first..] } else { &[] }
+    let end = runs.iter().rposition(|run| run.is_settled()).map_or(0, |last| last + 1);
+    let (mut first, mut entries) = (end, 0);
+    while let Some(older) = first.checked_sub(1).map(|at| &runs[at])
+        && (first == end || older.run.entries < 2 * entries)
+        && older.is_settled()
+    {
+        first -= 1;
+        entries += older.run.entries;
+    }
+    if end - first >= MERGED_RUNS { &runs[first..end] } else { &[] }
 }
 
 impl VersionStore {
@@ -106,7 +118,8 @@ impl VersionStore {
                 let Some(transactions) = store.transactions() else { return Ok(()) };
                 let generations = store.generations.read();
                 let runs = due(&generations.runs).to_vec();
-                let are_oldest = runs.len() == generations.runs.len();
+                let oldest = generations.runs.first();
+                let are_oldest = runs.first().zip(oldest).is_some_and(|(first, oldest)| Arc::ptr_eq(first, oldest));
                 drop(generations);
                 let readers = transactions.readers();
                 (transactions, runs, are_oldest, readers)
@@ -114,20 +127,12 @@ impl VersionStore {
             if runs.is_empty() {
                 return Ok(());
             }
-            // Whoever has undone all of its changes in these is known.
-            let all = runs.iter().flat_map(|run| run.generations());
-            let settled: Vec<_> = all.filter(|one| one.writers.load(Ordering::Acquire) == 0).collect();
             let Some(merged) = merge_runs((&runs, are_oldest), readers, space, || store.strong_count() > 0)? else {
                 return Ok(());
             };
             let Some(store) = store.upgrade() else { return Ok(()) };
-            let combine = |needed: Vec<Arc<Generation>>| {
-                let is_settled = |one: &Arc<Generation>| settled.iter().any(|other| Arc::ptr_eq(one, other));
-                let (settled, mut others): (Vec<_>, Vec<_>) = needed.into_iter().partition(is_settled);
-                others.extend(transactions.combine(settled));
-                others
-            };
-            let gone = store.generations.write().replace_runs(&runs, merged, runs[0].level + 1, combine);
+            let combine = |needed| transactions.combine(needed);
+            let gone = store.generations.write().replace_runs(&runs, merged, combine);
             drop(gone);
         }
     }
