@@ -138,6 +138,7 @@ impl Transactions {
             let (why, is_full) = match versions.space.get().map(|space| largest.spill(space)) {
                 Some(Ok(true)) => {
                     let space = versions.space.get().expect("it was written to");
+                    versions.kept_refused.store(0, Ordering::Relaxed);
                     largest.merge_if_due(space, !versions.merges_behind.load(Ordering::Relaxed));
                     continue;
                 }
@@ -147,6 +148,7 @@ impl Transactions {
             };
             if !is_needed {
                 // Memory has room for them.
+                versions.kept_refused.store(versions.kept.load(Ordering::Relaxed), Ordering::Relaxed);
                 break;
             }
             if !is_full || !self.give_up_oldest_readers() {
@@ -369,7 +371,8 @@ impl State {
 
     fn note(&mut self, noted: &Noted, generation: &Arc<Generation>) {
         let mut noted = noted.lock();
-        if noted.iter().any(|known| Arc::ptr_eq(known, generation)) {
+        // The one that was noted last mostly is the one.
+        if noted.iter().rev().any(|known| Arc::ptr_eq(known, generation)) {
             return;
         }
         noted.push(Arc::clone(generation));

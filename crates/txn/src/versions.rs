@@ -56,6 +56,8 @@ use tables::{KeysBetween, Tables};
 const VERSION_BYTES: usize = 72;
 /// Estimated bytes of a version of a key beside the key and the row's values: an entry in the map.
 const KEY_VERSION_BYTES: usize = 112;
+/// Estimated bytes of a note about a version on disk, beside the key.
+const LATER_BYTES: usize = 250;
 /// Versions of a page with more than this are looked through for those that no reader needs.
 const PRUNED_FROM: usize = 512;
 /// The same for the versions of a key.
@@ -191,14 +193,18 @@ impl VersionStore {
             let bytes = put(&generations, &active.tables);
             active.generation.add_bytes(bytes)
         };
-        if is_full {
-            self.generations.write().seal_if_full();
-        }
+        self.seal_if(is_full);
     }
 
     /// Notes in the active generation what has become of a version of `writer` that is on disk. Does nothing if the
-    /// writer has none there.
-    fn note_later(&self, generations: &Generations, writer: Stamp, put: impl FnOnce(&Tables)) {
+    /// writer has none there. Returns whether the generation should take no more.
+    fn note_later(
+        &self,
+        generations: &Generations,
+        writer: Stamp,
+        key_bytes: usize,
+        put: impl FnOnce(&Tables),
+    ) -> bool {
         let active = generations.active();
         if generations.has_fixed()
             && let Some(transactions) = self.transactions()
@@ -206,7 +212,23 @@ impl VersionStore {
         {
             active.generation.has_version_of(writer);
             put(&active.tables);
-            active.generation.add_bytes(Bytes { added: VERSION_BYTES, freed: 0 });
+            return active.generation.add_bytes(Bytes { added: LATER_BYTES + key_bytes, freed: 0 });
+        }
+        false
+    }
+
+    /// Seals the active generation if it `is_full`. No lock of the store is held.
+    fn seal_if(&self, is_full: bool) {
+        if is_full {
+            self.generations.write().seal_if_full();
+        }
+    }
+
+    /// Makes room for what is noted of versions on disk while changes are undone. To be called before a page is latched.
+    /// An undo goes on without room, too. Blocks.
+    pub fn make_room_to_undo(&self) {
+        if let Some(transactions) = self.transactions() {
+            let _goes_on = transactions.make_version_room();
         }
     }
 
@@ -322,24 +344,28 @@ impl VersionStore {
         if self.undoing.has(writer) {
             return;
         }
-        let generations = self.generations.read();
         let undone = |tables: &Tables| tables.with_page(page, |versions| versions.undone(slot, writer)) == Some(true);
-        if !generations.changeable().any(undone) {
-            self.note_later(&generations, writer, |active| {
-                active.change_page(page, |versions| versions.undone_later(slot, writer));
-            });
-        }
+        let is_full = {
+            let generations = self.generations.read();
+            !generations.changeable().any(undone)
+                && self.note_later(&generations, writer, 0, |active| {
+                    active.change_page(page, |versions| versions.undone_later(slot, writer));
+                })
+        };
+        self.seal_if(is_full);
     }
 
     /// Notes that `writer`, which has deleted a row, has put it at another RID with new values.
     pub fn moved(&self, writer: Stamp, (page, slot): (HeapPage, SlotId), to: (PageId, SlotId)) {
-        let generations = self.generations.read();
         let moved = |tables: &Tables| tables.with_page(page, |versions| versions.moved(slot, writer, to)) == Some(true);
-        if !generations.changeable().any(moved) {
-            self.note_later(&generations, writer, |active| {
-                active.change_page(page, |versions| versions.moved_later(slot, writer, to));
-            });
-        }
+        let is_full = {
+            let generations = self.generations.read();
+            !generations.changeable().any(moved)
+                && self.note_later(&generations, writer, 0, |active| {
+                    active.change_page(page, |versions| versions.moved_later(slot, writer, to));
+                })
+        };
+        self.seal_if(is_full);
     }
 
     /// Shows the pages of a heap that may have changes that `snapshot` does not see, some of them more than once, until
@@ -466,8 +492,10 @@ impl VersionStore {
     /// Puts the state at a key of a tree before `writer` replaced `row`, the values of a row or of its ghost. Gives the
     /// values to the versions that refer to them. The leaf is held exclusively.
     pub(crate) fn put_replaced_key(&self, writer: &Running, hobt: HobtId, key: &[u8], row: RowImage, is_ghost: bool) {
-        let (name, stamp, row) = (self.truncations.name(hobt), writer.stamp(), Arc::new(row));
+        let (stamp, row) = (writer.stamp(), Arc::new(row));
         self.put_with(writer, stamp, |generations, active| {
+            // While the store has a generation that it is noted in, the name stays.
+            let name = self.truncations.name(hobt);
             let mut is_kept = false;
             if !planted::has(Bug::RowNotKept) {
                 for tables in generations.changeable() {
@@ -679,13 +707,15 @@ impl VersionStore {
             return;
         }
         let name = self.truncations.name(hobt);
-        let generations = self.generations.read();
         let undone = |tables: &Tables| tables.with_key(name, key, |versions| versions.undone(writer)) == Some(true);
-        if !generations.changeable().any(undone) {
-            self.note_later(&generations, writer, |active| {
-                active.change_key(name, key, |versions| versions.undone_later(writer));
-            });
-        }
+        let is_full = {
+            let generations = self.generations.read();
+            !generations.changeable().any(undone)
+                && self.note_later(&generations, writer, key.len(), |active| {
+                    active.change_key(name, key, |versions| versions.undone_later(writer));
+                })
+        };
+        self.seal_if(is_full);
     }
 
     /// Whether the current state of a key was written by a transaction that `snapshot` does not see.

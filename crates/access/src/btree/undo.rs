@@ -81,6 +81,7 @@ impl BTree {
         done: &KeyChange,
         writer: Stamp,
     ) -> Result<bool, AccessError> {
+        self.hobt.storage().versions().make_room_to_undo();
         let mut step = self.write_leaf(done.key())?;
         let view = self.leaf(step.id, &step.page)?;
         let Ok(position) = self.find_in(step.id, &view, done.key())? else {

@@ -350,6 +350,7 @@ impl Hobt {
         writer: Stamp,
     ) -> Result<(), AccessError> {
         let id = done.page;
+        self.storage.versions().make_room_to_undo();
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;
@@ -371,6 +372,7 @@ impl Hobt {
         writer: Stamp,
     ) -> Result<(), AccessError> {
         let (id, slot) = (done.page, done.slot);
+        self.storage.versions().make_room_to_undo();
         let file = self.storage.file(id.file)?;
         let mut page = file.pool_file().write(id.number).map_err(|error| AccessError::of_pool(error, file.name()))?;
         let header = PageHeader::read(&page).map_err(|damage| self.damaged(id, damage))?;

@@ -37,6 +37,8 @@ pub(crate) struct VersionMemory {
     recent: AtomicU64,
     /// How many generations in memory are kept by readers alone.
     pub(crate) kept: AtomicUsize,
+    /// How many they were when the disk had no room for one of them; 0 since it had.
+    pub(crate) kept_refused: AtomicUsize,
     /// From this on, generations go to disk.
     pub(crate) bytes_max: u64,
     /// From this on, a generation takes no more versions.
@@ -50,14 +52,25 @@ pub(crate) struct VersionMemory {
 
 impl VersionMemory {
     pub(crate) fn new(account: MemoryAccount, bytes_max: u64, generation_bytes: u64) -> VersionMemory {
-        let (recent, kept, space, merges_behind) = Default::default();
+        let (recent, kept, kept_refused, space, merges_behind) = Default::default();
         let spilling = Ranked::new(Rank::VersionSpill, Mutex::new(()));
-        VersionMemory { account, recent, kept, bytes_max, generation_bytes, space, merges_behind, spilling }
+        VersionMemory {
+            account,
+            recent,
+            kept,
+            kept_refused,
+            bytes_max,
+            generation_bytes,
+            space,
+            merges_behind,
+            spilling,
+        }
     }
 
     /// Whether generations in memory should go to disk: they take too much, or a reader looks into too many.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.recent() >= self.bytes_max || self.kept.load(Ordering::Relaxed) > KEPT_MAX
+        let kept_max = KEPT_MAX.max(self.kept_refused.load(Ordering::Relaxed));
+        self.recent() >= self.bytes_max || self.kept.load(Ordering::Relaxed) > kept_max
     }
 
     /// Bytes of the generations in memory.
@@ -149,11 +162,12 @@ impl Generation {
         let memory = self.memory.get();
         if added >= freed {
             let more = (added - freed) as u64;
-            self.bytes.fetch_add(more, Ordering::Relaxed);
             if let Some(memory) = memory.filter(|_| more > 0) {
                 memory.recent.fetch_add(more, Ordering::Relaxed);
                 memory.account.overdraw(more);
             }
+            // Last: what another thread frees of it has been taken.
+            self.bytes.fetch_add(more, Ordering::Relaxed);
         } else {
             let less = (freed - added) as u64;
             let take = |bytes: u64| Some(bytes.saturating_sub(less));
@@ -340,7 +354,8 @@ impl Generations {
         }
         let Recent { generation, tables } = self.recent.remove(0);
         generation.free_bytes();
-        Arc::make_mut(&mut self.runs).push(Arc::new(Spilled::new(vec![generation], run)));
+        let newest_writer = generation.newest_writer();
+        Arc::make_mut(&mut self.runs).push(Arc::new(Spilled::new(vec![generation], newest_writer, run)));
         (None, Some(tables))
     }
 
@@ -380,7 +395,8 @@ impl Generations {
         let runs = Arc::make_mut(&mut self.runs);
         let gone: Vec<Arc<Spilled>> = runs.extract_if(.., |run| is_merged(run)).collect();
         let generations = combine(gone.iter().flat_map(|run| run.generations()).collect());
-        runs.insert(at, Arc::new(Spilled::new(generations, run)));
+        let newest_writer = gone.iter().map(|run| run.newest_writer()).max().unwrap_or_default();
+        runs.insert(at, Arc::new(Spilled::new(generations, newest_writer, run)));
         (None, gone)
     }
 

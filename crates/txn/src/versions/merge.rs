@@ -47,14 +47,18 @@ impl Drop for Spilled {
 
 impl Spilled {
     /// The generations of a run. Charges its memory where theirs is charged.
-    pub(super) fn new(generations: Vec<Arc<Generation>>, run: Run) -> Spilled {
-        let newest_writer = generations.iter().map(|one| one.newest_writer()).max().unwrap_or_default();
+    pub(super) fn new(generations: Vec<Arc<Generation>>, newest_writer: Stamp, run: Run) -> Spilled {
         let charged = generations.first().and_then(|first| first.memory()).map(|memory| {
             let bytes = run.memory_bytes() as u64;
             memory.account.overdraw(bytes);
             (Arc::clone(memory), bytes)
         });
         Spilled { generations: Mutex::new(generations), run, newest_writer, charged }
+    }
+
+    /// The newest transaction that has or had a version here.
+    pub(super) fn newest_writer(&self) -> Stamp {
+        self.newest_writer
     }
 
     /// As [`Generation::may_matter`].
