@@ -224,8 +224,8 @@ impl VersionStore {
         }
     }
 
-    /// Makes room for what is noted of versions on disk while changes are undone. To be called before a page is latched.
-    /// An undo goes on without room, too. Blocks.
+    /// Makes room for what is noted of versions on disk while changes are undone. To be called before a page is
+    /// latched. An undo goes on without room, too. Blocks.
     pub fn make_room_to_undo(&self) {
         if let Some(transactions) = self.transactions() {
             let _goes_on = transactions.make_version_room();
