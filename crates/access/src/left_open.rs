@@ -50,7 +50,7 @@ impl OpenTransaction {
         self.chain.reserve_behind_opening(self.undo_bytes)
     }
 
-    /// Reserves as much as there is room for, and nothing besides: it is undone while nobody else works.
+    /// Reserves what its undo appends when it has the log to itself, as far as there is room.
     pub fn reserve_alone(&self) {
         self.chain.log().log().release(self.chain.reservation());
         self.chain.reserve_up_to(self.undo_bytes_alone);

@@ -266,7 +266,7 @@ impl<L> Ranked<L> {
         }
     }
 
-    /// The lock itself, which nobody else can reach.
+    /// The lock itself, without waiting: `&mut self` says that no other thread can reach it.
     pub fn get_mut(&mut self) -> &mut L {
         &mut self.lock
     }

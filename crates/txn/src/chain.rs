@@ -620,7 +620,7 @@ impl LogChain {
         self.owner.log.reserve_behind_opening(&self.figures.reservation, bytes)
     }
 
-    /// Reserves what its undo will append while nobody else works, as far as there is room.
+    /// Reserves what its undo will append when it has the log to itself, as far as there is room.
     pub fn reserve_up_to(&self, bytes: u64) {
         self.owner.log.reserve_up_to(&self.figures.reservation, bytes);
     }

@@ -47,7 +47,7 @@ impl RecoveredTransaction {
         self.chain.id()
     }
 
-    /// Keeps all others away from a table until the transaction is undone. Returns `false` if another one holds a lock
+    /// Locks a table against all other use until the transaction is undone. Returns `false` if another one holds a lock
     /// of it. Does not wait.
     pub fn lock(&self, database: DatabaseId, table: ObjectId) -> bool {
         let resource = LockResource::Object(database, table);

@@ -289,8 +289,8 @@ impl Transactions {
         has_fixed
     }
 
-    /// Whether no reader needs a generation any more, and none of its writers is running. Nobody comes to it while this
-    /// is called.
+    /// Whether no reader needs a generation any more, and none of its writers is running. No writer comes to it while
+    /// this is called.
     pub(crate) fn may_go(&self, generation: &Arc<Generation>) -> bool {
         let mut state = self.state.lock();
         let last_end = generation.last_end.load(Ordering::Relaxed);

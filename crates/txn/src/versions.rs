@@ -60,7 +60,7 @@ const KEY_VERSION_BYTES: usize = 112;
 const LATER_BYTES: usize = 250;
 /// Versions of a page with more than this are looked through for those that no reader needs.
 const PRUNED_FROM: usize = 512;
-/// The same for the versions of a key.
+/// Versions of a key with at least this many more than one are looked through, too.
 const KEY_PRUNED_FROM: usize = 16;
 
 type Result<T> = std::result::Result<T, VersionError>;

@@ -1,4 +1,5 @@
-//! The list of the transactions that are undone behind the opening of a database, and who undoes them.
+//! The list of the transactions that are undone behind the opening of a database, and the state of the thread that
+//! undoes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

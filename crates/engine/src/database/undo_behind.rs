@@ -55,7 +55,7 @@ impl Turn {
                 Ok(true) => undo.remove_first(),
                 Ok(false) => return,
                 Err(error) => {
-                    // Before the locks are released: who has waited for them finds out.
+                    // Before the locks are released: a statement that gets one of them then ends with error 926.
                     self.0.mark_suspect(&error.to_string());
                     undo.let_go();
                 }

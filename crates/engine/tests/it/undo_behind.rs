@@ -223,7 +223,7 @@ fn what_a_large_transaction_has_changed_is_locked_and_all_else_is_open() {
 
 /// A thread undoes it, and a reader that waits for its lock finds the rows as they were.
 #[test]
-fn who_waits_for_the_lock_of_a_table_finds_it_undone() {
+fn a_table_is_undone_when_its_lock_is_granted() {
     let (disk, instance, database) = world();
     let before = ["heap", "tree"].map(|name| contents(&database, name));
     let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
@@ -496,7 +496,7 @@ fn prepared_transactions_are_undone_before_the_opening() {
     panic!("the commit was never complete");
 }
 
-/// A record that cannot be read makes the database suspect, as in a rollback, and whoever waits finds out. The next
+/// A record that cannot be read makes the database suspect, as in a rollback, and statements that wait fail. The next
 /// start undoes it.
 #[test]
 fn an_undo_that_fails_refuses_the_database_until_the_next_start() {

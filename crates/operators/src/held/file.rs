@@ -19,7 +19,7 @@ use crate::spill::{Reader, Writer, create};
 /// Reads the batches of a file.
 pub(super) type FileBatches = StreamReader<BufReader<Reader>>;
 
-/// Batches with equal columns in a file, which is removed when it is dropped and nobody reads it any more.
+/// Batches with equal columns in a file, which is removed when this and its last reading are dropped.
 pub(super) struct BatchFile {
     file: Arc<SpillFile>,
     /// `None` once it is complete.

@@ -198,7 +198,7 @@ impl Generation {
     }
 
     /// Whether a snapshot needs its versions: it may not see all writers, or some are its own. Of other writers that it
-    /// sees it needs no version, nor any older one of the same rows: it sees those who were before them, too.
+    /// sees it needs no version, nor any older one of the same rows: it sees the writers before them, too.
     pub(super) fn may_matter(self: &Arc<Generation>, snapshot: &Snapshot) -> bool {
         if self.is_ended_before(snapshot) {
             return false;
@@ -206,8 +206,8 @@ impl Generation {
         self.newest_writer() >= snapshot.horizon() || snapshot.has_own(std::slice::from_ref(self))
     }
 
-    /// Whether all its writers had ended when a snapshot was taken. Versions of others that come to it later are of
-    /// changes that a reader with a copy of the page does not see.
+    /// Whether all its writers had ended when a snapshot was taken. Versions that come to it later are of changes
+    /// that are not in the copy of the page for which a reader looks here.
     pub(super) fn is_ended_before(&self, snapshot: &Snapshot) -> bool {
         // The writers first: one that ends in between has a later end than the snapshot's moment.
         self.writers.load(Ordering::Acquire) == 0 && self.last_end.load(Ordering::Relaxed) < snapshot.view().next

@@ -159,7 +159,7 @@ impl VersionsOfKey {
         }
     }
 
-    /// Those who have changed the row.
+    /// The transactions that have changed the row.
     pub(super) fn writers(&self) -> impl Iterator<Item = Stamp> {
         let undone = self.later().iter().filter_map(|later| match later {
             Later::Undone(writer) => Some(*writer),

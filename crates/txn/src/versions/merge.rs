@@ -76,7 +76,7 @@ impl Spilled {
         self.generations.lock().iter().for_each(|generation| generation.each_undone(&mut show));
     }
 
-    /// Whether all writers have ended: who has undone all changes is known, and only readers keep it.
+    /// Whether all writers have ended. Then only readers keep it, and it is known which transactions were rolled back.
     fn is_settled(&self) -> bool {
         self.generations.lock().iter().all(|generation| generation.writers.load(Ordering::Acquire) == 0)
     }
@@ -111,7 +111,7 @@ pub(super) fn due(runs: &[Arc<Spilled>]) -> &[Arc<Spilled>] {
 }
 
 impl VersionStore {
-    /// Merges runs until no merge is due. `space` has the new runs. Gives up when nobody else has the store. Blocks.
+    /// Merges runs until no merge is due. `space` has the new runs. Stops when the store is gone. Blocks.
     ///
     /// # Errors
     /// A run cannot be read, or there is no room for another one. All runs stay as they are.
@@ -141,14 +141,14 @@ impl VersionStore {
         }
     }
 
-    /// Begins to merge runs if that is due and nobody does it yet. Blocks if `waits`.
+    /// Begins to merge runs if that is due and no merge is under way. Blocks if `waits`.
     pub(crate) fn merge_if_due(self: &Arc<VersionStore>, space: &Arc<dyn VersionSpace>, waits: bool) {
         if due(&self.generations.read().runs).is_empty() || self.is_merging.swap(true, Ordering::AcqRel) {
             return;
         }
         let (store, space) = (Arc::downgrade(self), Arc::clone(space));
         let merge = move || {
-            // Runs that cannot be merged stay. Whoever reads them meets the error.
+            // Runs that cannot be merged stay. A reader that needs them gets the error.
             let _stay = VersionStore::merge(&store, &space);
             if let Some(store) = store.upgrade() {
                 store.is_merging.store(false, Ordering::Release);

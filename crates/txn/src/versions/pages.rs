@@ -186,7 +186,7 @@ impl PageVersions {
         own.for_each(|version| version.is_undone = true);
     }
 
-    /// Those who have changed rows.
+    /// The transactions that have changed rows.
     pub(super) fn writers(&self) -> impl Iterator<Item = Stamp> {
         let later = self.later.iter().map(|later| later.writer);
         self.versions.iter().map(|version| version.writer).chain(later)
