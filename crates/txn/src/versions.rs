@@ -24,9 +24,11 @@
 mod coding;
 mod facts;
 mod generation;
+mod history;
 mod keys;
 mod merge;
 mod pages;
+mod place;
 mod run;
 mod space;
 mod tables;
@@ -46,8 +48,10 @@ use facts::TreeName;
 pub use facts::{Before, HeapPage, KeyState};
 use generation::{Bytes, Generations, Recent};
 pub(crate) use generation::{Generation, VersionMemory};
+use history::History;
 use keys::VersionsOfKey;
 use pages::{PageVersions, Version};
+use place::{KeyAt, Place};
 use run::RunWriter;
 pub use space::{SpaceError, VersionError, VersionFile, VersionSpace};
 use tables::{KeysBetween, Tables};
@@ -193,7 +197,9 @@ impl VersionStore {
             let bytes = put(&generations, &active.tables);
             active.generation.add_bytes(bytes)
         };
-        self.seal_if(is_full);
+        if is_full {
+            self.generations.write().seal_if_full();
+        }
     }
 
     /// Notes in the active generation what has become of a version of `writer` that is on disk. Does nothing if the
@@ -215,13 +221,6 @@ impl VersionStore {
             return active.generation.add_bytes(Bytes { added: LATER_BYTES + key_bytes, freed: 0 });
         }
         false
-    }
-
-    /// Seals the active generation if it `is_full`. No lock of the store is held.
-    fn seal_if(&self, is_full: bool) {
-        if is_full {
-            self.generations.write().seal_if_full();
-        }
     }
 
     /// Makes room for what is noted of versions on disk while changes are undone. To be called before a page is
@@ -261,42 +260,70 @@ impl VersionStore {
         });
     }
 
-    /// Shows the versions of a page, those of all generations as one.
-    fn with_page<R: Default>(
+    /// A key of a tree as the tree is named now. To be called while the generations are held: without versions, names
+    /// change.
+    fn key_at<'k>(&self, hobt: HobtId, key: &'k [u8]) -> KeyAt<'k> {
+        KeyAt { tree: self.truncations.name(hobt), key }
+    }
+
+    /// Shows the versions of a page or key, those of all generations as one. `place` is called while these are held.
+    fn with<P: Place, R: Default>(
         &self,
-        page: HeapPage,
+        place: impl FnOnce() -> P,
         snapshot: &Snapshot,
-        show: impl FnOnce(&PageVersions) -> R,
+        show: impl FnOnce(&P::History) -> R,
     ) -> Result<R> {
-        let (mut recent, runs) = {
+        let (place, recent, runs) = {
             let generations = self.generations.read();
+            let place = place();
             if let Some(only) = generations.only() {
-                return snapshot.checked(only.tables.with_page(page, |versions| show(versions)).unwrap_or_default());
+                return snapshot.checked(place.show(&only.tables, |versions| show(versions)).unwrap_or_default());
             }
-            let mut recent = PageVersions::default();
+            let mut recent = P::History::default();
             for Recent { generation, tables } in generations.that_matter(snapshot) {
-                if let Some(mut versions) = tables.with_page(page, |versions| versions.clone()) {
+                if let Some(mut versions) = place.show(tables, |versions| versions.clone()) {
                     generation.each_undone(|writer| versions.undone_by(writer));
                     recent.append(versions);
                 }
             }
-            (recent, Arc::clone(&generations.runs))
+            (place, recent, Arc::clone(&generations.runs))
         };
-        if !runs.is_empty() {
-            let mut place = Vec::new();
-            coding::put_page(&mut place, page);
-            let mut all = PageVersions::default();
-            for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
-                if let Some(bytes) = spilled.run.find(&place)? {
-                    let mut versions = PageVersions::decode(&bytes).map_err(VersionError::from)?;
-                    spilled.each_undone(|writer| versions.undone_by(writer));
-                    all.append(versions);
-                }
-            }
-            all.append(recent);
-            recent = all;
+        if runs.is_empty() {
+            return snapshot.checked(show(&recent));
         }
-        snapshot.checked(show(&recent))
+        let mut bytes = Vec::new();
+        place.put(&mut bytes);
+        let mut all = P::History::default();
+        for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
+            if let Some(found) = spilled.run.find(&bytes)? {
+                let mut versions = P::History::decode(&found)?;
+                spilled.each_undone(|writer| versions.undone_by(writer));
+                all.append(versions);
+            }
+        }
+        all.append(recent);
+        snapshot.checked(show(&all))
+    }
+
+    /// Changes the last version of `writer` at a place: by `change`, which returns `false` if it is not there, in a
+    /// generation in memory, or by `note` in the active one if it is on disk. `place` is called while the generations
+    /// are held.
+    fn change_last<P: Place>(
+        &self,
+        place: impl FnOnce() -> P,
+        writer: Stamp,
+        change: impl Fn(&mut P::History) -> bool,
+        note: impl FnOnce(&mut P::History),
+    ) {
+        let is_full = {
+            let generations = self.generations.read();
+            let place = place();
+            !generations.changeable().any(|tables| place.show(tables, &change) == Some(true))
+                && self.note_later(&generations, writer, place.bytes(), |active| place.change(active, note))
+        };
+        if is_full {
+            self.generations.write().seal_if_full();
+        }
     }
 
     /// The rows of a page whose state in a snapshot differs from the current one, each once.
@@ -304,7 +331,7 @@ impl VersionStore {
     /// # Errors
     /// As for all that look for versions: they are on disk and cannot be read, or were given up.
     pub fn changes(&self, page: HeapPage, snapshot: &Snapshot) -> Result<Vec<(SlotId, Before)>> {
-        self.with_page(page, snapshot, |versions| versions.changes(snapshot.view()))
+        self.with(|| page, snapshot, |versions| versions.changes(snapshot.view()))
     }
 
     /// The state of a heap row before the changes that a snapshot does not see; `None` if it sees the current row.
@@ -312,7 +339,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn change(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Result<Option<Before>> {
-        self.with_page(page, snapshot, |versions| versions.change(slot, snapshot.view()))
+        self.with(|| page, snapshot, |versions| versions.change(slot, snapshot.view()))
     }
 
     /// Whether the current state of a row was written by a transaction that `snapshot` does not see.
@@ -328,7 +355,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn changed_by(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Result<Option<Stamp>> {
-        self.with_page(page, snapshot, |versions| versions.changed_by(slot, snapshot.view()))
+        self.with(|| page, snapshot, |versions| versions.changed_by(slot, snapshot.view()))
     }
 
     /// The new RID of a row, if a transaction that `snapshot` does not see has changed and moved it.
@@ -336,7 +363,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn moved_to(&self, page: HeapPage, slot: SlotId, snapshot: &Snapshot) -> Result<Option<(PageId, SlotId)>> {
-        self.with_page(page, snapshot, |versions| versions.moved_to(slot, snapshot.view()))
+        self.with(|| page, snapshot, |versions| versions.moved_to(slot, snapshot.view()))
     }
 
     /// Notes that `writer` has undone its last change of a row that was not undone yet. The page is held exclusively.
@@ -344,28 +371,14 @@ impl VersionStore {
         if self.undoing.has(writer) {
             return;
         }
-        let undone = |tables: &Tables| tables.with_page(page, |versions| versions.undone(slot, writer)) == Some(true);
-        let is_full = {
-            let generations = self.generations.read();
-            !generations.changeable().any(undone)
-                && self.note_later(&generations, writer, 0, |active| {
-                    active.change_page(page, |versions| versions.undone_later(slot, writer));
-                })
-        };
-        self.seal_if(is_full);
+        let note = |versions: &mut PageVersions| versions.undone_later(slot, writer);
+        self.change_last(|| page, writer, |versions| versions.undone(slot, writer), note);
     }
 
     /// Notes that `writer`, which has deleted a row, has put it at another RID with new values.
     pub fn moved(&self, writer: Stamp, (page, slot): (HeapPage, SlotId), to: (PageId, SlotId)) {
-        let moved = |tables: &Tables| tables.with_page(page, |versions| versions.moved(slot, writer, to)) == Some(true);
-        let is_full = {
-            let generations = self.generations.read();
-            !generations.changeable().any(moved)
-                && self.note_later(&generations, writer, 0, |active| {
-                    active.change_page(page, |versions| versions.moved_later(slot, writer, to));
-                })
-        };
-        self.seal_if(is_full);
+        let note = |versions: &mut PageVersions| versions.moved_later(slot, writer, to);
+        self.change_last(|| page, writer, |versions| versions.moved(slot, writer, to), note);
     }
 
     /// Shows the pages of a heap that may have changes that `snapshot` does not see, some of them more than once, until
@@ -418,7 +431,7 @@ impl VersionStore {
         let mut has_any = false;
         self.each_page(hobt, snapshot, |page| {
             has_any = is_wanted(page.page)
-                && self.with_page(page, snapshot, |versions| versions.unseen(snapshot.view()).next().is_some())?;
+                && self.with(|| page, snapshot, |versions| versions.unseen(snapshot.view()).next().is_some())?;
             Ok(!has_any)
         })?;
         snapshot.checked(has_any)
@@ -446,11 +459,15 @@ impl VersionStore {
         pages.dedup();
         let mut found = Vec::new();
         for page in pages {
-            found.extend(self.with_page(page, snapshot, |versions| {
-                let unseen = versions.unseen(snapshot.view());
-                let wanted = unseen.filter(|version| !inserts_only || version.before == Before::Absent);
-                wanted.flat_map(|version| version.slots().map(|slot| (page.page, slot))).collect::<Vec<_>>()
-            })?);
+            found.extend(self.with(
+                || page,
+                snapshot,
+                |versions| {
+                    let unseen = versions.unseen(snapshot.view());
+                    let wanted = unseen.filter(|version| !inserts_only || version.before == Before::Absent);
+                    wanted.flat_map(|version| version.slots().map(|slot| (page.page, slot))).collect::<Vec<_>>()
+                },
+            )?);
         }
         found.sort_unstable();
         found.dedup();
@@ -520,47 +537,6 @@ impl VersionStore {
         });
     }
 
-    /// Shows the versions of a key, those of all generations as one.
-    fn with_key<R: Default>(
-        &self,
-        hobt: HobtId,
-        key: &[u8],
-        snapshot: &Snapshot,
-        show: impl FnOnce(&VersionsOfKey) -> R,
-    ) -> Result<R> {
-        let name = self.truncations.name(hobt);
-        let (mut recent, runs) = {
-            let generations = self.generations.read();
-            if let Some(only) = generations.only() {
-                return snapshot
-                    .checked(only.tables.with_key(name, key, |versions| show(versions)).unwrap_or_default());
-            }
-            let mut recent = VersionsOfKey::default();
-            for Recent { generation, tables } in generations.that_matter(snapshot) {
-                if let Some(mut versions) = tables.with_key(name, key, |versions| versions.clone()) {
-                    generation.each_undone(|writer| versions.undone_by(writer));
-                    recent.append(versions);
-                }
-            }
-            (recent, Arc::clone(&generations.runs))
-        };
-        if !runs.is_empty() {
-            let mut place = Vec::new();
-            coding::put_key(&mut place, name, key);
-            let mut all = VersionsOfKey::default();
-            for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
-                if let Some(bytes) = spilled.run.find(&place)? {
-                    let mut versions = VersionsOfKey::decode(&bytes).map_err(VersionError::from)?;
-                    spilled.each_undone(|writer| versions.undone_by(writer));
-                    all.append(versions);
-                }
-            }
-            all.append(recent);
-            recent = all;
-        }
-        snapshot.checked(show(&recent))
-    }
-
     /// Shows the keys of a range with their versions, in no order, until `show` returns `false`.
     fn with_keys(
         &self,
@@ -569,9 +545,9 @@ impl VersionStore {
         mut show: impl FnMut(&[u8], &VersionsOfKey) -> bool,
     ) -> Result<()> {
         let Some(range) = KeysBetween::new(low, high) else { return Ok(()) };
-        let name = self.truncations.name(hobt);
-        let (recent, runs) = {
+        let (name, recent, runs) = {
             let generations = self.generations.read();
+            let name = self.truncations.name(hobt);
             if let Some(only) = generations.only() {
                 only.tables.each_key(name, &range, |key, versions| show(&key.0, versions));
                 return snapshot.checked(());
@@ -588,13 +564,13 @@ impl VersionStore {
                     true
                 });
             }
-            (recent, Arc::clone(&generations.runs))
+            (name, recent, Arc::clone(&generations.runs))
         };
         let (first, end) = places_between(name, low, high);
         let mut all: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
         for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
             spilled.run.each(&first, Some(&end), |place, bytes| {
-                let mut versions = VersionsOfKey::decode(bytes).map_err(VersionError::from)?;
+                let mut versions = VersionsOfKey::decode(bytes)?;
                 if versions.are_seen(snapshot.view()) {
                     return Ok(true);
                 }
@@ -630,12 +606,25 @@ impl VersionStore {
         high: Option<&[u8]>,
         snapshot: &Snapshot,
     ) -> Result<Vec<KeyState>> {
+        self.key_states((hobt, low, high), snapshot, |_| true)
+    }
+
+    /// The states of keys of a range before the changes that a snapshot does not see, in order: of those keys whose
+    /// versions are `wanted`.
+    fn key_states(
+        &self,
+        range: (HobtId, &[u8], Option<&[u8]>),
+        snapshot: &Snapshot,
+        wanted: impl Fn(&VersionsOfKey) -> bool,
+    ) -> Result<Vec<KeyState>> {
         let mut changed = Vec::new();
-        self.with_keys((hobt, low, high), snapshot, |key, versions| {
-            changed.extend(versions.before_unseen(snapshot.view()).map(|before| (Arc::from(key), before.clone())));
+        self.with_keys(range, snapshot, |key, versions| {
+            if let Some(before) = versions.before_unseen(snapshot.view()).filter(|_| wanted(versions)) {
+                changed.push((Arc::from(key), before.clone()));
+            }
             true
         })?;
-        changed.sort_unstable_by(|(one, _): &(Arc<[u8]>, _), (other, _)| one.cmp(other));
+        changed.sort_unstable_by(|(one, _): &KeyState, (other, _)| one.cmp(other));
         Ok(changed)
     }
 
@@ -651,15 +640,8 @@ impl VersionStore {
         high: Option<&[u8]>,
         snapshot: &Snapshot,
     ) -> Result<Vec<KeyState>> {
-        let mut changed = Vec::new();
-        self.with_keys((hobt, low, high), snapshot, |key, versions| {
-            if versions.unseen_writer(snapshot.view()).is_some() {
-                changed.extend(versions.before_unseen(snapshot.view()).map(|before| (Arc::from(key), before.clone())));
-            }
-            true
-        })?;
-        changed.sort_unstable_by(|(one, _): &(Arc<[u8]>, _), (other, _)| one.cmp(other));
-        Ok(changed)
+        let is_unseen = |versions: &VersionsOfKey| versions.unseen_writer(snapshot.view()).is_some();
+        self.key_states((hobt, low, high), snapshot, is_unseen)
     }
 
     /// The state of a key of a tree in a snapshot, if it differs from the current one.
@@ -667,7 +649,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn key_change(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Result<Option<Before>> {
-        self.with_key(hobt, key, snapshot, |versions| versions.before_unseen(snapshot.view()).cloned())
+        self.with(|| self.key_at(hobt, key), snapshot, |versions| versions.before_unseen(snapshot.view()).cloned())
     }
 
     /// Whether a version of a key is needed: a snapshot does not see the current row, or its writer may undo it.
@@ -676,24 +658,24 @@ impl VersionStore {
     /// [`VersionError`].
     pub fn needs_key(&self, hobt: HobtId, key: &[u8]) -> Result<bool> {
         let Some(transactions) = self.transactions() else { return Ok(false) };
-        let name = self.truncations.name(hobt);
         let is_needed =
             |versions: &VersionsOfKey| versions.last_writer().is_some_and(|last| !transactions.is_seen_by_all(last));
-        let runs = {
+        let (at, runs) = {
             let generations = self.generations.read();
+            let at = self.key_at(hobt, key);
             let mut recent = generations.recent.iter();
-            if recent.any(|recent| recent.tables.with_key(name, key, |versions| is_needed(versions)) == Some(true)) {
+            if recent.any(|recent| at.show(&recent.tables, |versions| is_needed(versions)) == Some(true)) {
                 return Ok(true);
             }
-            Arc::clone(&generations.runs)
+            (at, Arc::clone(&generations.runs))
         };
         let mut place = Vec::new();
         if !runs.is_empty() {
-            coding::put_key(&mut place, name, key);
+            at.put(&mut place);
         }
         for run in runs.iter().map(|spilled| &spilled.run) {
             if let Some(bytes) = run.find(&place)?
-                && is_needed(&VersionsOfKey::decode(&bytes).map_err(VersionError::from)?)
+                && is_needed(&VersionsOfKey::decode(&bytes)?)
             {
                 return Ok(true);
             }
@@ -706,16 +688,8 @@ impl VersionStore {
         if self.undoing.has(writer) {
             return;
         }
-        let name = self.truncations.name(hobt);
-        let undone = |tables: &Tables| tables.with_key(name, key, |versions| versions.undone(writer)) == Some(true);
-        let is_full = {
-            let generations = self.generations.read();
-            !generations.changeable().any(undone)
-                && self.note_later(&generations, writer, key.len(), |active| {
-                    active.change_key(name, key, |versions| versions.undone_later(writer));
-                })
-        };
-        self.seal_if(is_full);
+        let note = |versions: &mut VersionsOfKey| versions.undone_later(writer);
+        self.change_last(|| self.key_at(hobt, key), writer, |versions| versions.undone(writer), note);
     }
 
     /// Whether the current state of a key was written by a transaction that `snapshot` does not see.
@@ -731,7 +705,7 @@ impl VersionStore {
     /// # Errors
     /// [`VersionError`].
     pub fn key_changed_by(&self, hobt: HobtId, key: &[u8], snapshot: &Snapshot) -> Result<Option<Stamp>> {
-        self.with_key(hobt, key, snapshot, |versions| versions.unseen_writer(snapshot.view()))
+        self.with(|| self.key_at(hobt, key), snapshot, |versions| versions.unseen_writer(snapshot.view()))
     }
 
     /// Whether a transaction that `snapshot` does not see has changed a key of a tree from `low` on and below `high`,
@@ -743,8 +717,11 @@ impl VersionStore {
         // A change that stands is in one of the generations. What is there may have been undone since, which a newer
         // generation tells.
         let Some(key) = self.standing_key((hobt, low, high), snapshot)? else { return snapshot.checked(false) };
-        let mut stands =
-            self.with_key(hobt, &key, snapshot, |versions| versions.unseen_writer(snapshot.view()).is_some())?;
+        let mut stands = self.with(
+            || self.key_at(hobt, &key),
+            snapshot,
+            |versions| versions.unseen_writer(snapshot.view()).is_some(),
+        )?;
         if !stands {
             self.with_keys((hobt, low, high), snapshot, |_, versions| {
                 stands = versions.unseen_writer(snapshot.view()).is_some();
@@ -761,10 +738,10 @@ impl VersionStore {
         snapshot: &Snapshot,
     ) -> Result<Option<Vec<u8>>> {
         let Some(range) = KeysBetween::new(low, high) else { return Ok(None) };
-        let name = self.truncations.name(hobt);
         let mut found = None;
-        let runs = {
+        let (name, runs) = {
             let generations = self.generations.read();
+            let name = self.truncations.name(hobt);
             for recent in generations.that_matter(snapshot) {
                 recent.tables.each_key(name, &range, |key, versions| {
                     found = versions.unseen_writer(snapshot.view()).map(|_| key.0.to_vec());
@@ -774,12 +751,12 @@ impl VersionStore {
                     return Ok(found);
                 }
             }
-            Arc::clone(&generations.runs)
+            (name, Arc::clone(&generations.runs))
         };
         let (first, end) = places_between(name, low, high);
         for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
             spilled.run.each(&first, Some(&end), |place, bytes| {
-                let versions = VersionsOfKey::decode(bytes).map_err(VersionError::from)?;
+                let versions = VersionsOfKey::decode(bytes)?;
                 let is_standing = versions.unseen_writer(snapshot.view()).is_some();
                 found = is_standing.then(|| place[coding::TREE_PREFIX_BYTES..].to_vec());
                 Ok(found.is_none())

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 
 use super::coding::{put_before, read_before};
 use super::facts::Before;
+use super::history::History;
 use crate::view::{Readers, View};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -117,64 +118,6 @@ impl VersionsOfKey {
         self.more.get_or_insert_default().later.push(Later::Undone(writer));
     }
 
-    /// Notes that `writer` has undone all of its changes.
-    pub(super) fn undone_by(&mut self, writer: Stamp) {
-        self.iter_mut().filter(|version| version.writer == writer).for_each(|version| version.changes = 0);
-    }
-
-    /// Adds the versions of the next newer generation.
-    pub(super) fn append(&mut self, newer: VersionsOfKey) {
-        let More { versions, later, .. } = newer.more.map(|more| *more).unwrap_or_default();
-        for later in later {
-            let is_here = match &later {
-                Later::Undone(writer) => self.undone(*writer),
-                Later::Values(row) => {
-                    // Values that were overwritten before are those that older generations refer to.
-                    let had_values = self.has_values();
-                    self.keep_row(row);
-                    had_values
-                }
-            };
-            if !is_here {
-                self.more.get_or_insert_default().later.push(later);
-            }
-        }
-        for version in newer.first.into_iter().chain(versions) {
-            if let Before::Row(row) = &version.before {
-                // The version was put when these values were overwritten.
-                self.keep_row(row);
-            }
-            if self.has_writer(version.writer) {
-                let had_values = self.has_values();
-                let last = self.iter_mut().next_back().expect("it has a writer");
-                last.changes += version.changes;
-                if let Before::Row(row) = version.before
-                    && !had_values
-                {
-                    self.keep_row_later(row);
-                }
-            } else {
-                self.push(version);
-            }
-        }
-    }
-
-    /// The transactions that have changed the row.
-    pub(super) fn writers(&self) -> impl Iterator<Item = Stamp> {
-        let undone = self.later().iter().filter_map(|later| match later {
-            Later::Undone(writer) => Some(*writer),
-            Later::Values(_) => None,
-        });
-        self.iter().map(|version| version.writer).chain(undone)
-    }
-
-    /// Forgets what is said of older generations, of which there is none.
-    pub(super) fn is_oldest(&mut self) {
-        if let Some(more) = &mut self.more {
-            more.later.clear();
-        }
-    }
-
     /// The number of versions.
     pub(super) fn len(&self) -> usize {
         self.iter().count()
@@ -225,13 +168,11 @@ impl VersionsOfKey {
             return 0;
         };
         debug_assert!(!more.versions.is_empty());
-        let before = self.bytes();
-        self.prune(&readers());
-        let after = self.bytes();
+        let freed = self.prune(&readers());
         if let Some(more) = &mut self.more {
             more.pruned_to = more.versions.len();
         }
-        before.saturating_sub(after)
+        freed
     }
 
     /// Whether it has the values of a ghost or row that was overwritten first in this generation.
@@ -239,13 +180,60 @@ impl VersionsOfKey {
         self.later().iter().any(|later| matches!(later, Later::Values(_)))
             || self.iter().any(|version| matches!(version.before, Before::Row(_)))
     }
+}
 
-    /// Removes versions that no reader needs: those between two that no snapshot tells apart, except for the newest of
-    /// a transaction that has ended.
-    pub(super) fn prune(&mut self, readers: &Readers) {
-        if self.len() < 2 {
-            return;
+impl History for VersionsOfKey {
+    fn append(&mut self, newer: VersionsOfKey) {
+        let More { versions, later, .. } = newer.more.map(|more| *more).unwrap_or_default();
+        for later in later {
+            let is_here = match &later {
+                Later::Undone(writer) => self.undone(*writer),
+                Later::Values(row) => {
+                    // Values that were overwritten before are those that older generations refer to.
+                    let had_values = self.has_values();
+                    self.keep_row(row);
+                    had_values
+                }
+            };
+            if !is_here {
+                self.more.get_or_insert_default().later.push(later);
+            }
         }
+        for version in newer.first.into_iter().chain(versions) {
+            if let Before::Row(row) = &version.before {
+                // The version was put when these values were overwritten.
+                self.keep_row(row);
+            }
+            if self.has_writer(version.writer) {
+                let had_values = self.has_values();
+                let last = self.iter_mut().next_back().expect("it has a writer");
+                last.changes += version.changes;
+                if let Before::Row(row) = version.before
+                    && !had_values
+                {
+                    self.keep_row_later(row);
+                }
+            } else {
+                self.push(version);
+            }
+        }
+    }
+
+    fn is_oldest(&mut self) {
+        if let Some(more) = &mut self.more {
+            more.later.clear();
+        }
+    }
+
+    fn undone_by(&mut self, writer: Stamp) {
+        self.iter_mut().filter(|version| version.writer == writer).for_each(|version| version.changes = 0);
+    }
+
+    fn prune(&mut self, readers: &Readers) -> usize {
+        if self.len() < 2 {
+            return 0;
+        }
+        let before = self.bytes();
         readers.undone.iter().for_each(|writer| self.undone_by(*writer));
         let versions: Vec<KeyVersion> = self.iter().cloned().collect();
         let older = std::iter::once(None).chain(versions.iter().map(|version| Some(version.writer)));
@@ -266,10 +254,18 @@ impl VersionsOfKey {
             self.more = Some(Box::new(More { later, ..More::default() }));
         }
         kept.into_iter().for_each(|version| self.push(version));
+        before.saturating_sub(self.bytes())
     }
 
-    /// Appends the versions' bytes to `out`.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    fn writers(&self) -> impl Iterator<Item = Stamp> {
+        let undone = self.later().iter().filter_map(|later| match later {
+            Later::Undone(writer) => Some(*writer),
+            Later::Values(_) => None,
+        });
+        self.iter().map(|version| version.writer).chain(undone)
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
         put_number(out, self.later().len() as u64);
         for later in self.later() {
             match later {
@@ -291,8 +287,7 @@ impl VersionsOfKey {
         }
     }
 
-    /// What [`VersionsOfKey::encode`] has written.
-    pub(super) fn decode(bytes: &[u8]) -> Result<VersionsOfKey, EncodingDamage> {
+    fn decode(bytes: &[u8]) -> Result<Self, EncodingDamage> {
         let mut reader = EncodingReader::new(bytes);
         let mut read = VersionsOfKey::default();
         for _ in 0..reader.number()? {

@@ -13,6 +13,7 @@ use hobt_instruments::planted::{self, Bug};
 use hobt_instruments::schedule::Mutex;
 
 use super::generation::{Generation, VersionMemory};
+use super::history::History;
 use super::keys::VersionsOfKey;
 use super::pages::PageVersions;
 use super::run::{Cursor, Run, RunWriter};
@@ -187,35 +188,34 @@ fn merge_runs(
         }
         let at_place = cursors.iter_mut().filter(|cursor| cursor.place() == Some(place.as_slice()));
         let is_needed = if coding::is_page(&place) {
-            let mut all = PageVersions::default();
-            for cursor in at_place {
-                all.append(PageVersions::decode(cursor.versions()).map_err(VersionError::from)?);
-                cursor.advance()?;
-            }
-            if are_oldest {
-                all.is_oldest();
-            }
-            readers.undone.iter().for_each(|writer| all.undone_by(*writer));
-            all.prune(&readers);
-            all.encode(&mut bytes);
-            all.writers().any(|writer| !readers.is_seen_by_all(writer))
+            merge_at::<PageVersions>(at_place, are_oldest, &readers, &mut bytes)?
         } else {
-            let mut all = VersionsOfKey::default();
-            for cursor in at_place {
-                all.append(VersionsOfKey::decode(cursor.versions()).map_err(VersionError::from)?);
-                cursor.advance()?;
-            }
-            if are_oldest {
-                all.is_oldest();
-            }
-            readers.undone.iter().for_each(|writer| all.undone_by(*writer));
-            all.prune(&readers);
-            all.encode(&mut bytes);
-            all.writers().any(|writer| !readers.is_seen_by_all(writer))
+            merge_at::<VersionsOfKey>(at_place, are_oldest, &readers, &mut bytes)?
         };
         if is_needed {
             writer.add(&place, &bytes)?;
         }
     }
     Ok(Some(writer.finish()?))
+}
+
+/// Appends to `out` what runs have at the place of their cursors, which go on. Returns whether a reader needs it.
+fn merge_at<'c, 'r: 'c, H: History>(
+    cursors: impl Iterator<Item = &'c mut Cursor<'r>>,
+    are_oldest: bool,
+    readers: &Readers,
+    out: &mut Vec<u8>,
+) -> Result<bool, VersionError> {
+    let mut all = H::default();
+    for cursor in cursors {
+        all.append(H::decode(cursor.versions())?);
+        cursor.advance()?;
+    }
+    if are_oldest {
+        all.is_oldest();
+    }
+    readers.undone.iter().for_each(|writer| all.undone_by(*writer));
+    all.prune(readers);
+    all.encode(out);
+    Ok(all.writers().any(|writer| !readers.is_seen_by_all(writer)))
 }

@@ -7,6 +7,7 @@ use hobt_page::{EncodingDamage, EncodingReader, put_number};
 
 use super::coding::{put_before, put_page_id, read_before};
 use super::facts::Before;
+use super::history::History;
 use crate::view::{Readers, View};
 
 /// Versions of neighbouring rows that say the same: a page that one transaction fills, or empties, has one.
@@ -166,37 +167,6 @@ impl PageVersions {
         self.later.push(Later { slot, writer, what: What::Moved(page, to) });
     }
 
-    /// Adds the versions of the next newer generation.
-    pub(super) fn append(&mut self, newer: PageVersions) {
-        for later in newer.later {
-            let is_here = match later.what {
-                What::Undone => self.undone(later.slot, later.writer),
-                What::Moved(page, to) => self.moved(later.slot, later.writer, (page, to)),
-            };
-            if !is_here {
-                self.later.push(later);
-            }
-        }
-        self.versions.extend(newer.versions);
-    }
-
-    /// Notes that `writer` has undone all of its changes.
-    pub(super) fn undone_by(&mut self, writer: Stamp) {
-        let own = self.versions.iter_mut().filter(|version| version.writer == writer);
-        own.for_each(|version| version.is_undone = true);
-    }
-
-    /// The transactions that have changed rows.
-    pub(super) fn writers(&self) -> impl Iterator<Item = Stamp> {
-        let later = self.later.iter().map(|later| later.writer);
-        self.versions.iter().map(|version| version.writer).chain(later)
-    }
-
-    /// Forgets what is said of older generations, of which there is none.
-    pub(super) fn is_oldest(&mut self) {
-        self.later.clear();
-    }
-
     /// The number of rows that it has versions of, each version counted.
     pub(super) fn len(&self) -> usize {
         self.versions.iter().map(|version| usize::from(version.rows)).sum()
@@ -269,14 +239,36 @@ impl PageVersions {
         self.pruned_to = self.versions.len();
         freed
     }
+}
 
-    /// Removes versions that no reader needs: those of a row between two that no snapshot tells apart, except for the
-    /// row's newest of a transaction that has ended. Rows of which a version has no values of its own are left alone.
-    /// Returns the bytes of memory that are free.
-    pub(super) fn prune(&mut self, readers: &Readers) -> usize {
+impl History for PageVersions {
+    fn append(&mut self, newer: PageVersions) {
+        for later in newer.later {
+            let is_here = match later.what {
+                What::Undone => self.undone(later.slot, later.writer),
+                What::Moved(page, to) => self.moved(later.slot, later.writer, (page, to)),
+            };
+            if !is_here {
+                self.later.push(later);
+            }
+        }
+        self.versions.extend(newer.versions);
+    }
+
+    fn is_oldest(&mut self) {
+        self.later.clear();
+    }
+
+    fn undone_by(&mut self, writer: Stamp) {
+        let own = self.versions.iter_mut().filter(|version| version.writer == writer);
+        own.for_each(|version| version.is_undone = true);
+    }
+
+    fn prune(&mut self, readers: &Readers) -> usize {
         let before = self.bytes();
         readers.undone.iter().for_each(|writer| self.undone_by(*writer));
         let (mut newest, mut values) = (HashMap::new(), HashMap::new());
+        // Rows of which a version has no values of its own, and those of several neighbours, are left alone.
         let mut kept: HashSet<SlotId> = self.later.iter().map(|later| later.slot).collect();
         for (at, version) in self.versions.iter().enumerate() {
             if version.rows > 1 || version.before == Before::Present || version.moved_to.is_some() {
@@ -304,8 +296,12 @@ impl PageVersions {
         before - self.bytes()
     }
 
-    /// Appends the versions' bytes to `out`.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    fn writers(&self) -> impl Iterator<Item = Stamp> {
+        let later = self.later.iter().map(|later| later.writer);
+        self.versions.iter().map(|version| version.writer).chain(later)
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
         put_number(out, self.later.len() as u64);
         for later in &self.later {
             put_number(out, later.slot.0.into());
@@ -333,8 +329,7 @@ impl PageVersions {
         }
     }
 
-    /// What [`PageVersions::encode`] has written.
-    pub(super) fn decode(bytes: &[u8]) -> Result<PageVersions, EncodingDamage> {
+    fn decode(bytes: &[u8]) -> Result<Self, EncodingDamage> {
         let mut reader = EncodingReader::new(bytes);
         let mut read = PageVersions::default();
         for _ in 0..reader.number()? {

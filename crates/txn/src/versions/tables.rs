@@ -10,6 +10,7 @@ use hobt_instruments::schedule::{Mutex, MutexGuard, RwLock};
 
 use super::coding;
 use super::facts::{HeapPage, TreeName};
+use super::history::History;
 use super::keys::{VersionKey, VersionsOfKey};
 use super::pages::PageVersions;
 
