@@ -33,14 +33,14 @@ mod run;
 mod space;
 mod tables;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use hobt_base::{HobtId, PageId, SlotId, Stamp};
 use hobt_instruments::planted::{self, Bug};
 use hobt_instruments::rank::{Rank, Ranked};
-use hobt_instruments::schedule::RwLock;
+use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_page::RowImage;
 
 use crate::{Running, Snapshot, Transactions};
@@ -50,6 +50,7 @@ use generation::{Bytes, Generations, Recent};
 pub(crate) use generation::{Generation, VersionMemory};
 use history::History;
 use keys::VersionsOfKey;
+use merge::Spilled;
 use pages::{PageVersions, Version};
 use place::{KeyAt, Place};
 use run::RunWriter;
@@ -91,6 +92,9 @@ pub struct VersionStore {
     truncations: Truncations,
     /// The transactions that are being undone whole: the versions that they undo are not marked one by one.
     undoing: Undoing,
+    /// Transactions of whose versions on disk some may be undone: the notes are in newer generations. Until the store is
+    /// unused.
+    noted_later: Mutex<BTreeSet<u64>>,
     /// A thread merges runs.
     is_merging: AtomicBool,
 }
@@ -177,6 +181,7 @@ impl VersionStore {
             transactions: OnceLock::new(),
             truncations: Truncations::default(),
             undoing: Undoing::default(),
+            noted_later: Mutex::default(),
             is_merging: AtomicBool::new(false),
         })
     }
@@ -216,6 +221,7 @@ impl VersionStore {
             && let Some(transactions) = self.transactions()
             && transactions.note_fixed(writer, &active.generation)
         {
+            self.noted_later.lock().insert(writer.0);
             active.generation.has_version_of(writer);
             put(&active.tables);
             return active.generation.add_bytes(Bytes { added: LATER_BYTES + key_bytes, freed: 0 });
@@ -545,7 +551,7 @@ impl VersionStore {
         mut show: impl FnMut(&[u8], &VersionsOfKey) -> bool,
     ) -> Result<()> {
         let Some(range) = KeysBetween::new(low, high) else { return Ok(()) };
-        let (name, recent, runs) = {
+        let (name, mut recent, runs) = {
             let generations = self.generations.read();
             let name = self.truncations.name(hobt);
             if let Some(only) = generations.only() {
@@ -567,31 +573,46 @@ impl VersionStore {
             (name, recent, Arc::clone(&generations.runs))
         };
         let (first, end) = places_between(name, low, high);
-        let mut all: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
-        for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
-            spilled.run.each(&first, Some(&end), |place, bytes| {
-                let mut versions = VersionsOfKey::decode(bytes)?;
-                if versions.are_seen(snapshot.view()) {
-                    return Ok(true);
-                }
-                spilled.each_undone(|writer| versions.undone_by(writer));
-                all.push((place[coding::TREE_PREFIX_BYTES..].to_vec(), versions));
-                Ok(true)
-            })?;
-        }
-        all.extend(recent);
+        let runs: Vec<&Arc<Spilled>> = runs.iter().filter(|spilled| spilled.may_matter(snapshot)).collect();
         // Stable: the parts of a key stay in the order of time.
-        all.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let mut parts = all.into_iter().peekable();
-        while let Some((key, mut versions)) = parts.next() {
-            while let Some((_, newer)) = parts.next_if(|(other, _)| *other == key) {
-                versions.append(newer);
+        recent.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let (mut recent, mut from) = (recent.into_iter().peekable(), first);
+        loop {
+            // As far as one block of each run goes: a range may have more versions than there is memory.
+            let next = runs.iter().filter_map(|spilled| spilled.run.next_block(&from)).min();
+            let to = next.filter(|next| *next < end.as_slice()).unwrap_or(&end).to_vec();
+            let is_last = to == end;
+            let mut all: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
+            for spilled in &runs {
+                spilled.run.each(&from, Some(&to), |place, bytes| {
+                    let mut versions = VersionsOfKey::decode(bytes)?;
+                    if !versions.are_seen(snapshot.view()) {
+                        spilled.each_undone(|writer| versions.undone_by(writer));
+                        all.push((place[coding::TREE_PREFIX_BYTES..].to_vec(), versions));
+                    }
+                    Ok(true)
+                })?;
             }
-            if !show(&key, &versions) {
-                break;
+            while let Some(part) =
+                recent.next_if(|(key, _)| is_last || key.as_slice() < &to[coding::TREE_PREFIX_BYTES..])
+            {
+                all.push(part);
             }
+            all.sort_by(|(one, _), (other, _)| one.cmp(other));
+            let mut parts = all.into_iter().peekable();
+            while let Some((key, mut versions)) = parts.next() {
+                while let Some((_, newer)) = parts.next_if(|(other, _)| *other == key) {
+                    versions.append(newer);
+                }
+                if !show(&key, &versions) {
+                    return snapshot.checked(());
+                }
+            }
+            if is_last {
+                return snapshot.checked(());
+            }
+            from = to;
         }
-        snapshot.checked(())
     }
 
     /// The keys of a tree from `low` on and below `high` whose state in a snapshot differs from the current one, in
@@ -744,7 +765,7 @@ impl VersionStore {
             let name = self.truncations.name(hobt);
             for recent in generations.that_matter(snapshot) {
                 recent.tables.each_key(name, &range, |key, versions| {
-                    found = versions.unseen_writer(snapshot.view()).map(|_| key.0.to_vec());
+                    found = versions.has_unseen(snapshot.view()).then(|| key.0.to_vec());
                     found.is_none()
                 });
                 if found.is_some() {
@@ -757,8 +778,7 @@ impl VersionStore {
         for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
             spilled.run.each(&first, Some(&end), |place, bytes| {
                 let versions = VersionsOfKey::decode(bytes)?;
-                let is_standing = versions.unseen_writer(snapshot.view()).is_some();
-                found = is_standing.then(|| place[coding::TREE_PREFIX_BYTES..].to_vec());
+                found = versions.has_unseen(snapshot.view()).then(|| place[coding::TREE_PREFIX_BYTES..].to_vec());
                 Ok(found.is_none())
             })?;
             if found.is_some() {
@@ -820,6 +840,7 @@ impl VersionStore {
             let gone = generations.remove(generation);
             if generations.is_unused() {
                 self.truncations.forget();
+                self.noted_later.lock().clear();
             }
             gone
         };

@@ -80,8 +80,16 @@ fn found(database: &DatabaseUse, name: &str) -> Vec<(RowAt, Vec<Option<Vec<u8>>>
     all
 }
 
-fn contents(database: &DatabaseUse, name: &str) -> BTreeSet<Vec<Option<Vec<u8>>>> {
+/// The rows of a table: their values.
+type Contents = BTreeSet<Vec<Option<Vec<u8>>>>;
+
+fn contents(database: &DatabaseUse, name: &str) -> Contents {
     found(database, name).into_iter().map(|(_, values)| values).collect()
+}
+
+/// The tables that a transaction changes which a crash leaves open.
+fn changed(database: &DatabaseUse) -> [Contents; 2] {
+    ["heap", "tree"].map(|name| contents(database, name))
 }
 
 /// An instance with the database `d` and 300 rows in each of the heap `heap` and the trees `tree` and `other`.
@@ -139,6 +147,22 @@ fn crash(disk: &Arc<SimulatedDisk>, instance: Arc<Instance>, database: DatabaseU
     disk.power_on();
 }
 
+/// A world with the power cut while a transaction is open that has changed `heap` and `tree`; and what these had before.
+fn crashed_world() -> (Arc<SimulatedDisk>, [Contents; 2]) {
+    let (disk, instance, database) = world();
+    let before = changed(&database);
+    let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
+    crash(&disk, instance, database, vec![open]);
+    (disk, before)
+}
+
+/// Starts after a crash. Nothing is undone behind the opening by itself.
+fn restart(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
+    let instance = open_with(disk, by_hand());
+    let database = instance.database("d").expect("it opens");
+    (instance, database)
+}
+
 /// Whether another session may lock a table like a reader.
 fn is_free(instance: &Instance, database: &DatabaseUse, name: &str) -> bool {
     let owner = LockOwner::new(SessionId(60), LockOwnerKind::Session, Stamp(0));
@@ -171,13 +195,12 @@ fn assert_whole(database: &DatabaseUse) {
 #[test]
 fn what_a_large_transaction_has_changed_is_locked_and_all_else_is_open() {
     let (disk, instance, database) = world();
-    let before = ["heap", "tree"].map(|name| contents(&database, name));
+    let before = changed(&database);
     let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
     let id = open.stamp().0;
     crash(&disk, instance, database, vec![open]);
 
-    let instance = open_with(&disk, by_hand());
-    let database = instance.database("d").expect("it opens");
+    let (instance, database) = restart(&disk);
     let undone = database.transactions_undone();
     assert_eq!(undone.iter().map(|one| one.transaction).collect::<Vec<_>>(), [id]);
     let log = database.storage().log().expect("a log");
@@ -209,25 +232,21 @@ fn what_a_large_transaction_has_changed_is_locked_and_all_else_is_open() {
     database.wait_for_undo().expect("undone");
     assert_eq!(database.transactions_undone(), []);
     assert!(instance.locks().rows().is_empty());
-    assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before);
+    assert_eq!(changed(&database), before);
     assert_eq!((contents(&database, "other").len(), log.open_count()), (800, 0));
     assert_whole(&database);
     drop(database);
     instance.close().expect("closed");
-    let instance = open_with(&disk, by_hand());
-    let database = instance.database("d").expect("it opens");
+    let (_instance, database) = restart(&disk);
     assert_eq!(database.transactions_undone(), []);
-    assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before);
+    assert_eq!(changed(&database), before);
     assert_whole(&database);
 }
 
 /// A thread undoes it, and a reader that waits for its lock finds the rows as they were.
 #[test]
 fn a_table_is_undone_when_its_lock_is_granted() {
-    let (disk, instance, database) = world();
-    let before = ["heap", "tree"].map(|name| contents(&database, name));
-    let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
-    crash(&disk, instance, database, vec![open]);
+    let (disk, before) = crashed_world();
     let instance = open_with(&disk, InstanceSettings { checkpoints_by_hand: false, ..by_hand() });
     let database = instance.database("d").expect("it opens");
     let owner = LockOwner::new(SessionId(60), LockOwnerKind::Session, Stamp(0));
@@ -246,14 +265,11 @@ fn a_table_is_undone_when_its_lock_is_granted() {
 #[test]
 fn what_is_small_is_undone_before_the_opening() {
     for from in [None, Some(u64::MAX)] {
-        let (disk, instance, database) = world();
-        let before = ["heap", "tree"].map(|name| contents(&database, name));
-        let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
-        crash(&disk, instance, database, vec![open]);
+        let (disk, before) = crashed_world();
         let instance = open_with(&disk, InstanceSettings { undo_behind_from_bytes: from, ..by_hand() });
         let database = instance.database("d").expect("it opens");
         assert_eq!(database.transactions_undone(), []);
-        assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before);
+        assert_eq!(changed(&database), before);
         assert_whole(&database);
     }
 }
@@ -263,17 +279,13 @@ fn what_is_small_is_undone_before_the_opening() {
 #[test]
 fn crashes_in_the_middle_leave_the_rest_to_the_next_start() {
     for records in [1, 150, 700] {
-        let (disk, instance, database) = world();
-        let before = ["heap", "tree"].map(|name| contents(&database, name));
-        let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
-        crash(&disk, instance, database, vec![open]);
+        let (disk, before) = crashed_world();
         let mut lives = 0_i64;
         loop {
-            let instance = open_with(&disk, by_hand());
-            let database = instance.database("d").expect("it opens");
+            let (instance, database) = restart(&disk);
             if database.transactions_undone().is_empty() || lives == 12 {
                 database.wait_for_undo().expect("undone");
-                assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before, "{records}");
+                assert_eq!(changed(&database), before, "{records}");
                 let others = 300 + 50 * usize::try_from(lives).expect("positive");
                 assert_eq!(contents(&database, "other").len(), others, "what others have committed meanwhile");
                 assert_whole(&database);
@@ -299,14 +311,10 @@ fn crashes_in_the_middle_leave_the_rest_to_the_next_start() {
 /// The power fails at any write of the undo, and of a checkpoint beside it.
 #[test]
 fn a_power_failure_at_any_write_of_the_undo_loses_nothing() {
-    let (disk, instance, database) = world();
-    let before = ["heap", "tree"].map(|name| contents(&database, name));
-    let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
-    crash(&disk, instance, database, vec![open]);
+    let (disk, before) = crashed_world();
     let mut cuts = 0;
     for cut in [1, 2, 3, 5, 8, 13, 21, 34, 3, 55, 8, 89, 2] {
-        let instance = open_with(&disk, by_hand());
-        let database = instance.database("d").expect("it opens");
+        let (instance, database) = restart(&disk);
         disk.crash_at(disk.changes() + cut, cut);
         for _ in 0..20 {
             undo_some(&database, 40);
@@ -319,23 +327,18 @@ fn a_power_failure_at_any_write_of_the_undo_loses_nothing() {
         disk.power_on();
     }
     assert!(cuts > 8, "{cuts} cuts");
-    let instance = open_with(&disk, by_hand());
-    let database = instance.database("d").expect("it opens");
+    let (_instance, database) = restart(&disk);
     database.wait_for_undo().expect("undone");
-    assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before);
+    assert_eq!(changed(&database), before);
     assert_whole(&database);
 }
 
 /// A close, and `OFFLINE`, stop the undo between two records. The next start goes on with it.
 #[test]
 fn a_close_in_the_middle_leaves_the_rest_to_the_next_start() {
-    let (disk, instance, database) = world();
-    let before = ["heap", "tree"].map(|name| contents(&database, name));
-    let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
-    crash(&disk, instance, database, vec![open]);
+    let (disk, before) = crashed_world();
     for life in 0..3 {
-        let instance = open_with(&disk, by_hand());
-        let database = instance.database("d").expect("it opens");
+        let (instance, database) = restart(&disk);
         undo_some(&database, 300);
         assert_eq!(database.transactions_undone().len(), 1, "life {life}");
         drop(database);
@@ -351,10 +354,9 @@ fn a_close_in_the_middle_leaves_the_rest_to_the_next_start() {
     let instance = open_with(&disk, InstanceSettings { checkpoints_by_hand: false, ..by_hand() });
     drop(instance.database("d").expect("it opens"));
     instance.close().expect("closed");
-    let instance = open_with(&disk, by_hand());
-    let database = instance.database("d").expect("it opens");
+    let (_instance, database) = restart(&disk);
     database.wait_for_undo().expect("undone");
-    assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before);
+    assert_eq!(changed(&database), before);
     assert_whole(&database);
 }
 
@@ -362,10 +364,7 @@ fn a_close_in_the_middle_leaves_the_rest_to_the_next_start() {
 #[test]
 fn a_database_is_dropped_at_once_and_detached_when_all_is_undone() {
     for detaches in [false, true] {
-        let (disk, instance, database) = world();
-        let before = ["heap", "tree"].map(|name| contents(&database, name));
-        let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
-        crash(&disk, instance, database, vec![open]);
+        let (disk, before) = crashed_world();
         let instance = open_with(&disk, by_hand());
         undo_some(&instance.database("d").expect("it opens"), 100);
         if !detaches {
@@ -379,7 +378,7 @@ fn a_database_is_dropped_at_once_and_detached_when_all_is_undone() {
         disk.remove(&files[1]).expect("it is there");
         let attached = instance.attach_database("d", &files[..1], false).expect("attached without its log");
         let database = attached.database;
-        assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before);
+        assert_eq!(changed(&database), before);
         assert_whole(&database);
     }
 }
@@ -415,12 +414,11 @@ fn who_shares_a_table_with_a_change_of_the_catalog_is_undone_before_the_opening(
     let small = statement(55, &|ctx| insert(&database, ctx, "other", 6000..6010));
     crash(&disk, instance, database, open);
 
-    let instance = open_with(&disk, by_hand());
-    let database = instance.database("d").expect("it opens");
+    let (instance, database) = restart(&disk);
     let undone: Vec<u64> = database.transactions_undone().iter().map(|one| one.transaction).collect();
     assert_eq!(undone, [small, large], "the smallest first");
     assert_eq!(names.map(|name| is_free(&instance, &database, name)), [true, true, false]);
-    assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before[..2]);
+    assert_eq!(changed(&database), before[..2]);
     assert!(database.snapshot().table(1, "new").is_none());
     while database.transactions_undone().len() == 2 {
         undo_some(&database, 10);
@@ -435,7 +433,7 @@ fn who_shares_a_table_with_a_change_of_the_catalog_is_undone_before_the_opening(
 #[test]
 fn a_table_in_which_nothing_is_left_to_undo_may_be_gone() {
     let (disk, instance, database) = world();
-    let before = ["heap", "tree"].map(|name| contents(&database, name));
+    let before = changed(&database);
     let transaction = instance.begin_transaction(SessionId(51)).expect("begun");
     let savepoint = transaction.set_savepoint();
     for (name, is_kept) in [("other", false), ("heap", true), ("tree", true)] {
@@ -448,11 +446,10 @@ fn a_table_in_which_nothing_is_left_to_undo_may_be_gone() {
     }
     run(&instance, |ctx| database.drop_table(ctx, "dbo", "other", &mut unlocked)).expect("dropped");
     crash(&disk, instance, database, vec![transaction]);
-    let instance = open_with(&disk, by_hand());
-    let database = instance.database("d").expect("it opens");
+    let (instance, database) = restart(&disk);
     assert_eq!(["heap", "tree"].map(|name| is_free(&instance, &database, name)), [false, false]);
     database.wait_for_undo().expect("undone");
-    assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before);
+    assert_eq!(changed(&database), before);
     assert_whole(&database);
 }
 
@@ -500,12 +497,8 @@ fn prepared_transactions_are_undone_before_the_opening() {
 /// start undoes it.
 #[test]
 fn an_undo_that_fails_refuses_the_database_until_the_next_start() {
-    let (disk, instance, database) = world();
-    let before = ["heap", "tree"].map(|name| contents(&database, name));
-    let open = begin_changes(&instance, &database, 51, &["heap", "tree"]);
-    crash(&disk, instance, database, vec![open]);
-    let instance = open_with(&disk, by_hand());
-    let database = instance.database("d").expect("it opens");
+    let (disk, before) = crashed_world();
+    let (instance, database) = restart(&disk);
     disk.inject(Fault { forever: true, ..Fault::once(Operation::Read, 0, FaultKind::Error(EIO)) });
     let waited = number_of(database.wait_for_undo());
     assert_eq!((waited, database.state()), (number::DATABASE_SUSPECT, DatabaseState::Suspect));
@@ -514,10 +507,9 @@ fn an_undo_that_fails_refuses_the_database_until_the_next_start() {
     disk.clear_faults();
     drop(database);
     instance.close().expect("closed");
-    let instance = open_with(&disk, by_hand());
-    let database = instance.database("d").expect("it opens");
+    let (_instance, database) = restart(&disk);
     database.wait_for_undo().expect("undone");
-    assert_eq!(["heap", "tree"].map(|name| contents(&database, name)), before);
+    assert_eq!(changed(&database), before);
     assert_whole(&database);
 }
 
@@ -558,8 +550,7 @@ fn a_full_log_has_room_for_the_undo_beside_other_work() {
         };
         crash(&disk, instance, database, vec![transaction]);
 
-        let instance = open_with(&disk, by_hand());
-        let database = instance.database("d").expect("it opens");
+        let (instance, database) = restart(&disk);
         were_behind += database.transactions_undone().len();
         for step in 0.. {
             let full = (step * 1000..)

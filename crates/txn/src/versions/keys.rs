@@ -156,6 +156,12 @@ impl VersionsOfKey {
         self.more.is_none() && self.last_writer().is_some_and(is_seen)
     }
 
+    /// Whether a change of a transaction that is not visible stands here. One of the snapshot's own may stand above it,
+    /// which a newer generation may say is undone.
+    pub(super) fn has_unseen(&self, view: &View) -> bool {
+        self.iter().any(|version| version.changes > 0 && !view.sees(version.writer))
+    }
+
     /// The newest writer.
     pub(super) fn last_writer(&self) -> Option<Stamp> {
         self.iter().next_back().map(|version| version.writer)

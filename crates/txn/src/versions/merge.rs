@@ -111,6 +111,17 @@ pub(super) fn due(runs: &[Arc<Spilled>]) -> &[Arc<Spilled>] {
     if end - first >= MERGED_RUNS { &runs[first..end] } else { &[] }
 }
 
+/// The right to merge runs, also returned by a merge that stops at a broken invariant.
+struct Merging(Weak<VersionStore>);
+
+impl Drop for Merging {
+    fn drop(&mut self) {
+        if let Some(store) = self.0.upgrade() {
+            store.is_merging.store(false, Ordering::Release);
+        }
+    }
+}
+
 impl VersionStore {
     /// Merges runs until no merge is due. `space` has the new runs. Stops when the store is gone. Blocks.
     ///
@@ -126,7 +137,10 @@ impl VersionStore {
                 let oldest = generations.runs.first();
                 let are_oldest = runs.first().zip(oldest).is_some_and(|(first, oldest)| Arc::ptr_eq(first, oldest));
                 drop(generations);
-                let readers = transactions.readers();
+                let mut readers = transactions.readers();
+                // What they have undone is not known here: they count as if they were running.
+                readers.running.extend(store.noted_later.lock().iter());
+                readers.running.sort_unstable();
                 (transactions, runs, are_oldest, readers)
             };
             if runs.is_empty() {
@@ -149,11 +163,9 @@ impl VersionStore {
         }
         let (store, space) = (Arc::downgrade(self), Arc::clone(space));
         let merge = move || {
+            let _merging = Merging(Weak::clone(&store));
             // Runs that cannot be merged stay. A reader that needs them gets the error.
             let _stay = VersionStore::merge(&store, &space);
-            if let Some(store) = store.upgrade() {
-                store.is_merging.store(false, Ordering::Release);
-            }
         };
         if waits {
             merge();

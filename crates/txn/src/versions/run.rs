@@ -16,8 +16,8 @@ use hobt_page::{EncodingDamage, EncodingReader, put_number};
 
 use super::space::{SpaceError, VersionError, VersionFile, VersionSpace};
 
-/// The bytes of a block, unless one entry is longer.
-const BLOCK_BYTES: usize = 32 << 10;
+/// The bytes of a block, unless one entry is longer. Unit tests have runs of few entries in many blocks.
+const BLOCK_BYTES: usize = if cfg!(test) { 100 } else { 32 << 10 };
 /// The bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
 const CHECKSUM_BYTES: usize = 4;
@@ -126,6 +126,12 @@ impl Run {
         !self.blocks.is_empty()
             && self.last_place.as_slice() >= low
             && high.is_none_or(|high| self.first_place(0) < high)
+    }
+
+    /// The first place of the block behind the one that may have `place`; `None` if there is none.
+    pub(super) fn next_block(&self, place: &[u8]) -> Option<&[u8]> {
+        let next = self.block_of(place) + 1;
+        (next < self.blocks.len()).then(|| self.first_place(next))
     }
 
     fn block(&self, number: usize) -> Result<Arc<Block>, VersionError> {
