@@ -54,6 +54,16 @@ pub fn series_rows(plan: &dyn ExecutionPlan) -> Option<u64> {
     parts.try_fold(0_u64, |sum, rows| Some(sum.saturating_add(rows?)))
 }
 
+/// A plan of the batches that `made` gives, with the columns of a projection.
+pub(crate) fn generated_rows(
+    schema: SchemaRef,
+    made: impl LazyBatchGenerator + 'static,
+    projection: Option<&Vec<usize>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = LazyMemoryExec::try_new(schema, vec![Arc::new(RwLock::new(made))])?;
+    Ok(Arc::new(plan.with_projection(projection.cloned())))
+}
+
 #[async_trait]
 impl TableProvider for Series {
     fn schema(&self) -> SchemaRef {
@@ -72,8 +82,7 @@ impl TableProvider for Series {
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let steps = self.steps(session.config().batch_size());
-        let plan = LazyMemoryExec::try_new(self.schema(), vec![Arc::new(RwLock::new(steps))])?;
-        Ok(Arc::new(plan.with_projection(projection.cloned())))
+        generated_rows(self.schema(), steps, projection)
     }
 }
 

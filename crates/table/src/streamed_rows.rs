@@ -12,12 +12,13 @@ use datafusion::common::Result;
 use datafusion::datasource::{TableType, provider_as_source};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::memory::{LazyBatchGenerator, LazyMemoryExec};
+use datafusion::physical_plan::memory::LazyBatchGenerator;
 use hobt_base::SqlError;
 use hobt_udf::external;
 use parking_lot::RwLock;
 
 use crate::RowSource;
+use crate::series::generated_rows;
 
 /// Batches that are being read.
 pub type BatchReading = Box<dyn Iterator<Item = Result<RecordBatch, SqlError>> + Send + Sync>;
@@ -60,8 +61,7 @@ impl TableProvider for StreamedRows {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (schema, open) = (Arc::clone(&self.schema), Arc::clone(&self.open));
         let stream = Stream { schema, open, batches: None, rest: None, rows_max: session.config().batch_size() };
-        let plan = LazyMemoryExec::try_new(self.schema(), vec![Arc::new(RwLock::new(stream))])?;
-        Ok(Arc::new(plan.with_projection(projection.cloned())))
+        generated_rows(self.schema(), stream, projection)
     }
 }
 

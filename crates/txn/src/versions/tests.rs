@@ -418,3 +418,48 @@ fn a_reader_that_is_open_for_long_has_few_places_to_look() {
     assert!(store.is_empty());
     assert_eq!((all.version_bytes(), budget.used(), space.left.load(Ordering::Relaxed)), (0, 0, u64::MAX));
 }
+
+#[test]
+fn what_a_newer_generation_undoes_is_not_taken_for_the_last_change() {
+    let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
+    let space = Space::of(u64::MAX) as Arc<dyn VersionSpace>;
+    let (hobt, key) = (HobtId(4), &b"k"[..]);
+    let row = |number: u8| RowImage::new([Some(&[number][..])]);
+    let reader = all.snapshot(Stamp(0), Stamp(0));
+    let (mut standing, mut undone) = (Stamp(0), None);
+    for number in 0..3 {
+        let writer = all.begin();
+        store.put_replaced_key(&writer, hobt, key, row(number), false);
+        if number == 1 {
+            standing = writer.stamp();
+        }
+        undone = Some(writer);
+    }
+    assert!(store.spill(&space).expect("there is room"));
+    for other in 0..3_u8 {
+        store.put_key(&all.begin(), hobt, &[other], Before::Present);
+        assert!(store.spill(&space).expect("there is room"));
+    }
+    let undone = undone.expect("the last writer");
+    store.undone_key(undone.stamp(), hobt, key);
+    drop(undone);
+    store.merge_if_due(&space, true);
+    assert_eq!(store.generations.read().runs.len(), 1, "all writers have ended");
+    assert_eq!(ok(store.key_changed_by(hobt, key, &reader)), Some(standing));
+    assert_eq!(ok(store.key_change(hobt, key, &reader)), Some(Before::Row(Arc::new(row(0)))));
+}
+
+#[test]
+fn a_change_beneath_an_undone_one_of_its_own_is_found() {
+    let (all, store): (Arc<Transactions>, _) = (Arc::default(), VersionStore::new());
+    let space = Space::of(u64::MAX) as Arc<dyn VersionSpace>;
+    let (hobt, key) = (HobtId(4), &b"k"[..]);
+    let own = all.begin();
+    let reader = all.snapshot(own.stamp(), Stamp(0));
+    store.put_key(&all.begin(), hobt, key, Before::Absent);
+    store.put_key(&own, hobt, key, Before::Present);
+    assert!(store.spill(&space).expect("there is room"));
+    assert!(!ok(store.has_unseen_keys(hobt, &[], None, &reader)), "its own is the last");
+    store.undone_key(own.stamp(), hobt, key);
+    assert!(ok(store.has_unseen_keys(hobt, &[], None, &reader)));
+}
