@@ -92,8 +92,8 @@ pub struct VersionStore {
     truncations: Truncations,
     /// The transactions that are being undone whole: the versions that they undo are not marked one by one.
     undoing: Undoing,
-    /// Transactions of whose versions on disk some may be undone: the notes are in newer generations. Until the store is
-    /// unused.
+    /// Transactions of whose versions on disk some may be undone: the notes are in newer generations. Until the store
+    /// is unused.
     noted_later: Mutex<BTreeSet<u64>>,
     /// A thread merges runs.
     is_merging: AtomicBool,

@@ -126,7 +126,7 @@ impl Instance {
         file.size_pages().saturating_add(u32::try_from(spilled.div_ceil(PAGE_SIZE as u64)).unwrap_or(u32::MAX))
     }
 
-    /// The approximate size in bytes of row versions that readers still need after their writers have ended.
+    /// Estimated bytes of memory that the row versions of all databases take.
     pub fn version_bytes(&self) -> u64 {
         self.parts.shared.clock.version_bytes()
     }

@@ -147,7 +147,8 @@ fn crash(disk: &Arc<SimulatedDisk>, instance: Arc<Instance>, database: DatabaseU
     disk.power_on();
 }
 
-/// A world with the power cut while a transaction is open that has changed `heap` and `tree`; and what these had before.
+/// A world with the power cut while a transaction is open that has changed `heap` and `tree`; and what these had
+/// before.
 fn crashed_world() -> (Arc<SimulatedDisk>, [Contents; 2]) {
     let (disk, instance, database) = world();
     let before = changed(&database);

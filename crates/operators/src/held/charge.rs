@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hobt_table::StatementRun;
 
 /// The part (1/n) of an instance's memory that one collection of rows may take before it goes to disk. A statement has
-/// a few of them, and must leave memory for its row versions, which cannot go there.
+/// a few of them, and others run beside it.
 const SHARE: u64 = 32;
 
 /// Memory charged to a statement's account; returned when it is dropped.
