@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_base::{FilegroupId, HobtId, Lsn, PageId};
-use hobt_log::{AppendError, Appended, Epoch, NewRecord, Reservation};
+use hobt_log::{AppendError, Appended, Epoch, NewRecord, Reservation, record_bytes};
 use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
 use hobt_txn::{LogChain, StatementContext, TransactionLog};
 
@@ -29,6 +29,14 @@ use crate::{AccessError, Storage};
 
 /// The largest size of a record without its change: its head, and the two records that end a transaction.
 pub(crate) const HEAD_BYTES: usize = 160;
+/// The size of the head of a change's record that has an undo, without the undo.
+const HEAD_BYTES_MIN: usize = 17;
+/// The size of the head of a record that undoes the change of a row.
+const COMPENSATION_HEAD_BYTES: usize = 23;
+/// The largest size of a writer's stamp in a change.
+const WRITER_BYTES: usize = 10;
+/// The largest size of a change that only sets a bit of a row, or removes the last row.
+const BIT_CHANGE_BYTES: usize = 16;
 /// The largest size of an image of a page.
 pub(crate) const IMAGE_BYTES: usize = hobt_base::PAGE_SIZE + 64;
 
@@ -141,7 +149,7 @@ pub(crate) struct Identity {
     pub(crate) key: Option<Arc<TreeKey>>,
     /// The beginning of the epoch in which the log has it.
     logged_in: AtomicU64,
-    /// Bytes of its record; 0 while that is not known.
+    /// Bytes of its record in the log; 0 while that is not known.
     record_bytes: AtomicU64,
 }
 
@@ -189,13 +197,13 @@ impl Identity {
         HobtRecord::encode(self.id, self.run_list, self.filegroup, self.layout_version, key, &self.rows)
     }
 
-    /// Bytes of its record.
+    /// Bytes of its record in the log.
     pub(crate) fn record_bytes(&self) -> usize {
         let known = self.record_bytes.load(Ordering::Relaxed);
         if known > 0 {
             return known as usize;
         }
-        let bytes = self.record().len();
+        let bytes = record_bytes(self.record().len());
         self.record_bytes.store(bytes as u64, Ordering::Relaxed);
         bytes
     }
@@ -213,7 +221,7 @@ impl Identity {
         let payload = self.record();
         append_structure(log, epoch, kind::HOBT, &payload, reservation)?;
         self.logged_in.store(epoch.begin.0, Ordering::Release);
-        Ok(Some(payload.len()))
+        Ok(Some(record_bytes(payload.len())))
     }
 }
 
@@ -232,24 +240,43 @@ fn append_structure(
 /// Room for the record of a change of one row, the usual case.
 const CHANGE_BYTES: usize = 512;
 
-/// Bytes of log that a change of a page and its undo take together, and what the transaction touches with it for the
-/// first time.
+/// The sizes of a change's payload and of the undo in it.
+#[derive(Clone, Copy)]
+struct PayloadBytes {
+    all: usize,
+    undo: usize,
+}
+
+impl PayloadBytes {
+    /// The largest size of the record that undoes the change, without an image of the page.
+    fn of_undo(self, undo: &Undo) -> usize {
+        if undo.is_of_row() { row_undo_bytes(self.undo) } else { self.all + HEAD_BYTES }
+    }
+}
+
+/// The largest size of the record that undoes the change of a row, without an image of the page. `undo_bytes` is the
+/// size of the undo in the change's record.
+pub(crate) fn row_undo_bytes(undo_bytes: usize) -> usize {
+    // It restores what the undo names, or sets a bit. The undo names no writer: a number of varying length.
+    record_bytes(COMPENSATION_HEAD_BYTES + (undo_bytes + WRITER_BYTES).max(BIT_CHANGE_BYTES))
+}
+
+/// Bytes of log that a change of a page and its undo take together, without the header of the first record, and what
+/// the transaction touches with it for the first time.
 ///
-/// The undo is no longer than the change. But by then the page may have to be logged whole, and its HOBT be described,
-/// because a checkpoint has begun in between. That is reserved once for each page and HOBT that the transaction
-/// changes.
+/// When it is undone, the page may have to be logged whole, and its HOBT be described, because a checkpoint has begun
+/// in between. That is reserved once for each page and HOBT that the transaction changes.
 fn bytes_needed(
-    payload: usize,
+    payload: PayloadBytes,
     id: PageId,
     hobt: Option<&Identity>,
     (epoch, is_long): (Epoch, bool),
     logged: &Logged<'_>,
 ) -> (usize, [Option<u64>; 2]) {
-    let once = payload + HEAD_BYTES;
-    let mut bytes = once + if is_long { IMAGE_BYTES } else { 0 };
+    let mut bytes = payload.all + if is_long { IMAGE_BYTES } else { 0 };
     bytes += hobt.filter(|hobt| !hobt.is_logged_in(epoch)).map_or(0, Identity::record_bytes);
-    let (Some(chain), Some(_)) = (logged.chain, logged.undo) else { return (bytes, [None; 2]) };
-    bytes += once;
+    let (Some(chain), Some(undo)) = (logged.chain, logged.undo) else { return (bytes, [None; 2]) };
+    bytes += payload.of_undo(undo);
     let page = page_key(id);
     if !chain.is_untouched(page) {
         // Nor is its HOBT.
@@ -314,22 +341,21 @@ fn apply_parts(hobt: &Identity, parts: &mut [Part<'_>]) -> Result<bool, (PageId,
     failed
 }
 
-/// Reserves room for the record of a change, and for its undo. `bytes` is the size of the record. `stands_alone` tells
-/// whether it needs no image, and `before` is the page's last position in the log. Room for a change that belongs to no
+/// Reserves room for the record of a change, and for its undo. `stands_alone` tells whether it needs no image, and `before` is the page's last position in the log. Room for a change that belongs to no
 /// transaction goes to `own`, unless another chain pays.
 ///
 /// # Errors
 /// The log is full or has failed.
 fn reserve(
     log: &Arc<TransactionLog>,
-    (bytes, stands_alone, before): (usize, bool, Lsn),
+    (payload, stands_alone, before): (PayloadBytes, bool, Lsn),
     (id, hobt): (PageId, Option<&Identity>),
     logged: &Logged<'_>,
     (own, paid): (&Reservation, Option<(&Arc<LogChain>, &Reservation)>),
 ) -> Result<(), AccessError> {
     let epoch = log.log().epoch();
     let is_long = stands_alone || before < epoch.begin;
-    let (bytes, touched) = bytes_needed(bytes, id, hobt, (epoch, is_long), logged);
+    let (bytes, touched) = bytes_needed(payload, id, hobt, (epoch, is_long), logged);
     match (logged.chain, paid) {
         (Some(chain), _) | (None, Some((chain, _))) => chain.reserve(bytes)?,
         (None, None) if logged.counts => log.reserve_for_checkpoint(own, bytes)?,
@@ -397,7 +423,8 @@ impl Storage {
         let paid = logged.payer.and_then(|payer| Some((payer, payer.paid_reservation()?)));
         if !logged.is_reserved {
             let stands_alone = stands_alone(change);
-            reserve(log, (payload.len(), stands_alone, before), (id, hobt), &logged, (&own, paid))?;
+            let bytes = PayloadBytes { all: payload.len(), undo: head_bytes.saturating_sub(HEAD_BYTES_MIN) };
+            reserve(log, (bytes, stands_alone, before), (id, hobt), &logged, (&own, paid))?;
         }
         // The change of an undo comes from the log, not from this page, so it is checked first.
         let fits = if logged.compensates.is_some() { change.check(page, rows) } else { Ok(()) };
@@ -592,5 +619,49 @@ impl Storage {
         let Some(chain) = chain else { return Ok(()) };
         chain.append(kind::UNDONE, &encode_undone(lsn, hobt, rows))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hobt_base::{FileId, SlotId, Stamp};
+    use hobt_page::RowImage;
+
+    fn head(compensates: Option<Lsn>, undo: Option<&Undo>) -> Vec<u8> {
+        let (page, hobt) = (PageId::new(FileId(1), 9), HobtId(7));
+        let head = ChangeHead { page, hobt, commits: false, compensates, freed: None, undo, counts: false, rows: -1 };
+        let mut bytes = Vec::new();
+        head.encode(&mut bytes);
+        bytes
+    }
+
+    /// Whatever a row's change has written, the record of its undo fits into what was reserved with it.
+    #[test]
+    fn the_room_of_an_undo_holds_its_record() {
+        let (slot, writer) = (SlotId(3), Stamp(u64::MAX));
+        for length in (0..3000).step_by(7) {
+            let (key, value) = (vec![5; length % 900], vec![6; length]);
+            let row = RowImage::new([Some(&value[..]), None, Some(&key[..])]);
+            let bit = |deleted| PageChange::SetDeleted { slot, deleted, writer };
+            let back = PageChange::ReplaceRow { slot, row: row.clone(), writer };
+            let undone = [
+                (Undo::RemoveRow { slot }, PageChange::RemoveLastRow { writer }),
+                (Undo::RemoveRow { slot }, bit(true)),
+                (Undo::RestoreRow { slot }, bit(false)),
+                (Undo::PutBack { slot, row: row.clone() }, back.clone()),
+                (Undo::RemoveKey { key: key.clone() }, bit(true)),
+                (Undo::RestoreKey { key: key.clone() }, bit(false)),
+                (Undo::ReplaceKey { key, row }, back),
+            ];
+            for (undo, change) in undone {
+                let reserved = row_undo_bytes(head(None, Some(&undo)).len() - HEAD_BYTES_MIN);
+                let mut compensation = head(Some(Lsn(u64::MAX)), None);
+                change.encode(&mut compensation);
+                let needed = record_bytes(compensation.len());
+                assert!(needed <= reserved, "{undo:?}: {needed} of {reserved} bytes");
+                assert!(reserved <= needed + 32 + length % 900, "{undo:?}: {reserved} bytes for {needed}");
+            }
+        }
     }
 }

@@ -11,13 +11,13 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use hobt_base::{HobtId, Lsn, PAGE_SIZE, PageId};
+use hobt_base::{HobtId, Lsn, PageId};
 use hobt_log::Record;
 use hobt_page::PageChange;
 use hobt_txn::LogChain;
 
 use crate::btree::undo_split_bytes;
-use crate::change::{HEAD_BYTES, IMAGE_BYTES};
+use crate::change::{IMAGE_BYTES, row_undo_bytes};
 use crate::log_record::{ChangeRecord, Undo};
 use crate::recovery::KnownHobt;
 use crate::undo::ChangedStores;
@@ -102,8 +102,7 @@ impl UndoEstimate {
             self.stretches.push(Stretch { from: record.lsn, bytes_before: self.bytes, pages, leaves });
         }
         let stretch = self.stretches.last_mut().expect("there is one now");
-        let image = if let PageChange::Image { .. } = change.change { PAGE_SIZE as u64 } else { 0 };
-        self.bytes += (record.end.0 - record.lsn.0).saturating_sub(image) + HEAD_BYTES as u64;
+        self.bytes += row_undo_bytes(change.undo_bytes) as u64;
         if self.pages.insert(change.page) {
             stretch.pages.push(change.page);
             self.bytes += IMAGE_BYTES as u64;
@@ -171,6 +170,7 @@ mod tests {
             compensates: None,
             freed: None,
             undo: Some(Undo::RemoveRow { slot }),
+            undo_bytes: 3,
             counts: false,
             rows: 1,
             change: PageChange::SetDeleted { slot, deleted: true, writer: hobt_base::Stamp(7) },
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn what_is_undone_leaves_the_sum() {
         const RECORD: u64 = 1 << 10;
-        let least = |records: u64| records * (RECORD + HEAD_BYTES as u64) + records.div_ceil(8) * IMAGE_BYTES as u64;
+        let least = |records: u64| records * row_undo_bytes(3) as u64 + records.div_ceil(8) * IMAGE_BYTES as u64;
         let mut estimate = UndoEstimate::default();
         let page_of = |at: u64| u32::try_from(at / 8).expect("few");
         (0..1000).for_each(|at| add(&mut estimate, (at + 1) * RECORD, RECORD, page_of(at)));

@@ -91,6 +91,8 @@ pub(crate) struct ChangeRecord {
     /// Extents whose freeing a committed transaction had deferred: the first page, and how many.
     pub(crate) freed: Option<(PageId, u32)>,
     pub(crate) undo: Option<Undo>,
+    /// The size of `undo` in the record.
+    pub(crate) undo_bytes: usize,
     pub(crate) counts: bool,
     /// By how many rows the change increases the HOBT's count: 1, 0 or -1.
     pub(crate) rows: i8,
@@ -433,10 +435,10 @@ impl ChangeRecord {
         let (page, hobt) = (from.page_id()?, HobtId(from.u64()?));
         let compensates = if is_set(flag::COMPENSATES) { Some(Lsn(from.u64()?)) } else { None };
         let freed = if is_set(flag::FREES) { Some((from.page_id()?, from.u32()?)) } else { None };
+        let undo_bytes = if is_set(flag::UNDO) { usize::from(from.u16()?) } else { 0 };
         let undo = match is_set(flag::UNDO) {
             true => {
-                let length = usize::from(from.u16()?);
-                let mut own = EncodingReader::new(from.bytes(length)?);
+                let mut own = EncodingReader::new(from.bytes(undo_bytes)?);
                 let undo = Undo::decode(&mut own)?;
                 if !own.is_empty() {
                     return Err(EncodingDamage { rule: "bytes behind an undo's end" });
@@ -452,6 +454,7 @@ impl ChangeRecord {
             compensates,
             freed,
             undo,
+            undo_bytes,
             counts: is_set(flag::COUNTS),
             rows: i8::from(is_set(flag::ROW_MORE)) - i8::from(is_set(flag::ROW_LESS)),
             change: PageChange::decode(from.rest())?,
@@ -497,12 +500,15 @@ mod tests {
             let mut bytes = Vec::new();
             head.encode(&mut bytes);
             change.encode(&mut bytes);
+            let mut undo_bytes = 0;
             if let Some(undo) = &undo {
                 let mut note = Vec::new();
                 undo.encode(&mut note);
+                undo_bytes = note.len();
                 all.push((kind::NOTE, note, StorageRecord::Note(undo.clone())));
             }
-            let record = ChangeRecord { page, hobt, commits, compensates, freed, undo, counts, rows, change };
+            let record =
+                ChangeRecord { page, hobt, commits, compensates, freed, undo, undo_bytes, counts, rows, change };
             all.push((kind::CHANGE, bytes, StorageRecord::Change(Box::new(record))));
         }
         all.push((kind::GROW, encode_grow(FileId(2), 8), StorageRecord::Grow { file: FileId(2), pages: 8 }));
