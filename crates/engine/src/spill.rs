@@ -20,10 +20,15 @@ use crate::path::SPILL_FOLDER;
 /// The prefix of their names.
 const PREFIX: &str = "spill-";
 
+/// Counts the openings of instances in this process: a file may be removed by its owner after its instance is closed
+/// and opened again.
+static OPENINGS: AtomicU64 = AtomicU64::new(0);
+
 /// The spill files of an instance.
 pub struct SpillFiles {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
+    opening: u64,
     size_bytes: AtomicU64,
     known: Mutex<Known>,
 }
@@ -52,6 +57,7 @@ impl SpillFiles {
         Arc::new(SpillFiles {
             disk: Arc::clone(disk),
             folder: instance.join(SPILL_FOLDER),
+            opening: OPENINGS.fetch_add(1, Ordering::Relaxed) + 1,
             size_bytes: AtomicU64::new(0),
             known: Mutex::default(),
         })
@@ -100,7 +106,7 @@ impl SpillFiles {
                 known.next += 1;
                 known.next
             };
-            let path = self.folder.join(format!("{PREFIX}{number}"));
+            let path = self.folder.join(format!("{PREFIX}{}-{number}", self.opening));
             let file = match self.disk.open(&path, OpenOptions { create_new: true, ..OpenOptions::default() }) {
                 Err(DiskError::AlreadyExists { .. }) => continue,
                 opened => opened?,
@@ -233,6 +239,16 @@ mod tests {
         drop(file);
         assert_eq!((files.size_bytes(), files.transfers()), (0, while_open));
         assert!(!disk.exists(&path));
+    }
+
+    #[test]
+    fn a_file_that_outlives_its_instance_removes_only_itself() {
+        let (disk, files) = files();
+        let late = files.create().expect("a file");
+        let next = SpillFiles::new(&disk, Path::new("/instance"));
+        let file = next.create().expect("a file");
+        drop(late);
+        assert!(disk.exists(file.path()));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 
 use hobt_instruments::planted::{self, Bug};
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -66,7 +66,20 @@ struct State {
 }
 
 /// The generations in which a running transaction has versions.
-type Noted = Mutex<Vec<Arc<Generation>>>;
+#[derive(Debug, Default)]
+struct NotedGenerations {
+    /// In the order in which they were noted.
+    all: Vec<Arc<Generation>>,
+    numbers: HashSet<u64>,
+}
+
+impl NotedGenerations {
+    fn has(&self, generation: &Generation) -> bool {
+        self.numbers.contains(&generation.number())
+    }
+}
+
+type Noted = Mutex<NotedGenerations>;
 
 /// Bits of a stamp that count within one life of an instance.
 const LIFE_BITS: u32 = 40;
@@ -139,10 +152,11 @@ impl Transactions {
                 Some(Ok(true)) => {
                     let space = versions.space.get().expect("it was written to");
                     versions.kept_refused.store(0, Ordering::Relaxed);
-                    largest.merge_if_due(space, !versions.merges_behind.load(Ordering::Relaxed));
+                    largest.merge_if_due(versions, space);
                     continue;
                 }
                 Some(Ok(false)) => break,
+                Some(Err(error)) if error.is_full && VersionStore::stop_merges(&stores, versions) => continue,
                 Some(Err(error)) => (error.message, error.is_full),
                 None => ("there is no disk space for them".to_owned(), true),
             };
@@ -186,7 +200,7 @@ impl Transactions {
         let mut state = self.state.lock();
         let stamp = self.next();
         state.running.insert(stamp.0, Arc::clone(&noted));
-        Running { of: Arc::clone(self), stamp, noted, is_undone: AtomicBool::new(false) }
+        Running { of: Arc::clone(self), stamp, noted, undone_in: OnceLock::new() }
     }
 
     /// A snapshot of what has committed now, and of the changes of `own` and `also`: a statement that runs beside a
@@ -278,7 +292,7 @@ impl Transactions {
     pub(crate) fn note_fixed(&self, writer: Stamp, active: &Arc<Generation>) -> bool {
         let mut state = self.state.lock();
         let Some(noted) = state.running.get(&writer.0).map(Arc::clone) else { return false };
-        let has_fixed = noted.lock().iter().any(|generation| generation.is_fixed());
+        let has_fixed = noted.lock().all.iter().any(|generation| generation.is_fixed());
         if has_fixed {
             state.note(&noted, active);
             self.count_kept(active, false);
@@ -318,7 +332,7 @@ impl Transactions {
                 for generation in noted {
                     generation.last_end.store(at, Ordering::Relaxed);
                     if generation.writers.fetch_sub(1, Ordering::Release) == 1 {
-                        self.count_kept(&generation, !generation.is_fixed());
+                        self.count_kept(&generation, generation.is_sealed_in_memory());
                         state.idle.insert((at, generation.number()), generation);
                     }
                 }
@@ -371,11 +385,10 @@ impl State {
 
     fn note(&mut self, noted: &Noted, generation: &Arc<Generation>) {
         let mut noted = noted.lock();
-        // The one that was noted last mostly is the one.
-        if noted.iter().rev().any(|known| Arc::ptr_eq(known, generation)) {
+        if !noted.numbers.insert(generation.number()) {
             return;
         }
-        noted.push(Arc::clone(generation));
+        noted.all.push(Arc::clone(generation));
         if generation.writers.fetch_add(1, Ordering::Relaxed) == 0 {
             self.idle.remove(&(generation.last_end.load(Ordering::Relaxed), generation.number()));
         }
@@ -403,8 +416,8 @@ pub struct Running {
     of: Arc<Transactions>,
     stamp: Stamp,
     noted: Arc<Noted>,
-    /// It is being undone whole.
-    is_undone: AtomicBool,
+    /// It is being undone whole, and in these stores that is noted.
+    undone_in: OnceLock<Vec<Arc<VersionStore>>>,
 }
 
 impl Running {
@@ -421,36 +434,36 @@ impl Running {
     /// Notes that a generation has versions that were put by it, or on its behalf. They are needed until it has ended
     /// and every snapshot sees it.
     pub(crate) fn note(&self, generation: &Arc<Generation>) {
-        let is_known = self.noted.lock().last().is_some_and(|last| Arc::ptr_eq(last, generation));
+        let is_known = self.noted.lock().all.last().is_some_and(|last| Arc::ptr_eq(last, generation));
         if !is_known {
             self.of.note(&self.noted, generation);
         }
     }
 
-    /// Notes that all of its changes are about to be undone. If it has many versions, it is noted once, and not for
-    /// each row, that they are undone.
+    /// Notes that all of its changes are about to be undone. In stores where it has many versions, it is noted once,
+    /// and not for each row, that they are undone.
     pub(crate) fn undo_whole(&self) {
-        let noted = self.noted.lock().clone();
-        if noted.len() > 1 && !self.is_undone.swap(true, Ordering::Relaxed) {
-            self.each_store(&noted, |store| store.undo_whole(self.stamp, false));
-        }
-    }
-
-    fn each_store(&self, noted: &[Arc<Generation>], act: impl Fn(&VersionStore)) {
-        let mut stores = HashMap::new();
-        for store in noted.iter().filter_map(|generation| generation.store()) {
-            stores.entry(Arc::as_ptr(&store)).or_insert(store);
-        }
-        stores.values().for_each(|store| act(store));
+        self.undone_in.get_or_init(|| {
+            let noted = self.noted.lock().all.clone();
+            let mut stores: HashMap<_, (Arc<VersionStore>, usize)> = HashMap::new();
+            for store in noted.iter().filter_map(|generation| generation.store()) {
+                stores.entry(Arc::as_ptr(&store)).or_insert((store, 0)).1 += 1;
+            }
+            let large = stores.into_values().filter(|(_, generations)| *generations > 1);
+            let large: Vec<Arc<VersionStore>> = large.map(|(store, _)| store).collect();
+            large.iter().for_each(|store| store.undo_whole(self.stamp, false));
+            large
+        });
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let noted = std::mem::take(&mut *self.noted.lock());
-        if *self.is_undone.get_mut() {
-            noted.iter().for_each(|generation| generation.undone_by(self.stamp));
-            self.each_store(&noted, |store| store.undo_whole(self.stamp, true));
+        let noted = std::mem::take(&mut *self.noted.lock()).all;
+        for store in self.undone_in.get().into_iter().flatten() {
+            let of_store = noted.iter().filter(|generation| generation.is_in(store));
+            of_store.for_each(|generation| generation.undone_by(self.stamp));
+            store.undo_whole(self.stamp, true);
         }
         self.of.end(self.stamp, noted);
     }
@@ -484,8 +497,11 @@ impl Snapshot {
 
     /// Whether its own transactions have versions in one of some generations.
     pub(crate) fn has_own(&self, generations: &[Arc<Generation>]) -> bool {
-        let is_one = |own: &Arc<Generation>| generations.iter().any(|other| Arc::ptr_eq(other, own));
-        self.own_noted.iter().any(|noted| noted.lock().iter().any(is_one))
+        let is_one_own = |noted: &Arc<Noted>| {
+            let noted = noted.lock();
+            generations.iter().any(|generation| noted.has(generation))
+        };
+        self.own_noted.iter().any(is_one_own)
     }
 
     /// Whether it sees all current rows: no other transaction was running when it was taken, and none has begun since.

@@ -397,10 +397,10 @@ impl VersionStore {
     ) -> Result<()> {
         let (recent, runs) = {
             let generations = self.generations.read();
-            let of_recent = generations.that_matter(snapshot).flat_map(|recent| recent.tables.pages_of(hobt));
-            (of_recent.collect::<Vec<_>>(), Arc::clone(&generations.runs))
+            let in_memory: Vec<Recent> = generations.that_matter(snapshot).cloned().collect();
+            (in_memory, Arc::clone(&generations.runs))
         };
-        for page in recent {
+        for page in recent.iter().flat_map(|recent| recent.tables.pages_of(hobt)) {
             if !show(page)? {
                 return Ok(());
             }
@@ -551,27 +551,34 @@ impl VersionStore {
         mut show: impl FnMut(&[u8], &VersionsOfKey) -> bool,
     ) -> Result<()> {
         let Some(range) = KeysBetween::new(low, high) else { return Ok(()) };
-        let (name, mut recent, runs) = {
+        // Without the lock, for which writers wait: a range may be a whole tree.
+        let (name, in_memory, runs, is_alone) = {
             let generations = self.generations.read();
             let name = self.truncations.name(hobt);
-            if let Some(only) = generations.only() {
-                only.tables.each_key(name, &range, |key, versions| show(&key.0, versions));
-                return snapshot.checked(());
+            match generations.only() {
+                Some(only) => (name, vec![only.clone()], Arc::default(), true),
+                None => {
+                    let in_memory = generations.that_matter(snapshot).cloned().collect();
+                    (name, in_memory, Arc::clone(&generations.runs), false)
+                }
             }
-            let mut recent: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
-            for Recent { generation, tables } in generations.that_matter(snapshot) {
-                tables.each_key(name, &range, |key, versions| {
-                    if versions.are_seen(snapshot.view()) {
-                        return true;
-                    }
-                    let mut versions = versions.clone();
-                    generation.each_undone(|writer| versions.undone_by(writer));
-                    recent.push((key.0.to_vec(), versions));
-                    true
-                });
-            }
-            (name, recent, Arc::clone(&generations.runs))
         };
+        if is_alone {
+            in_memory[0].tables.each_key(name, &range, |key, versions| show(&key.0, versions));
+            return snapshot.checked(());
+        }
+        let mut recent: Vec<(Vec<u8>, VersionsOfKey)> = Vec::new();
+        for Recent { generation, tables } in &in_memory {
+            tables.each_key(name, &range, |key, versions| {
+                if versions.are_seen(snapshot.view()) {
+                    return true;
+                }
+                let mut versions = versions.clone();
+                generation.each_undone(|writer| versions.undone_by(writer));
+                recent.push((key.0.to_vec(), versions));
+                true
+            });
+        }
         let (first, end) = places_between(name, low, high);
         let runs: Vec<&Arc<Spilled>> = runs.iter().filter(|spilled| spilled.may_matter(snapshot)).collect();
         // Stable: the parts of a key stay in the order of time.
@@ -760,20 +767,20 @@ impl VersionStore {
     ) -> Result<Option<Vec<u8>>> {
         let Some(range) = KeysBetween::new(low, high) else { return Ok(None) };
         let mut found = None;
-        let (name, runs) = {
+        let (name, in_memory, runs) = {
             let generations = self.generations.read();
-            let name = self.truncations.name(hobt);
-            for recent in generations.that_matter(snapshot) {
-                recent.tables.each_key(name, &range, |key, versions| {
-                    found = versions.has_unseen(snapshot.view()).then(|| key.0.to_vec());
-                    found.is_none()
-                });
-                if found.is_some() {
-                    return Ok(found);
-                }
-            }
-            (name, Arc::clone(&generations.runs))
+            let in_memory: Vec<Recent> = generations.that_matter(snapshot).cloned().collect();
+            (self.truncations.name(hobt), in_memory, Arc::clone(&generations.runs))
         };
+        for Recent { tables, .. } in &in_memory {
+            tables.each_key(name, &range, |key, versions| {
+                found = versions.has_unseen(snapshot.view()).then(|| key.0.to_vec());
+                found.is_none()
+            });
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
         let (first, end) = places_between(name, low, high);
         for spilled in runs.iter().filter(|spilled| spilled.may_matter(snapshot)) {
             spilled.run.each(&first, Some(&end), |place, bytes| {

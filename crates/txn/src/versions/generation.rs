@@ -46,13 +46,18 @@ pub(crate) struct VersionMemory {
     pub(crate) space: OnceLock<Arc<dyn VersionSpace>>,
     /// A thread of its own merges what is on disk.
     pub(crate) merges_behind: AtomicBool,
+    /// The largest size of runs that are merged: a merge needs as much disk space again. Falls with each merge that the
+    /// disk had no room for.
+    pub(crate) merged_bytes_max: AtomicU64,
+    /// Merges give up, for the room that they take.
+    pub(crate) is_merging_stopped: AtomicBool,
     /// Held by the thread that writes to disk.
     pub(crate) spilling: Ranked<Mutex<()>>,
 }
 
 impl VersionMemory {
     pub(crate) fn new(account: MemoryAccount, bytes_max: u64, generation_bytes: u64) -> VersionMemory {
-        let (recent, kept, kept_refused, space, merges_behind) = Default::default();
+        let (recent, kept, kept_refused, space, merges_behind, is_merging_stopped) = Default::default();
         let spilling = Ranked::new(Rank::VersionSpill, Mutex::new(()));
         VersionMemory {
             account,
@@ -63,6 +68,8 @@ impl VersionMemory {
             generation_bytes,
             space,
             merges_behind,
+            merged_bytes_max: AtomicU64::new(u64::MAX),
+            is_merging_stopped,
             spilling,
         }
     }
@@ -97,6 +104,8 @@ pub(crate) struct Generation {
     pub(crate) last_end: AtomicU64,
     /// No version is changed any more: they are on disk or on their way.
     is_fixed: AtomicBool,
+    /// No writer comes to it any more.
+    is_sealed: AtomicBool,
     /// It is in memory, its writers have ended, and a reader keeps it. Changed under that lock, too.
     pub(crate) is_kept: AtomicBool,
     /// Transactions that have undone all of their changes.
@@ -117,6 +126,7 @@ impl Generation {
             writers: AtomicUsize::new(0),
             last_end: AtomicU64::new(0),
             is_fixed: AtomicBool::new(false),
+            is_sealed: AtomicBool::new(false),
             is_kept: AtomicBool::new(false),
             undone: RwLock::default(),
             has_undone: AtomicBool::new(false),
@@ -135,9 +145,20 @@ impl Generation {
         self.store.upgrade()
     }
 
+    /// Whether it is one of a store's.
+    pub(crate) fn is_in(&self, store: &Arc<VersionStore>) -> bool {
+        std::ptr::eq(self.store.as_ptr(), Arc::as_ptr(store))
+    }
+
     /// Whether no version is changed any more.
     pub(crate) fn is_fixed(&self) -> bool {
         self.is_fixed.load(Ordering::Acquire)
+    }
+
+    /// Whether readers alone keep it in memory, once its writers have ended. The active generation of a store stays in
+    /// any case.
+    pub(crate) fn is_sealed_in_memory(&self) -> bool {
+        self.is_sealed.load(Ordering::Acquire) && !self.is_fixed()
     }
 
     /// Charges its bytes to `memory`, unless it is charged already.
@@ -245,8 +266,8 @@ impl Drop for Generation {
     }
 }
 
-/// A generation in memory.
-#[derive(Debug)]
+/// A generation in memory. A copy has it, too, whatever becomes of the store's.
+#[derive(Clone, Debug)]
 pub(super) struct Recent {
     pub(super) generation: Arc<Generation>,
     pub(super) tables: Arc<Tables>,
@@ -326,11 +347,16 @@ impl Generations {
             || fixed.into_iter().any(|recent| recent.tables.with_key(tree, key, |_| ()).is_some())
     }
 
-    /// Begins a new generation if the active one is full.
+    /// Begins a new generation if the active one is full. To be called by one of its writers, which has not ended.
     pub(super) fn seal_if_full(&mut self) {
         if self.active().generation.is_full() {
-            self.recent.push(Recent::new(self.store.clone()));
+            self.seal();
         }
+    }
+
+    fn seal(&mut self) {
+        self.active().generation.is_sealed.store(true, Ordering::Release);
+        self.recent.push(Recent::new(self.store.clone()));
     }
 
     /// Makes the oldest generation in memory one that is not changed any more, and returns it; `None` if there is
@@ -340,7 +366,7 @@ impl Generations {
             if self.active().generation.bytes() == 0 {
                 return None;
             }
-            self.recent.push(Recent::new(self.store.clone()));
+            self.seal();
         }
         let Recent { generation, tables } = &self.recent[0];
         generation.is_fixed.store(true, Ordering::Release);

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use hobt_base::Stamp;
 use hobt_instruments::planted::{self, Bug};
@@ -25,7 +26,9 @@ use crate::view::Readers;
 /// The least number of runs that are merged.
 const MERGED_RUNS: usize = 4;
 /// The entries between two looks at whether the store is still there.
-const ENTRIES_AT_ONCE: u64 = 10_000;
+const ENTRIES_AT_ONCE: u64 = 1_000;
+/// The pause between two looks at whether merges have given up.
+const STOPPING_PAUSE: Duration = Duration::from_millis(1);
 
 /// One or more generations on disk.
 #[derive(Debug)]
@@ -97,16 +100,18 @@ impl Spilled {
     }
 }
 
-/// The runs to be merged, the oldest first; none if that is not due.
-pub(super) fn due(runs: &[Arc<Spilled>]) -> &[Arc<Spilled>] {
+/// The runs to be merged, the oldest first, and not more than `bytes_max` of them; none if that is not due.
+pub(super) fn due(runs: &[Arc<Spilled>], bytes_max: u64) -> &[Arc<Spilled>] {
     let end = runs.iter().rposition(|run| run.is_settled()).map_or(0, |last| last + 1);
-    let (mut first, mut entries) = (end, 0);
+    let (mut first, mut entries, mut bytes) = (end, 0, 0);
     while let Some(older) = first.checked_sub(1).map(|at| &runs[at])
         && (first == end || older.run.entries < 2 * entries)
         && older.is_settled()
+        && bytes + older.run.file_bytes <= bytes_max
     {
         first -= 1;
         entries += older.run.entries;
+        bytes += older.run.file_bytes;
     }
     if end - first >= MERGED_RUNS { &runs[first..end] } else { &[] }
 }
@@ -122,61 +127,109 @@ impl Drop for Merging {
     }
 }
 
+/// Why a merge ended.
+enum Merged {
+    /// The runs are one now.
+    Done,
+    /// No merge is due, or the store is gone.
+    NotDue,
+    /// The disk has no room for another run, or was about to have none.
+    NoRoom,
+}
+
 impl VersionStore {
-    /// Merges runs until no merge is due. `space` has the new runs. Stops when the store is gone. Blocks.
-    ///
-    /// # Errors
-    /// A run cannot be read, or there is no room for another one. All runs stay as they are.
-    pub(crate) fn merge(store: &Weak<VersionStore>, space: &Arc<dyn VersionSpace>) -> Result<(), VersionError> {
+    /// Merges runs until no merge is due, or the store is gone. `space` has the new runs. Runs that cannot be merged
+    /// stay: a reader that needs them gets the error. Blocks.
+    fn merge(store: &Weak<VersionStore>, memory: &VersionMemory, space: &Arc<dyn VersionSpace>) {
         loop {
-            let (transactions, runs, are_oldest, readers) = {
-                let Some(store) = store.upgrade() else { return Ok(()) };
-                let Some(transactions) = store.transactions() else { return Ok(()) };
-                let generations = store.generations.read();
-                let runs = due(&generations.runs).to_vec();
-                let oldest = generations.runs.first();
-                let are_oldest = runs.first().zip(oldest).is_some_and(|(first, oldest)| Arc::ptr_eq(first, oldest));
-                drop(generations);
-                let mut readers = transactions.readers();
-                // What they have undone is not known here: they count as if they were running.
-                readers.running.extend(store.noted_later.lock().iter());
-                readers.running.sort_unstable();
-                (transactions, runs, are_oldest, readers)
-            };
-            if runs.is_empty() {
-                return Ok(());
+            let bytes_max = memory.merged_bytes_max.load(Ordering::Relaxed);
+            match VersionStore::merge_once(store, memory, bytes_max, space) {
+                Ok(Merged::Done) => {
+                    memory.merged_bytes_max.store(bytes_max.saturating_mul(2), Ordering::Relaxed);
+                }
+                Ok(Merged::NotDue | Merged::NoRoom) | Err(_) => return,
             }
-            let Some(merged) = merge_runs((&runs, are_oldest), readers, space, || store.strong_count() > 0)? else {
-                return Ok(());
-            };
-            let Some(store) = store.upgrade() else { return Ok(()) };
-            let combine = |needed| transactions.combine(needed);
-            let gone = store.generations.write().replace_runs(&runs, merged, combine);
-            drop(gone);
         }
     }
 
-    /// Begins to merge runs if that is due and no merge is under way. Blocks if `waits`.
-    pub(crate) fn merge_if_due(self: &Arc<VersionStore>, space: &Arc<dyn VersionSpace>, waits: bool) {
-        if due(&self.generations.read().runs).is_empty() || self.is_merging.swap(true, Ordering::AcqRel) {
+    fn merge_once(
+        store: &Weak<VersionStore>,
+        memory: &VersionMemory,
+        bytes_max: u64,
+        space: &Arc<dyn VersionSpace>,
+    ) -> Result<Merged, VersionError> {
+        let (transactions, runs, are_oldest, readers) = {
+            let Some(store) = store.upgrade() else { return Ok(Merged::NotDue) };
+            let Some(transactions) = store.transactions() else { return Ok(Merged::NotDue) };
+            let generations = store.generations.read();
+            let runs = due(&generations.runs, bytes_max).to_vec();
+            let oldest = generations.runs.first();
+            let are_oldest = runs.first().zip(oldest).is_some_and(|(first, oldest)| Arc::ptr_eq(first, oldest));
+            drop(generations);
+            let mut readers = transactions.readers();
+            // What they have undone is not known here: they count as if they were running.
+            readers.running.extend(store.noted_later.lock().iter());
+            readers.running.sort_unstable();
+            (transactions, runs, are_oldest, readers)
+        };
+        if runs.is_empty() {
+            return Ok(Merged::NotDue);
+        }
+        let goes_on = || store.strong_count() > 0 && !memory.is_merging_stopped.load(Ordering::Relaxed);
+        let merged = match merge_runs((&runs, are_oldest), readers, space, goes_on)? {
+            Some(merged) => merged,
+            None if store.strong_count() > 0 => {
+                let bytes: u64 = runs.iter().map(|run| run.run.file_bytes).sum();
+                memory.merged_bytes_max.fetch_min(bytes / 2, Ordering::Relaxed);
+                return Ok(Merged::NoRoom);
+            }
+            None => return Ok(Merged::NotDue),
+        };
+        let Some(store) = store.upgrade() else { return Ok(Merged::NotDue) };
+        let combine = |needed| transactions.combine(needed);
+        let gone = store.generations.write().replace_runs(&runs, merged, combine);
+        drop(gone);
+        Ok(Merged::Done)
+    }
+
+    /// Begins to merge runs if that is due and no merge is under way, in a thread if there is to be one. Blocks
+    /// otherwise.
+    pub(crate) fn merge_if_due(self: &Arc<VersionStore>, memory: &Arc<VersionMemory>, space: &Arc<dyn VersionSpace>) {
+        let bytes_max = memory.merged_bytes_max.load(Ordering::Relaxed);
+        if due(&self.generations.read().runs, bytes_max).is_empty() || self.is_merging.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (store, space) = (Arc::downgrade(self), Arc::clone(space));
+        let (store, memory, space) = (Arc::downgrade(self), Arc::clone(memory), Arc::clone(space));
+        let is_behind = memory.merges_behind.load(Ordering::Relaxed);
         let merge = move || {
             let _merging = Merging(Weak::clone(&store));
-            // Runs that cannot be merged stay. A reader that needs them gets the error.
-            let _stay = VersionStore::merge(&store, &space);
+            VersionStore::merge(&store, &memory, &space);
         };
-        if waits {
+        if !is_behind {
             merge();
         } else if std::thread::Builder::new().name("versions".to_owned()).spawn(merge).is_err() {
             // Without a thread there are more runs for now.
             self.is_merging.store(false, Ordering::Release);
         }
     }
+
+    /// Makes the merges of some stores give up, for the room that their files take. Returns whether there were any.
+    /// Blocks.
+    pub(crate) fn stop_merges(stores: &[Arc<VersionStore>], memory: &VersionMemory) -> bool {
+        let is_under_way = || stores.iter().any(|store| store.is_merging.load(Ordering::Acquire));
+        if !is_under_way() {
+            return false;
+        }
+        memory.is_merging_stopped.store(true, Ordering::Relaxed);
+        while is_under_way() {
+            std::thread::sleep(STOPPING_PAUSE);
+        }
+        memory.is_merging_stopped.store(false, Ordering::Relaxed);
+        true
+    }
 }
 
-/// Writes what runs have as one. Returns `None` when `goes_on` does not hold any more.
+/// Writes what runs have as one. Returns `None` when `goes_on` does not hold any more, or the disk has no room.
 fn merge_runs(
     (runs, are_oldest): (&[Arc<Spilled>], bool),
     mut readers: Readers,
@@ -188,7 +241,7 @@ fn merge_runs(
     for spilled in runs {
         cursors.push(Cursor::new(&spilled.run)?);
     }
-    let mut writer = RunWriter::new(space)?;
+    let Ok(mut writer) = RunWriter::new(space) else { return Ok(None) };
     let (mut place, mut bytes, mut count) = (Vec::new(), Vec::new(), 0_u64);
     while let Some(next) = cursors.iter().filter_map(Cursor::place).min() {
         place.clear();
@@ -204,11 +257,11 @@ fn merge_runs(
         } else {
             merge_at::<VersionsOfKey>(at_place, are_oldest, &readers, &mut bytes)?
         };
-        if is_needed {
-            writer.add(&place, &bytes)?;
+        if is_needed && writer.add(&place, &bytes).is_err() {
+            return Ok(None);
         }
     }
-    Ok(Some(writer.finish()?))
+    Ok(writer.finish().ok())
 }
 
 /// Appends to `out` what runs have at the place of their cursors, which go on. Returns whether a reader needs it.

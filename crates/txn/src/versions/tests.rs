@@ -13,35 +13,48 @@ mod worlds;
 const HEAP: HobtId = HobtId(7);
 
 /// Files in memory, of a limited size.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Space {
-    left: Arc<AtomicU64>,
+    left: AtomicU64,
+    /// Files that merges write wait, once they have something, until a file was refused room.
+    merges_wait: AtomicBool,
+    has_refused: AtomicBool,
 }
 
 impl Space {
     fn of(bytes: u64) -> Arc<Space> {
-        Arc::new(Space { left: Arc::new(AtomicU64::new(bytes)) })
+        Arc::new(Space { left: AtomicU64::new(bytes), ..Space::default() })
     }
 }
 
 #[derive(Debug)]
 struct File {
-    left: Arc<AtomicU64>,
+    space: Arc<Space>,
     bytes: Mutex<Vec<u8>>,
 }
 
 impl VersionSpace for Space {
     fn create_file(self: Arc<Space>) -> std::result::Result<Box<dyn VersionFile>, SpaceError> {
-        Ok(Box::new(File { left: Arc::clone(&self.left), bytes: Mutex::default() }))
+        Ok(Box::new(File { space: self, bytes: Mutex::default() }))
     }
 }
 
 impl VersionFile for File {
     fn append(&self, bytes: &[u8]) -> std::result::Result<(), SpaceError> {
         let count = bytes.len() as u64;
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(count));
-        taken.map_err(|_| SpaceError { message: "no room".to_owned(), is_full: true })?;
+        let take = |left: u64| left.checked_sub(count);
+        if self.space.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            self.space.has_refused.store(true, Ordering::Relaxed);
+            return Err(SpaceError { message: "no room".to_owned(), is_full: true });
+        }
         self.bytes.lock().extend_from_slice(bytes);
+        let is_of_merge = std::thread::current().name() == Some("versions");
+        while is_of_merge
+            && self.space.merges_wait.load(Ordering::Relaxed)
+            && !self.space.has_refused.load(Ordering::Relaxed)
+        {
+            std::thread::yield_now();
+        }
         Ok(())
     }
 
@@ -55,8 +68,14 @@ impl VersionFile for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        self.left.fetch_add(self.bytes.get_mut().len() as u64, Ordering::Relaxed);
+        self.space.left.fetch_add(self.bytes.get_mut().len() as u64, Ordering::Relaxed);
     }
+}
+
+/// The memory of versions that take as much of it as they want. Merges make their caller wait.
+fn memory() -> Arc<VersionMemory> {
+    let account = crate::MemoryAccount::new(&MemoryBudget::new(1 << 40), "Row versions");
+    Arc::new(VersionMemory::new(account, u64::MAX, u64::MAX))
 }
 
 fn ok<T>(found: Result<T>) -> T {
@@ -443,7 +462,7 @@ fn what_a_newer_generation_undoes_is_not_taken_for_the_last_change() {
     let undone = undone.expect("the last writer");
     store.undone_key(undone.stamp(), hobt, key);
     drop(undone);
-    store.merge_if_due(&space, true);
+    store.merge_if_due(&memory(), &space);
     assert_eq!(store.generations.read().runs.len(), 1, "all writers have ended");
     assert_eq!(ok(store.key_changed_by(hobt, key, &reader)), Some(standing));
     assert_eq!(ok(store.key_change(hobt, key, &reader)), Some(Before::Row(Arc::new(row(0)))));
@@ -462,4 +481,76 @@ fn a_change_beneath_an_undone_one_of_its_own_is_found() {
     assert!(!ok(store.has_unseen_keys(hobt, &[], None, &reader)), "its own is the last");
     store.undone_key(own.stamp(), hobt, key);
     assert!(ok(store.has_unseen_keys(hobt, &[], None, &reader)));
+}
+
+/// Fills `store` with the earlier states of rows, in this many runs of one generation each.
+fn spill_runs(all: &Arc<Transactions>, store: &Arc<VersionStore>, space: &Arc<Space>, runs: u32, rows: u32) {
+    let space = Arc::clone(space) as Arc<dyn VersionSpace>;
+    let row = RowImage::new([Some(&[7; 1000][..])]);
+    for run in 0..runs {
+        for number in 0..rows {
+            let key = (run * rows + number).to_be_bytes();
+            store.put_replaced_key(&all.begin(), HobtId(9), &key, row.clone(), false);
+        }
+        assert!(store.spill(&space).expect("there is room"));
+    }
+}
+
+#[test]
+fn a_merge_that_the_disk_has_no_room_for_is_not_tried_again_at_once() {
+    let (all, store, space) = (Arc::<Transactions>::default(), VersionStore::new(), Space::of(1_300_000));
+    let reader = all.snapshot(Stamp(0), Stamp(0));
+    spill_runs(&all, &store, &space, 4, 200);
+    let (memory, disk) = (memory(), Arc::clone(&space) as Arc<dyn VersionSpace>);
+    store.merge_if_due(&memory, &disk);
+    assert!(space.has_refused.swap(false, Ordering::Relaxed), "four runs are merged");
+    assert_eq!(store.generations.read().runs.len(), 4, "they stay");
+    store.merge_if_due(&memory, &disk);
+    assert!(!space.has_refused.load(Ordering::Relaxed), "it is not tried again");
+    assert_eq!(ok(store.key_changes(HobtId(9), &[], None, &reader)).len(), 800);
+    // Small runs are merged in the meantime. With each merge that has room, larger ones are.
+    spill_runs(&all, &store, &space, 4, 20);
+    store.merge_if_due(&memory, &disk);
+    assert_eq!(store.generations.read().runs.len(), 5);
+    space.left.fetch_add(100_000_000, Ordering::Relaxed);
+    spill_runs(&all, &store, &space, 4, 10);
+    store.merge_if_due(&memory, &disk);
+    spill_runs(&all, &store, &space, 4, 200);
+    store.merge_if_due(&memory, &disk);
+    assert!(store.generations.read().runs.len() < 4, "{}", store.generations.read().runs.len());
+    assert_eq!(ok(store.key_changes(HobtId(9), &[], None, &reader)).len(), 800);
+}
+
+#[test]
+fn a_merge_gives_its_room_up_before_a_reader_loses_its_snapshot() {
+    let all: Arc<Transactions> = Arc::default();
+    let space = Space::of(7_500_000);
+    space.merges_wait.store(true, Ordering::Relaxed);
+    all.keep_versions_in(&MemoryBudget::new(1 << 30), Some(1_200_000));
+    all.spill_versions_to(Arc::clone(&space) as Arc<dyn VersionSpace>, true);
+    let (store, row) = (VersionStore::new(), RowImage::new([Some(&[7; 1000][..])]));
+    let reader = all.snapshot(Stamp(0), Stamp(0));
+    // Some 7 MB on disk: with the file of a merge more than there is room for, and without it less.
+    for number in 0..8_000_u32 {
+        all.make_version_room().expect("there is room");
+        store.put_replaced_key(&all.begin(), HobtId(9), &number.to_be_bytes(), row.clone(), false);
+    }
+    assert!(space.has_refused.load(Ordering::Relaxed), "a merge was under way when the disk was full");
+    assert_eq!(ok(store.key_changes(HobtId(9), &[], None, &reader)).len(), 8_000);
+}
+
+#[test]
+fn few_versions_of_many_databases_stay_in_memory_beside_a_reader() {
+    let all: Arc<Transactions> = Arc::default();
+    let space = Space::of(1 << 30);
+    all.keep_versions_in(&MemoryBudget::new(1 << 30), None);
+    all.spill_versions_to(Arc::clone(&space) as Arc<dyn VersionSpace>, false);
+    let stores: Vec<_> = (0..100).map(|_| VersionStore::new()).collect();
+    let reader = all.snapshot(Stamp(0), Stamp(0));
+    for store in &stores {
+        all.make_version_room().expect("there is room");
+        store.put_key(&all.begin(), HobtId(9), b"k", Before::Absent);
+    }
+    assert_eq!(space.left.load(Ordering::Relaxed), 1 << 30, "nothing is on disk");
+    assert!(stores.iter().all(|store| ok(store.is_key_changed(HobtId(9), b"k", &reader))));
 }

@@ -219,7 +219,7 @@ impl World {
                 let space = Arc::clone(&self.space) as Arc<dyn VersionSpace>;
                 self.store.spill(&space).expect("there is room");
                 if self.random.below(3) > 0 {
-                    self.store.merge_if_due(&space, true);
+                    self.store.merge_if_due(&memory(), &space);
                 }
             }
             23..=24 => self.remove_ghosts(),
