@@ -381,7 +381,7 @@ impl Generations {
         let Recent { generation, tables } = self.recent.remove(0);
         generation.free_bytes();
         let newest_writer = generation.newest_writer();
-        Arc::make_mut(&mut self.runs).push(Arc::new(Spilled::new(vec![generation], newest_writer, run)));
+        Arc::make_mut(&mut self.runs).push(Arc::new(Spilled::new(vec![generation], newest_writer, run, 0)));
         (None, Some(tables))
     }
 
@@ -422,7 +422,8 @@ impl Generations {
         let gone: Vec<Arc<Spilled>> = runs.extract_if(.., |run| is_merged(run)).collect();
         let generations = combine(gone.iter().flat_map(|run| run.generations()).collect());
         let newest_writer = gone.iter().map(|run| run.newest_writer()).max().unwrap_or_default();
-        runs.insert(at, Arc::new(Spilled::new(generations, newest_writer, run)));
+        let level = gone.iter().map(|run| run.level()).max().unwrap_or_default().saturating_add(1);
+        runs.insert(at, Arc::new(Spilled::new(generations, newest_writer, run, level)));
         (None, gone)
     }
 

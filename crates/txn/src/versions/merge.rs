@@ -1,9 +1,11 @@
 //! Runs on disk become fewer: neighbours are merged, without what no reader needs any more.
 //!
-//! A reader looks into every run that may have something for it. Runs are merged once their writers have ended, so that
-//! only readers keep them: those of a large transaction that is running mostly have ranges of their own. The newest
-//! runs are merged with each older one that is less than twice as large as they are together. So there are few, and
-//! what rows have that change often is there about twice.
+//! A reader looks into every run that may have something for it. Runs whose writers have ended, so that only readers
+//! keep them, are merged soon: the newest with each older one that is less than twice as large as they are together. So
+//! there are few, and what rows have that change often is there about twice.
+//!
+//! Runs of a large transaction that is running mostly have ranges of their own, and nothing of them can be left out.
+//! They are merged by many at once, because each is an open file and has a block in memory.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -11,7 +13,7 @@ use std::time::Duration;
 
 use hobt_base::Stamp;
 use hobt_instruments::planted::{self, Bug};
-use hobt_instruments::schedule::Mutex;
+use hobt_instruments::schedule::{Mutex, bound};
 
 use super::generation::{Generation, VersionMemory};
 use super::history::History;
@@ -25,6 +27,8 @@ use crate::view::Readers;
 
 /// The least number of runs that are merged.
 const MERGED_RUNS: usize = 4;
+/// The number of runs that are merged while writers of theirs are running. Unit tests have few.
+const MERGED_RUNS_OF_RUNNING: u32 = if cfg!(test) { 3 } else { 32 };
 /// The entries between two looks at whether the store is still there.
 const ENTRIES_AT_ONCE: u64 = 1_000;
 /// The pause between two looks at whether merges have given up.
@@ -37,6 +41,8 @@ pub(super) struct Spilled {
     generations: Mutex<Vec<Arc<Generation>>>,
     pub(super) run: Run,
     newest_writer: Stamp,
+    /// How often its versions were merged while writers were running.
+    level: u8,
     /// Where its memory is charged, and how much of it.
     charged: Option<(Arc<VersionMemory>, u64)>,
 }
@@ -51,13 +57,13 @@ impl Drop for Spilled {
 
 impl Spilled {
     /// The generations of a run. Charges its memory where theirs is charged.
-    pub(super) fn new(generations: Vec<Arc<Generation>>, newest_writer: Stamp, run: Run) -> Spilled {
+    pub(super) fn new(generations: Vec<Arc<Generation>>, newest_writer: Stamp, run: Run, level: u8) -> Spilled {
         let charged = generations.first().and_then(|first| first.memory()).map(|memory| {
             let bytes = run.memory_bytes() as u64;
             memory.account.overdraw(bytes);
             (Arc::clone(memory), bytes)
         });
-        Spilled { generations: Mutex::new(generations), run, newest_writer, charged }
+        Spilled { generations: Mutex::new(generations), run, newest_writer, level, charged }
     }
 
     /// The newest transaction that has or had a version here.
@@ -85,6 +91,11 @@ impl Spilled {
         self.generations.lock().iter().all(|generation| generation.writers.load(Ordering::Acquire) == 0)
     }
 
+    /// How often its versions were merged while writers were running.
+    pub(super) fn level(&self) -> u8 {
+        self.level
+    }
+
     /// The generations that are still needed.
     pub(super) fn generations(&self) -> Vec<Arc<Generation>> {
         self.generations.lock().clone()
@@ -101,7 +112,22 @@ impl Spilled {
 }
 
 /// The runs to be merged, the oldest first, and not more than `bytes_max` of them; none if that is not due.
-pub(super) fn due(runs: &[Arc<Spilled>], bytes_max: u64) -> &[Arc<Spilled>] {
+fn due(runs: &[Arc<Spilled>], bytes_max: u64) -> &[Arc<Spilled>] {
+    let settled = settled_and_due(runs, bytes_max);
+    if settled.is_empty() { of_running_and_due(runs, bytes_max) } else { settled }
+}
+
+/// Neighbours with running writers, all merged equally often.
+fn of_running_and_due(runs: &[Arc<Spilled>], bytes_max: u64) -> &[Arc<Spilled>] {
+    let count = bound(MERGED_RUNS_OF_RUNNING).max(2) as usize;
+    let are_due = |neighbours: &&[Arc<Spilled>]| {
+        let bytes: u64 = neighbours.iter().map(|run| run.run.file_bytes).sum();
+        neighbours.iter().all(|run| run.level == neighbours[0].level && !run.is_settled()) && bytes <= bytes_max
+    };
+    runs.windows(count).find(are_due).unwrap_or_default()
+}
+
+fn settled_and_due(runs: &[Arc<Spilled>], bytes_max: u64) -> &[Arc<Spilled>] {
     let end = runs.iter().rposition(|run| run.is_settled()).map_or(0, |last| last + 1);
     let (mut first, mut entries, mut bytes) = (end, 0, 0);
     while let Some(older) = first.checked_sub(1).map(|at| &runs[at])
@@ -158,7 +184,7 @@ impl VersionStore {
         bytes_max: u64,
         space: &Arc<dyn VersionSpace>,
     ) -> Result<Merged, VersionError> {
-        let (transactions, runs, are_oldest, readers) = {
+        let (transactions, runs, are_settled, are_oldest, readers) = {
             let Some(store) = store.upgrade() else { return Ok(Merged::NotDue) };
             let Some(transactions) = store.transactions() else { return Ok(Merged::NotDue) };
             let generations = store.generations.read();
@@ -170,7 +196,9 @@ impl VersionStore {
             // What they have undone is not known here: they count as if they were running.
             readers.running.extend(store.noted_later.lock().iter());
             readers.running.sort_unstable();
-            (transactions, runs, are_oldest, readers)
+            // No writer comes to them.
+            let are_settled = runs.iter().all(|run| run.is_settled());
+            (transactions, runs, are_settled, are_oldest, readers)
         };
         if runs.is_empty() {
             return Ok(Merged::NotDue);
@@ -186,7 +214,8 @@ impl VersionStore {
             None => return Ok(Merged::NotDue),
         };
         let Some(store) = store.upgrade() else { return Ok(Merged::NotDue) };
-        let combine = |needed| transactions.combine(needed);
+        // A running transaction is noted in its generations.
+        let combine = |needed| if are_settled { transactions.combine(needed) } else { needed };
         let gone = store.generations.write().replace_runs(&runs, merged, combine);
         drop(gone);
         Ok(Merged::Done)

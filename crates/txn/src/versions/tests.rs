@@ -554,3 +554,27 @@ fn few_versions_of_many_databases_stay_in_memory_beside_a_reader() {
     assert_eq!(space.left.load(Ordering::Relaxed), 1 << 30, "nothing is on disk");
     assert!(stores.iter().all(|store| ok(store.is_key_changed(HobtId(9), b"k", &reader))));
 }
+
+#[test]
+fn a_large_transaction_has_few_files() {
+    let all: Arc<Transactions> = Arc::default();
+    let space = Space::of(1 << 40);
+    let budget = MemoryBudget::new(1 << 30);
+    all.keep_versions_in(&budget, Some(40_000));
+    all.spill_versions_to(Arc::clone(&space) as Arc<dyn VersionSpace>, false);
+    let store = VersionStore::new();
+    let (reader, writer) = (all.snapshot(Stamp(0), Stamp(0)), all.begin());
+    for number in 0..100_000_u32 {
+        all.make_version_room().expect("there is room");
+        store.put_key(&writer, HobtId(9), &number.to_be_bytes(), Before::Absent);
+    }
+    let runs = store.generations.read().runs.len();
+    assert!(runs < 20, "{runs} files");
+    let changed = |low: u32| {
+        let high = (low + 10).to_be_bytes();
+        ok(store.key_changes(HobtId(9), &low.to_be_bytes(), Some(&high), &reader)).len()
+    };
+    assert!((0..100_000).step_by(7_777).all(|low| changed(low) == 10));
+    drop((reader, writer));
+    assert_eq!((all.version_bytes(), space.left.load(Ordering::Relaxed)), (0, 1 << 40));
+}
