@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hobt_base::{FilegroupId, HobtId, Lsn, PageId};
 use hobt_log::{AppendError, Appended, Epoch, NewRecord, Reservation};
 use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
-use hobt_txn::{LogChain, StatementContext, TransactionLog};
+use hobt_txn::{LogChain, RecordEffect, StatementContext, TransactionLog};
 
 use crate::btree::TreeKey;
 use crate::log_record::{ChangeHead, HobtRecord, Undo, encode_together, encode_undone, kind};
@@ -114,6 +114,18 @@ impl<'a> Logged<'a> {
     /// It saves the HOBT's count of rows.
     pub(crate) fn counting(self) -> Logged<'a> {
         Logged { counts: true, ..self }
+    }
+
+    /// What its record says to recovery if it changes a page of `hobt`.
+    fn effect(&self, hobt: HobtId) -> RecordEffect {
+        RecordEffect {
+            hobt: if self.undo.is_some() { hobt } else { HobtId(0) },
+            is_structure: self.undo.is_some_and(|undo| !undo.is_of_row()),
+            compensates: self.compensates.filter(|_| !self.is_of_row),
+            defers: None,
+            frees: self.freed,
+            commits: self.commits,
+        }
     }
 
     /// It increases the HOBT's number of rows by one, or decreases it.
@@ -211,7 +223,8 @@ impl Identity {
             return Ok(None);
         }
         let payload = self.record();
-        append_structure(log, epoch, kind::HOBT, &payload, reservation)?;
+        let appended = append_structure(log, epoch, kind::HOBT, &payload, reservation)?;
+        log.note_description(self.id, appended.lsn);
         self.logged_in.store(epoch.begin.0, Ordering::Release);
         Ok(Some(payload.len()))
     }
@@ -411,7 +424,8 @@ impl Storage {
         let mut has_image = false;
         let (keeps_rest, own) = (paid.is_some(), paid.map_or(&own, |(_, reservation)| reservation));
         let to = Destination { log, hobt, chain: logged.chain, own, keeps_rest };
-        let appended = self.append(&to, kind::CHANGE, &mut payload, &mut |epoch, payload| {
+        let effect = logged.effect(head.hobt);
+        let appended = self.append(&to, (kind::CHANGE, &effect), &mut payload, &mut |epoch, payload| {
             if !has_image && !stands_alone(change) && before < epoch.begin {
                 payload.truncate(head_bytes);
                 PageHeader::clear_bulk(page);
@@ -435,7 +449,7 @@ impl Storage {
     fn append(
         &self,
         to: &Destination<'_>,
-        kind: u8,
+        (kind, effect): (u8, &RecordEffect),
         payload: &mut Vec<u8>,
         look: &mut dyn FnMut(Epoch, &mut Vec<u8>),
     ) -> Result<Appended, AccessError> {
@@ -448,7 +462,7 @@ impl Storage {
                 chain.note_spent(*bytes);
             }
             let appended = described.and_then(|_| match to.chain {
-                Some(chain) => chain.append_in(epoch, kind, payload),
+                Some(chain) => chain.append_in(epoch, kind, payload, effect),
                 None => append_structure(to.log, epoch, kind, payload, to.own),
             });
             match appended {
@@ -508,7 +522,8 @@ impl Storage {
             }
         }
         let to = Destination { log, hobt: Some(hobt), chain, own: &own, keeps_rest: false };
-        let appended = self.append(&to, kind::TOGETHER, &mut payload, &mut |epoch, payload| {
+        let kind = (kind::TOGETHER, &RecordEffect::default());
+        let appended = self.append(&to, kind, &mut payload, &mut |epoch, payload| {
             let mut has_new_images = false;
             for (part, before) in parts.iter_mut().zip(&before) {
                 if !part.changes.first().is_some_and(stands_alone) && *before < epoch.begin {
@@ -553,7 +568,7 @@ impl Storage {
         chain.reserve(payload.len())?;
         let own = &Reservation::default();
         let to = Destination { log: chain.log(), hobt: Some(hobt), chain: Some(chain), own, keeps_rest: false };
-        Ok(self.append(&to, kind::CHANGE, &mut payload, &mut |_, _| {})?.lsn)
+        Ok(self.append(&to, (kind::CHANGE, &RecordEffect::default()), &mut payload, &mut |_, _| {})?.lsn)
     }
 
     /// Logs a note of a change to several pages of a HOBT, before it is made. Does nothing in a database without a log.
@@ -570,7 +585,7 @@ impl Storage {
             // Recovery opens the HOBT, even if the note is the last record of it before a crash.
             let epoch = chain.log().log().epoch();
             let described = hobt.log(chain.log(), epoch, chain.reservation());
-            match described.and_then(|_| chain.append_in(epoch, kind::NOTE, &payload)) {
+            match described.and_then(|_| chain.append_in(epoch, kind::NOTE, &payload, &undo.effect_of_note())) {
                 Ok(appended) => return Ok(appended.lsn),
                 Err(AppendError::EpochChanged) => {}
                 Err(AppendError::Failed(error)) => return Err(error.into()),
@@ -590,7 +605,8 @@ impl Storage {
         rows: i64,
     ) -> Result<(), AccessError> {
         let Some(chain) = chain else { return Ok(()) };
-        chain.append(kind::UNDONE, &encode_undone(lsn, hobt, rows))?;
+        let effect = RecordEffect { compensates: Some(lsn), ..RecordEffect::default() };
+        chain.append(kind::UNDONE, &encode_undone(lsn, hobt, rows), &effect)?;
         Ok(())
     }
 }

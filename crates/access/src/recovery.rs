@@ -1,8 +1,9 @@
 //! Crash recovery: analysis, redo, undo.
 //!
-//! 1. *Analysis* reads the log from the first record that an open transaction or the last checkpoint may need. It finds
-//!    which transactions did not end, the deferred actions of committed ones, each HOBT's run list and row layout, and
-//!    by how many rows its count differs from the one last saved.
+//! 1. *Analysis* reads the log from the last checkpoint on. It finds which transactions did not end, the deferred
+//!    actions of committed ones, each HOBT's run list and row layout, and by how many rows its count differs from the
+//!    one last saved. What earlier records of a transaction say, the checkpoint has written down, or analysis begins at
+//!    an earlier position (`docs/design/0045-time-to-open.md`).
 //! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older. If a page does
 //!    not pass its checks and its first change since the checkpoint is an image, the page becomes the image. Before
 //!    that, recovery asks for the outcome of each transaction that was prepared to do as another database decides: it
@@ -26,15 +27,16 @@ use hobt_buffer::{BufferError, ExclusiveGuard};
 use hobt_log::{LogReader, Record, Recovered};
 use hobt_page::{EncodingDamage, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
 use hobt_txn::{
-    COMMIT_RECORD, DECISION_RECORD, END_RECORD, GlobalTransaction, LogChain, PREPARE_RECORD, RecoveredDecision,
-    TransactionLog, read_commit, read_decision, read_prepare,
+    COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LogChain, PREPARE_RECORD,
+    RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, read_commit, read_decision,
+    read_prepare,
 };
 
 use crate::btree::UNDO_SPLIT_BYTES_FIRST;
 use crate::btree::{BTree, TreeKey};
 use crate::change::{HEAD_BYTES, IMAGE_BYTES, Identity};
-use crate::left_open::{OpenTransaction, UndoEstimate};
-use crate::log_record::{ChangeRecord, StorageRecord, Undo};
+use crate::left_open::{OpenTransaction, UndoEstimate, bytes_without_image};
+use crate::log_record::{ChangeRecord, HobtRecord, StorageRecord, Undo};
 use crate::storage::Allocated;
 use crate::undo::{ChangedRow, not_decoded};
 use crate::{AccessError, DataFile, Hobt, RowStore, Storage};
@@ -63,50 +65,51 @@ pub struct RecoverySummary {
 /// What analysis knows of a transaction.
 #[derive(Debug)]
 struct Known {
-    first: Lsn,
+    /// All that its undo needs is at or behind this position.
+    begin: Lsn,
     last: Lsn,
-    committed: bool,
-    /// Set if another database decides, or has decided.
-    prepared: Option<GlobalTransaction>,
-    /// Extents to free, by the position of the record that says so.
-    pending: BTreeMap<Lsn, (PageId, u32)>,
-    /// The records of changes of no row that have an undo, and whether they are undone. Changes of rows are undone in
-    /// reverse order, so that one position says which are left; the order of these few is not known.
-    structure: BTreeMap<Lsn, bool>,
+    state: TransactionState,
     /// Estimated bytes of log that its undo appends.
     undo_bytes: u64,
     /// Pages that it changed before the start of redo, which its undo logs whole.
     old_pages: HashSet<PageId>,
-    /// The HOBTs that its undo changes.
-    hobts: BTreeSet<HobtId>,
     /// What the undo of its rows appends if others work meanwhile.
     estimate: UndoEstimate,
 }
 
 impl Known {
-    fn of(record: &Record) -> Known {
+    /// A transaction of which nothing is known but that a record behind `begin` is its last so far.
+    fn of(begin: Lsn, record: &Record) -> Known {
         Known {
-            first: record.lsn,
+            begin,
             last: record.lsn,
-            committed: false,
-            prepared: None,
-            pending: BTreeMap::new(),
-            structure: BTreeMap::new(),
+            state: TransactionState::default(),
             undo_bytes: 0,
             old_pages: HashSet::new(),
-            hobts: BTreeSet::new(),
             estimate: UndoEstimate::default(),
+        }
+    }
+
+    /// A transaction that a checkpoint has written down at `at`.
+    fn written_down(at: Lsn, entry: TransactionEntry) -> Known {
+        Known {
+            begin: entry.begin,
+            last: entry.last,
+            state: entry.state,
+            undo_bytes: entry.undo_bytes,
+            old_pages: HashSet::new(),
+            estimate: UndoEstimate::from(at, entry.undo_bytes),
         }
     }
 
     /// Whether it has changed rows of the HOBTs that `is_users` accepts, and nothing else.
     fn has_only_rows(&self, id: u64, is_users: &dyn Fn(HobtId) -> bool) -> bool {
         !TransactionLog::is_structure(id)
-            && self.prepared.is_none()
-            && self.structure.is_empty()
-            && self.pending.is_empty()
-            && !self.hobts.is_empty()
-            && self.hobts.iter().all(|hobt| is_users(*hobt))
+            && self.state.prepared.is_none()
+            && self.state.structure.is_empty()
+            && self.state.pending.is_empty()
+            && !self.state.hobts.is_empty()
+            && self.state.hobts.iter().all(|hobt| is_users(*hobt))
     }
 }
 
@@ -120,7 +123,7 @@ pub type AskCoordinator<'a> = &'a dyn Fn(&GlobalTransaction) -> Result<bool, Str
 /// The log cannot be read, or has a malformed record.
 pub fn recovered_decisions(recovered: &Recovered) -> Result<Vec<RecoveredDecision>, AccessError> {
     let mut decisions = Vec::new();
-    recovered.for_each(recovered.keep, &mut |record| {
+    recovered.for_each(recovered.start.read_from, &mut |record| {
         decisions.extend(decision_of(&record)?);
         Ok::<(), AccessError>(())
     })?;
@@ -177,6 +180,7 @@ pub fn recover_to_open(
         recovered,
         transactions: BTreeMap::new(),
         hobts: HashMap::new(),
+        described: HashMap::new(),
         opened: HashMap::new(),
         row_changes: BTreeMap::new(),
         file_pages: HashMap::new(),
@@ -185,6 +189,9 @@ pub fn recover_to_open(
         summary: RecoverySummary::default(),
     };
     recovery.analyse()?;
+    if cfg!(debug_assertions) {
+        recovery.check_states();
+    }
     recovery.decide(ask)?;
     recovery.size_files()?;
     recovery.redo()?;
@@ -208,6 +215,8 @@ struct Recovery<'a> {
     recovered: &'a Recovered,
     transactions: BTreeMap<u64, Known>,
     hobts: HashMap<HobtId, KnownHobt>,
+    /// The records that describe HOBTs of which analysis may have read none, as a checkpoint has written them down.
+    described: HashMap<HobtId, Lsn>,
     /// The heaps and trees of which single rows are undone.
     opened: HashMap<HobtId, RowStore>,
     /// By HOBT: by how many rows its count differs from the one last saved.
@@ -227,14 +236,29 @@ pub(crate) struct KnownHobt {
     layout_version: u32,
     pub(crate) key: Option<Arc<TreeKey>>,
     pub(crate) rows: Arc<RowLayout>,
-    /// Bytes of the record that describes it.
+    /// The record that describes it, and its bytes.
+    lsn: Lsn,
     record_bytes: u64,
+}
+
+impl KnownHobt {
+    fn of(record: &Record, hobt: HobtRecord) -> KnownHobt {
+        KnownHobt {
+            run_list: hobt.run_list,
+            filegroup: hobt.filegroup,
+            layout_version: hobt.layout_version,
+            key: hobt.key.map(Arc::new),
+            rows: Arc::new(hobt.rows),
+            lsn: record.lsn,
+            record_bytes: record.end.0 - record.lsn.0,
+        }
+    }
 }
 
 impl Recovery<'_> {
     fn analyse(&mut self) -> Result<(), AccessError> {
         let recovered = self.recovered;
-        recovered.for_each(recovered.keep, &mut |record| self.analyse_record(&record))
+        recovered.for_each(recovered.start.read_from, &mut |record| self.analyse_record(&record))
     }
 
     fn analyse_record(&mut self, record: &Record) -> Result<(), AccessError> {
@@ -244,7 +268,8 @@ impl Recovery<'_> {
             if !TransactionLog::is_structure(id) {
                 self.summary.newest = self.summary.newest.max(Stamp(id));
             }
-            let known = self.transactions.entry(id).or_insert_with(|| Known::of(record));
+            let begin = self.recovered.start.read_from;
+            let known = self.transactions.entry(id).or_insert_with(|| Known::of(begin, record));
             known.last = record.lsn;
         }
         self.decisions.extend(decision_of(record)?);
@@ -253,10 +278,17 @@ impl Recovery<'_> {
             PREPARE_RECORD => {
                 let damage = EncodingDamage { rule: "the preparation of a transaction" };
                 let prepared = read_prepare(id, &record.payload).ok_or_else(|| not_decoded(record, damage))?;
-                self.transactions.entry(id).and_modify(|known| known.prepared = Some(prepared));
+                self.transactions.entry(id).and_modify(|known| known.state.prepared = Some(prepared));
             }
-            COMMIT_RECORD => self.commit(id),
+            COMMIT_RECORD => self.apply(record, &RecordEffect { commits: true, ..RecordEffect::default() }),
             END_RECORD => drop(self.transactions.remove(&id)),
+            ENTRY_RECORD => {
+                let damage = EncodingDamage { rule: "an entry of the transaction table" };
+                self.take_over(
+                    record,
+                    TransactionEntry::decode(&record.payload).ok_or_else(|| not_decoded(record, damage))?,
+                );
+            }
             _ => {
                 let decoded = StorageRecord::decode(record.kind, &record.payload);
                 let decoded = decoded.map_err(|damage| not_decoded(record, damage))?;
@@ -267,28 +299,71 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// Checks that what is known of each transaction is what all its records say, also those that analysis has not read.
+    /// A record that cannot be read ends it: its transaction's undo will report that, if it gets there.
+    fn check_states(&self) {
+        let mut reader = LogReader::new(self.log.log());
+        'transactions: for (id, known) in &self.transactions {
+            let (mut effects, mut next, mut prepared) = (Vec::new(), known.last, None);
+            while next != Lsn(0) {
+                let Ok(record) = reader.record(next) else { continue 'transactions };
+                assert_eq!(record.transaction, *id, "the chain of {id} at {next}");
+                assert!(next >= known.begin, "a record of {id} at {next}, before {}", known.begin);
+                match record.kind {
+                    COMMIT_RECORD => effects.push((next, RecordEffect { commits: true, ..RecordEffect::default() })),
+                    PREPARE_RECORD => prepared = read_prepare(*id, &record.payload),
+                    kind => {
+                        let decoded = StorageRecord::decode(kind, &record.payload).ok().flatten();
+                        let Some(decoded) = decoded else { continue 'transactions };
+                        effects.push((next, decoded.effect()));
+                    }
+                }
+                next = record.previous;
+            }
+            let mut state = TransactionState { prepared, ..TransactionState::default() };
+            effects.iter().rev().for_each(|(lsn, effect)| state.apply(*lsn, effect));
+            assert_eq!(known.state, state, "what is known of transaction {id}");
+        }
+    }
+
     /// Finds out the outcome of transactions that other databases decide.
     fn decide(&mut self, ask: AskCoordinator<'_>) -> Result<(), AccessError> {
-        for known in self.transactions.values_mut().filter(|known| !known.committed) {
-            if let Some(prepared) = &known.prepared {
-                known.committed = ask(prepared).map_err(AccessError::Undecided)?;
+        for known in self.transactions.values_mut().filter(|known| !known.state.committed) {
+            if let Some(prepared) = &known.state.prepared {
+                known.state.committed = ask(prepared).map_err(AccessError::Undecided)?;
             }
         }
         Ok(())
     }
 
-    /// Notes that a transaction has committed: only its deferred actions are still to be done, if there are any.
-    fn commit(&mut self, id: u64) {
-        if let Some(known) = self.transactions.get_mut(&id) {
-            known.committed = true;
-            if known.pending.is_empty() {
-                self.transactions.remove(&id);
+    /// Notes what a record says of its transaction. Of one that has committed, only the deferred actions are still to be
+    /// done, if there are any.
+    fn apply(&mut self, record: &Record, effect: &RecordEffect) {
+        if let Some(known) = self.transactions.get_mut(&record.transaction) {
+            known.state.apply(record.lsn, effect);
+            if effect.commits && known.state.is_done() {
+                self.transactions.remove(&record.transaction);
             }
         }
     }
 
+    /// Replaces what is known of a transaction by what a checkpoint has written down.
+    fn take_over(&mut self, record: &Record, entry: TransactionEntry) {
+        let id = entry.transaction;
+        if !TransactionLog::is_structure(id) {
+            self.summary.newest = self.summary.newest.max(Stamp(id));
+        }
+        for (hobt, lsn) in entry.state.hobts.iter().zip(&entry.described) {
+            self.described.insert(*hobt, *lsn);
+        }
+        match entry.state.is_done() {
+            true => drop(self.transactions.remove(&id)),
+            false => drop(self.transactions.insert(id, Known::written_down(record.lsn, entry))),
+        }
+    }
+
     fn analyse_storage(&mut self, record: &Record, decoded: StorageRecord) {
-        let id = record.transaction;
+        let effect = decoded.effect();
         match decoded {
             StorageRecord::Change(change) => {
                 if change.counts {
@@ -296,91 +371,46 @@ impl Recovery<'_> {
                 }
                 self.count(record, change.hobt, change.rows.into());
                 if let Some(lsn) = change.compensates {
-                    self.compensate(id, lsn);
-                    self.note_undone_rows(id, lsn);
+                    self.note_undone_rows(record, lsn, &change);
                 }
-                if let Some(undo) = &change.undo {
-                    self.note_undo(record, undo, change.hobt);
-                }
-                self.forget_freed(id, &change);
                 self.expect_undo(record, &change);
-                if change.commits {
-                    self.commit(id);
-                }
             }
-            StorageRecord::Note(undo) => {
-                self.note_undo(record, &undo, undo.hobt().unwrap_or_default());
-                match undo {
-                    Undo::Unpublish { hobt, rows, .. } => self.count(record, hobt, rows.cast_signed()),
-                    Undo::Untruncate { hobt, rows, .. } => self.count(record, hobt, -rows.cast_signed()),
-                    _ => {}
-                }
-            }
+            StorageRecord::Note(Undo::Unpublish { hobt, rows, .. }) => self.count(record, hobt, rows.cast_signed()),
+            StorageRecord::Note(Undo::Untruncate { hobt, rows, .. }) => self.count(record, hobt, -rows.cast_signed()),
+            StorageRecord::Note(_) | StorageRecord::PendingFree { .. } => {}
             StorageRecord::Checkpoint | StorageRecord::Together { .. } => {}
-            StorageRecord::Undone { compensates, hobt, rows } => {
-                self.count(record, hobt, rows);
-                self.compensate(id, compensates);
-            }
-            StorageRecord::PendingFree { first, extents } => {
-                if let Some(known) = self.transactions.get_mut(&id) {
-                    known.pending.insert(record.lsn, (first, extents));
-                }
-            }
+            StorageRecord::Undone { hobt, rows, .. } => self.count(record, hobt, rows),
             StorageRecord::Hobt(hobt) => {
                 self.summary.newest_hobt = self.summary.newest_hobt.max(hobt.hobt);
-                let known = KnownHobt {
-                    run_list: hobt.run_list,
-                    filegroup: hobt.filegroup,
-                    layout_version: hobt.layout_version,
-                    key: hobt.key.map(Arc::new),
-                    rows: Arc::new(hobt.rows),
-                    record_bytes: record.end.0 - record.lsn.0,
-                };
-                self.hobts.insert(hobt.hobt, known);
+                self.hobts.insert(hobt.hobt, KnownHobt::of(record, *hobt));
             }
             StorageRecord::Grow { file, pages } => {
                 self.file_pages.insert(file, pages);
             }
         }
+        self.apply(record, &effect);
     }
 
     /// Counts rows that were inserted or deleted since the last checkpoint began. That checkpoint saved the count of
     /// every HOBT that had changed before.
     fn count(&mut self, record: &Record, hobt: HobtId, rows: i64) {
-        if rows != 0 && record.lsn >= self.recovered.redo_start {
+        if rows != 0 && record.lsn >= self.recovered.start.redo {
             *self.row_changes.entry(hobt).or_default() += rows;
-        }
-    }
-
-    fn compensate(&mut self, id: u64, lsn: Lsn) {
-        if let Some(known) = self.transactions.get_mut(&id) {
-            known.structure.entry(lsn).and_modify(|is_undone| *is_undone = true);
-            known.pending.remove(&lsn);
         }
     }
 
     /// Notes that a change of a page has undone that of the record at `lsn`. If this is of a row, all rows since are
     /// undone.
-    fn note_undone_rows(&mut self, id: u64, lsn: Lsn) {
-        if let Some(known) = self.transactions.get_mut(&id).filter(|known| !known.structure.contains_key(&lsn)) {
-            known.estimate.undone_from(lsn);
-        }
-    }
-
-    /// Notes a change that has an undo, in a HOBT or (0) in none.
-    fn note_undo(&mut self, record: &Record, undo: &Undo, hobt: HobtId) {
-        let Some(known) = self.transactions.get_mut(&record.transaction) else { return };
-        if !undo.is_of_row() {
-            known.structure.insert(record.lsn, false);
-        }
-        if hobt != HobtId(0) {
-            known.hobts.insert(hobt);
+    fn note_undone_rows(&mut self, record: &Record, lsn: Lsn, change: &ChangeRecord) {
+        let known = self.transactions.get_mut(&record.transaction);
+        if let Some(known) = known.filter(|known| !known.state.structure.contains_key(&lsn)) {
+            known.estimate.undone_from(lsn, bytes_without_image(record, change));
         }
     }
 
     /// Adds up what the undo of a change will append, in case its transaction did not commit.
     fn expect_undo(&mut self, record: &Record, change: &ChangeRecord) {
-        let is_old = record.lsn < self.recovered.redo_start;
+        let is_old = record.lsn < self.recovered.start.redo;
         let known = self.transactions.get_mut(&record.transaction).filter(|_| change.undo.is_some());
         let Some(known) = known else { return };
         if change.undo.as_ref().is_some_and(Undo::is_of_row) {
@@ -389,15 +419,6 @@ impl Recovery<'_> {
         known.undo_bytes += (record.end.0 - record.lsn.0).min(PAGE_SIZE as u64) + HEAD_BYTES as u64;
         if is_old && known.old_pages.insert(change.page) {
             known.undo_bytes += IMAGE_BYTES as u64;
-        }
-    }
-
-    /// Removes extents that a committed transaction had deferred to free from the pending ones: they are free once the
-    /// record of their bits is there. After its commit a transaction changes such a page only for that.
-    fn forget_freed(&mut self, id: u64, change: &ChangeRecord) {
-        let Some(known) = self.transactions.get_mut(&id).filter(|known| known.committed) else { return };
-        if let Some(freed) = &change.freed {
-            known.pending.retain(|_, pending| pending != freed);
         }
     }
 
@@ -418,7 +439,7 @@ impl Recovery<'_> {
 
     fn redo(&mut self) -> Result<(), AccessError> {
         let recovered = self.recovered;
-        recovered.for_each(recovered.redo_start, &mut |record| {
+        recovered.for_each(recovered.start.redo, &mut |record| {
             let decoded = StorageRecord::decode(record.kind, &record.payload);
             match decoded.map_err(|damage| not_decoded(&record, damage))? {
                 Some(StorageRecord::Change(change)) => {
@@ -491,12 +512,13 @@ impl Recovery<'_> {
 
     /// Takes out the open transactions that can be undone later.
     fn leave_open(&mut self, is_users: &dyn Fn(HobtId) -> bool) -> BTreeMap<u64, Known> {
-        let has_only_rows = |id: &u64, known: &mut Known| !known.committed && known.has_only_rows(*id, is_users);
+        let has_only_rows = |id: &u64, known: &mut Known| !known.state.committed && known.has_only_rows(*id, is_users);
         let mut left: BTreeMap<u64, Known> = self.transactions.extract_if(.., has_only_rows).collect();
         loop {
-            let here = self.transactions.values().filter(|known| !known.committed);
-            let hobts: BTreeSet<HobtId> = here.flat_map(|known| &known.hobts).copied().collect();
-            let shared: Vec<(u64, Known)> = left.extract_if(.., |_, known| !known.hobts.is_disjoint(&hobts)).collect();
+            let here = self.transactions.values().filter(|known| !known.state.committed);
+            let hobts: BTreeSet<HobtId> = here.flat_map(|known| &known.state.hobts).copied().collect();
+            let is_shared = |_: &u64, known: &mut Known| !known.state.hobts.is_disjoint(&hobts);
+            let shared: Vec<(u64, Known)> = left.extract_if(.., is_shared).collect();
             if shared.is_empty() {
                 return left;
             }
@@ -506,31 +528,59 @@ impl Recovery<'_> {
 
     /// Continues a transaction that is undone later.
     fn resume(&self, id: u64, known: Known) -> OpenTransaction {
-        let chain = self.log.resume(id, known.first.min(self.recovered.keep), known.last, 0);
+        let chain = self.log.resume(id, (known.begin, known.last), known.state.clone(), 0);
         // There the walk begins. It finds the last change of a row, and what is undone already.
         chain.note_row(known.last);
-        let described = known.hobts.iter().filter_map(|hobt| self.hobts.get(hobt));
+        let hobts = known.state.hobts;
+        // A later checkpoint writes down where they are described.
+        for hobt in &hobts {
+            let read = self.hobts.get(hobt).map(|known| known.lsn);
+            if let Some(lsn) = read.or_else(|| self.described.get(hobt).copied()) {
+                self.log.note_description(*hobt, lsn);
+            }
+        }
+        let described = hobts.iter().filter_map(|hobt| self.hobts.get(hobt));
         let described: u64 = described.map(|hobt| hobt.record_bytes).sum();
         OpenTransaction {
             storage: Arc::clone(self.storage),
             chain,
-            hobts: known.hobts,
+            hobts,
             undo_bytes: known.estimate.bytes() + described + (UNDO_SPLIT_BYTES_FIRST + HEAD_BYTES) as u64,
             undo_bytes_alone: known.undo_bytes,
         }
     }
 
+    /// Reads the descriptions of HOBTs that transactions have changed before analysis began to read.
+    fn read_descriptions(&mut self) -> Result<(), AccessError> {
+        let mut reader = LogReader::new(self.log.log());
+        let hobts = self.transactions.values().flat_map(|known| &known.state.hobts);
+        let unread: BTreeSet<HobtId> = hobts.filter(|hobt| !self.hobts.contains_key(hobt)).copied().collect();
+        for hobt in unread {
+            let Some(lsn) = self.described.get(&hobt).copied().filter(|lsn| *lsn > Lsn(0)) else { continue };
+            let record = reader.record(lsn)?;
+            let decoded = StorageRecord::decode(record.kind, &record.payload);
+            match decoded.map_err(|damage| not_decoded(&record, damage))? {
+                Some(StorageRecord::Hobt(described)) if described.hobt == hobt => {
+                    self.hobts.insert(hobt, KnownHobt::of(&record, *described));
+                }
+                _ => return Err(not_decoded(&record, EncodingDamage { rule: "the description of a HOBT" })),
+            }
+        }
+        Ok(())
+    }
+
     /// Undoes the changes of open transactions, over all of them the latest first.
     fn undo(&mut self) -> Result<(), AccessError> {
+        self.read_descriptions()?;
         let losers: Vec<u64> =
-            self.transactions.iter().filter(|(_, known)| !known.committed).map(|(id, _)| *id).collect();
+            self.transactions.iter().filter(|(_, known)| !known.state.committed).map(|(id, _)| *id).collect();
         let mut chains = HashMap::new();
         // By the position of the next record to undo.
         let mut next: BTreeMap<Lsn, u64> = BTreeMap::new();
         for id in losers {
             let known = &self.transactions[&id];
-            let first = known.first.min(self.recovered.keep);
-            chains.insert(id, self.log.resume(id, first, known.last, known.undo_bytes));
+            let written = (known.begin, known.last);
+            chains.insert(id, self.log.resume(id, written, known.state.clone(), known.undo_bytes));
             next.insert(known.last, id);
             self.summary.undone_transactions += 1;
         }
@@ -545,7 +595,7 @@ impl Recovery<'_> {
             let previous = match from {
                 // Between them only structure is left to undo.
                 Some(from) => {
-                    let mut between = self.transactions[&id].structure.range(from..lsn).rev();
+                    let mut between = self.transactions[&id].state.structure.range(from..lsn).rev();
                     between.find(|(_, is_undone)| !**is_undone).map_or(from, |(lsn, _)| *lsn)
                 }
                 None => record.previous,
@@ -626,7 +676,7 @@ impl Recovery<'_> {
 
     /// Whether the change of a record is undone, if it is of no row.
     fn known_structure(&self, transaction: u64, lsn: Lsn) -> Option<bool> {
-        self.transactions.get(&transaction)?.structure.get(&lsn).copied()
+        self.transactions.get(&transaction)?.state.structure.get(&lsn).copied()
     }
 
     fn undo_row(&mut self, chain: &Arc<LogChain>, hobt: HobtId, row: &ChangedRow) -> Result<(), AccessError> {
@@ -668,14 +718,13 @@ impl Recovery<'_> {
     /// Does the deferred actions of committed transactions.
     fn finish_committed(&mut self) -> Result<(), AccessError> {
         for (id, known) in std::mem::take(&mut self.transactions) {
-            let first = known.first.min(self.recovered.keep);
-            let chain = self.log.resume(id, first, known.last, 0);
-            if known.prepared.is_some() {
+            let chain = self.log.resume(id, (known.begin, known.last), known.state.clone(), 0);
+            if known.state.prepared.is_some() {
                 // Committed here too, so that the coordinator is not asked again. If it had a commit record, it now has
                 // two.
-                chain.append(COMMIT_RECORD, &[])?;
+                chain.append(COMMIT_RECORD, &[], &RecordEffect::default())?;
             }
-            for (first, extents) in known.pending.into_values() {
+            for (first, extents) in known.state.pending.into_values() {
                 // A file that was removed was empty.
                 let Ok(file) = self.storage.file(first.file) else { continue };
                 if file.is_allocated(first.number / EXTENT_PAGES) {

@@ -34,7 +34,7 @@ use hobt_disk::DiskFile;
 pub use error::LogError;
 pub use file_header::SEGMENTS_START;
 pub use files::{LogFileLabel, LogFileRow, NewLogFile, Unlisted};
-pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, SegmentRow};
+pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, RecoveryStart, SegmentRow};
 pub use open::Recovered;
 pub use reader::LogReader;
 pub use record::{NewRecord, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, Record, record_bytes};

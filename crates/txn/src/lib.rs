@@ -15,6 +15,7 @@
 //! Left to others: which locks a statement needs, and the decision to commit (crate `interpreter`).
 
 mod chain;
+mod checkpoint;
 mod context;
 mod decision;
 pub mod locks;
@@ -24,6 +25,7 @@ mod progress;
 mod recovered;
 mod row_locks;
 mod transaction;
+mod transaction_table;
 mod transactions;
 mod undo;
 mod undo_memory;
@@ -31,8 +33,8 @@ mod versions;
 mod view;
 
 pub use chain::{
-    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, LogChain, LogChains, OpenChain, PREPARE_RECORD,
-    TransactionLog,
+    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, ENTRY_RECORD, LogChain, LogChains, OpenChain,
+    PREPARE_RECORD, TransactionLog,
 };
 pub use context::{EarlierView, IoCounts, StatementContext, StatementContextSettings};
 pub use decision::{
@@ -43,6 +45,7 @@ pub use progress::Progress;
 pub use recovered::{RECOVERED_SESSION, RecoveredTransaction};
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use transaction::{Savepoint, Transaction, UndoError};
+pub use transaction_table::{ITEMS_MAX, RecordEffect, TransactionEntry, TransactionState};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use undo::{UndoRecords, Undone};
 pub use versions::{
