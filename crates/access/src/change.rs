@@ -18,7 +18,7 @@ use hobt_instruments::rank::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hobt_base::{FilegroupId, HobtId, Lsn, PageId};
+use hobt_base::{FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId};
 use hobt_log::{AppendError, Appended, Epoch, NewRecord, Reservation};
 use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
 use hobt_txn::{LogChain, RecordEffect, StatementContext, TransactionLog};
@@ -433,6 +433,9 @@ impl Storage {
                 has_image = true;
             }
         })?;
+        if has_image {
+            log.note_image(PAGE_SIZE);
+        }
         if let Some(chain) = logged.chain.filter(|_| has_image && logged.compensates.is_some()) {
             chain.note_spent(IMAGE_BYTES);
         }
@@ -529,6 +532,7 @@ impl Storage {
                 if !part.changes.first().is_some_and(stands_alone) && *before < epoch.begin {
                     PageHeader::clear_bulk(part.page);
                     part.changes = vec![PageChange::Image { bytes: Box::new(*part.page) }];
+                    log.note_image(PAGE_SIZE);
                     has_new_images = true;
                 }
             }
@@ -566,6 +570,7 @@ impl Storage {
         head.encode(&mut payload);
         PageChange::Image { bytes: Box::new(*page) }.encode(&mut payload);
         chain.reserve(payload.len())?;
+        chain.log().note_image(PAGE_SIZE);
         let own = &Reservation::default();
         let to = Destination { log: chain.log(), hobt: Some(hobt), chain: Some(chain), own, keeps_rest: false };
         Ok(self.append(&to, (kind::CHANGE, &RecordEffect::default()), &mut payload, &mut |_, _| {})?.lsn)

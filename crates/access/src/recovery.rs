@@ -21,6 +21,7 @@
 use hobt_instruments::planted::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PAGE_SIZE, PageId, Stamp};
 use hobt_buffer::{BufferError, ExclusiveGuard};
@@ -28,7 +29,7 @@ use hobt_log::{LogReader, Record, Recovered};
 use hobt_page::{EncodingDamage, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
 use hobt_txn::{
     COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LogChain, PREPARE_RECORD,
-    RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, read_commit, read_decision,
+    RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, counted_bytes, read_commit, read_decision,
     read_prepare,
 };
 
@@ -60,6 +61,10 @@ pub struct RecoverySummary {
     pub newest: Stamp,
     /// The largest HOBT id in the log.
     pub newest_hobt: HobtId,
+    /// Bytes of records that analysis has read; of images as many as count ([`counted_bytes`]).
+    pub redo_bytes: u64,
+    /// How long analysis and redo took.
+    pub redo_time: Duration,
 }
 
 /// What analysis knows of a transaction.
@@ -185,9 +190,11 @@ pub fn recover_to_open(
         row_changes: BTreeMap::new(),
         file_pages: HashMap::new(),
         broken: BTreeSet::new(),
+        images: 0,
         decisions: Vec::new(),
         summary: RecoverySummary::default(),
     };
+    let since = Instant::now();
     recovery.analyse()?;
     if cfg!(debug_assertions) {
         recovery.check_states();
@@ -195,6 +202,9 @@ pub fn recover_to_open(
     recovery.decide(ask)?;
     recovery.size_files()?;
     recovery.redo()?;
+    let (read, images) = (recovered.end.0 - recovered.start.read_from.0, recovery.images * PAGE_SIZE as u64);
+    recovery.summary.redo_bytes = read.saturating_sub(images) + counted_bytes(images);
+    recovery.summary.redo_time = since.elapsed();
     for file in storage.files() {
         file.read_maps()?;
     }
@@ -224,6 +234,8 @@ struct Recovery<'a> {
     file_pages: HashMap<FileId, u32>,
     /// Pages that are damaged so far: a later record may rewrite them, or their extents may be free in the end.
     broken: BTreeSet<PageId>,
+    /// Images of pages that analysis has read.
+    images: u64,
     /// Decisions of this database for other databases.
     decisions: Vec<RecoveredDecision>,
     summary: RecoverySummary,
@@ -374,6 +386,7 @@ impl Recovery<'_> {
                     self.note_undone_rows(record, lsn, &change);
                 }
                 self.expect_undo(record, &change);
+                self.images += u64::from(matches!(change.change, PageChange::Image { .. }));
             }
             StorageRecord::Note(Undo::Unpublish { hobt, rows, .. }) => self.count(record, hobt, rows.cast_signed()),
             StorageRecord::Note(Undo::Untruncate { hobt, rows, .. }) => self.count(record, hobt, -rows.cast_signed()),

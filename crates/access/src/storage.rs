@@ -803,7 +803,9 @@ impl Storage {
         let Some(log) = &self.log else { return Ok(None) };
         log.reserve_for_undo_behind_checkpoint()?;
         let record = NewRecord { kind: kind::CHECKPOINT, transaction: 0, previous: Lsn(0), payload: &[] };
-        Ok(Some(log.log().begin_epoch(&record)?.lsn))
+        let begun = log.log().begin_epoch(&record)?.lsn;
+        log.checkpoint_begun(begun);
+        Ok(Some(begun))
     }
 
     /// Ends a checkpoint whose pages have all been written ([`Storage::flush`]). From now on recovery begins where the

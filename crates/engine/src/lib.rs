@@ -103,7 +103,7 @@ pub use instance::{BackgroundWork, CloneOptions, Created, DatabaseDescription, D
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};
 pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};
-pub use options::{DatabaseOptions, RecoveryModel, StatisticsOptions};
+pub use options::{DatabaseOptions, RecoveryModel, StatisticsOptions, TargetRecoveryTime};
 pub use settings::{
     InDoubtResolution, InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, TRACE_NO_INDEX_STATISTICS,
     TRACE_NO_READ_AHEAD,

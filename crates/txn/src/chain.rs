@@ -95,6 +95,11 @@ const FULL_PAUSE: Duration = Duration::from_millis(10);
 /// Bytes of log that are used before a postponed checkpoint, one that found no room, is asked for again.
 const POSTPONED_BYTES: u64 = 64 << 10;
 
+/// How many bytes of other records take recovery as long as an image of this many bytes, about.
+pub const fn counted_bytes(image: u64) -> u64 {
+    image / 8
+}
+
 /// Bytes of unflushed records from which on a delayed commit flushes them: the size of SQL Server's log block.
 const DELAYED_BYTES_MAX: u64 = 60 << 10;
 
@@ -114,6 +119,14 @@ pub struct TransactionLog {
     next_structure: AtomicU64,
     /// A checkpoint is due when the log has fewer free bytes; 0 while one is asked for.
     due_below_bytes: AtomicU64,
+    /// Also when the log ends behind this position, images not counted: recovery would take too long.
+    due_behind: AtomicU64,
+    /// Bytes of records that recovery may have to redo, without images.
+    redo_bytes_max: AtomicU64,
+    /// Where the last checkpoint began, images not counted.
+    begun_at: AtomicU64,
+    /// Bytes of images that do not count.
+    uncounted_bytes: AtomicU64,
     on_due: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// A [`DelayedDurability`].
     delays: AtomicU8,
@@ -232,6 +245,7 @@ impl TransactionLog {
         settlements: Arc<Settlements>,
     ) -> Arc<TransactionLog> {
         let due_below_bytes = AtomicU64::new(log.free_bytes() / 2);
+        let begun_at = log.epoch().begin.0;
         // One recovery never meets more lives, or more transactions in a life, than these bits can count.
         let lives = if planted::has(Bug::StructuresNumberedAnew) { 0 } else { log.life() << STRUCTURE_COUNT_BITS };
         let next_structure = AtomicU64::new(STRUCTURE_TRANSACTION_FIRST | lives);
@@ -242,6 +256,10 @@ impl TransactionLog {
             settlements,
             decisions: Decisions::default(),
             due_below_bytes,
+            due_behind: AtomicU64::new(u64::MAX),
+            redo_bytes_max: AtomicU64::new(u64::MAX),
+            begun_at: AtomicU64::new(begun_at),
+            uncounted_bytes: AtomicU64::new(0),
             on_due: OnceLock::new(),
             delays: AtomicU8::new(DelayedDurability::default() as u8),
             flush_is_due: AtomicBool::new(false),
@@ -260,22 +278,54 @@ impl TransactionLog {
         &self.log
     }
 
-    /// Sets the callback for a checkpoint that is due: once half of what was free is used. A transaction that may hold
+    /// Sets the callback for a checkpoint that is due: once half of what was free is used, or recovery would have to redo
+    /// more than it may ([`TransactionLog::bound_recovery`]). A transaction that may hold
     /// pages calls it, so it must not wait for a page.
     pub fn on_checkpoint_due(&self, tell: impl Fn() + Send + Sync + 'static) {
         // The first callback stays: a second one would get the same calls.
         let _first = self.on_due.set(Box::new(tell));
     }
 
-    /// Called when a checkpoint has ended, successfully or not: the next is due once half of what is free now is used.
+    /// Called when a checkpoint has ended, successfully or not: the next is due once half of what is free now is used,
+    /// or recovery would have to redo more than it may.
     pub fn checkpoint_ended(&self) {
+        self.set_due_behind();
         self.due_below_bytes.store(self.log.free_bytes() / 2, Ordering::Relaxed);
+    }
+
+    /// Called when a checkpoint has begun at `begun`.
+    pub fn checkpoint_begun(&self, begun: Lsn) {
+        self.begun_at.store(self.without_images(begun), Ordering::Relaxed);
+    }
+
+    /// Sets how many bytes of records recovery may have to redo; `u64::MAX` for any number. A checkpoint is due when
+    /// there are more. Images count little: to redo one is to copy it ([`counted_bytes`]).
+    pub fn bound_recovery(&self, redo_bytes_max: u64) {
+        self.redo_bytes_max.store(redo_bytes_max, Ordering::Relaxed);
+        self.set_due_behind();
+    }
+
+    /// Notes that a record of `bytes` bytes is the image of a page.
+    pub fn note_image(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        self.uncounted_bytes.fetch_add(bytes - counted_bytes(bytes), Ordering::Relaxed);
+    }
+
+    fn without_images(&self, lsn: Lsn) -> u64 {
+        lsn.0.saturating_sub(self.uncounted_bytes.load(Ordering::Relaxed))
+    }
+
+    fn set_due_behind(&self) {
+        let due = self.begun_at.load(Ordering::Relaxed).saturating_add(self.redo_bytes_max.load(Ordering::Relaxed));
+        // A checkpoint that takes longer than the next one may wait is not followed by that at once.
+        self.due_behind.store(due.max(self.without_images(self.log.end()) + POSTPONED_BYTES), Ordering::Relaxed);
     }
 
     /// Called when a checkpoint found no room, which may be there later: it will be asked for again.
     pub fn checkpoint_postponed(&self) {
         // 0 would mean that one was asked for.
         let due = self.log.free_bytes().saturating_sub(POSTPONED_BYTES).max(1);
+        self.set_due_behind();
         self.due_below_bytes.store(due, Ordering::Relaxed);
     }
 
@@ -283,6 +333,13 @@ impl TransactionLog {
         let due = self.due_below_bytes.load(Ordering::Relaxed);
         if self.log.free_bytes() < due {
             self.ask_for_checkpoint(due);
+        }
+    }
+
+    /// Called when a record was appended that ends here.
+    fn tell_if_behind(&self, end: Lsn) {
+        if self.without_images(end) > self.due_behind.load(Ordering::Relaxed) {
+            self.ask_for_checkpoint(self.due_below_bytes.load(Ordering::Relaxed));
         }
     }
 
@@ -757,6 +814,9 @@ impl LogChain {
         written.last = appended.lsn;
         written.state.apply(appended.lsn, effect);
         self.count(appended, payload);
+        drop(written);
+        // A rollback reserves nothing.
+        self.owner.tell_if_behind(appended.end);
         Ok(appended)
     }
 

@@ -93,6 +93,7 @@ impl TransactionLog {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::atomic::AtomicU64;
 
     use hobt_base::{FileId, HobtId, PageId};
     use hobt_disk::{Disk, DiskFile, OpenOptions, SimulatedConfig, SimulatedDisk};
@@ -104,7 +105,7 @@ mod tests {
 
     const RING_BYTES: usize = 1 << 20;
 
-    /// A log of 8 MiB that does not grow.
+    /// A log of 16 MiB that does not grow.
     fn log() -> (Arc<dyn DiskFile>, Arc<TransactionLog>) {
         let disk = SimulatedDisk::start(SimulatedConfig::default()).expect("a disk in memory");
         let options = OpenOptions { create_new: true, ..OpenOptions::default() };
@@ -113,9 +114,9 @@ mod tests {
             disk: Arc::clone(&file),
             id: 2,
             name: "log".to_owned(),
-            bytes: 8 << 20,
+            bytes: 16 << 20,
             growth_bytes: 0,
-            bytes_max: 8 << 20,
+            bytes_max: 16 << 20,
         };
         (file, TransactionLog::new(Arc::new(Log::create(&[plan], 77, RING_BYTES).expect("made"))))
     }
@@ -205,5 +206,47 @@ mod tests {
             let entries = entries(file, &log, begun);
             assert_eq!(entries.iter().map(|one| one.transaction).collect::<Vec<_>>(), expected);
         }
+    }
+
+    /// A checkpoint is due once recovery would have to redo more than its bound, in a transaction as in a rollback,
+    /// which reserves nothing. Images hardly count. It is asked for once, until one has ended or was postponed.
+    #[test]
+    fn a_checkpoint_is_due_when_recovery_would_take_too_long() {
+        const BOUND: u64 = 1 << 20;
+        let (_file, log) = log();
+        let due = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&due);
+        log.on_checkpoint_due(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        log.bound_recovery(BOUND);
+        let chain = log.begin_structure();
+        // Appends records until a checkpoint is asked for, at most this many bytes. Returns the bytes.
+        let append = |image: bool, bytes_max: u64| {
+            let (before, from) = (due.load(Ordering::Relaxed), log.log().end().0);
+            while due.load(Ordering::Relaxed) == before && log.log().end().0 < from + bytes_max {
+                chain.append_in(log.log().epoch(), 30, &[7; 8192], &RecordEffect::default()).expect("appended");
+                if image {
+                    log.note_image(8192);
+                }
+            }
+            log.log().end().0 - from
+        };
+        let first = append(false, 2 * BOUND);
+        assert!((BOUND..BOUND + 10_000).contains(&first) && due.load(Ordering::Relaxed) == 1, "{first}");
+        append(false, BOUND / 2);
+        assert_eq!(due.load(Ordering::Relaxed), 1, "it was asked for");
+        log.checkpoint_postponed();
+        assert!(append(false, BOUND) < BOUND / 4, "a little later");
+        log.checkpoint_begun(begin_checkpoint(&log));
+        log.checkpoint_ended();
+        let images = append(true, 6 * BOUND);
+        assert_eq!((images / BOUND, due.load(Ordering::Relaxed)), (6, 2), "images");
+        assert!(append(false, BOUND) < BOUND / 2, "and a little more");
+        log.checkpoint_begun(begin_checkpoint(&log));
+        log.bound_recovery(u64::MAX);
+        log.checkpoint_ended();
+        append(false, 2 * BOUND);
+        assert_eq!(due.load(Ordering::Relaxed), 3, "without a bound only room counts");
     }
 }

@@ -34,7 +34,7 @@ mod view;
 
 pub use chain::{
     COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, ENTRY_RECORD, LogChain, LogChains, OpenChain,
-    PREPARE_RECORD, TransactionLog,
+    PREPARE_RECORD, TransactionLog, counted_bytes,
 };
 pub use context::{EarlierView, IoCounts, StatementContext, StatementContextSettings};
 pub use decision::{

@@ -18,6 +18,7 @@ use hobt_page::BootPage;
 use hobt_txn::{StatementContext, TransactionLog};
 
 use super::pending::PendingChanges;
+use super::recovery_time::RedoRate;
 use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
 use crate::clock::time_of_day;
 use crate::data_file::{DataFile, FileProblem};
@@ -91,6 +92,7 @@ struct Parts {
     files: Files,
     next_ids: NextIds,
     options: DatabaseOptions,
+    redo_rate: RedoRate,
 }
 
 impl Database {
@@ -135,6 +137,7 @@ impl Database {
                 files: Files { files: new.files, marked: Marked::Unclean, is_removal_in_doubt: false },
                 next_ids: NextIds { object: FIRST_OBJECT_ID, data_space: FIRST_SCHEME_ID, hobt: FIRST_HOBT_ID },
                 options: DatabaseOptions::default(),
+                redo_rate: RedoRate::default(),
             },
         )?;
         database.save_clean()?;
@@ -232,6 +235,7 @@ impl Database {
                     hobt,
                 },
                 options: DatabaseOptions::decode(boot.options),
+                redo_rate: RedoRate::of(&summary),
             },
         )?;
         database.pass_used_ids();
@@ -309,6 +313,7 @@ impl Database {
             changed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             undo: Default::default(),
+            redo_rate: made.redo_rate,
         });
         database.heed_options();
         database.read_shown_counts()?;

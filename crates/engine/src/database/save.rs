@@ -220,6 +220,7 @@ impl Database {
             log.log().keep_for_backup(options.keeps_log());
             self.storage.set_logs_loads(options.recovery_model == RecoveryModel::Full);
         }
+        self.bound_recovery();
     }
 
     /// Makes the log start a thread that flushes it shortly after a commit with delayed durability.
