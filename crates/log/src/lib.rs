@@ -23,6 +23,7 @@ mod record;
 mod ring;
 mod room;
 mod segments;
+mod stretches;
 mod truncation;
 mod waiters;
 

@@ -7,14 +7,19 @@ use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
+use hobt_instruments::schedule::Mutex;
 
-use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, verify};
+use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, block_bytes, verify};
 use crate::file_header::FileHeader;
 use crate::log::{Filling, Writer};
 use crate::marks::Marks;
 use crate::record::{Record, read_record};
 use crate::segments::{Contents, OpenFile, Segments};
+use crate::stretches::{Bytes, Stretch, Stretches};
 use crate::{Log, LogError, RecoveryStart};
+
+/// Blocks behind one that is read among which the stretch to be read next is looked for: as many as a stretch has.
+const BLOCKS_AHEAD_MAX: usize = 512;
 
 /// A block that was found sound.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +38,7 @@ pub struct Recovered {
     pub end: Lsn,
     blocks: Vec<BlockPlace>,
     files: Vec<Arc<dyn DiskFile>>,
+    stretches: Mutex<Stretches>,
 }
 
 impl std::fmt::Debug for Recovered {
@@ -53,9 +59,11 @@ impl Recovered {
         visit: &mut dyn FnMut(Record) -> Result<(), E>,
     ) -> Result<(), E> {
         let start = self.blocks.partition_point(|block| block.end <= from);
-        let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX).map_err(LogError::from)?;
-        for block in &self.blocks[start..] {
-            let mut records = self.read(block, &mut buffer)?;
+        for (place, block) in self.blocks.iter().enumerate().skip(start) {
+            let bytes = self.read(place)?;
+            let records = &bytes[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + (block.end.0 - block.first.0) as usize];
+            let disk = &*self.files[block.file];
+            let mut records = BlockRecords { records, lsn: block.first, disk, offset: block.offset };
             while let Some(record) = records.next()? {
                 if record.lsn >= from && record.kind != crate::record::NOTHING {
                     visit(record)?;
@@ -65,15 +73,24 @@ impl Recovered {
         Ok(())
     }
 
-    fn read<'a>(&'a self, block: &BlockPlace, buffer: &'a mut AlignedBuffer) -> Result<BlockRecords<'a>, LogError> {
-        let disk = &*self.files[block.file];
-        let changed = || LogError::damaged(disk, block.offset, "a block has changed since the log was opened");
-        let (header, _) = read_block(disk, block.offset, u64::MAX, buffer)?.ok_or_else(changed)?;
-        if header.first != block.first || header.end() != block.end {
-            return Err(changed());
+    /// Reads a block, and what comes behind it ahead.
+    fn read(&self, place: usize) -> Result<Bytes, LogError> {
+        let block = &self.blocks[place];
+        let changed = || {
+            LogError::damaged(&*self.files[block.file], block.offset, "a block has changed since the log was opened")
+        };
+        let bytes = block_bytes((block.end.0 - block.first.0) as usize);
+        let mut stretches = self.stretches.lock();
+        let read = stretches.get(block.file, block.offset, bytes)?.ok_or_else(changed)?;
+        let here = Stretch::of(block.file, block.offset + bytes as u64 - 1);
+        let behind = self.blocks[place + 1..].iter().map(|block| Stretch::of(block.file, block.offset));
+        if let Some(next) = behind.take(BLOCKS_AHEAD_MAX).find(|next| *next != here) {
+            stretches.read_ahead(next)?;
         }
-        let records = &buffer[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + header.record_bytes as usize];
-        Ok(BlockRecords { records, lsn: header.first, disk, offset: block.offset })
+        drop(stretches);
+        let header = BlockHeader::read(&read).filter(|header| verify(&read, header).is_some()).ok_or_else(changed)?;
+        let is_same = header.first == block.first && header.end() == block.end;
+        if is_same { Ok(read) } else { Err(changed()) }
     }
 }
 
@@ -123,6 +140,43 @@ fn read_block(
     Ok(verify(buffer, &header).map(|checksum| (header, checksum)))
 }
 
+/// The header of the block at `offset`, with its checksum; `None` if there is no sound block of at most `room` bytes.
+fn next_block(
+    stretches: &mut Stretches,
+    (file, offset): (usize, u64),
+    room: u64,
+) -> Result<Option<(BlockHeader, u32)>, LogError> {
+    if room < BLOCK_UNIT as u64 {
+        return Ok(None);
+    }
+    let unit = stretches.get(file, offset, BLOCK_UNIT)?;
+    let Some(header) = unit.and_then(|unit| BlockHeader::read(&unit)) else { return Ok(None) };
+    if header.block_bytes() as u64 > room {
+        return Ok(None);
+    }
+    let block = stretches.get(file, offset, header.block_bytes())?;
+    Ok(block.and_then(|block| verify(&block, &header)).map(|checksum| (header, checksum)))
+}
+
+/// Begins to read what probably comes next: the rest of the segment, or the segment that seems to be the next one.
+fn read_ahead(
+    segments: &Segments,
+    firsts: &[(usize, BlockHeader)],
+    (segment, sequence, used): (usize, u64, u64),
+    stretches: &mut Stretches,
+) -> Result<(), LogError> {
+    let one = &segments.all[segment];
+    let here = Stretch::of(one.file, one.offset + used);
+    let last = Stretch::of(one.file, one.offset + one.bytes - 1);
+    if here != last {
+        return stretches.read_ahead(here.next());
+    }
+    let next = firsts.iter().filter(|(_, header)| header.segment == sequence + 1);
+    let Some((next, _)) = next.max_by_key(|(_, header)| header.life) else { return Ok(()) };
+    let next = &segments.all[*next];
+    stretches.read_ahead(Stretch::of(next.file, next.offset))
+}
+
 impl Log {
     /// Opens an existing log: finds its end and begins a new life after it, in the next block, so that an opening takes
     /// no room. Until [`Log::recovery_ended`] all room is for recovery. The files must be locked against other
@@ -140,7 +194,8 @@ impl Log {
         let disks: Vec<Arc<dyn DiskFile>> = segments.files.iter().map(|file| Arc::clone(&file.disk)).collect();
         let first = segments.files[0].header.clone();
         let firsts = first_blocks(&segments, first.log)?;
-        let walked = walk(&segments, &firsts, &first)?;
+        let mut stretches = Stretches::new(&disks)?;
+        let walked = walk(&segments, &firsts, &first, &mut stretches)?;
         if walked.end < first.redo_start {
             return Err(LogError::damaged(&*disks[0], 0, "the log ends before recovery begins"));
         }
@@ -178,8 +233,13 @@ impl Log {
             buffer: AlignedBuffer::new(BLOCK_BYTES_MAX)?,
         };
         let log = Log::start((segments, walked.marks), writer, first.redo_start, walked.end, ring_bytes);
-        let recovered =
-            Recovered { start: first.recovery_start(), end: walked.end, blocks: walked.blocks, files: disks };
+        let recovered = Recovered {
+            start: first.recovery_start(),
+            end: walked.end,
+            blocks: walked.blocks,
+            files: disks,
+            stretches: Mutex::new(stretches),
+        };
         Ok((log, recovered))
     }
 }
@@ -280,7 +340,12 @@ struct Walked {
 }
 
 /// Follows the blocks from the one that holds `read_from` to the last one.
-fn walk(segments: &Segments, firsts: &[(usize, BlockHeader)], header: &FileHeader) -> Result<Walked, LogError> {
+fn walk(
+    segments: &Segments,
+    firsts: &[(usize, BlockHeader)],
+    header: &FileHeader,
+    stretches: &mut Stretches,
+) -> Result<Walked, LogError> {
     let &FileHeader { log, read_from, read_from_offset, start, .. } = header;
     let before = firsts.iter().filter(|(_, header)| header.first <= read_from).copied().collect();
     let Some((mut segment, mut first)) = first_sound(segments, before)? else {
@@ -312,9 +377,10 @@ fn walk(segments: &Segments, firsts: &[(usize, BlockHeader)], header: &FileHeade
     };
     let mut life = begin.life;
     loop {
-        let (disk, one) = (segments.disk(segment), &segments.all[segment]);
+        let one = &segments.all[segment];
         let offset = one.offset + used;
-        let read = read_block(&**disk, offset, one.bytes - used, &mut buffer)?;
+        let read = next_block(stretches, (one.file, offset), one.bytes - used)?;
+        read_ahead(segments, firsts, (segment, first.segment, used), stretches)?;
         let follows = |header: &BlockHeader| {
             header.log == log
                 && header.number == walked.number
