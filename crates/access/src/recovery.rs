@@ -4,9 +4,8 @@
 //!    actions of committed ones, each HOBT's run list and row layout, and by how many rows its count differs from the
 //!    one last saved. What earlier records of a transaction say, the checkpoint has written down, or analysis begins at
 //!    an earlier position (`docs/design/0045-time-to-open.md`).
-//! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older. If a page does
-//!    not pass its checks and its first change since the checkpoint is an image, the page becomes the image. Before
-//!    that, recovery asks for the outcome of each transaction that was prepared to do as another database decides: it
+//! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older
+//!    ([`redo`](crate::redo)). Before that, recovery asks for the outcome of each transaction that was prepared to do as another database decides: it
 //!    committed or it did not.
 //! 3. *Undo* undoes the changes of open transactions, the latest first, and logs each step as the compensation of a
 //!    record, so that a recovery after a crash continues where this one was. Then the deferred actions of committed
@@ -24,13 +23,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PAGE_SIZE, PageId, Stamp};
-use hobt_buffer::{BufferError, ExclusiveGuard};
 use hobt_log::{LogReader, Record, Recovered};
-use hobt_page::{EncodingDamage, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
+use hobt_page::{EncodingDamage, PageChange, PageDamage, RowLayout};
 use hobt_txn::{
     COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LogChain, PREPARE_RECORD,
-    RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, counted_bytes, read_commit, read_decision,
-    read_prepare,
+    RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, counted_bytes, read_commit,
+    read_decision, read_prepare,
 };
 
 use crate::btree::UNDO_SPLIT_BYTES_FIRST;
@@ -38,9 +36,10 @@ use crate::btree::{BTree, TreeKey};
 use crate::change::{HEAD_BYTES, IMAGE_BYTES, Identity};
 use crate::left_open::{OpenTransaction, UndoEstimate, bytes_without_image};
 use crate::log_record::{ChangeRecord, HobtRecord, StorageRecord, Undo};
+use crate::redo::redo;
 use crate::storage::Allocated;
 use crate::undo::{ChangedRow, not_decoded};
-use crate::{AccessError, DataFile, Hobt, RowStore, Storage};
+use crate::{AccessError, Hobt, RowStore, Storage};
 
 /// The result of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -65,6 +64,59 @@ pub struct RecoverySummary {
     pub redo_bytes: u64,
     /// How long analysis and redo took.
     pub redo_time: Duration,
+}
+
+/// What recovery does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecoveryPhase {
+    /// It finds out what is to be done.
+    Analysis,
+    /// It applies changes again.
+    Redo,
+    /// It undoes open transactions that cannot be undone later.
+    Undo,
+}
+
+impl RecoveryPhase {
+    /// Its number: 1, 2 or 3.
+    pub const fn number(self) -> u8 {
+        match self {
+            RecoveryPhase::Analysis => 1,
+            RecoveryPhase::Redo => 2,
+            RecoveryPhase::Undo => 3,
+        }
+    }
+}
+
+/// Told how many bytes of log are done, of how many, in a phase.
+pub type ReportProgress<'a> = &'a dyn Fn(RecoveryPhase, u64, u64);
+
+/// Bytes of log after which progress is reported.
+const REPORT_BYTES: u64 = 256 << 10;
+
+/// Reports the progress of a walk through the log, forwards or backwards.
+pub(crate) struct Progress<'a> {
+    report: ReportProgress<'a>,
+    phase: RecoveryPhase,
+    /// Where the walk begins, and where it ends.
+    from: Lsn,
+    until: Lsn,
+    reported: u64,
+}
+
+impl Progress<'_> {
+    fn new(report: ReportProgress<'_>, phase: RecoveryPhase, from: Lsn, until: Lsn) -> Progress<'_> {
+        Progress { report, phase, from, until, reported: 0 }
+    }
+
+    /// Notes that the walk is at `lsn`.
+    pub(crate) fn note(&mut self, lsn: Lsn) {
+        let done = lsn.0.abs_diff(self.from.0);
+        if done >= self.reported + REPORT_BYTES {
+            self.reported = done;
+            (self.report)(self.phase, done, self.until.0.abs_diff(self.from.0));
+        }
+    }
 }
 
 /// What analysis knows of a transaction.
@@ -157,14 +209,14 @@ pub fn recover(
     recovered: &Recovered,
     ask: AskCoordinator<'_>,
 ) -> Result<RecoverySummary, AccessError> {
-    recover_to_open(storage, recovered, ask, &|_| false).map(|(summary, _)| summary)
+    recover_to_open(storage, recovered, ask, &|_| false, &|_, _, _| {}).map(|(summary, _)| summary)
 }
 
 /// Recovers a database whose files are open ([`Storage::open_file_to_recover`]) and whose log has just been opened.
 /// `ask` is called before anything is written. Afterwards the log has the decisions that other databases may ask for.
 ///
 /// Leaves transactions open that have changed only rows of HOBTs that `is_users` accepts, and returns them. Nothing
-/// else may use these HOBTs until they are undone.
+/// else may use these HOBTs until they are undone. `report` is called now and then by this thread.
 ///
 /// # Errors
 /// [`AccessError::Undecided`]: the coordinator of a transaction cannot be asked. A file cannot be read or written, the
@@ -177,12 +229,14 @@ pub fn recover_to_open(
     recovered: &Recovered,
     ask: AskCoordinator<'_>,
     is_users: &dyn Fn(HobtId) -> bool,
+    report: ReportProgress<'_>,
 ) -> Result<(RecoverySummary, Vec<OpenTransaction>), AccessError> {
     let log = storage.log().expect("a database that is recovered has a log");
     let mut recovery = Recovery {
         storage,
         log,
         recovered,
+        report,
         transactions: BTreeMap::new(),
         hobts: HashMap::new(),
         described: HashMap::new(),
@@ -223,6 +277,7 @@ struct Recovery<'a> {
     storage: &'a Arc<Storage>,
     log: &'a Arc<TransactionLog>,
     recovered: &'a Recovered,
+    report: ReportProgress<'a>,
     transactions: BTreeMap<u64, Known>,
     hobts: HashMap<HobtId, KnownHobt>,
     /// The records that describe HOBTs of which analysis may have read none, as a checkpoint has written them down.
@@ -270,7 +325,12 @@ impl KnownHobt {
 impl Recovery<'_> {
     fn analyse(&mut self) -> Result<(), AccessError> {
         let recovered = self.recovered;
-        recovered.for_each(recovered.start.read_from, &mut |record| self.analyse_record(&record))
+        let from = recovered.start.read_from;
+        let mut progress = Progress::new(self.report, RecoveryPhase::Analysis, from, recovered.end);
+        recovered.for_each(from, &mut |record| {
+            progress.note(record.lsn);
+            self.analyse_record(&record)
+        })
     }
 
     fn analyse_record(&mut self, record: &Record) -> Result<(), AccessError> {
@@ -451,76 +511,12 @@ impl Recovery<'_> {
     }
 
     fn redo(&mut self) -> Result<(), AccessError> {
-        let recovered = self.recovered;
-        recovered.for_each(recovered.start.redo, &mut |record| {
-            let decoded = StorageRecord::decode(record.kind, &record.payload);
-            match decoded.map_err(|damage| not_decoded(&record, damage))? {
-                Some(StorageRecord::Change(change)) => {
-                    self.redo_page(&record, change.page, change.hobt, std::slice::from_ref(&change.change))
-                }
-                Some(StorageRecord::Together { hobt, parts }) => {
-                    parts.iter().try_for_each(|(page, changes)| self.redo_page(&record, *page, hobt, changes))
-                }
-                _ => Ok(()),
-            }
-        })
-    }
-
-    /// Redoes the changes of a record in one page, in order.
-    fn redo_page(
-        &mut self,
-        record: &Record,
-        id: PageId,
-        hobt: HobtId,
-        changes: &[PageChange],
-    ) -> Result<(), AccessError> {
-        // A file that was removed from the database since has no pages to redo.
-        let Ok(file) = self.storage.file(id.file) else { return Ok(()) };
-        if id.number >= file.size_pages() {
-            return Err(self.storage.damaged(id, PageDamage::Structure { rule: "a page behind the end of its file" }));
-        }
-        let stands_alone = matches!(changes.first(), Some(PageChange::Format { .. } | PageChange::Image { .. }));
-        let Some(mut page) = self.page_to_redo(&file, id, stands_alone)? else { return Ok(()) };
-        if PageHeader::lsn_of(&page) >= record.lsn || (planted::has(Bug::NoRedo) && !stands_alone) {
-            return Ok(());
-        }
-        let layout = self.hobts.get(&hobt).map(|hobt| Arc::clone(&hobt.rows));
-        for change in changes {
-            let rows = layout.as_deref().filter(|_| match change {
-                PageChange::Format { header } => header.page_type == PageType::Row,
-                _ => true,
-            });
-            change.check(&page, rows).map_err(|damage| self.storage.damaged(id, damage))?;
-            let applied = apply(&mut page, rows, change).map_err(|damage| self.storage.damaged(id, damage))?;
-            if applied.is_none() {
-                let damage = PageDamage::Structure { rule: "a change that had room once and has none now" };
-                return Err(self.storage.damaged(id, damage));
-            }
-        }
-        PageHeader::stamp_lsn(&mut page, record.lsn);
-        self.summary.redone += 1;
+        let (from, end) = (self.recovered.start.redo, self.recovered.end);
+        let mut progress = Progress::new(self.report, RecoveryPhase::Redo, from, end);
+        let redone = redo(self.storage, self.recovered, &self.hobts, &mut progress)?;
+        (self.summary.redone, self.summary.repaired) = (redone.changes, redone.repaired);
+        self.broken = redone.broken;
         Ok(())
-    }
-
-    /// The page as it is on disk; `None` if it is damaged and this record does not determine its content.
-    fn page_to_redo<'f>(
-        &mut self,
-        file: &'f DataFile,
-        id: PageId,
-        stands_alone: bool,
-    ) -> Result<Option<ExclusiveGuard<'f>>, AccessError> {
-        match file.pool_file().write(id.number) {
-            Ok(page) => return Ok(Some(page)),
-            Err(BufferError::Damaged { .. }) => {}
-            Err(error) => return Err(AccessError::of_pool(error, file.name())),
-        }
-        if !stands_alone {
-            self.broken.insert(id);
-            return Ok(None);
-        }
-        self.broken.remove(&id);
-        self.summary.repaired += 1;
-        file.pool_file().create(id.number).map(Some).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
     /// Takes out the open transactions that can be undone later.
@@ -598,9 +594,13 @@ impl Recovery<'_> {
             self.summary.undone_transactions += 1;
         }
         let mut reader = LogReader::new(self.log.log());
+        let top = next.last_key_value().map_or(Lsn(0), |(lsn, _)| *lsn);
+        let bottom = self.transactions.values().map(|known| known.begin).min().unwrap_or(top);
+        let mut progress = Progress::new(self.report, RecoveryPhase::Undo, top, bottom.min(top));
         // By transaction: the first record of those whose changes of rows are undone, up to the current position.
         let mut undone_from: HashMap<u64, Lsn> = HashMap::new();
         while let Some((lsn, id)) = next.pop_last() {
+            progress.note(lsn);
             let record = reader.record(lsn)?;
             let from = undone_from.get(&id).copied();
             let found = self.undo_record(&chains[&id], &record, from)?;

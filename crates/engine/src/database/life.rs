@@ -25,6 +25,7 @@ use crate::data_file::{DataFile, FileProblem};
 use crate::error::{EngineError, Result, of_catalog};
 use crate::log_file::{self, LogFilePlan, LogOwner};
 use crate::options::DatabaseOptions;
+use crate::recovery_progress::{RecoveryObserver, RecoveryReports};
 
 /// `master`, whose catalog lists the others.
 pub(crate) const MASTER: DatabaseId = DatabaseId(1);
@@ -58,6 +59,7 @@ pub(crate) struct StorageParts {
     pub(crate) log_ring_bytes: usize,
     pub(crate) checkpoints_by_hand: bool,
     pub(crate) undo_behind_from_bytes: u64,
+    pub(crate) on_recovery: Option<RecoveryObserver>,
 }
 
 impl StorageParts {
@@ -193,6 +195,7 @@ impl Database {
             },
             error => EngineError::Storage { database: name.to_owned(), filegroup: None, error },
         };
+        let reports = RecoveryReports::new(parts.on_recovery.as_ref(), name, id);
         let (mut summary, mut left) = (RecoverySummary::default(), Vec::new());
         if let Some(recovered) = &recovered {
             // An interrupted write of the headers may have left a copy that says "clean": from here on no copy may say
@@ -203,7 +206,9 @@ impl Database {
             }
             files.iter().for_each(|file| storage.open_file_to_recover(file.description()));
             let is_users = |hobt: HobtId| hobt.0 >= FIRST_HOBT_ID;
-            (summary, left) = hobt_access::recover_to_open(storage, recovered, ask, &is_users).map_err(fail)?;
+            let report = |phase, done, total| reports.note(phase, done, total);
+            let found = hobt_access::recover_to_open(storage, recovered, ask, &is_users, &report);
+            (summary, left) = found.map_err(fail)?;
             refuse_mixed(name, &files, &summary)?;
             make_alike(&mut files)?;
         } else {
@@ -241,7 +246,8 @@ impl Database {
         database.pass_used_ids();
         if recovered.is_some() {
             // The list of databases is in `master`: whatever is undone there is undone at once.
-            database.take_over(left, if id == MASTER { u64::MAX } else { parts.undo_behind_from_bytes })?;
+            let behind_from = if id == MASTER { u64::MAX } else { parts.undo_behind_from_bytes };
+            database.take_over(left, behind_from, &reports)?;
             database.save_clean()?;
         } else {
             // A crash that interrupted such a write has left one intact copy, which is correct.
