@@ -5,8 +5,8 @@
 //!    one last saved. What earlier records of a transaction say, the checkpoint has written down, or analysis begins at
 //!    an earlier position (`docs/design/0045-time-to-open.md`).
 //! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older
-//!    ([`redo`](crate::redo)). Before that, recovery asks for the outcome of each transaction that was prepared to do as another database decides: it
-//!    committed or it did not.
+//!    ([`redo`](crate::redo)). Before that, recovery asks for the outcome of each transaction that was prepared to do
+//!    as another database decides: it committed or it did not.
 //! 3. *Undo* undoes the changes of open transactions, the latest first, and logs each step as the compensation of a
 //!    record, so that a recovery after a crash continues where this one was. Then the deferred actions of committed
 //!    transactions are done. Transactions that have changed only rows of users' heaps and trees can be undone later,
@@ -371,8 +371,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Checks that what is known of each transaction is what all its records say, also those that analysis has not read.
-    /// A record that cannot be read ends it: its transaction's undo will report that, if it gets there.
+    /// Checks that what is known of each transaction is what all its records say, also those that analysis has not
+    /// read. A record that cannot be read ends it: its transaction's undo will report that, if it gets there.
     fn check_states(&self) {
         let mut reader = LogReader::new(self.log.log());
         'transactions: for (id, known) in &self.transactions {
@@ -408,8 +408,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Notes what a record says of its transaction. Of one that has committed, only the deferred actions are still to be
-    /// done, if there are any.
+    /// Notes what a record says of its transaction. Of one that has committed, only the deferred actions are still to
+    /// be done, if there are any.
     fn apply(&mut self, record: &Record, effect: &RecordEffect) {
         if let Some(known) = self.transactions.get_mut(&record.transaction) {
             known.state.apply(record.lsn, effect);

@@ -1,6 +1,7 @@
 //! Redo: every change to a page whose own position is older is applied again, in the order of the log.
 //!
-//! If a page does not pass its checks and its first change since the checkpoint is an image, the page becomes the image.
+//! If a page does not pass its checks and its first change since the checkpoint is an image, the page becomes the
+//! image.
 //!
 //! Pages do not depend on each other, so they are divided among workers by their numbers. This thread reads the log and
 //! deals the records; each worker decodes and applies what concerns its pages, in order. A short log is redone by this

@@ -39,8 +39,8 @@ impl fmt::Display for RecoveryProgress {
     }
 }
 
-/// What is called with the progress of recoveries: after two seconds of one, and then every two seconds. It is called by
-/// the thread that recovers, which it should not keep.
+/// What is called with the progress of recoveries: after two seconds of one, and then every two seconds. It is called
+/// by the thread that recovers, which it should not keep.
 #[derive(Clone)]
 pub struct RecoveryObserver(Arc<dyn Fn(&RecoveryProgress) + Send + Sync>);
 

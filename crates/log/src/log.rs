@@ -24,7 +24,7 @@ use crate::room::{Reservation, Room, RoomFor, loss};
 use crate::segments::{Segments, create_file};
 use crate::truncation::NO_BACKUP;
 use crate::waiters::Waiters;
-use crate::{LSN_FIRST, LogError, LogFile};
+use crate::{LSN_FIRST, LogError, LogFile, RecoveryStart};
 
 /// The smallest ring: it must have room for the longest record and a block.
 const RING_BYTES_MIN: usize = 1 << 20;
@@ -53,24 +53,6 @@ pub enum AppendError {
     EpochChanged,
     /// The log has failed.
     Failed(LogError),
-}
-
-/// Where recovery begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RecoveryStart {
-    /// Redo: where the last checkpoint began.
-    pub redo: Lsn,
-    /// The search for the end of the log, and analysis; at or before `redo`.
-    pub read_from: Lsn,
-    /// Undo needs no record before this one, at or before `read_from`.
-    pub keep: Lsn,
-}
-
-impl RecoveryStart {
-    /// Recovery needs nothing before this position.
-    pub const fn at(lsn: Lsn) -> RecoveryStart {
-        RecoveryStart { redo: lsn, read_from: lsn, keep: lsn }
-    }
 }
 
 /// What a log has done since it was opened.

@@ -1,6 +1,6 @@
 //! A sparse index of the log's blocks, by which a single record is found: some positions of each segment. From there on
-//! the headers of the blocks lead to the wanted one. Blocks are noted as they are written, those of an earlier life when
-//! they are read: by recovery, and by an undo that gets to what recovery has not read.
+//! the headers of the blocks lead to the wanted one. Blocks are noted as they are written, those of an earlier life
+//! when they are read: by recovery, and by an undo that gets to what recovery has not read.
 
 use std::collections::BTreeMap;
 

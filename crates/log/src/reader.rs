@@ -129,8 +129,8 @@ impl LogReader {
                 segment.disk.read_at(buffer, segment.offset + from)?;
             }
             let end = self.find_blocks(durable, segment.sequence);
-            // Of the part that recovery has not read, the log has no marks yet. The next look-up of a record before this
-            // one begins here.
+            // Of the part that recovery has not read, the log has no marks yet. The next look-up of a record before
+            // this one begins here.
             let found = self.blocks.iter().map(|block| (block.header.first, from + block.at as u64));
             self.log.note_found(segment.sequence, found);
             if let Some(place) = self.place_of(lsn) {

@@ -209,8 +209,8 @@ mod tests {
         }
     }
 
-    /// A part is read although something beside it cannot be, also if that was read ahead. A part that cannot be read is
-    /// an error.
+    /// A part is read although something beside it cannot be, also if that was read ahead. A part that cannot be read
+    /// is an error.
     #[test]
     fn only_what_cannot_be_read_is_an_error() {
         for is_ahead in [false, true] {

@@ -23,8 +23,9 @@ use hobt_log::{
 };
 
 use crate::decision::{
-    CommitError, DatabaseGuid, Decisions, PREPARE_BYTES, Settlements, commit_across, decision_bytes, read_prepare,
+    CommitError, Decisions, PREPARE_BYTES, Settlements, commit_across, decision_bytes, read_prepare,
 };
+use crate::global_transaction::DatabaseGuid;
 use crate::locks::LockOwner;
 use crate::transaction_table::{KeptState, RecordEffect, TransactionState};
 use crate::undo::{Positions, UndoRecords};
@@ -38,7 +39,8 @@ pub const END_RECORD: u8 = 2;
 pub const PREPARE_RECORD: u8 = 3;
 /// The kind of the record by which a checkpoint keeps a decision that participants may still ask for.
 pub const DECISION_RECORD: u8 = 4;
-/// The kind of the record by which a checkpoint writes down an entry of the transaction table ([`TransactionEntry`](crate::TransactionEntry)).
+/// The kind of the record by which a checkpoint writes down an entry of the transaction table
+/// ([`TransactionEntry`](crate::TransactionEntry)).
 pub const ENTRY_RECORD: u8 = 5;
 
 /// The storage's own transactions are numbered from here. Stamps of users' transactions stay below.
@@ -278,9 +280,9 @@ impl TransactionLog {
         &self.log
     }
 
-    /// Sets the callback for a checkpoint that is due: once half of what was free is used, or recovery would have to redo
-    /// more than it may ([`TransactionLog::bound_recovery`]). A transaction that may hold
-    /// pages calls it, so it must not wait for a page.
+    /// Sets the callback for a checkpoint that is due: once half of what was free is used, or recovery would have to
+    /// redo more than it may ([`TransactionLog::bound_recovery`]). A transaction that may hold pages calls it, so it
+    /// must not wait for a page.
     pub fn on_checkpoint_due(&self, tell: impl Fn() + Send + Sync + 'static) {
         // The first callback stays: a second one would get the same calls.
         let _first = self.on_due.set(Box::new(tell));

@@ -18,22 +18,8 @@ use hobt_instruments::schedule::Mutex;
 use hobt_log::{LogError, NewRecord, Reservation, RoomFor};
 
 use crate::chain::{COMMIT_RECORD, DECISION_RECORD, LogChain, PREPARE_RECORD, TransactionLog};
+use crate::global_transaction::{DatabaseGuid, GlobalTransaction};
 use crate::transaction_table::RecordEffect;
-
-/// An id of a database that no other database ever has.
-pub type DatabaseGuid = [u8; 16];
-
-/// The name of a transaction over several databases, unique for ever. A stamp alone is not: it may come again after a
-/// crash, but not within one life of a log.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct GlobalTransaction {
-    /// The database whose log has the decision.
-    pub coordinator: DatabaseGuid,
-    /// The life of that log.
-    pub life: u64,
-    /// The transaction's number there, and everywhere.
-    pub number: u64,
-}
 
 /// A commit over several databases, as recorded in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -18,6 +18,7 @@ mod chain;
 mod checkpoint;
 mod context;
 mod decision;
+mod global_transaction;
 pub mod locks;
 mod memory;
 mod notes;
@@ -37,9 +38,8 @@ pub use chain::{
     PREPARE_RECORD, TransactionLog, counted_bytes,
 };
 pub use context::{EarlierView, IoCounts, StatementContext, StatementContextSettings};
-pub use decision::{
-    DatabaseGuid, GlobalTransaction, RecoveredDecision, Settlements, read_commit, read_decision, read_prepare,
-};
+pub use decision::{RecoveredDecision, Settlements, read_commit, read_decision, read_prepare};
+pub use global_transaction::{DatabaseGuid, GlobalTransaction};
 pub use memory::{MemoryAccount, MemoryBudget, NoRoom, OutOfMemory, VersionsFull};
 pub use progress::Progress;
 pub use recovered::{RECOVERED_SESSION, RecoveredTransaction};

@@ -11,9 +11,9 @@
 //!          | records of structure u16 | for each: position u64, plus 1 if it is undone
 //!          | pending u16 | for each: position u64 | file u16 | page u32 | extents u32
 //! ```
-//! An entry is appended under the lock under which the transaction appends its own records. So it says what all earlier
-//! records of the transaction say, and nothing of later ones: recovery replaces what it knows by it. A state of more than
-//! [`ITEMS_MAX`] items is not written down; recovery then reads that transaction's records.
+//! An entry is appended under the lock under which the transaction appends its own records. So it says what all
+//! earlier records of the transaction say, and nothing of later ones: recovery replaces what it knows by it. A state of
+//! more than [`ITEMS_MAX`] items is not written down; recovery then reads that transaction's records.
 //!
 //! Left to others: the records themselves (crate `access`).
 
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hobt_base::{FileId, HobtId, Lsn, PageId};
 
-use crate::GlobalTransaction;
+use crate::global_transaction::GlobalTransaction;
 
 /// The most items that a state which is written down has: HOBTs, records of structure, and extents to be freed.
 pub const ITEMS_MAX: usize = 4096;

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hobt_access::RecoverySummary;
 
-use super::Database;
 use crate::options::TargetRecoveryTime;
 
 /// Bytes a second where no recovery was measured.
@@ -42,19 +41,10 @@ impl RedoRate {
     }
 
     /// How many bytes of log recovery may have to redo; `u64::MAX` for any number.
-    fn bytes_in(&self, target: TargetRecoveryTime) -> u64 {
+    pub(super) fn bytes_in(&self, target: TargetRecoveryTime) -> u64 {
         match target.seconds() {
             0 => u64::MAX,
             seconds => self.bytes_per_second().saturating_mul(seconds.into()) / TIMES_SLOWER,
-        }
-    }
-}
-
-impl Database {
-    /// Tells the log when a checkpoint is due.
-    pub(super) fn bound_recovery(&self) {
-        if let Some(log) = self.storage.log() {
-            log.bound_recovery(self.redo_rate.bytes_in(self.options().target_recovery_time));
         }
     }
 }

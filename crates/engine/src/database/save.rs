@@ -218,9 +218,9 @@ impl Database {
         if let Some(log) = self.storage.log() {
             log.set_delayed_durability(options.delayed_durability);
             log.log().keep_for_backup(options.keeps_log());
+            log.bound_recovery(self.redo_rate.bytes_in(options.target_recovery_time));
             self.storage.set_logs_loads(options.recovery_model == RecoveryModel::Full);
         }
-        self.bound_recovery();
     }
 
     /// Makes the log start a thread that flushes it shortly after a commit with delayed durability.
