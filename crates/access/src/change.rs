@@ -18,10 +18,10 @@ use hobt_instruments::rank::Rank;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use hobt_base::{FilegroupId, HobtId, Lsn, PageId};
+use hobt_base::{FilegroupId, HobtId, Lsn, PAGE_SIZE, PageId};
 use hobt_log::{AppendError, Appended, Epoch, NewRecord, Reservation, record_bytes};
 use hobt_page::{PageBytes, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
-use hobt_txn::{LogChain, StatementContext, TransactionLog};
+use hobt_txn::{LogChain, RecordEffect, StatementContext, TransactionLog};
 
 use crate::btree::TreeKey;
 use crate::log_record::{ChangeHead, HobtRecord, Undo, encode_together, encode_undone, kind};
@@ -124,6 +124,18 @@ impl<'a> Logged<'a> {
         Logged { counts: true, ..self }
     }
 
+    /// What its record says to recovery if it changes a page of `hobt`.
+    fn effect(&self, hobt: HobtId) -> RecordEffect {
+        RecordEffect {
+            hobt: if self.undo.is_some() { hobt } else { HobtId(0) },
+            is_structure: self.undo.is_some_and(|undo| !undo.is_of_row()),
+            compensates: self.compensates.filter(|_| !self.is_of_row),
+            defers: None,
+            frees: self.freed,
+            commits: self.commits,
+        }
+    }
+
     /// It increases the HOBT's number of rows by one, or decreases it.
     pub(crate) fn rows(self, rows: i8) -> Logged<'a> {
         Logged { rows, ..self }
@@ -219,7 +231,8 @@ impl Identity {
             return Ok(None);
         }
         let payload = self.record();
-        append_structure(log, epoch, kind::HOBT, &payload, reservation)?;
+        let appended = append_structure(log, epoch, kind::HOBT, &payload, reservation)?;
+        log.note_description(self.id, appended.lsn);
         self.logged_in.store(epoch.begin.0, Ordering::Release);
         Ok(Some(record_bytes(payload.len())))
     }
@@ -438,7 +451,8 @@ impl Storage {
         let mut has_image = false;
         let (keeps_rest, own) = (paid.is_some(), paid.map_or(&own, |(_, reservation)| reservation));
         let to = Destination { log, hobt, chain: logged.chain, own, keeps_rest };
-        let appended = self.append(&to, kind::CHANGE, &mut payload, &mut |epoch, payload| {
+        let effect = logged.effect(head.hobt);
+        let appended = self.append(&to, (kind::CHANGE, &effect), &mut payload, &mut |epoch, payload| {
             if !has_image && !stands_alone(change) && before < epoch.begin {
                 payload.truncate(head_bytes);
                 PageHeader::clear_bulk(page);
@@ -446,6 +460,9 @@ impl Storage {
                 has_image = true;
             }
         })?;
+        if has_image {
+            log.note_image(PAGE_SIZE);
+        }
         if let Some(chain) = logged.chain.filter(|_| has_image && logged.compensates.is_some()) {
             chain.note_spent(IMAGE_BYTES);
         }
@@ -462,7 +479,7 @@ impl Storage {
     fn append(
         &self,
         to: &Destination<'_>,
-        kind: u8,
+        (kind, effect): (u8, &RecordEffect),
         payload: &mut Vec<u8>,
         look: &mut dyn FnMut(Epoch, &mut Vec<u8>),
     ) -> Result<Appended, AccessError> {
@@ -475,7 +492,7 @@ impl Storage {
                 chain.note_spent(*bytes);
             }
             let appended = described.and_then(|_| match to.chain {
-                Some(chain) => chain.append_in(epoch, kind, payload),
+                Some(chain) => chain.append_in(epoch, kind, payload, effect),
                 None => append_structure(to.log, epoch, kind, payload, to.own),
             });
             match appended {
@@ -535,12 +552,14 @@ impl Storage {
             }
         }
         let to = Destination { log, hobt: Some(hobt), chain, own: &own, keeps_rest: false };
-        let appended = self.append(&to, kind::TOGETHER, &mut payload, &mut |epoch, payload| {
+        let kind = (kind::TOGETHER, &RecordEffect::default());
+        let appended = self.append(&to, kind, &mut payload, &mut |epoch, payload| {
             let mut has_new_images = false;
             for (part, before) in parts.iter_mut().zip(&before) {
                 if !part.changes.first().is_some_and(stands_alone) && *before < epoch.begin {
                     PageHeader::clear_bulk(part.page);
                     part.changes = vec![PageChange::Image { bytes: Box::new(*part.page) }];
+                    log.note_image(PAGE_SIZE);
                     has_new_images = true;
                 }
             }
@@ -578,9 +597,10 @@ impl Storage {
         head.encode(&mut payload);
         PageChange::Image { bytes: Box::new(*page) }.encode(&mut payload);
         chain.reserve(payload.len())?;
+        chain.log().note_image(PAGE_SIZE);
         let own = &Reservation::default();
         let to = Destination { log: chain.log(), hobt: Some(hobt), chain: Some(chain), own, keeps_rest: false };
-        Ok(self.append(&to, kind::CHANGE, &mut payload, &mut |_, _| {})?.lsn)
+        Ok(self.append(&to, (kind::CHANGE, &RecordEffect::default()), &mut payload, &mut |_, _| {})?.lsn)
     }
 
     /// Logs a note of a change to several pages of a HOBT, before it is made. Does nothing in a database without a log.
@@ -597,7 +617,7 @@ impl Storage {
             // Recovery opens the HOBT, even if the note is the last record of it before a crash.
             let epoch = chain.log().log().epoch();
             let described = hobt.log(chain.log(), epoch, chain.reservation());
-            match described.and_then(|_| chain.append_in(epoch, kind::NOTE, &payload)) {
+            match described.and_then(|_| chain.append_in(epoch, kind::NOTE, &payload, &undo.effect_of_note())) {
                 Ok(appended) => return Ok(appended.lsn),
                 Err(AppendError::EpochChanged) => {}
                 Err(AppendError::Failed(error)) => return Err(error.into()),
@@ -617,7 +637,8 @@ impl Storage {
         rows: i64,
     ) -> Result<(), AccessError> {
         let Some(chain) = chain else { return Ok(()) };
-        chain.append(kind::UNDONE, &encode_undone(lsn, hobt, rows))?;
+        let effect = RecordEffect { compensates: Some(lsn), ..RecordEffect::default() };
+        chain.append(kind::UNDONE, &encode_undone(lsn, hobt, rows), &effect)?;
         Ok(())
     }
 }

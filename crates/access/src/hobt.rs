@@ -31,7 +31,7 @@ use hobt_page::{
     PageChange, PageDamage, PageHeader, PageType, RUNS_PER_PAGE, RowLayout, RowPage, Run, RunContents, RunListPage,
 };
 use hobt_txn::locks::RangeLockers;
-use hobt_txn::{COMMIT_RECORD, IoCounts, LogChain, StatementContext, TransactionLog, UndoError};
+use hobt_txn::{COMMIT_RECORD, IoCounts, LogChain, RecordEffect, StatementContext, TransactionLog, UndoError};
 
 use crate::change::{COUNT_RECORD_BYTES, Changed, Identity, Logged};
 use crate::log_record::Undo;
@@ -185,7 +185,7 @@ impl Hobt {
         let gone = state.runs[1..].to_vec();
         let structure = self.storage.begin_freeing(&gone)?;
         if let Some(structure) = &structure {
-            structure.append(COMMIT_RECORD, &[])?;
+            structure.append(COMMIT_RECORD, &[], &RecordEffect::default())?;
         }
         self.storage.undone(chain, lsn, self.identity.id, 0)?;
         self.storage.end_freeing(structure, &gone)

@@ -11,7 +11,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use hobt_base::{HobtId, Lsn, PageId};
+use hobt_base::{HobtId, Lsn, PAGE_SIZE, PageId};
 use hobt_log::Record;
 use hobt_page::PageChange;
 use hobt_txn::LogChain;
@@ -69,6 +69,10 @@ const STRETCH_BYTES: u64 = 64 << 10;
 /// What the undo of the changes of rows will append that a transaction has made and not undone.
 #[derive(Debug, Default)]
 pub(crate) struct UndoEstimate {
+    /// What a checkpoint has written down, without what was undone of that since.
+    base_bytes: u64,
+    /// Where it was written down.
+    base_at: Lsn,
     bytes: u64,
     /// Pages whose images are in the sum.
     pages: HashSet<PageId>,
@@ -90,8 +94,13 @@ struct Stretch {
 }
 
 impl UndoEstimate {
+    /// The sum that a checkpoint has written down at `at`.
+    pub(crate) fn from(at: Lsn, bytes: u64) -> UndoEstimate {
+        UndoEstimate { base_bytes: bytes, base_at: at, ..UndoEstimate::default() }
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.base_bytes + self.bytes
     }
 
     /// Adds the change of a row.
@@ -117,9 +126,13 @@ impl UndoEstimate {
         }
     }
 
-    /// Notes that all changes of rows from the record at `lsn` on are undone. Up to a stretch of those before stays in
-    /// the sum once more than it should.
-    pub(crate) fn undone_from(&mut self, lsn: Lsn) {
+    /// Notes that all changes of rows from the record at `lsn` on are undone, by one that appended `bytes`. Up to a
+    /// stretch of those before stays in the sum once more than it should.
+    pub(crate) fn undone_from(&mut self, lsn: Lsn, bytes: u64) {
+        if lsn < self.base_at {
+            // As a reservation is used up.
+            self.base_bytes = self.base_bytes.saturating_sub(bytes);
+        }
         while let Some(last) = self.stretches.pop_if(|last| last.from >= lsn) {
             self.bytes = last.bytes_before;
             for page in &last.pages {
@@ -130,6 +143,12 @@ impl UndoEstimate {
             }
         }
     }
+}
+
+/// Bytes of a record of a change. Of an image those that it does not have: the page needs one more after a checkpoint.
+pub(crate) fn bytes_without_image(record: &Record, change: &ChangeRecord) -> u64 {
+    let image = if let PageChange::Image { .. } = change.change { PAGE_SIZE as u64 } else { 0 };
+    (record.end.0 - record.lsn.0).saturating_sub(image)
 }
 
 /// By how many bytes a row of a tree got shorter.
@@ -188,11 +207,18 @@ mod tests {
         (0..1000).for_each(|at| add(&mut estimate, (at + 1) * RECORD, RECORD, page_of(at)));
         assert_eq!(estimate.bytes(), least(1000));
         for left in (0..1000).rev() {
-            estimate.undone_from(Lsn((left + 1) * RECORD));
+            estimate.undone_from(Lsn((left + 1) * RECORD), RECORD);
             let more = estimate.bytes() - least(left);
             assert!(more <= least(STRETCH_BYTES / RECORD + 8), "{left}: {more}");
         }
         assert_eq!(estimate.bytes(), 0);
+        // Of what a checkpoint has written down, what is undone uses as much as it appends.
+        let mut written = UndoEstimate::from(Lsn(2000 * RECORD), 10 * RECORD);
+        add(&mut written, 2001 * RECORD, RECORD, 1);
+        written.undone_from(Lsn(2001 * RECORD), RECORD);
+        assert_eq!(written.bytes(), 10 * RECORD);
+        written.undone_from(Lsn(1999 * RECORD), RECORD);
+        assert_eq!(written.bytes(), 9 * RECORD);
         // Pages that are changed again are counted again.
         (0..1000).for_each(|at| add(&mut estimate, (at + 3000) * RECORD, RECORD, page_of(at)));
         assert_eq!(estimate.bytes(), least(1000));

@@ -28,6 +28,7 @@ mod log_record;
 mod page_set;
 mod read_ahead;
 mod recovery;
+mod redo;
 mod row_store;
 pub mod scan;
 mod storage;
@@ -43,6 +44,8 @@ pub use error::AccessError;
 pub use hobt::{Hobt, LargeValues, Operations, ValueReader};
 pub use left_open::OpenTransaction;
 pub use load::{LoadColumn, LoadValues, LoadedRuns, Loader};
-pub use recovery::{AskCoordinator, RecoverySummary, recover, recover_to_open, recovered_decisions};
+pub use recovery::{
+    AskCoordinator, RecoveryPhase, RecoverySummary, ReportProgress, recover, recover_to_open, recovered_decisions,
+};
 pub use row_store::RowStore;
 pub use storage::{Allocated, DataFile, DataFileDescription, Storage, StorageSettings};

@@ -24,6 +24,8 @@
 use hobt_base::{FileId, FilegroupId, HobtId, Lsn, PageId, SlotId, Stamp};
 use hobt_page::{EncodingDamage, EncodingReader, PageBytes, PageChange, RowImage, RowLayout};
 
+use hobt_txn::RecordEffect;
+
 use crate::btree::TreeKey;
 
 /// Kinds of the storage's records. The others end a transaction.
@@ -216,6 +218,12 @@ impl Undo {
         }
     }
 
+    /// What a note of it says to recovery.
+    pub(crate) fn effect_of_note(&self) -> RecordEffect {
+        let hobt = self.hobt().unwrap_or_default();
+        RecordEffect { hobt, is_structure: !self.is_of_row(), ..RecordEffect::default() }
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Undo::RemoveRow { slot } => {
@@ -394,7 +402,35 @@ pub(crate) fn encode_undone(compensates: Lsn, hobt: HobtId, rows: i64) -> Vec<u8
     out
 }
 
+impl ChangeRecord {
+    fn effect(&self) -> RecordEffect {
+        RecordEffect {
+            hobt: if self.undo.is_some() { self.hobt } else { HobtId(0) },
+            is_structure: self.undo.as_ref().is_some_and(|undo| !undo.is_of_row()),
+            compensates: self.compensates,
+            defers: None,
+            frees: self.freed,
+            commits: self.commits,
+        }
+    }
+}
+
 impl StorageRecord {
+    /// What it says of its transaction to recovery.
+    pub(crate) fn effect(&self) -> RecordEffect {
+        let none = RecordEffect::default();
+        match self {
+            StorageRecord::Change(change) => change.effect(),
+            StorageRecord::Note(undo) => undo.effect_of_note(),
+            StorageRecord::Undone { compensates, .. } => RecordEffect { compensates: Some(*compensates), ..none },
+            StorageRecord::PendingFree { first, extents } => RecordEffect { defers: Some((*first, *extents)), ..none },
+            StorageRecord::Hobt(_)
+            | StorageRecord::Grow { .. }
+            | StorageRecord::Checkpoint
+            | StorageRecord::Together { .. } => none,
+        }
+    }
+
     /// Decodes a record of `kind`, one of [`kind`]; `None` for other kinds.
     pub(crate) fn decode(kind: u8, payload: &[u8]) -> Result<Option<StorageRecord>, EncodingDamage> {
         let mut from = EncodingReader::new(payload);

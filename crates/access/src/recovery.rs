@@ -1,12 +1,12 @@
 //! Crash recovery: analysis, redo, undo.
 //!
-//! 1. *Analysis* reads the log from the first record that an open transaction or the last checkpoint may need. It finds
-//!    which transactions did not end, the deferred actions of committed ones, each HOBT's run list and row layout, and
-//!    by how many rows its count differs from the one last saved.
-//! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older. If a page does
-//!    not pass its checks and its first change since the checkpoint is an image, the page becomes the image. Before
-//!    that, recovery asks for the outcome of each transaction that was prepared to do as another database decides: it
-//!    committed or it did not.
+//! 1. *Analysis* reads the log from the last checkpoint on. It finds which transactions did not end, the deferred
+//!    actions of committed ones, each HOBT's run list and row layout, and by how many rows its count differs from the
+//!    one last saved. What earlier records of a transaction say, the checkpoint has written down, or analysis begins at
+//!    an earlier position (`docs/design/0045-time-to-open.md`).
+//! 2. *Redo* applies, from the last checkpoint on, every change to a page whose own position is older
+//!    ([`redo`](crate::redo)). Before that, recovery asks for the outcome of each transaction that was prepared to do
+//!    as another database decides: it committed or it did not.
 //! 3. *Undo* undoes the changes of open transactions, the latest first, and logs each step as the compensation of a
 //!    record, so that a recovery after a crash continues where this one was. Then the deferred actions of committed
 //!    transactions are done. Transactions that have changed only rows of users' heaps and trees can be undone later,
@@ -20,24 +20,26 @@
 use hobt_instruments::planted::{self, Bug};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use hobt_base::{EXTENT_PAGES, FileId, HobtId, Lsn, PAGE_SIZE, PageId, Stamp};
-use hobt_buffer::{BufferError, ExclusiveGuard};
 use hobt_log::{LogReader, Record, Recovered};
-use hobt_page::{EncodingDamage, PageChange, PageDamage, PageHeader, PageType, RowLayout, apply};
+use hobt_page::{EncodingDamage, PageChange, PageDamage, RowLayout};
 use hobt_txn::{
-    COMMIT_RECORD, DECISION_RECORD, END_RECORD, GlobalTransaction, LogChain, PREPARE_RECORD, RecoveredDecision,
-    TransactionLog, read_commit, read_decision, read_prepare,
+    COMMIT_RECORD, DECISION_RECORD, END_RECORD, ENTRY_RECORD, GlobalTransaction, LogChain, PREPARE_RECORD,
+    RecordEffect, RecoveredDecision, TransactionEntry, TransactionLog, TransactionState, counted_bytes, read_commit,
+    read_decision, read_prepare,
 };
 
 use crate::btree::UNDO_SPLIT_BYTES_FIRST;
 use crate::btree::{BTree, TreeKey};
 use crate::change::{HEAD_BYTES, IMAGE_BYTES, Identity};
-use crate::left_open::{OpenTransaction, UndoEstimate};
-use crate::log_record::{ChangeRecord, StorageRecord, Undo};
+use crate::left_open::{OpenTransaction, UndoEstimate, bytes_without_image};
+use crate::log_record::{ChangeRecord, HobtRecord, StorageRecord, Undo};
+use crate::redo::redo;
 use crate::storage::Allocated;
 use crate::undo::{ChangedRow, not_decoded};
-use crate::{AccessError, DataFile, Hobt, RowStore, Storage};
+use crate::{AccessError, Hobt, RowStore, Storage};
 
 /// The result of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -58,55 +60,113 @@ pub struct RecoverySummary {
     pub newest: Stamp,
     /// The largest HOBT id in the log.
     pub newest_hobt: HobtId,
+    /// Bytes of records that analysis has read; of images as many as count ([`counted_bytes`]).
+    pub redo_bytes: u64,
+    /// How long analysis and redo took.
+    pub redo_time: Duration,
+}
+
+/// What recovery does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecoveryPhase {
+    /// It finds out what is to be done.
+    Analysis,
+    /// It applies changes again.
+    Redo,
+    /// It undoes open transactions that cannot be undone later.
+    Undo,
+}
+
+impl RecoveryPhase {
+    /// Its number: 1, 2 or 3.
+    pub const fn number(self) -> u8 {
+        match self {
+            RecoveryPhase::Analysis => 1,
+            RecoveryPhase::Redo => 2,
+            RecoveryPhase::Undo => 3,
+        }
+    }
+}
+
+/// Told how many bytes of log are done, of how many, in a phase.
+pub type ReportProgress<'a> = &'a dyn Fn(RecoveryPhase, u64, u64);
+
+/// Bytes of log after which progress is reported.
+const REPORT_BYTES: u64 = 256 << 10;
+
+/// Reports the progress of a walk through the log, forwards or backwards.
+pub(crate) struct Progress<'a> {
+    report: ReportProgress<'a>,
+    phase: RecoveryPhase,
+    /// Where the walk begins, and where it ends.
+    from: Lsn,
+    until: Lsn,
+    reported: u64,
+}
+
+impl Progress<'_> {
+    fn new(report: ReportProgress<'_>, phase: RecoveryPhase, from: Lsn, until: Lsn) -> Progress<'_> {
+        Progress { report, phase, from, until, reported: 0 }
+    }
+
+    /// Notes that the walk is at `lsn`.
+    pub(crate) fn note(&mut self, lsn: Lsn) {
+        let done = lsn.0.abs_diff(self.from.0);
+        if done >= self.reported + REPORT_BYTES {
+            self.reported = done;
+            (self.report)(self.phase, done, self.until.0.abs_diff(self.from.0));
+        }
+    }
 }
 
 /// What analysis knows of a transaction.
 #[derive(Debug)]
 struct Known {
-    first: Lsn,
+    /// All that its undo needs is at or behind this position.
+    begin: Lsn,
     last: Lsn,
-    committed: bool,
-    /// Set if another database decides, or has decided.
-    prepared: Option<GlobalTransaction>,
-    /// Extents to free, by the position of the record that says so.
-    pending: BTreeMap<Lsn, (PageId, u32)>,
-    /// The records of changes of no row that have an undo, and whether they are undone. Changes of rows are undone in
-    /// reverse order, so that one position says which are left; the order of these few is not known.
-    structure: BTreeMap<Lsn, bool>,
+    state: TransactionState,
     /// Estimated bytes of log that its undo appends.
     undo_bytes: u64,
     /// Pages that it changed before the start of redo, which its undo logs whole.
     old_pages: HashSet<PageId>,
-    /// The HOBTs that its undo changes.
-    hobts: BTreeSet<HobtId>,
     /// What the undo of its rows appends if others work meanwhile.
     estimate: UndoEstimate,
 }
 
 impl Known {
-    fn of(record: &Record) -> Known {
+    /// A transaction of which nothing is known but that a record behind `begin` is its last so far.
+    fn of(begin: Lsn, record: &Record) -> Known {
         Known {
-            first: record.lsn,
+            begin,
             last: record.lsn,
-            committed: false,
-            prepared: None,
-            pending: BTreeMap::new(),
-            structure: BTreeMap::new(),
+            state: TransactionState::default(),
             undo_bytes: 0,
             old_pages: HashSet::new(),
-            hobts: BTreeSet::new(),
             estimate: UndoEstimate::default(),
+        }
+    }
+
+    /// A transaction that a checkpoint has written down at `at`.
+    fn written_down(at: Lsn, entry: TransactionEntry) -> Known {
+        Known {
+            begin: entry.begin,
+            last: entry.last,
+            state: entry.state,
+            undo_bytes: entry.undo_bytes,
+            old_pages: HashSet::new(),
+            estimate: UndoEstimate::from(at, entry.undo_bytes),
         }
     }
 
     /// Whether it has changed rows of the HOBTs that `is_users` accepts, and nothing else.
     fn has_only_rows(&self, id: u64, is_users: &dyn Fn(HobtId) -> bool) -> bool {
         !TransactionLog::is_structure(id)
-            && self.prepared.is_none()
-            && self.structure.is_empty()
-            && self.pending.is_empty()
-            && !self.hobts.is_empty()
-            && self.hobts.iter().all(|hobt| is_users(*hobt))
+            && self.state.prepared.is_none()
+            && self.state.structure.is_empty()
+            && self.state.pending.is_empty()
+            && !self.state.hobts.is_empty()
+            && self.state.hobts.iter().all(|hobt| is_users(*hobt))
     }
 }
 
@@ -120,7 +180,7 @@ pub type AskCoordinator<'a> = &'a dyn Fn(&GlobalTransaction) -> Result<bool, Str
 /// The log cannot be read, or has a malformed record.
 pub fn recovered_decisions(recovered: &Recovered) -> Result<Vec<RecoveredDecision>, AccessError> {
     let mut decisions = Vec::new();
-    recovered.for_each(recovered.keep, &mut |record| {
+    recovered.for_each(recovered.start.read_from, &mut |record| {
         decisions.extend(decision_of(&record)?);
         Ok::<(), AccessError>(())
     })?;
@@ -149,14 +209,14 @@ pub fn recover(
     recovered: &Recovered,
     ask: AskCoordinator<'_>,
 ) -> Result<RecoverySummary, AccessError> {
-    recover_to_open(storage, recovered, ask, &|_| false).map(|(summary, _)| summary)
+    recover_to_open(storage, recovered, ask, &|_| false, &|_, _, _| {}).map(|(summary, _)| summary)
 }
 
 /// Recovers a database whose files are open ([`Storage::open_file_to_recover`]) and whose log has just been opened.
 /// `ask` is called before anything is written. Afterwards the log has the decisions that other databases may ask for.
 ///
 /// Leaves transactions open that have changed only rows of HOBTs that `is_users` accepts, and returns them. Nothing
-/// else may use these HOBTs until they are undone.
+/// else may use these HOBTs until they are undone. `report` is called now and then by this thread.
 ///
 /// # Errors
 /// [`AccessError::Undecided`]: the coordinator of a transaction cannot be asked. A file cannot be read or written, the
@@ -169,25 +229,36 @@ pub fn recover_to_open(
     recovered: &Recovered,
     ask: AskCoordinator<'_>,
     is_users: &dyn Fn(HobtId) -> bool,
+    report: ReportProgress<'_>,
 ) -> Result<(RecoverySummary, Vec<OpenTransaction>), AccessError> {
     let log = storage.log().expect("a database that is recovered has a log");
     let mut recovery = Recovery {
         storage,
         log,
         recovered,
+        report,
         transactions: BTreeMap::new(),
         hobts: HashMap::new(),
+        described: HashMap::new(),
         opened: HashMap::new(),
         row_changes: BTreeMap::new(),
         file_pages: HashMap::new(),
         broken: BTreeSet::new(),
+        images: 0,
         decisions: Vec::new(),
         summary: RecoverySummary::default(),
     };
+    let since = Instant::now();
     recovery.analyse()?;
+    if cfg!(debug_assertions) {
+        recovery.check_states();
+    }
     recovery.decide(ask)?;
     recovery.size_files()?;
     recovery.redo()?;
+    let (read, images) = (recovered.end.0 - recovered.start.read_from.0, recovery.images * PAGE_SIZE as u64);
+    recovery.summary.redo_bytes = read.saturating_sub(images) + counted_bytes(images);
+    recovery.summary.redo_time = since.elapsed();
     for file in storage.files() {
         file.read_maps()?;
     }
@@ -206,8 +277,11 @@ struct Recovery<'a> {
     storage: &'a Arc<Storage>,
     log: &'a Arc<TransactionLog>,
     recovered: &'a Recovered,
+    report: ReportProgress<'a>,
     transactions: BTreeMap<u64, Known>,
     hobts: HashMap<HobtId, KnownHobt>,
+    /// The records that describe HOBTs of which analysis may have read none, as a checkpoint has written them down.
+    described: HashMap<HobtId, Lsn>,
     /// The heaps and trees of which single rows are undone.
     opened: HashMap<HobtId, RowStore>,
     /// By HOBT: by how many rows its count differs from the one last saved.
@@ -215,6 +289,8 @@ struct Recovery<'a> {
     file_pages: HashMap<FileId, u32>,
     /// Pages that are damaged so far: a later record may rewrite them, or their extents may be free in the end.
     broken: BTreeSet<PageId>,
+    /// Images of pages that analysis has read.
+    images: u64,
     /// Decisions of this database for other databases.
     decisions: Vec<RecoveredDecision>,
     summary: RecoverySummary,
@@ -227,14 +303,34 @@ pub(crate) struct KnownHobt {
     layout_version: u32,
     pub(crate) key: Option<Arc<TreeKey>>,
     pub(crate) rows: Arc<RowLayout>,
-    /// Bytes of the record that describes it.
+    /// The record that describes it, and its bytes.
+    lsn: Lsn,
     record_bytes: u64,
+}
+
+impl KnownHobt {
+    fn of(record: &Record, hobt: HobtRecord) -> KnownHobt {
+        KnownHobt {
+            run_list: hobt.run_list,
+            filegroup: hobt.filegroup,
+            layout_version: hobt.layout_version,
+            key: hobt.key.map(Arc::new),
+            rows: Arc::new(hobt.rows),
+            lsn: record.lsn,
+            record_bytes: record.end.0 - record.lsn.0,
+        }
+    }
 }
 
 impl Recovery<'_> {
     fn analyse(&mut self) -> Result<(), AccessError> {
         let recovered = self.recovered;
-        recovered.for_each(recovered.keep, &mut |record| self.analyse_record(&record))
+        let from = recovered.start.read_from;
+        let mut progress = Progress::new(self.report, RecoveryPhase::Analysis, from, recovered.end);
+        recovered.for_each(from, &mut |record| {
+            progress.note(record.lsn);
+            self.analyse_record(&record)
+        })
     }
 
     fn analyse_record(&mut self, record: &Record) -> Result<(), AccessError> {
@@ -244,7 +340,8 @@ impl Recovery<'_> {
             if !TransactionLog::is_structure(id) {
                 self.summary.newest = self.summary.newest.max(Stamp(id));
             }
-            let known = self.transactions.entry(id).or_insert_with(|| Known::of(record));
+            let begin = self.recovered.start.read_from;
+            let known = self.transactions.entry(id).or_insert_with(|| Known::of(begin, record));
             known.last = record.lsn;
         }
         self.decisions.extend(decision_of(record)?);
@@ -253,10 +350,17 @@ impl Recovery<'_> {
             PREPARE_RECORD => {
                 let damage = EncodingDamage { rule: "the preparation of a transaction" };
                 let prepared = read_prepare(id, &record.payload).ok_or_else(|| not_decoded(record, damage))?;
-                self.transactions.entry(id).and_modify(|known| known.prepared = Some(prepared));
+                self.transactions.entry(id).and_modify(|known| known.state.prepared = Some(prepared));
             }
-            COMMIT_RECORD => self.commit(id),
+            COMMIT_RECORD => self.apply(record, &RecordEffect { commits: true, ..RecordEffect::default() }),
             END_RECORD => drop(self.transactions.remove(&id)),
+            ENTRY_RECORD => {
+                let damage = EncodingDamage { rule: "an entry of the transaction table" };
+                self.take_over(
+                    record,
+                    TransactionEntry::decode(&record.payload).ok_or_else(|| not_decoded(record, damage))?,
+                );
+            }
             _ => {
                 let decoded = StorageRecord::decode(record.kind, &record.payload);
                 let decoded = decoded.map_err(|damage| not_decoded(record, damage))?;
@@ -267,28 +371,71 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// Checks that what is known of each transaction is what all its records say, also those that analysis has not
+    /// read. A record that cannot be read ends it: its transaction's undo will report that, if it gets there.
+    fn check_states(&self) {
+        let mut reader = LogReader::new(self.log.log());
+        'transactions: for (id, known) in &self.transactions {
+            let (mut effects, mut next, mut prepared) = (Vec::new(), known.last, None);
+            while next != Lsn(0) {
+                let Ok(record) = reader.record(next) else { continue 'transactions };
+                assert_eq!(record.transaction, *id, "the chain of {id} at {next}");
+                assert!(next >= known.begin, "a record of {id} at {next}, before {}", known.begin);
+                match record.kind {
+                    COMMIT_RECORD => effects.push((next, RecordEffect { commits: true, ..RecordEffect::default() })),
+                    PREPARE_RECORD => prepared = read_prepare(*id, &record.payload),
+                    kind => {
+                        let decoded = StorageRecord::decode(kind, &record.payload).ok().flatten();
+                        let Some(decoded) = decoded else { continue 'transactions };
+                        effects.push((next, decoded.effect()));
+                    }
+                }
+                next = record.previous;
+            }
+            let mut state = TransactionState { prepared, ..TransactionState::default() };
+            effects.iter().rev().for_each(|(lsn, effect)| state.apply(*lsn, effect));
+            assert_eq!(known.state, state, "what is known of transaction {id}");
+        }
+    }
+
     /// Finds out the outcome of transactions that other databases decide.
     fn decide(&mut self, ask: AskCoordinator<'_>) -> Result<(), AccessError> {
-        for known in self.transactions.values_mut().filter(|known| !known.committed) {
-            if let Some(prepared) = &known.prepared {
-                known.committed = ask(prepared).map_err(AccessError::Undecided)?;
+        for known in self.transactions.values_mut().filter(|known| !known.state.committed) {
+            if let Some(prepared) = &known.state.prepared {
+                known.state.committed = ask(prepared).map_err(AccessError::Undecided)?;
             }
         }
         Ok(())
     }
 
-    /// Notes that a transaction has committed: only its deferred actions are still to be done, if there are any.
-    fn commit(&mut self, id: u64) {
-        if let Some(known) = self.transactions.get_mut(&id) {
-            known.committed = true;
-            if known.pending.is_empty() {
-                self.transactions.remove(&id);
+    /// Notes what a record says of its transaction. Of one that has committed, only the deferred actions are still to
+    /// be done, if there are any.
+    fn apply(&mut self, record: &Record, effect: &RecordEffect) {
+        if let Some(known) = self.transactions.get_mut(&record.transaction) {
+            known.state.apply(record.lsn, effect);
+            if effect.commits && known.state.is_done() {
+                self.transactions.remove(&record.transaction);
             }
         }
     }
 
+    /// Replaces what is known of a transaction by what a checkpoint has written down.
+    fn take_over(&mut self, record: &Record, entry: TransactionEntry) {
+        let id = entry.transaction;
+        if !TransactionLog::is_structure(id) {
+            self.summary.newest = self.summary.newest.max(Stamp(id));
+        }
+        for (hobt, lsn) in entry.state.hobts.iter().zip(&entry.described) {
+            self.described.insert(*hobt, *lsn);
+        }
+        match entry.state.is_done() {
+            true => drop(self.transactions.remove(&id)),
+            false => drop(self.transactions.insert(id, Known::written_down(record.lsn, entry))),
+        }
+    }
+
     fn analyse_storage(&mut self, record: &Record, decoded: StorageRecord) {
-        let id = record.transaction;
+        let effect = decoded.effect();
         match decoded {
             StorageRecord::Change(change) => {
                 if change.counts {
@@ -296,91 +443,47 @@ impl Recovery<'_> {
                 }
                 self.count(record, change.hobt, change.rows.into());
                 if let Some(lsn) = change.compensates {
-                    self.compensate(id, lsn);
-                    self.note_undone_rows(id, lsn);
+                    self.note_undone_rows(record, lsn, &change);
                 }
-                if let Some(undo) = &change.undo {
-                    self.note_undo(record, undo, change.hobt);
-                }
-                self.forget_freed(id, &change);
                 self.expect_undo(record, &change);
-                if change.commits {
-                    self.commit(id);
-                }
+                self.images += u64::from(matches!(change.change, PageChange::Image { .. }));
             }
-            StorageRecord::Note(undo) => {
-                self.note_undo(record, &undo, undo.hobt().unwrap_or_default());
-                match undo {
-                    Undo::Unpublish { hobt, rows, .. } => self.count(record, hobt, rows.cast_signed()),
-                    Undo::Untruncate { hobt, rows, .. } => self.count(record, hobt, -rows.cast_signed()),
-                    _ => {}
-                }
-            }
+            StorageRecord::Note(Undo::Unpublish { hobt, rows, .. }) => self.count(record, hobt, rows.cast_signed()),
+            StorageRecord::Note(Undo::Untruncate { hobt, rows, .. }) => self.count(record, hobt, -rows.cast_signed()),
+            StorageRecord::Note(_) | StorageRecord::PendingFree { .. } => {}
             StorageRecord::Checkpoint | StorageRecord::Together { .. } => {}
-            StorageRecord::Undone { compensates, hobt, rows } => {
-                self.count(record, hobt, rows);
-                self.compensate(id, compensates);
-            }
-            StorageRecord::PendingFree { first, extents } => {
-                if let Some(known) = self.transactions.get_mut(&id) {
-                    known.pending.insert(record.lsn, (first, extents));
-                }
-            }
+            StorageRecord::Undone { hobt, rows, .. } => self.count(record, hobt, rows),
             StorageRecord::Hobt(hobt) => {
                 self.summary.newest_hobt = self.summary.newest_hobt.max(hobt.hobt);
-                let known = KnownHobt {
-                    run_list: hobt.run_list,
-                    filegroup: hobt.filegroup,
-                    layout_version: hobt.layout_version,
-                    key: hobt.key.map(Arc::new),
-                    rows: Arc::new(hobt.rows),
-                    record_bytes: record.end.0 - record.lsn.0,
-                };
-                self.hobts.insert(hobt.hobt, known);
+                self.hobts.insert(hobt.hobt, KnownHobt::of(record, *hobt));
             }
             StorageRecord::Grow { file, pages } => {
                 self.file_pages.insert(file, pages);
             }
         }
+        self.apply(record, &effect);
     }
 
     /// Counts rows that were inserted or deleted since the last checkpoint began. That checkpoint saved the count of
     /// every HOBT that had changed before.
     fn count(&mut self, record: &Record, hobt: HobtId, rows: i64) {
-        if rows != 0 && record.lsn >= self.recovered.redo_start {
+        if rows != 0 && record.lsn >= self.recovered.start.redo {
             *self.row_changes.entry(hobt).or_default() += rows;
-        }
-    }
-
-    fn compensate(&mut self, id: u64, lsn: Lsn) {
-        if let Some(known) = self.transactions.get_mut(&id) {
-            known.structure.entry(lsn).and_modify(|is_undone| *is_undone = true);
-            known.pending.remove(&lsn);
         }
     }
 
     /// Notes that a change of a page has undone that of the record at `lsn`. If this is of a row, all rows since are
     /// undone.
-    fn note_undone_rows(&mut self, id: u64, lsn: Lsn) {
-        if let Some(known) = self.transactions.get_mut(&id).filter(|known| !known.structure.contains_key(&lsn)) {
-            known.estimate.undone_from(lsn);
-        }
-    }
-
-    /// Notes a change that has an undo, in a HOBT or (0) in none.
-    fn note_undo(&mut self, record: &Record, undo: &Undo, hobt: HobtId) {
-        let Some(known) = self.transactions.get_mut(&record.transaction) else { return };
-        if !undo.is_of_row() {
-            known.structure.insert(record.lsn, false);
-        }
-        if hobt != HobtId(0) {
-            known.hobts.insert(hobt);
+    fn note_undone_rows(&mut self, record: &Record, lsn: Lsn, change: &ChangeRecord) {
+        let known = self.transactions.get_mut(&record.transaction);
+        if let Some(known) = known.filter(|known| !known.state.structure.contains_key(&lsn)) {
+            known.estimate.undone_from(lsn, bytes_without_image(record, change));
         }
     }
 
     /// Adds up what the undo of a change will append, in case its transaction did not commit.
     fn expect_undo(&mut self, record: &Record, change: &ChangeRecord) {
-        let is_old = record.lsn < self.recovered.redo_start;
+        let is_old = record.lsn < self.recovered.start.redo;
         let known = self.transactions.get_mut(&record.transaction).filter(|_| change.undo.is_some());
         let Some(known) = known else { return };
         if change.undo.as_ref().is_some_and(Undo::is_of_row) {
@@ -389,15 +492,6 @@ impl Recovery<'_> {
         known.undo_bytes += (record.end.0 - record.lsn.0).min(PAGE_SIZE as u64) + HEAD_BYTES as u64;
         if is_old && known.old_pages.insert(change.page) {
             known.undo_bytes += IMAGE_BYTES as u64;
-        }
-    }
-
-    /// Removes extents that a committed transaction had deferred to free from the pending ones: they are free once the
-    /// record of their bits is there. After its commit a transaction changes such a page only for that.
-    fn forget_freed(&mut self, id: u64, change: &ChangeRecord) {
-        let Some(known) = self.transactions.get_mut(&id).filter(|known| known.committed) else { return };
-        if let Some(freed) = &change.freed {
-            known.pending.retain(|_, pending| pending != freed);
         }
     }
 
@@ -417,86 +511,23 @@ impl Recovery<'_> {
     }
 
     fn redo(&mut self) -> Result<(), AccessError> {
-        let recovered = self.recovered;
-        recovered.for_each(recovered.redo_start, &mut |record| {
-            let decoded = StorageRecord::decode(record.kind, &record.payload);
-            match decoded.map_err(|damage| not_decoded(&record, damage))? {
-                Some(StorageRecord::Change(change)) => {
-                    self.redo_page(&record, change.page, change.hobt, std::slice::from_ref(&change.change))
-                }
-                Some(StorageRecord::Together { hobt, parts }) => {
-                    parts.iter().try_for_each(|(page, changes)| self.redo_page(&record, *page, hobt, changes))
-                }
-                _ => Ok(()),
-            }
-        })
-    }
-
-    /// Redoes the changes of a record in one page, in order.
-    fn redo_page(
-        &mut self,
-        record: &Record,
-        id: PageId,
-        hobt: HobtId,
-        changes: &[PageChange],
-    ) -> Result<(), AccessError> {
-        // A file that was removed from the database since has no pages to redo.
-        let Ok(file) = self.storage.file(id.file) else { return Ok(()) };
-        if id.number >= file.size_pages() {
-            return Err(self.storage.damaged(id, PageDamage::Structure { rule: "a page behind the end of its file" }));
-        }
-        let stands_alone = matches!(changes.first(), Some(PageChange::Format { .. } | PageChange::Image { .. }));
-        let Some(mut page) = self.page_to_redo(&file, id, stands_alone)? else { return Ok(()) };
-        if PageHeader::lsn_of(&page) >= record.lsn || (planted::has(Bug::NoRedo) && !stands_alone) {
-            return Ok(());
-        }
-        let layout = self.hobts.get(&hobt).map(|hobt| Arc::clone(&hobt.rows));
-        for change in changes {
-            let rows = layout.as_deref().filter(|_| match change {
-                PageChange::Format { header } => header.page_type == PageType::Row,
-                _ => true,
-            });
-            change.check(&page, rows).map_err(|damage| self.storage.damaged(id, damage))?;
-            let applied = apply(&mut page, rows, change).map_err(|damage| self.storage.damaged(id, damage))?;
-            if applied.is_none() {
-                let damage = PageDamage::Structure { rule: "a change that had room once and has none now" };
-                return Err(self.storage.damaged(id, damage));
-            }
-        }
-        PageHeader::stamp_lsn(&mut page, record.lsn);
-        self.summary.redone += 1;
+        let (from, end) = (self.recovered.start.redo, self.recovered.end);
+        let mut progress = Progress::new(self.report, RecoveryPhase::Redo, from, end);
+        let redone = redo(self.storage, self.recovered, &self.hobts, &mut progress)?;
+        (self.summary.redone, self.summary.repaired) = (redone.changes, redone.repaired);
+        self.broken = redone.broken;
         Ok(())
-    }
-
-    /// The page as it is on disk; `None` if it is damaged and this record does not determine its content.
-    fn page_to_redo<'f>(
-        &mut self,
-        file: &'f DataFile,
-        id: PageId,
-        stands_alone: bool,
-    ) -> Result<Option<ExclusiveGuard<'f>>, AccessError> {
-        match file.pool_file().write(id.number) {
-            Ok(page) => return Ok(Some(page)),
-            Err(BufferError::Damaged { .. }) => {}
-            Err(error) => return Err(AccessError::of_pool(error, file.name())),
-        }
-        if !stands_alone {
-            self.broken.insert(id);
-            return Ok(None);
-        }
-        self.broken.remove(&id);
-        self.summary.repaired += 1;
-        file.pool_file().create(id.number).map(Some).map_err(|error| AccessError::of_pool(error, file.name()))
     }
 
     /// Takes out the open transactions that can be undone later.
     fn leave_open(&mut self, is_users: &dyn Fn(HobtId) -> bool) -> BTreeMap<u64, Known> {
-        let has_only_rows = |id: &u64, known: &mut Known| !known.committed && known.has_only_rows(*id, is_users);
+        let has_only_rows = |id: &u64, known: &mut Known| !known.state.committed && known.has_only_rows(*id, is_users);
         let mut left: BTreeMap<u64, Known> = self.transactions.extract_if(.., has_only_rows).collect();
         loop {
-            let here = self.transactions.values().filter(|known| !known.committed);
-            let hobts: BTreeSet<HobtId> = here.flat_map(|known| &known.hobts).copied().collect();
-            let shared: Vec<(u64, Known)> = left.extract_if(.., |_, known| !known.hobts.is_disjoint(&hobts)).collect();
+            let here = self.transactions.values().filter(|known| !known.state.committed);
+            let hobts: BTreeSet<HobtId> = here.flat_map(|known| &known.state.hobts).copied().collect();
+            let is_shared = |_: &u64, known: &mut Known| !known.state.hobts.is_disjoint(&hobts);
+            let shared: Vec<(u64, Known)> = left.extract_if(.., is_shared).collect();
             if shared.is_empty() {
                 return left;
             }
@@ -506,38 +537,70 @@ impl Recovery<'_> {
 
     /// Continues a transaction that is undone later.
     fn resume(&self, id: u64, known: Known) -> OpenTransaction {
-        let chain = self.log.resume(id, known.first.min(self.recovered.keep), known.last, 0);
+        let chain = self.log.resume(id, (known.begin, known.last), known.state.clone(), 0);
         // There the walk begins. It finds the last change of a row, and what is undone already.
         chain.note_row(known.last);
-        let described = known.hobts.iter().filter_map(|hobt| self.hobts.get(hobt));
+        let hobts = known.state.hobts;
+        // A later checkpoint writes down where they are described.
+        for hobt in &hobts {
+            let read = self.hobts.get(hobt).map(|known| known.lsn);
+            if let Some(lsn) = read.or_else(|| self.described.get(hobt).copied()) {
+                self.log.note_description(*hobt, lsn);
+            }
+        }
+        let described = hobts.iter().filter_map(|hobt| self.hobts.get(hobt));
         let described: u64 = described.map(|hobt| hobt.record_bytes).sum();
         OpenTransaction {
             storage: Arc::clone(self.storage),
             chain,
-            hobts: known.hobts,
+            hobts,
             undo_bytes: known.estimate.bytes() + described + (UNDO_SPLIT_BYTES_FIRST + HEAD_BYTES) as u64,
             undo_bytes_alone: known.undo_bytes,
         }
     }
 
+    /// Reads the descriptions of HOBTs that transactions have changed before analysis began to read.
+    fn read_descriptions(&mut self) -> Result<(), AccessError> {
+        let mut reader = LogReader::new(self.log.log());
+        let hobts = self.transactions.values().flat_map(|known| &known.state.hobts);
+        let unread: BTreeSet<HobtId> = hobts.filter(|hobt| !self.hobts.contains_key(hobt)).copied().collect();
+        for hobt in unread {
+            let Some(lsn) = self.described.get(&hobt).copied().filter(|lsn| *lsn > Lsn(0)) else { continue };
+            let record = reader.record(lsn)?;
+            let decoded = StorageRecord::decode(record.kind, &record.payload);
+            match decoded.map_err(|damage| not_decoded(&record, damage))? {
+                Some(StorageRecord::Hobt(described)) if described.hobt == hobt => {
+                    self.hobts.insert(hobt, KnownHobt::of(&record, *described));
+                }
+                _ => return Err(not_decoded(&record, EncodingDamage { rule: "the description of a HOBT" })),
+            }
+        }
+        Ok(())
+    }
+
     /// Undoes the changes of open transactions, over all of them the latest first.
     fn undo(&mut self) -> Result<(), AccessError> {
+        self.read_descriptions()?;
         let losers: Vec<u64> =
-            self.transactions.iter().filter(|(_, known)| !known.committed).map(|(id, _)| *id).collect();
+            self.transactions.iter().filter(|(_, known)| !known.state.committed).map(|(id, _)| *id).collect();
         let mut chains = HashMap::new();
         // By the position of the next record to undo.
         let mut next: BTreeMap<Lsn, u64> = BTreeMap::new();
         for id in losers {
             let known = &self.transactions[&id];
-            let first = known.first.min(self.recovered.keep);
-            chains.insert(id, self.log.resume(id, first, known.last, known.undo_bytes));
+            let written = (known.begin, known.last);
+            chains.insert(id, self.log.resume(id, written, known.state.clone(), known.undo_bytes));
             next.insert(known.last, id);
             self.summary.undone_transactions += 1;
         }
         let mut reader = LogReader::new(self.log.log());
+        let top = next.last_key_value().map_or(Lsn(0), |(lsn, _)| *lsn);
+        let bottom = self.transactions.values().map(|known| known.begin).min().unwrap_or(top);
+        let mut progress = Progress::new(self.report, RecoveryPhase::Undo, top, bottom.min(top));
         // By transaction: the first record of those whose changes of rows are undone, up to the current position.
         let mut undone_from: HashMap<u64, Lsn> = HashMap::new();
         while let Some((lsn, id)) = next.pop_last() {
+            progress.note(lsn);
             let record = reader.record(lsn)?;
             let from = undone_from.get(&id).copied();
             let found = self.undo_record(&chains[&id], &record, from)?;
@@ -545,7 +608,7 @@ impl Recovery<'_> {
             let previous = match from {
                 // Between them only structure is left to undo.
                 Some(from) => {
-                    let mut between = self.transactions[&id].structure.range(from..lsn).rev();
+                    let mut between = self.transactions[&id].state.structure.range(from..lsn).rev();
                     between.find(|(_, is_undone)| !**is_undone).map_or(from, |(lsn, _)| *lsn)
                 }
                 None => record.previous,
@@ -626,7 +689,7 @@ impl Recovery<'_> {
 
     /// Whether the change of a record is undone, if it is of no row.
     fn known_structure(&self, transaction: u64, lsn: Lsn) -> Option<bool> {
-        self.transactions.get(&transaction)?.structure.get(&lsn).copied()
+        self.transactions.get(&transaction)?.state.structure.get(&lsn).copied()
     }
 
     fn undo_row(&mut self, chain: &Arc<LogChain>, hobt: HobtId, row: &ChangedRow) -> Result<(), AccessError> {
@@ -668,14 +731,13 @@ impl Recovery<'_> {
     /// Does the deferred actions of committed transactions.
     fn finish_committed(&mut self) -> Result<(), AccessError> {
         for (id, known) in std::mem::take(&mut self.transactions) {
-            let first = known.first.min(self.recovered.keep);
-            let chain = self.log.resume(id, first, known.last, 0);
-            if known.prepared.is_some() {
+            let chain = self.log.resume(id, (known.begin, known.last), known.state.clone(), 0);
+            if known.state.prepared.is_some() {
                 // Committed here too, so that the coordinator is not asked again. If it had a commit record, it now has
                 // two.
-                chain.append(COMMIT_RECORD, &[])?;
+                chain.append(COMMIT_RECORD, &[], &RecordEffect::default())?;
             }
-            for (first, extents) in known.pending.into_values() {
+            for (first, extents) in known.state.pending.into_values() {
                 // A file that was removed was empty.
                 let Ok(file) = self.storage.file(first.file) else { continue };
                 if file.is_allocated(first.number / EXTENT_PAGES) {

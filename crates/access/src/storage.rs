@@ -16,12 +16,12 @@ use hobt_buffer::{BufferPool, Dirty, PoolFile, PoolFileDescription};
 use hobt_disk::{DiskError, DiskFile};
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Mutex, Place, RwLock};
-use hobt_log::{NewRecord, Reservation};
+use hobt_log::{NewRecord, RecoveryStart, Reservation};
 use hobt_page::{
     AllocationMap, EXTENTS_PER_MAP, INTERVAL_PAGES, MAP_PAGE_IN_INTERVAL, PageChange, PageDamage, PageHeader, PageType,
     RESERVED_PAGES, Run,
 };
-use hobt_txn::{LogChain, StatementContext, TransactionLog, UndoError, VersionStore};
+use hobt_txn::{LogChain, RecordEffect, StatementContext, TransactionLog, UndoError, VersionStore};
 
 use crate::AccessError;
 use crate::change::Logged;
@@ -575,7 +575,8 @@ impl Storage {
         // Room for this record, and for the later record of the extents' bits, which may need an image.
         let payload = encode_free(first, extents);
         chain.reserve(2 * PAGE_SIZE)?;
-        Ok(chain.append(kind::PENDING_FREE, &payload)?.lsn)
+        let effect = RecordEffect { defers: Some((first, extents)), ..RecordEffect::default() };
+        Ok(chain.append(kind::PENDING_FREE, &payload, &effect)?.lsn)
     }
 
     /// Frees extents when the statement commits.
@@ -802,7 +803,9 @@ impl Storage {
         let Some(log) = &self.log else { return Ok(None) };
         log.reserve_for_undo_behind_checkpoint()?;
         let record = NewRecord { kind: kind::CHECKPOINT, transaction: 0, previous: Lsn(0), payload: &[] };
-        Ok(Some(log.log().begin_epoch(&record)?.lsn))
+        let begun = log.log().begin_epoch(&record)?.lsn;
+        log.checkpoint_begun(begun);
+        Ok(Some(begun))
     }
 
     /// Ends a checkpoint whose pages have all been written ([`Storage::flush`]). From now on recovery begins where the
@@ -814,13 +817,14 @@ impl Storage {
         let (Some(log), Some(begun)) = (&self.log, begun) else { return Ok(()) };
         let counted = planted::has(Bug::EndNotDurableAtCheckpoint).then(|| log.oldest());
         // Recovery will begin behind the records in which decisions were first written. The flush of the transactions'
-        // end records flushes the new records too.
+        // end records flushes the new records too, and the entries of the transaction table.
         log.carry_decisions()?;
+        let read_from = log.write_down_open(begun)?;
         let oldest = match counted {
             None => log.needed_from()?,
             Some(counted) => {
-                let carried = (log.decision_count() > 0).then(|| Lsn(log.log().end().0 - 1));
-                log.log().flush_past(carried.unwrap_or(begun))?;
+                let is_more = log.decision_count() > 0 || log.open_count() > 0;
+                log.log().flush_past(if is_more { Lsn(log.log().end().0 - 1) } else { begun })?;
                 counted
             }
         };
@@ -833,7 +837,9 @@ impl Storage {
         } else {
             begun
         };
-        log.log().set_redo_start(begun, keep)?;
+        // A transaction that is not written down may have ended since.
+        let read_from = read_from.clamp(keep, begun);
+        log.log().set_recovery_start(RecoveryStart { redo: begun, read_from, keep })?;
         log.checkpoint_ended();
         Ok(())
     }

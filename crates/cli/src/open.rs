@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use hobt_base::SqlError;
-use hobt_engine::InstanceSettings;
+use hobt_engine::{InstanceSettings, RecoveryObserver};
 use hobt_session::SessionOptions;
 
 use crate::disk::DiskArguments;
@@ -108,6 +108,7 @@ impl InstanceArguments {
             allowed_folders: self.allowed_folders.iter().map(absolute).collect::<Result<_, _>>()?,
             long_runs: self.long_runs,
             trace_flags: self.trace_flags.clone(),
+            on_recovery: Some(RecoveryObserver::new(|progress| eprintln!("{progress}"))),
             ..InstanceSettings::default()
         };
         let instance = Instance::open_with(&self.data, settings)?;

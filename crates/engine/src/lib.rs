@@ -79,6 +79,7 @@ mod log_file;
 mod missing_index;
 mod options;
 mod path;
+mod recovery_progress;
 mod settings;
 mod spill;
 
@@ -103,7 +104,8 @@ pub use instance::{BackgroundWork, CloneOptions, Created, DatabaseDescription, D
 pub use isolation::{IsolationOption, IsolationOptions};
 pub use log_description::{LogDescription, LogFileDescription};
 pub use missing_index::{MissingIndex, MissingIndexGroup, MissingIndexUses, MissingIndexes};
-pub use options::{DatabaseOptions, RecoveryModel, StatisticsOptions};
+pub use options::{DatabaseOptions, RecoveryModel, StatisticsOptions, TargetRecoveryTime};
+pub use recovery_progress::{RecoveryObserver, RecoveryProgress};
 pub use settings::{
     InDoubtResolution, InstanceSettings, RuntimeSettings, TRACE_BACKOFF_STACKS, TRACE_NO_INDEX_STATISTICS,
     TRACE_NO_READ_AHEAD,

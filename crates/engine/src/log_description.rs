@@ -60,7 +60,7 @@ impl LogDescription {
     pub fn of(storage: &Storage) -> Option<LogDescription> {
         let transactions = storage.log()?;
         let log = transactions.log();
-        let (redo_start, keep) = log.recovery_start()?;
+        let start = log.recovery_start()?;
         let describe = |file: LogFileRow| LogFileDescription {
             id: FileId(file.id),
             name: file.name,
@@ -80,8 +80,8 @@ impl LogDescription {
             segments,
             file_bytes,
             reserved_bytes: log.reserved_bytes(),
-            redo_start,
-            keep,
+            redo_start: start.redo,
+            keep: start.keep,
             end: log.end(),
             statistics: log.statistics(),
             open_transactions: transactions.open_count() as u64,

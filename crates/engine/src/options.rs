@@ -103,11 +103,52 @@ pub struct DatabaseOptions {
     pub is_clone: bool,
     /// It was verified (`VERIFY_CLONEDB`) when it was created.
     pub is_verified_clone: bool,
+    /// `TARGET_RECOVERY_TIME`.
+    pub target_recovery_time: TargetRecoveryTime,
+}
+
+/// How long recovery may take, its undo apart, in seconds; 0 for any time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TargetRecoveryTime(u32);
+
+/// The bits of the boot page that hold it: the last ones.
+const TARGET_BITS: u32 = 19;
+const TARGET_PLACE: u32 = 13;
+const _: () = assert!(TARGET_PLACE + TARGET_BITS == u32::BITS);
+/// SQL Server's default.
+const TARGET_SECONDS_DEFAULT: u32 = 60;
+
+impl TargetRecoveryTime {
+    /// A time of this many seconds, at most six days.
+    pub const fn of(seconds: u32) -> TargetRecoveryTime {
+        let longest = (1 << TARGET_BITS) - 1;
+        TargetRecoveryTime(if seconds < longest { seconds } else { longest })
+    }
+
+    /// Seconds, as `target_recovery_time_in_seconds` of `sys.databases`.
+    pub const fn seconds(self) -> u32 {
+        self.0
+    }
+
+    /// Zero bits are the default.
+    const fn encode(self) -> u32 {
+        self.0 ^ TARGET_SECONDS_DEFAULT
+    }
+
+    const fn decode(bits: u32) -> TargetRecoveryTime {
+        TargetRecoveryTime(bits ^ TARGET_SECONDS_DEFAULT)
+    }
+}
+
+impl Default for TargetRecoveryTime {
+    fn default() -> TargetRecoveryTime {
+        TargetRecoveryTime(TARGET_SECONDS_DEFAULT)
+    }
 }
 
 impl DatabaseOptions {
     /// The bits of the boot page: model (0 is `SIMPLE`) 2 | delayed durability 2 | log chain 1 | read-only 1 |
-    /// statistics 5 | clone 1 | verified clone 1.
+    /// statistics 5 | clone 1 | verified clone 1 | target recovery time 19.
     pub(crate) fn encode(self) -> u32 {
         u32::from(self.recovery_model.number() % 3)
             | u32::from(self.delayed_durability.number()) << 2
@@ -116,6 +157,7 @@ impl DatabaseOptions {
             | self.statistics.encode() << 6
             | u32::from(self.is_clone) << 11
             | u32::from(self.is_verified_clone) << 12
+            | self.target_recovery_time.encode() << TARGET_PLACE
     }
 
     /// The options of a boot page. Unknown bits, written by another version, are ignored.
@@ -130,6 +172,7 @@ impl DatabaseOptions {
             statistics: StatisticsOptions::decode(bits >> 6),
             is_clone: bits >> 11 & 1 != 0,
             is_verified_clone: bits >> 12 & 1 != 0,
+            target_recovery_time: TargetRecoveryTime::decode(bits >> TARGET_PLACE),
         }
     }
 
@@ -158,12 +201,19 @@ mod tests {
                         statistics,
                         is_clone,
                         is_verified_clone,
+                        target_recovery_time: TargetRecoveryTime::of(if has_log_chain { 90 } else { 0 }),
                     };
                     assert_eq!(DatabaseOptions::decode(options.encode()), options);
                 }
             }
         }
-        for bits in 0..1 << 14 {
+        for seconds in [0, 1, 59, 60, 61, 524_287, u32::MAX] {
+            let target_recovery_time = TargetRecoveryTime::of(seconds);
+            let options = DatabaseOptions { target_recovery_time, ..DatabaseOptions::default() };
+            assert_eq!(DatabaseOptions::decode(options.encode()), options);
+            assert_eq!(target_recovery_time.seconds(), seconds.min(524_287));
+        }
+        for bits in (0..1 << 14).chain((0..1 << 14).map(|bits| bits << 18)) {
             let options = DatabaseOptions::decode(bits);
             assert_eq!(DatabaseOptions::decode(options.encode()), options);
         }

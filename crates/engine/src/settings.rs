@@ -7,6 +7,8 @@ use hobt_access::StorageSettings;
 use hobt_access::scan::DealerKind;
 use hobt_disk::DiskKind;
 
+use crate::recovery_progress::RecoveryObserver;
+
 /// Trace flag 652: no read-ahead.
 pub const TRACE_NO_READ_AHEAD: i32 = 652;
 /// Trace flag 2330: uses of indexes, and of missing indexes, are not counted.
@@ -41,6 +43,8 @@ pub struct InstanceSettings {
     /// of a database; 16 MiB if absent. Below, and where the log has no room for it beside other work, the database
     /// opens when all is undone. With `checkpoints_by_hand` it is left to `Database::undo_by_hand`.
     pub undo_behind_from_bytes: Option<u64>,
+    /// Told how far the recovery of a database is, if that takes more than two seconds.
+    pub on_recovery: Option<RecoveryObserver>,
 }
 
 impl InstanceSettings {

@@ -35,7 +35,7 @@ pub mod plan {
 }
 
 pub use hobt_base::SqlError;
-pub use hobt_engine::InstanceSettings;
+pub use hobt_engine::{InstanceSettings, RecoveryObserver, RecoveryProgress};
 pub use hobt_interpreter::{cell_text, output_batch};
 pub use hobt_session::{
     CancelHandle, DoneKind, Event, EventSink, Flow, Message, ResultColumn, STACK_BYTES, SessionOptions,

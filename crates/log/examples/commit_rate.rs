@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, Disk, DiskKind, OpenOptions, open_disk};
-use hobt_log::{Log, LogFile, NewRecord, Reservation};
+use hobt_log::{Log, LogFile, NewRecord, RecoveryStart, Reservation};
 
 const ROUND: Duration = Duration::from_millis(1500);
 const ROUNDS: usize = 7;
@@ -58,7 +58,7 @@ fn measure(disk: &dyn Disk, paths: &[PathBuf; 2]) -> Result<(), Box<dyn std::err
             rates.push(rate);
             flushes.push(per_commit);
             let last = Lsn(log.durable().0 - 8);
-            log.set_redo_start(last, last)?;
+            log.set_recovery_start(RecoveryStart::at(last))?;
         }
         println!(
             "{threads:3} threads: {:9.0} commits/s, {:.3} flushes a commit, {:.3} of the raw loop",

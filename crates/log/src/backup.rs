@@ -32,7 +32,7 @@ impl Log {
     pub fn backed_up(&self, until: Lsn) -> Result<(), LogError> {
         self.backup.store(until.0, Ordering::Relaxed);
         match self.recovery_start() {
-            Some((redo_start, keep)) => self.set_recovery_start(redo_start, keep),
+            Some(start) => self.write_recovery_start(start),
             None => self.check(),
         }
     }

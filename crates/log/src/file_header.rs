@@ -1,34 +1,37 @@
 //! The header of each log file: the log to which it belongs, and its division into segments.
 //!
 //! ```text
-//!  0 checksum u32 | 4 magic "HLF2" | 8 log u64 | 16 version of this header u64
+//!  0 checksum u32 | 4 magic "HLF3" | 8 log u64 | 16 version of this header u64
 //! 24 file's place u32 | 28 entries u32 | 32 life u64 | 40 redo start u64 | 48 files of the log u32
 //! 52 id being removed u16 | 54 file's id u16 | 56 keep u64 | 64 retain u64 | 72 growth u64 | 80 largest size u64
 //! 88 name length u16 | 90 name UTF-8
-//! 480 start u64 | 488 reserved u64
+//! 476 block u32 | 480 start u64 | 488 read from u64
 //! 496 entries of 16 bytes: bytes of a segment u64 | segments u64
 //! ```
 //! Two copies, 4 KiB each, are written in turn; the newer sound one is valid. Segments follow one another from 8 KiB
 //! on, in the order of the entries. These fields are valid only in the first file's header, whose place is 0: life,
-//! redo start, keep (the first record that is still needed, by a transaction that may have to be undone), retain (the
-//! first that still exists, for a backup of the log), the number of files, the file being removed, and start (the
-//! position where the log began when it was created).
+//! redo start, read from (where the end of the log is searched, and analysis begins), block (where a block at or before
+//! that position lies in its segment, in units of 4 KiB), keep (the first record that is still needed, by a transaction
+//! that may have to be undone), retain (the first that still exists, for a backup of the log), the number of files, the
+//! file being removed, and start (the position where the log began when it was created).
 
 use hobt_base::{Lsn, crc32c};
 use hobt_disk::{AlignedBuffer, DiskFile};
 
 use crate::block::BLOCK_UNIT;
-use crate::{LogError, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::{LogError, RecoveryStart, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
-const MAGIC: [u8; 4] = *b"HLF2";
+const MAGIC: [u8; 4] = *b"HLF3";
 const NAME: usize = 88;
 /// The longest name, in bytes: 128 characters of at most three bytes.
 const NAME_BYTES_MAX: usize = 384;
+const BLOCK: usize = 476;
 const START: usize = 480;
+const READ_FROM: usize = 488;
 const ENTRIES: usize = 496;
 /// The most changes of the segment size as a file grows.
 const ENTRIES_MAX: usize = (BLOCK_UNIT - ENTRIES) / 16;
-const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= START && START + 16 == ENTRIES);
+const _: () = assert!(NAME + 2 + NAME_BYTES_MAX <= BLOCK && READ_FROM + 8 == ENTRIES);
 /// The offset of the first segment of a file. Before it is the header; after it are records or zeros.
 pub const SEGMENTS_START: u64 = 2 * BLOCK_UNIT as u64;
 
@@ -51,6 +54,9 @@ pub(crate) struct FileHeader {
     pub(crate) removing: u16,
     pub(crate) life: u64,
     pub(crate) redo_start: Lsn,
+    pub(crate) read_from: Lsn,
+    /// The first byte of a block at or before `read_from` in its segment.
+    pub(crate) read_from_offset: u64,
     pub(crate) keep: Lsn,
     pub(crate) retain: Lsn,
     /// The position where the log began when it was created.
@@ -65,6 +71,11 @@ impl FileHeader {
     /// The required size of the file in bytes.
     pub(crate) fn file_bytes(&self) -> u64 {
         SEGMENTS_START + self.divisions.iter().map(|one| one.segment_bytes * one.segments).sum::<u64>()
+    }
+
+    /// Where recovery begins.
+    pub(crate) fn recovery_start(&self) -> RecoveryStart {
+        RecoveryStart { redo: self.redo_start, read_from: self.read_from, keep: self.keep }
     }
 
     /// Adds segments after the others.
@@ -118,7 +129,10 @@ impl FileHeader {
         page[54..56].copy_from_slice(&self.id.to_le_bytes());
         page[56..64].copy_from_slice(&self.keep.0.to_le_bytes());
         page[64..72].copy_from_slice(&self.retain.0.to_le_bytes());
+        let block = u32::try_from(self.read_from_offset / BLOCK_UNIT as u64).expect("within a segment");
+        page[BLOCK..BLOCK + 4].copy_from_slice(&block.to_le_bytes());
         page[START..START + 8].copy_from_slice(&self.start.0.to_le_bytes());
+        page[READ_FROM..READ_FROM + 8].copy_from_slice(&self.read_from.0.to_le_bytes());
         page[72..80].copy_from_slice(&self.growth_bytes.to_le_bytes());
         page[80..88].copy_from_slice(&self.bytes_max.to_le_bytes());
         assert!(self.name.len() <= NAME_BYTES_MAX, "names are limited to 128 characters before they come here");
@@ -165,9 +179,10 @@ impl FileHeader {
         if page[4..8] != MAGIC || u32_at(0) != crc32c(&page[4..]) || entries == 0 || entries > ENTRIES_MAX {
             return None;
         }
-        let (redo_start, keep, retain) = (u64_at(40), u64_at(56), u64_at(64));
+        let (redo_start, read_from, keep, retain) = (u64_at(40), u64_at(READ_FROM), u64_at(56), u64_at(64));
         let name_bytes = usize::from(u16_at(NAME));
-        if retain > keep || keep > redo_start || !redo_start.is_multiple_of(8) || name_bytes > NAME_BYTES_MAX {
+        let is_in_order = retain <= keep && keep <= read_from && read_from <= redo_start;
+        if !is_in_order || !redo_start.is_multiple_of(8) || name_bytes > NAME_BYTES_MAX {
             return None;
         }
         let name = std::str::from_utf8(&page[NAME + 2..NAME + 2 + name_bytes]).ok()?.to_owned();
@@ -193,6 +208,8 @@ impl FileHeader {
             removing: u16_at(52),
             life: u64_at(32),
             redo_start: Lsn(redo_start),
+            read_from: Lsn(read_from),
+            read_from_offset: u64::from(u32_at(BLOCK)) * BLOCK_UNIT as u64,
             keep: Lsn(keep),
             retain: Lsn(retain),
             start: Lsn(u64_at(START)),
@@ -226,6 +243,8 @@ mod tests {
             removing: 0,
             life: 1,
             redo_start: Lsn(8),
+            read_from: Lsn(8),
+            read_from_offset: 0,
             keep: Lsn(8),
             retain: Lsn(8),
             start: Lsn(8),

@@ -117,6 +117,8 @@ fn header_of(number: u32) -> Vec<u8> {
         removing: u16::from(number == 4),
         life: 3,
         redo_start: Lsn(8192),
+        read_from: Lsn(4104),
+        read_from_offset: 5 * BLOCK_UNIT as u64,
         keep: Lsn(4096),
         retain: LSN_FIRST,
         start: LSN_FIRST,

@@ -20,9 +20,11 @@ mod marks;
 mod open;
 mod reader;
 mod record;
+mod recovery_start;
 mod ring;
 mod room;
 mod segments;
+mod stretches;
 mod truncation;
 mod waiters;
 
@@ -38,6 +40,7 @@ pub use log::{AppendError, Appended, Epoch, Log, LogStatistics, SegmentRow};
 pub use open::Recovered;
 pub use reader::LogReader;
 pub use record::{NewRecord, PAYLOAD_BYTES_MAX, RECORD_HEADER_BYTES, Record, record_bytes};
+pub use recovery_start::RecoveryStart;
 pub use room::{Reservation, RoomFor};
 pub use truncation::TruncationWait;
 

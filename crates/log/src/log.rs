@@ -24,7 +24,7 @@ use crate::room::{Reservation, Room, RoomFor, loss};
 use crate::segments::{Segments, create_file};
 use crate::truncation::NO_BACKUP;
 use crate::waiters::Waiters;
-use crate::{LSN_FIRST, LogError, LogFile};
+use crate::{LSN_FIRST, LogError, LogFile, RecoveryStart};
 
 /// The smallest ring: it must have room for the longest record and a block.
 const RING_BYTES_MIN: usize = 1 << 20;
@@ -511,29 +511,33 @@ impl Log {
         Err(LogError::Full { wait: self.truncation_wait(None), reason })
     }
 
-    /// Records durably where recovery is to begin, and that it needs no record before `keep`. Segments whose records
-    /// are all before `keep` become free, unless a backup needs them.
+    /// Records durably where recovery is to begin. Segments whose records are all before `start.keep` become free,
+    /// unless a backup needs them.
     ///
     /// # Errors
     /// The header of the first file cannot be written.
     ///
     /// # Panics
-    /// When `keep` is after `redo_start`, or `redo_start` is not durable yet: the log could then not be opened.
-    pub fn set_redo_start(&self, redo_start: Lsn, keep: Lsn) -> Result<(), LogError> {
-        assert!(keep <= redo_start && redo_start < self.durable(), "recovery reads from {redo_start} on");
-        self.set_recovery_start(redo_start, keep)
+    /// When the positions are not in order, or `start.redo` is not durable yet: the log could then not be opened.
+    pub fn set_recovery_start(&self, start: RecoveryStart) -> Result<(), LogError> {
+        let RecoveryStart { redo, read_from, keep } = start;
+        assert!(keep <= read_from && read_from <= redo && redo < self.durable(), "recovery reads from {redo} on");
+        self.write_recovery_start(start)
     }
 
-    pub(crate) fn set_recovery_start(&self, redo_start: Lsn, keep: Lsn) -> Result<(), LogError> {
+    pub(crate) fn write_recovery_start(&self, start: RecoveryStart) -> Result<(), LogError> {
         let mut segments = self.segments.lock();
         self.check()?;
+        let mut marks = self.marks.lock();
+        let offset = segments.block_before(&marks, start.read_from);
         let first = &mut segments.files[0];
-        let retain = self.needed_by_backup().max(first.header.retain).min(keep);
-        (first.header.redo_start, first.header.keep, first.header.retain) = (redo_start, keep, retain);
+        let retain = self.needed_by_backup().max(first.header.retain).min(start.keep);
+        (first.header.redo_start, first.header.keep, first.header.retain) = (start.redo, start.keep, retain);
+        (first.header.read_from, first.header.read_from_offset) = (start.read_from, offset);
         let disk = Arc::clone(&first.disk);
         first.header.write(&*disk).inspect_err(|error| self.fail(error))?;
         let before = segments.free();
-        segments.free_before(retain, &mut self.marks.lock());
+        segments.free_before(retain, &mut marks);
         self.room.follow(before, segments.free());
         Ok(())
     }
@@ -568,6 +572,15 @@ impl Log {
         self.segments.lock().place_of(&self.marks.lock(), lsn, slack)
     }
 
+    /// Notes where blocks of a segment were found, if the segment still holds what is needed.
+    pub(crate) fn note_found(&self, sequence: u64, found: impl Iterator<Item = (Lsn, u64)>) {
+        let segments = self.segments.lock();
+        if segments.all.iter().any(|one| one.contents.is_some_and(|contents| contents.sequence == sequence)) {
+            let mut marks = self.marks.lock();
+            found.for_each(|(first, offset)| marks.note(sequence, first, offset));
+        }
+    }
+
     /// The position after the last record.
     pub fn end(&self) -> Lsn {
         Lsn(self.ring.end())
@@ -583,11 +596,10 @@ impl Log {
         self.segments.lock().files.iter().map(|file| file.header.file_bytes()).sum()
     }
 
-    /// Where recovery begins to redo, and the first position that recovery still needs, for an open transaction. `None`
-    /// for a log that was closed.
-    pub fn recovery_start(&self) -> Option<(Lsn, Lsn)> {
+    /// Where recovery would begin. `None` for a log that was closed.
+    pub fn recovery_start(&self) -> Option<RecoveryStart> {
         let segments = self.segments.lock();
-        segments.files.first().map(|first| (first.header.redo_start, first.header.keep))
+        segments.files.first().map(|first| first.header.recovery_start())
     }
 
     /// What it has done since it was opened.

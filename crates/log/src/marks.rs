@@ -1,40 +1,44 @@
 //! A sparse index of the log's blocks, by which a single record is found: some positions of each segment. From there on
-//! the headers of the blocks lead to the wanted one.
+//! the headers of the blocks lead to the wanted one. Blocks are noted as they are written, those of an earlier life
+//! when they are read: by recovery, and by an undo that gets to what recovery has not read.
 
 use std::collections::BTreeMap;
 
 use hobt_base::Lsn;
 
-/// Positions that are kept of a segment, at most. With more blocks than this, every second one is kept, and so on.
+use crate::block::BLOCK_UNIT;
+
+/// Positions that are kept of a segment, at most. With more than this, those stay that are twice as far apart.
 const MARKS_MAX: usize = 1024;
 
 /// The marks of one segment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 struct SegmentMarks {
-    /// How many blocks lie between two marks.
-    every: u64,
-    /// Blocks so far.
-    blocks: u64,
-    /// The first record of a block, and the block's first byte in the segment.
+    /// The fewest bytes between two marks.
+    spacing: u64,
+    /// The first record of a block, and the block's first byte in the segment, in order.
     places: Vec<(Lsn, u64)>,
 }
 
 impl SegmentMarks {
     fn note(&mut self, first: Lsn, offset: u64) {
-        if self.blocks.is_multiple_of(self.every) {
-            if self.places.len() == MARKS_MAX {
-                let mut place = 0;
-                self.places.retain(|_| {
-                    place += 1;
-                    place % 2 == 1
-                });
-                self.every *= 2;
-            }
-            if self.blocks.is_multiple_of(self.every) {
-                self.places.push((first, offset));
-            }
+        let place = self.places.partition_point(|(_, known)| *known <= offset);
+        let is_near = |place: usize| {
+            self.places.get(place).is_some_and(|(_, known)| known.abs_diff(offset) < self.spacing.max(1))
+        };
+        if is_near(place) || (place > 0 && is_near(place - 1)) {
+            return;
         }
-        self.blocks += 1;
+        self.places.insert(place, (first, offset));
+        while self.places.len() > MARKS_MAX {
+            self.spacing = (2 * self.spacing).max(BLOCK_UNIT as u64);
+            let mut last = None;
+            self.places.retain(|(_, offset)| {
+                let is_far = last.is_none_or(|last| *offset >= last + self.spacing);
+                last = if is_far { Some(*offset) } else { last };
+                is_far
+            });
+        }
     }
 }
 
@@ -43,10 +47,9 @@ impl SegmentMarks {
 pub(crate) struct Marks(BTreeMap<u64, SegmentMarks>);
 
 impl Marks {
-    /// Notes a block that was written behind all others of its segment.
+    /// Notes a block of a segment.
     pub(crate) fn note(&mut self, segment: u64, first: Lsn, offset: u64) {
-        let new = || SegmentMarks { every: 1, blocks: 0, places: Vec::new() };
-        self.0.entry(segment).or_insert_with(new).note(first, offset);
+        self.0.entry(segment).or_default().note(first, offset);
     }
 
     /// The first byte, in its segment, of a known block at or before the one that has `lsn`: the first one of those
@@ -83,6 +86,14 @@ mod tests {
         let earlier = marks.before(3, Lsn(1_000 + 5_000 * 8), 1 << 20);
         assert!((5_000 * 4096 - (1 << 20) - 16 * 4096..5_000 * 4096 - (1 << 20) + 16 * 4096).contains(&earlier));
         assert_eq!(marks.before(4, Lsn(5), 0), 0);
+        // In any order: an undo finds them backwards.
+        let mut found = Marks::default();
+        (0..10_000).rev().for_each(|block| found.note(3, Lsn(1_000 + block * 8), block * 4096));
+        assert!(found.0[&3].places.len() <= MARKS_MAX && found.0[&3].places.is_sorted());
+        for block in 100..10_000 {
+            let offset = found.before(3, Lsn(1_000 + block * 8 + 7), 0);
+            assert!(offset <= block * 4096 && block * 4096 - offset < 48 * 4096, "block {block}: {offset}");
+        }
         marks.forget(3);
         assert_eq!(marks.before(3, Lsn(90_000), 0), 0);
     }

@@ -1,17 +1,25 @@
-//! Finds the end of a log that a crash or a shutdown left, and reads the log.
+//! Finds the end of a log that a crash or a shutdown left, and reads the log from where recovery begins.
+//!
+//! What is older and kept for an undo, or for a backup, is known by the first block of each segment. Whoever reads its
+//! records checks their blocks then ([`LogReader`](crate::LogReader)).
 
 use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::{AlignedBuffer, DiskFile};
+use hobt_instruments::schedule::Mutex;
 
-use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, verify};
+use crate::block::{BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BLOCK_UNIT, BlockHeader, block_bytes, verify};
 use crate::file_header::FileHeader;
 use crate::log::{Filling, Writer};
 use crate::marks::Marks;
 use crate::record::{Record, read_record};
 use crate::segments::{Contents, OpenFile, Segments};
-use crate::{Log, LogError};
+use crate::stretches::{Bytes, Stretch, Stretches};
+use crate::{Log, LogError, RecoveryStart};
+
+/// Blocks behind one that is read among which the stretch to be read next is looked for: as many as a stretch has.
+const BLOCKS_AHEAD_MAX: usize = 512;
 
 /// A block that was found sound.
 #[derive(Clone, Copy, Debug)]
@@ -24,27 +32,24 @@ struct BlockPlace {
 
 /// What an opened log contains: all that recovery reads.
 pub struct Recovered {
-    /// Where redo begins.
-    pub redo_start: Lsn,
-    /// The first record that may still be needed for undo, at or before `redo_start`.
-    pub keep: Lsn,
+    /// Where recovery begins.
+    pub start: RecoveryStart,
     /// The position after the last record.
     pub end: Lsn,
     blocks: Vec<BlockPlace>,
     files: Vec<Arc<dyn DiskFile>>,
+    stretches: Mutex<Stretches>,
 }
 
 impl std::fmt::Debug for Recovered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Recovered")
-            .field("redo_start", &self.redo_start)
-            .field("end", &self.end)
-            .finish_non_exhaustive()
+        f.debug_struct("Recovered").field("start", &self.start).field("end", &self.end).finish_non_exhaustive()
     }
 }
 
 impl Recovered {
-    /// Calls `visit` for every record from `from` on, in order, except records that only fill space.
+    /// Calls `visit` for every record from `from` on, in order, except records that only fill space. `from` is at or
+    /// behind where recovery reads from.
     ///
     /// # Errors
     /// A file cannot be read, a block has changed since the log was opened, or an error from `visit`.
@@ -54,9 +59,11 @@ impl Recovered {
         visit: &mut dyn FnMut(Record) -> Result<(), E>,
     ) -> Result<(), E> {
         let start = self.blocks.partition_point(|block| block.end <= from);
-        let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX).map_err(LogError::from)?;
-        for block in &self.blocks[start..] {
-            let mut records = self.read(block, &mut buffer)?;
+        for (place, block) in self.blocks.iter().enumerate().skip(start) {
+            let bytes = self.read(place)?;
+            let records = &bytes[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + (block.end.0 - block.first.0) as usize];
+            let disk = &*self.files[block.file];
+            let mut records = BlockRecords { records, lsn: block.first, disk, offset: block.offset };
             while let Some(record) = records.next()? {
                 if record.lsn >= from && record.kind != crate::record::NOTHING {
                     visit(record)?;
@@ -66,15 +73,24 @@ impl Recovered {
         Ok(())
     }
 
-    fn read<'a>(&'a self, block: &BlockPlace, buffer: &'a mut AlignedBuffer) -> Result<BlockRecords<'a>, LogError> {
-        let disk = &*self.files[block.file];
-        let changed = || LogError::damaged(disk, block.offset, "a block has changed since the log was opened");
-        let (header, _) = read_block(disk, block.offset, u64::MAX, buffer)?.ok_or_else(changed)?;
-        if header.first != block.first || header.end() != block.end {
-            return Err(changed());
+    /// Reads a block, and what comes behind it ahead.
+    fn read(&self, place: usize) -> Result<Bytes, LogError> {
+        let block = &self.blocks[place];
+        let changed = || {
+            LogError::damaged(&*self.files[block.file], block.offset, "a block has changed since the log was opened")
+        };
+        let bytes = block_bytes((block.end.0 - block.first.0) as usize);
+        let mut stretches = self.stretches.lock();
+        let read = stretches.get(block.file, block.offset, bytes)?.ok_or_else(changed)?;
+        let here = Stretch::of(block.file, block.offset + bytes as u64 - 1);
+        let behind = self.blocks[place + 1..].iter().map(|block| Stretch::of(block.file, block.offset));
+        if let Some(next) = behind.take(BLOCKS_AHEAD_MAX).find(|next| *next != here) {
+            stretches.read_ahead(next)?;
         }
-        let records = &buffer[BLOCK_HEADER_BYTES..BLOCK_HEADER_BYTES + header.record_bytes as usize];
-        Ok(BlockRecords { records, lsn: header.first, disk, offset: block.offset })
+        drop(stretches);
+        let header = BlockHeader::read(&read).filter(|header| verify(&read, header).is_some()).ok_or_else(changed)?;
+        let is_same = header.first == block.first && header.end() == block.end;
+        if is_same { Ok(read) } else { Err(changed()) }
     }
 }
 
@@ -124,6 +140,43 @@ fn read_block(
     Ok(verify(buffer, &header).map(|checksum| (header, checksum)))
 }
 
+/// The header of the block at `offset`, with its checksum; `None` if there is no sound block of at most `room` bytes.
+fn next_block(
+    stretches: &mut Stretches,
+    (file, offset): (usize, u64),
+    room: u64,
+) -> Result<Option<(BlockHeader, u32)>, LogError> {
+    if room < BLOCK_UNIT as u64 {
+        return Ok(None);
+    }
+    let unit = stretches.get(file, offset, BLOCK_UNIT)?;
+    let Some(header) = unit.and_then(|unit| BlockHeader::read(&unit)) else { return Ok(None) };
+    if header.block_bytes() as u64 > room {
+        return Ok(None);
+    }
+    let block = stretches.get(file, offset, header.block_bytes())?;
+    Ok(block.and_then(|block| verify(&block, &header)).map(|checksum| (header, checksum)))
+}
+
+/// Begins to read what probably comes next: the rest of the segment, or the segment that seems to be the next one.
+fn read_ahead(
+    segments: &Segments,
+    firsts: &[(usize, BlockHeader)],
+    (segment, sequence, used): (usize, u64, u64),
+    stretches: &mut Stretches,
+) -> Result<(), LogError> {
+    let one = &segments.all[segment];
+    let here = Stretch::of(one.file, one.offset + used);
+    let last = Stretch::of(one.file, one.offset + one.bytes - 1);
+    if here != last {
+        return stretches.read_ahead(here.next());
+    }
+    let next = firsts.iter().filter(|(_, header)| header.segment == sequence + 1);
+    let Some((next, _)) = next.max_by_key(|(_, header)| header.life) else { return Ok(()) };
+    let next = &segments.all[*next];
+    stretches.read_ahead(Stretch::of(next.file, next.offset))
+}
+
 impl Log {
     /// Opens an existing log: finds its end and begins a new life after it, in the next block, so that an opening takes
     /// no room. Until [`Log::recovery_ended`] all room is for recovery. The files must be locked against other
@@ -141,11 +194,16 @@ impl Log {
         let disks: Vec<Arc<dyn DiskFile>> = segments.files.iter().map(|file| Arc::clone(&file.disk)).collect();
         let first = segments.files[0].header.clone();
         let firsts = first_blocks(&segments, first.log)?;
-        let walked = walk(&segments, &firsts, &first)?;
+        let mut stretches = Stretches::new(&disks)?;
+        let walked = walk(&segments, &firsts, &first, &mut stretches)?;
         if walked.end < first.redo_start {
             return Err(LogError::damaged(&*disks[0], 0, "the log ends before recovery begins"));
         }
         let retained = retained(&firsts, &walked, first.retain);
+        let oldest = retained.iter().chain(walked.used.first()).map(|(_, contents)| contents.first).min();
+        if oldest.is_some_and(|oldest| oldest > first.keep) {
+            return Err(LogError::damaged(&*disks[0], 0, "a segment with records of an open transaction is not there"));
+        }
         let last_sequence = walked.used.iter().map(|(_, contents)| contents.sequence).max().unwrap_or(0);
         // Clears segments that are not part of the log and could later be taken for its continuation.
         for (segment, header) in &firsts {
@@ -176,11 +234,11 @@ impl Log {
         };
         let log = Log::start((segments, walked.marks), writer, first.redo_start, walked.end, ring_bytes);
         let recovered = Recovered {
-            redo_start: first.redo_start,
-            keep: first.keep,
+            start: first.recovery_start(),
             end: walked.end,
             blocks: walked.blocks,
             files: disks,
+            stretches: Mutex::new(stretches),
         };
         Ok((log, recovered))
     }
@@ -220,7 +278,7 @@ fn open_files(files: &[Arc<dyn DiskFile>]) -> Result<Vec<OpenFile>, LogError> {
     Ok(open)
 }
 
-/// The segments before those that recovery reads that a backup may still need.
+/// The segments before those that recovery reads, as far as an undo or a backup may still need them.
 fn retained(firsts: &[(usize, BlockHeader)], walked: &Walked, retain: Lsn) -> Vec<(usize, Contents)> {
     let mut retained = Vec::new();
     let mut next = walked.used.first().map(|(_, contents)| *contents);
@@ -228,7 +286,7 @@ fn retained(firsts: &[(usize, BlockHeader)], walked: &Walked, retain: Lsn) -> Ve
         let before = firsts.iter().filter(|(_, header)| header.segment + 1 == behind.sequence);
         let before = before.filter(|(_, header)| header.first < behind.first).max_by_key(|(_, header)| header.life);
         next = before.map(|(segment, header)| {
-            let contents = Contents { sequence: header.segment, first: header.first };
+            let contents = contents_of(header);
             retained.push((*segment, contents));
             contents
         });
@@ -236,15 +294,36 @@ fn retained(firsts: &[(usize, BlockHeader)], walked: &Walked, retain: Lsn) -> Ve
     retained
 }
 
-/// The first block of each segment, if it is a sound block of this log.
+fn contents_of(first: &BlockHeader) -> Contents {
+    Contents { sequence: first.segment, first: first.first }
+}
+
+/// The header of the first block of each segment, if it says that it is of this log. Whether the block is sound is not
+/// checked: a log of many segments would be read for long.
 fn first_blocks(segments: &Segments, log: u64) -> Result<Vec<(usize, BlockHeader)>, LogError> {
-    let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
+    let mut unit = AlignedBuffer::new(BLOCK_UNIT)?;
     let mut firsts = Vec::new();
     for (index, segment) in segments.all.iter().enumerate() {
-        let read = read_block(&**segments.disk(index), segment.offset, segment.bytes, &mut buffer)?;
-        firsts.extend(read.filter(|(header, _)| header.log == log).map(|(header, _)| (index, header)));
+        segments.disk(index).read_at(&mut unit, segment.offset)?;
+        firsts.extend(BlockHeader::read(&unit).filter(|header| header.log == log).map(|header| (index, header)));
     }
     Ok(firsts)
+}
+
+/// The first of these whose block is sound.
+fn first_sound(
+    segments: &Segments,
+    mut firsts: Vec<(usize, BlockHeader)>,
+) -> Result<Option<(usize, BlockHeader)>, LogError> {
+    firsts.sort_unstable_by_key(|(_, header)| std::cmp::Reverse((header.segment, header.life)));
+    let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
+    for (index, header) in firsts {
+        let one = &segments.all[index];
+        if read_block(&**segments.disk(index), one.offset, one.bytes, &mut buffer)?.is_some() {
+            return Ok(Some((index, header)));
+        }
+    }
+    Ok(None)
 }
 
 struct Walked {
@@ -260,15 +339,17 @@ struct Walked {
     checksum: u32,
 }
 
-/// Follows the blocks from the segment that holds `keep` to the last one.
+/// Follows the blocks from the one that holds `read_from` to the last one.
 fn walk(
     segments: &Segments,
     firsts: &[(usize, BlockHeader)],
-    &FileHeader { log, keep, start, .. }: &FileHeader,
+    header: &FileHeader,
+    stretches: &mut Stretches,
 ) -> Result<Walked, LogError> {
-    let before = firsts.iter().filter(|(_, header)| header.first <= keep);
-    let Some(&(mut segment, mut first)) = before.max_by_key(|(_, header)| (header.segment, header.life)) else {
-        if !firsts.is_empty() || keep != start {
+    let &FileHeader { log, read_from, read_from_offset, start, .. } = header;
+    let before = firsts.iter().filter(|(_, header)| header.first <= read_from).copied().collect();
+    let Some((mut segment, mut first)) = first_sound(segments, before)? else {
+        if read_from != start || first_sound(segments, firsts.to_vec())?.is_some() {
             return Err(LogError::damaged(&**segments.disk(0), 0, "the segment that recovery begins in is not there"));
         }
         refuse_later_blocks(segments, 0, 0, &|header| header.log == log)?;
@@ -276,21 +357,30 @@ fn walk(
         return Ok(Walked { blocks, marks, used, end: start, last: None, number: 1, checksum: 0 });
     };
     let mut buffer = AlignedBuffer::new(BLOCK_BYTES_MAX)?;
-    let contents = |first: &BlockHeader| Contents { sequence: first.segment, first: first.first };
+    // What comes before in this segment need not be read. A place that is not right is none.
+    let (disk, one) = (segments.disk(segment), &segments.all[segment]);
+    let at = Some(read_from_offset).filter(|at| *at < one.bytes);
+    let found = at.map(|at| read_block(&**disk, one.offset + at, one.bytes - at, &mut buffer)).transpose()?.flatten();
+    let is_before = |header: &BlockHeader| {
+        header.log == log && header.segment == first.segment && (first.first..=read_from).contains(&header.first)
+    };
+    let found = found.map(|(header, _)| header).filter(is_before);
+    let (begin, mut used) = found.map_or((first, 0), |header| (header, read_from_offset));
     let mut walked = Walked {
         blocks: Vec::new(),
         marks: Marks::default(),
-        used: vec![(segment, contents(&first))],
-        end: first.first,
+        used: vec![(segment, contents_of(&first))],
+        end: begin.first,
         last: None,
-        number: first.number,
-        checksum: first.previous_checksum,
+        number: begin.number,
+        checksum: begin.previous_checksum,
     };
-    let (mut used, mut life) = (0, first.life);
+    let mut life = begin.life;
     loop {
-        let (disk, one) = (segments.disk(segment), &segments.all[segment]);
+        let one = &segments.all[segment];
         let offset = one.offset + used;
-        let read = read_block(&**disk, offset, one.bytes - used, &mut buffer)?;
+        let read = next_block(stretches, (one.file, offset), one.bytes - used)?;
+        read_ahead(segments, firsts, (segment, first.segment, used), stretches)?;
         let follows = |header: &BlockHeader| {
             header.log == log
                 && header.number == walked.number
@@ -310,10 +400,10 @@ fn walk(
             continue;
         }
         let next = firsts.iter().filter(|(_, header)| header.segment > first.segment && follows(header));
-        match next.max_by_key(|(_, header)| header.life) {
-            Some(&(next_segment, next_first)) => {
+        match first_sound(segments, next.copied().collect())? {
+            Some((next_segment, next_first)) => {
                 (segment, first, used, life) = (next_segment, next_first, 0, next_first.life);
-                walked.used.push((segment, contents(&first)));
+                walked.used.push((segment, contents_of(&first)));
             }
             None => break,
         }
@@ -332,15 +422,24 @@ fn refuse_a_gap(
     walked: &Walked,
 ) -> Result<(), LogError> {
     let is_later = |header: &BlockHeader| header.log == first.log && header.number > walked.number;
-    if firsts.iter().any(|(_, header)| header.segment > first.segment && is_later(header)) {
+    // Whatever says in any way that it is not older is looked at. It is one word that is damaged, if it is damaged.
+    let is_older = |header: &BlockHeader| {
+        header.segment <= first.segment && header.number < walked.number && header.first < walked.end
+    };
+    let newer: Vec<_> = firsts.iter().filter(|(_, header)| !is_older(header)).copied().collect();
+    let mut sound = Vec::new();
+    for one in newer {
+        sound.extend(first_sound(segments, vec![one])?);
+    }
+    if sound.iter().any(|(_, header)| header.segment > first.segment && is_later(header)) {
         return Err(gap(segments, segment, used));
     }
     refuse_later_blocks(segments, segment, used, &|header| header.segment == first.segment && is_later(header))?;
     // A segment that begins with neither a sound block nor zeros may be the next one, with its first block damaged.
     let mut unit = AlignedBuffer::new(BLOCK_UNIT)?;
     for (index, one) in segments.all.iter().enumerate() {
-        let is_known = firsts.iter().any(|(known, _)| *known == index);
-        if is_known {
+        let is_known = firsts.iter().any(|(known, header)| *known == index && is_older(header));
+        if is_known || sound.iter().any(|(known, _)| *known == index) {
             continue;
         }
         segments.disk(index).read_at(&mut unit, one.offset)?;

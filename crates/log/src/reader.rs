@@ -54,6 +54,8 @@ impl BufferedBlock {
 /// Where a segment lies, and where in it to look for a record.
 pub(crate) struct SegmentPlace {
     pub(crate) disk: Arc<dyn DiskFile>,
+    /// Its number in the order of segments.
+    pub(crate) sequence: u64,
     /// Its first byte in the file.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
@@ -126,7 +128,11 @@ impl LogReader {
                 buffer.set_len(bytes);
                 segment.disk.read_at(buffer, segment.offset + from)?;
             }
-            let end = self.find_blocks(durable);
+            let end = self.find_blocks(durable, segment.sequence);
+            // Of the part that recovery has not read, the log has no marks yet. The next look-up of a record before
+            // this one begins here.
+            let found = self.blocks.iter().map(|block| (block.header.first, from + block.at as u64));
+            self.log.note_found(segment.sequence, found);
             if let Some(place) = self.place_of(lsn) {
                 return Ok(place);
             }
@@ -140,7 +146,7 @@ impl LogReader {
     }
 
     /// Notes the blocks before `durable` that lie whole in the buffer. Returns the first byte behind them.
-    fn find_blocks(&mut self, durable: Lsn) -> usize {
+    fn find_blocks(&mut self, durable: Lsn, segment: u64) -> usize {
         let mut at = 0;
         while let Some(header) = self.buffer().get(at..).and_then(BlockHeader::read) {
             let follows = self
@@ -149,6 +155,7 @@ impl LogReader {
                 .is_none_or(|last| header.number == last.header.number + 1 && header.first == last.header.end());
             if !follows
                 || header.log != self.log.id()
+                || header.segment != segment
                 || header.end() > durable
                 || at + header.block_bytes() > self.buffer().len()
             {

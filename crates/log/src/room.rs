@@ -44,6 +44,9 @@ const RECOVERY_BYTES: u64 = 2 * CHECKPOINT_FLUSHES * FLUSH_BYTES;
 /// What new work leaves for needs that cannot be known in advance: flushes for pages that are written, and images and
 /// descriptions of HOBTs that an undo needs again because a checkpoint has begun since.
 const LEEWAY_BYTES: u64 = 1 << 20;
+/// By how much an opening grows the log so that an undo can wait until the database is open: filling more with zeros
+/// takes seconds.
+const OPENING_GROWTH_BYTES_MAX: u64 = 512 << 20;
 
 /// The purpose for which room is needed.
 #[derive(Clone, Copy, Debug)]
@@ -262,12 +265,21 @@ impl Log {
     }
 
     /// Reserves `bytes` for a transaction whose undo goes on while the database is in use, if there is room for them
-    /// beside what work leaves for others then. Does not grow the log. Returns whether it has reserved.
+    /// beside what work leaves for others then. Grows the log by a little if necessary: its next checkpoint would have.
+    /// Returns whether it has reserved.
     pub fn reserve_behind_opening(&self, reservation: &Reservation, bytes: u64) -> bool {
-        let unwritten = self.end().0 - self.durable().0;
-        let needed = self.room.needed(unwritten) + with_padding(bytes) + self.room.left_when_open(RoomFor::Work);
-        if self.room.usable() < needed {
-            return false;
+        let at_first = self.file_bytes();
+        loop {
+            let unwritten = self.end().0 - self.durable().0;
+            let needed = self.room.needed(unwritten) + with_padding(bytes) + self.room.left_when_open(RoomFor::Work);
+            let missing = needed.saturating_sub(self.room.usable());
+            if missing == 0 {
+                break;
+            }
+            let grown = self.file_bytes() - at_first;
+            if grown + missing > OPENING_GROWTH_BYTES_MAX || self.grow().is_err() {
+                return false;
+            }
         }
         self.room.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
         reservation.bytes.fetch_add(bytes, Ordering::Relaxed);

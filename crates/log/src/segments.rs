@@ -150,12 +150,22 @@ impl Segments {
     /// Where the record at `lsn` is to be looked for, if a segment has it; the blocks of up to `slack` bytes before it
     /// may come first.
     pub(crate) fn place_of(&self, marks: &Marks, lsn: Lsn, slack: u64) -> Option<SegmentPlace> {
+        let (sequence, segment) = self.segment_of(lsn)?;
+        let from = marks.before(sequence, lsn, slack);
+        let disk = Arc::clone(&self.files[segment.file].disk);
+        Some(SegmentPlace { disk, sequence, offset: segment.offset, bytes: segment.bytes, from })
+    }
+
+    /// The first byte, in its segment, of a known block at or before the one that has the record at `lsn`.
+    pub(crate) fn block_before(&self, marks: &Marks, lsn: Lsn) -> u64 {
+        self.segment_of(lsn).map_or(0, |(sequence, _)| marks.before(sequence, lsn, 0))
+    }
+
+    /// The segment that has the record at `lsn`, with its number in the order of segments.
+    fn segment_of(&self, lsn: Lsn) -> Option<(u64, &Segment)> {
         let used = self.all.iter().filter_map(|segment| segment.contents.map(|contents| (contents, segment)));
         let before = used.filter(|(contents, _)| contents.first <= lsn);
-        let (contents, segment) = before.max_by_key(|(contents, _)| contents.sequence)?;
-        let from = marks.before(contents.sequence, lsn, slack);
-        let disk = Arc::clone(&self.files[segment.file].disk);
-        Some(SegmentPlace { disk, offset: segment.offset, bytes: segment.bytes, from })
+        before.max_by_key(|(contents, _)| contents.sequence).map(|(contents, segment)| (contents.sequence, segment))
     }
 
     /// Takes the next free segment for records from `first` on. Returns it with its number in the order of segments.
@@ -262,6 +272,8 @@ pub(crate) fn create_file(
         removing: 0,
         life,
         redo_start: start,
+        read_from: start,
+        read_from_offset: 0,
         keep: start,
         retain: start,
         start,

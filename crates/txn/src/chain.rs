@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use hobt_base::{DatabaseId, Lsn};
+use hobt_base::{DatabaseId, HobtId, Lsn};
 use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::{self, Mutex, Place};
 use hobt_instruments::{Wait, WaitType};
@@ -23,9 +23,11 @@ use hobt_log::{
 };
 
 use crate::decision::{
-    CommitError, DatabaseGuid, Decisions, PREPARE_BYTES, Settlements, commit_across, decision_bytes,
+    CommitError, Decisions, PREPARE_BYTES, Settlements, commit_across, decision_bytes, read_prepare,
 };
+use crate::global_transaction::DatabaseGuid;
 use crate::locks::LockOwner;
+use crate::transaction_table::{KeptState, RecordEffect, TransactionState};
 use crate::undo::{Positions, UndoRecords};
 
 /// The kind of a commit record: it makes a transaction's changes durable.
@@ -37,6 +39,9 @@ pub const END_RECORD: u8 = 2;
 pub const PREPARE_RECORD: u8 = 3;
 /// The kind of the record by which a checkpoint keeps a decision that participants may still ask for.
 pub const DECISION_RECORD: u8 = 4;
+/// The kind of the record by which a checkpoint writes down an entry of the transaction table
+/// ([`TransactionEntry`](crate::TransactionEntry)).
+pub const ENTRY_RECORD: u8 = 5;
 
 /// The storage's own transactions are numbered from here. Stamps of users' transactions stay below.
 const STRUCTURE_TRANSACTION_FIRST: u64 = 1 << 63;
@@ -92,6 +97,11 @@ const FULL_PAUSE: Duration = Duration::from_millis(10);
 /// Bytes of log that are used before a postponed checkpoint, one that found no room, is asked for again.
 const POSTPONED_BYTES: u64 = 64 << 10;
 
+/// How many bytes of other records take recovery as long as an image of this many bytes, about.
+pub const fn counted_bytes(image: u64) -> u64 {
+    image / 8
+}
+
 /// Bytes of unflushed records from which on a delayed commit flushes them: the size of SQL Server's log block.
 const DELAYED_BYTES_MAX: u64 = 60 << 10;
 
@@ -103,12 +113,22 @@ pub struct TransactionLog {
     pub(crate) guid: DatabaseGuid,
     pub(crate) decisions: Decisions,
     pub(crate) settlements: Arc<Settlements>,
-    open: Ranked<Mutex<HashMap<u64, Open>>>,
+    pub(crate) open: Ranked<Mutex<HashMap<u64, Open>>>,
+    /// By HOBT: the last record that describes it.
+    pub(crate) described: Mutex<HashMap<HobtId, Lsn>>,
     /// How many users' transactions have begun to write.
     begun: AtomicU64,
     next_structure: AtomicU64,
     /// A checkpoint is due when the log has fewer free bytes; 0 while one is asked for.
     due_below_bytes: AtomicU64,
+    /// Also when the log ends behind this position, images not counted: recovery would take too long.
+    due_behind: AtomicU64,
+    /// Bytes of records that recovery may have to redo, without images.
+    redo_bytes_max: AtomicU64,
+    /// Where the last checkpoint began, images not counted.
+    begun_at: AtomicU64,
+    /// Bytes of images that do not count.
+    uncounted_bytes: AtomicU64,
     on_due: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// A [`DelayedDurability`].
     delays: AtomicU8,
@@ -122,24 +142,53 @@ pub struct TransactionLog {
 }
 
 /// A transaction that has not ended.
-struct Open {
+pub(crate) struct Open {
     /// All its records are at or after this position: the beginning of an epoch, or for a resumed transaction the one
     /// that recovery has given.
-    begin: Lsn,
-    figures: Arc<Figures>,
+    pub(crate) begin: Lsn,
+    pub(crate) figures: Arc<Figures>,
+}
+
+/// The end of a transaction's records.
+#[derive(Default)]
+pub(crate) struct Written {
+    /// The last record; 0 if there is none.
+    pub(crate) last: Lsn,
+    /// It is an end record.
+    pub(crate) has_ended: bool,
+    /// What recovery would have to know.
+    pub(crate) state: KeptState,
 }
 
 /// What a transaction has written and may still write, readable by other threads.
-#[derive(Default)]
-struct Figures {
+pub(crate) struct Figures {
+    /// Locked while the next record is appended, so that the chain is in the order of the log.
+    pub(crate) written: Ranked<Mutex<Written>>,
     records: AtomicU64,
     bytes: AtomicU64,
-    reservation: Reservation,
+    pub(crate) reservation: Reservation,
     /// Bytes that its undo has appended beside its own records because a checkpoint had begun. It needs as much again
     /// after the next one.
-    spent: AtomicU64,
+    pub(crate) spent: AtomicU64,
+    /// Bytes that its undo needs beside what is reserved: recovery found no room for them.
+    pub(crate) lacking: AtomicU64,
     first: AtomicU64,
     last: AtomicU64,
+}
+
+impl Default for Figures {
+    fn default() -> Figures {
+        Figures {
+            written: Ranked::new(Rank::LastRecord, Mutex::default()),
+            records: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            reservation: Reservation::default(),
+            spent: AtomicU64::new(0),
+            lacking: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            last: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Figures {
@@ -198,6 +247,7 @@ impl TransactionLog {
         settlements: Arc<Settlements>,
     ) -> Arc<TransactionLog> {
         let due_below_bytes = AtomicU64::new(log.free_bytes() / 2);
+        let begun_at = log.epoch().begin.0;
         // One recovery never meets more lives, or more transactions in a life, than these bits can count.
         let lives = if planted::has(Bug::StructuresNumberedAnew) { 0 } else { log.life() << STRUCTURE_COUNT_BITS };
         let next_structure = AtomicU64::new(STRUCTURE_TRANSACTION_FIRST | lives);
@@ -208,11 +258,16 @@ impl TransactionLog {
             settlements,
             decisions: Decisions::default(),
             due_below_bytes,
+            due_behind: AtomicU64::new(u64::MAX),
+            redo_bytes_max: AtomicU64::new(u64::MAX),
+            begun_at: AtomicU64::new(begun_at),
+            uncounted_bytes: AtomicU64::new(0),
             on_due: OnceLock::new(),
             delays: AtomicU8::new(DelayedDurability::default() as u8),
             flush_is_due: AtomicBool::new(false),
             on_delayed: OnceLock::new(),
             open: Ranked::new(Rank::OpenTransactions, Mutex::default()),
+            described: Mutex::default(),
             begun: AtomicU64::new(0),
             next_structure,
             late: Reservation::default(),
@@ -225,22 +280,54 @@ impl TransactionLog {
         &self.log
     }
 
-    /// Sets the callback for a checkpoint that is due: once half of what was free is used. A transaction that may hold
-    /// pages calls it, so it must not wait for a page.
+    /// Sets the callback for a checkpoint that is due: once half of what was free is used, or recovery would have to
+    /// redo more than it may ([`TransactionLog::bound_recovery`]). A transaction that may hold pages calls it, so it
+    /// must not wait for a page.
     pub fn on_checkpoint_due(&self, tell: impl Fn() + Send + Sync + 'static) {
         // The first callback stays: a second one would get the same calls.
         let _first = self.on_due.set(Box::new(tell));
     }
 
-    /// Called when a checkpoint has ended, successfully or not: the next is due once half of what is free now is used.
+    /// Called when a checkpoint has ended, successfully or not: the next is due once half of what is free now is used,
+    /// or recovery would have to redo more than it may.
     pub fn checkpoint_ended(&self) {
+        self.set_due_behind();
         self.due_below_bytes.store(self.log.free_bytes() / 2, Ordering::Relaxed);
+    }
+
+    /// Called when a checkpoint has begun at `begun`.
+    pub fn checkpoint_begun(&self, begun: Lsn) {
+        self.begun_at.store(self.without_images(begun), Ordering::Relaxed);
+    }
+
+    /// Sets how many bytes of records recovery may have to redo; `u64::MAX` for any number. A checkpoint is due when
+    /// there are more. Images count little: to redo one is to copy it ([`counted_bytes`]).
+    pub fn bound_recovery(&self, redo_bytes_max: u64) {
+        self.redo_bytes_max.store(redo_bytes_max, Ordering::Relaxed);
+        self.set_due_behind();
+    }
+
+    /// Notes that a record of `bytes` bytes is the image of a page.
+    pub fn note_image(&self, bytes: usize) {
+        let bytes = bytes as u64;
+        self.uncounted_bytes.fetch_add(bytes - counted_bytes(bytes), Ordering::Relaxed);
+    }
+
+    fn without_images(&self, lsn: Lsn) -> u64 {
+        lsn.0.saturating_sub(self.uncounted_bytes.load(Ordering::Relaxed))
+    }
+
+    fn set_due_behind(&self) {
+        let due = self.begun_at.load(Ordering::Relaxed).saturating_add(self.redo_bytes_max.load(Ordering::Relaxed));
+        // A checkpoint that takes longer than the next one may wait is not followed by that at once.
+        self.due_behind.store(due.max(self.without_images(self.log.end()) + POSTPONED_BYTES), Ordering::Relaxed);
     }
 
     /// Called when a checkpoint found no room, which may be there later: it will be asked for again.
     pub fn checkpoint_postponed(&self) {
         // 0 would mean that one was asked for.
         let due = self.log.free_bytes().saturating_sub(POSTPONED_BYTES).max(1);
+        self.set_due_behind();
         self.due_below_bytes.store(due, Ordering::Relaxed);
     }
 
@@ -248,6 +335,13 @@ impl TransactionLog {
         let due = self.due_below_bytes.load(Ordering::Relaxed);
         if self.log.free_bytes() < due {
             self.ask_for_checkpoint(due);
+        }
+    }
+
+    /// Called when a record was appended that ends here.
+    fn tell_if_behind(&self, end: Lsn) {
+        if self.without_images(end) > self.due_behind.load(Ordering::Relaxed) {
+            self.ask_for_checkpoint(self.due_below_bytes.load(Ordering::Relaxed));
         }
     }
 
@@ -448,6 +542,11 @@ impl TransactionLog {
         Ok(oldest)
     }
 
+    /// Notes the last record that describes a HOBT. Called before any change that relies on it is appended.
+    pub fn note_description(&self, hobt: HobtId, lsn: Lsn) {
+        self.described.lock().insert(hobt, lsn);
+    }
+
     /// Begins the chain of the transaction `id`, a user's.
     fn begin(self: &Arc<TransactionLog>, id: u64, lock_owner: &Arc<LockOwner>) -> Arc<LogChain> {
         assert!(id > 0 && id < STRUCTURE_TRANSACTION_FIRST, "a user's transaction is numbered by its stamp");
@@ -466,16 +565,23 @@ impl TransactionLog {
         self.begin_as(self.next_structure.fetch_add(1, Ordering::Relaxed), payer.cloned(), None)
     }
 
-    /// Continues a transaction that a crash left open, whose last record is at `last`. Its undo appends about `bytes`,
-    /// which are reserved as far as there is room, so that flushes that can be delayed do not use that room.
-    pub fn resume(self: &Arc<TransactionLog>, id: u64, first: Lsn, last: Lsn, bytes: u64) -> Arc<LogChain> {
+    /// Continues the transaction `id` that a crash left open, whose last record is at `last` and all records at or
+    /// behind `begin`. Its undo appends about `bytes`, which are reserved as far as there is room, so that flushes that
+    /// can be delayed do not use that room.
+    pub fn resume(
+        self: &Arc<TransactionLog>,
+        id: u64,
+        (begin, last): (Lsn, Lsn),
+        state: TransactionState,
+        bytes: u64,
+    ) -> Arc<LogChain> {
         let chain = self.begin_as(id, None, None);
-        self.log.reserve_up_to(&chain.figures.reservation, bytes);
+        chain.reserve_up_to(bytes);
         chain.has_ending_reserve.store(true, Ordering::Relaxed);
-        chain.figures.first.store(first.0, Ordering::Relaxed);
+        chain.figures.first.store(begin.0, Ordering::Relaxed);
         chain.figures.last.store(last.0, Ordering::Relaxed);
-        self.open.lock().insert(id, Open { begin: first, figures: Arc::clone(&chain.figures) });
-        *chain.last.lock() = last;
+        self.open.lock().insert(id, Open { begin, figures: Arc::clone(&chain.figures) });
+        *chain.figures.written.lock() = Written { last, has_ended: false, state: KeptState::new(state) };
         chain
     }
 
@@ -501,7 +607,6 @@ impl TransactionLog {
             has_undo_reserve: AtomicBool::new(false),
             has_ending_reserve: AtomicBool::new(false),
             touched: Mutex::default(),
-            last: Ranked::new(Rank::LastRecord, Mutex::default()),
             figures,
             undoes: OnceLock::new(),
             last_of_rows: AtomicU64::new(0),
@@ -522,8 +627,6 @@ pub struct LogChain {
     has_ending_reserve: AtomicBool,
     /// What was passed to [`LogChain::note_touched`], as a bitmap: one word for each 64 consecutive numbers.
     touched: Mutex<HashMap<u64, u64>>,
-    /// The last record. Locked while the next one is appended, so that the chain is in the order of the log.
-    last: Ranked<Mutex<Lsn>>,
     figures: Arc<Figures>,
     /// How its rows are undone. Set with the first change of a row.
     undoes: OnceLock<Arc<dyn UndoRecords>>,
@@ -622,7 +725,9 @@ impl LogChain {
 
     /// Reserves what its undo will append when it has the log to itself, as far as there is room.
     pub fn reserve_up_to(&self, bytes: u64) {
-        self.owner.log.reserve_up_to(&self.figures.reservation, bytes);
+        let reservation = &self.figures.reservation;
+        self.owner.log.reserve_up_to(reservation, bytes);
+        self.figures.lacking.store(bytes.saturating_sub(reservation.bytes()), Ordering::Relaxed);
     }
 
     /// Its first record; 0 if it has none.
@@ -662,12 +767,12 @@ impl LogChain {
 
     /// Its last record; 0 if it has none.
     fn position(&self) -> Lsn {
-        *self.last.lock()
+        self.figures.written.lock().last
     }
 
     /// Whether it has written nothing: then it needs no end record.
     fn is_empty(&self) -> bool {
-        *self.last.lock() == Lsn(0)
+        self.position() == Lsn(0)
     }
 
     /// Its reservation, if it uses the room of another chain: for changes that are part of it and of no transaction.
@@ -694,35 +799,53 @@ impl LogChain {
         }
     }
 
-    /// Appends a record that was prepared in `epoch`. Blocks while the log's ring is full.
+    /// Appends a record that was prepared in `epoch` and has this effect. Blocks while the log's ring is full.
     ///
     /// # Errors
     /// A checkpoint has begun since `epoch` was read, or the log has failed.
-    pub fn append_in(&self, epoch: Epoch, kind: u8, payload: &[u8]) -> Result<Appended, AppendError> {
-        let mut last = self.last.lock();
-        let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
+    pub fn append_in(
+        &self,
+        epoch: Epoch,
+        kind: u8,
+        payload: &[u8],
+        effect: &RecordEffect,
+    ) -> Result<Appended, AppendError> {
+        let mut written = self.figures.written.lock();
+        let record = NewRecord { kind, transaction: self.id, previous: written.last, payload };
         let appended = self.owner.log.append(epoch, &record, &self.figures.reservation)?;
-        *last = appended.lsn;
+        written.last = appended.lsn;
+        written.state.apply(appended.lsn, effect);
         self.count(appended, payload);
+        drop(written);
+        // A rollback reserves nothing.
+        self.owner.tell_if_behind(appended.end);
         Ok(appended)
     }
 
-    /// Appends a record that changes no page. Blocks while the log's ring is full.
+    /// Appends a record that changes no page and has this effect, beside that of its kind. Blocks while the log's ring
+    /// is full.
     ///
     /// # Errors
     /// The log has failed.
-    pub fn append(&self, kind: u8, payload: &[u8]) -> Result<Appended, LogError> {
-        let mut last = self.last.lock();
-        let record = NewRecord { kind, transaction: self.id, previous: *last, payload };
+    pub fn append(&self, kind: u8, payload: &[u8], effect: &RecordEffect) -> Result<Appended, LogError> {
+        let mut written = self.figures.written.lock();
+        let record = NewRecord { kind, transaction: self.id, previous: written.last, payload };
         let appended = self.owner.log.append_always(&record, &self.figures.reservation)?;
-        *last = appended.lsn;
+        written.last = appended.lsn;
+        match kind {
+            PREPARE_RECORD => written.state.prepare(read_prepare(self.id, payload)),
+            END_RECORD => written.has_ended = true,
+            _ => {}
+        }
+        let commits = effect.commits || kind == COMMIT_RECORD;
+        written.state.apply(appended.lsn, &RecordEffect { commits, ..*effect });
         self.count(appended, payload);
         Ok(appended)
     }
 
     /// Commits the transaction, whose only chain this is.
     fn commit(&self, asks_for_delay: bool) -> Result<(), LogError> {
-        let appended = self.append(COMMIT_RECORD, &[])?;
+        let appended = self.append(COMMIT_RECORD, &[], &RecordEffect::default())?;
         if planted::has(Bug::CommitNotDurable) {
             return Ok(());
         }
@@ -742,7 +865,8 @@ impl LogChain {
         if self.owner.leaves_ends.load(Ordering::Acquire) {
             return Ok(());
         }
-        let ended = if self.is_empty() { Ok(()) } else { self.append(END_RECORD, &[]).map(drop) };
+        let ended =
+            if self.is_empty() { Ok(()) } else { self.append(END_RECORD, &[], &RecordEffect::default()).map(drop) };
         self.leave();
         ended
     }

@@ -18,21 +18,8 @@ use hobt_instruments::schedule::Mutex;
 use hobt_log::{LogError, NewRecord, Reservation, RoomFor};
 
 use crate::chain::{COMMIT_RECORD, DECISION_RECORD, LogChain, PREPARE_RECORD, TransactionLog};
-
-/// An id of a database that no other database ever has.
-pub type DatabaseGuid = [u8; 16];
-
-/// The name of a transaction over several databases, unique for ever. A stamp alone is not: it may come again after a
-/// crash, but not within one life of a log.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct GlobalTransaction {
-    /// The database whose log has the decision.
-    pub coordinator: DatabaseGuid,
-    /// The life of that log.
-    pub life: u64,
-    /// The transaction's number there, and everywhere.
-    pub number: u64,
-}
+use crate::global_transaction::{DatabaseGuid, GlobalTransaction};
+use crate::transaction_table::RecordEffect;
 
 /// A commit over several databases, as recorded in a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -225,7 +212,7 @@ pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain
     coordinator.reserve_decision(participants.len()).map_err(CommitError::Undecided)?;
     let mut prepare = decider.guid.to_vec();
     prepare.extend_from_slice(&decider.log().life().to_le_bytes());
-    let prepared = participants.iter().map(|chain| chain.append(PREPARE_RECORD, &prepare));
+    let prepared = participants.iter().map(|chain| chain.append(PREPARE_RECORD, &prepare, &RecordEffect::default()));
     let prepared: Vec<_> = prepared.collect::<Result<_, _>>().map_err(CommitError::Undecided)?;
     for (chain, prepared) in participants.iter().zip(prepared) {
         if planted::has(Bug::PrepareNotDurable) {
@@ -246,7 +233,7 @@ pub(crate) fn commit_across(coordinator: &LogChain, participants: &[Arc<LogChain
     }
     for chain in participants {
         // It is decided. A log that fails now learns of it when it is recovered.
-        if let Ok(appended) = chain.append(COMMIT_RECORD, &[]) {
+        if let Ok(appended) = chain.append(COMMIT_RECORD, &[], &RecordEffect::default()) {
             decider.participant_committed(coordinator.id(), chain.log(), appended.lsn);
         }
     }
@@ -260,7 +247,7 @@ fn decide(coordinator: &LogChain, participants: &[Arc<LogChain>]) -> Result<Lsn,
     let mut payload = life.to_le_bytes().to_vec();
     participants.iter().for_each(|chain| payload.extend_from_slice(&chain.log().guid));
     let mut decisions = log.decisions.0.lock();
-    let appended = coordinator.append(COMMIT_RECORD, &payload)?;
+    let appended = coordinator.append(COMMIT_RECORD, &payload, &RecordEffect::default())?;
     let waiting = |chain: &Arc<LogChain>| {
         let guid = chain.log().guid;
         Participant { guid, settlements: log.settlements.count(&guid), committed: None }

@@ -15,8 +15,10 @@
 //! Left to others: which locks a statement needs, and the decision to commit (crate `interpreter`).
 
 mod chain;
+mod checkpoint;
 mod context;
 mod decision;
+mod global_transaction;
 pub mod locks;
 mod memory;
 mod notes;
@@ -24,6 +26,7 @@ mod progress;
 mod recovered;
 mod row_locks;
 mod transaction;
+mod transaction_table;
 mod transactions;
 mod undo;
 mod undo_memory;
@@ -31,18 +34,18 @@ mod versions;
 mod view;
 
 pub use chain::{
-    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, LogChain, LogChains, OpenChain, PREPARE_RECORD,
-    TransactionLog,
+    COMMIT_RECORD, DECISION_RECORD, DelayedDurability, END_RECORD, ENTRY_RECORD, LogChain, LogChains, OpenChain,
+    PREPARE_RECORD, TransactionLog, counted_bytes,
 };
 pub use context::{EarlierView, IoCounts, StatementContext, StatementContextSettings};
-pub use decision::{
-    DatabaseGuid, GlobalTransaction, RecoveredDecision, Settlements, read_commit, read_decision, read_prepare,
-};
+pub use decision::{RecoveredDecision, Settlements, read_commit, read_decision, read_prepare};
+pub use global_transaction::{DatabaseGuid, GlobalTransaction};
 pub use memory::{MemoryAccount, MemoryBudget, NoRoom, OutOfMemory, VersionsFull};
 pub use progress::Progress;
 pub use recovered::{RECOVERED_SESSION, RecoveredTransaction};
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use transaction::{Savepoint, Transaction, UndoError};
+pub use transaction_table::{ITEMS_MAX, RecordEffect, TransactionEntry, TransactionState};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use undo::{UndoRecords, Undone};
 pub use versions::{

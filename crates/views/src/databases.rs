@@ -106,7 +106,7 @@ fn database(database: &DatabaseDescription) -> Vec<Value> {
         "us_english",
         0,
         "NONE",
-        60,
+        i64::from(database.options.target_recovery_time.seconds()),
         database.options.delayed_durability.number(),
         database.options.delayed_durability.name(),
         no,

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use hobt_base::{EXTENT_PAGES, Lsn};
 use hobt_page::{PageBytes, PageChange, RUNS_PER_PAGE, Run, RunListPage};
-use hobt_txn::{COMMIT_RECORD, LogChain, StatementContext, UndoError};
+use hobt_txn::{COMMIT_RECORD, LogChain, RecordEffect, StatementContext, UndoError};
 
 use super::run_list::Entries;
 use super::{FetchAddSigned, Hobt, State};
@@ -244,7 +244,7 @@ impl Hobt {
         let gone = state.runs[1..].to_vec();
         let structure = self.storage.begin_freeing(&gone)?;
         if let Some(structure) = &structure {
-            structure.append(COMMIT_RECORD, &[])?;
+            structure.append(COMMIT_RECORD, &[], &RecordEffect::default())?;
         }
         self.restore_list_page(chain, lsn, list_page, rows)?;
         self.storage.end_freeing(structure, &gone)?;

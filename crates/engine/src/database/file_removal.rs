@@ -154,7 +154,7 @@ impl Database {
 
     /// The ids of removed files whose log records recovery would still read.
     pub(super) fn removed_file_ids(&self) -> Vec<FileId> {
-        let read_from = self.storage.log().and_then(|log| log.log().recovery_start()).map(|(_, keep)| keep);
+        let read_from = self.storage.log().and_then(|log| log.log().recovery_start()).map(|start| start.keep);
         let mut removed = self.removed_files.lock();
         removed.retain(|(_, end)| read_from.is_none_or(|from| from < *end));
         removed.iter().map(|(id, _)| *id).collect()

@@ -18,12 +18,14 @@ use hobt_page::BootPage;
 use hobt_txn::{StatementContext, TransactionLog};
 
 use super::pending::PendingChanges;
+use super::recovery_time::RedoRate;
 use super::{Database, DatabaseState, Files, Marked, NextIds, Shared};
 use crate::clock::time_of_day;
 use crate::data_file::{DataFile, FileProblem};
 use crate::error::{EngineError, Result, of_catalog};
 use crate::log_file::{self, LogFilePlan, LogOwner};
 use crate::options::DatabaseOptions;
+use crate::recovery_progress::{RecoveryObserver, RecoveryReports};
 
 /// `master`, whose catalog lists the others.
 pub(crate) const MASTER: DatabaseId = DatabaseId(1);
@@ -57,6 +59,7 @@ pub(crate) struct StorageParts {
     pub(crate) log_ring_bytes: usize,
     pub(crate) checkpoints_by_hand: bool,
     pub(crate) undo_behind_from_bytes: u64,
+    pub(crate) on_recovery: Option<RecoveryObserver>,
 }
 
 impl StorageParts {
@@ -91,6 +94,7 @@ struct Parts {
     files: Files,
     next_ids: NextIds,
     options: DatabaseOptions,
+    redo_rate: RedoRate,
 }
 
 impl Database {
@@ -135,6 +139,7 @@ impl Database {
                 files: Files { files: new.files, marked: Marked::Unclean, is_removal_in_doubt: false },
                 next_ids: NextIds { object: FIRST_OBJECT_ID, data_space: FIRST_SCHEME_ID, hobt: FIRST_HOBT_ID },
                 options: DatabaseOptions::default(),
+                redo_rate: RedoRate::default(),
             },
         )?;
         database.save_clean()?;
@@ -190,6 +195,7 @@ impl Database {
             },
             error => EngineError::Storage { database: name.to_owned(), filegroup: None, error },
         };
+        let reports = RecoveryReports::new(parts.on_recovery.as_ref(), name, id);
         let (mut summary, mut left) = (RecoverySummary::default(), Vec::new());
         if let Some(recovered) = &recovered {
             // An interrupted write of the headers may have left a copy that says "clean": from here on no copy may say
@@ -200,7 +206,9 @@ impl Database {
             }
             files.iter().for_each(|file| storage.open_file_to_recover(file.description()));
             let is_users = |hobt: HobtId| hobt.0 >= FIRST_HOBT_ID;
-            (summary, left) = hobt_access::recover_to_open(storage, recovered, ask, &is_users).map_err(fail)?;
+            let report = |phase, done, total| reports.note(phase, done, total);
+            let found = hobt_access::recover_to_open(storage, recovered, ask, &is_users, &report);
+            (summary, left) = found.map_err(fail)?;
             refuse_mixed(name, &files, &summary)?;
             make_alike(&mut files)?;
         } else {
@@ -232,12 +240,14 @@ impl Database {
                     hobt,
                 },
                 options: DatabaseOptions::decode(boot.options),
+                redo_rate: RedoRate::of(&summary),
             },
         )?;
         database.pass_used_ids();
         if recovered.is_some() {
             // The list of databases is in `master`: whatever is undone there is undone at once.
-            database.take_over(left, if id == MASTER { u64::MAX } else { parts.undo_behind_from_bytes })?;
+            let behind_from = if id == MASTER { u64::MAX } else { parts.undo_behind_from_bytes };
+            database.take_over(left, behind_from, &reports)?;
             database.save_clean()?;
         } else {
             // A crash that interrupted such a write has left one intact copy, which is correct.
@@ -309,6 +319,7 @@ impl Database {
             changed: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             undo: Default::default(),
+            redo_rate: made.redo_rate,
         });
         database.heed_options();
         database.read_shown_counts()?;

@@ -29,6 +29,7 @@ mod module;
 mod partition;
 mod pending;
 mod place;
+mod recovery_time;
 mod repartition;
 mod save;
 mod sequence;
@@ -188,6 +189,7 @@ pub struct Database {
     closed: AtomicBool,
     /// What a crash has left open and is not undone yet.
     undo: left_open::UndoBehind,
+    redo_rate: recovery_time::RedoRate,
 }
 
 impl std::fmt::Debug for Database {

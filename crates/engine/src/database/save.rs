@@ -218,6 +218,7 @@ impl Database {
         if let Some(log) = self.storage.log() {
             log.set_delayed_durability(options.delayed_durability);
             log.log().keep_for_backup(options.keeps_log());
+            log.bound_recovery(self.redo_rate.bytes_in(options.target_recovery_time));
             self.storage.set_logs_loads(options.recovery_model == RecoveryModel::Full);
         }
     }

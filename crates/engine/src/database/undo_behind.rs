@@ -8,13 +8,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use hobt_access::OpenTransaction;
+use hobt_access::{OpenTransaction, RecoveryPhase};
 use hobt_base::{DatabaseId, HobtId, ObjectId, SessionId};
 use hobt_txn::{RECOVERED_SESSION, RecoveredTransaction};
 
 use super::Database;
 use crate::clock::time_of_day;
 use crate::error::Result;
+use crate::recovery_progress::RecoveryReports;
 
 /// Estimated bytes of log from which on an undo goes on behind the opening: less is done in a fraction of a second.
 pub(crate) const BEHIND_FROM_BYTES: u64 = 16 << 20;
@@ -70,7 +71,12 @@ impl Database {
     ///
     /// # Errors
     /// A heap or tree cannot be opened. A row cannot be undone: the database is suspect.
-    pub(super) fn take_over(&self, mut left: Vec<OpenTransaction>, behind_from: u64) -> Result<()> {
+    pub(super) fn take_over(
+        &self,
+        mut left: Vec<OpenTransaction>,
+        behind_from: u64,
+        reports: &RecoveryReports<'_>,
+    ) -> Result<()> {
         left.sort_by_key(OpenTransaction::undo_bytes);
         self.undo.state.lock().since = time_of_day();
         let bytes: u64 = left.iter().map(OpenTransaction::undo_bytes).sum();
@@ -88,7 +94,10 @@ impl Database {
             let transaction = RecoveredTransaction::new(open.undone_in(stores), &self.shared.locks);
             if is_behind && tables.into_iter().all(|table| transaction.lock(self.id, table)) {
                 self.undo.state.lock().open.push(Arc::new(transaction));
-            } else if let Err(error) = transaction.roll_back(&|| true) {
+            } else if let Err(error) = transaction.roll_back(&|| {
+                reports.note(RecoveryPhase::Undo, transaction.percent_undone() as u64, 100);
+                true
+            }) {
                 self.mark_suspect(&error.to_string());
                 return self.check_whole();
             }

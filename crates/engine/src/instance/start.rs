@@ -87,6 +87,7 @@ impl Instance {
             log_ring_bytes: settings.log_ring_bytes.unwrap_or(log_file::RING_BYTES),
             checkpoints_by_hand: settings.checkpoints_by_hand,
             undo_behind_from_bytes: settings.undo_behind_from_bytes.unwrap_or(BEHIND_FROM_BYTES),
+            on_recovery: settings.on_recovery.clone(),
         };
         let allowed = AllowedFolders::new(folder.clone(), &settings.allowed_folders);
         let registry = Arc::new(Registry::default());

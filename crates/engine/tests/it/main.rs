@@ -17,6 +17,7 @@ mod log_files;
 mod log_full;
 mod on_disk;
 mod recovery_models;
+mod recovery_start;
 mod restart;
 mod undo_behind;
 mod undo_memory;

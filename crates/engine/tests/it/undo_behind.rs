@@ -26,11 +26,11 @@ use crate::log_full;
 const EIO: i32 = 5;
 
 /// Every undo goes on behind the opening, when a test says so.
-fn by_hand() -> InstanceSettings {
+pub(crate) fn by_hand() -> InstanceSettings {
     InstanceSettings { undo_behind_from_bytes: Some(0), checkpoints_by_hand: true, ..settings() }
 }
 
-fn open_with(disk: &Arc<SimulatedDisk>, settings: InstanceSettings) -> Arc<Instance> {
+pub(crate) fn open_with(disk: &Arc<SimulatedDisk>, settings: InstanceSettings) -> Arc<Instance> {
     let disk: Arc<dyn Disk> = Arc::clone(disk) as Arc<dyn Disk>;
     Instance::open_on(disk, Path::new(FOLDER), settings).expect("the instance opens")
 }
@@ -49,7 +49,7 @@ fn index(name: &str, column: &str, is_clustered: bool) -> IndexDefinition {
 }
 
 /// A table with the index `n` on `text`: a heap, or a tree in the order of `id`.
-fn indexed(name: &str, is_tree: bool) -> TableDefinition {
+pub(crate) fn indexed(name: &str, is_tree: bool) -> TableDefinition {
     let clustered = is_tree.then(|| index("c", "id", true));
     TableDefinition { indexes: clustered.into_iter().chain([index("n", "text", false)]).collect(), ..table_named(name) }
 }
@@ -62,7 +62,7 @@ fn image(database: &DatabaseUse, name: &str, values: &[Value]) -> RowImage {
     row_image(table(database, name).columns.iter().map(|column| column.sql_type), values).expect("typed values")
 }
 
-fn insert(database: &DatabaseUse, ctx: &StatementContext, name: &str, ids: std::ops::Range<i64>) {
+pub(crate) fn insert(database: &DatabaseUse, ctx: &StatementContext, name: &str, ids: std::ops::Range<i64>) {
     let writer = writer(database, name);
     for id in ids {
         writer.insert(ctx, 0, &image(database, name, &row(id))).expect("inserted");
@@ -81,19 +81,19 @@ fn found(database: &DatabaseUse, name: &str) -> Vec<(RowAt, Vec<Option<Vec<u8>>>
 }
 
 /// The rows of a table: their values.
-type Contents = BTreeSet<Vec<Option<Vec<u8>>>>;
+pub(crate) type Contents = BTreeSet<Vec<Option<Vec<u8>>>>;
 
-fn contents(database: &DatabaseUse, name: &str) -> Contents {
+pub(crate) fn contents(database: &DatabaseUse, name: &str) -> Contents {
     found(database, name).into_iter().map(|(_, values)| values).collect()
 }
 
 /// The tables that a transaction changes which a crash leaves open.
-fn changed(database: &DatabaseUse) -> [Contents; 2] {
+pub(crate) fn changed(database: &DatabaseUse) -> [Contents; 2] {
     ["heap", "tree"].map(|name| contents(database, name))
 }
 
 /// An instance with the database `d` and 300 rows in each of the heap `heap` and the trees `tree` and `other`.
-fn world() -> (Arc<SimulatedDisk>, Arc<Instance>, DatabaseUse) {
+pub(crate) fn world() -> (Arc<SimulatedDisk>, Arc<Instance>, DatabaseUse) {
     let disk = simulated();
     let instance = open_with(&disk, by_hand());
     let database = create(&instance, "d");
@@ -110,7 +110,7 @@ fn world() -> (Arc<SimulatedDisk>, Arc<Instance>, DatabaseUse) {
 }
 
 /// Inserts, replaces and deletes rows of a table.
-fn change(database: &DatabaseUse, ctx: &StatementContext, name: &str) {
+pub(crate) fn change(database: &DatabaseUse, ctx: &StatementContext, name: &str) {
     insert(database, ctx, name, 1000..1800);
     let (writer, all) = (writer(database, name), found(database, name));
     for (place, (at, values)) in all.into_iter().enumerate().take(200) {
@@ -129,7 +129,12 @@ fn change(database: &DatabaseUse, ctx: &StatementContext, name: &str) {
 }
 
 /// A transaction that changes tables, and is not ended.
-fn begin_changes(instance: &Instance, database: &DatabaseUse, session: i32, names: &[&str]) -> Arc<Transaction> {
+pub(crate) fn begin_changes(
+    instance: &Instance,
+    database: &DatabaseUse,
+    session: i32,
+    names: &[&str],
+) -> Arc<Transaction> {
     let transaction = instance.begin_transaction(SessionId(session)).expect("begun");
     for name in names {
         let ctx = instance.statement_of(&transaction, SessionId(session), 1, Arc::default());
@@ -140,7 +145,12 @@ fn begin_changes(instance: &Instance, database: &DatabaseUse, session: i32, name
 }
 
 /// Makes durable what was appended to the log, and cuts the power.
-fn crash(disk: &Arc<SimulatedDisk>, instance: Arc<Instance>, database: DatabaseUse, open: Vec<Arc<Transaction>>) {
+pub(crate) fn crash(
+    disk: &Arc<SimulatedDisk>,
+    instance: Arc<Instance>,
+    database: DatabaseUse,
+    open: Vec<Arc<Transaction>>,
+) {
     database.flush_log().expect("durable");
     disk.crash(1);
     drop((open, database, instance));
@@ -158,21 +168,21 @@ fn crashed_world() -> (Arc<SimulatedDisk>, [Contents; 2]) {
 }
 
 /// Starts after a crash. Nothing is undone behind the opening by itself.
-fn restart(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
+pub(crate) fn restart(disk: &Arc<SimulatedDisk>) -> (Arc<Instance>, DatabaseUse) {
     let instance = open_with(disk, by_hand());
     let database = instance.database("d").expect("it opens");
     (instance, database)
 }
 
 /// Whether another session may lock a table like a reader.
-fn is_free(instance: &Instance, database: &DatabaseUse, name: &str) -> bool {
+pub(crate) fn is_free(instance: &Instance, database: &DatabaseUse, name: &str) -> bool {
     let owner = LockOwner::new(SessionId(60), LockOwnerKind::Session, Stamp(0));
     let resource = LockResource::Object(database.id(), table(database, name).id);
     instance.locks().is_free_for(&owner, &resource, LockMode::SchemaStability)
 }
 
 /// Undoes this number of records, or all that are left.
-fn undo_some(database: &DatabaseUse, records: u64) {
+pub(crate) fn undo_some(database: &DatabaseUse, records: u64) {
     let left = Cell::new(records);
     let goes_on = || {
         let some = left.get() > 0;
@@ -182,7 +192,7 @@ fn undo_some(database: &DatabaseUse, records: u64) {
     database.undo_by_hand(&goes_on);
 }
 
-fn assert_whole(database: &DatabaseUse) {
+pub(crate) fn assert_whole(database: &DatabaseUse) {
     assert_eq!(database.state(), DatabaseState::Online);
     let problems = database.check().expect("readable");
     assert!(problems.is_empty(), "{problems:?}");

@@ -8,11 +8,11 @@ use hobt_base::{PAGE_SIZE, SqlError, errors};
 use hobt_catalog::{Growth, name_equals};
 use hobt_engine::{
     DatabaseDefinition, DatabaseOptions, DatabaseUse, DelayedDurability, FileDefinition, FilegroupDefinition,
-    IsolationOption, RecoveryModel, StatisticsOptions,
+    IsolationOption, RecoveryModel, StatisticsOptions, TargetRecoveryTime,
 };
 use hobt_tsql::ast::{
-    self, AlterDatabase, AlterDatabaseAction, Attach, CreateDatabase, FileSize, FilegroupChange, Identifier, MaxSize,
-    OptionItem, OptionValue, SizeUnit,
+    self, AlterDatabase, AlterDatabaseAction, Attach, CreateDatabase, FileSize, FilegroupChange, Identifier, Literal,
+    MaxSize, OptionItem, OptionValue, SizeUnit,
 };
 use hobt_types::Collation;
 
@@ -187,6 +187,7 @@ enum OptionChange {
     Durability(DelayedDurability),
     ReadOnly(bool),
     Statistics(fn(&mut StatisticsOptions, bool), bool),
+    TargetRecoveryTime(TargetRecoveryTime),
 }
 
 /// Whether an action sets a database online or offline. `None` for any other action.
@@ -210,6 +211,7 @@ impl OptionChange {
             OptionChange::Durability(delayed) => options.delayed_durability = *delayed,
             OptionChange::ReadOnly(is_read_only) => options.is_read_only = *is_read_only,
             OptionChange::Statistics(set, on) => set(&mut options.statistics, *on),
+            OptionChange::TargetRecoveryTime(time) => options.target_recovery_time = *time,
         }
     }
 }
@@ -243,6 +245,18 @@ fn incremental_creation(items: &[OptionItem]) -> Option<OptionChange> {
     (item.name == "INCREMENTAL").then_some(OptionChange::Statistics(set, is_on))
 }
 
+/// `TARGET_RECOVERY_TIME = n SECONDS | MINUTES`. `None` for any other value.
+fn recovery_time(value: &OptionValue) -> Option<TargetRecoveryTime> {
+    let OptionValue::Quantity { amount: Literal::Integer(amount), unit } = value else { return None };
+    let seconds = match unit.as_str() {
+        "SECONDS" => *amount,
+        "MINUTES" => amount.checked_mul(60)?,
+        _ => return None,
+    };
+    // The longest that SQL Server takes.
+    u32::try_from(seconds).ok().filter(|seconds| *seconds <= i32::MAX.cast_unsigned()).map(TargetRecoveryTime::of)
+}
+
 /// The change that an option asks for. `None` if it asks for the permanent behaviour.
 fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError> {
     let word = match &option.value {
@@ -266,6 +280,7 @@ fn changed_option(option: &OptionItem) -> Result<Option<OptionChange>, SqlError>
             OptionValue::List(items) if name == "AUTO_CREATE_STATISTICS" => incremental_creation(items),
             _ => None,
         },
+        "TARGET_RECOVERY_TIME" => recovery_time(&option.value).map(OptionChange::TargetRecoveryTime),
         "READ_ONLY" | "READ_WRITE" if word.is_empty() => Some(OptionChange::ReadOnly(name == "READ_ONLY")),
         _ => return check_option(option).map(|()| None),
     };
@@ -301,8 +316,7 @@ fn check_option(option: &OptionItem) -> Result<(), SqlError> {
         | "CONCAT_NULL_YIELDS_NULL"
         | "QUOTED_IDENTIFIER"
         | "RECURSIVE_TRIGGERS"
-        | "COMPATIBILITY_LEVEL"
-        | "TARGET_RECOVERY_TIME" => true,
+        | "COMPATIBILITY_LEVEL" => true,
         "READ_COMMITTED_SNAPSHOT" | "ALLOW_SNAPSHOT_ISOLATION" => isolation_option(option).is_some(),
         _ => false,
     };

@@ -2,7 +2,7 @@
 
 use hobt_base::{Lsn, SplitMix64};
 use hobt_disk::Operation;
-use hobt_log::{LSN_FIRST, Log, NewRecord, Reservation, record_bytes};
+use hobt_log::{LSN_FIRST, Log, NewRecord, RecoveryStart, Reservation, record_bytes};
 
 use crate::world::{MIB, World, broken, numbers, payload, read};
 
@@ -64,7 +64,7 @@ fn work(log: &Log, random: &mut SplitMix64, model: &mut Model, next: &mut u64) {
                     continue;
                 }
                 // If this fails, it may or may not be written; the opened log shows which.
-                if log.set_redo_start(lsn, lsn).is_err() {
+                if log.set_recovery_start(RecoveryStart::at(lsn)).is_err() {
                     return;
                 }
                 model.redo_start = Some(lsn);
@@ -102,9 +102,9 @@ fn run(seed: u64) {
         let (opened, recovered) =
             world.open().unwrap_or_else(|error| panic!("seed {seed}, life {life}: the log is not opened: {error}"));
         let known = model.redo_start.unwrap_or(LSN_FIRST);
-        assert!(recovered.redo_start >= known, "seed {seed}: recovery begins where it was said to");
-        if recovered.redo_start > known {
-            model.redo_start = Some(recovered.redo_start);
+        assert!(recovered.start.redo >= known, "seed {seed}: recovery begins where it was said to");
+        if recovered.start.redo > known {
+            model.redo_start = Some(recovered.start.redo);
         }
         let from = model.redo_start.unwrap_or(LSN_FIRST);
         model.check(&numbers(&read(&recovered, from).expect("what was found is readable")), seed, life);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::DiskFile;
-use hobt_log::{LSN_FIRST, Log, LogError, LogFile, NewLogFile, Reservation, TruncationWait, Unlisted};
+use hobt_log::{LSN_FIRST, Log, LogError, LogFile, NewLogFile, RecoveryStart, Reservation, TruncationWait, Unlisted};
 
 use crate::world::{MIB, RING_BYTES, World, append, append_reserved, numbers, read};
 
@@ -162,12 +162,16 @@ fn what_a_backup_needs_is_kept_over_checkpoints_and_openings_until_it_is_backed_
     assert!(used(&log) > 2);
     for _ in 0..2 {
         let before = used(&log);
-        log.set_redo_start(last, last).expect("a disk without faults");
+        log.set_recovery_start(RecoveryStart::at(last)).expect("a disk without faults");
         assert_eq!(used(&log), before, "nothing is free");
         assert_eq!(log.truncation_wait(None), TruncationWait::LogBackup);
         drop(log);
         let (opened, recovered) = world.open().expect("a sound log");
-        assert_eq!((recovered.keep, used(&opened)), (last, before), "recovery reads the end alone, and all is there");
+        assert_eq!(
+            (recovered.start.keep, used(&opened)),
+            (last, before),
+            "recovery reads the end alone, and all is there"
+        );
         opened.recovery_ended();
         opened.keep_for_backup(true);
         log = opened;
@@ -178,14 +182,14 @@ fn what_a_backup_needs_is_kept_over_checkpoints_and_openings_until_it_is_backed_
     assert!(matches!(full, LogError::Full { wait: TruncationWait::LogBackup, .. }), "{full}");
     last = append(&log, 902, 10);
     log.flush_past(last).expect("room was kept");
-    log.set_redo_start(last, last).expect("a disk without faults");
+    log.set_recovery_start(RecoveryStart::at(last)).expect("a disk without faults");
     log.backed_up(last).expect("a disk without faults");
     assert_ne!(log.truncation_wait(None), TruncationWait::LogBackup);
     // Without backups only recovery determines what is kept.
     log.keep_for_backup(false);
     last = append(&log, 901, 10);
     log.flush_past(last).expect("room was kept");
-    log.set_redo_start(last, last).expect("a disk without faults");
+    log.set_recovery_start(RecoveryStart::at(last)).expect("a disk without faults");
     assert_eq!(used(&log), 1);
     assert_eq!(log.truncation_wait(None), TruncationWait::Nothing);
 }

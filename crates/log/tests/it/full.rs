@@ -2,7 +2,7 @@
 
 use hobt_base::Lsn;
 use hobt_disk::{Fault, FaultKind, Operation, SimulatedConfig, SimulatedDisk};
-use hobt_log::{LSN_FIRST, LogError, NewRecord, Reservation, record_bytes};
+use hobt_log::{LSN_FIRST, LogError, NewRecord, RecoveryStart, Reservation, record_bytes};
 
 use crate::world::{MIB, World, append, append_reserved, broken, numbers, payload, read};
 
@@ -37,7 +37,7 @@ fn a_full_log_refuses_new_work_and_keeps_room_for_undoing_what_began() {
     log.flush_past(last).expect("room was kept");
     assert!(matches!(log.reserve(&reservation, MIB), Err(LogError::Full { .. })));
     // With its beginning free, it accepts work again.
-    log.set_redo_start(last, last).expect("a disk without faults");
+    log.set_recovery_start(RecoveryStart::at(last)).expect("a disk without faults");
     log.reserve(&reservation, MIB).expect("there is room again");
     drop(log);
     let (log, recovered) = world.open().expect("a sound log");
@@ -102,7 +102,7 @@ fn a_failed_write_ends_the_log_until_it_is_opened_again() {
         // Still failed, although the device works again.
         assert!(matches!(log.flush_past(second), Err(LogError::Failed { .. })));
         assert!(matches!(log.reserve(&Reservation::default(), 1), Err(LogError::Failed { .. })));
-        assert!(matches!(log.set_redo_start(first, first), Err(LogError::Failed { .. })));
+        assert!(matches!(log.set_recovery_start(RecoveryStart::at(first)), Err(LogError::Failed { .. })));
         log.flush_past(first).expect("that was durable before");
         drop(log);
         let (_log, recovered) = world.open().expect("a sound log");

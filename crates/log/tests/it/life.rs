@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hobt_base::Lsn;
 use hobt_disk::DiskFile;
-use hobt_log::{AppendError, LSN_FIRST, Log, LogError, LogReader, NewRecord, Reservation};
+use hobt_log::{AppendError, LSN_FIRST, Log, LogError, LogReader, NewRecord, RecoveryStart, Reservation};
 
 use crate::world::{MIB, RING_BYTES, World, append, numbers, read};
 
@@ -16,7 +16,7 @@ fn an_empty_log_is_opened_empty() {
     drop(world.create());
     for _ in 0..3 {
         let (log, recovered) = world.open().expect("an empty log");
-        assert_eq!((recovered.redo_start, recovered.end, log.end()), (LSN_FIRST, LSN_FIRST, LSN_FIRST));
+        assert_eq!((recovered.start.redo, recovered.end, log.end()), (LSN_FIRST, LSN_FIRST, LSN_FIRST));
         assert!(read(&recovered, LSN_FIRST).expect("readable").is_empty());
     }
 }
@@ -80,11 +80,11 @@ fn segments_go_round_and_a_small_log_takes_any_amount() {
         }
         let redo_start = lsns[lsns.len() - 10];
         log.flush_past(lsns[lsns.len() - 1]).expect("there is a free segment");
-        log.set_redo_start(redo_start, redo_start).expect("a disk without faults");
+        log.set_recovery_start(RecoveryStart::at(redo_start)).expect("a disk without faults");
         both_used |= log.segments().iter().any(|row| row.file == 3 && row.sequence.is_some());
         drop(log);
         let (next, recovered) = world.open().expect("a sound log");
-        assert_eq!(recovered.redo_start, redo_start);
+        assert_eq!(recovered.start.redo, redo_start);
         assert_eq!(
             numbers(&read(&recovered, redo_start).expect("readable")),
             (number - 9..=number).collect::<Vec<_>>()
@@ -162,7 +162,7 @@ fn a_damaged_first_block_of_a_later_segment_is_refused() {
     log.flush_past(lsn).expect("a disk without faults");
     drop(log);
     let file = world.file(0, false);
-    for inside in [8, 70, 40_000] {
+    for inside in [8, 24, 25, 32, 33, 40, 41, 47, 52, 70, 40_000] {
         damage(&*file, second.offset + inside);
         assert!(matches!(world.open(), Err(LogError::Damaged { .. })), "byte {inside}");
         damage(&*file, second.offset + inside);
@@ -170,24 +170,38 @@ fn a_damaged_first_block_of_a_later_segment_is_refused() {
     world.open().expect("whole again");
 }
 
+/// Whether recovery reads what undo may need, or begins behind it.
 #[test]
 fn what_undo_may_need_is_kept_and_found_over_crashes() {
+    for reads_all in [true, false] {
+        undo_may_need(reads_all);
+    }
+}
+
+fn undo_may_need(reads_all: bool) {
     let world = World::new(&ONE_FILE);
     let mut log = Arc::new(world.create());
     let kept = append(&log, 0, 100);
-    let mut last = kept;
+    let (mut last, mut all) = (kept, vec![kept]);
     for number in 1..60 {
         last = append(&log, number, 50_000);
         log.flush_past(last).expect("a disk without faults");
+        all.push(last);
     }
-    log.set_redo_start(last, kept).expect("a disk without faults");
+    let read_from = if reads_all { kept } else { last };
+    log.set_recovery_start(RecoveryStart { redo: last, read_from, keep: kept }).expect("a disk without faults");
     for life in 0..3 {
         drop(log);
         let (opened, recovered) = world.open().expect("a sound log");
-        assert_eq!((recovered.redo_start, recovered.keep), (last, kept));
+        assert_eq!((recovered.start.redo, recovered.start.keep), (last, kept));
         let opened = Arc::new(opened);
-        assert_eq!(LogReader::new(&opened).record(kept).expect("kept").transaction, 0);
-        assert_eq!(numbers(&read(&recovered, recovered.redo_start).expect("readable"))[0], 59);
+        let mut reader = LogReader::new(&opened);
+        for (number, lsn) in all.iter().enumerate().rev() {
+            assert_eq!(reader.record(*lsn).expect("kept").transaction, number as u64);
+        }
+        let first = if reads_all { 0 } else { 59 };
+        assert_eq!(numbers(&read(&recovered, read_from).expect("readable"))[0], first);
+        assert_eq!(numbers(&read(&recovered, recovered.start.redo).expect("readable"))[0], 59);
         let lsn = append(&opened, 100 + life, 10_000);
         opened.flush_past(lsn).expect("a disk without faults");
         log = opened;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use hobt_base::{Lsn, SplitMix64};
-use hobt_log::{Log, LogError, NewRecord, Reservation, RoomFor, record_bytes};
+use hobt_log::{Log, LogError, NewRecord, RecoveryStart, Reservation, RoomFor, record_bytes};
 
 use crate::world::{MIB, World};
 
@@ -132,7 +132,8 @@ impl Run {
         log.flush_for(RoomFor::Checkpoint, Lsn(log.end().0 - 1))?;
         self.open.retain(|_, open| open.ended.is_none());
         let oldest = self.open.values().filter_map(|open| open.changes.first()).map(|(_, lsn, _)| *lsn).min();
-        log.set_redo_start(begun, oldest.map_or(begun, |oldest| oldest.min(begun)))
+        let keep = oldest.map_or(begun, |oldest| oldest.min(begun));
+        log.set_recovery_start(RecoveryStart { keep, ..RecoveryStart::at(begun) })
     }
 
     /// Removes what a crash has lost of the transactions.
