@@ -296,3 +296,30 @@ fn a_join_by_ranges_of_more_than_the_memory_goes_to_disk() {
     }
     assert!(files() - before > 50 << 20, "{} bytes were put on disk", files() - before);
 }
+
+#[test]
+fn distinct_values_of_more_than_the_memory_are_counted() {
+    let (_folder, instance, mut session) = open(96);
+    make_wide_rows(&mut session, 200_000);
+    let files = || instance.server().instance().spills().transfers().writes.bytes;
+    let before = files();
+    for (query, expected) in [
+        ("SELECT COUNT(DISTINCT w), COUNT(*) FROM n", "SELECT 200000, 200000"),
+        ("SELECT COUNT(DISTINCT w), SUM(DISTINCT CAST(id AS bigint)) FROM n", "SELECT 200000, 20000100000"),
+        (
+            "SELECT MIN(c), MAX(c), SUM(s) FROM (SELECT id % 1000 g, COUNT(DISTINCT w) c, SUM(CAST(id AS bigint)) s
+             FROM n GROUP BY id % 1000) x",
+            "SELECT 200, 200, 20000100000",
+        ),
+        (
+            "SELECT COUNT(*), SUM(c) FROM (SELECT id, COUNT(DISTINCT w + 'x') c FROM n GROUP BY id) x",
+            "SELECT 200000, 200000",
+        ),
+    ] {
+        for dop in [1, 2] {
+            let counted = format!("{query} OPTION (MAXDOP {dop})");
+            assert_eq!(answer(&mut session, &counted), answer(&mut session, expected), "{counted}");
+        }
+    }
+    assert!(files() - before > 100 << 20, "{} bytes were put on disk", files() - before);
+}
