@@ -44,6 +44,8 @@ struct State {
     build_sides: u64,
     /// The memory of build sides, of sides that are read to be kept, and of hash tables.
     sides: u64,
+    /// The memory of filters.
+    filters: u64,
 }
 
 impl State {
@@ -52,6 +54,15 @@ impl State {
     fn groups_least(&self, limit: u64) -> u64 {
         const OF_TWO_TEXTS: u64 = 10 << 20;
         (limit / 4).min(limit / 3 * 2 / self.groups.max(1)).min(OF_TWO_TEXTS)
+    }
+
+    /// A consumer holds `more`.
+    fn note(&mut self, kind: Kind, more: u64) {
+        match kind {
+            Kind::Filter => self.filters += more,
+            kind if kind.is_side() => self.sides += more,
+            _ => {}
+        }
     }
 
     /// What the sides of joins leave to the sorts and groupings that feed them, which end the statement if they find
@@ -81,6 +92,8 @@ enum Kind {
     Side,
     /// Builds a hash table from rows that were found to fit.
     HashTable,
+    /// Collects the keys of a join's side for the scans of the other (`join_filter`). It can do without.
+    Filter,
     /// Makes groups from their parts. What it has spilled it reads under the same name, and then a refusal ends the
     /// statement. So it may have [`State::groups_least`], however many others share the memory.
     Groups,
@@ -90,6 +103,8 @@ enum Kind {
     Keeper,
 }
 
+/// The filters of a statement may hold this part (1/n) of its memory.
+const FILTERS: u64 = 8;
 /// Exchanges count up to this part (1/n) of the operators' memory.
 const EXCHANGES: u64 = 16;
 
@@ -107,6 +122,7 @@ impl Kind {
             _ if begins("HashJoinBuild") => Kind::BuildSide,
             _ if begins("RangeJoinBuild") => Kind::Side,
             _ if begins("HashJoinInput") => Kind::HashTable,
+            _ if begins("JoinFilter") => Kind::Filter,
             true if begins("FinalHash") || begins("SingleHash") || begins("GroupedHash") => Kind::Groups,
             true if begins("OrderedFinal") => Kind::Groups,
             true => Kind::Spiller,
@@ -250,7 +266,7 @@ impl MemoryPool for StatementPool {
                 self.exchange(&mut state, exchanges);
             }
             kind => {
-                state.sides += if kind.is_side() { more } else { 0 };
+                state.note(kind, more);
                 self.take_anyway(&mut state, more);
             }
         }
@@ -259,7 +275,11 @@ impl MemoryPool for StatementPool {
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
         let (mut state, less) = (self.state.lock(), shrink as u64);
         let kind = Kind::of(reservation.consumer());
-        state.sides -= if kind.is_side() { less } else { 0 };
+        match kind {
+            Kind::Filter => state.filters -= less,
+            kind if kind.is_side() => state.sides -= less,
+            _ => {}
+        }
         match kind {
             Kind::Exchange => {
                 let exchanges = state.exchanges - less;
@@ -312,10 +332,17 @@ impl MemoryPool for StatementPool {
                 }
                 most = self.memory.lent_max();
             }
+            Kind::Filter => {
+                let share = self.limit(&state) / FILTERS;
+                if state.filters + more > share {
+                    return Err(refused(format!("filters of {share} bytes would get {more} more.")));
+                }
+                most = self.memory.lent_max();
+            }
             Kind::HashTable | Kind::Keeper => {}
         }
         self.take(&mut state, more, most)?;
-        state.sides += if kind.is_side() { more } else { 0 };
+        state.note(kind, more);
         Ok(())
     }
 
