@@ -23,6 +23,7 @@ mod notes;
 mod progress;
 mod recovered;
 mod row_locks;
+mod row_undo;
 mod transaction;
 mod transactions;
 mod undo;
@@ -42,6 +43,7 @@ pub use memory::{MemoryAccount, MemoryBudget, NoRoom, OutOfMemory, VersionsFull}
 pub use progress::Progress;
 pub use recovered::{RECOVERED_SESSION, RecoveredTransaction};
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
+pub use row_undo::UndoRow;
 pub use transaction::{Savepoint, Transaction, UndoError};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use undo::{UndoRecords, Undone};

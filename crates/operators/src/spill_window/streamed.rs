@@ -7,10 +7,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, InputOrderMode};
+use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
@@ -25,7 +25,11 @@ pub(super) fn rows(
 ) -> Result<SendableRecordBatchStream> {
     let input = windows.input();
     let mut light = Light::of(windows.window_expr(), &input.schema());
-    let order = input.output_ordering().cloned();
+    // The order that the operator relies on. The input's own may leave out what is constant.
+    let order = windows.window_expr().first().and_then(|first| {
+        let keys = first.partition_by().iter().map(|key| PhysicalSortExpr::new_default(Arc::clone(key)));
+        LexOrdering::new(keys.chain(first.order_by().iter().cloned()))
+    });
     let properties = EquivalenceProperties::new_with_orderings(Arc::clone(light.schema()), order);
     let waiting = Arc::new(Mutex::new(VecDeque::new()));
     let read = {
