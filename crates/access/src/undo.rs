@@ -106,8 +106,8 @@ impl ChangedRow {
 /// Undoes changes of rows in a database without a log, from what was noted of them.
 struct NotedRows(RowStore);
 
-/// Notes what undoes a change of a row of `hobt`, which is the heap or tree that `store` returns, if its database has no
-/// log: elsewhere the row's record has it. `page` is the row's in a heap.
+/// Notes what undoes a change of a row of `hobt`, which is the heap or tree that `store` returns, if its database has
+/// no log: elsewhere the row's record has it. `page` is the row's in a heap.
 pub(crate) fn note_without_log(
     context: &StatementContext,
     hobt: &Arc<Hobt>,

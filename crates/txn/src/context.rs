@@ -372,8 +372,8 @@ impl StatementContext {
         self.transaction.register_undo(Box::new(action));
     }
 
-    /// Notes what undoes a change of a row in a database without a log. `address` is that of the row's heap or tree, for
-    /// which `store` is called once; `encode` appends what [`UndoRow::undo_row`] gets.
+    /// Notes what undoes a change of a row in a database without a log. `address` is that of the row's heap or tree,
+    /// for which `store` is called once; `encode` appends what [`UndoRow::undo_row`] gets.
     pub fn note_row_undo(
         &self,
         address: usize,

@@ -27,6 +27,7 @@ mod row_undo;
 mod transaction;
 mod transactions;
 mod undo;
+mod undo_error;
 mod undo_memory;
 mod versions;
 mod view;
@@ -44,9 +45,10 @@ pub use progress::Progress;
 pub use recovered::{RECOVERED_SESSION, RecoveredTransaction};
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
 pub use row_undo::UndoRow;
-pub use transaction::{Savepoint, Transaction, UndoError};
+pub use transaction::{Savepoint, Transaction};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use undo::{UndoRecords, Undone};
+pub use undo_error::UndoError;
 pub use versions::{
     Before, HeapPage, KeyState, SpaceError, VersionError, VersionExtent, VersionFile, VersionSpace, VersionStore,
 };

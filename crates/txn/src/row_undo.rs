@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use hobt_base::Stamp;
 
-use crate::UndoError;
+use crate::undo_error::{UndoError, caught};
 use crate::versions::{VersionFile, VersionSpace};
 
 /// The bytes of entries that go to disk together.
@@ -133,7 +133,7 @@ impl RowUndo {
             };
             let bytes = undo.len() + ENTRY_BYTES;
             let done = match self.stores.get(place as usize) {
-                Some(store) => crate::undo::caught(|| store.undo_row(undo, writer)),
+                Some(store) => caught(|| store.undo_row(undo, writer)),
                 None => Err(UndoError("an entry of no heap or tree".to_owned())),
             };
             result = result.and(done);

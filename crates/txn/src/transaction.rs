@@ -15,21 +15,9 @@ use crate::notes::Notes;
 use crate::progress::Progress;
 use crate::row_undo::RowUndo;
 use crate::undo::{Action, Positions, Registered, run, undo};
+use crate::undo_error::UndoError;
 use crate::undo_memory::UndoMemory;
 use crate::{LogChains, Running, Snapshot};
-
-/// An undo or commit action that failed: a page that it needed cannot be read or written, or it stopped at a broken
-/// invariant. The database is then SUSPECT.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UndoError(pub String);
-
-impl fmt::Display for UndoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a statement could not be undone: {}", self.0)
-    }
-}
-
-impl std::error::Error for UndoError {}
 
 /// A unit of changes that are kept or undone together: one statement, or all statements from `BEGIN TRANSACTION` on.
 ///

@@ -13,9 +13,10 @@ use hobt_base::{Lsn, Stamp};
 use hobt_log::{LogReader, Record};
 use smallvec::SmallVec;
 
+use crate::LogChain;
 use crate::progress::Progress;
 use crate::row_undo::RowUndo;
-use crate::{LogChain, UndoError};
+use crate::undo_error::{UndoError, caught, stopped};
 
 /// An undo or commit action.
 pub(crate) type Action = Box<dyn FnOnce() -> Result<(), UndoError> + Send>;
@@ -129,8 +130,9 @@ impl Walk {
     }
 }
 
-/// Undoes what a transaction has done since a point, the last first: the rows behind `until` in its chains and in `rows`,
-/// and the `actions` that were registered since. Runs all actions, also after one that fails. Returns the first error.
+/// Undoes what a transaction has done since a point, the last first: the rows behind `until` in its chains and in
+/// `rows`, and the `actions` that were registered since. Runs all actions, also after one that fails. Returns the first
+/// error.
 pub(crate) fn undo(
     chains: &[Arc<LogChain>],
     (rows, writer): (&mut RowUndo, Stamp),
@@ -182,15 +184,4 @@ pub(crate) fn undo_chain(
 /// Runs an action. A panic ends the action, and not the statement's end.
 pub(crate) fn run(action: Action) -> Result<(), UndoError> {
     caught(action)
-}
-
-/// What `action` returns; an error if it panics.
-pub(crate) fn caught(action: impl FnOnce() -> Result<(), UndoError>) -> Result<(), UndoError> {
-    catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|panic| Err(stopped(&*panic)))
-}
-
-fn stopped(panic: &(dyn Any + Send)) -> UndoError {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-    UndoError(format!("it stopped at a broken invariant: {text}"))
 }

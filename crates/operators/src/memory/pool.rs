@@ -49,8 +49,8 @@ struct State {
 }
 
 impl State {
-    /// What a grouping may hold in any case if the statement may hold `limit`. While it reads what it has spilled it has
-    /// two blocks of 2 MiB for each column of texts.
+    /// What a grouping may hold in any case if the statement may hold `limit`. While it reads what it has spilled it
+    /// has two blocks of 2 MiB for each column of texts.
     fn groups_least(&self, limit: u64) -> u64 {
         const OF_TWO_TEXTS: u64 = 10 << 20;
         (limit / 4).min(limit / 3 * 2 / self.groups.max(1)).min(OF_TWO_TEXTS)
