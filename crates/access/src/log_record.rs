@@ -280,6 +280,18 @@ impl Undo {
         }
     }
 
+    /// Appends the undo with the page that it is of.
+    pub(crate) fn encode_of(&self, page: PageId, out: &mut Vec<u8>) {
+        put_page(out, page);
+        self.encode(out);
+    }
+
+    /// What [`Undo::encode_of`] has appended.
+    pub(crate) fn decode_of(bytes: &[u8]) -> Result<(PageId, Undo), EncodingDamage> {
+        let mut from = EncodingReader::new(bytes);
+        Ok((from.page_id()?, Undo::decode(&mut from)?))
+    }
+
     fn decode(from: &mut EncodingReader<'_>) -> Result<Undo, EncodingDamage> {
         Ok(match from.u8()? {
             1 => Undo::RemoveRow { slot: SlotId(from.u16()?) },

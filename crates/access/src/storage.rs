@@ -342,21 +342,6 @@ impl Storage {
         })
     }
 
-    /// Registers the undo of a row's change in a database without a log: elsewhere the row's record has it. `bytes` are
-    /// those that the undo has on the heap.
-    pub(crate) fn undo_without_log<U>(
-        self: &Arc<Storage>,
-        context: &StatementContext,
-        make: impl FnOnce() -> (usize, U),
-    ) where
-        U: FnOnce() -> Result<(), AccessError> + Send + 'static,
-    {
-        if self.log.is_none() {
-            let (storage, (bytes, undo)) = (Arc::clone(self), make());
-            context.on_undo_with(bytes, move || storage.undo(undo));
-        }
-    }
-
     /// Undoes a change of pages that can be trusted. After an undo that failed, the undo of earlier changes would not
     /// find what it expects. Recovery undoes the transaction instead.
     pub(crate) fn undo(&self, action: impl FnOnce() -> Result<(), AccessError>) -> Result<(), UndoError> {

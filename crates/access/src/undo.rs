@@ -15,7 +15,7 @@ use hobt_instruments::rank::{Rank, Ranked};
 use hobt_instruments::schedule::RwLock;
 use hobt_log::Record;
 use hobt_page::{EncodingDamage, PageDamage};
-use hobt_txn::{LogChain, StatementContext, UndoError, UndoRecords, Undone};
+use hobt_txn::{LogChain, StatementContext, UndoError, UndoRecords, UndoRow, Undone};
 
 use crate::btree::KeyChange;
 use crate::hobt::{Replaced, RowChange};
@@ -100,6 +100,45 @@ impl ChangedRow {
             ChangedRow::Replaced(_) => false,
             ChangedRow::Tree(..) => planted::has(Bug::NoKeyUndo),
         }
+    }
+}
+
+/// Undoes changes of rows in a database without a log, from what was noted of them.
+struct NotedRows(RowStore);
+
+/// Notes what undoes a change of a row of `hobt`, which is the heap or tree that `store` returns, if its database has
+/// no log: elsewhere the row's record has it. `page` is the row's in a heap.
+pub(crate) fn note_without_log(
+    context: &StatementContext,
+    hobt: &Arc<Hobt>,
+    store: impl FnOnce() -> RowStore,
+    (page, undo): (PageId, &Undo),
+) {
+    if hobt.storage().log().is_none() {
+        // By address: when a definition has changed, earlier changes are undone in what was there then.
+        let address = Arc::as_ptr(hobt) as usize;
+        context.note_row_undo(address, || Arc::new(NotedRows(store())), |out| undo.encode_of(page, out));
+    }
+}
+
+impl UndoRow for NotedRows {
+    fn undo_row(&self, undo: &[u8], writer: Stamp) -> Result<(), UndoError> {
+        let storage = self.0.hobt().storage();
+        storage.undo(|| {
+            let damaged = |damage: EncodingDamage| AccessError::LogFailed(format!("a noted undo: {damage}"));
+            let (page, undo) = Undo::decode_of(undo).map_err(damaged)?;
+            match (ChangedRow::of(undo, page, Lsn(0)), &self.0) {
+                (Some(ChangedRow::Heap(done)), RowStore::Heap(hobt)) => hobt.undo_row(None, &done, writer),
+                (Some(ChangedRow::Replaced(done)), RowStore::Heap(hobt)) => hobt.put_back(None, &done, writer),
+                (Some(ChangedRow::Tree(lsn, done)), RowStore::Tree(tree)) => tree.undo_change(None, lsn, &done, writer),
+                _ => Err(damaged(EncodingDamage { rule: "a heap's for a tree, or the other way round" })),
+            }
+        })
+    }
+
+    fn refuse(&self, why: &str) -> UndoError {
+        self.0.hobt().storage().mark_broken(why);
+        UndoError(why.to_owned())
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct InstanceArguments {
     #[arg(short = 'd', long = "database", value_name = "NAME", default_value = "master")]
     pub(crate) database: String,
     /// Memory of the instance in megabytes, 128 or more; half of the machine's without
-    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(MEMORY_MB_MIN..))]
+    #[arg(long, value_name = "MB", value_parser = memory_mb)]
     pub(crate) memory: Option<u64>,
     /// The buffer pool in megabytes, 8 or more; 60 % of the memory without
     #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(POOL_MB_MIN..))]
@@ -125,6 +125,17 @@ impl InstanceArguments {
         })?;
         Ok((instance, session))
     }
+}
+
+/// The megabytes of the memory setting.
+fn memory_mb(text: &str) -> Result<u64, String> {
+    let enough = text.parse().ok().filter(|megabytes| *megabytes >= MEMORY_MB_MIN);
+    enough.ok_or_else(|| {
+        format!(
+            "at least {MEMORY_MB_MIN} are needed: with less, what sorts, groups and joins put on disk could not be read \
+             back. Give {MEMORY_MB_MIN} or more, or leave the flag out for half of the machine's memory"
+        )
+    })
 }
 
 /// That there is no instance in a folder, and what to do.

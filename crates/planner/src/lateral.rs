@@ -45,7 +45,7 @@ impl OptimizerRule for LateralRule {
 }
 
 /// Whether a plan, or a subquery in it, reads a column of an enclosing query.
-fn reads_outside(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn reads_outside(plan: &LogicalPlan) -> Result<bool> {
     let visit = |node: &LogicalPlan| match node.contains_outer_reference() {
         true => Ok(TreeNodeRecursion::Stop),
         false => Ok(TreeNodeRecursion::Continue),

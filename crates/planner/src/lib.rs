@@ -22,6 +22,7 @@ macro_rules! named_rule {
 pub(crate) use named_rule;
 
 mod aggregate_scan;
+mod distinct_aggregates;
 mod empty_subquery;
 mod equations;
 mod expected;

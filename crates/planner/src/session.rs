@@ -11,6 +11,7 @@ use datafusion::physical_plan::operator_statistics::StatisticsRegistry;
 use datafusion::prelude::SessionConfig;
 use hobt_base::SqlError;
 
+use super::distinct_aggregates::DistinctAggregatesRule;
 use super::empty_subquery::EmptySubqueryRule;
 use super::equations::EquationsRule;
 use super::lateral::LateralRule;
@@ -84,6 +85,7 @@ pub fn session_state(config: SessionConfig, runtime: Arc<RuntimeEnv>, way: JoinW
                 let transfers = Arc::new(TransferredConditionsRule::around(pushes));
                 *rule = Arc::new(PushedConditionsRule::around(transfers));
             }
+            "single_distinct_aggregation_to_group_by" => *rule = Arc::new(DistinctAggregatesRule),
             "decorrelate_lateral_join" => *rule = Arc::new(LateralRule::around(Arc::clone(rule))),
             _ => {}
         }

@@ -11,6 +11,7 @@ use hobt_page::RowImage;
 
 use crate::locks::LockOwner;
 use crate::notes::Notes;
+use crate::row_undo::UndoRow;
 use crate::undo_memory::ACTION_BYTES;
 use crate::{
     Before, HeapPage, LogChain, MemoryAccount, MemoryBudget, NoRoom, RowLocks, Running, Savepoint, Snapshot,
@@ -371,6 +372,18 @@ impl StatementContext {
         self.transaction.register_undo(Box::new(action));
     }
 
+    /// Notes what undoes a change of a row in a database without a log. `address` is that of the row's heap or tree,
+    /// for which `store` is called once; `encode` appends what [`UndoRow::undo_row`] gets.
+    pub fn note_row_undo(
+        &self,
+        address: usize,
+        store: impl FnOnce() -> Arc<dyn UndoRow>,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let bytes = self.transaction.row_undo.lock().push(address, store, encode);
+        self.transaction.undo_memory.take(bytes);
+    }
+
     /// Notes that the data kept for the transaction's end takes `bytes` more.
     pub fn take_undo_memory(&self, bytes: usize) {
         self.transaction.undo_memory.take(bytes);
@@ -382,8 +395,15 @@ impl StatementContext {
     /// # Errors
     /// There is no memory, or no room for versions. The statement fails.
     pub fn reserve_undo_memory(&self) -> Result<(), NoRoom> {
+        let running = self.running();
+        if let Some(space) = running.as_ref().and_then(|running| running.transactions().version_space()) {
+            let mut undo = self.transaction.row_undo.lock();
+            if undo.is_due() {
+                self.transaction.undo_memory.give_back(undo.spill(space));
+            }
+        }
         self.transaction.undo_memory.reserve()?;
-        match self.running() {
+        match running {
             Some(running) => Ok(running.transactions().make_version_room()?),
             None => Ok(()),
         }

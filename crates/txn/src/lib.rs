@@ -25,10 +25,12 @@ mod notes;
 mod progress;
 mod recovered;
 mod row_locks;
+mod row_undo;
 mod transaction;
 mod transaction_table;
 mod transactions;
 mod undo;
+mod undo_error;
 mod undo_memory;
 mod versions;
 mod view;
@@ -44,10 +46,12 @@ pub use memory::{MemoryAccount, MemoryBudget, NoRoom, OutOfMemory, VersionsFull}
 pub use progress::Progress;
 pub use recovered::{RECOVERED_SESSION, RecoveredTransaction};
 pub use row_locks::{EscalatesTo, RowId, RowLockSettings, RowLocks};
-pub use transaction::{Savepoint, Transaction, UndoError};
+pub use row_undo::UndoRow;
+pub use transaction::{Savepoint, Transaction};
 pub use transaction_table::{ITEMS_MAX, RecordEffect, TransactionEntry, TransactionState};
 pub use transactions::{Running, Snapshot, Transactions};
 pub use undo::{UndoRecords, Undone};
+pub use undo_error::UndoError;
 pub use versions::{
     Before, HeapPage, KeyState, SpaceError, VersionError, VersionExtent, VersionFile, VersionSpace, VersionStore,
 };

@@ -13,22 +13,11 @@ use crate::decision::CommitError;
 use crate::locks::{LockManager, LockOwner, LockOwnerKind};
 use crate::notes::Notes;
 use crate::progress::Progress;
+use crate::row_undo::RowUndo;
 use crate::undo::{Action, Positions, Registered, run, undo};
+use crate::undo_error::UndoError;
 use crate::undo_memory::UndoMemory;
 use crate::{LogChains, Running, Snapshot};
-
-/// An undo or commit action that failed: a page that it needed cannot be read or written, or it stopped at a broken
-/// invariant. The database is then SUSPECT.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UndoError(pub String);
-
-impl fmt::Display for UndoError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a statement could not be undone: {}", self.0)
-    }
-}
-
-impl std::error::Error for UndoError {}
 
 /// A unit of changes that are kept or undone together: one statement, or all statements from `BEGIN TRANSACTION` on.
 ///
@@ -49,6 +38,8 @@ pub struct Transaction {
     /// The lock manager that holds the locks that only its end releases.
     locks: OnceLock<Arc<LockManager>>,
     pub(crate) undo: Mutex<Vec<Registered>>,
+    /// What undoes its changes of rows in databases without a log.
+    pub(crate) row_undo: Mutex<RowUndo>,
     pub(crate) commit: Mutex<Vec<Action>>,
     /// The number of commit actions at the last savepoint that a user has set.
     savepoints_until: AtomicUsize,
@@ -74,6 +65,8 @@ pub struct Savepoint {
     /// The positions of its chains.
     pub(crate) at: Positions,
     pub(crate) undo: usize,
+    /// The position in what undoes rows without a log.
+    pub(crate) rows: u64,
     pub(crate) commit: usize,
     pub(crate) undo_bytes: u64,
 }
@@ -94,6 +87,7 @@ impl Transaction {
             snapshot,
             locks,
             undo,
+            row_undo: Mutex::default(),
             commit,
             savepoints_until: AtomicUsize::new(0),
             held,
@@ -138,7 +132,8 @@ impl Transaction {
     /// The current point of the transaction.
     pub fn savepoint(&self) -> Savepoint {
         let (at, undo, commit) = (self.chains.positions(), self.undo.lock().len(), self.commit.lock().len());
-        Savepoint { at, undo, commit, undo_bytes: self.undo_bytes() }
+        let rows = self.row_undo.lock().position();
+        Savepoint { at, undo, rows, commit, undo_bytes: self.undo_bytes() }
     }
 
     /// A savepoint that a user sets. What its statements did before is undone or kept apart from what comes.
@@ -210,12 +205,14 @@ impl Transaction {
             Err(CommitError::InDoubt(error)) => {
                 // The database's recovery decides; in memory nothing is undone that may have been kept.
                 self.undo.lock().clear();
+                *self.row_undo.lock() = RowUndo::default();
                 self.commit.lock().clear();
                 self.chains.forget_undo();
                 return Err(UndoError(format!("its commit could not be written to the log: {error}")));
             }
         }
         *self.undo.lock() = Vec::new();
+        *self.row_undo.lock() = RowUndo::default();
         self.chains.forget_undo();
         self.undo_memory.shrink_to(0);
         let actions = std::mem::take(&mut *self.commit.lock());
@@ -255,7 +252,10 @@ impl Transaction {
             undo.split_off(from)
         };
         let progress = self.undo_progress.get().map(|progress| &**progress);
-        let done = undo(&self.chains.all(), actions, &place.at, progress);
+        // Nothing is noted meanwhile: an undo is not undone.
+        let mut rows = std::mem::take(&mut *self.row_undo.lock());
+        let done = undo(&self.chains.all(), (&mut rows, self.stamp), actions, (&place.at, place.rows), progress);
+        *self.row_undo.lock() = if place.rows > 0 { rows } else { RowUndo::default() };
         self.undo_memory.shrink_to(place.undo_bytes);
         done
     }
@@ -263,8 +263,8 @@ impl Transaction {
     /// Registers an undo action.
     pub(crate) fn register_undo(&self, action: Action) {
         // The positions first: what is logged from now on is undone before the action.
-        let at = self.chains.positions();
-        self.undo.lock().push(Registered { at, action });
+        let (at, rows) = (self.chains.positions(), self.row_undo.lock().position());
+        self.undo.lock().push(Registered { at, rows, action });
     }
 
     /// Drops what was held, the last first. For a transaction that was committed or rolled back.

@@ -127,6 +127,11 @@ impl Transactions {
         }
     }
 
+    /// Where versions go for which there is no memory, if that is set.
+    pub(crate) fn version_space(&self) -> Option<&Arc<dyn VersionSpace>> {
+        self.versions.get().and_then(|versions| versions.space.get())
+    }
+
     /// Estimated bytes of memory that versions take.
     pub fn version_bytes(&self) -> u64 {
         self.versions.get().map_or(0, |versions| versions.account.held())

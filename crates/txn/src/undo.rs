@@ -2,18 +2,21 @@
 //! its statements have registered. `docs/design/0041-undo-from-the-log.md`.
 //!
 //! A closure has the positions of the transaction's chains at its registration. A rollback undoes the rows behind these
-//! positions, then runs the closure, then undoes the rows before them down to the next one.
+//! positions, then runs the closure, then undoes the rows before them down to the next one. Rows of a database without
+//! a log are undone from what was noted of them (`row_undo`), which has positions too.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use hobt_base::Lsn;
+use hobt_base::{Lsn, Stamp};
 use hobt_log::{LogReader, Record};
 use smallvec::SmallVec;
 
+use crate::LogChain;
 use crate::progress::Progress;
-use crate::{LogChain, UndoError};
+use crate::row_undo::RowUndo;
+use crate::undo_error::{UndoError, caught, stopped};
 
 /// An undo or commit action.
 pub(crate) type Action = Box<dyn FnOnce() -> Result<(), UndoError> + Send>;
@@ -25,6 +28,8 @@ pub(crate) type Positions = SmallVec<[Lsn; 2]>;
 /// An action with the positions of the chains when it was registered.
 pub(crate) struct Registered {
     pub(crate) at: Positions,
+    /// The position in what was noted of rows without a log.
+    pub(crate) rows: u64,
     pub(crate) action: Action,
 }
 
@@ -125,19 +130,22 @@ impl Walk {
     }
 }
 
-/// Undoes what a transaction has done since a point, the last first: the rows behind `until` in its chains, and the
-/// `actions` that were registered since. Runs all actions, also after one that fails. Returns the first error.
+/// Undoes what a transaction has done since a point, the last first: the rows behind `until` in its chains and in
+/// `rows`, and the `actions` that were registered since. Runs all actions, also after one that fails. Returns the first
+/// error.
 pub(crate) fn undo(
     chains: &[Arc<LogChain>],
+    (rows, writer): (&mut RowUndo, Stamp),
     actions: Vec<Registered>,
-    until: &Positions,
+    (until, rows_until): (&Positions, u64),
     progress: Option<&Progress>,
 ) -> Result<(), UndoError> {
     let mut walks: Vec<Walk> = chains.iter().map(Walk::new).collect();
     let behind = |at: &Positions, place: usize| at.get(place).copied().unwrap_or_default();
     if let Some(progress) = progress {
         let logged = walks.iter().enumerate().map(|(place, walk)| walk.left(behind(until, place)));
-        progress.set(0, logged.sum::<u64>() + actions.len() as u64);
+        let noted = rows.position().saturating_sub(rows_until);
+        progress.set(0, logged.sum::<u64>() + noted + actions.len() as u64);
     }
     let mut result = Ok(());
     let mut note = |done: Result<(), UndoError>| {
@@ -145,17 +153,18 @@ pub(crate) fn undo(
             result = done;
         }
     };
-    let mut undo_rows = |at: &Positions, note: &mut dyn FnMut(Result<(), UndoError>)| {
+    let mut undo_rows = |at: &Positions, rows_at: u64, note: &mut dyn FnMut(Result<(), UndoError>)| {
         for (place, walk) in walks.iter_mut().enumerate() {
             note(walk.undo_down_to(behind(at, place), progress, &|| true));
         }
+        note(rows.undo_down_to(rows_at, writer, &mut |bytes| progress.iter().for_each(|progress| progress.add(bytes))));
     };
-    for Registered { at, action } in actions.into_iter().rev() {
-        undo_rows(&at, &mut note);
+    for Registered { at, rows, action } in actions.into_iter().rev() {
+        undo_rows(&at, rows, &mut note);
         progress.iter().for_each(|progress| progress.add(1));
         note(run(action));
     }
-    undo_rows(until, &mut note);
+    undo_rows(until, rows_until, &mut note);
     result
 }
 
@@ -174,11 +183,5 @@ pub(crate) fn undo_chain(
 
 /// Runs an action. A panic ends the action, and not the statement's end.
 pub(crate) fn run(action: Action) -> Result<(), UndoError> {
-    catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|panic| Err(stopped(&*panic)))
-}
-
-fn stopped(panic: &(dyn Any + Send)) -> UndoError {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
-    UndoError(format!("it stopped at a broken invariant: {text}"))
+    caught(action)
 }

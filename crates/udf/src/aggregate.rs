@@ -124,7 +124,7 @@ struct ManyGroups {
     inner: Box<dyn Groups>,
 }
 
-fn emit(emit_to: EmitTo) -> Emit {
+pub(super) fn emit(emit_to: EmitTo) -> Emit {
     match emit_to {
         EmitTo::All => Emit::All,
         EmitTo::First(count) => Emit::First(count),
@@ -190,6 +190,14 @@ impl OneGroup {
         let mut inner = aggregate.accumulator().map_err(external)?;
         let nothing: Vec<ArrayRef> = types.iter().map(new_empty_array).collect();
         inner.update_batch(&nothing, &[], None, 1).map_err(external)?;
+        Ok(SharedOneGroup(parking_lot::Mutex::new(OneGroup { aggregate, inner })))
+    }
+
+    /// An accumulator whose only group has seen no state.
+    pub(super) fn of_no_state(aggregate: Aggregate) -> Result<SharedOneGroup> {
+        let mut inner = aggregate.accumulator().map_err(external)?;
+        let nothing: Vec<ArrayRef> = aggregate.state_types().iter().map(new_empty_array).collect();
+        inner.merge_batch(&nothing, &[], None, 1).map_err(external)?;
         Ok(SharedOneGroup(parking_lot::Mutex::new(OneGroup { aggregate, inner })))
     }
 

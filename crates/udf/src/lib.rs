@@ -10,6 +10,7 @@ mod ordered;
 mod scalar;
 mod single_value;
 mod sort_key;
+mod two_steps;
 mod window;
 
 pub use aggregate::SqlAggregate;
@@ -19,3 +20,4 @@ pub use ordered::OrderedStringAgg;
 pub use scalar::{Kernel, Operation, RowFunction};
 pub use single_value::SingleValue;
 pub use sort_key::{column_order, has_sort_key};
+pub use two_steps::{OfStates, StateOf};

@@ -6,7 +6,7 @@
 use hobt_instruments::planted::{self, Bug};
 use std::sync::Arc;
 
-use hobt_base::{Lsn, PageId, SlotId, Stamp};
+use hobt_base::{PageId, SlotId, Stamp};
 use hobt_instruments::holds::Hold;
 use hobt_page::{PageBytes, PageChange, PageFlags, PageHeader, RowImage};
 use hobt_txn::locks::{KeyHash, LockMode};
@@ -15,7 +15,7 @@ use hobt_txn::{Before, LogChain, StatementContext};
 use super::descent::Step;
 use super::ranges::Gap;
 use super::split::Wanted;
-use super::{BTree, BTreeError, KeyChange};
+use super::{BTree, BTreeError};
 use crate::change::Logged;
 use crate::hobt::{Operation, newest_writer};
 use crate::log_record::Undo;
@@ -138,7 +138,7 @@ impl BTree {
         self.hobt.count_rows(1);
         self.hobt.note_operations(Operation::LeafInsert, 1);
         drop(counting);
-        self.undo_without_log(context, || KeyChange::Inserted { key: key.to_vec() });
+        self.note_without_log(context, &undo);
         Ok(Put::Done)
     }
 
@@ -198,15 +198,15 @@ impl BTree {
         if self.hobt.change(&mut step.page, step.id, &change, logged)?.is_none() {
             return Ok(false);
         }
-        let Undo::ReplaceKey { key, row } = undo else { unreachable!("made above") };
+        let Undo::ReplaceKey { key, row } = &undo else { unreachable!("made above") };
         let (store, hobt) = (self.hobt.storage().versions(), self.hobt.id());
-        context.put_replaced_version(store, hobt, &key, &row, is_ghost);
+        context.put_replaced_version(store, hobt, key, row, is_ghost);
         if !is_ghost {
             self.hobt.note_operations(Operation::LeafUpdate, 1);
         }
         // Kept until the transaction's end.
         context.take_undo_memory(noted_bytes);
-        self.undo_without_log(context, || KeyChange::Replaced { key, row });
+        self.note_without_log(context, &undo);
         Ok(true)
     }
 
@@ -217,11 +217,10 @@ impl BTree {
         Some(chain)
     }
 
-    fn undo_without_log(self: &Arc<BTree>, context: &StatementContext, done: impl FnOnce() -> KeyChange) {
-        self.hobt.storage().undo_without_log(context, || {
-            let (tree, writer, done) = (Arc::clone(self), context.stamp(), done());
-            (done.byte_count(), move || tree.undo_change(None, Lsn(0), &done, writer))
-        });
+    fn note_without_log(self: &Arc<BTree>, context: &StatementContext, undo: &Undo) {
+        // Keys are found by themselves.
+        let nowhere = self.hobt.run_list();
+        crate::undo::note_without_log(context, &self.hobt, || RowStore::Tree(Arc::clone(self)), (nowhere, undo));
     }
 
     /// Deletes the row with a key; returns whether there was one. Undone with the statement.
@@ -244,7 +243,7 @@ impl BTree {
             self.hobt.count_rows(-1);
             self.hobt.note_operations(Operation::LeafGhost, 1);
             drop(counting);
-            self.undo_without_log(context, || KeyChange::Deleted { key: key.to_vec() });
+            self.note_without_log(context, &undo);
             Ok(true)
         })
     }

@@ -38,11 +38,6 @@ impl KeyChange {
         }
     }
 
-    /// Bytes that it has on the heap.
-    pub(super) fn byte_count(&self) -> usize {
-        self.key().len() + if let KeyChange::Replaced { row, .. } = self { row.byte_count() } else { 0 }
-    }
-
     /// By how many rows it changed the count.
     pub(crate) fn rows(&self) -> i64 {
         match self {

@@ -20,7 +20,7 @@ use hobt_txn::{Before, LogChain, RowId, RowLocks, StatementContext, UndoError};
 use super::{FetchAddSigned, Hobt, Operation, State};
 use crate::change::Logged;
 use crate::log_record::Undo;
-use crate::undo::ChangedStores;
+use crate::undo::{ChangedStores, note_without_log};
 use crate::{AccessError, RowStore};
 
 impl Hobt {
@@ -83,15 +83,14 @@ impl Hobt {
                 let undo = Undo::RemoveRow { slot };
                 let counting = self.begin_counting();
                 let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(1);
-                if let Some(changed) = self.change(&mut page, id, &change, logged)? {
+                if self.change(&mut page, id, &change, logged)?.is_some() {
                     context.put_version(self.storage.versions(), self.at(id), slot, Before::Absent);
                     drop(page);
                     hold.end();
                     self.row_count.fetch_add(1, Ordering::Relaxed);
                     self.note_operations(Operation::LeafInsert, 1);
                     drop(counting);
-                    let done = RowChange { page: id, slot, was_inserted: true, lsn: changed.lsn };
-                    self.undo_row_without_log(context, done);
+                    self.note_without_log(context, id, &Undo::RemoveRow { slot });
                     return Ok((id, slot));
                 }
                 drop(counting);
@@ -251,7 +250,7 @@ impl Hobt {
             let change = PageChange::SetDeleted { slot, deleted: true, writer: newest_writer(&header, context) };
             let counting = self.begin_counting();
             let logged = Logged::of(chain.as_ref()).undone_by(&undo).rows(-1);
-            let changed = self.change(&mut guard, page, &change, logged)?.expect("a bit has room");
+            self.change(&mut guard, page, &change, logged)?.expect("a bit has room");
             if !planted::has(Bug::DeleteWithoutVersion) {
                 context.put_version(self.storage.versions(), self.at(page), slot, Before::Present);
             }
@@ -259,8 +258,7 @@ impl Hobt {
             self.row_count.fetch_sub(1, Ordering::Relaxed);
             self.note_operations(Operation::LeafDelete, 1);
             drop(counting);
-            let done = RowChange { page, slot, was_inserted: false, lsn: changed.lsn };
-            self.undo_row_without_log(context, done);
+            self.note_without_log(context, page, &Undo::RestoreRow { slot });
             Ok(())
         })
     }
@@ -315,16 +313,13 @@ impl Hobt {
         let undo = Undo::PutBack { slot, row: old.clone() };
         let change = PageChange::ReplaceRow { slot, row: row.clone(), writer: newest_writer(&header, context) };
         let logged = Logged::of(chain.as_ref()).undone_by(&undo);
-        let Some(changed) = self.change(&mut page, id, &change, logged)? else { return Ok(false) };
+        if self.change(&mut page, id, &change, logged)?.is_none() {
+            return Ok(false);
+        }
         context.put_version(self.storage.versions(), self.at(id), slot, Before::Row(Arc::new(old)));
         drop(page);
         self.note_operations(Operation::LeafUpdate, 1);
-        self.storage.undo_without_log(context, || {
-            let Undo::PutBack { slot, row } = undo else { unreachable!("made above") };
-            let done = Replaced { page: id, slot, row, lsn: changed.lsn };
-            let (hobt, writer) = (Arc::clone(self), context.stamp());
-            (done.row.byte_count(), move || hobt.put_back(None, &done, writer))
-        });
+        self.note_without_log(context, id, &undo);
         Ok(true)
     }
 
@@ -335,11 +330,8 @@ impl Hobt {
         Some(chain)
     }
 
-    fn undo_row_without_log(self: &Arc<Hobt>, context: &StatementContext, done: RowChange) {
-        self.storage.undo_without_log(context, || {
-            let (hobt, writer) = (Arc::clone(self), context.stamp());
-            (0, move || hobt.undo_row(None, &done, writer))
-        });
+    fn note_without_log(self: &Arc<Hobt>, context: &StatementContext, page: PageId, undo: &Undo) {
+        note_without_log(context, self, || RowStore::Heap(Arc::clone(self)), (page, undo));
     }
 
     /// Undoes a replacement: restores the old row, which is no longer than the new one.

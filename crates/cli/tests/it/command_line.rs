@@ -177,6 +177,7 @@ fn mistyped_names_make_nothing() {
         (&["--data", "photos"], "is no instance"),
         (&["--data", "typo", "-d", "Sales"], "no database 'Sales'"),
         (&["--memory", "0"], "128"),
+        (&["--memory", "64"], "Give 128 or more"),
         (&["--memory", "127"], "128"),
         (&["-T", "99999"], "32767"),
         (&["-T", "0"], "32767"),

@@ -296,3 +296,71 @@ fn a_join_by_ranges_of_more_than_the_memory_goes_to_disk() {
     }
     assert!(files() - before > 50 << 20, "{} bytes were put on disk", files() - before);
 }
+
+#[test]
+fn distinct_values_of_more_than_the_memory_are_counted() {
+    let (_folder, instance, mut session) = open(96);
+    make_wide_rows(&mut session, 200_000);
+    let files = || instance.server().instance().spills().transfers().writes.bytes;
+    let before = files();
+    for (query, expected) in [
+        ("SELECT COUNT(DISTINCT w), COUNT(*) FROM n", "SELECT 200000, 200000"),
+        ("SELECT COUNT(DISTINCT w), SUM(DISTINCT CAST(id AS bigint)) FROM n", "SELECT 200000, 20000100000"),
+        (
+            "SELECT MIN(c), MAX(c), SUM(s) FROM (SELECT id % 1000 g, COUNT(DISTINCT w) c, SUM(CAST(id AS bigint)) s
+             FROM n GROUP BY id % 1000) x",
+            "SELECT 200, 200, 20000100000",
+        ),
+        (
+            "SELECT COUNT(*), SUM(c) FROM (SELECT id, COUNT(DISTINCT w + 'x') c FROM n GROUP BY id) x",
+            "SELECT 200000, 200000",
+        ),
+    ] {
+        for dop in [1, 2] {
+            let counted = format!("{query} OPTION (MAXDOP {dop})");
+            assert_eq!(answer(&mut session, &counted), answer(&mut session, expected), "{counted}");
+        }
+    }
+    assert!(files() - before > 100 << 20, "{} bytes were put on disk", files() - before);
+}
+
+#[test]
+fn a_partition_of_more_than_the_memory_waits_on_disk_for_its_windows() {
+    let (_folder, instance, mut session) = open(96);
+    make_wide_rows(&mut session, 200_000);
+    let files = || instance.server().instance().spills().transfers().writes.bytes;
+    let before = files();
+    for dop in [1, 2] {
+        let query = format!(
+            "SELECT COUNT(*), MIN(s), MAX(s), SUM(CAST(LEN(w) AS bigint)) FROM (SELECT w, SUM(CAST(id AS bigint)) OVER () s
+             FROM n) x OPTION (MAXDOP {dop})"
+        );
+        let expected = "SELECT 200000, 20000100000, 20000100000, SUM(CAST(LEN(w) AS bigint)) FROM n";
+        assert_eq!(answer(&mut session, &query), answer(&mut session, expected), "{query}");
+    }
+    // The rows, of which only `id` is read, were written twice.
+    assert!(files() - before > 80 << 20, "{} bytes were put on disk", files() - before);
+}
+
+/// What a join keeps, and the keys that it collects for the scan of its other side, leave groupings and sorts below it
+/// what they need.
+#[test]
+fn groupings_and_sorts_below_a_join_find_memory() {
+    let (_folder, _instance, mut session) = open(128);
+    session
+        .run(
+            "SELECT CAST(value AS int) k, CAST(value * 7 % 800011 AS int) r INTO a FROM GENERATE_SERIES(1, 800000);
+             SELECT k, r, 'b' + CAST(k AS varchar(10)) s INTO b FROM a",
+        )
+        .expect("rows that fit");
+    for (query, expected) in [
+        ("SELECT COUNT(*) FROM (SELECT k, r FROM a EXCEPT SELECT k, r FROM b WHERE k % 4 > 0) x", "SELECT 200000"),
+        ("SELECT COUNT(*) FROM (SELECT k, r FROM a INTERSECT SELECT k, r FROM b) x", "SELECT 800000"),
+        (
+            "SELECT COUNT(*), MAX(LEN(y.s)) FROM a CROSS APPLY (SELECT TOP 1 s FROM b WHERE b.r = a.r ORDER BY k) y",
+            "SELECT 800000, 7",
+        ),
+    ] {
+        assert_eq!(answer(&mut session, query), answer(&mut session, expected), "{query}");
+    }
+}

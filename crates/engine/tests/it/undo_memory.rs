@@ -79,6 +79,43 @@ fn a_transaction_that_outgrows_the_memory_puts_its_versions_on_disk() {
     }
 }
 
+/// `tempdb` has no log. What undoes its rows goes to disk, and savepoints and rollbacks find it there, in the order of
+/// the changes.
+#[test]
+fn what_undoes_rows_of_tempdb_goes_to_disk_and_is_found_there() {
+    const ROWS: i32 = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+    let (instance, _) = small_instance();
+    let tempdb = instance.tempdb().expect("tempdb");
+    run(&instance, |ctx| tempdb.create_table(ctx, &tree_named("tree"))).expect("made");
+    run(&instance, |ctx| tempdb.create_table(ctx, &table_named("heap"))).expect("made");
+    let writers = ["tree", "heap"].map(|name| writer(&tempdb, name));
+    let counts = || writers.each_ref().map(|writer| writer.base()[0].hobt().row_count());
+    let transaction = instance.begin_transaction(SessionId(51)).expect("begun");
+    let fill = |from: i32, to: i32| {
+        for first in (from..to).step_by(1000) {
+            let ctx = instance.statement_of(&transaction, SessionId(51), 1, Arc::default());
+            for id in first..first + 1000 {
+                writers.iter().for_each(|writer| insert(writer, &ctx, id.reverse_bits() >> 1).expect("inserted"));
+            }
+            instance.end_statement(&ctx, true, &[&tempdb]).expect("the statement ends");
+        }
+    };
+    let half = u64::try_from(ROWS / 2).expect("positive");
+    fill(0, ROWS / 2);
+    let savepoint = transaction.savepoint();
+    for _ in 0..2 {
+        fill(ROWS / 2, ROWS);
+        assert_eq!(counts(), [2 * half; 2]);
+        let (bytes, disk) = (transaction.undo_bytes(), instance.spills().size_bytes());
+        assert!(bytes < 3 << 20 && disk > 1 << 20, "{bytes} bytes of memory, {disk} of disk");
+        instance.roll_back_to(&transaction, &savepoint, &[&tempdb]).expect("undone");
+        assert_eq!(counts(), [half; 2]);
+    }
+    instance.end_transaction(&transaction, false, &[&tempdb]).expect("undone");
+    assert_eq!((counts(), tempdb.state()), ([0; 2], DatabaseState::Online));
+    assert_eq!(instance.spills().size_bytes(), 0);
+}
+
 /// The rows of a heap that a transaction fills, or empties, have a version for each page, and no more while they are
 /// taken back.
 #[test]

@@ -34,13 +34,43 @@ pub(super) struct StatementPool {
 struct State {
     granted: u64,
     held: u64,
-    /// The numbers of operators that can spill, and of merges.
+    /// The numbers of operators that can spill, of the groupings among them, and of merges.
     spillers: u64,
+    groups: u64,
     merges: u64,
     /// The memory that exchanges report to hold.
     exchanges: u64,
     /// The memory that joins have released after reading build sides, for the hash tables built from them.
     build_sides: u64,
+    /// The memory of build sides, of sides that are read to be kept, and of hash tables.
+    sides: u64,
+    /// The memory of filters.
+    filters: u64,
+}
+
+impl State {
+    /// What a grouping may hold in any case if the statement may hold `limit`. While it reads what it has spilled it
+    /// has two blocks of 2 MiB for each column of texts.
+    fn groups_least(&self, limit: u64) -> u64 {
+        const OF_TWO_TEXTS: u64 = 10 << 20;
+        (limit / 4).min(limit / 3 * 2 / self.groups.max(1)).min(OF_TWO_TEXTS)
+    }
+
+    /// A consumer holds `more`.
+    fn note(&mut self, kind: Kind, more: u64) {
+        match kind {
+            Kind::Filter => self.filters += more,
+            kind if kind.is_side() => self.sides += more,
+            _ => {}
+        }
+    }
+
+    /// What the sides of joins leave to the sorts and groupings that feed them, which end the statement if they find
+    /// nothing to read their spilled rows with. A join spills instead.
+    fn kept_from_sides(&self, limit: u64) -> u64 {
+        let third = if self.spillers + self.merges > 0 { limit / 3 } else { 0 };
+        third.max(self.groups * self.groups_least(limit)).saturating_sub(self.held - self.sides)
+    }
 }
 
 /// The kind of a consumer, derived from the name that DataFusion gives it.
@@ -62,16 +92,28 @@ enum Kind {
     Side,
     /// Builds a hash table from rows that were found to fit.
     HashTable,
+    /// Collects the keys of a join's side for the scans of the other (`join_filter`). It can do without.
+    Filter,
+    /// Makes groups from their parts. What it has spilled it reads under the same name, and then a refusal ends the
+    /// statement. So it may have [`State::groups_least`], however many others share the memory.
+    Groups,
     /// Any other consumer that can spill.
     Spiller,
     /// Any other consumer that cannot spill.
     Keeper,
 }
 
+/// The filters of a statement may hold this part (1/n) of its memory.
+const FILTERS: u64 = 8;
 /// Exchanges count up to this part (1/n) of the operators' memory.
 const EXCHANGES: u64 = 16;
 
 impl Kind {
+    /// Whether it holds a side of a join.
+    fn is_side(self) -> bool {
+        matches!(self, Kind::BuildSide | Kind::Side | Kind::HashTable)
+    }
+
     fn of(consumer: &MemoryConsumer) -> Kind {
         let begins = |name: &str| consumer.name().starts_with(name);
         match consumer.can_spill() {
@@ -80,6 +122,9 @@ impl Kind {
             _ if begins("HashJoinBuild") => Kind::BuildSide,
             _ if begins("RangeJoinBuild") => Kind::Side,
             _ if begins("HashJoinInput") => Kind::HashTable,
+            _ if begins("JoinFilter") => Kind::Filter,
+            true if begins("FinalHash") || begins("SingleHash") || begins("GroupedHash") => Kind::Groups,
+            true if begins("OrderedFinal") => Kind::Groups,
             true => Kind::Spiller,
             false => Kind::Keeper,
         }
@@ -191,6 +236,10 @@ impl MemoryPool for StatementPool {
         let mut state = self.state.lock();
         match Kind::of(consumer) {
             Kind::Merge => state.merges += 1,
+            Kind::Groups => {
+                state.groups += 1;
+                state.spillers += 1;
+            }
             Kind::Spiller => state.spillers += 1,
             _ => {}
         }
@@ -200,6 +249,10 @@ impl MemoryPool for StatementPool {
         let mut state = self.state.lock();
         match Kind::of(consumer) {
             Kind::Merge => state.merges -= 1,
+            Kind::Groups => {
+                state.groups -= 1;
+                state.spillers -= 1;
+            }
             Kind::Spiller => state.spillers -= 1,
             _ => {}
         }
@@ -212,13 +265,22 @@ impl MemoryPool for StatementPool {
                 let exchanges = state.exchanges + more;
                 self.exchange(&mut state, exchanges);
             }
-            _ => self.take_anyway(&mut state, more),
+            kind => {
+                state.note(kind, more);
+                self.take_anyway(&mut state, more);
+            }
         }
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
         let (mut state, less) = (self.state.lock(), shrink as u64);
-        match Kind::of(reservation.consumer()) {
+        let kind = Kind::of(reservation.consumer());
+        match kind {
+            Kind::Filter => state.filters -= less,
+            kind if kind.is_side() => state.sides -= less,
+            _ => {}
+        }
+        match kind {
             Kind::Exchange => {
                 let exchanges = state.exchanges - less;
                 return self.exchange(&mut state, exchanges);
@@ -233,7 +295,8 @@ impl MemoryPool for StatementPool {
         let (mut state, more) = (self.state.lock(), additional as u64);
         let after = reservation.size() as u64 + more;
         let mut most = self.memory.total();
-        match Kind::of(reservation.consumer()) {
+        let kind = Kind::of(reservation.consumer());
+        match kind {
             Kind::Exchange => {
                 let exchanges = state.exchanges + more;
                 self.exchange(&mut state, exchanges);
@@ -241,6 +304,7 @@ impl MemoryPool for StatementPool {
             }
             Kind::HashTable if state.build_sides >= more => {
                 state.build_sides -= more;
+                state.sides += more;
                 self.take_anyway(&mut state, more);
                 return Ok(());
             }
@@ -250,17 +314,36 @@ impl MemoryPool for StatementPool {
                     return Err(refused(format!("a merge of {share} bytes would get {more} more.")));
                 }
             }
-            Kind::Spiller => {
-                let share = self.limit(&state) / 3 / state.spillers.max(1);
+            Kind::Groups | Kind::Spiller => {
+                let limit = self.limit(&state);
+                let least = if kind == Kind::Groups { state.groups_least(limit) } else { 0 };
+                let share = (limit / 3 / state.spillers.max(1)).max(least);
                 if after > share {
                     return Err(refused(format!("an operator of {share} bytes would get {more} more.")));
                 }
+                if kind == Kind::Spiller {
+                    most = self.memory.lent_max();
+                }
+            }
+            Kind::BuildSide | Kind::Side => {
+                let limit = self.limit(&state);
+                if state.held + more + state.kept_from_sides(limit) > limit {
+                    return Err(refused(format!("{more} bytes were asked for beyond {} of {limit}.", state.held)));
+                }
                 most = self.memory.lent_max();
             }
-            Kind::BuildSide | Kind::Side => most = self.memory.lent_max(),
+            Kind::Filter => {
+                let share = self.limit(&state) / FILTERS;
+                if state.filters + more > share {
+                    return Err(refused(format!("filters of {share} bytes would get {more} more.")));
+                }
+                most = self.memory.lent_max();
+            }
             Kind::HashTable | Kind::Keeper => {}
         }
-        self.take(&mut state, more, most)
+        self.take(&mut state, more, most)?;
+        state.note(kind, more);
+        Ok(())
     }
 
     fn reserved(&self) -> usize {

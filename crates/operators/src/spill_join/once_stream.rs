@@ -22,8 +22,16 @@ pub(crate) struct OnceStreamExec {
 impl OnceStreamExec {
     /// An operator of one partition.
     pub(super) fn once(schema: &SchemaRef, stream: SendableRecordBatchStream) -> Arc<dyn ExecutionPlan> {
+        OnceStreamExec::once_in_order(EquivalenceProperties::new(Arc::clone(schema)), stream)
+    }
+
+    /// As `once`, for rows of which more is known.
+    pub(crate) fn once_in_order(
+        known: EquivalenceProperties,
+        stream: SendableRecordBatchStream,
+    ) -> Arc<dyn ExecutionPlan> {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(schema)),
+            known,
             Partitioning::UnknownPartitioning(1),
             EmissionType::Incremental,
             Boundedness::Bounded,

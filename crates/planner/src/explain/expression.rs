@@ -163,6 +163,11 @@ impl Mapper<'_> {
             Operator::GtEq => CompareOp::GreaterOrEqual,
             Operator::IsNotDistinctFrom => CompareOp::Is,
             Operator::IsDistinctFrom => CompareOp::IsNot,
+            Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight => {
+                let is_left = *binary.op() == Operator::BitwiseShiftLeft;
+                let name = if is_left { "left_shift" } else { "right_shift" };
+                return PlanExpr::Function { name: name.to_owned(), arguments: vec![left, right] };
+            }
             other => {
                 let sign = other.to_string().chars().next().unwrap_or('+');
                 return PlanExpr::Arithmetic { sign, left: Box::new(left), right: Box::new(right) };
