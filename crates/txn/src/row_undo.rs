@@ -154,8 +154,11 @@ impl RowUndo {
 
     /// Refuses the databases of its rows.
     fn refuse(&self, why: &str) -> UndoError {
-        let refused = self.stores.iter().map(|store| store.refuse(why));
-        refused.last().unwrap_or_else(|| UndoError(why.to_owned()))
+        let mut refused = UndoError(why.to_owned());
+        for store in &self.stores {
+            refused = store.refuse(why);
+        }
+        refused
     }
 }
 

@@ -192,7 +192,7 @@ impl Partitions {
     fn ranges(&self, light: &RecordBatch) -> Result<Vec<Range<usize>>> {
         let keys = self.keys(light)?;
         match keys.is_empty() {
-            true => Ok(vec![0..light.num_rows()]),
+            true => Ok(std::iter::once(0..light.num_rows()).collect()),
             false => Ok(partition(&keys)?.ranges()),
         }
     }
