@@ -354,8 +354,9 @@ fn apply_parts(hobt: &Identity, parts: &mut [Part<'_>]) -> Result<bool, (PageId,
     failed
 }
 
-/// Reserves room for the record of a change, and for its undo. `stands_alone` tells whether it needs no image, and `before` is the page's last position in the log. Room for a change that belongs to no
-/// transaction goes to `own`, unless another chain pays.
+/// Reserves room for the record of a change, and for its undo. `stands_alone` tells whether it needs no image, and
+/// `before` is the page's last position in the log. Room for a change that belongs to no transaction goes to `own`,
+/// unless another chain pays.
 ///
 /// # Errors
 /// The log is full or has failed.
