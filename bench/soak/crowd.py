@@ -13,7 +13,7 @@ import time
 
 # Experiments, with their arguments. A turn is over when its time is.
 CROWDS = [
-    ("updates", ["--rows", "6400", "--repeat", "400"]),
+    ("updates", ["--rows", "640", "--repeat", "1000"]),
     ("reader", ["--rows", "400000", "--repeat", "2"]),
     ("inserts", ["--rows", "6400", "--repeat", "50"]),
 ]

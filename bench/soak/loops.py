@@ -55,7 +55,7 @@ LOOPS = [
     Loop("insert_delete", "INSERT INTO dbo.insdel VALUES ({i}, 1, 'abc'); DELETE dbo.insdel WHERE id = {i}", 1000, TABLE.format("insdel")),
     Loop("updates_by_key", "UPDATE dbo.upd SET v += 1 WHERE id = 1 + {i} % 100", 2000,
          TABLE.format("upd") + "; INSERT INTO dbo.upd SELECT value, 0, 'a' FROM GENERATE_SERIES(1, 100)"),
-    Loop("window", "INSERT INTO dbo.win SELECT {i} * 100 + value, 1, 'abc' FROM GENERATE_SERIES(1, 100); DELETE dbo.win WHERE id <= {i} * 100", 300,
+    Loop("window", "INSERT INTO dbo.win SELECT {i} * 100 + value, 1, REPLICATE('a', 100) FROM GENERATE_SERIES(1, 100); DELETE dbo.win WHERE id <= {i} * 100 - 1000", 300,
          TABLE.format("win")),
     Loop("window_heap", "INSERT INTO dbo.wih SELECT {i} * 100 + value, 'abc' FROM GENERATE_SERIES(1, 100); DELETE dbo.wih WHERE id <= {i} * 100", 300,
          "CREATE TABLE dbo.wih (id int NOT NULL, s varchar(100) NULL)"),

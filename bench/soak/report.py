@@ -15,6 +15,8 @@ P50_DRIFT = 1.5
 P99_DRIFT = 3.0
 # Data and log grow by steps of 64 MB; the working set of the load does not grow, so half-way all have their size.
 GROWTH_MB = 64
+# System tables have as many rows at the end as at the beginning; a statement that is just being undone has some pages more.
+SYSTEM_PAGES = 32
 # Threads that idle groups of workers keep, and files of databases that are being made, come and go.
 THREADS_MORE = 8
 FILES_MORE = 8
@@ -46,7 +48,7 @@ def control_drift(samples, name):
 def print_tenths(samples):
     """One line for each tenth of the samples."""
     print(f"{'tenth':>5}{'min':>6}{'RSS':>7}{'named':>7}{'other':>7}{'thr':>5}{'files':>6}{'data':>7}{'log':>6}{'used':>6}{'temp':>6}{'spill':>6}"
-          f"{'q p50':>8}{'q p99':>8}{'i p50':>8}{'i p99':>8}{'plans':>7}{'locks':>6}{'ver MB':>7}{'units':>8}{'loop':>7}{'sync':>7}")
+          f"{'q p50':>8}{'q p99':>8}{'i p50':>8}{'i p99':>8}{'sys pg':>7}{'plans':>7}{'locks':>6}{'ver MB':>7}{'units':>8}{'loop':>7}{'sync':>7}")
     for number, part in enumerate(tenths(samples), 1):
         if not part:
             continue
@@ -59,7 +61,7 @@ def print_tenths(samples):
         for name in ("query_ms", "insert_ms"):
             for share in (0.5, 0.99):
                 line += f"{percentile(pooled(part, name), share):>8.2f}"
-        line += (f"{mean([s['plans'] or 0 for s in viewed]):>7.0f}{mean([s['locks'] or 0 for s in viewed]):>6.1f}"
+        line += (f"{mean([s['system_pages'] or 0 for s in viewed]):>7.0f}{mean([s['plans'] or 0 for s in viewed]):>7.0f}{mean([s['locks'] or 0 for s in viewed]):>6.1f}"
                  f"{mean([(s['versions_kb'] or 0) / 1024 for s in viewed]):>7.1f}{last['units']:>8,}"
                  f"{mean([s['control_loop_ms'] for s in part]):>7.1f}{mean([s['control_sync_ms'] for s in part]):>7.1f}")
         print(line)
@@ -94,6 +96,9 @@ def verdict(options, run):
         for name in ("data_mb", "log_mb", "tempdb_mb"):
             found = warm[-1][name] - half[name]
             mark(f"{name} grown in the last half", round(found, 1), GROWTH_MB, found <= GROWTH_MB)
+        for name, label in (("system_pages", "soak"), ("temp_pages", "tempdb"), ("master_pages", "master")):
+            found = (warm[-1][name] or 0) - (half[name] or 0)
+            mark(f"pages of the system tables of {label} more than half-way", found, SYSTEM_PAGES, found <= SYSTEM_PAGES)
         mark("threads more than when warm", warm[-1]["threads"] - warm[0]["threads"], THREADS_MORE,
              warm[-1]["threads"] - warm[0]["threads"] <= THREADS_MORE)
         mark("open files more than when warm", warm[-1]["open_files"] - warm[0]["open_files"], FILES_MORE,

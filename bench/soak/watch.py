@@ -23,8 +23,15 @@ SELECT '@plans', COUNT(*) FROM sys.dm_exec_cached_plans
 SELECT '@log_used_kb', SUM(cntr_value) FROM sys.dm_os_performance_counters WHERE counter_name LIKE 'Log File(s) Used Size%' AND instance_name = 'soak'
 SELECT '@databases', COUNT(*) FROM sys.databases
 SELECT '@objects', COUNT(*) FROM sys.objects
+SELECT '@system_pages', SUM(used_page_count) FROM sys.dm_db_partition_stats WHERE object_id < 100
+SELECT '@master_pages', SUM(used_page_count) FROM master.sys.dm_db_partition_stats
+SELECT '@temp_pages', SUM(used_page_count) FROM tempdb.sys.dm_db_partition_stats
 SELECT '@clerk', name, pages_kb FROM sys.dm_os_memory_clerks
 """
+VIEW_NUMBERS = (
+    "locks", "sessions", "transactions", "versions_kb", "plans", "log_used_kb", "databases", "objects", "system_pages",
+    "master_pages", "temp_pages",
+)
 # The clerk of what the pool has not touched: no memory of the process yet.
 FREE_PAGES = "Free pages"
 
@@ -87,7 +94,7 @@ class Watch:
         sample |= figures | file_sizes(self.folder) | self._controls()
         if session is not None:
             answer = work.ask(session, VIEWS)
-            for name in ("locks", "sessions", "transactions", "versions_kb", "plans", "log_used_kb", "databases", "objects"):
+            for name in VIEW_NUMBERS:
                 numbers = answer.numbers(name)
                 sample[name] = numbers[0] if numbers else None
             clerks = {row[1]: int(row[2]) for row in answer.rows if row[0] == "@clerk"}
