@@ -108,7 +108,8 @@ class Soak:
         model.items = [{} for _ in model.items]
         for row in self.session.ask("SELECT '@c', id, owner, v FROM dbo.items").rows:
             model.items[int(row[2])][int(row[1])] = int(row[3])
-        model.loads = {int(r[1]): int(r[2]) for r in self.session.ask("SELECT '@c', batch, COUNT(*) FROM dbo.loads GROUP BY batch").rows}
+        model.loads = {int(r[1]): int(r[2]) for r in self.session.ask("SELECT '@c', batch, COUNT(*) FROM dbo.loads GROUP BY "
+                                                                      "batch").rows}
         model.big = self.session.ask("SELECT '@c', MAX(v) FROM dbo.big").numbers("c")[0]
         model.queue = self.session.ask("SELECT '@c', COUNT(*) FROM dbo.queue").numbers("c")[0]
         model.texts = {int(r[1]): int(r[2]) for r in self.session.ask("SELECT '@c', id, LEN(body) FROM dbo.texts").rows}
@@ -146,7 +147,8 @@ class Soak:
                 timer.cancel()
         # A session that ends in the middle of a transaction leaves nothing of it.
         self.work.unit_name = "an open transaction"
-        self.work.ask(self.session, "BEGIN TRAN; UPDATE dbo.accounts SET balance = 0; DELETE dbo.items WHERE owner = 1; SELECT 1 AS open_still")
+        self.work.ask(self.session, "BEGIN TRAN; UPDATE dbo.accounts SET balance = 0; DELETE dbo.items WHERE owner = 1; "
+                                    "SELECT 1 AS open_still")
         self.close(random.choice((None, signal.SIGTERM)))
         self.open()
         self.verify(False)
@@ -196,7 +198,8 @@ class Soak:
         contents = self.session.ask("DBCC SHOWFILESTATS").printed.splitlines()
         contents += self.session.ask("DBCC SQLPERF (LOGSPACE)").printed.splitlines()
         contents += self.session.ask(
-            "SELECT OBJECT_NAME(object_id) AS name, SUM(used_page_count) AS pages, SUM(row_count) AS counted FROM sys.dm_db_partition_stats "
+            "SELECT OBJECT_NAME(object_id) AS name, SUM(used_page_count) AS pages, SUM(row_count) AS counted FROM "
+            "sys.dm_db_partition_stats "
             "GROUP BY object_id HAVING SUM(used_page_count) > 100 ORDER BY pages DESC"
         ).printed.splitlines()
         self.close()

@@ -55,12 +55,15 @@ LOOPS = [
     Loop("print", "PRINT 'a{i}'", 3000),
     Loop("variables", "DECLARE @a int = {i}, @b varchar(100) = 'b'; SET @a += 1", 3000),
     Loop("inserts", "INSERT INTO dbo.ins VALUES ({i}, 1, 'abc')", 2000, TABLE.format("ins"), grows=True),
-    Loop("insert_delete", "INSERT INTO dbo.insdel VALUES ({i}, 1, 'abc'); DELETE dbo.insdel WHERE id = {i}", 1000, TABLE.format("insdel")),
+    Loop("insert_delete", "INSERT INTO dbo.insdel VALUES ({i}, 1, 'abc'); "
+                          "DELETE dbo.insdel WHERE id = {i}", 1000, TABLE.format("insdel")),
     Loop("updates_by_key", "UPDATE dbo.upd SET v += 1 WHERE id = 1 + {i} % 100", 2000,
          TABLE.format("upd") + "; INSERT INTO dbo.upd SELECT value, 0, 'a' FROM GENERATE_SERIES(1, 100)"),
-    Loop("window", "INSERT INTO dbo.win SELECT {i} * 100 + value, 1, REPLICATE('a', 100) FROM GENERATE_SERIES(1, 100); DELETE dbo.win WHERE id <= {i} * 100 - 1000", 300,
+    Loop("window", "INSERT INTO dbo.win SELECT {i} * 100 + value, 1, REPLICATE('a', 100) FROM GENERATE_SERIES(1, 100); "
+                   "DELETE dbo.win WHERE id <= {i} * 100 - 1000", 300,
          TABLE.format("win")),
-    Loop("window_heap", "INSERT INTO dbo.wih SELECT {i} * 100 + value, 'abc' FROM GENERATE_SERIES(1, 100); DELETE dbo.wih WHERE id <= {i} * 100", 300,
+    Loop("window_heap", "INSERT INTO dbo.wih SELECT {i} * 100 + value, 'abc' FROM GENERATE_SERIES(1, 100); "
+                        "DELETE dbo.wih WHERE id <= {i} * 100", 300,
          "CREATE TABLE dbo.wih (id int NOT NULL, s varchar(100) NULL)"),
     Loop("rollback", "BEGIN TRAN; UPDATE dbo.rol SET v += 1; ROLLBACK", 300,
          TABLE.format("rol") + "; INSERT INTO dbo.rol SELECT value, 0, 'a' FROM GENERATE_SERIES(1, 1000)"),
@@ -91,41 +94,56 @@ LOOPS = [
     Loop("view", "EXEC('CREATE VIEW dbo.v{i} AS SELECT 1 AS one'); SELECT * FROM dbo.v{i}; DROP VIEW dbo.v{i}", 150),
     Loop("sequence", "CREATE SEQUENCE dbo.q{i}; SELECT NEXT VALUE FOR dbo.q{i}; DROP SEQUENCE dbo.q{i}", 150),
     Loop("schema", "EXEC('CREATE SCHEMA s{i}'); EXEC('DROP SCHEMA s{i}')", 150),
-    Loop("partition", "CREATE PARTITION FUNCTION f{i} (int) AS RANGE RIGHT FOR VALUES (10, 20); CREATE PARTITION SCHEME g{i} AS PARTITION f{i} ALL TO "
-                      "([PRIMARY]); CREATE TABLE dbo.pt{i} (id int NOT NULL PRIMARY KEY) ON g{i} (id); INSERT INTO dbo.pt{i} VALUES (5), (15), (25); "
+    Loop("partition", "CREATE PARTITION FUNCTION f{i} (int) AS RANGE RIGHT FOR VALUES (10, 20); "
+                      "CREATE PARTITION SCHEME g{i} AS PARTITION f{i} ALL TO "
+                      "([PRIMARY]); CREATE TABLE dbo.pt{i} (id int NOT NULL PRIMARY KEY) ON g{i} (id); "
+                      "INSERT INTO dbo.pt{i} VALUES (5), (15), (25); "
                       "DROP TABLE dbo.pt{i}; DROP PARTITION SCHEME g{i}; DROP PARTITION FUNCTION f{i}", 60),
     Loop("split_merge", "ALTER PARTITION SCHEME spg NEXT USED [PRIMARY]; ALTER PARTITION FUNCTION spf() SPLIT RANGE (55); "
                         "ALTER PARTITION FUNCTION spf() MERGE RANGE (55)", 60,
-         "CREATE PARTITION FUNCTION spf (int) AS RANGE RIGHT FOR VALUES (10, 100); CREATE PARTITION SCHEME spg AS PARTITION spf ALL TO ([PRIMARY])\nGO\n"
-         "CREATE TABLE dbo.sp (id int NOT NULL PRIMARY KEY) ON spg (id); INSERT INTO dbo.sp SELECT value FROM GENERATE_SERIES(1, 200)"),
+         "CREATE PARTITION FUNCTION spf (int) AS RANGE RIGHT FOR VALUES (10, 100); CREATE PARTITION SCHEME spg AS PARTITION spf "
+         "ALL TO ([PRIMARY])\nGO\n"
+         "CREATE TABLE dbo.sp (id int NOT NULL PRIMARY KEY) ON spg (id); INSERT INTO dbo.sp SELECT value FROM GENERATE_SERIES(1, "
+         "200)"),
     Loop("database", "CREATE DATABASE d{i}; DROP DATABASE d{i}", 6),
-    Loop("database_used", "CREATE DATABASE e{i}; EXEC('USE e{i}; CREATE TABLE dbo.t (id int PRIMARY KEY); INSERT INTO dbo.t VALUES (1)'); DROP DATABASE e{i}", 6),
-    Loop("offline_online", "ALTER DATABASE away SET OFFLINE; ALTER DATABASE away SET ONLINE; EXEC('USE away; INSERT INTO dbo.t VALUES (1)')", 10,
+    Loop("database_used", "CREATE DATABASE e{i}; EXEC('USE e{i}; CREATE TABLE dbo.t (id int PRIMARY KEY); "
+                          "INSERT INTO dbo.t VALUES (1)'); DROP DATABASE e{i}", 6),
+    Loop("offline_online", "ALTER DATABASE away SET OFFLINE; ALTER DATABASE away SET ONLINE; EXEC('USE away; "
+                           "INSERT INTO dbo.t VALUES (1)')", 10,
          "CREATE DATABASE away\nGO\nUSE away\nGO\nCREATE TABLE dbo.t (id int)\nGO\nUSE loops"),
-    Loop("add_remove_file", "ALTER DATABASE loops ADD FILE (NAME = f{i}, SIZE = 1MB); ALTER DATABASE loops REMOVE FILE f{i}; CHECKPOINT", 6),
+    Loop("add_remove_file", "ALTER DATABASE loops ADD FILE (NAME = f{i}, SIZE = 1MB); ALTER DATABASE loops REMOVE FILE f{i}; "
+                            "CHECKPOINT", 6),
     Loop("checkpoint", "UPDATE dbo.chk SET v += 1; CHECKPOINT", 50,
          TABLE.format("chk") + "; INSERT INTO dbo.chk VALUES (1, 0, '')"),
     Loop("checkdb", "DBCC CHECKDB WITH NO_INFOMSGS", 10),
-    Loop("duplicate_key", "INSERT INTO dbo.dup VALUES (1, {i}, '')", 1000, TABLE.format("dup") + "; INSERT INTO dbo.dup VALUES (1, 0, '')", errors=(2627, )),
+    Loop("duplicate_key", "INSERT INTO dbo.dup VALUES (1, {i}, "
+                          "'')", 1000, TABLE.format("dup") + "; INSERT INTO dbo.dup VALUES (1, 0, '')", errors=(2627, )),
     Loop("wrong_name", "SELECT * FROM dbo.nothing{i}", 1000, errors=(208, )),
     Loop("syntax_error", "SELEKT {i}", 1000, errors=(102, 156, 2812)),
     Loop("divide_by_zero", "SELECT 1 / ({i} - {i})", 1000, errors=(8134, )),
-    Loop("doomed", "BEGIN TRY BEGIN TRAN; UPDATE dbo.doo SET v += 1; SELECT CAST('x{i}' AS int); COMMIT END TRY BEGIN CATCH ROLLBACK END CATCH", 300,
+    Loop("doomed", "BEGIN TRY BEGIN TRAN; UPDATE dbo.doo SET v += 1; SELECT CAST('x{i}' AS int); "
+                   "COMMIT END TRY BEGIN CATCH ROLLBACK END CATCH", 300,
          TABLE.format("doo") + "; INSERT INTO dbo.doo VALUES (1, 0, '')"),
-    Loop("long_values", "UPDATE dbo.lon SET s = REPLICATE(CAST('a' AS varchar(max)), 60000) WHERE id = 1; UPDATE dbo.lon SET s = 'b' WHERE id = 1", 100,
+    Loop("long_values", "UPDATE dbo.lon SET s = REPLICATE(CAST('a' AS varchar(max)), 60000) WHERE id = 1; "
+                        "UPDATE dbo.lon SET s = 'b' WHERE id = 1", 100,
          "CREATE TABLE dbo.lon (id int PRIMARY KEY, s varchar(max)); INSERT INTO dbo.lon VALUES (1, '')"),
-    Loop("sort_join", "SELECT TOP (1) a.value FROM GENERATE_SERIES(1, 5000) AS a JOIN GENERATE_SERIES(1, 5000) AS b ON a.value = b.value "
+    Loop("sort_join", "SELECT TOP (1) a.value FROM GENERATE_SERIES(1, 5000) AS a JOIN GENERATE_SERIES(1, 5000) AS b ON a.value = "
+                      "b.value "
                       "ORDER BY a.value % 97, b.value + {i}", 60),
     Loop("missing_index", "SELECT COUNT(*) FROM dbo.mis WHERE v = {i}", 500,
          TABLE.format("mis") + "; INSERT INTO dbo.mis SELECT value, value, 'a' FROM GENERATE_SERIES(1, 20000)"),
-    Loop("views", "SELECT COUNT(*) FROM sys.dm_os_wait_stats; SELECT COUNT(*) FROM sys.dm_exec_query_stats; SELECT COUNT(*) FROM sys.objects", 50),
+    Loop("views", "SELECT COUNT(*) FROM sys.dm_os_wait_stats; SELECT COUNT(*) FROM sys.dm_exec_query_stats; "
+                  "SELECT COUNT(*) FROM sys.objects", 50),
     Loop("nested_transactions", "BEGIN TRAN; BEGIN TRAN; COMMIT; COMMIT", 1000),
-    Loop("settings", "EXEC sp_configure 'max degree of parallelism', 1; RECONFIGURE; EXEC sp_configure 'max degree of parallelism', 0; RECONFIGURE", 30),
+    Loop("settings", "EXEC sp_configure 'max degree of parallelism', 1; RECONFIGURE; "
+                     "EXEC sp_configure 'max degree of parallelism', 0; RECONFIGURE", 30),
     Loop("merge", "MERGE dbo.mer AS t USING (VALUES ({i}, 5)) AS s (id, v) ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v "
                   "WHEN NOT MATCHED THEN INSERT VALUES (s.id, s.v, ''); DELETE dbo.mer", 300, TABLE.format("mer")),
-    Loop("identity", "INSERT INTO dbo.ide DEFAULT VALUES; DELETE dbo.ide", 1000, "CREATE TABLE dbo.ide (id int IDENTITY PRIMARY KEY)"),
+    Loop("identity", "INSERT INTO dbo.ide DEFAULT VALUES; "
+                     "DELETE dbo.ide", 1000, "CREATE TABLE dbo.ide (id int IDENTITY PRIMARY KEY)"),
     Loop("executesql", "EXEC sp_executesql N'SELECT @a + {i}', N'@a int', 5", 1000),
-    Loop("while_loop_same_text", "DECLARE @i int = 0; WHILE @i < 500 BEGIN SET @i += 1; UPDATE dbo.whi SET v += 1 WHERE id = 1 END", 10,
+    Loop("while_loop_same_text", "DECLARE @i int = 0; WHILE @i < 500 BEGIN SET @i += 1; "
+                                 "UPDATE dbo.whi SET v += 1 WHERE id = 1 END", 10,
          TABLE.format("whi") + "; INSERT INTO dbo.whi VALUES (1, 0, '')"),
 ]
 
@@ -222,5 +240,6 @@ def run(options, folder):
         results.append(found)
         print(f"{found['name']:<24}{found['repetitions']:>8,}{found['bytes_each']:>12,.0f}{found['grown_mb']:>10.2f}"
               f"{found['pages_each']:>12.4f}{found['ms_each_first']:>10.3f}{found['ms_each_last']:>9.3f}"
-              f"{found['open_files']:>7}  {'NOT MET: ' + ', '.join(found['misses']) if found['misses'] else ''} {found['unexpected'] or ''}", flush=True)
+              f"{found['open_files']:>7}  {'NOT MET: ' + ', '.join(found['misses']) if found['misses'] else ''} "
+              f"{found['unexpected'] or ''}", flush=True)
     return results

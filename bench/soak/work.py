@@ -205,7 +205,8 @@ class Work:
             self.ask(session, f"DROP INDEX {row[1]} ON dbo.items")
         for row in self.ask(session, "SELECT '@c', name FROM sys.stats WHERE name LIKE 'made[_]%'").rows:
             self.ask(session, f"DROP STATISTICS dbo.items.{row[1]}")
-        for row in self.ask(session, "SELECT '@c', name FROM sys.columns WHERE name LIKE 'made[_]%' AND object_id = OBJECT_ID('dbo.items')").rows:
+        for row in self.ask(session, "SELECT '@c', name FROM sys.columns WHERE name LIKE 'made[_]%' AND object_id = "
+                                     "OBJECT_ID('dbo.items')").rows:
             self.ask(session, f"ALTER TABLE dbo.items DROP COLUMN {row[1]}")
         for row in self.ask(session, "SELECT '@c', name FROM sys.database_files WHERE name LIKE 'made[_]%'").rows:
             self.ask(session, f"DBCC SHRINKFILE ({row[1]}, EMPTYFILE)")
@@ -266,7 +267,8 @@ class Work:
             model.items[owner].update({first + n: n for n in range(1000)})
 
         self.ask(session, f"SET NOCOUNT ON; BEGIN TRAN; DECLARE @n int = 0; WHILE @n < 1000 BEGIN "
-                          f"INSERT INTO dbo.items VALUES ({first} + @n, {owner}, @n, 'of a thousand'); SET @n += 1 END; COMMIT", commits=add)
+                          f"INSERT INTO dbo.items VALUES ({first} + @n, {owner}, @n, 'of a thousand'); SET @n += 1 END; "
+                          f"COMMIT", commits=add)
         return None
 
     def delete_half(self, session, owner):
@@ -289,8 +291,10 @@ class Work:
 
     def rolled_back(self, session):
         owner, _ = self._owner()
-        self.ask(session, f"BEGIN TRAN; UPDATE dbo.items SET v = -1 WHERE owner = {owner}; DELETE TOP (100) dbo.items WHERE owner = {owner}; "
-                          f"INSERT INTO dbo.items SELECT {(owner + 1) * RANGE} - value, {owner}, 0, 'never' FROM GENERATE_SERIES(1, 300) "
+        self.ask(session, f"BEGIN TRAN; UPDATE dbo.items SET v = -1 WHERE owner = {owner}; "
+                          f"DELETE TOP (100) dbo.items WHERE owner = {owner}; "
+                          f"INSERT INTO dbo.items SELECT {(owner + 1) * RANGE} - value, {owner}, 0, 'never' FROM "
+                          f"GENERATE_SERIES(1, 300) "
                           f"WHERE {(owner + 1) * RANGE} - value NOT IN (SELECT id FROM dbo.items); ROLLBACK")
 
     def savepoints(self, session):
@@ -299,7 +303,8 @@ class Work:
             return
         key, value = self.random.choice(sorted(rows)), self.random.randrange(1_000_000)
         self.ask(session, f"BEGIN TRAN; UPDATE dbo.items SET v = {value} WHERE id = {key}; SAVE TRAN a; "
-                          f"UPDATE dbo.items SET v = v + 1 WHERE owner = {owner}; SAVE TRAN b; DELETE TOP (50) dbo.items WHERE owner = {owner}; "
+                          f"UPDATE dbo.items SET v = v + 1 WHERE owner = {owner}; SAVE TRAN b; "
+                          f"DELETE TOP (50) dbo.items WHERE owner = {owner}; "
                           f"ROLLBACK TRAN b; ROLLBACK TRAN a; COMMIT",
                  commits=lambda model: model.items[owner].__setitem__(key, value))
 
@@ -356,7 +361,8 @@ class Work:
 
     def select_into(self, session):
         name = f"made_into_{self.number}"
-        answer = self.ask(session, f"SELECT value AS id, CAST(value % 97 AS varchar(20)) AS pad INTO dbo.{name} FROM GENERATE_SERIES(1, 20000); "
+        answer = self.ask(session, f"SELECT value AS id, CAST(value % 97 AS varchar(20)) AS pad INTO dbo.{name} FROM "
+                                   f"GENERATE_SERIES(1, 20000); "
                                    f"EXEC('SELECT ''@n'', COUNT(*) FROM dbo.{name} WHERE pad = ''5'''); DROP TABLE dbo.{name}")
         if answer.numbers("n") != [207]:
             raise Wrong(f"SELECT INTO: {answer.printed[-500:]}")
@@ -364,36 +370,45 @@ class Work:
     def temporary(self, session):
         name = self.random.choice(("#t", f"#t{self.number}"))
         self.ask(session, f"CREATE TABLE {name} (id int PRIMARY KEY, v int INDEX ix, pad varchar(100)); "
-                          f"INSERT INTO {name} SELECT value, value % 10, 'x' FROM GENERATE_SERIES(1, 2000); UPDATE {name} SET v = v + 1; "
-                          f"SELECT v, COUNT(*) FROM {name} GROUP BY v; DECLARE @t TABLE (a int); INSERT INTO @t SELECT id FROM {name}; DROP TABLE {name}")
+                          f"INSERT INTO {name} SELECT value, value % 10, 'x' FROM GENERATE_SERIES(1, 2000); "
+                          f"UPDATE {name} SET v = v + 1; "
+                          f"SELECT v, COUNT(*) FROM {name} GROUP BY v; DECLARE @t TABLE (a int); "
+                          f"INSERT INTO @t SELECT id FROM {name}; DROP TABLE {name}")
 
     def table_life(self, session):
         name = f"made_{self.number}"
-        self.ask(session, f"CREATE TABLE dbo.{name} (id int IDENTITY PRIMARY KEY, v int NOT NULL DEFAULT 5 CHECK (v > 0), u int UNIQUE)\nGO\n"
-                          f"INSERT INTO dbo.{name} (u) SELECT value FROM GENERATE_SERIES(1, 500)\nGO\nBEGIN TRAN; DROP TABLE dbo.{name}; ROLLBACK\nGO\n"
+        self.ask(session, f"CREATE TABLE dbo.{name} (id int IDENTITY PRIMARY KEY, v int NOT NULL DEFAULT 5 CHECK (v > 0), u int "
+                          f"UNIQUE)\nGO\n"
+                          f"INSERT INTO dbo.{name} (u) SELECT value FROM GENERATE_SERIES(1, 500)\nGO\nBEGIN TRAN; "
+                          f"DROP TABLE dbo.{name}; ROLLBACK\nGO\n"
                           f"DELETE dbo.{name} WHERE v = 5\nGO\nDROP TABLE dbo.{name}")
         self.ask(session, f"BEGIN TRAN; CREATE TABLE dbo.{name} (id int); INSERT INTO dbo.{name} VALUES (1); ROLLBACK")
 
     def altered(self, session):
         name = f"made_{self.number}"
         self.ask(session, f"ALTER TABLE dbo.items ADD {name} int NOT NULL DEFAULT 7\nGO\nALTER TABLE dbo.items DROP COLUMN {name}"
-                 if self.random.random() < 0.3 else f"ALTER TABLE dbo.items ADD {name} int NULL\nGO\nALTER TABLE dbo.items DROP COLUMN {name}",
+                 if self.random.random() < 0.3 else f"ALTER TABLE dbo.items ADD {name} int NULL\nGO\n"
+                                                    f"ALTER TABLE dbo.items DROP COLUMN {name}",
                  expected=(5074, 4922))
         # A default that is named by the engine keeps the column; it is dropped by its name.
-        for row in self.ask(session, "SELECT '@c', d.name, c.name FROM sys.default_constraints AS d JOIN sys.columns AS c ON c.object_id = "
-                                     "d.parent_object_id AND c.column_id = d.parent_column_id WHERE c.object_id = OBJECT_ID('dbo.items')").rows:
+        for row in self.ask(session, "SELECT '@c', d.name, c.name FROM sys.default_constraints AS d JOIN sys.columns AS c ON "
+                                     "c.object_id = "
+                                     "d.parent_object_id AND c.column_id = d.parent_column_id WHERE c.object_id = "
+                                     "OBJECT_ID('dbo.items')").rows:
             self.ask(session, f"ALTER TABLE dbo.items DROP CONSTRAINT {row[1]}\nGO\nALTER TABLE dbo.items DROP COLUMN {row[2]}")
 
     def index_life(self, session):
         name = f"made_{self.number}"
         self.ask(session, f"CREATE INDEX {name} ON dbo.items (v DESC, owner)\nGO\nUPDATE TOP (50) dbo.items SET v = v\nGO\n"
                           f"ALTER INDEX {name} ON dbo.items {self.random.choice(('REBUILD', 'REORGANIZE', 'DISABLE'))}\nGO\n"
-                          f"DROP INDEX {name} ON dbo.items\nGO\nALTER INDEX items_v ON dbo.items {self.random.choice(('REBUILD', 'REORGANIZE'))}")
+                          f"DROP INDEX {name} ON dbo.items\nGO\n"
+                          f"ALTER INDEX items_v ON dbo.items {self.random.choice(('REBUILD', 'REORGANIZE'))}")
 
     def database_life(self, session):
         name = f"made_{self.number}"
         self.ask(session, f"CREATE DATABASE {name}\nGO\nUSE {name}\nGO\nCREATE TABLE dbo.t (id int PRIMARY KEY); "
-                          f"INSERT INTO dbo.t SELECT value FROM GENERATE_SERIES(1, 1000)\nGO\nDBCC CHECKDB WITH NO_INFOMSGS\nGO\nUSE soak\nGO\n"
+                          f"INSERT INTO dbo.t SELECT value FROM GENERATE_SERIES(1, 1000)\nGO\nDBCC CHECKDB WITH NO_INFOMSGS\nGO\n"
+                          f"USE soak\nGO\n"
                           f"DROP DATABASE {name}")
 
     def two_databases(self, session):
@@ -413,15 +428,20 @@ class Work:
         self.ask(session, f"CREATE PARTITION FUNCTION {name}_f (int) AS RANGE RIGHT FOR VALUES (100, 200); "
                           f"CREATE PARTITION SCHEME {name}_s AS PARTITION {name}_f ALL TO ([PRIMARY])\nGO\n"
                           f"CREATE TABLE dbo.{name} (id int NOT NULL PRIMARY KEY) ON {name}_s (id); "
-                          f"INSERT INTO dbo.{name} SELECT value FROM GENERATE_SERIES(1, 1000)\nGO\nALTER PARTITION SCHEME {name}_s NEXT USED [PRIMARY]; "
-                          f"ALTER PARTITION FUNCTION {name}_f() SPLIT RANGE (500); ALTER PARTITION FUNCTION {name}_f() MERGE RANGE (100)\nGO\n"
-                          f"TRUNCATE TABLE dbo.{name} WITH (PARTITIONS (1))\nGO\nDROP TABLE dbo.{name}; DROP PARTITION SCHEME {name}_s; "
+                          f"INSERT INTO dbo.{name} SELECT value FROM GENERATE_SERIES(1, 1000)\nGO\n"
+                          f"ALTER PARTITION SCHEME {name}_s NEXT USED [PRIMARY]; "
+                          f"ALTER PARTITION FUNCTION {name}_f() SPLIT RANGE (500); "
+                          f"ALTER PARTITION FUNCTION {name}_f() MERGE RANGE (100)\nGO\n"
+                          f"TRUNCATE TABLE dbo.{name} WITH (PARTITIONS (1))\nGO\nDROP TABLE dbo.{name}; "
+                          f"DROP PARTITION SCHEME {name}_s; "
                           f"DROP PARTITION FUNCTION {name}_f")
 
     def modules(self, session):
         name = f"made_{self.number}"
-        self.ask(session, f"CREATE PROCEDURE dbo.{name}_p @a int AS SELECT @a + COUNT(*) FROM dbo.accounts\nGO\nCREATE VIEW dbo.{name}_v AS "
-                          f"SELECT id, v FROM dbo.items WHERE owner = 1\nGO\nEXEC dbo.{name}_p 5; SELECT COUNT(*) FROM dbo.{name}_v; "
+        self.ask(session, f"CREATE PROCEDURE dbo.{name}_p @a int AS SELECT @a + COUNT(*) FROM dbo.accounts\nGO\n"
+                          f"CREATE VIEW dbo.{name}_v AS "
+                          f"SELECT id, v FROM dbo.items WHERE owner = 1\nGO\nEXEC dbo.{name}_p 5; "
+                          f"SELECT COUNT(*) FROM dbo.{name}_v; "
                           f"EXEC sp_executesql N'SELECT COUNT(*) FROM dbo.items WHERE v > @v', N'@v int', {self.number}\nGO\n"
                           f"DROP PROCEDURE dbo.{name}_p; DROP VIEW dbo.{name}_v")
 
@@ -434,8 +454,10 @@ class Work:
 
     def snapshot(self, session):
         """The same sum twice in a snapshot, with the session's own changes of other rows between."""
-        answer = self.ask(session, "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; SELECT '@a', SUM(balance), COUNT(*) FROM dbo.accounts; "
-                                   "UPDATE dbo.accounts SET balance = balance WHERE id % 10 = 1; SELECT '@b', SUM(balance), COUNT(*) FROM dbo.accounts; "
+        answer = self.ask(session, "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRAN; "
+                                   "SELECT '@a', SUM(balance), COUNT(*) FROM dbo.accounts; "
+                                   "UPDATE dbo.accounts SET balance = balance WHERE id % 10 = 1; "
+                                   "SELECT '@b', SUM(balance), COUNT(*) FROM dbo.accounts; "
                                    "COMMIT; SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
         if answer.numbers("a") != [ACCOUNTS * BALANCE, ACCOUNTS] or answer.numbers("b") != answer.numbers("a"):
             raise Wrong(f"a snapshot: {answer.printed[-500:]}")
@@ -475,14 +497,18 @@ class Work:
             if not answer.errors:
                 raise Wrong(f"no error {expected} of: {batch}")
         # An error that dooms the transaction, which is then rolled back by hand.
-        self.ask(session, f"BEGIN TRY BEGIN TRAN; UPDATE dbo.accounts SET balance = 0; SELECT CAST('b{number}' AS int); COMMIT END TRY "
+        self.ask(session, f"BEGIN TRY BEGIN TRAN; UPDATE dbo.accounts SET balance = 0; SELECT CAST('b{number}' AS int); "
+                          f"COMMIT END TRY "
                           f"BEGIN CATCH ROLLBACK END CATCH")
-        self.ask(session, "SET XACT_ABORT ON; BEGIN TRAN; UPDATE dbo.accounts SET balance = 0; SELECT 1 / 0; COMMIT", expected=(8134, ))
+        self.ask(session, "SET XACT_ABORT ON; BEGIN TRAN; UPDATE dbo.accounts SET balance = 0; SELECT 1 / 0; "
+                          "COMMIT", expected=(8134, ))
         self.ask(session, "SET XACT_ABORT OFF")
 
     def views(self, session):
-        self.ask(session, "SELECT COUNT(*) FROM sys.dm_os_wait_stats; SELECT COUNT(*) FROM sys.dm_exec_query_stats; SELECT COUNT(*) FROM sys.objects; "
-                          "SELECT COUNT(*) FROM sys.dm_io_virtual_file_stats(NULL, NULL); SELECT COUNT(*) FROM sys.dm_db_partition_stats; "
+        self.ask(session, "SELECT COUNT(*) FROM sys.dm_os_wait_stats; SELECT COUNT(*) FROM sys.dm_exec_query_stats; "
+                          "SELECT COUNT(*) FROM sys.objects; "
+                          "SELECT COUNT(*) FROM sys.dm_io_virtual_file_stats(NULL, NULL); "
+                          "SELECT COUNT(*) FROM sys.dm_db_partition_stats; "
                           "SELECT COUNT(*) FROM sys.dm_tran_locks; SELECT COUNT(*) FROM sys.dm_db_index_usage_stats; "
                           "SELECT COUNT(*) FROM sys.dm_exec_cached_plans; SELECT COUNT(*) FROM sys.dm_db_missing_index_details")
 
