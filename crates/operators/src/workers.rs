@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use hobt_base::{SqlError, errors};
@@ -244,6 +244,9 @@ impl Team {
             all_idle: Condvar::new(),
         });
         let refused = |error: io::Error| errors::THREADS_REFUSED.with([&error]);
+        // One group at a time, so that no other takes the room that was found.
+        static STARTING: Mutex<()> = Mutex::new(());
+        let _alone = STARTING.lock();
         check_threads(size).map_err(refused)?;
         let joining = Arc::downgrade(&group);
         let affinity = affinity.to_vec();
@@ -274,18 +277,28 @@ impl Team {
     }
 }
 
-/// Starts as many threads as a group has, and ends them: tokio's runtime panics or hangs where the system refuses one
-/// of its threads.
+/// Starts more threads than a group has, each with room for its heap, and ends them: tokio's runtime hangs where the
+/// system refuses one of its threads, because it waits for those that it has started, which wait for work.
 fn check_threads(count: usize) -> io::Result<()> {
+    /// For what the runtime itself takes.
+    const SPARE_THREADS: usize = 2;
+    /// The allocator takes addresses for a thread at its first allocation, and to align them twice as many.
+    const HEAP_BYTES: usize = 32 << 20;
     let gate = Mutex::new(());
+    let (told, answers) = mpsc::channel();
     std::thread::scope(|scope| {
-        // Until all are started, none ends.
+        // Until all have what they need, none ends.
         let _closed = gate.lock();
-        for _ in 0..count {
-            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-            thread.spawn_scoped(scope, || drop(gate.lock()))?;
+        for _ in 0..count + SPARE_THREADS {
+            let (gate, told) = (&gate, told.clone());
+            std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, move || {
+                let mut heap = Vec::<u8>::new();
+                let _this_thread_waits = told.send(heap.try_reserve_exact(HEAP_BYTES));
+                drop(gate.lock());
+            })?;
         }
-        Ok(())
+        let mut answers = answers.iter().take(count + SPARE_THREADS);
+        answers.try_for_each(|answer| answer.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory)))
     })
 }
 

@@ -205,7 +205,7 @@ fn too_little_address_space_for_the_workers_is_an_error_and_no_hang() {
     let folder = Folder::new();
     folder.succeeds("USE d; CREATE TABLE t (a int); INSERT t SELECT value FROM GENERATE_SERIES(1, 100000)");
     let mut refused = 0;
-    let enough = (300..2000).step_by(25).find(|megabytes| {
+    let enough = (300..3000).step_by(25).find(|megabytes| {
         let limit = format!("-v {megabytes}000");
         let (output, text) = run_limited(&folder, &limit, "SELECT COUNT(*) FROM d.dbo.t OPTION (MAXDOP 8)");
         refused += usize::from(text.contains("Msg 8642, "));
