@@ -326,6 +326,12 @@ impl<T> Ranked<RwLock<T>> {
         self.wait(RwLock::read)
     }
 
+    /// Shared access if it is available without waiting.
+    #[inline]
+    pub fn try_read(&self) -> Option<RankedGuard<RwLockReadGuard<'_, T>>> {
+        self.held(self.lock.try_read())
+    }
+
     /// Exclusive access. Blocks.
     #[inline]
     pub fn write(&self) -> RankedGuard<RwLockWriteGuard<'_, T>> {

@@ -176,6 +176,7 @@ impl PageHeader {
     ///
     /// # Errors
     /// The format is not this build's, or the type is unknown: another version wrote the page.
+    #[inline]
     pub fn read(page: &PageBytes) -> Result<PageHeader, PageDamage> {
         if page[4] != FORMAT_VERSION {
             return Err(PageDamage::Format { found: page[4] });

@@ -123,11 +123,6 @@ impl BTree {
         Ok(Some((id, page)))
     }
 
-    /// The leaf to which a key belongs, held exclusively.
-    pub(super) fn write_leaf(&self, key: &[u8]) -> Result<Step<'_>, AccessError> {
-        self.write_leaf_between(key, None)
-    }
-
     /// The leaf to which a key belongs, held exclusively. `fences` gets the bounds of the leaf's keys.
     pub(super) fn write_leaf_between(
         &self,

@@ -15,7 +15,7 @@
 //! the same key revives and [`BTree::remove_ghosts`] removes. A statement's changes are undone by key (`undo`).
 //!
 //! Structure: pages split (`split`), which is not undone. Only `reorganize` merges pages and puts them in order.
-//! Latches are coupled from the root down (`descent`). A [`Cursor`] holds no latch between two leaves and continues by
+//! Latches are coupled from the root down (`descent`), unless a thread's last search ended in the leaf (`finger`). A [`Cursor`] holds no latch between two leaves and continues by
 //! key (`cursor`).
 //!
 //! Left to others: which transaction may change which row when (locks), normalised keys of SQL values (`hobt_types`),
@@ -26,6 +26,7 @@ mod check;
 mod cursor;
 mod descent;
 mod estimate;
+mod finger;
 mod ghosts;
 mod given_up;
 mod key;
@@ -57,7 +58,7 @@ use hobt_txn::locks::{KeyHash, LockMode};
 use crate::change::{Identity, Part};
 use crate::storage::Purpose;
 use crate::{AccessError, Hobt, Storage};
-use descent::Target;
+use finger::TreeNumber;
 use given_up::GivenUpRoom;
 use leaves::SplitNotes;
 use pages::FileTable;
@@ -121,6 +122,7 @@ impl From<AccessError> for BTreeError {
 pub struct BTree {
     hobt: Arc<Hobt>,
     key: Arc<TreeKey>,
+    number: TreeNumber,
     root: PageId,
     files: FileTable,
     notes: SplitNotes,
@@ -222,6 +224,7 @@ impl BTree {
         Ok(Arc::new(BTree {
             hobt,
             key,
+            number: TreeNumber::next(),
             root,
             files: FileTable::new(),
             notes: SplitNotes::default(),
@@ -316,7 +319,7 @@ impl BTree {
         key: &[u8],
         show: impl FnOnce(&RowPage<'_>, SlotId) -> R,
     ) -> Result<Option<R>, AccessError> {
-        let (id, guard) = self.read_leaf(Target::Key(key), None, None)?;
+        let (id, guard) = self.read_leaf_of(key)?;
         let page = self.leaf(id, &guard)?;
         let Ok(position) = self.find_in(id, &page, key)? else { return Ok(None) };
         let slot = page.slot_at(position).map_err(|damage| self.hobt.damaged(id, damage))?;

@@ -17,6 +17,7 @@ use hobt_types::{Collation, KeyColumn, MaxLength, SqlType};
 use crate::world::{FileSize, GROUP, OwnedColumn, Row, World, image, load_columns};
 
 mod crash;
+mod fingers;
 mod readers;
 mod reorganize;
 mod threads;

@@ -1,0 +1,145 @@
+//! Fingers: the leaf of a thread's last search in a tree, so that the next search of a key nearby needs no descent.
+//!
+//! A change of a row searches its key twice, once to read the row and once to change it, and changes of many rows come
+//! in the order of keys. A finger names a leaf, the bounds of its keys, and the tree's *shape*: how many times rows of
+//! a leaf have moved to another ([`SplitNotes::shape`](super::leaves::SplitNotes::shape)). The shape is raised while
+//! the leaf is held exclusively. So a thread that holds a leaf and finds the shape of its finger has the leaf of all
+//! keys between the bounds.
+//!
+//! Bounds are copied from the pages above only after two searches in a row that end in one leaf: searches of random keys
+//! do not pay for them.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hobt_base::PageId;
+use hobt_buffer::SharedGuard;
+
+use super::BTree;
+use super::descent::{Fences, Step, Target};
+use crate::AccessError;
+
+/// Trees of which a thread keeps a finger: those of one table with a few indexes.
+const FINGERS: usize = 8;
+
+thread_local! {
+    static OF_THIS_THREAD: RefCell<Fingers> = RefCell::default();
+}
+
+#[derive(Default)]
+struct Fingers {
+    kept: Vec<Finger>,
+    /// The place of the next tree's finger when all places are taken.
+    next: usize,
+}
+
+struct Finger {
+    tree: TreeNumber,
+    leaf: PageId,
+    /// The shape for which the bounds are true; `None` without bounds.
+    bounds: Option<(u64, Fences)>,
+    /// Whether the last two searches ended in one leaf.
+    has_stayed: bool,
+}
+
+/// The number of a tree in this process, never given again. A tree that is opened anew has another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct TreeNumber(u64);
+
+impl TreeNumber {
+    pub(super) fn next() -> TreeNumber {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        TreeNumber(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Fingers {
+    fn of(&mut self, tree: TreeNumber) -> Option<&mut Finger> {
+        self.kept.iter_mut().find(|finger| finger.tree == tree)
+    }
+
+    /// Notes where a search ended: in `leaf`, whose bounds it knows or not.
+    fn note(&mut self, tree: TreeNumber, leaf: PageId, bounds: Option<(u64, Fences)>) {
+        if let Some(finger) = self.of(tree) {
+            finger.has_stayed = finger.leaf == leaf;
+            finger.leaf = leaf;
+            finger.bounds = bounds;
+            return;
+        }
+        let finger = Finger { tree, leaf, bounds, has_stayed: false };
+        if self.kept.len() < FINGERS {
+            self.kept.push(finger);
+        } else {
+            self.kept[self.next] = finger;
+            self.next = (self.next + 1) % FINGERS;
+        }
+    }
+}
+
+impl Fences {
+    fn has(&self, key: &[u8]) -> bool {
+        self.low.as_slice() <= key && self.high.as_deref().is_none_or(|high| key < high)
+    }
+}
+
+impl BTree {
+    /// The leaf to which a key belongs, held exclusively.
+    pub(super) fn write_leaf(&self, key: &[u8]) -> Result<Step<'_>, AccessError> {
+        if let Some((id, page)) = self.at_finger(key, |id| self.write(id)) {
+            return Ok(Step { id, page });
+        }
+        let mut bounds = self.wants_bounds();
+        let step = self.write_leaf_between(key, bounds.as_mut())?;
+        self.note_finger(step.id, bounds);
+        Ok(step)
+    }
+
+    /// The leaf to which a key belongs, held shared.
+    pub(super) fn read_leaf_of(&self, key: &[u8]) -> Result<(PageId, SharedGuard<'_>), AccessError> {
+        if let Some(found) = self.at_finger(key, |id| self.read(id)) {
+            return Ok(found);
+        }
+        let mut bounds = self.wants_bounds();
+        let (id, page) = self.read_leaf(Target::Key(key), bounds.as_mut(), None)?;
+        self.note_finger(id, bounds);
+        Ok((id, page))
+    }
+
+    /// The leaf of this thread's finger, latched by `latch`, if the key belongs to it.
+    fn at_finger<G>(&self, key: &[u8], latch: impl FnOnce(PageId) -> Result<G, AccessError>) -> Option<(PageId, G)> {
+        let (leaf, shape) = OF_THIS_THREAD.with_borrow_mut(|fingers| {
+            let finger = fingers.of(self.number)?;
+            let (shape, bounds) = finger.bounds.as_ref()?;
+            bounds.has(key).then_some((finger.leaf, *shape))
+        })?;
+        // Until the latch is held, the page stays one of this tree.
+        let _stay = self.moves.try_read()?;
+        if self.notes.shape() != shape {
+            return None;
+        }
+        // A descent meets the error of a page that cannot be read again.
+        let page = latch(leaf).ok()?;
+        if self.notes.shape() != shape {
+            return None;
+        }
+        OF_THIS_THREAD.with_borrow_mut(|fingers| {
+            if let Some(finger) = fingers.of(self.number) {
+                finger.has_stayed = true;
+            }
+        });
+        Some((leaf, page))
+    }
+
+    /// Room for the bounds of the next leaf if the searches of this thread stay in leaves.
+    fn wants_bounds(&self) -> Option<Fences> {
+        let has_stayed =
+            OF_THIS_THREAD.with_borrow_mut(|fingers| fingers.of(self.number).is_some_and(|finger| finger.has_stayed));
+        has_stayed.then(Fences::default)
+    }
+
+    /// Notes the leaf in which a search ended. It is held.
+    fn note_finger(&self, leaf: PageId, bounds: Option<Fences>) {
+        let bounds = bounds.map(|bounds| (self.notes.shape(), bounds));
+        OF_THIS_THREAD.with_borrow_mut(|fingers| fingers.note(self.number, leaf, bounds));
+    }
+}
