@@ -19,9 +19,9 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
-    Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, StringViewArray, Time64NanosecondArray,
-    TimestampMicrosecondArray, UInt8Array, new_null_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewBuilder, BooleanArray, Decimal128Builder,
+    FixedSizeBinaryBuilder, PrimitiveBuilder, StringViewBuilder, Time64NanosecondArray, TimestampMicrosecondArray,
+    new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -112,36 +112,102 @@ fn mismatch(value: &Value, sql_type: SqlType) -> SqlError {
 /// One value as an array of one element in its type's carrier.
 ///
 /// # Errors
-/// An internal error if the value's variant is not that of the type, or it does not fit the carrier.
+/// As [`values_to_array`].
 pub fn value_to_array(value: &Value, sql_type: SqlType) -> Result<ArrayRef, SqlError> {
-    let broken = || mismatch(value, sql_type);
-    Ok(match (value, carrier(sql_type)) {
-        (Value::Null, data_type) => new_null_array(&data_type, 1),
-        (Value::Int(v), DataType::UInt8) => Arc::new(UInt8Array::from(vec![u8::try_from(*v).map_err(|_| broken())?])),
-        (Value::Int(v), DataType::Int16) => Arc::new(Int16Array::from(vec![i16::try_from(*v).map_err(|_| broken())?])),
-        (Value::Int(v), DataType::Int32) => Arc::new(Int32Array::from(vec![i32::try_from(*v).map_err(|_| broken())?])),
-        (Value::Int(v), DataType::Date32) => {
-            Arc::new(Date32Array::from(vec![i32::try_from(*v).map_err(|_| broken())?]))
-        }
-        (Value::Int(v), DataType::Int64) => Arc::new(Int64Array::from(vec![*v])),
-        (Value::Int(v), DataType::Decimal128(precision, scale)) => decimal_array(i128::from(*v), precision, scale)?,
-        (Value::Decimal(v), DataType::Decimal128(precision, scale)) => decimal_array(*v, precision, scale)?,
-        (Value::Float(v), DataType::Float32) => Arc::new(Float32Array::from(vec![one_zero((*v as f32).into()) as f32])),
-        (Value::Float(v), DataType::Float64) => Arc::new(Float64Array::from(vec![one_zero(*v)])),
-        (Value::Text(v), DataType::Utf8View) => Arc::new(StringViewArray::from_iter_values([v])),
-        (Value::Binary(v), DataType::BinaryView) => Arc::new(BinaryViewArray::from_iter_values([v])),
-        (Value::Guid(v), DataType::FixedSizeBinary(_)) => {
-            Arc::new(FixedSizeBinaryArray::try_from_iter([v].into_iter()).map_err(|_| broken())?)
-        }
-        _ => return Err(broken()),
-    })
+    if value.is_null() {
+        return Ok(new_null_array(&carrier(sql_type), 1));
+    }
+    values_to_array(std::iter::once(value), sql_type)
 }
 
-fn decimal_array(value: i128, precision: u8, scale: i8) -> Result<ArrayRef, SqlError> {
-    let array = Decimal128Array::from(vec![value])
-        .with_precision_and_scale(precision, scale)
-        .map_err(|error| SqlError::internal(error.to_string()))?;
-    Ok(Arc::new(array))
+/// Values as an array of their type's carrier.
+///
+/// # Errors
+/// An internal error if a value's variant is not that of the type, or it does not fit the carrier.
+pub(crate) fn values_to_array<'v>(
+    values: impl ExactSizeIterator<Item = &'v Value>,
+    sql_type: SqlType,
+) -> Result<ArrayRef, SqlError> {
+    let column = Column { values, sql_type };
+    match carrier(sql_type) {
+        DataType::UInt8 => column.primitive(PrimitiveBuilder::<UInt8Type>::with_capacity, integer),
+        DataType::Int16 => column.primitive(PrimitiveBuilder::<Int16Type>::with_capacity, integer),
+        DataType::Int32 => column.primitive(PrimitiveBuilder::<Int32Type>::with_capacity, integer),
+        DataType::Date32 => column.primitive(PrimitiveBuilder::<Date32Type>::with_capacity, integer),
+        DataType::Int64 => column.primitive(PrimitiveBuilder::<Int64Type>::with_capacity, integer),
+        data_type @ DataType::Decimal128(..) => {
+            let empty = |count| Decimal128Builder::with_capacity(count).with_data_type(data_type.clone());
+            column.primitive(empty, |value| match value {
+                Value::Int(v) => Some(i128::from(*v)),
+                Value::Decimal(v) => Some(*v),
+                _ => None,
+            })
+        }
+        DataType::Float32 => column.primitive(PrimitiveBuilder::<Float32Type>::with_capacity, |value| match value {
+            Value::Float(v) => Some(one_zero((*v as f32).into()) as f32),
+            _ => None,
+        }),
+        DataType::Float64 => column.primitive(PrimitiveBuilder::<Float64Type>::with_capacity, |value| match value {
+            Value::Float(v) => Some(one_zero(*v)),
+            _ => None,
+        }),
+        DataType::Utf8View => {
+            let mut array = StringViewBuilder::with_capacity(column.values.len());
+            let text = |value: &'v Value| if let Value::Text(v) = value { Some(v) } else { None };
+            column.each(text, |value| array.append_option(value))?;
+            Ok(Arc::new(array.finish()))
+        }
+        DataType::BinaryView => {
+            let mut array = BinaryViewBuilder::with_capacity(column.values.len());
+            let bytes = |value: &'v Value| if let Value::Binary(v) = value { Some(v) } else { None };
+            column.each(bytes, |value| array.append_option(value))?;
+            Ok(Arc::new(array.finish()))
+        }
+        DataType::FixedSizeBinary(width) => {
+            let mut array = FixedSizeBinaryBuilder::with_capacity(column.values.len(), width);
+            let guid = |value: &'v Value| if let Value::Guid(v) = value { Some(v) } else { None };
+            column.each(guid, |value| match value {
+                Some(value) => array.append_value(value).expect("16 bytes, the carrier's width"),
+                None => array.append_null(),
+            })?;
+            Ok(Arc::new(array.finish()))
+        }
+        other => Err(SqlError::internal(format!("{other} is no carrier"))),
+    }
+}
+
+fn integer<N: TryFrom<i64>>(value: &Value) -> Option<N> {
+    match value {
+        Value::Int(v) => N::try_from(*v).ok(),
+        _ => None,
+    }
+}
+
+/// The values of one type that become an array.
+struct Column<I> {
+    values: I,
+    sql_type: SqlType,
+}
+
+impl<'v, I: ExactSizeIterator<Item = &'v Value>> Column<I> {
+    /// Appends what `of` makes of each value, `None` for NULL. `of` returns `None` for a value that is not of the type.
+    fn each<T>(self, of: impl Fn(&'v Value) -> Option<T>, mut append: impl FnMut(Option<T>)) -> Result<(), SqlError> {
+        for value in self.values {
+            let is_there = !value.is_null();
+            append(is_there.then(|| of(value).ok_or_else(|| mismatch(value, self.sql_type))).transpose()?);
+        }
+        Ok(())
+    }
+
+    fn primitive<T: ArrowPrimitiveType>(
+        self,
+        empty: impl FnOnce(usize) -> PrimitiveBuilder<T>,
+        of: impl Fn(&'v Value) -> Option<T::Native>,
+    ) -> Result<ArrayRef, SqlError> {
+        let mut array = empty(self.values.len());
+        self.each(of, |value| array.append_option(value))?;
+        Ok(Arc::new(array.finish()))
+    }
 }
 
 /// The value at `row` of a carrier array.
@@ -240,6 +306,11 @@ mod tests {
             assert_eq!(array_value(&array, 0, sql_type).unwrap(), value);
             let null = value_to_array(&Value::Null, sql_type).unwrap();
             assert_eq!(array_value(&null, 0, sql_type).unwrap(), Value::Null);
+            let column = [value.clone(), Value::Null, value];
+            let array = values_to_array(column.iter(), sql_type).unwrap();
+            assert_eq!(array.data_type(), &carrier(sql_type));
+            let back: Vec<Value> = (0..3).map(|row| array_value(&array, row, sql_type).unwrap()).collect();
+            assert_eq!(back, column);
             assert_eq!(output_array(&array, sql_type).unwrap().data_type(), &output_type(sql_type));
         }
     }

@@ -1,12 +1,12 @@
 //! Conversions of single values, and of rows of them, to and from carriers.
 
-use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use hobt_base::SqlError;
 use hobt_types::{SqlType, Value};
 
-use crate::{array_value, carrier, cast_array, format_value, value_to_array};
+use crate::carrier::values_to_array;
+use crate::{array_value, cast_array, format_value, value_to_array};
 
 /// Converts a single value to another type.
 ///
@@ -30,17 +30,9 @@ pub fn batch_of_values(schema: SchemaRef, types: &[SqlType], rows: &[Vec<Value>]
     if rows.iter().any(|row| row.len() != types.len()) {
         return Err(SqlError::internal("a row has another number of values than its table has columns"));
     }
-    let column = |index: usize, sql_type: SqlType| -> Result<ArrayRef, SqlError> {
-        if rows.is_empty() {
-            return Ok(new_empty_array(&carrier(sql_type)));
-        }
-        let single: Vec<ArrayRef> =
-            rows.iter().map(|row| value_to_array(&row[index], sql_type)).collect::<Result<_, _>>()?;
-        let parts: Vec<&dyn Array> = single.iter().map(AsRef::as_ref).collect();
-        arrow::compute::concat(&parts).map_err(internal)
-    };
-    let columns =
-        types.iter().enumerate().map(|(index, &sql_type)| column(index, sql_type)).collect::<Result<_, _>>()?;
+    let columns = (types.iter().enumerate())
+        .map(|(index, &sql_type)| values_to_array(rows.iter().map(|row| &row[index]), sql_type))
+        .collect::<Result<_, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(schema, columns, &options).map_err(internal)
 }
