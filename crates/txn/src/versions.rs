@@ -489,6 +489,9 @@ impl VersionStore {
     /// Like [`VersionStore::put_key`], for a change of `writer` whose version is needed until `noter`'s are not.
     fn put_key_of(&self, noter: &Running, writer: Stamp, hobt: HobtId, key: &[u8], before: Before) {
         self.put_with(noter, writer, |generations, active| {
+            if before == Before::Present {
+                active.note_ghost();
+            }
             active.change_key(self.truncations.name(hobt), key, |versions| {
                 let bytes = KEY_VERSION_BYTES + key.len() + before.row_bytes();
                 let added = if versions.put(writer, before) { bytes } else { 0 };
@@ -521,7 +524,7 @@ impl VersionStore {
             let name = self.truncations.name(hobt);
             let mut is_kept = false;
             if !planted::has(Bug::RowNotKept) {
-                for tables in generations.changeable() {
+                for tables in generations.changeable().filter(|tables| tables.has_ghosts()) {
                     is_kept |= tables.with_key(name, key, |versions| versions.keep_row(&row)) == Some(true);
                 }
             }

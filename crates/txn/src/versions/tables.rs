@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hobt_base::HobtId;
 use hobt_instruments::rank::{self, Rank, Ranked, RankedGuard};
@@ -65,13 +66,15 @@ pub(super) struct Tables {
     shards: Box<[Ranked<Mutex<Pages>>]>,
     hasher: RandomState,
     trees: Ranked<RwLock<HashMap<TreeName, Tree>>>,
+    /// Whether versions of keys refer to the values of ghosts. Set while the leaf is held.
+    has_ghosts: AtomicBool,
 }
 
 impl Tables {
     pub(super) fn new() -> Tables {
         let shards = (0..SHARDS).map(|_| Ranked::new(Rank::Versions, Mutex::default())).collect();
         let trees = Ranked::new(Rank::VersionTrees, RwLock::default());
-        Tables { shards, hasher: RandomState::new(), trees }
+        Tables { shards, hasher: RandomState::new(), trees, has_ghosts: AtomicBool::new(false) }
     }
 
     fn shard(&self, page: HeapPage) -> RankedGuard<MutexGuard<'_, Pages>> {
@@ -94,6 +97,18 @@ impl Tables {
         let of_shard =
             |shard: &Ranked<Mutex<Pages>>| shard.lock().keys().filter(|page| page.hobt == hobt).copied().collect();
         self.shards.iter().flat_map(|shard| -> Vec<HeapPage> { of_shard(shard) }).collect()
+    }
+
+    /// Notes that a version of a key is about to be put that refers to the values of a ghost.
+    pub(super) fn note_ghost(&self) {
+        if !self.has_ghosts() {
+            self.has_ghosts.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether versions of keys may refer to the values of ghosts.
+    pub(super) fn has_ghosts(&self) -> bool {
+        self.has_ghosts.load(Ordering::Acquire)
     }
 
     /// Changes the versions of a key, also if there are none yet.
@@ -160,6 +175,7 @@ impl Tables {
 
     /// Removes all versions and keeps the maps, for a generation of few versions.
     pub(super) fn clear(&mut self) {
+        *self.has_ghosts.get_mut() = false;
         for shard in &mut self.shards {
             let pages = shard.get_mut().get_mut();
             if !pages.is_empty() {
