@@ -45,9 +45,11 @@ impl OpenTransaction {
         self.undo_bytes
     }
 
-    /// Reserves room in the log, so that it can be undone while others work. Returns whether there is room.
-    pub fn reserve(&self) -> bool {
-        self.chain.reserve_behind_opening(self.undo_bytes)
+    /// Reserves room in their log, so that all of them can be undone while others work. Returns whether there is room;
+    /// if not, nothing is reserved.
+    pub fn reserve(all: &[OpenTransaction]) -> bool {
+        let each: Vec<_> = all.iter().map(|open| (&*open.chain, open.undo_bytes)).collect();
+        LogChain::reserve_behind_opening(&each)
     }
 
     /// Reserves what its undo appends when it has the log to itself, as far as there is room.
@@ -100,7 +102,7 @@ impl UndoEstimate {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.base_bytes + self.bytes
+        self.base_bytes.saturating_add(self.bytes)
     }
 
     /// Adds the change of a row.

@@ -29,7 +29,10 @@ const WORKERS_MAX: usize = 8;
 const DIVIDED_FROM_BYTES: u64 = 8 << 20;
 /// Records that are dealt at once.
 const BATCH: usize = 512;
-/// Batches that wait for a worker.
+/// Bytes of records that are dealt at once, which most batches of images of pages reach first.
+const BATCH_BYTES: usize = 256 << 10;
+/// Batches that wait for a worker. With the one that it has in work and the one that is being dealt, a worker's records
+/// take up to 2.5 MiB, one record more for each batch aside.
 const WAITING_MAX: usize = 8;
 
 /// What redo has done.
@@ -85,8 +88,13 @@ fn redo_by(
             let worker = worker(number);
             let started =
                 std::thread::Builder::new().name("redo".to_owned()).spawn_scoped(scope, || worker.run(receiver));
-            running.push(started.map_err(|error| AccessError::LogFailed(format!("no thread for redo: {error}")))?);
-            dealer.hands.push((sender, Vec::with_capacity(BATCH)));
+            let Ok(started) = started else {
+                // The system refuses threads. Those that were started end without records.
+                drop(dealer);
+                return redo_by(1, storage, recovered, hobts, progress);
+            };
+            running.push(started);
+            dealer.hands.push(Hand { sender, batch: Vec::new(), bytes: 0 });
         }
         let dealt = recovered.for_each(recovered.start.redo, &mut |record| {
             progress.note(record.lsn);
@@ -107,7 +115,7 @@ fn redo_by(
                 Err(error) => failed = failed.into_iter().chain([error]).min_by_key(|(lsn, _)| *lsn),
             }
         }
-        // If dealing has ended because a worker had, that worker knows why.
+        // If dealing has ended because a worker had, the error of that worker is the reason.
         match failed {
             Some((_, error)) => Err(error),
             None => dealt.map(|()| redone),
@@ -127,8 +135,16 @@ type Batch = Vec<Arc<Record>>;
 /// Deals records to the workers.
 #[derive(Default)]
 struct Dealer {
-    /// Of each worker: where its records go, and those that are to go next.
-    hands: Vec<(SyncSender<Batch>, Batch)>,
+    /// One for each worker.
+    hands: Vec<Hand>,
+}
+
+/// Where the records of a worker go, and those that are to go next.
+struct Hand {
+    sender: SyncSender<Batch>,
+    batch: Batch,
+    /// Of the batch.
+    bytes: usize,
 }
 
 impl Dealer {
@@ -152,21 +168,23 @@ impl Dealer {
     }
 
     fn give(&mut self, worker: usize, record: Arc<Record>) -> Result<(), AccessError> {
-        let (sender, batch) = &mut self.hands[worker];
-        batch.push(record);
-        if batch.len() < BATCH {
-            return Ok(());
-        }
-        send(sender, std::mem::replace(batch, Vec::with_capacity(BATCH)))
+        let hand = &mut self.hands[worker];
+        hand.bytes += record.payload.len();
+        hand.batch.push(record);
+        if hand.batch.len() < BATCH && hand.bytes < BATCH_BYTES { Ok(()) } else { hand.send() }
     }
 
     fn finish(&mut self) -> Result<(), AccessError> {
-        self.hands.iter_mut().try_for_each(|(sender, batch)| send(sender, std::mem::take(batch)))
+        self.hands.iter_mut().try_for_each(Hand::send)
     }
 }
 
-fn send(to: &SyncSender<Batch>, batch: Batch) -> Result<(), AccessError> {
-    to.send(batch).map_err(|_| AccessError::LogFailed("redo has ended".to_owned()))
+impl Hand {
+    fn send(&mut self) -> Result<(), AccessError> {
+        self.bytes = 0;
+        let sent = self.sender.send(std::mem::take(&mut self.batch));
+        sent.map_err(|_| AccessError::LogFailed("redo has ended".to_owned()))
+    }
 }
 
 /// Redoes what concerns the pages of one worker.

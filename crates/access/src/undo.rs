@@ -201,7 +201,7 @@ impl ChangedStores {
         let store = self.by_id.read().get(&change.hobt).cloned();
         let store = store.ok_or_else(|| {
             AccessError::LogFailed(format!(
-                "the transaction changed a row of HOBT {} and does not know it",
+                "a row of HOBT {} is to be undone that the transaction has no store of",
                 change.hobt
             ))
         })?;

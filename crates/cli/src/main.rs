@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use hobt::STACK_BYTES;
-use hobt_instruments::open_files;
+use hobt_disk::open_files;
 use mimalloc::MiMalloc;
 
 use self::interrupt::Interrupts;
@@ -81,8 +81,8 @@ fn meant(mut arguments: Vec<OsString>) -> Vec<OsString> {
 fn main() -> ExitCode {
     end_quietly_without_reader();
     let command = Arguments::parse_from(meant(std::env::args_os().collect())).command;
-    // Without it, errors of files name the limit.
-    let _as_it_was = open_files::raise_limit();
+    // If the system refuses, the limit stays: an error of a file that meets it names it.
+    let _refused = open_files::raise_limit();
     // Threads inherit that signals are held, so this comes before the first of them.
     let interrupts = Interrupts::hold();
     // The stack of the main thread is as the user's shell limits it.

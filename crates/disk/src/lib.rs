@@ -21,6 +21,7 @@
 mod buffer;
 mod disk;
 mod error;
+pub mod open_files;
 mod os_disk;
 mod os_file;
 mod queue;

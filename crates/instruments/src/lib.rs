@@ -13,7 +13,6 @@
 //! - [`schedule`]: a seeded scheduler of several threads, for simulators.
 //! - [`planted`]: bugs on purpose, for tests that prove that such bugs are found.
 //! - [`processor`]: processor time that a thread consumed or waited for, and what the hypervisor took.
-//! - [`open_files`]: the process's limit of them.
 //! - [`signals`]: the signals by which the system ends the program.
 //!
 //! How the statistics stay cheap: each thread owns a slot of counters in its own cache lines and is their only writer,
@@ -32,7 +31,6 @@ mod instructions;
 mod latch;
 pub mod latches;
 mod names;
-pub mod open_files;
 mod per_hobt;
 pub mod planted;
 pub mod primitives;

@@ -199,7 +199,7 @@ impl Log {
         if walked.end < first.redo_start {
             return Err(LogError::damaged(&*disks[0], 0, "the log ends before recovery begins"));
         }
-        let retained = retained(&firsts, &walked, first.retain);
+        let retained = retained(&firsts, &walked.used, first.retain);
         let oldest = retained.iter().chain(walked.used.first()).map(|(_, contents)| contents.first).min();
         if oldest.is_some_and(|oldest| oldest > first.keep) {
             return Err(LogError::damaged(&*disks[0], 0, "a segment with records of an open transaction is not there"));
@@ -279,11 +279,11 @@ fn open_files(files: &[Arc<dyn DiskFile>]) -> Result<Vec<OpenFile>, LogError> {
 }
 
 /// The segments before those that recovery reads, as far as an undo or a backup may still need them.
-fn retained(firsts: &[(usize, BlockHeader)], walked: &Walked, retain: Lsn) -> Vec<(usize, Contents)> {
+fn retained(firsts: &[(usize, BlockHeader)], used: &[(usize, Contents)], retain: Lsn) -> Vec<(usize, Contents)> {
     let mut retained = Vec::new();
-    let mut next = walked.used.first().map(|(_, contents)| *contents);
+    let mut next = used.first().map(|(_, contents)| *contents);
     while let Some(behind) = next.filter(|behind| behind.first > retain) {
-        let before = firsts.iter().filter(|(_, header)| header.segment + 1 == behind.sequence);
+        let before = firsts.iter().filter(|(_, header)| header.segment.checked_add(1) == Some(behind.sequence));
         let before = before.filter(|(_, header)| header.first < behind.first).max_by_key(|(_, header)| header.life);
         next = before.map(|(segment, header)| {
             let contents = contents_of(header);
@@ -481,4 +481,26 @@ fn refuse_later_blocks(
         at += bytes as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_segment_says_of_itself_may_be_anything() {
+        let header = |segment, first| BlockHeader {
+            log: 1,
+            life: 1,
+            segment,
+            number: 1,
+            first: Lsn(first),
+            record_bytes: 0,
+            previous_checksum: 0,
+        };
+        let firsts = [(0, header(u64::MAX, 10)), (1, header(6, 500)), (2, header(5, u64::MAX))];
+        let used = [(3, Contents { sequence: 7, first: Lsn(900) })];
+        let retained: Vec<usize> = retained(&firsts, &used, Lsn(1)).into_iter().map(|(segment, _)| segment).collect();
+        assert_eq!(retained, [1]);
+    }
 }

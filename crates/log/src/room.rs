@@ -264,14 +264,15 @@ impl Log {
         reservation.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Reserves `bytes` for a transaction whose undo goes on while the database is in use, if there is room for them
-    /// beside what work leaves for others then. Grows the log by a little if necessary: its next checkpoint would have.
-    /// Returns whether it has reserved.
-    pub fn reserve_behind_opening(&self, reservation: &Reservation, bytes: u64) -> bool {
+    /// Reserves for each of these transactions the bytes that its undo appends while the database is in use, if there
+    /// is room for all of them beside what work leaves for others then. Grows the log by a little if necessary: its
+    /// next checkpoint would have. Returns whether it has reserved; if not, nothing is.
+    pub fn reserve_behind_opening(&self, all: &[(&Reservation, u64)]) -> bool {
+        let wanted: u64 = all.iter().map(|(_, bytes)| with_padding(*bytes)).sum();
         let at_first = self.file_bytes();
         loop {
             let unwritten = self.end().0 - self.durable().0;
-            let needed = self.room.needed(unwritten) + with_padding(bytes) + self.room.left_when_open(RoomFor::Work);
+            let needed = self.room.needed(unwritten) + wanted + self.room.left_when_open(RoomFor::Work);
             let missing = needed.saturating_sub(self.room.usable());
             if missing == 0 {
                 break;
@@ -281,8 +282,10 @@ impl Log {
                 return false;
             }
         }
-        self.room.reserved_bytes.fetch_add(bytes, Ordering::Relaxed);
-        reservation.bytes.fetch_add(bytes, Ordering::Relaxed);
+        for (reservation, bytes) in all {
+            self.room.reserved_bytes.fetch_add(*bytes, Ordering::Relaxed);
+            reservation.bytes.fetch_add(*bytes, Ordering::Relaxed);
+        }
         true
     }
 

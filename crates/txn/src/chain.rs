@@ -717,10 +717,12 @@ impl LogChain {
         self.figures.spent.fetch_add(record_bytes(bytes) as u64, Ordering::Relaxed);
     }
 
-    /// Reserves what its undo will append while the database is in use, for a transaction that recovery has found open.
-    /// Returns whether there is room for that.
-    pub fn reserve_behind_opening(&self, bytes: u64) -> bool {
-        self.owner.log.reserve_behind_opening(&self.figures.reservation, bytes)
+    /// Reserves what the undos of these transactions, which recovery has found open in one log, will append while the
+    /// database is in use. Returns whether there is room for all of them; if not, nothing is reserved.
+    pub fn reserve_behind_opening(all: &[(&LogChain, u64)]) -> bool {
+        let Some((first, _)) = all.first() else { return true };
+        let each: Vec<_> = all.iter().map(|(chain, bytes)| (&chain.figures.reservation, *bytes)).collect();
+        first.owner.log.reserve_behind_opening(&each)
     }
 
     /// Reserves what its undo will append when it has the log to itself, as far as there is room.

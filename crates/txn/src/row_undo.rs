@@ -52,6 +52,8 @@ pub(crate) struct RowUndo {
     is_refused: bool,
     /// The bytes of all entries.
     position: u64,
+    /// The bytes of entries in memory for which the transaction's memory is charged.
+    charged_bytes: usize,
 }
 
 impl fmt::Debug for RowUndo {
@@ -66,7 +68,20 @@ impl RowUndo {
         self.position
     }
 
-    /// Adds an entry of the store at `address`, which stays there as long as what `store` returns. Returns its bytes.
+    /// The bytes for which the transaction's memory is charged.
+    pub(crate) fn charged_bytes(&self) -> usize {
+        self.charged_bytes
+    }
+
+    /// What is to be charged for it after an undo, which may have read entries back, once
+    /// [`RowUndo::charged_bytes`] is given back.
+    pub(crate) fn charge_again(&mut self) -> usize {
+        self.charged_bytes = self.tail.len();
+        self.charged_bytes
+    }
+
+    /// Adds an entry of the store at `address`, which stays there as long as what `store` returns. Returns its bytes,
+    /// which are to be charged.
     pub(crate) fn push(
         &mut self,
         address: usize,
@@ -85,6 +100,7 @@ impl RowUndo {
         self.tail.extend(length.to_le_bytes());
         let bytes = self.tail.len() - before;
         self.position += bytes as u64;
+        self.charged_bytes += bytes;
         bytes
     }
 
@@ -93,7 +109,8 @@ impl RowUndo {
         self.tail.len() >= PIECE_BYTES && !self.is_refused
     }
 
-    /// Writes the entries in memory to disk. Returns their bytes; 0 if the disk does not take them. Blocks.
+    /// Writes the entries in memory to disk. Returns the bytes that are not to be charged any more; 0 if the disk does
+    /// not take them. Blocks.
     pub(crate) fn spill(&mut self, space: &Arc<dyn VersionSpace>) -> usize {
         if self.file.is_none() {
             self.file = Arc::clone(space).create_file().ok();
@@ -108,7 +125,7 @@ impl RowUndo {
         self.pieces.push((self.file_bytes, bytes));
         self.file_bytes += bytes as u64;
         self.tail = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 16);
-        bytes
+        std::mem::take(&mut self.charged_bytes)
     }
 
     /// Undoes the entries behind `until`, the last first, and tells `note` the bytes of each. An entry that cannot be
@@ -239,6 +256,23 @@ mod tests {
                 },
             );
         }
+    }
+
+    #[test]
+    fn what_is_charged_is_what_is_in_memory_after_undos_of_savepoints_too() {
+        let space: Arc<dyn VersionSpace> = Arc::new(Space(usize::MAX));
+        let (store, mut undo) = (Arc::new(Store::default()), RowUndo::default());
+        for round in 0..5 {
+            push(&mut undo, &space, &store, 0..9_000);
+            let savepoint = undo.position();
+            push(&mut undo, &space, &store, 9_000..20_000);
+            assert_eq!(undo.charged_bytes(), undo.tail.len(), "round {round}");
+            undo.undo_down_to(savepoint, Stamp(1), &mut |_| ()).expect("undone");
+            assert_eq!(undo.charge_again(), undo.tail.len(), "round {round}");
+            assert!(undo.is_due() || undo.charged_bytes() > 0, "a piece was read back");
+        }
+        let charged = undo.charged_bytes();
+        assert_eq!((undo.spill(&space), undo.charged_bytes()), (charged, 0));
     }
 
     #[test]

@@ -68,6 +68,7 @@ pub struct Savepoint {
     /// The position in what undoes rows without a log.
     pub(crate) rows: u64,
     pub(crate) commit: usize,
+    /// Without what is charged for `rows`.
     pub(crate) undo_bytes: u64,
 }
 
@@ -132,8 +133,11 @@ impl Transaction {
     /// The current point of the transaction.
     pub fn savepoint(&self) -> Savepoint {
         let (at, undo, commit) = (self.chains.positions(), self.undo.lock().len(), self.commit.lock().len());
-        let rows = self.row_undo.lock().position();
-        Savepoint { at, undo, rows, commit, undo_bytes: self.undo_bytes() }
+        let (rows, charged) = {
+            let rows = self.row_undo.lock();
+            (rows.position(), rows.charged_bytes() as u64)
+        };
+        Savepoint { at, undo, rows, commit, undo_bytes: self.undo_bytes().saturating_sub(charged) }
     }
 
     /// A savepoint that a user sets. What its statements did before is undone or kept apart from what comes.
@@ -255,8 +259,12 @@ impl Transaction {
         // Nothing is noted meanwhile: an undo is not undone.
         let mut rows = std::mem::take(&mut *self.row_undo.lock());
         let done = undo(&self.chains.all(), (&mut rows, self.stamp), actions, (&place.at, place.rows), progress);
-        *self.row_undo.lock() = if place.rows > 0 { rows } else { RowUndo::default() };
+        self.undo_memory.give_back(rows.charged_bytes());
         self.undo_memory.shrink_to(place.undo_bytes);
+        if place.rows > 0 {
+            self.undo_memory.take(rows.charge_again());
+            *self.row_undo.lock() = rows;
+        }
         done
     }
 

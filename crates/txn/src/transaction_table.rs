@@ -160,6 +160,9 @@ pub struct TransactionEntry {
     pub described: Vec<Lsn>,
 }
 
+/// More than any log has: sums of such numbers do not overflow.
+const UNDO_BYTES_MAX: u64 = 1 << 56;
+
 mod flag {
     pub(super) const COMMITTED: u8 = 1;
     pub(super) const PREPARED: u8 = 2;
@@ -204,7 +207,7 @@ impl TransactionEntry {
         let mut from = Bytes(payload);
         let (transaction, begin, last, undo_bytes) = (from.word()?, Lsn(from.word()?), Lsn(from.word()?), from.word()?);
         let [flags] = from.take()?;
-        if transaction == 0 || begin > last || flags & !flag::ALL != 0 {
+        if transaction == 0 || begin > last || flags & !flag::ALL != 0 || undo_bytes > UNDO_BYTES_MAX {
             return None;
         }
         let prepared = match flags & flag::PREPARED {
@@ -280,7 +283,7 @@ mod tests {
         }
         let described = state.hobts.iter().map(|_| lsn(random)).collect();
         let last = Lsn(begin.0 + 8 * random.below(1000));
-        TransactionEntry { transaction, begin, last, undo_bytes: random.next_u64(), state, described }
+        TransactionEntry { transaction, begin, last, undo_bytes: random.below(UNDO_BYTES_MAX), state, described }
     }
 
     /// An entry comes back from its bytes. Bytes that were cut or changed are another entry or none.

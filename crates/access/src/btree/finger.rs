@@ -2,25 +2,26 @@
 //!
 //! A change of a row searches its key twice, once to read the row and once to change it, and changes of many rows come
 //! in the order of keys. A finger names a leaf, the bounds of its keys, and the tree's *shape*: how many times rows of
-//! a leaf have moved to another ([`SplitNotes::shape`](super::leaves::SplitNotes::shape)). The shape is raised while
+//! a leaf have moved to another (`SplitNotes::shape`). The shape is raised while
 //! the leaf is held exclusively. So a thread that holds a leaf and finds the shape of its finger has the leaf of all
 //! keys between the bounds.
 //!
-//! Bounds are copied from the pages above only after two searches in a row that end in one leaf: searches of random keys
-//! do not pay for them.
+//! Bounds are copied from the pages above only after two searches in a row that end in one leaf: searches of random
+//! keys do not pay for them.
 
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Deref;
 
 use hobt_base::PageId;
 use hobt_buffer::SharedGuard;
+use hobt_page::PageBytes;
 
 use super::BTree;
 use super::descent::{Fences, Step, Target};
 use crate::AccessError;
 
-/// Trees of which a thread keeps a finger: those of one table with a few indexes.
-const FINGERS: usize = 8;
+/// Trees of which a thread keeps a finger. A statement that visits more of them for each row has no use of fingers.
+const FINGERS: usize = 16;
 
 thread_local! {
     static OF_THIS_THREAD: RefCell<Fingers> = RefCell::default();
@@ -34,7 +35,8 @@ struct Fingers {
 }
 
 struct Finger {
-    tree: TreeNumber,
+    /// Its [`BTree::number`].
+    tree: u64,
     leaf: PageId,
     /// The shape for which the bounds are true; `None` without bounds.
     bounds: Option<(u64, Fences)>,
@@ -42,24 +44,13 @@ struct Finger {
     has_stayed: bool,
 }
 
-/// The number of a tree in this process, never given again. A tree that is opened anew has another.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct TreeNumber(u64);
-
-impl TreeNumber {
-    pub(super) fn next() -> TreeNumber {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        TreeNumber(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
 impl Fingers {
-    fn of(&mut self, tree: TreeNumber) -> Option<&mut Finger> {
+    fn of(&mut self, tree: u64) -> Option<&mut Finger> {
         self.kept.iter_mut().find(|finger| finger.tree == tree)
     }
 
     /// Notes where a search ended: in `leaf`, whose bounds it knows or not.
-    fn note(&mut self, tree: TreeNumber, leaf: PageId, bounds: Option<(u64, Fences)>) {
+    fn note(&mut self, tree: u64, leaf: PageId, bounds: Option<(u64, Fences)>) {
         if let Some(finger) = self.of(tree) {
             finger.has_stayed = finger.leaf == leaf;
             finger.leaf = leaf;
@@ -106,7 +97,11 @@ impl BTree {
     }
 
     /// The leaf of this thread's finger, latched by `latch`, if the key belongs to it.
-    fn at_finger<G>(&self, key: &[u8], latch: impl FnOnce(PageId) -> Result<G, AccessError>) -> Option<(PageId, G)> {
+    fn at_finger<G: Deref<Target = PageBytes>>(
+        &self,
+        key: &[u8],
+        latch: impl FnOnce(PageId) -> Result<G, AccessError>,
+    ) -> Option<(PageId, G)> {
         let (leaf, shape) = OF_THIS_THREAD.with_borrow_mut(|fingers| {
             let finger = fingers.of(self.number)?;
             let (shape, bounds) = finger.bounds.as_ref()?;
@@ -117,9 +112,9 @@ impl BTree {
         if self.notes.shape() != shape {
             return None;
         }
-        // A descent meets the error of a page that cannot be read again.
+        // A descent meets the error of a page that cannot be read, or is not a leaf of this tree, again.
         let page = latch(leaf).ok()?;
-        if self.notes.shape() != shape {
+        if self.notes.shape() != shape || self.level_of(leaf, &page).ok()? != 0 {
             return None;
         }
         OF_THIS_THREAD.with_borrow_mut(|fingers| {

@@ -15,8 +15,8 @@
 //! the same key revives and [`BTree::remove_ghosts`] removes. A statement's changes are undone by key (`undo`).
 //!
 //! Structure: pages split (`split`), which is not undone. Only `reorganize` merges pages and puts them in order.
-//! Latches are coupled from the root down (`descent`), unless a thread's last search ended in the leaf (`finger`). A [`Cursor`] holds no latch between two leaves and continues by
-//! key (`cursor`).
+//! Latches are coupled from the root down (`descent`), unless a thread's last search ended in the leaf (`finger`). A
+//! [`Cursor`] holds no latch between two leaves and continues by key (`cursor`).
 //!
 //! Left to others: which transaction may change which row when (locks), normalised keys of SQL values (`hobt_types`),
 //! hidden columns that make keys differ, when a ghost is no longer needed.
@@ -44,6 +44,7 @@ mod visible;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering as AtomicOrdering};
 
 use hobt_base::{FilegroupId, HobtId, PageId, SlotId};
 use hobt_buffer::ReadCounts;
@@ -58,7 +59,6 @@ use hobt_txn::locks::{KeyHash, LockMode};
 use crate::change::{Identity, Part};
 use crate::storage::Purpose;
 use crate::{AccessError, Hobt, Storage};
-use finger::TreeNumber;
 use given_up::GivenUpRoom;
 use leaves::SplitNotes;
 use pages::FileTable;
@@ -118,11 +118,15 @@ impl From<AccessError> for BTreeError {
     }
 }
 
+/// Numbers the trees that are opened.
+static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
+
 /// One partition of a B+tree.
 pub struct BTree {
     hobt: Arc<Hobt>,
     key: Arc<TreeKey>,
-    number: TreeNumber,
+    /// Never given again in this process. A tree that is opened anew has another.
+    number: u64,
     root: PageId,
     files: FileTable,
     notes: SplitNotes,
@@ -224,7 +228,7 @@ impl BTree {
         Ok(Arc::new(BTree {
             hobt,
             key,
-            number: TreeNumber::next(),
+            number: LAST_NUMBER.fetch_add(1, AtomicOrdering::Relaxed) + 1,
             root,
             files: FileTable::new(),
             notes: SplitNotes::default(),

@@ -342,6 +342,37 @@ fn a_partition_of_more_than_the_memory_waits_on_disk_for_its_windows() {
     assert!(files() - before > 80 << 20, "{} bytes were put on disk", files() - before);
 }
 
+/// Half of the rows have their sum only when all of these are read.
+#[test]
+fn rows_that_wait_for_the_end_of_their_frame_wait_on_disk() {
+    let (_folder, _instance, mut session) = open(96);
+    make_wide_rows(&mut session, 200_000);
+    for dop in [1, 2] {
+        let query = format!(
+            "SELECT COUNT(*), MIN(s), MAX(s), SUM(CAST(LEN(w) AS bigint)), COUNT(DISTINCT w) FROM
+             (SELECT w, SUM(CAST(id AS bigint)) OVER (ORDER BY id % 2) s FROM n) x OPTION (MAXDOP {dop})"
+        );
+        let expected = "SELECT 200000, 10000100000, 20000100000, SUM(CAST(LEN(w) AS bigint)), 200000 FROM n";
+        assert_eq!(answer(&mut session, &query), answer(&mut session, expected), "{query}");
+    }
+}
+
+/// What a window keeps of texts is counted by their length.
+#[test]
+fn texts_that_a_window_keeps_beyond_the_memory_are_701() {
+    let (_folder, _instance, mut session) = open(96);
+    make_wide_rows(&mut session, 300_000);
+    let frame = "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING";
+    for function in [
+        format!("LAST_VALUE(w) OVER (ORDER BY id {frame})"),
+        "MAX(w) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND 299999 FOLLOWING)".to_owned(),
+    ] {
+        let query = format!("SELECT COUNT(*), MAX(x) FROM (SELECT {function} x FROM n) y");
+        assert_eq!(error_of(&mut session, &query).number, 701, "{query}");
+    }
+    assert_eq!(answer(&mut session, "SELECT COUNT(*) FROM n"), answer(&mut session, "SELECT 300000"));
+}
+
 /// What a join keeps, and the keys that it collects for the scan of its other side, leave groupings and sorts below it
 /// what they need.
 #[test]

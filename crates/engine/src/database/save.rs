@@ -102,8 +102,9 @@ impl Database {
         log.on_checkpoint_due(move || {
             let database = Weak::clone(&database);
             // The caller may hold pages, so it must not wait.
+            let of_thread = Weak::clone(&database);
             let started = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
-                let Some(database) = database.upgrade() else { return };
+                let Some(database) = of_thread.upgrade() else { return };
                 match database.checkpoint() {
                     Ok(()) => {}
                     // The database is being closed, which makes its own checkpoint, or is suspect already.
@@ -113,8 +114,12 @@ impl Database {
                     Err(error) => database.mark_suspect(&format!("a checkpoint failed: {error}")),
                 }
             });
-            // Without a thread the log grows, until an explicit CHECKPOINT or a close.
-            drop(started);
+            // Without a thread the log grows meanwhile.
+            if started.is_err()
+                && let Some(database) = database.upgrade()
+            {
+                database.postpone_checkpoint();
+            }
         });
     }
 

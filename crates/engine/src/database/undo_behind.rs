@@ -80,7 +80,7 @@ impl Database {
         left.sort_by_key(OpenTransaction::undo_bytes);
         self.undo.state.lock().since = time_of_day();
         let bytes: u64 = left.iter().map(OpenTransaction::undo_bytes).sum();
-        let is_behind = bytes >= behind_from && left.iter().all(OpenTransaction::reserve);
+        let is_behind = bytes >= behind_from && OpenTransaction::reserve(&left);
         if !is_behind {
             left.iter().for_each(OpenTransaction::reserve_alone);
         }

@@ -106,7 +106,7 @@ impl HeldBatches {
     }
 
     /// Keeps a batch in the file, whatever memory there is.
-    fn keep_on_disk(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
+    pub(crate) fn keep_on_disk(&mut self, batch: RecordBatch) -> Result<(), SqlError> {
         let batch = compact(batch)?;
         self.rows += batch.num_rows() as u64;
         self.bytes += bytes_of(&batch)?;
@@ -159,6 +159,11 @@ impl HeldBatches {
     /// How many rows they have.
     pub fn row_count(&self) -> u64 {
         self.rows
+    }
+
+    /// About the bytes of all batches that were kept.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Whether they are in a file.
@@ -260,7 +265,7 @@ fn value_bytes(column: &ArrayRef) -> Option<(usize, usize)> {
 }
 
 /// The batch without the bytes of other rows that its text and binary buffers keep alive.
-fn compact(batch: RecordBatch) -> Result<RecordBatch, SqlError> {
+pub(crate) fn compact(batch: RecordBatch) -> Result<RecordBatch, SqlError> {
     let columns = batch.columns().iter().map(|column| -> ArrayRef {
         let is_loose = value_bytes(column).is_some_and(|(used, buffers)| buffers > 2 * used + 1024);
         match (is_loose, column.as_string_view_opt(), column.as_binary_view_opt()) {
@@ -274,7 +279,7 @@ fn compact(batch: RecordBatch) -> Result<RecordBatch, SqlError> {
 
 /// Bytes of a batch's rows. A column that it has twice counts once; buffers shared with other batches are counted once
 /// for each batch, but not beyond what the rows use of them.
-fn bytes_of(batch: &RecordBatch) -> Result<u64, SqlError> {
+pub(crate) fn bytes_of(batch: &RecordBatch) -> Result<u64, SqlError> {
     let mut bytes = 0;
     for (place, column) in batch.columns().iter().enumerate() {
         if batch.columns()[..place].iter().any(|known| Arc::ptr_eq(known, column)) {

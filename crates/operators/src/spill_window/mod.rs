@@ -8,13 +8,15 @@
 //! for functions that look at few rows around theirs, keeps few rows, but all buffers of texts that it has seen.
 //!
 //! - `streamed`: functions of few rows. DataFusion's operator gets only the columns that they read, and numbers in
-//!   place of the keys of texts. The rows wait beside it, and meet its columns again.
+//!   place of the keys of texts. The rows wait beside it (`waiting`), and meet its columns again. A frame that reaches
+//!   far ahead makes many of them wait; the columns that the operator keeps of these are in memory, or error 701.
 //! - `whole`: functions of the whole partition. Aggregates read it once; then its rows come back from where they are
 //!   held, with the aggregates' values. For other functions (`NTILE`, `PERCENT_RANK`, `LAST_VALUE` of all rows …) the
 //!   columns that they read are kept in memory, and error 701 is what remains if there is none.
 
 mod light;
 mod streamed;
+mod waiting;
 mod whole;
 
 use std::fmt;
@@ -136,7 +138,7 @@ impl ExecutionPlan for SpillWindowExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let rows = match self.windows.downcast_ref::<BoundedWindowAggExec>() {
-            Some(windows) => streamed::rows(windows, partition, &context)?,
+            Some(windows) => streamed::rows(windows, partition, &context, &self.run)?,
             None => whole::rows(self.windows.as_ref(), partition, &context, &self.run)?,
         };
         let counted = rows.inspect(move |batch| {

@@ -1,20 +1,22 @@
 //! Functions of few rows around theirs: the rows wait until the functions' columns for them have come.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::windows::BoundedWindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 use futures::{StreamExt, TryStreamExt};
+use hobt_table::StatementRun;
 use parking_lot::Mutex;
 
 use super::light::Light;
+use super::waiting::Waiting;
 use crate::spill_join::OnceStreamExec;
 
 /// The rows of a partition of the input, in their order, with the functions' columns.
@@ -22,6 +24,7 @@ pub(super) fn rows(
     windows: &BoundedWindowAggExec,
     partition: usize,
     context: &Arc<TaskContext>,
+    run: &Arc<StatementRun>,
 ) -> Result<SendableRecordBatchStream> {
     let input = windows.input();
     let mut light = Light::of(windows.window_expr(), &input.schema());
@@ -31,13 +34,16 @@ pub(super) fn rows(
         LexOrdering::new(keys.chain(first.order_by().iter().cloned()))
     });
     let properties = EquivalenceProperties::new_with_orderings(Arc::clone(light.schema()), order);
-    let waiting = Arc::new(Mutex::new(VecDeque::new()));
+    let reservation = MemoryConsumer::new("Window").register(context.memory_pool());
+    let waiting = Arc::new(Mutex::new(Waiting::new(run, reservation)));
     let read = {
         let waiting = Arc::clone(&waiting);
         input.execute(partition, Arc::clone(context))?.map(move |batch| {
             let batch = batch?;
             let made = light.rows(&batch)?;
-            waiting.lock().push_back(batch);
+            if batch.num_rows() > 0 {
+                waiting.lock().push(batch, &made)?;
+            }
             Ok(made)
         })
     };
@@ -59,7 +65,7 @@ pub(super) fn rows(
 
 /// The next rows that wait, with the columns that were computed for them, which begin at `before`.
 fn joined(
-    waiting: &Mutex<VecDeque<RecordBatch>>,
+    waiting: &Mutex<Waiting>,
     computed: &RecordBatch,
     before: usize,
     schema: &SchemaRef,
@@ -67,15 +73,13 @@ fn joined(
     let (mut made, mut at) = (Vec::new(), 0);
     let mut waiting = waiting.lock();
     while at < computed.num_rows() {
-        let Some(mut rows) = waiting.pop_front() else {
-            made.push(Err(internal_datafusion_err!("a window has more rows than its input")));
-            break;
+        let rows = match waiting.pop(computed.num_rows() - at) {
+            Ok(rows) => rows,
+            Err(error) => {
+                made.push(Err(error));
+                break;
+            }
         };
-        let left = computed.num_rows() - at;
-        if rows.num_rows() > left {
-            waiting.push_front(rows.slice(left, rows.num_rows() - left));
-            rows = rows.slice(0, left);
-        }
         let of_rows = computed.columns()[before..].iter().map(|column| column.slice(at, rows.num_rows()));
         let columns = rows.columns().iter().cloned().chain(of_rows).collect();
         at += rows.num_rows();

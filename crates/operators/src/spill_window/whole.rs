@@ -19,7 +19,7 @@ use hobt_table::StatementRun;
 use hobt_udf::external;
 
 use super::light::Light;
-use crate::held::HeldBatches;
+use crate::held::{HeldBatches, bytes_of, compact};
 
 /// Batches that are made one by one.
 type Made = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
@@ -57,8 +57,9 @@ pub(super) fn rows(
 
 /// Whether a function has one value for all rows of a partition, which an accumulator computes.
 fn constant(function: &dyn WindowExpr) -> Option<&PlainAggregateWindowExpr> {
+    use WindowFrameBound::{Following, Preceding};
     let frame = function.get_window_frame();
-    let is_open = |bound: &WindowFrameBound| matches!(bound, WindowFrameBound::Preceding(at) | WindowFrameBound::Following(at) if at.is_null());
+    let is_open = |bound: &WindowFrameBound| matches!(bound, Preceding(at) | Following(at) if at.is_null());
     let aggregate = function.as_any().downcast_ref::<PlainAggregateWindowExpr>()?;
     (is_open(&frame.start_bound) && is_open(&frame.end_bound)).then_some(aggregate)
 }
@@ -171,8 +172,10 @@ impl Partitions {
         }
         if open.accumulators.iter().any(Option::is_none) {
             // The values that the functions make of the rows, and the rows once more while they make them.
+            let light = compact(light).map_err(external)?;
             let made = self.functions.len() * size_of::<u64>() * light.num_rows();
-            self.reservation.try_grow(2 * light.get_array_memory_size().min(bytes_of(&light)) + made)?;
+            let bytes = usize::try_from(bytes_of(&light).map_err(external)?).unwrap_or(usize::MAX);
+            self.reservation.try_grow(bytes.saturating_mul(2).saturating_add(made))?;
             open.kept.push(light);
         }
         open.rows.keep(batch).map_err(external)
@@ -217,10 +220,4 @@ impl Partitions {
 enum Value {
     One(ScalarValue),
     Each(ArrayRef),
-}
-
-/// Bytes of a batch's rows.
-fn bytes_of(batch: &RecordBatch) -> usize {
-    let of_column = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
-    batch.columns().iter().map(of_column).sum()
 }
