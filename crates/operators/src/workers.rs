@@ -293,7 +293,7 @@ fn check_threads(count: usize) -> io::Result<()> {
             let (gate, told) = (&gate, told.clone());
             std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, move || {
                 let mut heap = Vec::<u8>::new();
-                let _this_thread_waits = told.send(heap.try_reserve_exact(HEAP_BYTES));
+                let _nobody_listens_after_a_failure = told.send(heap.try_reserve_exact(HEAP_BYTES));
                 drop(gate.lock());
             })?;
         }

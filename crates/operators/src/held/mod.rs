@@ -21,7 +21,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
 use hobt_base::SqlError;
 
@@ -274,7 +274,9 @@ pub(crate) fn compact(batch: RecordBatch) -> Result<RecordBatch, SqlError> {
             _ => Arc::clone(column),
         }
     });
-    RecordBatch::try_new(batch.schema(), columns.collect()).map_err(arrow_error)
+    // Rows may have no columns: `ROW_NUMBER` needs none.
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(batch.schema(), columns.collect(), &options).map_err(arrow_error)
 }
 
 /// Bytes of a batch's rows. A column that it has twice counts once; buffers shared with other batches are counted once
