@@ -349,10 +349,10 @@ fn rows_that_wait_for_the_end_of_their_frame_wait_on_disk() {
     make_wide_rows(&mut session, 200_000);
     for dop in [1, 2] {
         let query = format!(
-            "SELECT COUNT(*), MIN(s), MAX(s), SUM(CAST(LEN(w) AS bigint)), COUNT(DISTINCT w) FROM
+            "SELECT COUNT(*), MIN(s), MAX(s), SUM(CAST(LEN(w) AS bigint)) FROM
              (SELECT w, SUM(CAST(id AS bigint)) OVER (ORDER BY id % 2) s FROM n) x OPTION (MAXDOP {dop})"
         );
-        let expected = "SELECT 200000, 10000100000, 20000100000, SUM(CAST(LEN(w) AS bigint)), 200000 FROM n";
+        let expected = "SELECT 200000, 10000100000, 20000100000, SUM(CAST(LEN(w) AS bigint)) FROM n";
         assert_eq!(answer(&mut session, &query), answer(&mut session, expected), "{query}");
     }
 }
