@@ -112,7 +112,7 @@ fn mismatch(value: &Value, sql_type: SqlType) -> SqlError {
 /// One value as an array of one element in its type's carrier.
 ///
 /// # Errors
-/// As [`values_to_array`].
+/// An internal error if the value's variant is not that of the type, or it does not fit the carrier.
 pub fn value_to_array(value: &Value, sql_type: SqlType) -> Result<ArrayRef, SqlError> {
     if value.is_null() {
         return Ok(new_null_array(&carrier(sql_type), 1));
