@@ -99,6 +99,8 @@ def changes(engines, pairs):
                    "CREATE TABLE w (id int NOT NULL, v int NOT NULL, t varchar(40) NOT NULL); "
                    "CREATE TABLE c (id int NOT NULL PRIMARY KEY, v int NOT NULL); "
                    "CREATE TABLE x (id int NOT NULL PRIMARY KEY, v int NOT NULL INDEX xv, t varchar(40) NOT NULL INDEX xt)")
+        engine.run("CREATE TABLE k (id int NOT NULL PRIMARY KEY, v int NOT NULL, t varchar(20) NOT NULL); "
+                   "INSERT INTO k SELECT value, value, CONCAT('row', value) FROM GENERATE_SERIES(1, 1000000)")
     compare("INSERT VALUES x 40,000, heap", engines, 2 * pairs,
             batch(loop(40_000, "INSERT INTO h VALUES (@i, @i, 'some text of a row')")), batch("TRUNCATE TABLE h"))
     compare("INSERT VALUES x 40,000, clustered", engines, pairs,
@@ -109,6 +111,13 @@ def changes(engines, pairs):
     compare("INSERT SELECT 300,000, indexes", engines, 3, batch(f"INSERT INTO x {SERIES}"),
             batch("TRUNCATE TABLE x"))
     compare("DELETE 300,000, taken back", engines, 3, batch("BEGIN TRANSACTION; DELETE x; ROLLBACK"))
+    compare("UPDATE 1,000,000, clustered", engines, pairs, batch("UPDATE k SET v = v + 1"))
+    compare("MERGE 1,000,000, clustered", engines, pairs,
+            batch("MERGE k USING (SELECT value FROM GENERATE_SERIES(1, 1000000)) s ON k.id = s.value "
+                  "WHEN MATCHED THEN UPDATE SET v = v + 1;"))
+    compare("DELETE 1,000,000, clustered", engines, pairs, batch("DELETE k"),
+            batch("TRUNCATE TABLE k; "
+                  "INSERT INTO k SELECT value, value, CONCAT('row', value) FROM GENERATE_SERIES(1, 1000000)"))
     compare("UPDATE 300,000, heap", engines, 2 * pairs, batch("UPDATE w SET v = v + 1"))
     compare("DELETE 300,000, heap", engines, pairs, batch("DELETE w"),
             batch(f"TRUNCATE TABLE w; INSERT INTO w WITH (TABLOCK) {SERIES}"))

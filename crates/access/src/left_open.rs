@@ -102,7 +102,7 @@ impl UndoEstimate {
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.base_bytes.saturating_add(self.bytes)
+        self.base_bytes + self.bytes
     }
 
     /// Adds the change of a row.

@@ -27,12 +27,10 @@ use crate::{AccessError, DataFile, Storage};
 const WORKERS_MAX: usize = 8;
 /// Bytes of log from which on there is more than one: below, threads cost more than they save.
 const DIVIDED_FROM_BYTES: u64 = 8 << 20;
-/// Records that are dealt at once.
-const BATCH: usize = 512;
-/// Bytes of records that are dealt at once, which most batches of images of pages reach first.
+/// Bytes of records that are dealt at once: 30 images of pages, or a thousand changes of rows.
 const BATCH_BYTES: usize = 256 << 10;
-/// Batches that wait for a worker. With the one that it has in work and the one that is being dealt, a worker's records
-/// take up to 2.5 MiB, one record more for each batch aside.
+/// Batches that wait for a worker. With the one in work and the one that is being dealt, a worker's records take
+/// 2.5 MiB, and one record more for each batch.
 const WAITING_MAX: usize = 8;
 
 /// What redo has done.
@@ -169,9 +167,9 @@ impl Dealer {
 
     fn give(&mut self, worker: usize, record: Arc<Record>) -> Result<(), AccessError> {
         let hand = &mut self.hands[worker];
-        hand.bytes += record.payload.len();
+        hand.bytes += size_of::<Record>() + record.payload.len();
         hand.batch.push(record);
-        if hand.batch.len() < BATCH && hand.bytes < BATCH_BYTES { Ok(()) } else { hand.send() }
+        if hand.bytes < BATCH_BYTES { Ok(()) } else { hand.send() }
     }
 
     fn finish(&mut self) -> Result<(), AccessError> {

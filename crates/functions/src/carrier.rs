@@ -21,7 +21,6 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryViewBuilder, BooleanArray, Decimal128Builder,
     FixedSizeBinaryBuilder, PrimitiveBuilder, StringViewBuilder, Time64NanosecondArray, TimestampMicrosecondArray,
-    new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -114,9 +113,6 @@ fn mismatch(value: &Value, sql_type: SqlType) -> SqlError {
 /// # Errors
 /// An internal error if the value's variant is not that of the type, or it does not fit the carrier.
 pub fn value_to_array(value: &Value, sql_type: SqlType) -> Result<ArrayRef, SqlError> {
-    if value.is_null() {
-        return Ok(new_null_array(&carrier(sql_type), 1));
-    }
     values_to_array(std::iter::once(value), sql_type)
 }
 

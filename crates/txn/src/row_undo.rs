@@ -52,8 +52,6 @@ pub(crate) struct RowUndo {
     is_refused: bool,
     /// The bytes of all entries.
     position: u64,
-    /// The bytes of entries in memory for which the transaction's memory is charged.
-    charged_bytes: usize,
 }
 
 impl fmt::Debug for RowUndo {
@@ -68,20 +66,12 @@ impl RowUndo {
         self.position
     }
 
-    /// The bytes for which the transaction's memory is charged.
-    pub(crate) fn charged_bytes(&self) -> usize {
-        self.charged_bytes
+    /// The bytes of the entries in memory. The transaction's memory is charged for them.
+    pub(crate) fn bytes_in_memory(&self) -> usize {
+        self.tail.len()
     }
 
-    /// What is to be charged for it after an undo, which may have read entries back, once
-    /// [`RowUndo::charged_bytes`] is given back.
-    pub(crate) fn charge_again(&mut self) -> usize {
-        self.charged_bytes = self.tail.len();
-        self.charged_bytes
-    }
-
-    /// Adds an entry of the store at `address`, which stays there as long as what `store` returns. Returns its bytes,
-    /// which are to be charged.
+    /// Adds an entry of the store at `address`, which stays there as long as what `store` returns. Returns its bytes.
     pub(crate) fn push(
         &mut self,
         address: usize,
@@ -100,7 +90,6 @@ impl RowUndo {
         self.tail.extend(length.to_le_bytes());
         let bytes = self.tail.len() - before;
         self.position += bytes as u64;
-        self.charged_bytes += bytes;
         bytes
     }
 
@@ -109,8 +98,7 @@ impl RowUndo {
         self.tail.len() >= PIECE_BYTES && !self.is_refused
     }
 
-    /// Writes the entries in memory to disk. Returns the bytes that are not to be charged any more; 0 if the disk does
-    /// not take them. Blocks.
+    /// Writes the entries in memory to disk. Returns their bytes; 0 if the disk does not take them. Blocks.
     pub(crate) fn spill(&mut self, space: &Arc<dyn VersionSpace>) -> usize {
         if self.file.is_none() {
             self.file = Arc::clone(space).create_file().ok();
@@ -125,7 +113,7 @@ impl RowUndo {
         self.pieces.push((self.file_bytes, bytes));
         self.file_bytes += bytes as u64;
         self.tail = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 16);
-        std::mem::take(&mut self.charged_bytes)
+        bytes
     }
 
     /// Undoes the entries behind `until`, the last first, and tells `note` the bytes of each. An entry that cannot be
@@ -193,6 +181,7 @@ mod tests {
 
     use super::*;
     use crate::versions::SpaceError;
+    use crate::{MemoryBudget, StatementContext, StatementContextSettings, Transactions};
 
     /// A disk that takes so many bytes.
     #[derive(Debug)]
@@ -240,6 +229,12 @@ mod tests {
         }
     }
 
+    /// What undoes a change, 92 bytes with its number.
+    fn encode(number: u32, out: &mut Vec<u8>) {
+        out.extend(number.to_le_bytes());
+        out.resize(out.len() + 88, 0);
+    }
+
     /// Entries with these numbers, each of 100 bytes.
     fn push(undo: &mut RowUndo, space: &Arc<dyn VersionSpace>, store: &Arc<Store>, numbers: std::ops::Range<u32>) {
         for number in numbers {
@@ -247,32 +242,47 @@ mod tests {
                 undo.spill(space);
             }
             let address = Arc::as_ptr(store) as usize;
-            undo.push(
-                address,
-                || Arc::clone(store) as Arc<dyn UndoRow>,
-                |out| {
-                    out.extend(number.to_le_bytes());
-                    out.resize(out.len() + 88, 0);
-                },
-            );
+            undo.push(address, || Arc::clone(store) as Arc<dyn UndoRow>, |out| encode(number, out));
         }
     }
 
     #[test]
-    fn what_is_charged_is_what_is_in_memory_after_undos_of_savepoints_too() {
-        let space: Arc<dyn VersionSpace> = Arc::new(Space(usize::MAX));
-        let (store, mut undo) = (Arc::new(Store::default()), RowUndo::default());
-        for round in 0..5 {
-            push(&mut undo, &space, &store, 0..9_000);
-            let savepoint = undo.position();
-            push(&mut undo, &space, &store, 9_000..20_000);
-            assert_eq!(undo.charged_bytes(), undo.tail.len(), "round {round}");
-            undo.undo_down_to(savepoint, Stamp(1), &mut |_| ()).expect("undone");
-            assert_eq!(undo.charge_again(), undo.tail.len(), "round {round}");
-            assert!(undo.is_due() || undo.charged_bytes() > 0, "a piece was read back");
+    fn what_a_rollback_to_a_savepoint_reads_back_is_charged_once() {
+        const OTHERS: usize = 1000;
+        let (all, budget): (Arc<Transactions>, _) = (Arc::default(), MemoryBudget::new(1 << 30));
+        all.keep_versions_in(&budget, None);
+        all.spill_versions_to(Arc::new(Space(usize::MAX)), false);
+        let (running, store) = (all.begin(), Arc::new(Store::default()));
+        let settings = StatementContextSettings {
+            session: hobt_base::SessionId(51),
+            stamp: running.stamp(),
+            degree_of_parallelism: 1,
+            memory: budget,
+        };
+        let context = StatementContext::new(&settings, Arc::default());
+        let transaction = context.transaction();
+        transaction.set_running(running);
+        context.take_undo_memory(OTHERS);
+        let change = |numbers: std::ops::Range<u32>| {
+            for number in numbers {
+                context.reserve_undo_memory().expect("room");
+                let (address, store) = (Arc::as_ptr(&store) as usize, Arc::clone(&store));
+                context.note_row_undo(address, || store as Arc<dyn UndoRow>, |out| encode(number, out));
+            }
+        };
+        let charged_is_held = || {
+            let held = OTHERS + transaction.row_undo.lock().bytes_in_memory();
+            assert_eq!(transaction.undo_bytes(), held as u64);
+            held
+        };
+        change(0..9_000);
+        for _ in 0..5 {
+            let savepoint = transaction.savepoint();
+            change(9_000..11_000);
+            assert!(charged_is_held() < OTHERS + 9_000 * 100, "the first are on disk");
+            transaction.roll_back_to(&savepoint).expect("undone");
+            assert_eq!(charged_is_held(), OTHERS + 9_000 * 100, "they were read back");
         }
-        let charged = undo.charged_bytes();
-        assert_eq!((undo.spill(&space), undo.charged_bytes()), (charged, 0));
     }
 
     #[test]

@@ -133,11 +133,11 @@ impl Transaction {
     /// The current point of the transaction.
     pub fn savepoint(&self) -> Savepoint {
         let (at, undo, commit) = (self.chains.positions(), self.undo.lock().len(), self.commit.lock().len());
-        let (rows, charged) = {
+        let (rows, row_bytes) = {
             let rows = self.row_undo.lock();
-            (rows.position(), rows.charged_bytes() as u64)
+            (rows.position(), rows.bytes_in_memory() as u64)
         };
-        Savepoint { at, undo, rows, commit, undo_bytes: self.undo_bytes().saturating_sub(charged) }
+        Savepoint { at, undo, rows, commit, undo_bytes: self.undo_bytes().saturating_sub(row_bytes) }
     }
 
     /// A savepoint that a user sets. What its statements did before is undone or kept apart from what comes.
@@ -258,11 +258,13 @@ impl Transaction {
         let progress = self.undo_progress.get().map(|progress| &**progress);
         // Nothing is noted meanwhile: an undo is not undone.
         let mut rows = std::mem::take(&mut *self.row_undo.lock());
+        let row_bytes = rows.bytes_in_memory();
         let done = undo(&self.chains.all(), (&mut rows, self.stamp), actions, (&place.at, place.rows), progress);
-        self.undo_memory.give_back(rows.charged_bytes());
+        self.undo_memory.give_back(row_bytes);
         self.undo_memory.shrink_to(place.undo_bytes);
         if place.rows > 0 {
-            self.undo_memory.take(rows.charge_again());
+            // The undo may have read some back from disk.
+            self.undo_memory.take(rows.bytes_in_memory());
             *self.row_undo.lock() = rows;
         }
         done

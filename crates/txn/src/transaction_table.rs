@@ -286,6 +286,15 @@ mod tests {
         TransactionEntry { transaction, begin, last, undo_bytes: random.below(UNDO_BYTES_MAX), state, described }
     }
 
+    #[test]
+    fn an_undo_of_more_bytes_than_a_log_has_is_refused() {
+        let mut all = entry(&mut SplitMix64::new(1), 5);
+        for (bytes, is_taken) in [(UNDO_BYTES_MAX, true), (UNDO_BYTES_MAX + 1, false), (u64::MAX, false)] {
+            all.undo_bytes = bytes;
+            assert_eq!(TransactionEntry::decode(&all.encode()).is_some(), is_taken, "{bytes}");
+        }
+    }
+
     /// An entry comes back from its bytes. Bytes that were cut or changed are another entry or none.
     #[test]
     fn an_entry_comes_back_from_its_bytes_and_from_no_others() {

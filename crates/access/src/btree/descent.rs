@@ -28,6 +28,12 @@ pub(super) struct Fences {
     pub(super) high: Option<Vec<u8>>,
 }
 
+impl Fences {
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.low.as_slice() <= key && self.high.as_deref().is_none_or(|high| key < high)
+    }
+}
+
 /// A page of a path that is held exclusively.
 pub(super) struct Step<'t> {
     pub(super) id: PageId,

@@ -2,9 +2,8 @@
 //!
 //! A change of a row searches its key twice, once to read the row and once to change it, and changes of many rows come
 //! in the order of keys. A finger names a leaf, the bounds of its keys, and the tree's *shape*: how many times rows of
-//! a leaf have moved to another (`SplitNotes::shape`). The shape is raised while
-//! the leaf is held exclusively. So a thread that holds a leaf and finds the shape of its finger has the leaf of all
-//! keys between the bounds.
+//! a leaf have moved to another (`SplitNotes::shape`). The shape is raised while the leaf is held exclusively. So a
+//! thread that holds a leaf and finds the shape of its finger has the leaf of all keys between the bounds.
 //!
 //! Bounds are copied from the pages above only after two searches in a row that end in one leaf: searches of random
 //! keys do not pay for them.
@@ -67,19 +66,22 @@ impl Fingers {
     }
 }
 
-impl Fences {
-    fn has(&self, key: &[u8]) -> bool {
-        self.low.as_slice() <= key && self.high.as_deref().is_none_or(|high| key < high)
-    }
+/// What a thread knows before it searches.
+struct Known {
+    /// The leaf of the key, if it is that of the last search, and the shape for which that is true.
+    leaf: Option<(PageId, u64)>,
+    /// Whether the bounds of the next leaf are worth a copy.
+    wants_bounds: bool,
 }
 
 impl BTree {
     /// The leaf to which a key belongs, held exclusively.
     pub(super) fn write_leaf(&self, key: &[u8]) -> Result<Step<'_>, AccessError> {
-        if let Some((id, page)) = self.at_finger(key, |id| self.write(id)) {
+        let Known { leaf, wants_bounds } = self.known(key);
+        if let Some((id, page)) = leaf.and_then(|leaf| self.held(leaf, |id| self.write(id))) {
             return Ok(Step { id, page });
         }
-        let mut bounds = self.wants_bounds();
+        let mut bounds = wants_bounds.then(Fences::default);
         let step = self.write_leaf_between(key, bounds.as_mut())?;
         self.note_finger(step.id, bounds);
         Ok(step)
@@ -87,26 +89,34 @@ impl BTree {
 
     /// The leaf to which a key belongs, held shared.
     pub(super) fn read_leaf_of(&self, key: &[u8]) -> Result<(PageId, SharedGuard<'_>), AccessError> {
-        if let Some(found) = self.at_finger(key, |id| self.read(id)) {
+        let Known { leaf, wants_bounds } = self.known(key);
+        if let Some(found) = leaf.and_then(|leaf| self.held(leaf, |id| self.read(id))) {
             return Ok(found);
         }
-        let mut bounds = self.wants_bounds();
+        let mut bounds = wants_bounds.then(Fences::default);
         let (id, page) = self.read_leaf(Target::Key(key), bounds.as_mut(), None)?;
         self.note_finger(id, bounds);
         Ok((id, page))
     }
 
-    /// The leaf of this thread's finger, latched by `latch`, if the key belongs to it.
-    fn at_finger<G: Deref<Target = PageBytes>>(
+    /// What this thread knows of the leaf of a key.
+    fn known(&self, key: &[u8]) -> Known {
+        OF_THIS_THREAD.with_borrow_mut(|fingers| {
+            let Some(finger) = fingers.of(self.number) else { return Known { leaf: None, wants_bounds: false } };
+            let wants_bounds = finger.has_stayed;
+            let bounds = finger.bounds.as_ref().filter(|(_, bounds)| bounds.has(key));
+            let leaf = bounds.map(|(shape, _)| (finger.leaf, *shape));
+            finger.has_stayed |= leaf.is_some();
+            Known { leaf, wants_bounds }
+        })
+    }
+
+    /// A leaf, latched by `latch`, if no rows of leaves have moved since `shape`.
+    fn held<G: Deref<Target = PageBytes>>(
         &self,
-        key: &[u8],
+        (leaf, shape): (PageId, u64),
         latch: impl FnOnce(PageId) -> Result<G, AccessError>,
     ) -> Option<(PageId, G)> {
-        let (leaf, shape) = OF_THIS_THREAD.with_borrow_mut(|fingers| {
-            let finger = fingers.of(self.number)?;
-            let (shape, bounds) = finger.bounds.as_ref()?;
-            bounds.has(key).then_some((finger.leaf, *shape))
-        })?;
         // Until the latch is held, the page stays one of this tree.
         let _stay = self.moves.try_read()?;
         if self.notes.shape() != shape {
@@ -114,22 +124,7 @@ impl BTree {
         }
         // A descent meets the error of a page that cannot be read, or is not a leaf of this tree, again.
         let page = latch(leaf).ok()?;
-        if self.notes.shape() != shape || self.level_of(leaf, &page).ok()? != 0 {
-            return None;
-        }
-        OF_THIS_THREAD.with_borrow_mut(|fingers| {
-            if let Some(finger) = fingers.of(self.number) {
-                finger.has_stayed = true;
-            }
-        });
-        Some((leaf, page))
-    }
-
-    /// Room for the bounds of the next leaf if the searches of this thread stay in leaves.
-    fn wants_bounds(&self) -> Option<Fences> {
-        let has_stayed =
-            OF_THIS_THREAD.with_borrow_mut(|fingers| fingers.of(self.number).is_some_and(|finger| finger.has_stayed));
-        has_stayed.then(Fences::default)
+        (self.notes.shape() == shape && self.level_of(leaf, &page).ok()? == 0).then_some((leaf, page))
     }
 
     /// Notes the leaf in which a search ended. It is held.

@@ -30,11 +30,10 @@ const SLOTS_OF_LEAF: usize = 8;
 /// The entry of a slot whose page is not a leaf.
 const NO_RANK: u32 = u32::MAX;
 
-/// Notes which leaves are split while a scan watches, and counts them always.
+/// Counts splits of leaves, and notes which leaves these are while a scan watches.
 #[derive(Default)]
 pub(super) struct SplitNotes {
-    shape: AtomicU64,
-    /// How many notes there have been since the tree was opened.
+    /// How many there have been since the tree was opened.
     made: AtomicU64,
     kept: Mutex<Kept>,
 }
@@ -58,17 +57,16 @@ impl SplitNotes {
     /// The number of times that rows of a leaf have moved to another page since the tree was opened. For a thread that
     /// holds a leaf, and finds what it found when it held the leaf before, the leaf has kept its bounds.
     pub(super) fn shape(&self) -> u64 {
-        self.shape.load(Ordering::Acquire)
+        self.made.load(Ordering::Acquire)
     }
 
     fn note(&self, note: Note) {
-        self.shape.fetch_add(1, Ordering::AcqRel);
         let mut kept = self.kept.lock();
         if kept.watchers > 0 {
             kept.notes.push(note);
-            // After the note: a thread that sees the number finds the note.
-            self.made.fetch_add(1, Ordering::Release);
         }
+        // After the note: a thread that sees the number finds the note.
+        self.made.fetch_add(1, Ordering::Release);
     }
 
     /// Whether a scan is running that has a list of leaves.

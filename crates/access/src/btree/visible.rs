@@ -4,8 +4,6 @@
 //! Rows keep their positions when changes are undone. If a row was longer before, there may be no room for the old row:
 //! then the leaf is shown as several pages, in the order of keys.
 
-use std::cmp::Ordering;
-
 use hobt_base::{PageId, SlotId};
 use hobt_buffer::ReadCounts;
 use hobt_page::{PageChange, PageDamage, PageHeader, RowPage, apply};
@@ -47,19 +45,9 @@ impl BTree {
         snapshot: &Snapshot,
     ) -> Result<Vec<(usize, Before)>, AccessError> {
         let mut changes = Vec::new();
-        let (mut next, mut scratch) = (0, Vec::new());
         for (key, before) in self.hobt.storage().versions().key_changes(self.hobt.id(), low, high, snapshot)? {
-            // Where many rows have changed, the next key is that of the next row.
-            let is_next = next < page.row_count() && {
-                let compared =
-                    page.slot_at(next).and_then(|slot| self.key.compare_slot(page, slot, &key, &mut scratch));
-                compared.map_err(|damage| self.hobt.damaged(id, damage))? == Ordering::Equal
-            };
-            match if is_next { Ok(next) } else { self.find_in(id, page, &key)? } {
-                Ok(position) => {
-                    changes.push((position, before));
-                    next = position + 1;
-                }
+            match self.find_in(id, page, &key)? {
+                Ok(position) => changes.push((position, before)),
                 // Inserted after this copy of the page was made.
                 Err(_) if before == Before::Absent => {}
                 Err(_) => return Err(self.damaged(id, "a row that a reader still sees")),

@@ -100,9 +100,8 @@ impl Database {
         let Some(log) = self.storage.log() else { return };
         let database = Arc::downgrade(self);
         log.on_checkpoint_due(move || {
-            let database = Weak::clone(&database);
-            // The caller may hold pages, so it must not wait.
             let of_thread = Weak::clone(&database);
+            // The caller may hold pages, so it must not wait.
             let started = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
                 let Some(database) = of_thread.upgrade() else { return };
                 match database.checkpoint() {

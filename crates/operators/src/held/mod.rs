@@ -16,7 +16,7 @@ mod part;
 mod place_order;
 mod source;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use hobt_txn::MemoryAccount;
 use super::*;
 
 /// Runs a test with a statement of an instance with 64 MB, of which a collection takes 2 MB.
-fn with_run(name: &str, test: impl FnOnce(&Instance, &Arc<StatementRun>)) {
+pub(crate) fn with_run(name: &str, test: impl FnOnce(&Instance, &Arc<StatementRun>)) {
     let folder = std::env::temp_dir().join(format!("hobt-held-{name}-{}", std::process::id()));
     let settings = InstanceSettings { memory_bytes: Some(64 << 20), ..InstanceSettings::default() };
     let instance = Arc::new(Instance::open(&folder, settings).expect("an instance"));
@@ -29,7 +29,7 @@ fn with_run(name: &str, test: impl FnOnce(&Instance, &Arc<StatementRun>)) {
 }
 
 /// A batch with a number and a text of each row, of which some are NULL.
-fn batch_of(random: &mut SplitMix64, rows: usize) -> RecordBatch {
+pub(crate) fn batch_of(random: &mut SplitMix64, rows: usize) -> RecordBatch {
     let numbers: Int64Array = (0..rows).map(|_| Some(random.below(1 << 40) as i64).filter(|n| n % 7 > 0)).collect();
     let texts: StringViewArray =
         (0..rows).map(|_| Some("x".repeat(random.below(60) as usize)).filter(|text| text.len() % 5 > 0)).collect();

@@ -1,6 +1,6 @@
 //! Threads return to the leaf of their last search: wherever its rows have gone meanwhile, each key is found.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use hobt_base::SplitMix64;
 use hobt_txn::Transactions;
@@ -20,7 +20,7 @@ fn keys_are_found_whatever_other_threads_did_to_the_leaf_of_the_last_search() {
     for seed in 0..6 {
         let mut random = SplitMix64::new(seed);
         let (world, all) = (world(), Transactions::default());
-        let (world, all) = (&world, &std::sync::Arc::new(all));
+        let (world, all) = (&world, &Arc::new(all));
         let tree = create(world, &shape.description());
         let mut model = Model::new();
         std::thread::scope(|scope| {
