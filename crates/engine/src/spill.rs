@@ -6,6 +6,7 @@
 //! version store.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,19 +16,18 @@ use hobt_instruments::schedule::Mutex;
 use hobt_instruments::{Wait, WaitType};
 use hobt_txn::{SpaceError, VersionFile, VersionSpace};
 
+use crate::clock::time_of_day;
 use crate::path::SPILL_FOLDER;
 
 /// The prefix of their names.
 const PREFIX: &str = "spill-";
 
-/// Counts the openings of instances in this process: a file may be removed by its owner after its instance is closed
-/// and opened again.
-static OPENINGS: AtomicU64 = AtomicU64::new(0);
-
 /// The spill files of an instance.
 pub struct SpillFiles {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
+    /// A random number, the first part of the names: a file may be removed by its owner after its instance is closed
+    /// and opened again. It is not counted, so that a simulated run does not depend on those before it.
     opening: u64,
     size_bytes: AtomicU64,
     known: Mutex<Known>,
@@ -57,7 +57,7 @@ impl SpillFiles {
         Arc::new(SpillFiles {
             disk: Arc::clone(disk),
             folder: instance.join(SPILL_FOLDER),
-            opening: OPENINGS.fetch_add(1, Ordering::Relaxed) + 1,
+            opening: RandomState::new().hash_one(time_of_day()),
             size_bytes: AtomicU64::new(0),
             known: Mutex::default(),
         })
@@ -106,7 +106,7 @@ impl SpillFiles {
                 known.next += 1;
                 known.next
             };
-            let path = self.folder.join(format!("{PREFIX}{}-{number}", self.opening));
+            let path = self.folder.join(format!("{PREFIX}{:016x}-{number}", self.opening));
             let file = match self.disk.open(&path, OpenOptions { create_new: true, ..OpenOptions::default() }) {
                 Err(DiskError::AlreadyExists { .. }) => continue,
                 opened => opened?,

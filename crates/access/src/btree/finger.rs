@@ -29,8 +29,8 @@ thread_local! {
 #[derive(Default)]
 struct Fingers {
     kept: Vec<Finger>,
-    /// The place of the next tree's finger when all places are taken.
-    next: usize,
+    /// How many times a finger has been asked for or noted.
+    uses: u64,
 }
 
 struct Finger {
@@ -41,11 +41,18 @@ struct Finger {
     bounds: Option<(u64, Fences)>,
     /// Whether the last two searches ended in one leaf.
     has_stayed: bool,
+    /// The number of its last use: the finger that has not been used for longest gives its place to a new one. So what
+    /// a thread keeps depends on its searches in the trees that it keeps, and on nothing that it did before: a
+    /// simulated run does the same again.
+    used: u64,
 }
 
 impl Fingers {
     fn of(&mut self, tree: u64) -> Option<&mut Finger> {
-        self.kept.iter_mut().find(|finger| finger.tree == tree)
+        let finger = self.kept.iter_mut().find(|finger| finger.tree == tree)?;
+        self.uses += 1;
+        finger.used = self.uses;
+        Some(finger)
     }
 
     /// Notes where a search ended: in `leaf`, whose bounds it knows or not.
@@ -56,12 +63,12 @@ impl Fingers {
             finger.bounds = bounds;
             return;
         }
-        let finger = Finger { tree, leaf, bounds, has_stayed: false };
-        if self.kept.len() < FINGERS {
-            self.kept.push(finger);
-        } else {
-            self.kept[self.next] = finger;
-            self.next = (self.next + 1) % FINGERS;
+        self.uses += 1;
+        let finger = Finger { tree, leaf, bounds, has_stayed: false, used: self.uses };
+        let is_full = self.kept.len() == FINGERS;
+        match self.kept.iter_mut().min_by_key(|finger| finger.used).filter(|_| is_full) {
+            Some(oldest) => *oldest = finger,
+            None => self.kept.push(finger),
         }
     }
 }
