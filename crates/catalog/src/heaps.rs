@@ -1,9 +1,12 @@
 //! The heaps of the system tables: reading and writing their rows.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use hobt_access::{Hobt, Storage};
 use hobt_base::{FilegroupId, PageId, SlotId};
+use hobt_instruments::rank::{Rank, Ranked};
+use hobt_instruments::schedule::RwLock;
 use hobt_page::{RowPage, SystemHobt};
 use hobt_txn::StatementContext;
 use hobt_types::Value;
@@ -18,7 +21,23 @@ const LAYOUT_VERSION: u32 = 1;
 
 /// The system tables' heaps of one database.
 pub struct SystemHeaps {
-    heaps: Vec<(SystemTable, Arc<Hobt>)>,
+    pub(crate) heaps: Vec<SystemHeap>,
+    /// Held shared while rows are read, and exclusively while a heap is written anew.
+    pub(crate) readers: Ranked<RwLock<()>>,
+}
+
+/// The heap of a system table.
+pub(crate) struct SystemHeap {
+    pub(crate) table: SystemTable,
+    pub(crate) hobt: Arc<Hobt>,
+    /// Its pages when it was last found to be in use for more than half, or written anew; 0 before.
+    pub(crate) settled_pages: AtomicU64,
+}
+
+impl SystemHeap {
+    fn new(table: SystemTable, hobt: Arc<Hobt>) -> SystemHeap {
+        SystemHeap { table, hobt, settled_pages: AtomicU64::new(0) }
+    }
 }
 
 impl std::fmt::Debug for SystemHeaps {
@@ -41,9 +60,9 @@ impl SystemHeaps {
         for table in SystemTable::of_database(is_master) {
             let rows = Arc::new(Table::row_layout(&table.columns()));
             let hobt = Hobt::create(storage, table.hobt(), FilegroupId(1), rows, LAYOUT_VERSION, ctx)?;
-            heaps.push((table, hobt));
+            heaps.push(SystemHeap::new(table, hobt));
         }
-        Ok(SystemHeaps { heaps })
+        Ok(SystemHeaps::of(heaps))
     }
 
     /// Opens the heaps that a boot page lists.
@@ -58,19 +77,23 @@ impl SystemHeaps {
             let entry = entry.ok_or_else(|| damaged(*table, "the boot page does not list it in its place"))?;
             let rows = Arc::new(Table::row_layout(&table.columns()));
             let hobt = Hobt::open(storage, table.hobt(), FilegroupId(1), rows, LAYOUT_VERSION, entry.run_list)?;
-            heaps.push((*table, hobt));
+            heaps.push(SystemHeap::new(*table, hobt));
         }
-        Ok(SystemHeaps { heaps })
+        Ok(SystemHeaps::of(heaps))
+    }
+
+    fn of(heaps: Vec<SystemHeap>) -> SystemHeaps {
+        SystemHeaps { heaps, readers: Ranked::new(Rank::SystemRows, RwLock::new(())) }
     }
 
     /// The entries for the boot page.
     pub fn listed(&self) -> Vec<SystemHobt> {
-        self.heaps.iter().map(|(table, hobt)| SystemHobt { hobt: table.hobt(), run_list: hobt.run_list() }).collect()
+        self.tables().map(|(table, hobt)| SystemHobt { hobt: table.hobt(), run_list: hobt.run_list() }).collect()
     }
 
     /// The system tables with their heaps.
     pub fn tables(&self) -> impl Iterator<Item = (SystemTable, &Arc<Hobt>)> {
-        self.heaps.iter().map(|(table, hobt)| (*table, hobt))
+        self.heaps.iter().map(|heap| (heap.table, &heap.hobt))
     }
 
     /// The heap of a table of this database.
@@ -78,8 +101,11 @@ impl SystemHeaps {
     /// # Panics
     /// If the table is only in `master` and this is another database.
     pub fn heap(&self, table: SystemTable) -> &Arc<Hobt> {
-        let found = self.heaps.iter().find(|(each, _)| *each == table);
-        &found.expect("a system table of this database").1
+        &self.system_heap(table).hobt
+    }
+
+    pub(crate) fn system_heap(&self, table: SystemTable) -> &SystemHeap {
+        self.heaps.iter().find(|heap| heap.table == table).expect("a system table of this database")
     }
 
     /// All rows of a table, in the order of the heap.
@@ -155,6 +181,7 @@ impl SystemHeaps {
 
     /// Visits every row of a table, with its page and slot.
     pub(crate) fn visit<R: SystemRow>(&self, visit: &mut dyn FnMut(R, PageId, SlotId)) -> Result<(), CatalogError> {
+        let _reading = self.readers.read();
         let mut broken = None;
         self.heap(R::TABLE).for_each_row(&mut |page, slot, view| {
             let slot_id = SlotId(u16::try_from(slot).expect("a page has fewer slots"));

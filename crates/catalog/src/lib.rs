@@ -16,6 +16,7 @@
 
 mod change;
 mod check;
+mod compact;
 mod constraint;
 mod error;
 #[cfg(test)]
@@ -39,6 +40,7 @@ mod write;
 
 pub use change::SnapshotChange;
 pub use check::{BrokenRule, KEY_COLUMNS_MAX, NAME_LENGTH_MAX};
+pub use compact::WithoutReaders;
 pub use constraint::{CheckConstraint, ConstraintHead, ForeignKey, ReferentialRule, TableConstraints};
 pub use error::CatalogError;
 pub use heaps::SystemHeaps;

@@ -39,6 +39,8 @@ pub enum Rank {
     CatalogWrites,
     /// The sequences in use. Held while a row is read.
     Sequences,
+    /// The rows of system tables. Held exclusively while a system table is written anew.
+    SystemRows,
     /// The heaps and trees that are open.
     Stores,
     /// A walk that reorganizes a tree.

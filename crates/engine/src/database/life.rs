@@ -306,6 +306,7 @@ impl Database {
             definitions: Default::default(),
             opened: parts.shared.clock.next(),
             catalog_writes: Ranked::new(Rank::CatalogWrites, Mutex::new(())),
+            open_writes: Arc::default(),
             stores: Ranked::new(Rank::Stores, RwLock::new(HashMap::new())),
             sequences: Ranked::new(Rank::Sequences, RwLock::new(HashMap::new())),
             live_statistics: Arc::default(),

@@ -46,13 +46,14 @@ mod writer;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, BTree, Hobt, RowStore, Storage, TreeDescription};
 use hobt_base::{DatabaseId, FileId, FilegroupId, HobtId, Lsn, ObjectId, PageId, SessionId, Stamp};
 use hobt_catalog::{
-    CatalogError, CountsBeside, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps, Table,
+    CatalogError, CountsBeside, DatabaseSnapshot, Index, IndexKind, Partition, SnapshotChange, SystemHeaps,
+    SystemTable, Table,
 };
 use hobt_instruments::rank::Ranked;
 use hobt_instruments::schedule::{Mutex, RwLock};
@@ -168,6 +169,8 @@ pub struct Database {
     opened: Stamp,
     /// Writers of catalog rows run one group at a time.
     catalog_writes: Ranked<Mutex<()>>,
+    /// Groups of catalog rows whose transactions are still open.
+    open_writes: Arc<AtomicUsize>,
     stores: Ranked<RwLock<HashMap<HobtId, RowStore>>>,
     /// The sequences whose values were requested.
     sequences: Ranked<RwLock<HashMap<ObjectId, Arc<sequence::LiveSequence>>>>,
@@ -510,7 +513,47 @@ impl Database {
     ) -> Result<()> {
         // One group at a time, so that no group is read half-written.
         let _alone = self.catalog_writes.lock();
+        self.compact_system_tables();
+        self.open_writes.fetch_add(1, Ordering::SeqCst);
+        // Before the rows: what is undone before this is the undo of theirs.
+        let open = Arc::clone(&self.open_writes);
+        ctx.on_undo(move || {
+            open.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        });
+        let open = Arc::clone(&self.open_writes);
+        ctx.on_commit(move || {
+            open.fetch_sub(1, Ordering::SeqCst);
+            Ok(())
+        });
         write(&self.heaps, ctx).map_err(|error| self.catalog_error(error))
+    }
+
+    /// Writes system tables of which less than half is in use anew, each in a transaction of its own. The caller holds
+    /// `catalog_writes`.
+    ///
+    /// Does nothing while a transaction that has written rows there is open. What fails, for want of room in the log for
+    /// one, is undone, and tried again when the table has doubled.
+    fn compact_system_tables(&self) {
+        for table in self.heaps.grown() {
+            if self.open_writes.load(Ordering::SeqCst) > 0 {
+                return;
+            }
+            // A page that cannot be read is the error of a statement that needs it.
+            if self.heaps.is_sparse(table).unwrap_or(false) && !self.compact(table) {
+                return;
+            }
+            self.heaps.leave(table);
+        }
+    }
+
+    /// Returns `false` if the database cannot be used any more.
+    fn compact(&self, table: SystemTable) -> bool {
+        let ctx = self.shared.internal_context();
+        let alone = self.heaps.without_readers();
+        let compacted = self.heaps.compact(&alone, &ctx, table);
+        let ended = if compacted.is_ok() { ctx.commit() } else { ctx.roll_back() };
+        ended.map_err(|error| self.mark_suspect(&error.to_string())).is_ok()
     }
 
     /// Writes rows of the system tables in a statement of its own, which is undone as a whole if it fails.

@@ -19,5 +19,6 @@ mod on_disk;
 mod recovery_models;
 mod recovery_start;
 mod restart;
+mod system_tables;
 mod undo_behind;
 mod undo_memory;
