@@ -37,6 +37,8 @@ const COMPENSATION_HEAD_BYTES: usize = 23;
 const WRITER_BYTES: usize = 10;
 /// The largest size of a change that only sets a bit of a row, or removes the last row.
 const BIT_CHANGE_BYTES: usize = 16;
+/// The payload of the record that extents are to be freed, and what a change of bits has beside them.
+const FREE_PAYLOAD_BYTES: usize = 32;
 /// The largest size of an image of a page.
 pub(crate) const IMAGE_BYTES: usize = hobt_base::PAGE_SIZE + 64;
 
@@ -301,7 +303,7 @@ fn bytes_needed(
 }
 
 /// The numbers of pages for [`LogChain::note_touched`]. Those of HOBTs have the highest bit set.
-fn page_key(id: PageId) -> u64 {
+pub(crate) fn page_key(id: PageId) -> u64 {
     u64::from(id.file.0) << 32 | u64::from(id.number)
 }
 
@@ -379,6 +381,12 @@ fn reserve(
         chain.note_touched(what);
     }
     Ok(())
+}
+
+/// The largest size of the record that extents are to be freed, and of that of their bits without an image of the page.
+pub(crate) fn free_bytes(extents: u32) -> usize {
+    let bits = extents.div_ceil(8) as usize + 1;
+    2 * record_bytes(HEAD_BYTES) + FREE_PAYLOAD_BYTES + bits
 }
 
 /// Whether a change determines the page's whole content.
@@ -464,7 +472,9 @@ impl Storage {
         if has_image {
             log.note_image(PAGE_SIZE);
         }
-        if let Some(chain) = logged.chain.filter(|_| has_image && logged.compensates.is_some()) {
+        if let Some(chain) =
+            logged.chain.filter(|_| has_image && (logged.compensates.is_some() || logged.freed.is_some()))
+        {
             chain.note_spent(IMAGE_BYTES);
         }
         if let Some(chain) = logged.chain.filter(|_| logged.is_of_row || logged.undo.is_some_and(Undo::is_of_row)) {

@@ -17,8 +17,8 @@ mod visible;
 mod whole;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 use hobt_base::{EXTENT_PAGES, FileId, FilegroupId, HobtId, Lsn, PageId};
@@ -79,6 +79,28 @@ struct State {
     next_value_extents: u32,
     /// Its extents are free, or about to be: its pages must not be used any more.
     dropped: bool,
+    /// Transactions whose undo frees runs that are added after what they did.
+    frees_when_undone: FreesWhenUndone,
+}
+
+/// Open transactions of a log that have created, emptied or published something.
+///
+/// Their undo frees the runs that a HOBT has got since. Each new run reserves room in the log for that: otherwise the
+/// undo might find none.
+#[derive(Debug, Default)]
+struct FreesWhenUndone(Vec<Weak<LogChain>>);
+
+impl FreesWhenUndone {
+    fn add(&mut self, chain: Option<&Arc<LogChain>>) {
+        self.0.retain(|open| open.strong_count() > 0);
+        let is_new =
+            |chain: &&Arc<LogChain>| !self.0.iter().any(|open| std::ptr::eq(open.as_ptr(), Arc::as_ptr(chain)));
+        self.0.extend(chain.filter(is_new).map(Arc::downgrade));
+    }
+
+    fn open(&self) -> impl Iterator<Item = Arc<LogChain>> {
+        self.0.iter().filter_map(Weak::upgrade)
+    }
 }
 
 /// Pages for rows that were in use at one moment. As long as none goes out of use, they still are.
@@ -151,6 +173,7 @@ impl Hobt {
             next_extents,
             next_value_extents: next_extents,
             dropped: false,
+            frees_when_undone: FreesWhenUndone::default(),
         };
         let identity = identity(first);
         let hobt = Arc::new(Hobt {
@@ -171,6 +194,7 @@ impl Hobt {
         let lsn = storage.note(&hobt.identity, chain.as_ref(), &Undo::Uncreate { hobt: hobt.identity.id })?;
         // The undo runs backwards: the heap is marked as dropped, for all that refer to it, before its extents are
         // free.
+        hobt.state.write().frees_when_undone.add(chain.as_ref());
         let undone = Arc::clone(&hobt);
         context.on_undo(move || undone.storage.undo(|| undone.uncreate(chain.as_ref(), lsn)));
         Ok(hobt)
@@ -183,7 +207,7 @@ impl Hobt {
         self.note_retired();
         state.dropped = true;
         let gone = state.runs[1..].to_vec();
-        let structure = self.storage.begin_freeing(&gone)?;
+        let structure = self.storage.begin_freeing(&gone, chain)?;
         if let Some(structure) = &structure {
             structure.append(COMMIT_RECORD, &[], &RecordEffect::default())?;
         }
@@ -278,7 +302,14 @@ impl Hobt {
             return Err(storage.damaged(run_list, PageDamage::Structure { rule }));
         }
         let next_extents = storage.settings().run_extents_first;
-        let state = State { list, runs, next_extents, next_value_extents: next_extents, dropped: false };
+        let state = State {
+            list,
+            runs,
+            next_extents,
+            next_value_extents: next_extents,
+            dropped: false,
+            frees_when_undone: FreesWhenUndone::default(),
+        };
         Ok(Arc::new(Hobt {
             storage: Arc::clone(storage),
             row_count: AtomicU64::new(row_count),

@@ -24,7 +24,7 @@ use hobt_page::{
 use hobt_txn::{LogChain, RecordEffect, StatementContext, TransactionLog, UndoError, VersionStore};
 
 use crate::AccessError;
-use crate::change::Logged;
+use crate::change::{IMAGE_BYTES, Logged, free_bytes, page_key};
 use crate::free_extents::FreeExtents;
 use crate::log_record::{Undo, encode_free, encode_grow, kind};
 
@@ -557,9 +557,8 @@ impl Storage {
     /// the position of the record.
     fn log_pending_free(&self, chain: Option<&Arc<LogChain>>, first: PageId, extents: u32) -> Result<Lsn, AccessError> {
         let Some(chain) = chain else { return Ok(Lsn(0)) };
-        // Room for this record, and for the later record of the extents' bits, which may need an image.
         let payload = encode_free(first, extents);
-        chain.reserve(2 * PAGE_SIZE)?;
+        self.reserve_to_free(chain, first, extents)?;
         let effect = RecordEffect { defers: Some((first, extents)), ..RecordEffect::default() };
         Ok(chain.append(kind::PENDING_FREE, &payload, &effect)?.lsn)
     }
@@ -597,11 +596,36 @@ impl Storage {
         self.free_as(first, extents, Logged::of(chain).freeing(first, extents))
     }
 
+    /// Reserves room for the record that a run of so many extents is to be freed, and for that of its bits; once for
+    /// each page of bits also for an image of it, because a checkpoint may begin before the extents are freed. Where the
+    /// image has been appended, the next checkpoint reserves it again.
+    ///
+    /// # Errors
+    /// The log is full or has failed.
+    pub(crate) fn reserve_to_free(
+        &self,
+        chain: &Arc<LogChain>,
+        first: PageId,
+        extents: u32,
+    ) -> Result<(), AccessError> {
+        let number = first.number / INTERVAL_PAGES * INTERVAL_PAGES + MAP_PAGE_IN_INTERVAL;
+        let map = page_key(PageId::new(first.file, number));
+        let image = if chain.is_untouched(map) { IMAGE_BYTES } else { 0 };
+        chain.reserve(free_bytes(extents) + image)?;
+        chain.note_touched(map);
+        Ok(())
+    }
+
     /// Begins a small transaction that frees runs once it has committed. The caller commits it with the change after
-    /// which no list names the runs any more. `None` in a database without a log.
-    pub(crate) fn begin_freeing(&self, gone: &[Run]) -> Result<Option<Arc<LogChain>>, AccessError> {
+    /// which no list names the runs any more. It uses room that `undone`, the transaction that is being undone, has
+    /// reserved. `None` in a database without a log.
+    pub(crate) fn begin_freeing(
+        &self,
+        gone: &[Run],
+        undone: Option<&Arc<LogChain>>,
+    ) -> Result<Option<Arc<LogChain>>, AccessError> {
         let Some(log) = self.log.as_ref().filter(|_| !gone.is_empty()) else { return Ok(None) };
-        let chain = log.begin_structure();
+        let chain = log.begin_structure_for(undone);
         for run in gone {
             if let Err(error) = self.log_pending_free(Some(&chain), run.first, run.page_count / EXTENT_PAGES) {
                 chain.end()?;

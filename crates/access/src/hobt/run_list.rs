@@ -147,6 +147,12 @@ impl Hobt {
         payer: Option<&Arc<LogChain>>,
     ) -> Result<Run, AccessError> {
         let extents_before = *state.next_extents(contents);
+        if purpose == Purpose::Work {
+            // There are never more extents than are wanted. Their bits are mostly on the page that has those of the last
+            // run, or are followed there by those of the next.
+            let near = state.runs.last().expect("a HOBT has its first run").first;
+            state.frees_when_undone.open().try_for_each(|open| self.storage.reserve_to_free(&open, near, wanted))?;
+        }
         let chain = self.storage.log().map(|log| log.begin_structure_for(payer));
         let added = self.add_allocated_run(state, chain.as_ref(), purpose, contents, wanted);
         if let Some(chain) = chain {
@@ -205,7 +211,7 @@ impl Hobt {
             }
             *state.next_extents(run.contents) = next_extents;
             let gone = state.runs[before..].to_vec();
-            let structure = self.storage.begin_freeing(&gone)?;
+            let structure = self.storage.begin_freeing(&gone, None)?;
             self.pop_runs(&mut state, before, Logged::of(structure.as_ref()).committing())?;
             self.storage.end_freeing(structure, &gone)
         })

@@ -73,7 +73,7 @@ impl Hobt {
                 return Ok(count);
             }
             let gone = [run];
-            let structure = self.storage.begin_freeing(&gone)?;
+            let structure = self.storage.begin_freeing(&gone, None)?;
             self.pop_runs(&mut state, tail, Logged::of(structure.as_ref()).committing())?;
             self.storage.end_freeing(structure, &gone)?;
         }

@@ -36,6 +36,7 @@ impl Hobt {
             let until = before + runs.len() + list_pages.len();
             let undo = Undo::Unpublish { hobt: self.identity.id, runs: count_of(before), until: count_of(until), rows };
             let lsn = self.storage.note(&self.identity, chain.as_ref(), &undo)?;
+            state.frees_when_undone.add(chain.as_ref());
             self.row_count.fetch_add(rows, Ordering::Relaxed);
             drop(counting);
             let hobt = Arc::clone(self);
@@ -128,7 +129,7 @@ impl Hobt {
     ) -> Result<(), AccessError> {
         if state.runs.len() > runs.start {
             let gone = state.runs.get(runs.end..).unwrap_or_default().to_vec();
-            let structure = self.storage.begin_freeing(&gone)?;
+            let structure = self.storage.begin_freeing(&gone, chain)?;
             let logged = match &structure {
                 Some(structure) => Logged::of(Some(structure)).committing(),
                 None => Logged::of(chain).reserved(),
@@ -201,13 +202,15 @@ impl Hobt {
             drop(counting);
             let hobt = Arc::clone(self);
             let first_extents = self.storage.settings().run_extents_first;
-            let empty = State {
+            let mut empty = State {
                 list: vec![self.identity.run_list],
                 runs: vec![emptied],
                 next_extents: first_extents,
                 next_value_extents: first_extents,
                 dropped: false,
+                frees_when_undone: std::mem::take(&mut state.frees_when_undone),
             };
+            empty.frees_when_undone.add(chain.as_ref());
             let entries = Entries { from: 0, runs: &[emptied], count: 1, next: None };
             let written = self.put_entries(&mut page, id, entries, Logged::structure());
             self.note_retired();
@@ -242,13 +245,14 @@ impl Hobt {
         // Runs that were added since, if their own undo has left them. They are freed only when no list names them any
         // more, and the log says before that they are to be freed.
         let gone = state.runs[1..].to_vec();
-        let structure = self.storage.begin_freeing(&gone)?;
+        let structure = self.storage.begin_freeing(&gone, chain)?;
         if let Some(structure) = &structure {
             structure.append(COMMIT_RECORD, &[], &RecordEffect::default())?;
         }
         self.restore_list_page(chain, lsn, list_page, rows)?;
         self.storage.end_freeing(structure, &gone)?;
-        *state = old;
+        let frees_when_undone = std::mem::take(&mut state.frees_when_undone);
+        *state = State { frees_when_undone, ..old };
         Ok(())
     }
 

@@ -14,6 +14,7 @@ mod definitions;
 mod disks;
 mod estimates;
 mod files;
+mod full_log;
 mod hints;
 mod histories;
 mod instruments;

@@ -1,0 +1,124 @@
+//! What was begun in a log that becomes full is ended: whatever a transaction has done before, its rollback puts
+//! everything back, and the database stays in use.
+
+use hobt::Session;
+
+use crate::client::{error, instance_with, number, ok, rows, used};
+
+/// 9002: the log is full.
+const LOG_FULL: i32 = 9002;
+
+/// What the table holds that the transactions change.
+const KEPT: i64 = 60_000;
+
+/// What a transaction does before it fills the log, and the insert, of which `{}` is the number of the attempt, with
+/// which it does so. Runs that the insert takes are given back by the undo of what was done before.
+const CASES: [(&str, &str, &str); 9] = [
+    ("nothing", "", "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)"),
+    (
+        "an index is rebuilt",
+        "ALTER INDEX ix ON t REBUILD",
+        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
+    ),
+    (
+        "all indexes are rebuilt",
+        "ALTER INDEX ALL ON t REBUILD",
+        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
+    ),
+    (
+        "an index is created",
+        "CREATE INDEX other ON t (s, a)",
+        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
+    ),
+    (
+        "a table is truncated",
+        "TRUNCATE TABLE t",
+        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
+    ),
+    (
+        "a table is dropped and made again",
+        "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a int, s varchar(400), m varchar(max)); CREATE INDEX ix ON t (a) INCLUDE (s)",
+        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
+    ),
+    (
+        "many tables are made",
+        "DECLARE @i int = 0, @make varchar(200); WHILE @i < 61 BEGIN
+           SET @i += 1; SET @make = CONCAT('CREATE TABLE many', @i, ' (id int PRIMARY KEY, s varchar(100))'); EXEC (@make) END",
+        "INSERT many{} SELECT value + (SELECT COUNT(*) FROM many{}), REPLICATE('x', 60) FROM GENERATE_SERIES(1, 1000)",
+    ),
+    (
+        "a heap is truncated",
+        "TRUNCATE TABLE h",
+        "INSERT h SELECT {} * 1000000 + value, value % 1000, REPLICATE('x', 60) FROM GENERATE_SERIES(1, 12000)",
+    ),
+    (
+        "heaps are made",
+        "DECLARE @i int = 0, @make varchar(200); WHILE @i < 61 BEGIN
+           SET @i += 1; SET @make = CONCAT('CREATE TABLE many', @i, ' (id int, s varchar(100))'); EXEC (@make) END",
+        "INSERT many{} SELECT value + (SELECT COUNT(*) FROM many{}), REPLICATE('x', 60) FROM GENERATE_SERIES(1, 1000)",
+    ),
+];
+
+fn counts(session: &mut Session) -> [i64; 3] {
+    ["COUNT(*) FROM t", "COUNT(*) FROM t WITH (INDEX (ix))", "COUNT(*) FROM h"]
+        .map(|what| number(session, &format!("SELECT {what}")))
+}
+
+/// A transaction runs `first`, and then `insert` until the log is full. If asked, small changes use up what room is
+/// left, and a checkpoint makes images of pages necessary again. Then it is rolled back.
+fn fills_the_log(session: &mut Session, (name, first, insert): (&str, &str, &str), is_filled_up: bool) {
+    ok(session, "CHECKPOINT; BEGIN TRANSACTION");
+    ok(session, first);
+    let mut attempt = 0;
+    let failed = loop {
+        attempt += 1;
+        if let Err(error) = rows(session, &insert.replace("{}", &(attempt % 60 + 1).to_string())) {
+            break error;
+        }
+    };
+    assert_eq!(failed.number, LOG_FULL, "{name}, attempt {attempt}: {}", failed.message);
+    if is_filled_up {
+        for rows_changed in [100, 1] {
+            while rows(session, &format!("UPDATE TOP ({rows_changed}) small SET a += 1")).is_ok() {}
+        }
+        let _postponed = rows(session, "CHECKPOINT");
+    }
+    ok(session, "ROLLBACK");
+}
+
+#[test]
+fn a_rollback_in_a_full_log_puts_everything_back() {
+    for case in CASES {
+        let (folder, instance) = instance_with("");
+        let mut session = used(&instance);
+        let place = |name: &str| folder.path().join(name).display().to_string();
+        let (data, log) = (place("small.mdf"), place("small.ldf"));
+        ok(
+            &mut session,
+            &format!(
+                "CREATE DATABASE small ON (NAME = small, FILENAME = '{data}', SIZE = 16MB)
+                 LOG ON (NAME = small_log, FILENAME = '{log}', SIZE = 4MB, MAXSIZE = 12MB)"
+            ),
+        );
+        ok(&mut session, "USE small");
+        ok(
+            &mut session,
+            &format!(
+                "CREATE TABLE t (id int PRIMARY KEY, a int, s varchar(400), m varchar(max));
+                 CREATE INDEX ix ON t (a) INCLUDE (s);
+                 CREATE TABLE small (id int, a int); INSERT small SELECT value, 0 FROM GENERATE_SERIES(1, 200);
+                 CREATE TABLE h (id int, a int, s varchar(100));
+                 INSERT t SELECT value, value % 1000, REPLICATE('k', 34), NULL FROM GENERATE_SERIES(1, {KEPT});
+                 INSERT h SELECT value, value % 1000, REPLICATE('k', 34) FROM GENERATE_SERIES(1, {KEPT})"
+            ),
+        );
+        for is_filled_up in [false, true] {
+            fills_the_log(&mut session, case, is_filled_up);
+            assert_eq!(counts(&mut session), [KEPT; 3], "{}", case.0);
+            assert_eq!(number(&mut session, "SELECT COUNT(*) FROM sys.tables"), 3, "{}", case.0);
+            ok(&mut session, "DBCC CHECKDB");
+            ok(&mut session, "INSERT t VALUES (-1, 1, 'new', NULL); DELETE t WHERE id = -1");
+            assert_eq!(error(&mut session, "INSERT t VALUES (1, 1, 'twice', NULL)"), 2627, "{}", case.0);
+        }
+    }
+}
