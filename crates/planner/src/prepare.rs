@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Field};
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
@@ -31,6 +32,9 @@ use crate::session::{optimize, session_config, session_state};
 
 /// Rows per batch between operators.
 const BATCH_ROWS: usize = 8192;
+
+/// What a sort counts at least for a row with a text that lies in a buffer: the view of 16 bytes and 13 more, twice.
+const LEAST_TEXT_ROW_BYTES: usize = 58;
 
 /// The operators of a plan.
 pub type PhysicalPlan = Arc<dyn ExecutionPlan>;
@@ -131,11 +135,11 @@ impl Planning {
         let width = self.row_width();
         let rows = sizes.batch_rows(width, BATCH_ROWS);
         *session.config_mut() = std::mem::take(session.config_mut()).with_batch_size(rows);
-        if rows < BATCH_ROWS {
-            // When a sort handles its input as one batch, it counts the memory once for each resulting batch, because
-            // batches of texts share their buffers.
-            let bytes = rows.saturating_mul(width);
-            session.config_mut().options_mut().execution.sort_in_place_threshold_bytes = bytes;
+        // When a sort handles its input as one batch, it counts the memory once for each resulting batch, because batches
+        // of texts share their buffers. So what it handles at once has to be no more than one batch.
+        if has_texts(&self.optimized) {
+            let in_place = &mut session.config_mut().options_mut().execution.sort_in_place_threshold_bytes;
+            *in_place = rows.saturating_mul(LEAST_TEXT_ROW_BYTES).min(*in_place);
         }
         Ok((physical_plan(&session, &self.optimized)?, session))
     }
@@ -148,6 +152,12 @@ impl Planning {
         let made = columns.map(|column| declared_width(column.sql_type).min(LONG) / 2).sum();
         scanned_width(&self.optimized).max(made)
     }
+}
+
+/// Whether rows have texts anywhere in a plan, or binary values, which are like them.
+fn has_texts(plan: &LogicalPlan) -> bool {
+    let is_view = |field: &Arc<Field>| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
+    plan.schema().fields().iter().any(is_view) || plan.inputs().into_iter().any(has_texts)
 }
 
 /// The session of DataFusion for the statement's number of workers.

@@ -373,6 +373,25 @@ fn texts_that_a_window_keeps_beyond_the_memory_are_701() {
     assert_eq!(answer(&mut session, "SELECT COUNT(*) FROM n"), answer(&mut session, "SELECT 300000"));
 }
 
+/// Rows that are much shorter than their columns may be are sorted in memory or on disk, whatever there is of it: texts
+/// that several batches share count once.
+#[test]
+fn short_rows_of_wide_columns_are_sorted_in_any_memory() {
+    for megabytes in [128, 384, 512, 600] {
+        let (_folder, _instance, mut session) = open(megabytes);
+        session
+            .run(
+                "CREATE TABLE t (id int PRIMARY KEY, a int, s varchar(400), m varchar(40));
+                 CREATE TABLE x (id int PRIMARY KEY, a int, s varchar(400), m varchar(max));
+                 INSERT t SELECT value, value % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 150000);
+                 INSERT x SELECT value, value % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 60000);
+                 ALTER TABLE x ADD d int NOT NULL DEFAULT 5",
+            )
+            .unwrap_or_else(|error| panic!("{megabytes} MB: {error:?}"));
+        assert_eq!(answer(&mut session, "SELECT SUM(d) FROM x"), answer(&mut session, "SELECT 300000"));
+    }
+}
+
 /// What a join keeps, and the keys that it collects for the scan of its other side, leave groupings and sorts below it
 /// what they need.
 #[test]
