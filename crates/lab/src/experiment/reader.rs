@@ -1,8 +1,9 @@
 //! `reader`: what does a reader under `SNAPSHOT` cost that stays open while others update?
 //!
 //! A connection opens a transaction and keeps it. Others update rows by keys drawn at random, each in a transaction of
-//! its own. Every so many updates, while they go on, the open reader and one that has just begun read alike: rows by
-//! key, and the whole table. The open reader sees every row as it was at first, which is checked.
+//! its own. The open reader and one that has just begun read alike, in turn: rows by key, and the whole table; in each
+//! round while the updates go on, and again when they are made. The open reader sees every row as it was at first,
+//! which is checked.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,9 +33,38 @@ const ROUNDS: u64 = 4;
 /// Rows that are read by key in one loop.
 const LOOKUPS: u64 = 500;
 
-/// The figures of a reader: of the new one, and of the open one.
-const BY_KEY: [&str; 2] = ["new_lookups_per_s", "open_lookups_per_s"];
-const WHOLE: [&str; 2] = ["new_scan_ms", "open_scan_ms"];
+/// How often both readers are measured when the updates of a round are made.
+const SAMPLES: u64 = 5;
+
+/// When the readers are measured.
+#[derive(Clone, Copy)]
+enum When {
+    /// While others update.
+    Beside,
+    /// When the updates are made.
+    After,
+}
+
+/// What is read.
+#[derive(Clone, Copy)]
+enum What {
+    ByKey,
+    Whole,
+}
+
+/// The figure of a reader: rows by key in a second, or milliseconds for the whole table.
+fn figure(when: When, is_new: bool, what: What) -> &'static str {
+    match (when, is_new, what) {
+        (When::Beside, true, What::ByKey) => "beside_new_lookups_per_s",
+        (When::Beside, true, What::Whole) => "beside_new_scan_ms",
+        (When::Beside, false, What::ByKey) => "beside_open_lookups_per_s",
+        (When::Beside, false, What::Whole) => "beside_open_scan_ms",
+        (When::After, true, What::ByKey) => "new_lookups_per_s",
+        (When::After, true, What::Whole) => "new_scan_ms",
+        (When::After, false, What::ByKey) => "open_lookups_per_s",
+        (When::After, false, What::Whole) => "open_scan_ms",
+    }
+}
 
 /// A loop that reads rows by key. Its keys are the same in every run.
 fn lookups() -> String {
@@ -129,56 +159,87 @@ fn run_round(lab: &mut Laboratory, open: &mut Connection, round: u64, each: u64)
             are_done.store(true, Ordering::Release);
             done
         });
-        let measured = measure(&mut case, open, &mut new, &are_done);
+        let mut beside = || -> Result<()> {
+            while !are_done.load(Ordering::Acquire) {
+                measure(&mut case, (When::Beside, &are_done), true, &mut new)?;
+                measure(&mut case, (When::Beside, &are_done), false, open)?;
+            }
+            Ok(())
+        };
+        let measured = beside();
         (updating.join().expect("a session does not panic"), measured)
     });
     measured?;
+    for _ in 0..SAMPLES {
+        measure(&mut case, (When::After, &AtomicBool::new(false)), true, &mut new)?;
+        measure(&mut case, (When::After, &AtomicBool::new(false)), false, open)?;
+    }
     case.push("updates_per_s", made as f64 / elapsed?.0);
     let kept = "SELECT SUM(reserved_space_kb) / 1024 FROM sys.dm_tran_version_store_space_usage";
     case.push("version_store_mb", lab.run(kept)?.count().unwrap_or(0) as f64);
     Ok(case)
 }
 
-/// Measures both readers in turn, at least once, until the updates are done.
-fn measure(case: &mut Case, open: &mut Connection, new: &mut Connection, are_done: &AtomicBool) -> Result<()> {
-    let begin = "SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION; SELECT TOP (1) id FROM dbo.Kept";
-    loop {
-        for (at, reader) in [&mut *new, &mut *open].into_iter().enumerate() {
-            let is_new = at == 0;
-            if is_new {
-                reader.run(begin)?;
-            }
-            let by_key = reader.run(&lookups())?.elapsed.as_secs_f64();
-            case.push(BY_KEY[at], LOOKUPS as f64 / by_key);
-            case.push(WHOLE[at], reader.run(SUM)?.elapsed.as_secs_f64() * 1000.0);
-            if is_new {
-                reader.run("COMMIT")?;
-            }
-        }
-        if are_done.load(Ordering::Acquire) {
-            return Ok(());
-        }
+/// Measures a reader. What is not read before `is_over` is not counted.
+fn measure(case: &mut Case, (when, is_over): (When, &AtomicBool), is_new: bool, reader: &mut Connection) -> Result<()> {
+    if is_new {
+        reader.run("SET TRANSACTION ISOLATION LEVEL SNAPSHOT; BEGIN TRANSACTION; SELECT TOP (1) id FROM dbo.Kept")?;
     }
+    let by_key = reader.run(&lookups())?.elapsed.as_secs_f64();
+    if !is_over.load(Ordering::Acquire) {
+        case.push(figure(when, is_new, What::ByKey), LOOKUPS as f64 / by_key);
+    }
+    let whole = reader.run(SUM)?.elapsed.as_secs_f64();
+    if !is_over.load(Ordering::Acquire) {
+        case.push(figure(when, is_new, What::Whole), whole * 1000.0);
+    }
+    if is_new {
+        reader.run("COMMIT")?;
+    }
+    Ok(())
 }
 
 fn grid(cases: &[Case]) -> Grid {
-    let headers =
-        ["updates", "updates/s", "versions MB", "lookups/s, new", "open", "ratio", "scan ms, new", "open", "ratio"];
+    let headers = [
+        "updates",
+        "made/s",
+        "versions MB",
+        "readers",
+        "lookups/s, new",
+        "open",
+        "ratio",
+        "scan ms, new",
+        "open",
+        "ratio",
+    ];
     let mut grid = Grid::new("A new reader and one that is open since before the updates", &headers);
     for case in cases {
-        let figure = |key: &str| case.median(key).unwrap_or(0.0);
-        let ([new_keys, open_keys], [new_scan, open_scan]) = (BY_KEY.map(figure), WHOLE.map(figure));
-        grid.rows.push(vec![
-            case.name.clone(),
-            thousands(figure("updates_per_s").round() as u64),
-            thousands(figure("version_store_mb") as u64),
-            thousands(new_keys.round() as u64),
-            thousands(open_keys.round() as u64),
-            format!("{:.2}", new_keys / open_keys),
-            format!("{new_scan:.1}"),
-            format!("{open_scan:.1}"),
-            format!("{:.2}", open_scan / new_scan),
-        ]);
+        for when in [When::Beside, When::After] {
+            let of = |what: What| [true, false].map(|is_new| case.median(figure(when, is_new, what)));
+            let shown = |value: Option<f64>, places: usize| match value {
+                Some(value) if places == 0 => thousands(value.round() as u64),
+                Some(value) => format!("{value:.places$}"),
+                None => "-".to_owned(),
+            };
+            let ratio = |slow: Option<f64>, fast: Option<f64>| slow.zip(fast).map(|(slow, fast)| slow / fast);
+            let ([new_keys, open_keys], [new_scan, open_scan]) = (of(What::ByKey), of(What::Whole));
+            let (name, made, readers) = match when {
+                When::Beside => (case.name.clone(), shown(case.median("updates_per_s"), 0), "beside"),
+                When::After => (String::new(), String::new(), "after"),
+            };
+            grid.rows.push(vec![
+                name,
+                made,
+                shown(case.median("version_store_mb"), 0),
+                readers.to_owned(),
+                shown(new_keys, 0),
+                shown(open_keys, 0),
+                shown(ratio(new_keys, open_keys), 2),
+                shown(new_scan, 1),
+                shown(open_scan, 1),
+                shown(ratio(open_scan, new_scan), 2),
+            ]);
+        }
     }
     grid
 }
