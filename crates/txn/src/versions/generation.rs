@@ -23,7 +23,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 /// A generation with fewer bytes is emptied, and its maps are kept.
 const KEPT_MAPS_BYTES: u64 = 64 << 10;
 /// So many generations in memory that only readers keep. On disk they are merged, without what no reader needs.
-const KEPT_MAX: usize = 8;
+const KEPT_MAX: usize = 2;
 /// The bytes of a generation while there are few versions.
 const GENERATION_BYTES: u64 = 1 << 20;
 /// With many versions, one in so many bytes of them is a generation's.

@@ -6,7 +6,8 @@
 //!           length of the versions, the versions
 //! ```
 //!
-//! In memory are the first place of each block, and the block that was read last.
+//! In memory are the first place of each block, and the blocks that were read last: workers of a scan, and look-ups, are
+//! at several places of a run.
 
 use std::sync::Arc;
 
@@ -21,6 +22,10 @@ const BLOCK_BYTES: usize = if cfg!(test) { 100 } else { 32 << 10 };
 /// The bytes that are written at once.
 const WRITE_BYTES: usize = 1 << 20;
 const CHECKSUM_BYTES: usize = 4;
+/// One of so many blocks of a run stays in memory when it was read, within these bounds.
+const BLOCKS_FOR_CACHED: usize = 64;
+const CACHED_MIN: usize = 2;
+const CACHED_MAX: usize = 8;
 
 /// Where a block lies.
 #[derive(Debug)]
@@ -98,7 +103,8 @@ pub(super) struct Run {
     places: Vec<u8>,
     blocks: Vec<BlockAt>,
     last_place: Vec<u8>,
-    cached: Mutex<Option<(usize, Arc<Block>)>>,
+    /// The blocks that were read last, the last one first.
+    cached: Mutex<Vec<(usize, Arc<Block>)>>,
     /// The bytes of the file.
     pub(super) file_bytes: u64,
     /// The number of pages and keys.
@@ -135,14 +141,23 @@ impl Run {
     }
 
     fn block(&self, number: usize) -> Result<Arc<Block>, VersionError> {
-        if let Some((known, block)) = &*self.cached.lock()
-            && *known == number
         {
-            return Ok(Arc::clone(block));
+            let mut cached = self.cached.lock();
+            if let Some(at) = cached.iter().position(|(known, _)| *known == number) {
+                cached[..=at].rotate_right(1);
+                return Ok(Arc::clone(&cached[0].1));
+            }
         }
         let block = self.read_block(number)?;
-        *self.cached.lock() = Some((number, Arc::clone(&block)));
+        let mut cached = self.cached.lock();
+        cached.truncate(self.cached_max() - 1);
+        cached.insert(0, (number, Arc::clone(&block)));
         Ok(block)
+    }
+
+    /// The number of blocks that stay in memory.
+    fn cached_max(&self) -> usize {
+        (self.blocks.len() / BLOCKS_FOR_CACHED).clamp(CACHED_MIN, CACHED_MAX)
     }
 
     /// Reads a block from the file.
@@ -196,7 +211,7 @@ impl Run {
     /// Bytes of memory that it takes.
     pub(super) fn memory_bytes(&self) -> usize {
         // A block with its entries is less than three times its bytes.
-        let cached = 3 * self.file_bytes.min(BLOCK_BYTES as u64) as usize;
+        let cached = 3 * self.file_bytes.min((self.cached_max() * BLOCK_BYTES) as u64) as usize;
         self.places.capacity() + self.blocks.capacity() * size_of::<BlockAt>() + cached
     }
 }
