@@ -126,6 +126,7 @@ impl From<LogError> for AccessError {
     fn from(error: LogError) -> AccessError {
         match error {
             LogError::Full { wait, reason } => AccessError::LogFull { wait: wait.name(), reason },
+            LogError::Failed { reason } => AccessError::LogFailed(reason),
             other => AccessError::LogFailed(other.to_string()),
         }
     }

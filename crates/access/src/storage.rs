@@ -618,7 +618,7 @@ impl Storage {
 
     /// Begins a small transaction that frees runs once it has committed. The caller commits it with the change after
     /// which no list names the runs any more. It uses room that `undone`, the transaction that is being undone, has
-    /// reserved. `None` in a database without a log.
+    /// reserved; without one it needs room like new work, and may be refused. Returns `None` in a database without a log.
     pub(crate) fn begin_freeing(
         &self,
         gone: &[Run],

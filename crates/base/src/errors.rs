@@ -255,7 +255,8 @@ errors! {
     VALUE_DAMAGED(824, 24) "A column's values contradict its type: {}.";
     DATABASE_DOES_NOT_EXIST(911, 16) "Database '{}' does not exist. Make sure that the name is entered correctly.";
     DATABASE_SUSPECT(926, 14) "Database '{}' cannot be opened. It has been marked SUSPECT: {}. Stop the instance and \
-        put back copies of all its files that were made while it was stopped, or drop the database and load it again.";
+        start it again: that recovers the database from its log. If it is SUSPECT then, put back copies of all its files \
+        that were made while the instance was stopped, or drop the database and load it again.";
     DATABASE_OFFLINE(942, 16) "Database '{}' cannot be opened because it is offline.";
     DATABASE_INACCESSIBLE(945, 16) "Database '{}' cannot be opened due to inaccessible files or insufficient memory \
         or disk space: {}. Make its files accessible and start the instance again.";

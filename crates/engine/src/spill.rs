@@ -6,28 +6,29 @@
 //! version store.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use hobt_disk::{Disk, DiskError, DiskFile, FileSnapshot, OpenOptions, Result};
+use hobt_disk::{Disk, DiskError, DiskFile, FileSnapshot, OpenOptions, Result, SIMULATED};
 use hobt_instruments::schedule::Mutex;
 use hobt_instruments::{Wait, WaitType};
 use hobt_txn::{SpaceError, VersionFile, VersionSpace};
 
-use crate::clock::time_of_day;
 use crate::path::SPILL_FOLDER;
 
 /// The prefix of their names.
 const PREFIX: &str = "spill-";
 
+/// All that exist in this process.
+static LIVE: Mutex<Vec<Weak<SpillFiles>>> = Mutex::new(Vec::new());
+
 /// The spill files of an instance.
 pub struct SpillFiles {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
-    /// A random number, the first part of the names: a file may be removed by its owner after its instance is closed
-    /// and opened again. It is not counted, so that a simulated run does not depend on those before it.
+    /// The first part of the names: the least number of none of `LIVE` in this folder. A file may be removed by its
+    /// owner after its instance is closed and opened again.
     opening: u64,
     size_bytes: AtomicU64,
     known: Mutex<Known>,
@@ -54,13 +55,19 @@ impl std::fmt::Debug for SpillFiles {
 impl SpillFiles {
     /// No files yet, in an instance's folder. Does not access the disk.
     pub(crate) fn new(disk: &Arc<dyn Disk>, instance: &Path) -> Arc<SpillFiles> {
-        Arc::new(SpillFiles {
-            disk: Arc::clone(disk),
-            folder: instance.join(SPILL_FOLDER),
-            opening: RandomState::new().hash_one(time_of_day()),
-            size_bytes: AtomicU64::new(0),
-            known: Mutex::default(),
-        })
+        let folder = instance.join(SPILL_FOLDER);
+        let mut live = LIVE.lock();
+        live.retain(|files| files.strong_count() > 0);
+        // Simulated disks are worlds of their own. Each opening of a real one is another object.
+        let may_share =
+            |files: &SpillFiles| files.folder == folder && (disk.kind() != SIMULATED || Arc::ptr_eq(&files.disk, disk));
+        let taken: Vec<u64> =
+            live.iter().filter_map(Weak::upgrade).filter(|files| may_share(files)).map(|files| files.opening).collect();
+        let opening = (1..).find(|number| !taken.contains(number)).expect("fewer than there are numbers");
+        let (size_bytes, known) = (AtomicU64::new(0), Mutex::default());
+        let files = Arc::new(SpillFiles { disk: Arc::clone(disk), folder, opening, size_bytes, known });
+        live.push(Arc::downgrade(&files));
+        files
     }
 
     /// The folder that they lie in.
@@ -106,7 +113,7 @@ impl SpillFiles {
                 known.next += 1;
                 known.next
             };
-            let path = self.folder.join(format!("{PREFIX}{:016x}-{number}", self.opening));
+            let path = self.folder.join(format!("{PREFIX}{}-{number}", self.opening));
             let file = match self.disk.open(&path, OpenOptions { create_new: true, ..OpenOptions::default() }) {
                 Err(DiskError::AlreadyExists { .. }) => continue,
                 opened => opened?,

@@ -712,9 +712,10 @@ impl LogChain {
     }
 
     /// Notes that its undo has logged something as a whole, in `bytes` bytes, and would have to do so again after the
-    /// next checkpoint.
+    /// next checkpoint. What a chain has paid for that undo is reserved again for that chain.
     pub fn note_spent(&self, bytes: usize) {
-        self.figures.spent.fetch_add(record_bytes(bytes) as u64, Ordering::Relaxed);
+        let figures = self.payer.as_ref().map_or(&self.figures, |payer| &payer.figures);
+        figures.spent.fetch_add(record_bytes(bytes) as u64, Ordering::Relaxed);
     }
 
     /// Reserves what the undos of these transactions, which recovery has found open in one log, will append while the

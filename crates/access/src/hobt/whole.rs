@@ -94,15 +94,7 @@ impl Hobt {
         rows: u64,
     ) -> Result<(), AccessError> {
         let mut state = self.state.write();
-        if self.identity.key.is_some() {
-            return self.unpublish_runs(&mut state, chain, lsn, runs, rows);
-        }
-        if state.runs.len() != runs.end {
-            let what = format!("HOBT {} has got pages from another statement meanwhile", self.identity.id);
-            return Err(AccessError::Closed(what));
-        }
-        self.pop_runs(&mut state, runs.start, Logged::of(chain).reserved())?;
-        self.count_undone(chain, lsn, -rows.cast_signed())
+        self.unpublish_runs(&mut state, chain, lsn, runs, rows)
     }
 
     /// Undoes a publication in recovery, where the runs may have joined the list in part, or not at all.
@@ -117,8 +109,8 @@ impl Hobt {
         self.unpublish_runs(&mut state, Some(chain), lsn, runs, rows)
     }
 
-    /// Removes the runs from the list, and the runs after them: rows inserted there are gone by now. The loaded runs
-    /// are freed by the undo of their allocation, the others here.
+    /// Removes the runs from the list, and the runs after them: rows inserted there are gone by now, because a load locks
+    /// the table for its transaction alone. The loaded runs are freed by the undo of their allocation, the others here.
     pub(super) fn unpublish_runs(
         &self,
         state: &mut State,

@@ -11,51 +11,51 @@ const LOG_FULL: i32 = 9002;
 /// What the table holds that the transactions change.
 const KEPT: i64 = 60_000;
 
-/// What a transaction does before it fills the log, and the insert, of which `{}` is the number of the attempt, with
-/// which it does so. Runs that the insert takes are given back by the undo of what was done before.
-const CASES: [(&str, &str, &str); 9] = [
-    ("nothing", "", "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)"),
-    (
-        "an index is rebuilt",
-        "ALTER INDEX ix ON t REBUILD",
-        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
-    ),
-    (
-        "all indexes are rebuilt",
-        "ALTER INDEX ALL ON t REBUILD",
-        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
-    ),
-    (
-        "an index is created",
-        "CREATE INDEX other ON t (s, a)",
-        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
-    ),
-    (
-        "a table is truncated",
-        "TRUNCATE TABLE t",
-        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
-    ),
+/// Inserts into the indexed table; `{}` is the number of the attempt.
+const INTO_TREE: &str = "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL
+    FROM GENERATE_SERIES(1, 12000)";
+/// Loads rows into the heap.
+const INTO_HEAP: &str =
+    "INSERT h SELECT {} * 1000000 + value, value % 1000, REPLICATE('x', 60) FROM GENERATE_SERIES(1, 12000)";
+/// Inserts rows into the heap one by one.
+const FEW_INTO_HEAP: &str =
+    "INSERT h SELECT {} * 1000000 + value, value % 1000, REPLICATE('x', 60) FROM GENERATE_SERIES(1, 900)";
+/// Inserts into one of the tables that a transaction has made. Only the first insert into a table loads it.
+const INTO_MANY: &str = "INSERT many{} SELECT value + (SELECT COUNT(*) FROM many{}), REPLICATE('x', 60)
+    FROM GENERATE_SERIES(1, 1000)";
+
+/// What a transaction does before it fills the log, and the statement with which it does so. Runs that this takes are
+/// given back by the undo of what was done before.
+const CASES: [(&str, &str, &str); 10] = [
+    ("nothing", "", INTO_TREE),
+    ("an index is rebuilt", "ALTER INDEX ix ON t REBUILD", INTO_TREE),
+    ("all indexes are rebuilt", "ALTER INDEX ALL ON t REBUILD", INTO_TREE),
+    ("an index is created", "CREATE INDEX other ON t (s, a)", INTO_TREE),
+    ("a table is truncated", "TRUNCATE TABLE t", INTO_TREE),
     (
         "a table is dropped and made again",
-        "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a int, s varchar(400), m varchar(max)); CREATE INDEX ix ON t (a) INCLUDE (s)",
-        "INSERT t SELECT {} * 1000000 + value, value * 5 % 1000, REPLICATE('x', 34), NULL FROM GENERATE_SERIES(1, 12000)",
+        "DROP TABLE t; CREATE TABLE t (id int PRIMARY KEY, a int, s varchar(400), m varchar(max));
+         CREATE INDEX ix ON t (a) INCLUDE (s)",
+        INTO_TREE,
     ),
     (
         "many tables are made",
         "DECLARE @i int = 0, @make varchar(200); WHILE @i < 61 BEGIN
-           SET @i += 1; SET @make = CONCAT('CREATE TABLE many', @i, ' (id int PRIMARY KEY, s varchar(100))'); EXEC (@make) END",
-        "INSERT many{} SELECT value + (SELECT COUNT(*) FROM many{}), REPLICATE('x', 60) FROM GENERATE_SERIES(1, 1000)",
+           SET @i += 1; SET @make = CONCAT('CREATE TABLE many', @i, ' (id int PRIMARY KEY, s varchar(100))');
+           EXEC (@make) END",
+        INTO_MANY,
     ),
+    ("a heap is truncated", "TRUNCATE TABLE h", INTO_HEAP),
     (
-        "a heap is truncated",
-        "TRUNCATE TABLE h",
-        "INSERT h SELECT {} * 1000000 + value, value % 1000, REPLICATE('x', 60) FROM GENERATE_SERIES(1, 12000)",
+        "a heap is loaded",
+        "INSERT h SELECT -value, value % 1000, REPLICATE('x', 60) FROM GENERATE_SERIES(1, 12000)",
+        FEW_INTO_HEAP,
     ),
     (
         "heaps are made",
         "DECLARE @i int = 0, @make varchar(200); WHILE @i < 61 BEGIN
            SET @i += 1; SET @make = CONCAT('CREATE TABLE many', @i, ' (id int, s varchar(100))'); EXEC (@make) END",
-        "INSERT many{} SELECT value + (SELECT COUNT(*) FROM many{}), REPLICATE('x', 60) FROM GENERATE_SERIES(1, 1000)",
+        INTO_MANY,
     ),
 ];
 

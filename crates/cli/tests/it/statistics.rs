@@ -65,6 +65,34 @@ fn what_inserts_left_behind_is_there_after_a_restart_and_so_is_the_count_of_chan
     assert_eq!(steps(&mut session, "fact").last(), Some(&vec!["20010108".to_owned(), "1".to_owned()]));
 }
 
+/// The system tables are written anew beside queries that read them: what these see is whole.
+#[test]
+fn updates_of_statistics_beside_readers_of_system_tables_leave_neither_room_nor_gaps() {
+    let (_folder, instance) = instance_with(FACT);
+    let (mut session, mut reader) = (used(&instance), used(&instance));
+    let pages = |session: &mut Session| {
+        number(session, "SELECT SUM(used_page_count) FROM sys.dm_db_partition_stats WHERE object_id < 100")
+    };
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(std::sync::atomic::Ordering::SeqCst) {
+                let tables = number(&mut reader, "SELECT COUNT(*) FROM sys.sysschobjs WHERE name = 'fact'");
+                assert!((tables - 1.0).abs() < 0.1, "{tables} tables");
+            }
+        });
+        let update = |session: &mut Session| {
+            ok(session, "UPDATE STATISTICS fact; CREATE TABLE t (a int, b int, c int); DROP TABLE t");
+        };
+        (0..30).for_each(|_| update(&mut session));
+        let before = pages(&mut session);
+        (0..60).for_each(|_| update(&mut session));
+        is_done.store(true, std::sync::atomic::Ordering::SeqCst);
+        let after = pages(&mut session);
+        assert!(after < 2.0 * before + 100.0, "{before} pages, then {after}");
+    });
+}
+
 #[test]
 fn a_partition_takes_its_statistics_along() {
     let (_folder, instance) = instance_with(FACT);

@@ -47,6 +47,7 @@ mod writer;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use hobt_access::{AccessError, BTree, Hobt, RowStore, Storage, TreeDescription};
@@ -58,7 +59,7 @@ use hobt_catalog::{
 use hobt_instruments::rank::Ranked;
 use hobt_instruments::schedule::{Mutex, RwLock};
 use hobt_page::{PageDamage, RowLayout};
-use hobt_txn::locks::LockManager;
+use hobt_txn::locks::{LockManager, LockMode, LockOwner, LockOwnerKind, LockResource, Patience};
 use hobt_txn::{MemoryBudget, Settlements, Snapshot, StatementContext, StatementContextSettings, Transactions};
 
 use crate::data_file::DataFile;
@@ -514,6 +515,7 @@ impl Database {
         // One group at a time, so that no group is read half-written.
         let _alone = self.catalog_writes.lock();
         self.compact_system_tables();
+        self.check_whole()?;
         self.open_writes.fetch_add(1, Ordering::SeqCst);
         // Before the rows: what is undone before this is the undo of theirs.
         let open = Arc::clone(&self.open_writes);
@@ -532,28 +534,37 @@ impl Database {
     /// Writes system tables of which less than half is in use anew, each in a transaction of its own. The caller holds
     /// `catalog_writes`.
     ///
-    /// Does nothing while a transaction that has written rows there is open. What fails, for want of room in the log for
-    /// one, is undone, and tried again when the table has doubled.
+    /// Does nothing while a transaction that has written rows there is open, or a query reads the table. What fails, for
+    /// want of room in the log for one, is undone, and tried again when the table has doubled.
     fn compact_system_tables(&self) {
         for table in self.heaps.grown() {
             if self.open_writes.load(Ordering::SeqCst) > 0 {
                 return;
             }
             // A page that cannot be read is the error of a statement that needs it.
-            if self.heaps.is_sparse(table).unwrap_or(false) && !self.compact(table) {
-                return;
+            if self.heaps.is_sparse(table).unwrap_or(false) {
+                self.compact(table);
             }
             self.heaps.leave(table);
         }
     }
 
-    /// Returns `false` if the database cannot be used any more.
-    fn compact(&self, table: SystemTable) -> bool {
-        let ctx = self.shared.internal_context();
+    fn compact(&self, table: SystemTable) {
+        // Held until the old pages are free: a query may read them.
+        let owner = LockOwner::new(SessionId(0), LockOwnerKind::Session, self.shared.clock.next());
+        let resource = LockResource::Object(self.id, table.id());
+        let at_once = Patience { timeout: Some(Duration::ZERO), ..Patience::default() };
+        let locked = self.shared.locks.hold(&owner, resource, LockMode::SchemaModification, at_once, &|| false);
+        if locked.is_err() {
+            return;
+        }
         let alone = self.heaps.without_readers();
+        let ctx = self.shared.internal_context();
         let compacted = self.heaps.compact(&alone, &ctx, table);
         let ended = if compacted.is_ok() { ctx.commit() } else { ctx.roll_back() };
-        ended.map_err(|error| self.mark_suspect(&error.to_string())).is_ok()
+        if let Err(error) = ended {
+            self.mark_suspect(&error.to_string());
+        }
     }
 
     /// Writes rows of the system tables in a statement of its own, which is undone as a whole if it fails.

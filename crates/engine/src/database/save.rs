@@ -3,6 +3,7 @@
 //! A checkpoint begins a new epoch of the log, saves the row counts, and writes every changed page, then the boot page
 //! and the headers of files. Last it tells the log that recovery may begin here. Statements run meanwhile.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -104,7 +105,11 @@ impl Database {
             // The caller may hold pages, so it must not wait.
             let started = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
                 let Some(database) = of_thread.upgrade() else { return };
-                match database.checkpoint() {
+                // After a panic, too, the log must ask again: without checkpoints it grows until it is full.
+                let Ok(saved) = catch_unwind(AssertUnwindSafe(|| database.checkpoint())) else {
+                    return database.postpone_checkpoint();
+                };
+                match saved {
                     Ok(()) => {}
                     // The database is being closed, which makes its own checkpoint, or is suspect already.
                     Err(EngineError::Unavailable { .. }) => {}

@@ -59,10 +59,10 @@ fn figure(when: When, is_new: bool, what: What) -> &'static str {
         (When::Beside, true, What::Whole) => "beside_new_scan_ms",
         (When::Beside, false, What::ByKey) => "beside_open_lookups_per_s",
         (When::Beside, false, What::Whole) => "beside_open_scan_ms",
-        (When::After, true, What::ByKey) => "new_lookups_per_s",
-        (When::After, true, What::Whole) => "new_scan_ms",
-        (When::After, false, What::ByKey) => "open_lookups_per_s",
-        (When::After, false, What::Whole) => "open_scan_ms",
+        (When::After, true, What::ByKey) => "after_new_lookups_per_s",
+        (When::After, true, What::Whole) => "after_new_scan_ms",
+        (When::After, false, What::ByKey) => "after_open_lookups_per_s",
+        (When::After, false, What::Whole) => "after_open_scan_ms",
     }
 }
 
@@ -122,7 +122,7 @@ impl Experiment for ReaderExperiment {
         settings.insert("updates".to_owned(), json!(each * WRITERS as u64 * ROUNDS));
         settings.insert("table_rows".to_owned(), json!(TABLE_ROWS));
         let notes = vec![
-            format!("{WRITERS} connections update while the readers are measured; every update is committed by itself"),
+            format!("{WRITERS} connections update; every update is committed by itself"),
             "the new reader begins a transaction for each measurement".to_owned(),
         ];
         Ok(Report { tables: vec![grid(&cases)], cases, notes, ..self.report(lab, limits, settings) })

@@ -150,8 +150,11 @@ impl Run {
         }
         let block = self.read_block(number)?;
         let mut cached = self.cached.lock();
-        cached.truncate(self.cached_max() - 1);
-        cached.insert(0, (number, Arc::clone(&block)));
+        // Another thread may have read it meanwhile.
+        if cached.iter().all(|(known, _)| *known != number) {
+            cached.truncate(self.cached_max() - 1);
+            cached.insert(0, (number, Arc::clone(&block)));
+        }
         Ok(block)
     }
 
