@@ -4,7 +4,8 @@
 //! split, for which the log must have room whatever happens. As long as the room is not taken, nothing is reserved:
 //! what a leaf held before fits into it again. So before a transaction takes room in a leaf, or puts its rows together
 //! with those of another leaf, it *settles* the leaf: it reserves room in the log for the transactions that gave up
-//! room there, and is refused if there is none.
+//! room there, and is refused if there is none. A transaction's first shortened row in a leaf is counted with a whole
+//! split, and that only once until the leaf is split, however often it is settled.
 //!
 //! The notes of a leaf are read and changed only while the leaf is held exclusively, except that the notes of ended
 //! transactions may be removed at any time. A transaction that recovery undoes has none: no other takes room in a tree
@@ -41,7 +42,8 @@ pub(crate) fn undo_split_bytes(room: usize, is_first: bool) -> usize {
 struct GivenUp {
     /// Dead when the transaction has ended.
     chain: Weak<LogChain>,
-    /// Bytes of log that its undo needs if the room is taken.
+    /// Bytes of log that its undo needs if the room is taken, beside those that are reserved already. 0: the leaf was
+    /// settled since its last shortened row.
     log_bytes: usize,
 }
 
@@ -107,23 +109,42 @@ impl GivenUpRoom {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
+        let due = self
+            .with_leaves(|leaves| leaves.by_page.get(&leaf).is_some_and(|all| all.iter().any(|one| one.log_bytes > 0)));
+        if !due {
+            return Ok(());
+        }
+        // Not under the lock: the log may grow.
         let Some(mut all) = self.with_leaves(|leaves| leaves.by_page.remove(&leaf)) else { return Ok(()) };
-        while let Some(one) = all.last() {
-            let reserved = one.chain.upgrade().map_or(Ok(()), |chain| chain.reserve(one.log_bytes));
-            if let Err(error) = reserved {
-                self.with_leaves(|leaves| leaves.by_page.insert(leaf, all));
-                return Err(error);
+        let mut reserved = Ok(());
+        for one in &mut all {
+            reserved = one.chain.upgrade().map_or(Ok(()), |chain| chain.reserve(one.log_bytes));
+            if reserved.is_err() {
+                break;
             }
-            all.pop();
+            one.log_bytes = 0;
+        }
+        self.with_leaves(|leaves| leaves.by_page.insert(leaf, all));
+        reserved
+    }
+
+    /// As [`GivenUpRoom::settle`], before rows of a leaf are put together with those of another.
+    pub(super) fn settle_to_move(&self, leaf: PageId) -> Result<(), LogError> {
+        self.settle(leaf)?;
+        if self.count.load(Ordering::Relaxed) > 0 {
+            self.with_leaves(|leaves| leaves.by_page.remove(&leaf));
         }
         Ok(())
     }
 
-    /// To be called before rows of a leaf move to a page that has room for all of them.
+    /// To be called before rows of a leaf move to a page that has room for all of them. What is settled is forgotten:
+    /// either page may have to be split by the undo.
     pub(super) fn copy(&self, leaf: PageId, to: PageId) {
         if self.count.load(Ordering::Relaxed) > 0 {
             self.with_leaves(|leaves| {
-                if let Some(all) = leaves.by_page.get(&leaf).cloned() {
+                if let Some(all) = leaves.by_page.get_mut(&leaf) {
+                    all.retain(|one| one.log_bytes > 0);
+                    let all = all.clone();
                     leaves.by_page.entry(to).or_default().extend(all);
                 }
             });

@@ -111,9 +111,9 @@ impl BTree {
             Gap::Free(held) => held,
             Gap::Locked(in_the_way) => return Ok(Put::RangeLocked(in_the_way)),
         };
-        self.given_up.settle(step.id)?;
         let change = match found {
             Err(position) => {
+                self.given_up.settle(step.id)?;
                 let position = u16::try_from(position).expect("a position of the page");
                 PageChange::InsertRow { position, row: row.clone(), writer }
             }

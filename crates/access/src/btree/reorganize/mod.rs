@@ -290,8 +290,8 @@ impl BTree {
             self.expect_level(right.id, &right.page, 0)?;
             self.begin_change(walk.context, &left)?;
             self.begin_change(walk.context, &right)?;
-            self.given_up.settle(left.id)?;
-            self.given_up.settle(right.id)?;
+            self.given_up.settle_to_move(left.id)?;
+            self.given_up.settle_to_move(right.id)?;
             self.pull_rows(walk, &mut above, index, &mut left, &mut right)
         })
     }

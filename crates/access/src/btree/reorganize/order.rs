@@ -236,8 +236,8 @@ impl BTree {
         for step in &leaves {
             self.begin_change(walk.context, step)?;
         }
-        self.given_up.settle(place.leaf)?;
-        self.given_up.settle(target)?;
+        self.given_up.settle_to_move(place.leaf)?;
+        self.given_up.settle_to_move(target)?;
         let mut parts = Vec::with_capacity(changes.len());
         for (step, changes) in parents.iter_mut().chain(&mut leaves).zip(changes) {
             if !changes.is_empty() {
