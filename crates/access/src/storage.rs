@@ -597,8 +597,8 @@ impl Storage {
     }
 
     /// Reserves room for the record that a run of so many extents is to be freed, and for that of its bits; once for
-    /// each page of bits also for an image of it, because a checkpoint may begin before the extents are freed. Where the
-    /// image has been appended, the next checkpoint reserves it again.
+    /// each page of bits also for an image of it, because a checkpoint may begin before the extents are freed. Where
+    /// the image has been appended, the next checkpoint reserves it again.
     ///
     /// # Errors
     /// The log is full or has failed.
@@ -618,7 +618,8 @@ impl Storage {
 
     /// Begins a small transaction that frees runs once it has committed. The caller commits it with the change after
     /// which no list names the runs any more. It uses room that `undone`, the transaction that is being undone, has
-    /// reserved; without one it needs room like new work, and may be refused. Returns `None` in a database without a log.
+    /// reserved; without one it needs room like new work, and may be refused. Returns `None` in a database without a
+    /// log.
     pub(crate) fn begin_freeing(
         &self,
         gone: &[Run],

@@ -135,8 +135,8 @@ impl Planning {
         let width = self.row_width();
         let rows = sizes.batch_rows(width, BATCH_ROWS);
         *session.config_mut() = std::mem::take(session.config_mut()).with_batch_size(rows);
-        // When a sort handles its input as one batch, it counts the memory once for each resulting batch, because batches
-        // of texts share their buffers. So what it handles at once has to be no more than one batch.
+        // When a sort handles its input as one batch, it counts the memory once for each resulting batch, because
+        // batches of texts share their buffers. So what it handles at once has to be no more than one batch.
         if has_texts(&self.optimized) {
             let in_place = &mut session.config_mut().options_mut().execution.sort_in_place_threshold_bytes;
             *in_place = rows.saturating_mul(LEAST_TEXT_ROW_BYTES).min(*in_place);

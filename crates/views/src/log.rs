@@ -78,7 +78,8 @@ pub(super) static VIEWS: &[Definition] = &[
             let rows = sessions.iter().filter_map(|session| {
                 let open = session.transaction.as_ref()?;
                 let (id, seconds) = (open.transaction.id(), (time_of_day() - open.begun) / 10_000_000);
-                Some(row![id, id, NULL, session.id.0, false, NULL, 0, 0.0, seconds])
+                let is_snapshot = open.transaction.snapshot_so_far().is_some();
+                Some(row![id, id, NULL, session.id.0, is_snapshot, NULL, 0, 0.0, seconds])
             });
             Ok(rows.collect())
         },

@@ -148,8 +148,8 @@ impl Hobt {
     ) -> Result<Run, AccessError> {
         let extents_before = *state.next_extents(contents);
         if purpose == Purpose::Work {
-            // There are never more extents than are wanted. Their bits are mostly on the page that has those of the last
-            // run, or are followed there by those of the next.
+            // There are never more extents than are wanted. Their bits are mostly on the page that has those of the
+            // last run, or are followed there by those of the next.
             let near = state.runs.last().expect("a HOBT has its first run").first;
             state.frees_when_undone.open().try_for_each(|open| self.storage.reserve_to_free(&open, near, wanted))?;
         }

@@ -109,8 +109,9 @@ impl Hobt {
         self.unpublish_runs(&mut state, Some(chain), lsn, runs, rows)
     }
 
-    /// Removes the runs from the list, and the runs after them: rows inserted there are gone by now, because a load locks
-    /// the table for its transaction alone. The loaded runs are freed by the undo of their allocation, the others here.
+    /// Removes the runs from the list, and the runs after them: rows inserted there are gone by now, because a load
+    /// locks the table for its transaction alone. The loaded runs are freed by the undo of their allocation, the
+    /// others here.
     pub(super) fn unpublish_runs(
         &self,
         state: &mut State,

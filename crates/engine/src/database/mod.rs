@@ -534,8 +534,8 @@ impl Database {
     /// Writes system tables of which less than half is in use anew, each in a transaction of its own. The caller holds
     /// `catalog_writes`.
     ///
-    /// Does nothing while a transaction that has written rows there is open, or a query reads the table. What fails, for
-    /// want of room in the log for one, is undone, and tried again when the table has doubled.
+    /// Does nothing while a transaction that has written rows there is open, or a query reads the table. What fails,
+    /// for want of room in the log for one, is undone, and tried again when the table has doubled.
     fn compact_system_tables(&self) {
         for table in self.heaps.grown() {
             if self.open_writes.load(Ordering::SeqCst) > 0 {

@@ -6,8 +6,8 @@
 //!           length of the versions, the versions
 //! ```
 //!
-//! In memory are the first place of each block, and the blocks that were read last: workers of a scan, and look-ups, are
-//! at several places of a run.
+//! In memory are the first place of each block, and the blocks that were read last: workers of a scan, and look-ups,
+//! are at several places of a run.
 
 use std::sync::Arc;
 
