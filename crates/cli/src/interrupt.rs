@@ -8,8 +8,9 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use hobt_base::number;
+use hobt_base::{SqlError, number};
 use hobt_instruments::signals::{EndSignal, EndSignals};
 use hobt_session::{CancelHandle, stop_all_sessions};
 
@@ -160,9 +161,28 @@ impl Interrupts {
     }
 }
 
+/// How long a close waits for statements that are ending.
+const CLOSE_WAITS: Duration = Duration::from_secs(10);
+
+/// Closes an instance in which no batch begins any more. A statement whose results have been given may not have ended.
+///
+/// # Errors
+/// As of [`Instance::close`].
+pub(crate) fn close(instance: &Instance) -> Result<(), SqlError> {
+    let since = Instant::now();
+    loop {
+        match instance.clone().close() {
+            Err(error) if error.number == number::INSTANCE_IN_USE && since.elapsed() < CLOSE_WAITS => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            closed => return closed,
+        }
+    }
+}
+
 /// Ends the program while the main thread waits for input.
 fn close_and_exit(instance: &Instance, signal: EndSignal) -> ! {
-    match instance.clone().close() {
+    match close(instance) {
         Ok(()) => std::process::exit(signal.exit_code().into()),
         Err(error) => {
             eprintln!("{}\n{error}", error.header());

@@ -24,6 +24,11 @@ impl SharedTransaction {
         self.transaction.stamp().0
     }
 
+    /// Whether its statements see what had committed when the first of them read: under `SNAPSHOT`.
+    pub fn has_snapshot(&self) -> bool {
+        self.transaction.snapshot_so_far().is_some()
+    }
+
     /// The name that `BEGIN TRANSACTION` gave it.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()

@@ -78,8 +78,7 @@ pub(super) static VIEWS: &[Definition] = &[
             let rows = sessions.iter().filter_map(|session| {
                 let open = session.transaction.as_ref()?;
                 let (id, seconds) = (open.transaction.id(), (time_of_day() - open.begun) / 10_000_000);
-                let is_snapshot = open.transaction.snapshot_so_far().is_some();
-                Some(row![id, id, NULL, session.id.0, is_snapshot, NULL, 0, 0.0, seconds])
+                Some(row![id, id, NULL, session.id.0, open.transaction.has_snapshot(), NULL, 0, 0.0, seconds])
             });
             Ok(rows.collect())
         },
