@@ -180,8 +180,19 @@ pub(crate) fn close(instance: &Instance) -> Result<(), SqlError> {
     }
 }
 
+/// Rolls back the transactions that sessions have left open: the main thread, which owns them, waits for input.
+const ROLL_BACK_OPEN: &str = "DECLARE @kill varchar(8000) = '';
+    SELECT @kill += CONCAT('KILL ', session_id, '; ') FROM sys.dm_exec_sessions
+    WHERE open_transaction_count > 0 AND session_id <> @@SPID;
+    EXEC (@kill)";
+
 /// Ends the program while the main thread waits for input.
 fn close_and_exit(instance: &Instance, signal: EndSignal) -> ! {
+    // What it cannot roll back, the close tells.
+    let rolled_back = instance.session().and_then(|mut session| session.run(ROLL_BACK_OPEN).map(drop));
+    if let Err(error) = rolled_back {
+        eprintln!("{}\n{error}", error.header());
+    }
     match close(instance) {
         Ok(()) => std::process::exit(signal.exit_code().into()),
         Err(error) => {
